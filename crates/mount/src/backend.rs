@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! How the kernel is asked to mount.
+
+use std::fmt;
+use std::fs;
+
+use cabane_sys::namespace;
+use rustix::mount::{MountPropagationFlags, mount_change};
+use rustix::process::geteuid;
+use rustix::thread::CapabilitySet;
+
+use crate::Error;
+
+/// The identity map of the initial user namespace, as `/proc/self/uid_map` has it.
+const WHOLE_MAP: [&str; 3] = ["0", "0", "4294967295"];
+
+/// How the kernel is asked to mount.
+///
+/// A set-uid helper will be a third way; it carries out the same plans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Backend {
+    /// As root: a mount namespace, and the kernel's own file systems.
+    Root,
+    /// Without privilege: a user namespace, and images through FUSE.
+    UserNamespace,
+}
+
+impl Backend {
+    /// Returns the best way that the process has: as root where it really is
+    /// root, in a user namespace otherwise.
+    ///
+    /// Root inside a user namespace or a container without `CAP_SYS_ADMIN` is not
+    /// really root: the kernel would refuse it the mounts.
+    pub fn detect() -> Self {
+        if is_really_root() {
+            Self::Root
+        } else {
+            Self::UserNamespace
+        }
+    }
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Root => "root",
+            Self::UserNamespace => "user-namespace",
+        })
+    }
+}
+
+fn is_really_root() -> bool {
+    geteuid().is_root()
+        && rustix::thread::capabilities(None)
+            .is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN))
+        && fs::read_to_string("/proc/self/uid_map")
+            .is_ok_and(|map| map.split_whitespace().eq(WHOLE_MAP))
+}
+
+/// Moves the process into a mount namespace of its own, out of which nothing it
+/// mounts leaks. The process must have one thread.
+///
+/// # Errors
+///
+/// [`Error::Namespace`] where the system refuses.
+pub fn enter_private_namespace(backend: Backend) -> Result<(), Error> {
+    match backend {
+        Backend::Root => namespace::unshare_mounts().map_err(|source| Error::Namespace {
+            user: false,
+            source,
+        })?,
+        Backend::UserNamespace => namespace::unshare_user_and_mounts()
+            .map_err(|source| Error::Namespace { user: true, source })?,
+    }
+    make_slave()
+}
+
+/// Stops mounts from leaking to the namespace this one was copied from.
+pub(crate) fn make_slave() -> Result<(), Error> {
+    let flags = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
+    mount_change("/", flags).map_err(Error::step("make the mounts private below", "/"))
+}

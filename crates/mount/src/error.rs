@@ -1,0 +1,171 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What can go wrong while mounting: the call, its object, and what to do.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A step of mounting that failed.
+///
+/// Written by hand and flat: this crate is meant for programs with privileges,
+/// where every dependency counts.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// A new namespace was refused.
+    Namespace {
+        /// Whether a user namespace was asked for, too.
+        user: bool,
+        /// What the system answered.
+        source: io::Error,
+    },
+    /// `/dev/fuse` cannot be opened.
+    FuseDevice {
+        /// What the system answered.
+        source: io::Error,
+    },
+    /// No program that serves images of this format through FUSE was found.
+    FuseProgram {
+        /// The programs that were looked for.
+        programs: Vec<PathBuf>,
+        /// The package that brings them on Debian and Ubuntu.
+        package: &'static str,
+    },
+    /// No loop device could be had.
+    LoopDevice {
+        /// What the system answered.
+        source: io::Error,
+    },
+    /// The kernel or the FUSE program refused the image.
+    Image {
+        /// The image file.
+        path: PathBuf,
+        /// The name of the file system.
+        format: &'static str,
+        /// What the kernel wrote about it, if anything.
+        log: Option<String>,
+        /// What the system answered.
+        source: io::Error,
+    },
+    /// A mount point is in the way of itself: not a directory, or unreachable.
+    MountPoint {
+        /// The mount point.
+        path: PathBuf,
+        /// What the system answered.
+        source: io::Error,
+    },
+    /// Another step failed.
+    Step {
+        /// What was being done, fit to stand after "failed to".
+        what: &'static str,
+        /// What it was done to.
+        path: PathBuf,
+        /// What the system answered.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    pub(crate) fn step(
+        what: &'static str,
+        path: impl AsRef<Path>,
+    ) -> impl FnOnce(rustix::io::Errno) -> Self {
+        let path = path.as_ref().to_owned();
+        move |errno| Self::Step {
+            what,
+            path,
+            source: errno.into(),
+        }
+    }
+
+    /// Returns what the user or the administrator can do about it.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Namespace { user: true, .. } => {
+                "user namespaces may be switched off here: see `sysctl user.max_user_namespaces \
+                 kernel.unprivileged_userns_clone kernel.apparmor_restrict_unprivileged_userns`; \
+                 an administrator can allow them"
+                    .to_owned()
+            }
+            Self::Namespace { user: false, .. } => {
+                "mounting as root needs CAP_SYS_ADMIN; in a container start it with \
+                 `--cap-add SYS_ADMIN`, or use `--backend user-namespace`"
+                    .to_owned()
+            }
+            Self::FuseDevice { source } if source.kind() == io::ErrorKind::NotFound => {
+                "load the kernel module with `sudo modprobe fuse`".to_owned()
+            }
+            Self::FuseDevice { .. } => {
+                "an administrator can open it to users, as on other systems, with \
+                 `sudo chmod 0666 /dev/fuse`"
+                    .to_owned()
+            }
+            Self::FuseProgram { package, .. } => {
+                format!("install it, for example with `sudo apt-get install {package}`")
+            }
+            Self::LoopDevice { .. } => {
+                "the kernel needs the loop module and `/dev/loop-control`: try `sudo modprobe \
+                 loop`, or use `--backend user-namespace`"
+                    .to_owned()
+            }
+            Self::Image { format, source, .. }
+                if source.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) =>
+            {
+                format!("this kernel has no {format}: try `sudo modprobe {format}`")
+            }
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Namespace { user: true, .. } => {
+                write!(f, "cannot create a user namespace with its own mounts")
+            }
+            Self::Namespace { user: false, .. } => write!(f, "cannot create a mount namespace"),
+            Self::FuseDevice { .. } => write!(f, "cannot open /dev/fuse"),
+            Self::FuseProgram { programs, .. } => {
+                write!(
+                    f,
+                    "no program found that serves the image through FUSE (looked for"
+                )?;
+                for program in programs {
+                    write!(f, " {}", program.display())?;
+                }
+                write!(f, ")")
+            }
+            Self::LoopDevice { .. } => write!(f, "cannot get a loop device"),
+            Self::Image {
+                path, format, log, ..
+            } => {
+                write!(f, "cannot mount {} as {format}", path.display())?;
+                match log {
+                    Some(log) => write!(f, " ({log})"),
+                    None => Ok(()),
+                }
+            }
+            Self::MountPoint { path, .. } => {
+                write!(f, "cannot use {} as a mount point", path.display())
+            }
+            Self::Step { what, path, .. } => write!(f, "failed to {what} {}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::FuseProgram { .. } => None,
+            Self::Namespace { source, .. }
+            | Self::FuseDevice { source }
+            | Self::LoopDevice { source }
+            | Self::Image { source, .. }
+            | Self::MountPoint { source, .. }
+            | Self::Step { source, .. } => Some(source),
+        }
+    }
+}

@@ -1,0 +1,286 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Mount points that do not exist on the host.
+//!
+//! A directory cannot be made where the user may not write, nor should a mount
+//! leave one behind. So the directory that would hold it is *shadowed*: a file
+//! system in memory is put in its place, with every entry of the original bound
+//! at the same name, symbolic links copied as links, and the missing directory
+//! added. For `/` this makes a private root.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, openat, readlinkat, statat, symlinkat};
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, OpenTreeFlags,
+    UnmountFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen, mount_move, mount_remount,
+    move_mount, open_tree, unmount,
+};
+use rustix::process::{chdir, chroot, pivot_root};
+
+use crate::Error;
+
+/// What is expected to stand at a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Directory,
+    File,
+}
+
+/// The file systems in memory that this process has put in place.
+#[derive(Debug, Default)]
+pub(crate) struct Shadows {
+    /// Device numbers of file systems in which directories may be made.
+    own: Vec<u64>,
+    /// Shadowed directories; they become read-only in the end.
+    shadowed: Vec<PathBuf>,
+}
+
+impl Shadows {
+    /// Makes sure that something can be mounted at `target`.
+    pub(crate) fn ensure(&mut self, target: &Path, kind: Kind) -> Result<(), Error> {
+        match fs::metadata(target) {
+            Ok(found) if found.is_dir() == (kind == Kind::Directory) => return Ok(()),
+            Ok(_) => return Err(wrong_kind(target, kind)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => {
+                return Err(Error::MountPoint {
+                    path: target.to_owned(),
+                    source,
+                });
+            }
+        }
+        let holder = deepest_existing(target)?;
+        if !self.is_own(&holder) {
+            self.shadow(&holder)?;
+        }
+        make(target, kind).map_err(|source| Error::MountPoint {
+            path: target.to_owned(),
+            source,
+        })
+    }
+
+    /// Covers a directory with an empty one in memory.
+    pub(crate) fn hide(&mut self, directory: &Path) -> Result<(), Error> {
+        let cover = memory().map_err(Error::step("make a file system in memory for", directory))?;
+        attach(&cover, directory)?;
+        self.remember(directory)
+    }
+
+    /// Makes the shadowed directories read-only: what is written beside the
+    /// mount points would be lost without a word.
+    pub(crate) fn seal(&self) -> Result<(), Error> {
+        for directory in &self.shadowed {
+            mount_remount(directory, MountFlags::BIND | MountFlags::RDONLY, c"")
+                .map_err(Error::step("make read-only", directory))?;
+        }
+        Ok(())
+    }
+
+    fn remember(&mut self, directory: &Path) -> Result<(), Error> {
+        let found = fs::metadata(directory).map_err(|source| Error::MountPoint {
+            path: directory.to_owned(),
+            source,
+        })?;
+        self.own.push(found.dev());
+        Ok(())
+    }
+
+    fn is_own(&self, directory: &Path) -> bool {
+        fs::metadata(directory).is_ok_and(|found| self.own.contains(&found.dev()))
+    }
+
+    fn shadow(&mut self, directory: &Path) -> Result<(), Error> {
+        let entries = entries_of(directory)?;
+        let original = openat(
+            CWD,
+            directory,
+            OFlags::PATH | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+        .map_err(Error::step("open", directory))?;
+        let cover = memory().map_err(Error::step("make a file system in memory for", directory))?;
+        if directory == Path::new("/") {
+            shadow_root(&original, &cover, &entries)?;
+        } else {
+            attach(&cover, directory)?;
+            for name in &entries {
+                copy_entry(&original, name, directory)?;
+            }
+        }
+        self.shadowed.push(directory.to_owned());
+        self.remember(directory)
+    }
+}
+
+/// Puts the shadow of `/` together at a scratch place and makes it the root.
+fn shadow_root(original: &OwnedFd, cover: &OwnedFd, entries: &[OsString]) -> Result<(), Error> {
+    let root = Path::new("/");
+    let scratch = scratch_name(original, entries)
+        .ok_or_else(|| Error::step("find a directory in", root)(Errno::NOENT))?;
+    // Opened before it is covered: a later look-up would find the cover.
+    let scratch_tree = clone_tree(original, &scratch)?;
+    let place = root.join(&scratch);
+    attach(cover, &place)?;
+    for name in entries.iter().filter(|name| **name != scratch) {
+        copy_entry(original, name, &place)?;
+    }
+    let target = place.join(&scratch);
+    make(&target, Kind::Directory).map_err(|source| Error::Step {
+        what: "make",
+        path: target.clone(),
+        source,
+    })?;
+    attach(&scratch_tree, &target)?;
+    change_root(&place)
+}
+
+fn scratch_name(original: &OwnedFd, entries: &[OsString]) -> Option<OsString> {
+    let is_directory = |name: &OsStr| {
+        statat(original, name, AtFlags::SYMLINK_NOFOLLOW)
+            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+    };
+    let preferred = OsString::from("tmp");
+    if is_directory(&preferred) {
+        return Some(preferred);
+    }
+    entries.iter().find(|name| is_directory(name)).cloned()
+}
+
+fn change_root(place: &Path) -> Result<(), Error> {
+    let failed = || Error::step("make the private root of", place);
+    chdir(place).map_err(failed())?;
+    match pivot_root(".", ".") {
+        Ok(()) => unmount(".", UnmountFlags::DETACH).map_err(failed())?,
+        // The root of a diskless node may be the kernel's initial one, which
+        // cannot be exchanged, only covered.
+        Err(Errno::INVAL) => {
+            mount_move(".", "/").map_err(failed())?;
+            chroot(".").map_err(failed())?;
+        }
+        Err(errno) => return Err(failed()(errno)),
+    }
+    chdir("/").map_err(failed())
+}
+
+/// Makes the entry `name` of `original` appear in `directory`.
+fn copy_entry(original: &OwnedFd, name: &OsStr, directory: &Path) -> Result<(), Error> {
+    let target = directory.join(name);
+    let stat = match statat(original, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => stat,
+        // Removed since the directory was listed.
+        Err(Errno::NOENT) => return Ok(()),
+        Err(errno) => return Err(Error::step("look at", &target)(errno)),
+    };
+    let kind = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Symlink => {
+            let destination = readlinkat(original, name, Vec::new())
+                .map_err(Error::step("read the link", &target))?;
+            return symlinkat(destination, CWD, &target).map_err(Error::step("link", &target));
+        }
+        FileType::Directory => Kind::Directory,
+        _ => Kind::File,
+    };
+    make(&target, kind).map_err(|source| Error::Step {
+        what: "make",
+        path: target.clone(),
+        source,
+    })?;
+    attach(&clone_tree(original, name)?, &target)
+}
+
+fn clone_tree(directory: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Error> {
+    open_tree(directory, name, tree_flags()).map_err(Error::step("bind", Path::new(name)))
+}
+
+/// Opens a file or directory, with all that is mounted below it, for binding it
+/// at another place.
+pub(crate) fn open_source(source: &Path) -> Result<OwnedFd, Error> {
+    open_tree(CWD, source, tree_flags()).map_err(Error::step("bind", source))
+}
+
+fn tree_flags() -> OpenTreeFlags {
+    OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE
+        | OpenTreeFlags::AT_NO_AUTOMOUNT
+}
+
+/// Attaches a detached mount at a path.
+pub(crate) fn attach(mount: &OwnedFd, target: &Path) -> Result<(), Error> {
+    move_mount(
+        mount,
+        "",
+        CWD,
+        target,
+        MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH,
+    )
+    .map_err(|errno| Error::MountPoint {
+        path: target.to_owned(),
+        source: errno.into(),
+    })
+}
+
+fn memory() -> Result<OwnedFd, Errno> {
+    let context = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_set_string(context.as_fd(), "source", "cabane")?;
+    fsconfig_set_string(context.as_fd(), "mode", "0755")?;
+    fsconfig_create(context.as_fd())?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+}
+
+fn entries_of(directory: &Path) -> Result<Vec<OsString>, Error> {
+    let failed = |source| Error::Step {
+        what: "list",
+        path: directory.to_owned(),
+        source,
+    };
+    fs::read_dir(directory)
+        .map_err(failed)?
+        .map(|entry| entry.map(|entry| entry.file_name()).map_err(failed))
+        .collect()
+}
+
+fn deepest_existing(target: &Path) -> Result<PathBuf, Error> {
+    let found = target
+        .ancestors()
+        .skip(1)
+        .find(|path| path.is_dir())
+        .unwrap_or(Path::new("/"));
+    fs::canonicalize(found).map_err(|source| Error::MountPoint {
+        path: target.to_owned(),
+        source,
+    })
+}
+
+fn make(target: &Path, kind: Kind) -> io::Result<()> {
+    match kind {
+        Kind::Directory => fs::create_dir_all(target),
+        Kind::File => {
+            if let Some(parent) = target.parent() {
+                fs::create_dir_all(parent)?;
+            }
+            File::create_new(target).map(drop)
+        }
+    }
+}
+
+fn wrong_kind(target: &Path, kind: Kind) -> Error {
+    let errno = if kind == Kind::Directory {
+        Errno::NOTDIR
+    } else {
+        Errno::ISDIR
+    };
+    Error::MountPoint {
+        path: target.to_owned(),
+        source: errno.into(),
+    }
+}

@@ -1,0 +1,177 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Processes that prepare themselves before they start a program, or that
+//! answer a question and end.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use rustix::io::{FdFlags, fcntl_setfd};
+
+/// Lets `prepare` run in the child of a command, between fork and exec.
+///
+/// The closure runs in a copy of the process that has one thread. It may make
+/// system calls and allocate (the C libraries keep their allocator usable across
+/// fork), but must not print, and must not wait for locks that another thread may
+/// have held. An error it returns is the error of `spawn`.
+pub fn prepare_child<F>(command: &mut Command, prepare: F) -> &mut Command
+where
+    F: FnMut() -> io::Result<()> + Send + Sync + 'static,
+{
+    // SAFETY: the closure keeps to what is written above; every caller in this
+    // workspace passes system calls and paths made beforehand.
+    unsafe { command.pre_exec(prepare) }
+}
+
+/// Starts a program that nobody waits for: not a child of the caller, in a
+/// session of its own, with the given descriptors open and no others but an
+/// empty standard input, output and error.
+///
+/// Being no child matters: the caller goes on to become the user's command,
+/// which must not find a stranger among its children.
+///
+/// # Errors
+///
+/// Those of fork and exec, `ENOENT` if the program does not exist.
+pub fn start_detached(command: &mut Command, keep: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let keep: Vec<_> = keep.iter().map(AsRawFd::as_raw_fd).collect();
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command.current_dir("/");
+    prepare_child(command, move || {
+        rustix::process::setsid()?;
+        // SAFETY: in the only thread of a fresh child; the parent half leaves at
+        // once and runs no destructors.
+        match unsafe { libc::fork() } {
+            -1 => return Err(io::Error::last_os_error()),
+            0 => {}
+            // SAFETY: ends this process without touching anything it shares.
+            _ => unsafe { libc::_exit(0) },
+        }
+        for &fd in &keep {
+            // SAFETY: the descriptor is open: the caller borrows it until spawn returns.
+            fcntl_setfd(unsafe { BorrowedFd::borrow_raw(fd) }, FdFlags::empty())?;
+        }
+        Ok(())
+    });
+    command.spawn()?.wait()?;
+    Ok(())
+}
+
+/// Runs `answer` in a copy of this process and returns the bytes it gave.
+///
+/// Whatever the closure does to namespaces and mounts ends with the copy. The
+/// rules of [`prepare_child`] hold for it. The first byte tells an answer from an
+/// error, whose text is passed on.
+///
+/// # Errors
+///
+/// Those of pipe and fork; the closure's own, as text; and that the copy ended
+/// without an answer.
+pub fn ask<F>(answer: F) -> io::Result<Result<Vec<u8>, String>>
+where
+    F: FnOnce() -> Result<Vec<u8>, String>,
+{
+    let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    // SAFETY: the child runs only `answer` and ends by _exit.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            drop(reader);
+            give(
+                writer,
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(answer)),
+            );
+            // SAFETY: ends the copy without running what belongs to the parent.
+            unsafe { libc::_exit(0) }
+        }
+        child => {
+            drop(writer);
+            let mut bytes = Vec::new();
+            let read = File::from(reader).read_to_end(&mut bytes);
+            wait_for(child)?;
+            read?;
+            match bytes.split_first() {
+                Some((0, rest)) => Ok(Ok(rest.to_vec())),
+                Some((_, rest)) => Ok(Err(String::from_utf8_lossy(rest).into_owned())),
+                None => Err(io::Error::other(
+                    "the process that was asked ended without an answer",
+                )),
+            }
+        }
+    }
+}
+
+fn give(writer: OwnedFd, outcome: std::thread::Result<Result<Vec<u8>, String>>) {
+    let (kind, bytes) = match outcome {
+        Ok(Ok(bytes)) => (0, bytes),
+        Ok(Err(text)) => (1, text.into_bytes()),
+        Err(_) => (1, b"the process that was asked panicked".to_vec()),
+    };
+    let mut writer = File::from(writer);
+    // If the parent is gone there is nobody left to tell.
+    let _ = writer
+        .write_all(&[kind])
+        .and_then(|()| writer.write_all(&bytes));
+}
+
+fn wait_for(child: libc::pid_t) -> io::Result<()> {
+    let mut status = 0;
+    loop {
+        // SAFETY: waits for the child just made; `status` outlives the call.
+        let result = unsafe { libc::waitpid(child, &raw mut status, 0) };
+        if result == child {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_comes_back_byte_for_byte() {
+        let answer = ask(|| Ok(vec![0, 1, 2, 255])).unwrap();
+        assert_eq!(answer, Ok(vec![0, 1, 2, 255]));
+    }
+
+    #[test]
+    fn a_panic_of_the_asked_process_is_an_error_and_not_a_crash() {
+        let answer = ask(|| panic!("no")).unwrap();
+        assert_eq!(
+            answer,
+            Err("the process that was asked panicked".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_process_killed_before_it_answers_is_noticed() {
+        let error = ask(|| {
+            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
+                .unwrap();
+            Ok(Vec::new())
+        })
+        .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the process that was asked ended without an answer"
+        );
+    }
+
+    #[test]
+    fn a_missing_program_is_reported_by_start_detached() {
+        let error = start_detached(&mut Command::new("/nonexistent/program"), &[]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+}

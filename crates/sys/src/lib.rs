@@ -1,0 +1,13 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! System calls, wrapped; the only room with unsafe code.
+//!
+//! What rustix offers as safe functions is used from there directly. This crate
+//! holds the rest: [`namespace`] (leaving the caller's namespaces),
+//! [`loop_device`] (a file as a block device) and [`child`] (processes that
+//! prepare themselves before they start a program). It holds no policy.
+
+pub mod child;
+pub mod loop_device;
+pub mod namespace;

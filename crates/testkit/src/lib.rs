@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What tests share: a frozen world, tiny real images, an ordinary user.
+//!
+//! A test that cannot run where it is says so with [`not_run!`]. That prints one
+//! line, and fails when `CI` is set: there, nothing is left out silently.
+
+#![forbid(unsafe_code)]
+
+mod image;
+mod user;
+mod world;
+
+pub use image::{Tree, erofs, squashfs};
+pub use user::{ORDINARY_USER, become_ordinary_user, is_root};
+pub use world::{Finished, World};
+
+/// Says that a test did not run and why, and returns from it; fails in CI.
+#[macro_export]
+macro_rules! not_run {
+    ($($reason:tt)*) => {{
+        let reason = format!($($reason)*);
+        assert!(std::env::var_os("CI").is_none(), "a test did not run in CI: {reason}");
+        $crate::say(&format!("not run: {reason}"));
+        return;
+    }};
+}
+
+/// Prints a line for the person who runs the tests.
+#[expect(
+    clippy::print_stderr,
+    reason = "the reason why a test did not run must be seen"
+)]
+pub fn say(line: &str) {
+    eprintln!("{line}");
+}
