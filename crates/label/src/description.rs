@@ -1,0 +1,197 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What a user types to say which image is meant, and where it goes.
+//!
+//! A description is only read here. Which image it is, and whether there is
+//! one, is found out by resolving it.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crate::digest::{is_digits, upper_case};
+use crate::escape::escape;
+use crate::mount_point::path_problem;
+use crate::segment::namespace_length;
+use crate::text::check_length;
+use crate::{
+    Digest, Expected, ImageId, LabelPattern, MountPoint, ParseError, ParseErrorKind, list_elements,
+};
+
+/// Which image is meant.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ImageDescription {
+    /// The image whose label matches.
+    Pattern(LabelPattern),
+    /// The image with this short digest: exactly 16 lower-case digits.
+    Id(ImageId),
+    /// The image with this digest: exactly 64 lower-case digits.
+    Digest(Digest),
+    /// The image in this file; begins with `.` or `/`.
+    Path(PathBuf),
+}
+
+/// Which image is meant, and where it shall be mounted.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct UenvDescription {
+    /// The image.
+    pub image: ImageDescription,
+    /// Where to mount it, if not where it was built for.
+    pub mount_point: Option<MountPoint>,
+}
+
+/// Reads a list as `start` and `run` take it: `prgenv-gnu/24.11:v1,./tools.squashfs:/user-tools`.
+pub fn parse_uenv_list(text: &str) -> Result<Vec<UenvDescription>, ParseError> {
+    list_elements(text, Expected::UenvList, Expected::Uenv)?
+        .into_iter()
+        .map(|(start, element)| {
+            element
+                .parse()
+                .map_err(|e: ParseError| e.within(text, start))
+        })
+        .collect()
+}
+
+impl ImageDescription {
+    /// Returns what the user may have meant instead, for when no such image is
+    /// found.
+    ///
+    /// Some texts are correct patterns but look like something else: a digest
+    /// with a digit missing, an id in upper case, the name of a file.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        let Self::Pattern(pattern) = self else {
+            return None;
+        };
+        let text = pattern.to_string();
+        let is_hexadecimal = text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let ending = text.rsplit('.').next().unwrap_or_default();
+        if is_hexadecimal && text.len() == ImageId::LENGTH {
+            return Some(format!(
+                "an image id is written in lower case: `{}`",
+                text.to_lowercase()
+            ));
+        }
+        if is_hexadecimal && text.len() > 2 * ImageId::LENGTH {
+            return Some(format!(
+                "a digest has 64 digits, and this has {}",
+                text.len()
+            ));
+        }
+        matches!(ending, "squashfs" | "sqfs" | "erofs" | "img")
+            .then(|| format!("write `./{text}` for the file of this name"))
+    }
+}
+
+impl FromStr for ImageDescription {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        check_length(text, Expected::Image)?;
+        if text.is_empty() {
+            return Err(ParseError::new(
+                Expected::Image,
+                text,
+                0,
+                ParseErrorKind::Empty,
+            ));
+        }
+        if text.starts_with(['.', '/']) {
+            return parse_path(text).map(Self::Path);
+        }
+        if is_digits(text, ImageId::LENGTH) {
+            return text.parse().map(Self::Id);
+        }
+        if is_digits(text, Digest::LENGTH) {
+            return text.parse().map(Self::Digest);
+        }
+        if is_digits(&text.to_ascii_lowercase(), Digest::LENGTH) {
+            return Err(upper_case(text, Expected::Digest));
+        }
+        text.parse().map(Self::Pattern)
+    }
+}
+
+/// Reads the path of an image, which may hold everything but separators and
+/// control characters.
+fn parse_path(text: &str) -> Result<PathBuf, ParseError> {
+    let Some((offset, kind)) = path_problem(text, Expected::Path) else {
+        return Ok(PathBuf::from(text));
+    };
+    let is_colon = matches!(kind, ParseErrorKind::Character { character: ':', .. });
+    let hint = is_colon.then(|| {
+        // A hint is for reading; a path that does not fit on a line is not repeated.
+        let path = if offset <= 80 {
+            escape(&text[..offset])
+        } else {
+            "./image.squashfs".into()
+        };
+        format!("what follows `:` is the mount point, an absolute path: `{path}:/user-environment`")
+    });
+    Err(ParseError::new(Expected::Path, text, offset, kind).with_hint(hint))
+}
+
+impl FromStr for UenvDescription {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        check_length(text, Expected::Uenv)?;
+        let Some(colon) = mount_point_colon(text) else {
+            return Ok(Self {
+                image: text.parse()?,
+                mount_point: None,
+            });
+        };
+        if colon == 0 {
+            return Err(ParseError::new(
+                Expected::Uenv,
+                text,
+                0,
+                ParseErrorKind::MissingBefore {
+                    part: Expected::Image,
+                    separator: ":",
+                },
+            ));
+        }
+        let mount_point = text[colon + 1..]
+            .parse()
+            .map_err(|e: ParseError| e.within(text, colon + 1))?;
+        let image = text[..colon]
+            .parse()
+            .map_err(|e: ParseError| e.within(text, 0))?;
+        Ok(Self {
+            image,
+            mount_point: Some(mount_point),
+        })
+    }
+}
+
+/// Returns the place of the last colon, if a mount point follows it.
+fn mount_point_colon(text: &str) -> Option<usize> {
+    // In `build::/24.11` the version follows a namespace.
+    let label = namespace_length(text).map_or(0, |length| length + 2);
+    let colon = label + text[label..].rfind(':')?;
+    text[colon + 1..].starts_with('/').then_some(colon)
+}
+
+impl fmt::Display for ImageDescription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pattern(pattern) => pattern.fmt(f),
+            Self::Id(id) => id.fmt(f),
+            Self::Digest(digest) => digest.fmt(f),
+            Self::Path(path) => path.display().fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for UenvDescription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.image.fmt(f)?;
+        match &self.mount_point {
+            None => Ok(()),
+            Some(mount_point) => write!(f, ":{mount_point}"),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Digests: the names by which images are known to machines.
+//!
+//! This module reads and prints digests. It does not compute them.
+
+use std::fmt::{self, Write as _};
+use std::str::FromStr;
+
+use crate::text::{check_length, serde_as_string};
+use crate::{Expected, ParseError, ParseErrorKind};
+
+/// The sha256 of an image: 64 lower-case hexadecimal digits.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest(String);
+
+/// The first 16 digits of a digest, shown to people.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ImageId(String);
+
+impl Digest {
+    /// The number of digits in a digest.
+    pub const LENGTH: usize = 64;
+
+    /// Writes the 32 bytes of a sha256 as digits.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        let mut text = String::with_capacity(Self::LENGTH);
+        for byte in bytes {
+            // Writing to a string does not fail.
+            let _ = write!(text, "{byte:02x}");
+        }
+        Self(text)
+    }
+
+    /// Returns the 64 digits.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the short form.
+    #[must_use]
+    pub fn id(&self) -> ImageId {
+        ImageId(self.0[..ImageId::LENGTH].to_owned())
+    }
+}
+
+impl ImageId {
+    /// The number of digits in an id.
+    pub const LENGTH: usize = 16;
+
+    /// Returns the 16 digits.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Digest {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        check_digits(text, Expected::Digest, Self::LENGTH)?;
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl FromStr for ImageId {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        check_digits(text, Expected::ImageId, Self::LENGTH)?;
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// Tells whether a text has as many lower-case digits as `length` says.
+pub(crate) fn is_digits(text: &str, length: usize) -> bool {
+    text.len() == length
+        && text
+            .bytes()
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+fn check_digits(text: &str, part: Expected, length: usize) -> Result<(), ParseError> {
+    check_length(text, part)?;
+    if is_digits(text, length) {
+        return Ok(());
+    }
+    let error = |offset, kind| Err(ParseError::new(part, text, offset, kind));
+    if text.is_empty() {
+        return error(0, ParseErrorKind::Empty);
+    }
+    if let Some((offset, character)) = text.char_indices().find(|(_, c)| !c.is_ascii_hexdigit()) {
+        return error(offset, ParseErrorKind::Character { part, character });
+    }
+    if text.len() != length {
+        let kind = ParseErrorKind::DigitCount {
+            part,
+            expected: length,
+            found: text.len(),
+        };
+        return error(text.len().min(length), kind);
+    }
+    // Upper case is refused and not converted: a digest is also the name of a
+    // directory, and one image has one spelling.
+    Err(upper_case(text, part))
+}
+
+/// Points at the first upper-case digit.
+pub(crate) fn upper_case(text: &str, part: Expected) -> ParseError {
+    let offset = text.find(|c: char| c.is_ascii_uppercase()).unwrap_or(0);
+    let hint = format!("write `{}`", text.to_ascii_lowercase());
+    ParseError::new(part, text, offset, ParseErrorKind::UpperCase { part }).with_hint(Some(hint))
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl fmt::Display for ImageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+serde_as_string!(Digest, ImageId);

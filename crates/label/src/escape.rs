@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Text from outside, made safe to show.
+//!
+//! Labels, metadata and file names are written by others. A terminal obeys the
+//! control characters in them, and a reader is misled by those that are
+//! invisible or turn the direction of writing; so neither reaches a message.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// Returns `text` with every character that a terminal could obey, or a reader
+/// could not see, written as `\u{1b}`.
+#[must_use]
+pub fn escape(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 8);
+    for character in text.chars() {
+        push_escaped(&mut shown, character);
+    }
+    Cow::Owned(shown)
+}
+
+/// Appends one character in the form in which it may be shown.
+pub(crate) fn push_escaped(shown: &mut String, character: char) {
+    if is_hidden(character) {
+        // Writing to a string does not fail.
+        let _ = write!(shown, "\\u{{{:x}}}", u32::from(character));
+    } else {
+        shown.push(character);
+    }
+}
+
+/// Tells whether a character must not be shown as it is.
+fn is_hidden(character: char) -> bool {
+    character.is_control()
+        || matches!(character,
+            '\u{ad}' | '\u{61c}' | '\u{feff}'
+            // Spaces without width, marks of direction, separators of lines.
+            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            // Annotations and tags, which no font draws.
+            | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_sequence_is_shown_and_not_obeyed() {
+        assert_eq!(escape("a\u{1b}[2Jb\n"), "a\\u{1b}[2Jb\\u{a}");
+    }
+
+    #[test]
+    fn a_turned_direction_of_writing_is_shown() {
+        assert_eq!(escape("a\u{202e}b"), "a\\u{202e}b");
+    }
+
+    #[test]
+    fn letters_of_any_script_stay_as_they_are() {
+        assert_eq!(escape("Zürich 東京"), "Zürich 東京");
+    }
+}

@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Labels, patterns, digests, systems: parsed and printed.
+//!
+//! This crate holds the words by which images are named. It reads them from
+//! text, says at which character a text is wrong, and prints them again. It
+//! does no I/O, knows no repository, and never decides which image is meant.
+
+#![forbid(unsafe_code)]
+
+mod description;
+mod digest;
+mod error;
+mod escape;
+mod expected;
+mod label;
+mod list;
+mod mount_point;
+mod part;
+mod pattern;
+mod segment;
+mod text;
+
+pub use description::{ImageDescription, UenvDescription, parse_uenv_list};
+pub use digest::{Digest, ImageId};
+pub use error::{ParseError, ParseErrorKind};
+pub use escape::escape;
+pub use expected::Expected;
+pub use label::{Label, LabelDefaults};
+pub use list::list_elements;
+pub use mount_point::MountPoint;
+pub use part::{MAX_PART_LENGTH, Name, Namespace, System, Tag, Uarch, Version, check_part};
+pub use pattern::{IncompleteLabel, LabelPattern, NameMatch, SystemPattern};
+pub use text::MAX_TEXT_LENGTH;

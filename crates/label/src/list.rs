@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Lists as they are typed: words separated by commas.
+
+use crate::text::check_length;
+use crate::{Expected, ParseError, ParseErrorKind};
+
+const BLANKS: [char; 4] = [' ', '\t', '\n', '\r'];
+
+/// Cuts a list at its commas; gives each element with the byte where it begins.
+///
+/// Blanks around the whole list and one comma at its end are tolerated, as
+/// scripts that put lists together leave them there. An empty element in the
+/// middle is refused: something was meant to stand there.
+pub fn list_elements(
+    text: &str,
+    list: Expected,
+    element: Expected,
+) -> Result<Vec<(usize, &str)>, ParseError> {
+    check_length(text, list)?;
+    let trimmed = text.trim_start_matches(BLANKS);
+    let mut start = text.len() - trimmed.len();
+    let trimmed = trimmed.trim_end_matches(BLANKS);
+    // A path may end with a blank, but not the last of a list.
+    let list_text = trimmed
+        .strip_suffix(',')
+        .map_or(trimmed, |l| l.trim_end_matches(BLANKS));
+    if trimmed.is_empty() {
+        return Err(ParseError::new(list, text, 0, ParseErrorKind::Empty));
+    }
+    let mut elements = Vec::new();
+    for word in list_text.split(',') {
+        if word.is_empty() {
+            let kind = ParseErrorKind::MissingBefore {
+                part: element,
+                separator: ",",
+            };
+            return Err(ParseError::new(list, text, start, kind));
+        }
+        elements.push((start, word));
+        start += word.len() + 1;
+    }
+    Ok(elements)
+}

@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The parts of a label, each a type of its own.
+//!
+//! All parts have one grammar: letters, digits, `_`, `-` and `.`, not beginning
+//! with `-` or `.`, 1 to 64 characters. They differ in what they mean.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::str::FromStr;
+
+use crate::text::{check_length, serde_as_string};
+use crate::{Expected, ParseError, ParseErrorKind};
+
+/// The largest number of characters in one part.
+pub const MAX_PART_LENGTH: usize = 64;
+
+/// Checks that a whole text is one part, or a word of the same grammar such as
+/// the name of a view.
+pub fn check_part(text: &str, part: Expected) -> Result<(), ParseError> {
+    check_length(text, part)?;
+    match part_problem(text, part) {
+        None => Ok(()),
+        Some((offset, kind)) => Err(ParseError::new(part, text, offset, kind)),
+    }
+}
+
+/// Returns the first thing that is wrong with a part, and the byte where it is.
+pub(crate) fn part_problem(text: &str, part: Expected) -> Option<(usize, ParseErrorKind)> {
+    let Some(first) = text.chars().next() else {
+        return Some((0, ParseErrorKind::Empty));
+    };
+    if matches!(first, '-' | '.') {
+        return Some((
+            0,
+            ParseErrorKind::Start {
+                part,
+                character: first,
+            },
+        ));
+    }
+    if let Some((offset, character)) = text.char_indices().find(|&(_, c)| !is_part_character(c)) {
+        return Some((offset, ParseErrorKind::Character { part, character }));
+    }
+    // Only ASCII is left, so that bytes are characters.
+    let (length, limit) = (text.len(), MAX_PART_LENGTH);
+    (length > limit).then_some((
+        limit,
+        ParseErrorKind::TooLong {
+            part,
+            length,
+            limit,
+        },
+    ))
+}
+
+/// Tells whether a character may stand in a part.
+fn is_part_character(character: char) -> bool {
+    character.is_ascii_alphanumeric() || matches!(character, '_' | '-' | '.')
+}
+
+macro_rules! part {
+    ($(#[$doc:meta])* $type:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $type(String);
+
+        impl $type {
+            /// Takes a text that was checked before.
+            pub(crate) fn from_checked(text: &str) -> Self {
+                debug_assert_eq!(part_problem(text, Expected::$type), None);
+                Self(text.to_owned())
+            }
+
+            /// Returns the text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = ParseError;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                check_part(text, Expected::$type)?;
+                Ok(Self(text.to_owned()))
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+
+        impl AsRef<str> for $type {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl Borrow<str> for $type {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        serde_as_string!($type);
+    };
+}
+
+part! {
+    /// The name of an image: `prgenv-gnu`.
+    Name
+}
+part! {
+    /// The version of what is in an image: `24.11`.
+    Version
+}
+part! {
+    /// The release of a version: `v2`.
+    Tag
+}
+part! {
+    /// The cluster for which something is built: `daint`.
+    System
+}
+part! {
+    /// The micro-architecture of a node: `gh200`.
+    Uarch
+}
+part! {
+    /// The part of a registry: `deploy`.
+    Namespace
+}

@@ -1,0 +1,27 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Metadata of images, views, and the environment patches they make.
+//!
+//! A view says which variables change when an image is entered; this crate
+//! reads views from an image's `env.json`, puts them in order, and computes
+//! the variables that result. It does no I/O, and it never looks at the
+//! variables of the process it runs in: the caller hands them over.
+
+#![forbid(unsafe_code)]
+
+mod apply;
+mod document;
+mod error;
+mod expand;
+mod meta;
+mod name;
+mod patch;
+mod read;
+mod read_patch;
+mod write;
+
+pub use error::{MetaError, MetaErrorKind};
+pub use meta::{InterpreterNeed, Meta, Needs, View};
+pub use name::{ViewDescription, ViewName, parse_view_list};
+pub use patch::{Change, EnvPatch, ListOperation, is_variable_name};

@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The metadata that travels with an image.
+//!
+//! ```text
+//! <image>/meta/
+//! └── env.json     version 1 of `env`, as uenv reads it; version 1 of `cabane`
+//! ```
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use cabane_label::MountPoint;
+
+use crate::{EnvPatch, ViewName};
+
+/// The contents of an image's `env.json`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meta {
+    /// The name of the image.
+    ///
+    /// It was written by whoever built the image, and may hold any text.
+    pub name: String,
+    /// What the image is for, in one sentence or more.
+    pub description: Option<String>,
+    /// Where the image must be mounted.
+    pub mount: Option<MountPoint>,
+    /// The view that is taken when none is asked for; one of `views`.
+    pub default_view: Option<ViewName>,
+    /// The ways to enter the image.
+    pub views: BTreeMap<ViewName, View>,
+    /// What the image needs from the system.
+    pub needs: Needs,
+    /// What built the image: `python`, `tree`, `spack`.
+    pub engine: Option<String>,
+}
+
+impl Meta {
+    /// The largest `env.json` that is read, in bytes: 16 MiB.
+    pub const MAX_SIZE: u64 = 16 * 1024 * 1024;
+}
+
+/// A named way to enter an image.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct View {
+    /// What the view is for.
+    pub description: Option<String>,
+    /// The directory inside of the image that the view shows.
+    pub root: Option<String>,
+    /// A shell script that does the same as the view; not used.
+    pub activate: Option<String>,
+    /// What the view does to the variables.
+    pub patch: EnvPatch,
+}
+
+/// What an image needs from the system it is used on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// The interpreter of the system that the image was built with.
+    pub interpreter: Option<InterpreterNeed>,
+}
+
+/// A program outside of the image that runs what is in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InterpreterNeed {
+    /// Where it is: `/usr/bin/python3.11`.
+    pub path: PathBuf,
+    /// Its version: `3.11.2`.
+    pub version: String,
+}

@@ -1,0 +1,213 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! From `env.json` to metadata.
+//!
+//! The file was written by whoever built the image, and is not trusted. What
+//! is not known is skipped, and so is `null` where a value may be missing;
+//! what is known but wrong is refused, with its place.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::path::PathBuf;
+
+use cabane_label::ParseError;
+use serde_json::value::RawValue;
+
+use crate::document::{Document, Member, is_null};
+use crate::{InterpreterNeed, Meta, MetaError, MetaErrorKind, Needs, View, ViewName};
+
+impl Meta {
+    /// Reads the contents of an `env.json`.
+    ///
+    /// It never panics, whatever the file holds, and reads at most
+    /// [`Meta::MAX_SIZE`] bytes.
+    pub fn from_json(text: &[u8]) -> Result<Self, MetaError> {
+        let (document, root) = Document::parse(text)?;
+        Reader { document }.meta(root)
+    }
+}
+
+pub(crate) struct Reader<'a> {
+    pub(crate) document: Document<'a>,
+}
+
+impl<'a> Reader<'a> {
+    fn meta(&self, root: &'a RawValue) -> Result<Meta, MetaError> {
+        let mut meta = Meta {
+            // What the existing tool calls an image that does not say.
+            name: "unnamed".to_owned(),
+            description: None,
+            mount: None,
+            default_view: None,
+            views: BTreeMap::new(),
+            needs: Needs::default(),
+            engine: None,
+        };
+        let mut default_view = None;
+        for Member { key, value, .. } in self.members(root, &"the file")? {
+            match key.as_str() {
+                "name" => meta.name = self.text(value, &"`name`")?,
+                "description" => meta.description = Some(self.text(value, &"`description`")?),
+                "mount" => {
+                    let mount = self.text(value, &"`mount`")?.parse();
+                    let refuse = |reason| MetaErrorKind::MountPoint { reason };
+                    meta.mount = Some(mount.map_err(|e| self.document.error(value, refuse(e)))?);
+                }
+                "default-view" => default_view = Some(value),
+                "views" => meta.views = self.views(value)?,
+                "cabane" => self.own_section(value, &mut meta)?,
+                _ => {}
+            }
+        }
+        if let Some(value) = default_view {
+            meta.default_view = Some(self.default_view(value, &meta.views)?);
+        }
+        Ok(meta)
+    }
+
+    fn default_view(
+        &self,
+        value: &'a RawValue,
+        views: &BTreeMap<ViewName, View>,
+    ) -> Result<ViewName, MetaError> {
+        let name = self.text(value, &"`default-view`")?;
+        match views.get_key_value(name.as_str()) {
+            Some((name, _)) => Ok(name.clone()),
+            None => Err(self
+                .document
+                .error(value, MetaErrorKind::UnknownDefaultView { name })),
+        }
+    }
+
+    fn views(&self, value: &'a RawValue) -> Result<BTreeMap<ViewName, View>, MetaError> {
+        let mut views = BTreeMap::new();
+        for Member {
+            key,
+            written_key,
+            value,
+        } in self.document.object(value, &"`views`")?
+        {
+            let name: ViewName = key.parse().map_err(|reason: ParseError| {
+                self.document
+                    .error(written_key, MetaErrorKind::ViewName { reason })
+            })?;
+            let view = self.view(value, &name)?;
+            views.insert(name, view);
+        }
+        Ok(views)
+    }
+
+    fn view(&self, value: &'a RawValue, name: &ViewName) -> Result<View, MetaError> {
+        let mut view = View::default();
+        for Member { key, value, .. } in self.members(value, &format_args!("view `{name}`"))? {
+            let text = || {
+                self.text(value, &format_args!("`{key}` of view `{name}`"))
+                    .map(Some)
+            };
+            match key.as_str() {
+                "description" => view.description = text()?,
+                "root" => view.root = text()?,
+                "activate" => view.activate = text()?,
+                "env" => view.patch = self.env(value, name)?,
+                _ => {}
+            }
+        }
+        Ok(view)
+    }
+
+    fn own_section(&self, value: &'a RawValue, meta: &mut Meta) -> Result<(), MetaError> {
+        for Member { key, value, .. } in self.members(value, &"`cabane`")? {
+            match key.as_str() {
+                "version" => self.check_version(value, "`cabane`")?,
+                "engine" => meta.engine = Some(self.text(value, &"`engine`")?),
+                "needs" => {
+                    for Member { key, value, .. } in self.members(value, &"`needs`")? {
+                        if key == "interpreter" {
+                            meta.needs.interpreter = Some(self.interpreter(value)?);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn interpreter(&self, value: &'a RawValue) -> Result<InterpreterNeed, MetaError> {
+        let what = "`interpreter`";
+        let members = self.members(value, &what)?;
+        let find = |key| {
+            let found = members.iter().find(|member| member.key == key);
+            let kind = || MetaErrorKind::Missing {
+                what: what.to_owned(),
+                key,
+            };
+            found
+                .map(|member| member.value)
+                .ok_or_else(|| self.document.error(value, kind()))
+        };
+        let written_path = find("path")?;
+        let path = self.text(written_path, &"`path` of `interpreter`")?;
+        self.check_nul(&path, written_path, &"`path` of `interpreter`")?;
+        if !path.starts_with('/') {
+            let what = "`path` of `interpreter`".to_owned();
+            let kind = MetaErrorKind::WrongType {
+                what,
+                expected: "an absolute path",
+            };
+            return Err(self.document.error(written_path, kind));
+        }
+        let version = self.text(find("version")?, &"`version` of `interpreter`")?;
+        Ok(InterpreterNeed {
+            path: PathBuf::from(path),
+            version,
+        })
+    }
+
+    /// Reads an object in which `null` means that the key is not there.
+    pub(crate) fn members(
+        &self,
+        value: &'a RawValue,
+        what: &dyn Display,
+    ) -> Result<Vec<Member<'a>>, MetaError> {
+        let mut members = self.document.object(value, what)?;
+        members.retain(|member| !is_null(member.value));
+        Ok(members)
+    }
+
+    pub(crate) fn text(
+        &self,
+        value: &'a RawValue,
+        what: &dyn Display,
+    ) -> Result<String, MetaError> {
+        self.document.read(value, what, "a text")
+    }
+
+    pub(crate) fn check_nul(
+        &self,
+        text: &str,
+        place: &RawValue,
+        what: &dyn Display,
+    ) -> Result<(), MetaError> {
+        if text.contains('\0') {
+            let kind = MetaErrorKind::Nul {
+                what: what.to_string(),
+            };
+            return Err(self.document.error(place, kind));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_version(&self, value: &RawValue, what: &str) -> Result<(), MetaError> {
+        if value.get() == "1" {
+            return Ok(());
+        }
+        let found = value.get().chars().take(20).collect();
+        let kind = MetaErrorKind::UnknownVersion {
+            what: what.to_owned(),
+            found,
+        };
+        Err(self.document.error(value, kind))
+    }
+}

@@ -1,0 +1,142 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What is written into an `env.json`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use cabane_view::{Change, EnvPatch, InterpreterNeed, ListOperation, Meta, Needs, View};
+
+fn meta() -> Meta {
+    let values = vec!["/user-environment/bin".to_owned()];
+    let mut patch = EnvPatch::new();
+    patch.push(
+        "PATH",
+        Change::List {
+            operation: ListOperation::Prepend,
+            values,
+        },
+    );
+    patch.push("B", Change::Set("x".to_owned()));
+    patch.push("A", Change::Unset);
+    let view = View {
+        description: Some("all".to_owned()),
+        patch,
+        ..View::default()
+    };
+    let python = PathBuf::from("/usr/bin/python3.11");
+    let interpreter = Some(InterpreterNeed {
+        path: python,
+        version: "3.11.2".to_owned(),
+    });
+    Meta {
+        name: "demo".to_owned(),
+        description: None,
+        mount: Some("/user-environment".parse().unwrap()),
+        default_view: Some("default".parse().unwrap()),
+        views: BTreeMap::from([("default".parse().unwrap(), view)]),
+        needs: Needs { interpreter },
+        engine: Some("python".to_owned()),
+    }
+}
+
+/// What is read after a patch was written as the only view.
+fn read_again(patch: EnvPatch) -> EnvPatch {
+    let view = View {
+        patch,
+        ..View::default()
+    };
+    let views = BTreeMap::from([("default".parse().unwrap(), view)]);
+    let meta = Meta { views, ..meta() };
+    Meta::from_json(meta.to_json().as_bytes())
+        .unwrap()
+        .views
+        .remove("default")
+        .unwrap()
+        .patch
+}
+
+#[test]
+fn keys_are_written_in_a_fixed_order() {
+    let expected = r#"{
+  "name": "demo",
+  "mount": "/user-environment",
+  "default-view": "default",
+  "views": {
+    "default": {
+      "description": "all",
+      "env": {
+        "version": 1,
+        "values": {
+          "list": {
+            "PATH": [
+              {
+                "op": "prepend",
+                "value": [
+                  "/user-environment/bin"
+                ]
+              }
+            ]
+          },
+          "scalar": {
+            "B": "x",
+            "A": null
+          }
+        }
+      }
+    }
+  },
+  "cabane": {
+    "version": 1,
+    "engine": "python",
+    "needs": {
+      "interpreter": {
+        "path": "/usr/bin/python3.11",
+        "version": "3.11.2"
+      }
+    }
+  }
+}
+"#;
+    assert_eq!(meta().to_json(), expected);
+}
+
+#[test]
+fn an_image_that_needs_nothing_does_not_say_so() {
+    let meta = Meta {
+        needs: Needs::default(),
+        ..meta()
+    };
+    assert!(!meta.to_json().contains("needs"));
+}
+
+#[test]
+fn what_a_later_change_makes_void_is_left_out() {
+    let mut patch = EnvPatch::new();
+    patch.push(
+        "A",
+        Change::List {
+            operation: ListOperation::Append,
+            values: vec![],
+        },
+    );
+    patch.push("A", Change::Set("x".to_owned()));
+    let mut expected = EnvPatch::new();
+    expected.push("A", Change::Set("x".to_owned()));
+    assert_eq!(read_again(patch), expected);
+}
+
+#[test]
+fn a_change_to_a_list_comes_after_the_value_it_changes() {
+    let mut patch = EnvPatch::new();
+    patch.push("A", Change::Set("x".to_owned()));
+    patch.push(
+        "A",
+        Change::List {
+            operation: ListOperation::Append,
+            values: vec!["y".into()],
+        },
+    );
+    assert_eq!(read_again(patch.clone()), patch);
+}
