@@ -1,0 +1,424 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Asking a file for its values: sections, lists, texts and truth values.
+//!
+//! Every question names what it wants in the words of the file, so that the
+//! answer to a wrong value can say what to type. A question that gets no
+//! answer has noted a problem.
+
+use std::fmt::Display;
+use std::rc::Rc;
+use std::str::FromStr;
+
+use cabane_label::ParseError;
+
+use crate::diagnostic::quote;
+use crate::node::{Entry, Kind, Node, Place, SECTION, Scalar, TABLE, Value};
+use crate::report::{Language, Report};
+use crate::suggest::{enumerate, nearest};
+
+/// A value that was asked for, and what its author calls it.
+#[derive(Clone, Debug)]
+pub(crate) struct Field<'n> {
+    /// The key, between back quotes, or other words for it.
+    pub(crate) name: String,
+    /// The key, for hints; items of a list have none.
+    key: Option<&'n str>,
+    /// Where the key stands; for an item of a list, the item itself.
+    key_place: Place,
+    pub(crate) node: &'n Node,
+}
+
+impl<'n> Field<'n> {
+    pub(crate) fn of(entry: &'n Entry) -> Self {
+        Self {
+            name: quote(&entry.key),
+            key: Some(&entry.key),
+            key_place: entry.key_place,
+            node: &entry.value,
+        }
+    }
+
+    pub(crate) fn item(name: impl Into<String>, node: &'n Node) -> Self {
+        Self {
+            name: name.into(),
+            key: None,
+            key_place: node.place,
+            node,
+        }
+    }
+
+    /// Gives it other words than its key.
+    pub(crate) fn called(self, name: String) -> Self {
+        Self { name, ..self }
+    }
+
+    pub(crate) fn key_place(&self) -> Place {
+        self.key_place
+    }
+
+    /// The line with another value, for hints.
+    fn with_value(&self, language: Language, value: &str) -> String {
+        match (self.key, language) {
+            (Some(key), _) => language.assignment(key, value),
+            (None, Language::Yaml) => format!("- {value}"),
+            (None, Language::Toml) => value.to_owned(),
+        }
+    }
+
+    pub(crate) fn is_null(&self) -> bool {
+        matches!(self.node.value, Value::Null)
+    }
+
+    /// Where to point when the value is wrong.
+    pub(crate) fn place(&self) -> Place {
+        match self.node.value {
+            Value::Null => self.key_place,
+            _ => self.node.place,
+        }
+    }
+
+    /// What stands there, in words.
+    fn found(&self, language: Language) -> String {
+        match &self.node.value {
+            // With its quotes, because they may be what is wrong.
+            Value::Scalar(Scalar {
+                text,
+                kind: Kind::Quoted,
+            }) => quote(&format!("\"{text}\"")),
+            Value::Scalar(scalar) => quote(&scalar.text),
+            _ => self.node.describe(language).to_owned(),
+        }
+    }
+}
+
+/// Keys with values that belong together.
+#[derive(Debug)]
+pub(crate) struct Section<'n> {
+    /// What its author calls it: `` in `python` ``; nothing for a whole file.
+    within: String,
+    /// Where its key stands; nothing for a whole file.
+    pub(crate) place: Option<Place>,
+    entries: &'n [Entry],
+}
+
+impl<'n> Section<'n> {
+    pub(crate) fn entries(&self) -> &'n [Entry] {
+        self.entries
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<Field<'n>> {
+        self.entries
+            .iter()
+            .find(|entry| entry.key == key)
+            .map(Field::of)
+    }
+
+    /// Returns a value unless it is missing or `null`.
+    pub(crate) fn given(&self, key: &str) -> Option<Field<'n>> {
+        self.get(key).filter(|field| !field.is_null())
+    }
+
+    /// Returns a value that must be there; the hint says what to add.
+    pub(crate) fn require(
+        &self,
+        report: &mut Report<'_>,
+        key: &str,
+        hint: &str,
+    ) -> Option<Field<'n>> {
+        let found = self.get(key);
+        if found.is_none() {
+            let message = format!("the key `{key}` is missing{}", self.within);
+            report.note(self.place, &message, Some(hint));
+        }
+        found
+    }
+
+    /// Notes every key that is not known.
+    ///
+    /// `elsewhere` may know more about a key that is not known here: what to
+    /// say about it, and what to do.
+    pub(crate) fn refuse_unknown(
+        &self,
+        report: &mut Report<'_>,
+        known: &[&str],
+        elsewhere: impl Fn(&str) -> Option<(Option<String>, String)>,
+    ) {
+        for entry in self
+            .entries
+            .iter()
+            .filter(|entry| !known.contains(&entry.key.as_str()))
+        {
+            let (message, hint) = elsewhere(&entry.key).unwrap_or_else(|| {
+                let hint = match (nearest(&entry.key, known), known) {
+                    (Some(meant), _) => format!("did you mean `{meant}`?"),
+                    (None, [only]) => format!("the only key here is `{only}`"),
+                    (None, _) => format!("the keys here are {}", enumerate(known, "and")),
+                };
+                (None, hint)
+            });
+            let message = message
+                .unwrap_or_else(|| format!("unknown key {}{}", quote(&entry.key), self.within));
+            report.problem_with_hint(entry.key_place, &message, &hint);
+        }
+    }
+}
+
+impl Report<'_> {
+    /// Returns the keys of a whole file.
+    pub(crate) fn file<'n>(&mut self, root: &'n Node, example: &str) -> Option<Section<'n>> {
+        match &root.value {
+            Value::Section(entries) => Some(Section {
+                within: String::new(),
+                place: None,
+                entries,
+            }),
+            Value::Null => {
+                self.note(None, "there is nothing in this file", Some(example));
+                None
+            }
+            _ => {
+                let message = format!(
+                    "the file must consist of keys with values, not of {}",
+                    root.describe(self.language())
+                );
+                self.problem_with_hint(root.place, &message, example);
+                None
+            }
+        }
+    }
+
+    /// Returns a section; nothing is an empty section.
+    pub(crate) fn section<'n>(&mut self, field: &Field<'n>) -> Option<Section<'n>> {
+        let entries: &[Entry] = match &field.node.value {
+            Value::Section(entries) => entries,
+            Value::Null => &[],
+            _ => {
+                let (expected, hint) = match (self.language(), field.key) {
+                    (Language::Yaml, _) => (
+                        SECTION,
+                        "write its keys in the lines below, indented by two spaces".into(),
+                    ),
+                    (Language::Toml, Some(key)) => {
+                        (TABLE, format!("write its keys below a line `[{key}]`"))
+                    }
+                    (Language::Toml, None) => (
+                        TABLE,
+                        "write its keys below a line with its name in brackets".into(),
+                    ),
+                };
+                self.wrong_type(field, expected, Some(&hint));
+                return None;
+            }
+        };
+        let within = format!(" in {}", field.name);
+        Some(Section {
+            within,
+            place: Some(field.key_place),
+            entries,
+        })
+    }
+
+    /// Returns the items of a list; nothing is an empty list.
+    pub(crate) fn list<'n>(&mut self, field: &Field<'n>) -> Option<&'n [Rc<Node>]> {
+        match &field.node.value {
+            Value::List(items) => return Some(items),
+            Value::Null => return Some(&[]),
+            Value::Scalar(scalar) => {
+                let item = self.written(scalar);
+                let line = field.with_value(self.language(), &format!("[{item}]"));
+                self.wrong_type(field, "a list", Some(&format!("write `{line}`")));
+            }
+            Value::Section(_) => {
+                let hint = match (self.language(), field.key) {
+                    (Language::Toml, Some(key)) => format!("write `[[{key}]]`, with two brackets"),
+                    _ => "begin each line of it with `- `".to_owned(),
+                };
+                self.wrong_type(field, "a list", Some(&hint));
+            }
+        }
+        None
+    }
+
+    /// Returns a text as it is written; in YAML, `3.10` is one.
+    pub(crate) fn text<'n>(&mut self, field: &Field<'n>) -> Option<&'n str> {
+        let scalar = match &field.node.value {
+            Value::Scalar(scalar) => scalar,
+            Value::Null => {
+                let message = format!("{} has no value", field.name);
+                self.problem_with_hint(field.place(), &message, "write a value, or remove it");
+                return None;
+            }
+            Value::List(_) | Value::Section(_) => {
+                let only = match &field.node.value {
+                    Value::List(items) => items.first().filter(|_| items.len() == 1),
+                    _ => None,
+                };
+                let hint = match only.map(|item| &item.value) {
+                    Some(Value::Scalar(only)) => {
+                        let line = field.with_value(self.language(), &self.written(only));
+                        Some(format!("write `{line}`"))
+                    }
+                    _ => None,
+                };
+                self.wrong_type(field, "text", hint.as_deref());
+                return None;
+            }
+        };
+        if !self.takes_text(scalar) {
+            let line = field.with_value(self.language(), &format!("\"{}\"", scalar.text));
+            self.wrong_type(field, "text", Some(&format!("write `{line}`")));
+            return None;
+        }
+        if let Some(offset) = scalar.text.find('\0') {
+            let place = self.place_within(field, offset);
+            self.problem(place, "a text cannot contain a NUL character");
+            return None;
+        }
+        Some(&scalar.text)
+    }
+
+    /// Returns a text that is a word of a label, or the name of a view.
+    pub(crate) fn word<T: FromStr<Err = ParseError>>(&mut self, field: &Field<'_>) -> Option<T> {
+        let text = self.text(field)?;
+        match text.parse::<T>() {
+            Ok(word) => Some(word),
+            Err(error) => {
+                let error = match similar_word::<T>(text) {
+                    None => error,
+                    Some(similar) => {
+                        let value = match self.language() {
+                            Language::Yaml => similar,
+                            Language::Toml => format!("\"{similar}\""),
+                        };
+                        let line = field.with_value(self.language(), &value);
+                        error.with_hint(Some(format!("write `{line}`")))
+                    }
+                };
+                self.parse_error(field, text, &error);
+                None
+            }
+        }
+    }
+
+    /// Notes why a text is not what it should be, under its wrong character.
+    pub(crate) fn parse_error(&mut self, field: &Field<'_>, text: &str, error: &ParseError) {
+        let offset = text
+            .char_indices()
+            .nth(error.position())
+            .map_or(text.len(), |(at, _)| at);
+        let place = if offset == 0 {
+            field.place()
+        } else {
+            self.place_within(field, offset)
+        };
+        self.note(Some(place), &error.to_string(), error.hint().as_deref());
+    }
+
+    /// Returns `true` or `false`.
+    pub(crate) fn truth(&mut self, field: &Field<'_>) -> Option<bool> {
+        let Value::Scalar(Scalar { text, kind }) = &field.node.value else {
+            self.wrong_type(field, "`true` or `false`", None);
+            return None;
+        };
+        let folded = text.to_ascii_lowercase();
+        if *kind == Kind::Boolean {
+            return Some(folded == "true");
+        }
+        let meant = match folded.as_str() {
+            "yes" | "y" | "on" | "true" | "1" => Some("true"),
+            "no" | "n" | "off" | "false" | "0" => Some("false"),
+            _ => None,
+        };
+        let hint =
+            meant.map(|meant| format!("write `{}`", field.with_value(self.language(), meant)));
+        self.wrong_type(field, "`true` or `false`", hint.as_deref());
+        None
+    }
+
+    /// Tells whether a scalar is a text where one is wanted.
+    fn takes_text(&self, scalar: &Scalar) -> bool {
+        self.language() == Language::Yaml || scalar.kind == Kind::Quoted
+    }
+
+    /// Returns one of a few words.
+    pub(crate) fn choice<T: Copy>(&mut self, field: &Field<'_>, words: &[(&str, T)]) -> Option<T> {
+        let text = match &field.node.value {
+            Value::Scalar(scalar) => &scalar.text,
+            _ => self.text(field)?,
+        };
+        let is_text = |scalar: &Scalar| self.takes_text(scalar);
+        let is_word = matches!(&field.node.value, Value::Scalar(scalar) if is_text(scalar));
+        if let Some((_, value)) = words.iter().find(|(word, _)| is_word && *word == text) {
+            return Some(*value);
+        }
+        let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        let message = format!(
+            "{} must be {}, not {}",
+            field.name,
+            enumerate(&known, "or"),
+            quote(text)
+        );
+        let hint = nearest(text, &known).map(|meant| format!("did you mean `{meant}`?"));
+        self.note(Some(field.place()), &message, hint.as_deref());
+        None
+    }
+
+    /// Notes that something else stands there than what was asked for.
+    pub(crate) fn wrong_type(
+        &mut self,
+        field: &Field<'_>,
+        expected: impl Display,
+        hint: Option<&str>,
+    ) {
+        let found = field.found(self.language());
+        let message = format!("{} must be {expected}, not {found}", field.name);
+        self.note(Some(field.place()), &message, hint);
+    }
+
+    /// Returns the place of the character at a byte of a text.
+    ///
+    /// Where escapes stand in the file, it is the place of the whole text.
+    pub(crate) fn place_within(&self, field: &Field<'_>, offset: usize) -> Place {
+        let (place, file) = (field.place(), self.source().text());
+        let Value::Scalar(Scalar { text, .. }) = &field.node.value else {
+            return place;
+        };
+        let written = file.get(place.start..place.end).unwrap_or_default();
+        let start = if written == text {
+            place.start + offset
+        } else if written.get(1..written.len().saturating_sub(1)) == Some(text) {
+            place.start + 1 + offset
+        } else {
+            return place;
+        };
+        let length = text
+            .get(offset..)
+            .and_then(|rest| rest.chars().next())
+            .map_or(0, char::len_utf8);
+        Place {
+            start,
+            end: start + length,
+        }
+    }
+
+    /// A scalar as it would be written in the language.
+    fn written(&self, scalar: &Scalar) -> String {
+        match self.language() {
+            Language::Toml => format!("\"{}\"", scalar.text),
+            Language::Yaml => scalar.text.clone(),
+        }
+    }
+}
+
+/// Returns a word that may be used where somebody wrote a title.
+pub(crate) fn similar_word<T: FromStr>(text: &str) -> Option<String> {
+    let words: Vec<&str> = text
+        .split(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '.'))
+        .map(|word| word.trim_matches('.'))
+        .filter(|word| !word.is_empty())
+        .collect();
+    let joined = words.join("-");
+    joined.parse::<T>().is_ok().then_some(joined)
+}

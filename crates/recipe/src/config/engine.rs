@@ -1,0 +1,181 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Which engine a recipe is for, and which keys belong to which.
+
+use super::{python, spack, tree};
+use crate::ask::Section;
+use crate::diagnostic::quote;
+use crate::recipe::{EngineConfig, FormatVersion};
+use crate::report::Report;
+use crate::suggest::{enumerate, nearest};
+
+/// The engines that a recipe can name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Engine {
+    Spack,
+    Python,
+    Tree,
+}
+
+/// The words for engines in a recipe; not all of them can build yet.
+const ENGINES: &[&str] = &["spack", "python", "tree"];
+const PLANNED: &str = "container";
+
+/// The keys of every recipe.
+const COMMON: &[&str] = &[
+    "name",
+    "version",
+    "engine",
+    "store",
+    "description",
+    "default-view",
+];
+
+impl Engine {
+    const ALL: [Self; 3] = [Self::Spack, Self::Python, Self::Tree];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Spack => "spack",
+            Self::Python => "python",
+            Self::Tree => "tree",
+        }
+    }
+
+    /// The keys of a recipe that only some engines know.
+    fn keys(self) -> &'static [&'static str] {
+        match self {
+            Self::Spack => &["spack", "modules", "cleanup", "mirror"],
+            Self::Python => &["python", "views"],
+            Self::Tree => &["tree", "views"],
+        }
+    }
+
+    /// The keys inside of the section that has the name of the engine.
+    fn section_keys(self) -> &'static [&'static str] {
+        match self {
+            Self::Spack => spack::KEYS,
+            Self::Python => python::KEYS,
+            Self::Tree => tree::KEYS,
+        }
+    }
+
+    fn of(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|engine| engine.name() == name)
+    }
+
+    /// Finds out for which engine a recipe is written.
+    ///
+    /// A recipe that names none is one for Spack, as all were before there was
+    /// a choice, unless it has the section of another engine.
+    pub(super) fn choose(report: &mut Report<'_>, file: &Section<'_>) -> Option<Self> {
+        let Some(field) = file.get("engine") else {
+            let other = [Self::Python, Self::Tree].into_iter().find_map(|engine| {
+                file.entries()
+                    .iter()
+                    .find(|entry| entry.key == engine.name())
+                    .map(|e| (engine, e))
+            });
+            let Some((engine, entry)) = other.filter(|_| file.get("spack").is_none()) else {
+                return Some(Self::Spack);
+            };
+            let name = engine.name();
+            let message = format!("the section `{name}` is there, but not the engine");
+            let hint = format!("add a line `engine: {name}`");
+            report.problem_with_hint(entry.key_place, &message, &hint);
+            return Some(engine);
+        };
+        let text = report.text(&field)?;
+        if let Some(engine) = Self::of(text) {
+            return Some(engine);
+        }
+        let engines = enumerate(ENGINES, "and");
+        let (message, hint) = if text == PLANNED {
+            (
+                format!("the engine `{PLANNED}` cannot build images yet"),
+                format!("the engines are {engines}"),
+            )
+        } else {
+            let hint = match nearest(text, ENGINES) {
+                Some(meant) => format!("write `engine: {meant}`"),
+                None => format!("the engines are {engines}"),
+            };
+            (format!("there is no engine {}", quote(text)), hint)
+        };
+        report.problem_with_hint(field.place(), &message, &hint);
+        None
+    }
+
+    /// Reads what the engine wants to know.
+    pub(super) fn read(
+        self,
+        report: &mut Report<'_>,
+        file: &Section<'_>,
+        format: Option<FormatVersion>,
+    ) -> Option<EngineConfig> {
+        match self {
+            Self::Spack => spack::check(report, file, format).map(|()| EngineConfig::Spack),
+            Self::Python => python::read(report, file).map(EngineConfig::Python),
+            Self::Tree => tree::read(report, file).map(EngineConfig::Tree),
+        }
+    }
+}
+
+/// Notes every key that the recipe should not have.
+pub(super) fn refuse_unknown_keys(
+    report: &mut Report<'_>,
+    file: &Section<'_>,
+    engine: Option<Engine>,
+) {
+    let mut known = COMMON.to_vec();
+    match engine {
+        Some(engine) => known.extend(engine.keys()),
+        // Nobody can say which of them belong there.
+        None => known.extend(
+            Engine::ALL
+                .into_iter()
+                .flat_map(Engine::keys)
+                .chain([&PLANNED]),
+        ),
+    }
+    known.dedup();
+    let known: Vec<&str> = known;
+    file.refuse_unknown(report, &known, |key| {
+        engine.and_then(|engine| elsewhere(key, engine))
+    });
+}
+
+/// Says what is known about a key that recipes for this engine do not have,
+/// and where it belongs.
+fn elsewhere(key: &str, engine: Engine) -> Option<(Option<String>, String)> {
+    let name = engine.name();
+    let hint = |hint: String| Some((None, hint));
+    if engine.section_keys().contains(&key) {
+        return hint(format!(
+            "it belongs in the section `{name}:`, indented by two spaces"
+        ));
+    }
+    if engine == Engine::Spack && matches!(key, "views" | "env_vars") {
+        return hint("the views of a Spack recipe are described in environments.yaml".to_owned());
+    }
+    if engine == Engine::Spack && matches!(key, "compilers" | "environments" | "network") {
+        return hint(format!("`{key}` has a file of its own: {key}.yaml"));
+    }
+    if matches!(key, "system" | "uarch" | "tag" | "label") {
+        return hint("remove it: the label that is given to the build says it".to_owned());
+    }
+    let owner = match key {
+        PLANNED => PLANNED,
+        _ => Engine::ALL
+            .into_iter()
+            .find(|other| other.keys().contains(&key))?
+            .name(),
+    };
+    let message = format!("`{key}` is for the engine `{owner}`, but this recipe is for `{name}`");
+    let hint = match Engine::of(key) {
+        Some(_) => format!("remove it, or write `engine: {key}`"),
+        None => "remove it".to_owned(),
+    };
+    Some((Some(message), hint))
+}

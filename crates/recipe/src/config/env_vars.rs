@@ -1,0 +1,240 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The section `env_vars:` of a view: lists of maps with one key, as
+//! Stackinator has them.
+
+use crate::ask::Field;
+use crate::diagnostic::quote;
+use crate::node::{Entry, Node, Place, Value};
+use crate::recipe::EnvVars;
+use crate::report::{Language, Report};
+use crate::suggest::nearest;
+
+const KEYS: &[&str] = &["set", "prepend_path", "append_path"];
+
+/// Variables that hold a list of paths, of which a view changes some.
+const PATH_LISTS: &[&str] = &[
+    "ACLOCAL_PATH",
+    "CMAKE_PREFIX_PATH",
+    "CPATH",
+    "LD_LIBRARY_PATH",
+    "LIBRARY_PATH",
+    "MANPATH",
+    "MODULEPATH",
+    "PATH",
+    "PKG_CONFIG_PATH",
+    "PYTHONPATH",
+];
+
+/// What the build puts in the place of `$@name@`.
+const SUBSTITUTIONS: &[&str] = &["mount", "view_path", "view_name"];
+
+pub(super) fn read(report: &mut Report<'_>, field: &Field<'_>) -> Option<EnvVars> {
+    let section = report.section(field)?;
+    section.refuse_unknown(report, KEYS, |key| match key {
+        "unset" => Some((
+            None,
+            "to unset a variable, write `set: [{NAME: null}]`".to_owned(),
+        )),
+        _ => None,
+    });
+    let set = section
+        .get("set")
+        .map_or(Some(Vec::new()), |field| set(report, &field));
+    let prepend = section
+        .get("prepend_path")
+        .map_or(Some(Vec::new()), |f| paths(report, &f));
+    let append = section
+        .get("append_path")
+        .map_or(Some(Vec::new()), |f| paths(report, &f));
+    Some(EnvVars {
+        set: set?,
+        prepend_path: prepend?,
+        append_path: append?,
+    })
+}
+
+fn set(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<(String, Option<String>)>> {
+    let items = report.list(field)?;
+    let changes: Vec<_> = items
+        .iter()
+        .map(|item| {
+            let entry = pair(report, item)?;
+            let value = Field::of(entry);
+            let name = variable(report, entry);
+            if value.is_null() {
+                return Some((name?, None));
+            }
+            let text = value_of(report, &value)?;
+            let name = name?;
+            if PATH_LISTS.contains(&name.as_str()) {
+                refuse_set(report, entry, &text);
+                return None;
+            }
+            Some((name, Some(text)))
+        })
+        .collect();
+    changes.into_iter().collect()
+}
+
+fn refuse_set(report: &mut Report<'_>, entry: &Entry, text: &str) {
+    let name = &entry.key;
+    let message = format!("`{name}` is a list of paths, and a view cannot replace all of it");
+    let reference = [
+        format!("${name}"),
+        format!("${{{name}}}"),
+        format!("${{@{name}@}}"),
+    ];
+    let path = text
+        .split(':')
+        .find(|part| !reference.iter().any(|word| word == part));
+    let hint = format!(
+        "write `prepend_path: [{{{name}: {}}}]`",
+        path.unwrap_or("/a/path")
+    );
+    report.problem_with_hint(entry.key_place, &message, &hint);
+}
+
+fn paths(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<(String, String)>> {
+    let items = report.list(field)?;
+    let changes: Vec<_> = items
+        .iter()
+        .map(|item| {
+            let entry = pair(report, item)?;
+            let name = variable(report, entry);
+            let value = Field::of(entry);
+            let text = value_of(report, &value)?;
+            if text.is_empty() {
+                let message = "an empty path would mean the current directory";
+                report.problem_with_hint(
+                    value.place(),
+                    message,
+                    "write a path, or remove the item",
+                );
+                return None;
+            }
+            if let Some(colon) = text.find(':') {
+                let message = "an item is one path, but this has several";
+                let hint = format!(
+                    "write an item for each, such as `- {}: {}`",
+                    entry.key,
+                    &text[..colon]
+                );
+                let place = report.place_within(&value, colon);
+                report.problem_with_hint(place, message, &hint);
+                return None;
+            }
+            Some((name?, text))
+        })
+        .collect();
+    changes.into_iter().collect()
+}
+
+/// Returns the one key of an item, `NAME: value`.
+fn pair<'n>(report: &mut Report<'_>, item: &'n Node) -> Option<&'n Entry> {
+    let (message, hint) = match &item.value {
+        Value::Section(entries) => match entries.as_slice() {
+            [entry] => return Some(entry),
+            [] => (
+                "an item is a variable with its value, but this is empty".to_owned(),
+                "write `- NAME: value`".to_owned(),
+            ),
+            _ => (
+                "an item changes one variable, but this has several".to_owned(),
+                "begin each of its lines with `- `".to_owned(),
+            ),
+        },
+        Value::Scalar(scalar) => {
+            let hint = match scalar.text.split_once(['=', ':']) {
+                Some((name, value)) => format!("write `- {}: {}`", name.trim(), value.trim()),
+                None => "write `- NAME: value`".to_owned(),
+            };
+            (
+                format!("{} is not a variable with its value", quote(&scalar.text)),
+                hint,
+            )
+        }
+        Value::Null | Value::List(_) => (
+            format!(
+                "an item is a variable with its value, not {}",
+                item.describe(Language::Yaml)
+            ),
+            "write `- NAME: value`".to_owned(),
+        ),
+    };
+    report.problem_with_hint(item.place, &message, &hint);
+    None
+}
+
+/// Tells whether a shell could name a variable like this.
+fn is_identifier(name: &str) -> bool {
+    let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    name.chars().all(is_letter)
+        && !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+}
+
+/// Returns the name of the variable that an item changes.
+fn variable(report: &mut Report<'_>, entry: &Entry) -> Option<String> {
+    if is_identifier(&entry.key) {
+        return Some(entry.key.clone());
+    }
+    let message = format!("{} is not the name of a variable", quote(&entry.key));
+    let hint = "a name has letters, digits and `_`, and does not begin with a digit";
+    report.problem_with_hint(entry.key_place, &message, hint);
+    None
+}
+
+/// Returns the value of a variable, with everything in it that will be replaced.
+fn value_of(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+    let text = report.text(field)?;
+    let mut is_right = true;
+    for (offset, _) in text.match_indices("$@") {
+        let rest = &text[offset + 2..];
+        let end = rest
+            .find(|c: char| !c.is_alphanumeric() && c != '_')
+            .unwrap_or(rest.len());
+        let (name, behind) = rest.split_at(end);
+        if SUBSTITUTIONS.contains(&name) && behind.starts_with('@') {
+            continue;
+        }
+        is_right = false;
+        let written = &text[offset..offset + 2 + end + usize::from(behind.starts_with('@'))];
+        let message = if behind.starts_with('@') {
+            format!("nothing is known that could replace {}", quote(written))
+        } else {
+            format!("{} is not closed by `@`", quote(written))
+        };
+        let hint = match nearest(name, SUBSTITUTIONS) {
+            Some(meant) => format!("did you mean `$@{meant}@`?"),
+            None => "what is replaced is `$@mount@`, `$@view_path@` and `$@view_name@`".to_owned(),
+        };
+        let place = stretch(report.place_within(field, offset), field, written.len());
+        report.problem_with_hint(place, &message, &hint);
+    }
+    for (offset, _) in text.match_indices("${@") {
+        let rest = &text[offset + 3..];
+        let name = rest.split_once("@}").map(|(name, _)| name);
+        if name.is_some_and(is_identifier) {
+            continue;
+        }
+        is_right = false;
+        let place = stretch(report.place_within(field, offset), field, 3);
+        let message = "the name of a variable and `@}` are expected after `${@`";
+        report.problem_with_hint(place, message, "write it as `${@HOME@}`");
+    }
+    is_right.then(|| text.to_owned())
+}
+
+/// Makes the place of one character as long as a word.
+fn stretch(place: Place, field: &Field<'_>, length: usize) -> Place {
+    // A place that could not be found exactly is that of the whole text.
+    if place == field.place() {
+        return place;
+    }
+    Place {
+        end: place.start + length,
+        ..place
+    }
+}

@@ -1,0 +1,214 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `config.yaml`: from a text to a [`Recipe`].
+//!
+//! What every recipe says is read here, what an engine wants to know in the
+//! module of that engine. Nothing is looked up: whether a file exists that the
+//! recipe names is for the build to find out.
+
+mod engine;
+mod env_vars;
+mod path;
+mod python;
+mod spack;
+mod tree;
+mod views;
+
+use std::fmt;
+use std::path::Path;
+
+use cabane_label::{MountPoint, Name};
+use cabane_view::ViewName;
+
+use crate::ask::Section;
+use crate::diagnostic::{Diagnostic, Source, quote, write_all};
+use crate::node::{Kind, Node, Scalar, Value};
+use crate::recipe::{FormatVersion, Recipe};
+use crate::report::{Language, Report};
+use crate::suggest::{enumerate, nearest};
+use crate::{text, yaml};
+use engine::Engine;
+
+/// A `config.yaml` and where it came from.
+#[derive(Clone, Copy, Debug)]
+pub struct ConfigText<'a> {
+    /// The file, as diagnostics name it.
+    pub path: &'a Path,
+    /// What is in it.
+    pub text: &'a [u8],
+}
+
+/// Why a recipe was refused: everything that is wrong with it, in the order of
+/// the file, at least one diagnostic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecipeError(Vec<Diagnostic>);
+
+impl RecipeError {
+    /// Returns what is wrong, in the order of the file.
+    #[must_use]
+    pub fn diagnostics(&self) -> &[Diagnostic] {
+        &self.0
+    }
+}
+
+impl fmt::Display for RecipeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_all(f, &self.0)
+    }
+}
+
+impl std::error::Error for RecipeError {}
+
+/// Reads `config.yaml`.
+///
+/// Any bytes can be given: the time and the memory it takes to refuse them is
+/// bounded by their number and by [`MAX_FILE_SIZE`](crate::MAX_FILE_SIZE).
+pub fn parse_config(text: &ConfigText<'_>) -> Result<Recipe, RecipeError> {
+    let ConfigText { path, text } = *text;
+    let text = text::check(path, text).map_err(|problem| RecipeError(vec![problem]))?;
+    let source = Source::new(path, text);
+    let mut report = Report::new(&source, Language::Yaml);
+    let recipe = yaml::parse(&mut report).and_then(|root| read(&mut report, &root));
+    report.finish(recipe).map_err(RecipeError)
+}
+
+const EXAMPLE: &str = "begin with the name of the image: `name: my-tools`";
+
+/// Reads what can be read; what is missing or wrong has been noted.
+fn read(report: &mut Report<'_>, root: &Node) -> Option<Recipe> {
+    let file = report.file(root, EXAMPLE)?;
+    let engine = Engine::choose(report, &file);
+    engine::refuse_unknown_keys(report, &file, engine);
+
+    let name = name(report, &file);
+    let format = format_version(report, &file, engine);
+    let store = store(report, &file);
+    let description = description(report, &file);
+    let default_view = file
+        .given("default-view")
+        .and_then(|field| report.word(&field));
+    let views = match engine {
+        Some(Engine::Python | Engine::Tree) => views::read(report, &file),
+        _ => Some(std::collections::BTreeMap::new()),
+    };
+    if let (Some(Engine::Python | Engine::Tree), Some(views), Some(view)) =
+        (engine, &views, &default_view)
+    {
+        let names: Vec<&str> = views.keys().map(ViewName::as_str).collect();
+        check_default_view(report, &file, view, &names);
+    }
+    let engine = engine.and_then(|engine| engine.read(report, &file, format));
+
+    Some(Recipe {
+        name: name?,
+        format: format?,
+        store: store?,
+        description,
+        default_view,
+        engine: engine?,
+        views: views?,
+    })
+}
+
+fn name(report: &mut Report<'_>, file: &Section<'_>) -> Option<Name> {
+    let field = file.require(report, "name", "add a line such as `name: my-tools`")?;
+    report.word(&field)
+}
+
+fn format_version(
+    report: &mut Report<'_>,
+    file: &Section<'_>,
+    engine: Option<Engine>,
+) -> Option<FormatVersion> {
+    let Some(field) = file.get("version") else {
+        // Recipes of Stackinator without a version are of the first; the other
+        // engines came with the third.
+        return Some(match engine {
+            Some(Engine::Python | Engine::Tree) => FormatVersion::V3,
+            _ => FormatVersion::V1,
+        });
+    };
+    if let Value::Scalar(Scalar {
+        text,
+        kind: Kind::Integer,
+    }) = &field.node.value
+    {
+        match text.as_str() {
+            "1" => return Some(FormatVersion::V1),
+            "2" => return Some(FormatVersion::V2),
+            "3" => return Some(FormatVersion::V3),
+            _ => {}
+        }
+    }
+    let meant = match &field.node.value {
+        Value::Scalar(scalar) => {
+            let text = scalar.text.trim_start_matches('v');
+            text.parse()
+                .ok()
+                .filter(|version| [1.0, 2.0, 3.0].contains(version))
+        }
+        _ => None,
+    };
+    let hint = match meant {
+        Some(version) => format!("write `version: {version}`"),
+        None => "this is the version of the recipe format, not of the software: \
+                 write `version: 3`"
+            .to_owned(),
+    };
+    report.wrong_type(&field, "1, 2 or 3", Some(&hint));
+    None
+}
+
+fn store(report: &mut Report<'_>, file: &Section<'_>) -> Option<MountPoint> {
+    const DEFAULT: &str = "/user-environment";
+    match file.get("store") {
+        // The default is a mount point; if it were not, this would be told.
+        None => DEFAULT.parse().ok(),
+        Some(field) => {
+            let text = report.text(&field)?;
+            let result = text.parse::<MountPoint>();
+            let hint = || Some(format!("write a path such as `store: {DEFAULT}`"));
+            result
+                .map_err(|error| {
+                    let error = match error.hint() {
+                        None => error.with_hint(hint()),
+                        Some(_) => error,
+                    };
+                    report.parse_error(&field, text, &error);
+                })
+                .ok()
+        }
+    }
+}
+
+/// Returns a description; one that is no text has been noted.
+fn description(report: &mut Report<'_>, section: &Section<'_>) -> Option<String> {
+    let field = section.given("description")?;
+    report.text(&field).map(|text| text.trim_end().to_owned())
+}
+
+fn check_default_view(
+    report: &mut Report<'_>,
+    file: &Section<'_>,
+    view: &ViewName,
+    views: &[&str],
+) {
+    let mut known = views.to_vec();
+    if !known.contains(&"default") {
+        known.insert(0, "default");
+    }
+    if known.contains(&view.as_str()) {
+        return;
+    }
+    let message = format!("this recipe has no view {}", quote(view.as_str()));
+    let hint = match nearest(view.as_str(), &known) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None if known.len() == 1 => {
+            "without a section `views`, the only view is `default`".to_owned()
+        }
+        None => format!("its views are {}", enumerate(&known, "and")),
+    };
+    let place = file.get("default-view").map(|field| field.place());
+    report.note(place, &message, Some(&hint));
+}

@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Paths in recipes.
+
+use std::path::{Component, Path, PathBuf};
+
+use crate::ask::Field;
+use crate::report::Report;
+
+/// Where a path of a recipe may lead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Only to what is in the directory of the recipe.
+    Recipe,
+    /// To any directory of the system that builds.
+    Anywhere,
+}
+
+/// Returns a path that is relative to the recipe, or absolute where that is
+/// allowed.
+pub(super) fn path(report: &mut Report<'_>, field: &Field<'_>, reach: Reach) -> Option<PathBuf> {
+    let text = report.text(field)?;
+    let name = &field.name;
+    let problem = if text.is_empty() {
+        Some((
+            format!("{name} is an empty path"),
+            "write the path of a file in the recipe",
+        ))
+    } else if text.contains(char::is_control) {
+        Some((
+            format!("{name} has a control character in its path"),
+            "rename the file",
+        ))
+    } else if text.contains("://") {
+        Some((
+            format!("{name} is an address, not a path"),
+            "get the file and put it into the recipe",
+        ))
+    } else if text.starts_with('~') {
+        Some((
+            format!("`~` is not replaced in {name}"),
+            "write the whole path",
+        ))
+    } else if text.contains('$') {
+        Some((
+            format!("variables are not replaced in {name}"),
+            "write the path itself",
+        ))
+    } else if reach == Reach::Recipe && Path::new(text).is_absolute() {
+        Some((
+            format!("{name} must lie in the recipe, but this path is absolute"),
+            "copy the file into the directory of config.yaml, and write its name",
+        ))
+    } else if reach == Reach::Recipe && leaves(Path::new(text)) {
+        Some((
+            format!("{name} must lie in the recipe, but this path leads out of it"),
+            "copy the file into the directory of config.yaml, and write its name",
+        ))
+    } else {
+        None
+    };
+    match problem {
+        None => Some(PathBuf::from(text)),
+        Some((message, hint)) => {
+            report.problem_with_hint(field.place(), &message, hint);
+            None
+        }
+    }
+}
+
+/// Tells whether a relative path leads out of where it begins, as far as its
+/// text tells.
+fn leaves(path: &Path) -> bool {
+    let mut depth = 0usize;
+    for component in path.components() {
+        match component {
+            Component::Normal(_) => depth += 1,
+            Component::CurDir => {}
+            Component::ParentDir if depth > 0 => depth -= 1,
+            Component::ParentDir | Component::RootDir | Component::Prefix(_) => return true,
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_path_that_comes_back_stays_inside() {
+        assert!(!leaves(Path::new("wheels/../a.whl")));
+    }
+
+    #[test]
+    fn a_path_that_leaves_on_its_way_is_refused_though_it_comes_back() {
+        assert!(leaves(Path::new("wheels/../../recipe/a.whl")));
+    }
+
+    proptest! {
+        #[test]
+        fn a_path_without_parents_never_leaves(path in "[a./]{0,20}") {
+            let has_parent = path.split('/').any(|part| part == "..");
+            prop_assume!(!has_parent && !path.starts_with('/'));
+            prop_assert!(!leaves(Path::new(&path)));
+        }
+    }
+}

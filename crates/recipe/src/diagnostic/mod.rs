@@ -1,0 +1,226 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Diagnostics: what is wrong in a text, and where.
+//!
+//! A diagnostic names a file, a line and a column, shows the line with the
+//! place underlined, and says what to type instead where that is known. It is
+//! data: it is complete when it is made, keeps nothing of the text it speaks
+//! about but the part that is shown, and whoever receives it decides whether
+//! and in which colours to print it.
+//!
+//! Everything that comes from outside is escaped when the diagnostic is made,
+//! so that printing one can never change the state of a terminal.
+
+mod excerpt;
+mod quote;
+mod source;
+
+use std::fmt;
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use cabane_label::escape;
+use excerpt::Excerpt;
+pub(crate) use quote::quote;
+pub(crate) use source::Source;
+
+/// One problem in a file that somebody has to mend.
+///
+/// `Display` is the whole diagnostic without colour:
+///
+/// ```text
+/// config.yaml:2:1: unknown key `descripton`
+///   | descripton: tools for everybody
+///   | ^^^^^^^^^^
+///   hint: did you mean `description`?
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Diagnostic {
+    /// What is wrong: a lower-case fragment without a full stop.
+    pub message: String,
+    /// The file as the caller named it.
+    pub file: PathBuf,
+    /// The line, counted from 1.
+    pub line: u32,
+    /// The column in characters, counted from 1.
+    pub column: u32,
+    /// The line as it is shown: escaped, and cut to about 120 columns around
+    /// the place if it is longer. `None` where no line can be shown.
+    pub source_line: Option<String>,
+    /// What to type instead, or where to look.
+    pub hint: Option<String>,
+    /// Columns between the start of `source_line` and the underlined place.
+    indent: usize,
+    /// Columns that are underlined, at least one.
+    width: usize,
+}
+
+impl Diagnostic {
+    /// Makes a diagnostic about the bytes `place` of `text`.
+    ///
+    /// A place outside the text, or one that does not fall on characters, is
+    /// moved to the nearest place that does. The message is escaped here.
+    #[must_use]
+    pub fn new(file: &Path, text: &str, place: Range<usize>, message: &str) -> Self {
+        Source::new(file, text).diagnostic(place, message)
+    }
+
+    /// Makes a diagnostic about a whole file, of which no line is shown.
+    #[must_use]
+    pub fn about_file(file: &Path, message: &str) -> Self {
+        Self {
+            message: escape(message).into_owned(),
+            file: file.to_owned(),
+            line: 1,
+            column: 1,
+            source_line: None,
+            hint: None,
+            indent: 0,
+            width: 1,
+        }
+    }
+
+    /// Adds what to type instead. The hint is escaped here, line by line.
+    #[must_use]
+    pub fn with_hint(mut self, hint: &str) -> Self {
+        let lines: Vec<_> = hint.lines().map(escape).collect();
+        self.hint = Some(lines.join("\n"));
+        self
+    }
+
+    fn at(file: &Path, line: u32, column: u32, message: &str, excerpt: Excerpt) -> Self {
+        Self {
+            line,
+            column,
+            source_line: Some(excerpt.text),
+            indent: excerpt.indent,
+            width: excerpt.width,
+            ..Self::about_file(file, message)
+        }
+    }
+
+    /// Returns the whole diagnostic as text, in colour if that is asked for.
+    ///
+    /// The text does not end with a new line.
+    #[must_use]
+    pub fn render(&self, color: bool) -> String {
+        let paint = |style: &str, text: &str| {
+            if color {
+                format!("\u{1b}[{style}m{text}\u{1b}[0m")
+            } else {
+                text.to_owned()
+            }
+        };
+        let place = format!(
+            "{}:{}:{}:",
+            escape(&self.file.to_string_lossy()),
+            self.line,
+            self.column
+        );
+        let mut text = format!("{} {}", paint(BOLD, &place), paint(BOLD_RED, &self.message));
+        if let Some(line) = &self.source_line {
+            let bar = paint(BLUE, "|");
+            let caret = paint(BOLD_RED, &"^".repeat(self.width));
+            let indent = " ".repeat(self.indent);
+            text.push_str(format!("\n  {bar} {line}").trim_end());
+            // Writing to a string does not fail.
+            let _ = write!(text, "\n  {bar} {indent}{caret}");
+        }
+        if let Some(hint) = &self.hint {
+            let hint = hint.replace('\n', "\n        ");
+            let _ = write!(text, "\n  {} {hint}", paint(CYAN, "hint:"));
+        }
+        text
+    }
+}
+
+const BOLD: &str = "1";
+const BOLD_RED: &str = "1;31";
+const BLUE: &str = "34";
+const CYAN: &str = "36";
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(false))
+    }
+}
+
+/// Writes diagnostics one below the other.
+pub(crate) fn write_all(f: &mut fmt::Formatter<'_>, all: &[Diagnostic]) -> fmt::Result {
+    for (index, diagnostic) in all.iter().enumerate() {
+        if index > 0 {
+            f.write_str("\n")?;
+        }
+        write!(f, "{diagnostic}")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Diagnostic {
+        Diagnostic::new(
+            Path::new("config.yaml"),
+            "name: a\nnmae: b\n",
+            8..12,
+            "unknown key",
+        )
+        .with_hint("did you mean `name`?")
+    }
+
+    #[test]
+    fn a_diagnostic_shows_file_line_column_source_and_hint() {
+        assert_eq!(
+            sample().to_string(),
+            "config.yaml:2:1: unknown key\n  | nmae: b\n  | ^^^^\n  hint: did you mean `name`?"
+        );
+    }
+
+    #[test]
+    fn without_colour_there_is_no_escape_sequence() {
+        assert!(!sample().render(false).contains('\u{1b}'));
+    }
+
+    #[test]
+    fn colour_changes_nothing_but_the_escape_sequences() {
+        let colored = sample().render(true);
+        let mut plain = String::new();
+        let mut rest = colored.as_str();
+        while let Some(start) = rest.find("\u{1b}[") {
+            plain.push_str(&rest[..start]);
+            let end = rest[start..].find('m').expect("a sequence ends with m");
+            rest = &rest[start + end + 1..];
+        }
+        plain.push_str(rest);
+        assert_eq!(plain, sample().render(false));
+    }
+
+    #[test]
+    fn what_comes_from_outside_cannot_control_the_terminal() {
+        let file = Path::new("a\u{1b}[2Jb.yaml");
+        let shown = Diagnostic::new(file, "x: \u{1b}]0;t\u{7}\u{202e}", 3..4, "bad \u{9b}31m")
+            .with_hint("\u{1b}[1m\rno")
+            .to_string();
+        assert_eq!(
+            shown,
+            "a\\u{1b}[2Jb.yaml:1:4: bad \\u{9b}31m\n  \
+             | x: \\u{1b}]0;t\\u{7}\\u{202e}\n  \
+             |    ^^^^^^\n  \
+             hint: \\u{1b}[1m\\u{d}no"
+        );
+    }
+
+    #[test]
+    fn a_hint_of_several_lines_stays_in_its_column() {
+        let shown = sample().with_hint("write\n  name: b").render(false);
+        assert!(
+            shown.ends_with("\n  hint: write\n          name: b"),
+            "{shown}"
+        );
+    }
+}

@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Recipes and configuration files: parsed, checked, defaulted.
+//!
+//! [`parse_config`] reads the `config.yaml` of a recipe, [`parse_settings`] a
+//! `config.toml`. Both take bytes, of which nothing is assumed, and return
+//! either data without anything left to check, or a [`Diagnostic`] for
+//! everything that is wrong: file, line, column, the line itself, and what to
+//! type instead.
+//!
+//! ```
+//! use std::path::Path;
+//!
+//! use cabane_recipe::{ConfigText, parse_config};
+//!
+//! let text = b"name: mpi-python\nengine: pyhton\n";
+//! let error = parse_config(&ConfigText { path: Path::new("config.yaml"), text }).unwrap_err();
+//! assert_eq!(
+//!     error.to_string(),
+//!     "config.yaml:2:9: there is no engine `pyhton`
+//!   | engine: pyhton
+//!   |         ^^^^^^
+//!   hint: write `engine: python`"
+//! );
+//! ```
+//!
+//! This crate opens no file, reads no variable, prints nothing, and knows no
+//! build engine: what a recipe names may not exist.
+
+#![forbid(unsafe_code)]
+
+mod ask;
+mod config;
+mod diagnostic;
+mod node;
+mod recipe;
+mod report;
+mod settings;
+mod suggest;
+mod text;
+mod yaml;
+
+pub use config::{ConfigText, RecipeError, parse_config};
+pub use diagnostic::Diagnostic;
+pub use recipe::{
+    EngineConfig, EnvVars, FormatVersion, InterpreterRequest, PythonConfig, PythonSource, Recipe,
+    TreeConfig, ViewRecipe,
+};
+pub use settings::{
+    BuildSettings, ColorChoice, FormatChoice, PathTemplate, PathTemplateError, RepositorySettings,
+    Settings, SettingsError, parse_settings,
+};
+pub use text::MAX_FILE_SIZE;

@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What a recipe says.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use cabane_label::{MountPoint, Name};
+use cabane_view::ViewName;
+
+/// What `config.yaml` says: what is built, by which engine, and its views.
+///
+/// Paths are as they are written: relative ones are relative to the directory
+/// of the recipe. Those of requirements and wheels stay below that directory
+/// as far as their text tells; symbolic links have not been looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Recipe {
+    /// The name of the image.
+    pub name: Name,
+    /// The version of the recipe format.
+    pub format: FormatVersion,
+    /// Where the image is mounted (`store:`).
+    pub store: MountPoint,
+    /// A sentence for those who look for an image.
+    pub description: Option<String>,
+    /// The view that is entered when none is asked for. For the engines
+    /// `python` and `tree` it is one of `views`, or `default`, which always
+    /// exists; the views of a Spack recipe stand in another file.
+    pub default_view: Option<ViewName>,
+    /// Who builds it, and from what.
+    pub engine: EngineConfig,
+    /// What the recipe says about views; empty for Spack recipes.
+    pub views: BTreeMap<ViewName, ViewRecipe>,
+}
+
+/// The version of the recipe format (`version:`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum FormatVersion {
+    /// For Spack before 1.0, and what a Spack recipe without a version has.
+    V1 = 1,
+    /// For Spack 1.0 and 1.1.
+    V2 = 2,
+    /// For Spack 1.2 and later, and for the other engines.
+    V3 = 3,
+}
+
+impl FormatVersion {
+    /// Returns the number that stands in recipes.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        self as u8
+    }
+}
+
+/// The engine that builds the image, and its section of the recipe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EngineConfig {
+    /// Python packages, from requirements or from a project.
+    Python(PythonConfig),
+    /// A directory that is there already.
+    Tree(TreeConfig),
+    /// Spack. The section has been checked and is not interpreted yet.
+    Spack,
+}
+
+impl EngineConfig {
+    /// Returns the word for it in a recipe.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Python(_) => "python",
+            Self::Tree(_) => "tree",
+            Self::Spack => "spack",
+        }
+    }
+}
+
+/// The section `python:`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PythonConfig {
+    /// Which Python the environment is made for.
+    pub interpreter: InterpreterRequest,
+    /// What is installed.
+    pub source: PythonSource,
+    /// Wheels that are installed as well, relative to the recipe.
+    pub wheels: Vec<PathBuf>,
+    /// Whether modules are compiled when the image is built.
+    pub bytecode: bool,
+}
+
+/// Which Python is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InterpreterRequest {
+    /// Any that can be found.
+    Any,
+    /// One of this version: `3`, `3.11` or `3.11.2`.
+    Version(String),
+    /// The one at this absolute path.
+    Path(PathBuf),
+}
+
+/// What a Python environment is made from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PythonSource {
+    /// A requirements file inside of the recipe.
+    Requirements(PathBuf),
+    /// The directory of a project, relative to the recipe or absolute.
+    Project(PathBuf),
+}
+
+/// The section `tree:`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TreeConfig {
+    /// The directory that becomes the image, relative to the recipe or absolute.
+    pub source: PathBuf,
+}
+
+/// What a recipe says about one view.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ViewRecipe {
+    /// A sentence about it.
+    pub description: Option<String>,
+    /// Variables it changes, besides those that the engine sets.
+    pub env_vars: EnvVars,
+}
+
+/// Changes to environment variables, each list in the order of the recipe.
+///
+/// `$@mount@`, `$@view_path@` and `$@view_name@` in the values are for the
+/// build to replace, `${@NAME@}` for the start of the view.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EnvVars {
+    /// Variables to set; without a value, to unset.
+    pub set: Vec<(String, Option<String>)>,
+    /// Paths to put before the others of a list.
+    pub prepend_path: Vec<(String, String)>,
+    /// Paths to put behind the others of a list.
+    pub append_path: Vec<(String, String)>,
+}

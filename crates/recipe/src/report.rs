@@ -1,0 +1,147 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The problems of one file, collected while it is read.
+//!
+//! Reading goes on after a problem wherever the rest can still be understood,
+//! so that somebody who wrote a file is told everything about it at once.
+
+use crate::diagnostic::{Diagnostic, Source};
+use crate::node::Place;
+
+/// How many problems of one file are told. Who has more has something else.
+const MAX_PROBLEMS: usize = 40;
+
+/// The language of a file, for hints that say what to type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Language {
+    Yaml,
+    Toml,
+}
+
+impl Language {
+    /// Returns `key: value` as it is written in the language.
+    pub(crate) fn assignment(self, key: &str, value: &str) -> String {
+        match self {
+            Self::Yaml => format!("{key}: {value}"),
+            Self::Toml => format!("{key} = {value}"),
+        }
+    }
+}
+
+/// A file that is being read, and what is wrong with it.
+#[derive(Debug)]
+pub(crate) struct Report<'a> {
+    source: &'a Source<'a>,
+    language: Language,
+    problems: Vec<Diagnostic>,
+}
+
+impl<'a> Report<'a> {
+    pub(crate) fn new(source: &'a Source<'a>, language: Language) -> Self {
+        Self {
+            source,
+            language,
+            problems: Vec::new(),
+        }
+    }
+
+    pub(crate) fn source(&self) -> &'a Source<'a> {
+        self.source
+    }
+
+    pub(crate) fn language(&self) -> Language {
+        self.language
+    }
+
+    /// Notes a problem about which no more can be said.
+    pub(crate) fn problem(&mut self, place: Place, message: &str) {
+        self.note(Some(place), message, None);
+    }
+
+    /// Notes a problem, and what to type instead.
+    pub(crate) fn problem_with_hint(&mut self, place: Place, message: &str, hint: &str) {
+        self.note(Some(place), message, Some(hint));
+    }
+
+    /// Notes a problem, and what to type instead where that is known.
+    ///
+    /// Without a place it is one of the whole file.
+    pub(crate) fn note(&mut self, place: Option<Place>, message: &str, hint: Option<&str>) {
+        // What is not kept is not made either: in a hostile file every one of
+        // them would cost the length of a line.
+        if self.problems.len() > MAX_PROBLEMS {
+            return;
+        }
+        let message = match self.problems.len() {
+            MAX_PROBLEMS => "there are more problems; mend those above first",
+            _ => message,
+        };
+        let diagnostic = match place {
+            Some(place) => self.source.diagnostic(place.into(), message),
+            None => self.source.diagnostic_of_file(message),
+        };
+        self.problems.push(match hint {
+            Some(hint) if self.problems.len() < MAX_PROBLEMS => diagnostic.with_hint(hint),
+            _ => diagnostic,
+        });
+    }
+
+    /// Returns what was read if nothing is wrong, and else the problems in the
+    /// order of the file.
+    pub(crate) fn finish<T>(mut self, value: Option<T>) -> Result<T, Vec<Diagnostic>> {
+        match value {
+            Some(value) if self.problems.is_empty() => Ok(value),
+            _ => {
+                debug_assert!(!self.problems.is_empty(), "a refusal without a reason");
+                let shown = self.problems.len().min(MAX_PROBLEMS);
+                self.problems[..shown].sort_by_key(|problem| (problem.line, problem.column));
+                Err(self.problems)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn problems(count: usize) -> Vec<String> {
+        let source = Source::new(Path::new("f"), "a\nb\n");
+        let mut report = Report::new(&source, Language::Yaml);
+        for number in 0..count {
+            let place = Place {
+                start: 2 * (1 - number % 2),
+                end: 2,
+            };
+            report.problem_with_hint(place, &format!("problem {number}"), "hint");
+        }
+        report
+            .finish(Some(()))
+            .unwrap_err()
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    }
+
+    #[test]
+    fn problems_come_in_the_order_of_the_file() {
+        let lines: Vec<_> = problems(3).iter().map(|p| p[..3].to_owned()).collect();
+        assert_eq!(lines, ["f:1", "f:2", "f:2"]);
+    }
+
+    #[test]
+    fn after_forty_problems_one_says_that_there_are_more() {
+        let problems = problems(100);
+        let last = problems.last().unwrap().as_str();
+        assert_eq!(
+            (problems.len(), last),
+            (
+                41,
+                "f:2:1: there are more problems; mend those above first\n  | b\n  | ^"
+            )
+        );
+    }
+}

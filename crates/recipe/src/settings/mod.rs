@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `config.toml`: what a site and its users have decided.
+//!
+//! A file is read into [`Settings`], in which everything may be absent. There
+//! are several such files; [`Settings::merge`] lays one over the other. Where
+//! they lie, what the environment says and what holds in the end is for the
+//! caller: settings do not remember where they came from.
+
+mod path;
+mod read;
+mod tree;
+mod words;
+
+use std::num::NonZeroU32;
+
+use cabane_label::{System, Uarch};
+
+pub use path::{PathTemplate, PathTemplateError};
+pub use read::{SettingsError, parse_settings};
+
+/// What one or several configuration files say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Settings {
+    /// Whether to print in colour.
+    pub color: Option<ColorChoice>,
+    /// The name of the system this is.
+    pub system_name: Option<System>,
+    /// The uarch to look for when a label names none.
+    pub default_uarch: Option<Uarch>,
+    /// Where images are looked for; no two have the same name.
+    pub repositories: Vec<RepositorySettings>,
+    /// How images are built.
+    pub build: BuildSettings,
+}
+
+/// When to print in colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColorChoice {
+    /// When somebody is looking.
+    Auto,
+    /// Always; also written as `true`.
+    Always,
+    /// Never; also written as `false`.
+    Never,
+}
+
+/// A repository that is searched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RepositorySettings {
+    /// What its users call it.
+    pub name: String,
+    /// The directory.
+    pub path: PathTemplate,
+    /// Those with higher priority are searched first.
+    pub priority: i32,
+}
+
+impl RepositorySettings {
+    /// The priority of a repository for which none is given.
+    pub const DEFAULT_PRIORITY: i32 = 10;
+}
+
+/// How images are built.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BuildSettings {
+    /// The format of new images.
+    pub format: Option<FormatChoice>,
+    /// How many things are done at the same time.
+    pub jobs: Option<NonZeroU32>,
+    /// Where builds take place.
+    pub directory: Option<PathTemplate>,
+    /// Where downloads and the like are kept between builds.
+    pub cache: Option<PathTemplate>,
+    /// The program `uv`.
+    pub uv: Option<PathTemplate>,
+    /// Where Python packages come from, the first before the others.
+    pub index_urls: Option<Vec<String>>,
+}
+
+/// The format of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FormatChoice {
+    /// Squashfs.
+    Squashfs,
+    /// EROFS.
+    Erofs,
+}
+
+impl Settings {
+    /// Lays `higher` over `lower`: what it says holds, and what it leaves open
+    /// is as in `lower`.
+    ///
+    /// Repositories are taken together; one of `higher` replaces one of
+    /// `lower` with the same name, in its place.
+    #[must_use]
+    pub fn merge(lower: Self, higher: Self) -> Self {
+        Self {
+            color: higher.color.or(lower.color),
+            system_name: higher.system_name.or(lower.system_name),
+            default_uarch: higher.default_uarch.or(lower.default_uarch),
+            repositories: merge_repositories(lower.repositories, higher.repositories),
+            build: BuildSettings::merge(lower.build, higher.build),
+        }
+    }
+}
+
+fn merge_repositories(
+    lower: Vec<RepositorySettings>,
+    higher: Vec<RepositorySettings>,
+) -> Vec<RepositorySettings> {
+    let mut merged = lower;
+    for repository in higher {
+        match merged
+            .iter_mut()
+            .find(|known| known.name == repository.name)
+        {
+            Some(known) => *known = repository,
+            None => merged.push(repository),
+        }
+    }
+    merged
+}
+
+impl BuildSettings {
+    fn merge(lower: Self, higher: Self) -> Self {
+        Self {
+            format: higher.format.or(lower.format),
+            jobs: higher.jobs.or(lower.jobs),
+            directory: higher.directory.or(lower.directory),
+            cache: higher.cache.or(lower.cache),
+            uv: higher.uv.or(lower.uv),
+            index_urls: higher.index_urls.or(lower.index_urls),
+        }
+    }
+}

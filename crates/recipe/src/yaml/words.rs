@@ -1,0 +1,180 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Broken YAML, explained.
+//!
+//! The parser knows what it cannot go on with and where. What the author of a
+//! recipe did is a few frequent mistakes: a tab, a missing quote or bracket, a
+//! colon inside a text, a line that begins in the wrong column. This module
+//! goes from the one to the other; what it does not recognise it calls invalid
+//! YAML and shows the place.
+
+use serde_saphyr::granit_parser::ErrorKind;
+
+use super::MAX_DEPTH;
+use super::mistakes::Text;
+use super::tree::Stop;
+use crate::node::Place;
+use crate::report::Report;
+
+/// Where the parser stood when it gave up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scene {
+    /// The byte that the parser points at.
+    pub(super) offset: usize,
+    /// The byte behind what was understood last.
+    pub(super) understood: usize,
+    /// The byte of the innermost `[` or `{` that is open.
+    pub(super) bracket: Option<usize>,
+}
+
+/// Says that lists and sections are nested too deep.
+pub(super) fn too_deep(report: &mut Report<'_>, place: Place) -> Stop {
+    let message = format!("lists and sections are nested more than {MAX_DEPTH} deep");
+    report.problem_with_hint(
+        place,
+        &message,
+        "no recipe needs so much; is this the right file?",
+    );
+    Stop
+}
+
+/// Says that a list or a section stands where a key is expected.
+pub(super) fn no_word_as_key(report: &mut Report<'_>, place: Place) -> Stop {
+    let before = place.start.saturating_sub(1);
+    let around = report.source().text().get(before..).unwrap_or_default();
+    if around.starts_with("{{") {
+        let place = Place {
+            start: before,
+            end: before + 2,
+        };
+        report.problem_with_hint(place, TEMPLATE.0, TEMPLATE.1);
+    } else {
+        let message = "a list or a section cannot be a key";
+        let hint = "put text that begins with `{` or `[` in quotes";
+        report.problem_with_hint(place, message, hint);
+    }
+    Stop
+}
+
+pub(super) const TEMPLATE: (&str, &str) = (
+    "this is a template, not a recipe",
+    "write the values that the template would put here",
+);
+
+/// Notes why the parser gave up.
+pub(super) fn explain(report: &mut Report<'_>, kind: &ErrorKind, scene: Scene) {
+    let explained = Explanation::of(
+        kind,
+        Text {
+            text: report.source().text(),
+            scene,
+        },
+    );
+    report.note(
+        Some(explained.place),
+        &explained.message,
+        explained.hint.as_deref(),
+    );
+}
+
+/// What is wrong, and what to type instead.
+#[derive(Debug)]
+pub(super) struct Explanation {
+    place: Place,
+    message: String,
+    hint: Option<String>,
+}
+
+impl Explanation {
+    pub(super) fn new(place: Place, message: impl Into<String>) -> Self {
+        Self {
+            place,
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    fn of(kind: &ErrorKind, text: Text<'_>) -> Self {
+        use ErrorKind as K;
+        match kind {
+            K::TabNotAllowed
+            | K::TabInBlockIndentation
+            | K::TabInIndentation
+            | K::TabInPlainScalar
+            | K::TabAtBlockScalarStart
+            | K::InvalidBlockEntryWhitespace => text.tab(),
+            K::UnclosedQuotedScalar
+            | K::InvalidQuotedScalarIndent
+            | K::DocumentIndicatorInQuotedScalar => text.open_quote(),
+            K::InvalidTrailingSingleQuotedScalar | K::InvalidTrailingDoubleQuotedScalar => {
+                Self::new(text.here(), "the text ended with the quote before this")
+                    .hint(text.quoting_hint("put the whole text in quotes"))
+            }
+            K::UnknownQuotedScalarEscape
+            | K::InvalidQuotedScalarHexEscape
+            | K::InvalidUnicodeEscape
+            | K::InvalidLowSurrogateHexEscape
+            | K::InvalidLowSurrogate
+            | K::MissingLowSurrogate
+            | K::UnpairedLowSurrogate => text.escape(),
+            K::UnclosedFlowCollection { .. }
+            | K::UnexpectedEofFlowSequence
+            | K::UnexpectedEofFlowMapping
+            | K::UnexpectedEofImplicitFlowMapping
+            | K::ExpectedFlowMappingSeparator
+            | K::ExpectedFlowSequenceSeparator
+            | K::InvalidColonPlacement
+            | K::InvalidFlowScalarIndent => text.open_bracket(),
+            K::BlockEntryInFlowCollection => Self::new(
+                text.here(),
+                "a list of lines with `- ` cannot stand between brackets",
+            )
+            .hint("write it between brackets as well: `[one, other]`"),
+            K::MismatchedFlowCollectionEnd { open, close } => {
+                Self::new(text.here(), format!("`{close}` cannot close `{open}`"))
+                    .hint(format!("write `{}`", if *open == '[' { ']' } else { '}' }))
+            }
+
+            K::MisplacedFlowCollectionEnd => text.closing_bracket(),
+            K::MappingValueNotAllowed | K::MappingKeyNotAllowed => text.colon(),
+            K::SimpleKeyExpected | K::InvalidSimpleKey => text.no_key(),
+            K::ExpectedBlockMappingKey | K::ExpectedDocumentStart | K::InvalidIndentation => {
+                text.column()
+            }
+            K::ExpectedBlockSequenceEntry => Self::new(
+                text.whole_line(text.scene.offset),
+                "the lines above are a list, but this is no item",
+            )
+            .hint("begin it with `- `, or in another column if it belongs to a section"),
+            K::BlockSequenceEntryNotAllowed => text.list_behind_key(),
+            K::UnknownAnchor => text.alias(),
+            K::UnexpectedCharacter { .. }
+            | K::UnexpectedEofBlockMapping
+            | K::UnexpectedEofBlockSequence
+            | K::ExpectedNodeContent
+            | K::InvalidBlockScalarHeader
+            | K::MissingAnchorOrAliasName
+            | K::PlainScalarStartsWithDashFlowIndicator => text.first_character(),
+            K::CommentNotSeparated | K::CommentInterceptedScalar => {
+                Self::new(text.here(), "a comment begins with a space before its `#`")
+                    .hint(text.quoting_hint("add the space, or put the text in quotes"))
+            }
+            K::FlowMappingValueAdjacentCollection | K::InvalidMappingValueWhitespace => {
+                Self::new(text.here(), "a space is missing after the `:`")
+            }
+            K::RecursionLimitExceeded => Self::new(
+                text.here(),
+                format!("lists and sections are nested more than {MAX_DEPTH} deep"),
+            )
+            .hint("no recipe needs so much; is this the right file?"),
+            _ => Self::new(text.here(), "this is not valid YAML")
+                .hint("text with other characters than letters and digits may need quotes"),
+        }
+    }
+}

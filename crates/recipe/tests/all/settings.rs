@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Configuration files that are in order, and what comes of several.
+
+use std::num::NonZeroU32;
+use std::path::Path;
+
+use cabane_recipe::{ColorChoice, FormatChoice, Settings, parse_settings};
+
+fn settings(text: &str) -> Settings {
+    parse_settings(Path::new("config.toml"), text.as_bytes())
+        .unwrap_or_else(|error| panic!("{text}\n{error}"))
+}
+
+fn named(settings: &Settings) -> Vec<(&str, &str, i32)> {
+    settings
+        .repositories
+        .iter()
+        .map(|repository| {
+            (
+                repository.name.as_str(),
+                repository.path.as_str(),
+                repository.priority,
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn an_empty_configuration_leaves_everything_open() {
+    assert_eq!(settings(""), Settings::default());
+}
+
+#[test]
+fn a_configuration_says_everything_there_is_to_say() {
+    let settings = settings(
+        "color = \"never\"\nsystem_name = \"daint\"\ndefault_uarch = \"gh200\"\n\
+         [[repositories]]\nname = \"site\"\npath = \"/apps/images\"\npriority = -1\n\
+         [[repositories]]\nname = \"mine\"\npath = \"${SCRATCH}/images\"\n\
+         [build]\nformat = \"erofs\"\njobs = 0x10\ndirectory = \"/dev/shm/$USER\"\n\
+         cache = \"~/.cache/cabane\"\nuv = \"/usr/bin/uv\"\nindex_url = \"https://example.org/s\"\n",
+    );
+    let build = &settings.build;
+    assert_eq!(
+        (
+            settings.color,
+            settings
+                .system_name
+                .as_ref()
+                .map(ToString::to_string)
+                .as_deref(),
+            settings
+                .default_uarch
+                .as_ref()
+                .map(ToString::to_string)
+                .as_deref(),
+            named(&settings),
+            (build.format, build.jobs.map(NonZeroU32::get)),
+            [&build.directory, &build.cache, &build.uv]
+                .map(|path| path.as_ref().map(ToString::to_string)),
+            build.index_urls.as_deref(),
+        ),
+        (
+            Some(ColorChoice::Never),
+            Some("daint"),
+            Some("gh200"),
+            vec![
+                ("site", "/apps/images", -1),
+                ("mine", "${SCRATCH}/images", 10)
+            ],
+            (Some(FormatChoice::Erofs), Some(16)),
+            ["/dev/shm/$USER", "~/.cache/cabane", "/usr/bin/uv"].map(|p| Some(p.to_owned())),
+            Some(["https://example.org/s".to_owned()].as_slice()),
+        )
+    );
+}
+
+#[test]
+fn a_colour_can_be_a_truth_value() {
+    let colors = ["color = true", "color = false"].map(|text| settings(text).color);
+    assert_eq!(
+        colors,
+        [Some(ColorChoice::Always), Some(ColorChoice::Never)]
+    );
+}
+
+#[test]
+fn what_the_higher_configuration_says_holds() {
+    let lower = settings("color = \"never\"\nsystem_name = \"daint\"\n[build]\njobs = 2\n");
+    let higher = settings("color = \"always\"\n[build]\nformat = \"erofs\"\n");
+    let merged = Settings::merge(lower, higher);
+    assert_eq!(
+        merged,
+        settings(
+            "color = \"always\"\nsystem_name = \"daint\"\n\
+             [build]\njobs = 2\nformat = \"erofs\"\n"
+        )
+    );
+}
+
+#[test]
+fn a_repository_of_the_higher_configuration_replaces_the_one_with_its_name() {
+    let lower = settings(
+        "[[repositories]]\nname = \"a\"\npath = \"/a\"\n\
+         [[repositories]]\nname = \"b\"\npath = \"/b\"\n",
+    );
+    let higher = settings(
+        "[[repositories]]\nname = \"c\"\npath = \"/c\"\n\
+         [[repositories]]\nname = \"a\"\npath = \"/other\"\npriority = 1\n",
+    );
+    assert_eq!(
+        named(&Settings::merge(lower, higher)),
+        [("a", "/other", 1), ("b", "/b", 10), ("c", "/c", 10)]
+    );
+}
+
+#[test]
+fn an_empty_list_of_indexes_replaces_another() {
+    let lower = settings("[build]\nindex_url = \"https://example.org/s\"\n");
+    let higher = settings("[build]\nindex_urls = []\n");
+    assert_eq!(
+        Settings::merge(lower, higher).build.index_urls,
+        Some(Vec::new())
+    );
+}
