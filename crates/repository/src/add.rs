@@ -1,0 +1,269 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Adding an image, and giving an image another label.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cabane_label::{Digest, Label};
+use cabane_view::Meta;
+use jiff::{Timestamp, ToSpan};
+
+use crate::meta_copy::copy_meta;
+use crate::record::KnownImage;
+use crate::repository::{read_meta, read_meta_directory};
+use crate::transfer::{Progress, Source};
+use crate::writer::{Published, Writer};
+use crate::{Error, ImageFormat, Record, Repository, disk};
+
+/// What is to be added under which label.
+#[derive(Clone, Debug)]
+pub struct AddRequest<'a> {
+    /// The label under which the image will be found.
+    pub label: Label,
+    /// The image.
+    pub image: &'a Path,
+    /// The metadata directory of the image; without an `env.json` in it nothing is known about
+    /// the image's views and mount point.
+    pub meta: &'a Path,
+    /// What happens to the image where it is now.
+    pub how: Transfer,
+    /// Whether a label that another image has is taken from it.
+    pub replace: bool,
+}
+
+/// What happens to an image that is brought into a repository.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transfer {
+    /// It also stays where it is.
+    Copy,
+    /// It is removed from where it is, once it is safe in the repository.
+    Move,
+}
+
+/// What was added.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Added {
+    /// The record of the image under its label.
+    pub record: Record,
+    /// Whether the image had this label before, so that nothing has changed.
+    pub unchanged: bool,
+    /// The image that had the label before.
+    pub replaced: Option<Digest>,
+    /// The images that were removed because nothing names them any more.
+    pub removed: Vec<Digest>,
+    /// Whether an image that was to be moved could not be removed from where it was.
+    pub source_remains: bool,
+}
+
+impl Repository {
+    /// Brings an image into the repository and gives it a label.
+    ///
+    /// When this returns, image and label are on disk. When it fails or is killed, the label
+    /// points to what it pointed to before.
+    pub fn add(&self, request: &AddRequest<'_>) -> Result<Added, Error> {
+        self.add_with_progress(request, &mut |_, _| ())
+    }
+
+    /// Does what [`Repository::add`] does and tells how many bytes are done, and of how many.
+    pub fn add_with_progress(
+        &self,
+        request: &AddRequest<'_>,
+        progress: &mut Progress<'_>,
+    ) -> Result<Added, Error> {
+        let source = Source::open(request.image)?;
+        if request.how == Transfer::Move && source.is_inside(self.layout()) {
+            return Err(Error::InsideRepository {
+                path: request.image.to_owned(),
+            });
+        }
+        let meta = read_meta_directory(request.meta)?;
+        let mut writer = Writer::open(self.layout())?;
+        writer.lock();
+        writer.sweep()?;
+        if !request.replace {
+            refuse_early(&writer, request, &source)?;
+        }
+        writer.unlock();
+
+        let parcel = Parcel::pack(&writer, &source, request, progress)?;
+        writer.lock();
+        let mut added = parcel.publish(&writer, request, meta.as_ref())?;
+        if request.how == Transfer::Move {
+            added.source_remains = fs::remove_file(request.image).is_err();
+        }
+        Ok(added)
+    }
+
+    /// Gives an image of the repository another label.
+    pub fn tag(&self, digest: &Digest, label: Label, replace: bool) -> Result<Added, Error> {
+        let mut writer = Writer::open(self.layout())?;
+        writer.lock();
+        writer.sweep()?;
+        let path = self.image_path(digest);
+        let Ok(file) = disk::open(&path) else {
+            let repository = self.path().to_owned();
+            return Err(Error::NoSuchImage {
+                digest: digest.clone(),
+                repository,
+            });
+        };
+        let format = ImageFormat::of_file(&file);
+        let format = format.map_err(|source| Error::Image {
+            path: path.clone(),
+            source,
+        })?;
+        let size = file.metadata().map_err(Error::io("inspect", &path))?.len();
+        let image = KnownImage {
+            digest: digest.clone(),
+            size,
+            format,
+        };
+        let meta = read_meta(self.layout(), digest)?;
+        Naming {
+            label,
+            image,
+            meta: meta.as_ref(),
+            replace,
+            spare: None,
+        }
+        .carry_out(&writer)
+    }
+}
+
+/// Finds out before a long copy that the label is taken.
+///
+/// The same image may be added again, which changes nothing; only its digest tells that.
+fn refuse_early(
+    writer: &Writer<'_>,
+    request: &AddRequest<'_>,
+    source: &Source<'_>,
+) -> Result<(), Error> {
+    match writer.refs_of(&request.label)?.pop() {
+        Some(record) if record.digest != source.digest()? => {
+            Err(taken(&request.label, record.digest))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn taken(label: &Label, digest: Digest) -> Error {
+    Error::LabelTaken {
+        label: Box::new(label.clone()),
+        digest,
+    }
+}
+
+/// A complete image directory that nobody sees yet.
+struct Parcel {
+    directory: PathBuf,
+    image: KnownImage,
+}
+
+impl Parcel {
+    fn pack(
+        writer: &Writer<'_>,
+        source: &Source<'_>,
+        request: &AddRequest<'_>,
+        progress: &mut Progress<'_>,
+    ) -> Result<Self, Error> {
+        let directory = writer.workshop.free_name("new");
+        fs::create_dir(&directory).map_err(Error::io("create", &directory))?;
+        copy_meta(request.meta, &directory.join("meta"))?;
+        let image = source.bring(&directory.join("image"), request.how, progress)?;
+        disk::sync_directory(&directory).map_err(Error::io("write", &directory))?;
+        Ok(Self { directory, image })
+    }
+
+    fn publish(
+        self,
+        writer: &Writer<'_>,
+        request: &AddRequest<'_>,
+        meta: Option<&Meta>,
+    ) -> Result<Added, Error> {
+        let KnownImage { digest, size, .. } = &self.image;
+        let there = match writer.publish(&self.directory, digest, *size)? {
+            Published::Installed => None,
+            // The record describes what is in the repository, which is not what was brought.
+            Published::WasThere => read_meta(writer.layout, digest).ok().flatten(),
+        };
+        let naming = Naming {
+            label: request.label.clone(),
+            meta: there.as_ref().or(meta),
+            image: self.image,
+            replace: request.replace,
+            spare: Some(&self.directory),
+        };
+        naming.carry_out(writer)
+    }
+}
+
+/// An image that is in the repository and is to have a label.
+struct Naming<'a> {
+    label: Label,
+    image: KnownImage,
+    meta: Option<&'a Meta>,
+    replace: bool,
+    /// Where there is another copy of the image, if there is one.
+    spare: Option<&'a Path>,
+}
+
+impl Naming<'_> {
+    fn carry_out(self, writer: &Writer<'_>) -> Result<Added, Error> {
+        let before = writer.refs_of(&self.label)?;
+        let valid = before.last();
+        let replaced = valid.map(|record| record.digest.clone());
+        let unchanged = replaced.as_ref() == Some(&self.image.digest);
+        if let (Some(digest), false, false) = (&replaced, unchanged, self.replace) {
+            return Err(taken(&self.label, digest.clone()));
+        }
+        let record = match valid {
+            Some(record) if unchanged => record.clone(),
+            _ => Record::new(
+                self.label.clone(),
+                &self.image,
+                self.meta,
+                date_after(&before),
+            ),
+        };
+        if !unchanged {
+            writer.write_ref(&record)?;
+        }
+        writer.confirm(&record, self.spare)?;
+        let removed = self.settle(writer, &record)?;
+        writer.write_index();
+        let replaced = replaced.filter(|_| !unchanged);
+        Ok(Added {
+            record,
+            unchanged,
+            replaced,
+            removed,
+            source_remains: false,
+        })
+    }
+
+    /// Retires the refs that the label had before.
+    ///
+    /// Where there is no lock another writer may have been faster: the newest ref is valid, and
+    /// to find one's own overtaken is an error only for who was not to replace anything.
+    fn settle(&self, writer: &Writer<'_>, record: &Record) -> Result<Vec<Digest>, Error> {
+        let mut refs = writer.refs_of(&self.label)?;
+        let newest = refs.pop().map(|one| one.digest);
+        let removed = writer.retire(&refs)?;
+        match newest {
+            Some(newest) if newest != record.digest && !self.replace => {
+                Err(taken(&self.label, newest))
+            }
+            _ => Ok(removed),
+        }
+    }
+}
+
+/// Returns the present, or a moment after the newest ref if the clocks of hosts differ.
+fn date_after(refs: &[Record]) -> Timestamp {
+    let newest = refs.iter().map(|one| one.date).max();
+    let next = newest.and_then(|newest| newest.checked_add(1.nanosecond()).ok());
+    next.map_or_else(Timestamp::now, |next| next.max(Timestamp::now()))
+}

@@ -1,0 +1,203 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Where everything is in a repository, and what the files of the refs are called.
+
+use std::path::{Path, PathBuf};
+
+use cabane_label::{Digest, Label};
+use sha2::{Digest as _, Sha256};
+
+/// The first version of the format, and so far the only one.
+pub(crate) const FORMAT: u32 = 1;
+
+/// The paths of a repository; the tree is drawn at [`crate::Repository`].
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    root: PathBuf,
+}
+
+impl Layout {
+    pub(crate) fn new(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(crate) fn marker(&self) -> PathBuf {
+        self.root.join("cabane-repository")
+    }
+
+    pub(crate) fn images(&self) -> PathBuf {
+        self.root.join("images")
+    }
+
+    pub(crate) fn image_directory(&self, digest: &Digest) -> PathBuf {
+        self.images().join(digest.as_str())
+    }
+
+    pub(crate) fn image(&self, digest: &Digest) -> PathBuf {
+        self.image_directory(digest).join("image")
+    }
+
+    pub(crate) fn meta(&self, digest: &Digest) -> PathBuf {
+        self.image_directory(digest).join("meta")
+    }
+
+    pub(crate) fn refs(&self) -> PathBuf {
+        self.root.join("refs")
+    }
+
+    pub(crate) fn index(&self) -> PathBuf {
+        self.root.join("index")
+    }
+
+    pub(crate) fn tmp(&self) -> PathBuf {
+        self.root.join("tmp")
+    }
+
+    pub(crate) fn lock(&self) -> PathBuf {
+        self.tmp().join(".lock")
+    }
+}
+
+/// The name of a ref's file: `<name>,<version>,<tag>,<system>,<uarch>,<id>.json`.
+///
+/// A comma cannot stand in a label, so the name can be read back. A label that would make the
+/// name longer than file systems allow is replaced by `~` and a part of its sha256.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct RefName(String);
+
+const SUFFIX: &str = ".json";
+const ID_LENGTH: usize = 16;
+/// Every file system in use allows 255 bytes.
+const LONGEST: usize = 255;
+
+impl RefName {
+    pub(crate) fn new(label: &Label, digest: &Digest) -> Self {
+        let id = digest.id();
+        Self(format!("{}{}{SUFFIX}", Self::prefix(label), id.as_str()))
+    }
+
+    /// Takes a file name apart; `None` when it is not that of a ref.
+    pub(crate) fn from_file_name(name: &str) -> Option<Self> {
+        let (prefix, id) = name.strip_suffix(SUFFIX)?.rsplit_once(',')?;
+        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        let has_id = id.len() == ID_LENGTH && id.bytes().all(is_digit);
+        (has_id && !prefix.is_empty()).then(|| Self(name.to_owned()))
+    }
+
+    /// Returns what the names of all refs of a label start with, and of no other label.
+    fn prefix(label: &Label) -> String {
+        let Label {
+            name,
+            version,
+            tag,
+            system,
+            uarch,
+        } = label;
+        let prefix = format!("{name},{version},{tag},{system},{uarch},");
+        if prefix.len() + ID_LENGTH + SUFFIX.len() <= LONGEST {
+            return prefix;
+        }
+        let sum: [u8; 32] = Sha256::digest(prefix.as_bytes()).into();
+        format!("~{},", &Digest::from_bytes(sum).as_str()[..32])
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn is_of(&self, label: &Label) -> bool {
+        self.label_part() == Self::prefix(label)
+    }
+
+    pub(crate) fn names(&self, digest: &Digest) -> bool {
+        self.id_part() == digest.id().as_str()
+    }
+
+    /// Returns the label, unless it was too long to stand in the name.
+    pub(crate) fn label(&self) -> Option<Label> {
+        let mut parts = self.label_part().split(',');
+        let label = Label {
+            name: parts.next()?.parse().ok()?,
+            version: parts.next()?.parse().ok()?,
+            tag: parts.next()?.parse().ok()?,
+            system: parts.next()?.parse().ok()?,
+            uarch: parts.next()?.parse().ok()?,
+        };
+        (parts.next() == Some("")).then_some(label)
+    }
+
+    /// Returns the part that all refs of a label have in common.
+    pub(crate) fn label_part(&self) -> &str {
+        let end = self.0.len() - SUFFIX.len() - ID_LENGTH;
+        &self.0[..end]
+    }
+
+    /// Returns the short form of the digest.
+    pub(crate) fn id_part(&self) -> &str {
+        let end = self.0.len() - SUFFIX.len();
+        &self.0[end - ID_LENGTH..end]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(digit: char) -> Digest {
+        digit.to_string().repeat(64).parse().unwrap()
+    }
+
+    fn label(text: &str) -> Label {
+        text.parse().unwrap()
+    }
+
+    fn long_label() -> Label {
+        let part = "p".repeat(64);
+        label(&format!("{part}/{part}:{part}@{part}%{part}"))
+    }
+
+    #[test]
+    fn the_file_name_of_a_ref_shows_label_and_id() {
+        let name = RefName::new(&label("cp2k/2024.1:v2@daint%gh200"), &digest('a'));
+        assert_eq!(
+            name.as_str(),
+            "cp2k,2024.1,v2,daint,gh200,aaaaaaaaaaaaaaaa.json"
+        );
+    }
+
+    #[test]
+    fn the_label_can_be_read_back_from_the_file_name() {
+        let label = label("cp2k/2024.1:v2@daint%gh200");
+        assert_eq!(RefName::new(&label, &digest('a')).label(), Some(label));
+    }
+
+    #[test]
+    fn the_longest_label_still_gives_a_file_name() {
+        let name = RefName::new(&long_label(), &digest('a'));
+        assert!(name.as_str().len() <= LONGEST, "{}", name.as_str());
+    }
+
+    #[test]
+    fn a_long_label_is_found_by_its_file_name() {
+        assert!(RefName::new(&long_label(), &digest('a')).is_of(&long_label()));
+    }
+
+    #[test]
+    fn a_label_that_starts_like_another_is_not_mixed_up_with_it() {
+        let name = RefName::new(&label("a/1:v1@s%u2"), &digest('a'));
+        assert!(!name.is_of(&label("a/1:v1@s%u")));
+    }
+
+    #[test]
+    fn a_file_without_an_id_is_not_a_ref() {
+        assert_eq!(
+            RefName::from_file_name("cp2k,2024.1,v2,daint,gh200.json"),
+            None
+        );
+    }
+}

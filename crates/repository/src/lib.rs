@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Repositories: images under labels in a local directory.
+//!
+//! A repository is made of plain files, so that it can live on any file system, be shared by
+//! several hosts and be understood with `ls`; [`Repository`] draws the tree. Readers take no
+//! lock. Writers may be killed at any instant: what they leave behind has a temporary name,
+//! and the next writer sweeps it.
+//!
+//! This crate knows nothing about which image a user means and nothing about mounting.
+
+#![forbid(unsafe_code)]
+
+mod add;
+mod disk;
+mod error;
+mod format;
+mod index;
+mod layout;
+mod listing;
+mod lock;
+mod meta_copy;
+mod record;
+mod remove;
+mod repository;
+mod status;
+mod sum;
+mod sweep;
+mod transfer;
+mod update;
+mod workshop;
+mod writer;
+
+pub use add::{AddRequest, Added, Transfer};
+pub use error::{EntryProblem, Error, ImageError};
+pub use format::ImageFormat;
+pub use record::Record;
+pub use remove::Removed;
+pub use repository::Repository;
+pub use status::{Damage, Status};
+pub use update::Repaired;

@@ -1,0 +1,219 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Reading all refs, without a lock, while others write.
+//!
+//! A reader takes what the index has for the files that exist, and reads the other files. A
+//! directory that changes while it is read may show neither the old nor the new ref of a label;
+//! the index or a missing image gives that away, and then the reader looks again.
+
+use std::collections::HashSet;
+use std::io;
+use std::thread::sleep;
+use std::time::Duration;
+
+use cabane_label::Digest;
+
+use crate::disk::Names;
+use crate::layout::{Layout, RefName};
+use crate::record::{MAX_REF_SIZE, RefError};
+use crate::sum::{NameSet, sum};
+use crate::{Error, Record, disk, index};
+
+/// A larger index is not read; 10,000 records take about 3 MiB.
+const MAX_INDEX_SIZE: u64 = 1024 * 1024 * 1024;
+
+/// How often a reader looks again while others keep changing what it reads.
+const LOOKS: u32 = 20;
+/// How much longer a reader waits before each further look.
+const PAUSE: Duration = Duration::from_micros(500);
+
+/// What the refs say, and which images there are.
+#[derive(Default)]
+pub(crate) struct Listing {
+    /// What the refs say, sorted by label; of one label the valid one comes last.
+    pub(crate) refs: Vec<Record>,
+    /// The refs that are not understood.
+    pub(crate) unreadable: Vec<(RefName, RefError)>,
+    /// The files in the directory of the refs that are not refs.
+    pub(crate) strangers: Vec<String>,
+    /// The directories of images, whole or not.
+    images: Names,
+    /// Whether there is an image for every ref.
+    is_complete: bool,
+    /// Whether something vanished that was there a moment ago.
+    has_changed: bool,
+    /// The sum of the index that was used.
+    index: u64,
+}
+
+impl Listing {
+    /// Reads the refs as they are at this moment.
+    pub(crate) fn read(layout: &Layout) -> Result<Self, Error> {
+        let bytes = read_index(layout);
+        let text = std::str::from_utf8(&bytes).unwrap_or_default();
+        let listing = Self::read_with(layout, index::lines(text).unwrap_or_default())?;
+        Ok(Self {
+            index: sum(&bytes),
+            ..listing
+        })
+    }
+
+    /// Reads the refs without the index.
+    pub(crate) fn read_files(layout: &Layout) -> Result<Self, Error> {
+        Self::read_with(layout, Vec::new())
+    }
+
+    fn read_with(layout: &Layout, lines: Vec<index::Line<'_>>) -> Result<Self, Error> {
+        let (refs, images) = (layout.refs(), layout.images());
+        // One directly after the other, the refs first: an image is there before its ref.
+        let names = disk::names(&refs).map_err(Error::io("read", &refs))?;
+        let images = disk::names(&images).map_err(Error::io("read", &images))?;
+        let mut listing = Self {
+            images,
+            ..Self::default()
+        };
+        listing.refs.reserve(names.len());
+        let mut unread: NameSet<'_> = names.iter().collect();
+        for line in lines {
+            if !unread.remove(line.file()) {
+                listing.has_changed = true;
+            } else if let Some(record) = line.record() {
+                listing.refs.push(record);
+            } else {
+                listing.read_file(layout, line.file());
+            }
+        }
+        for file in unread {
+            listing.read_file(layout, file);
+        }
+        // The index is in order, so there is little to sort.
+        listing.refs.sort_by(Record::in_order);
+        let there = listing.image_names();
+        listing.is_complete = listing
+            .refs
+            .iter()
+            .all(|one| there.contains(one.digest.as_str()));
+        Ok(listing)
+    }
+
+    fn read_file(&mut self, layout: &Layout, file: &str) {
+        let Some(name) = RefName::from_file_name(file) else {
+            self.strangers.push(file.to_owned());
+            return;
+        };
+        match read_ref(layout, &name) {
+            Ok(record) => self.refs.push(record),
+            Err(RefError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
+                self.has_changed = true;
+            }
+            Err(error) => self.unreadable.push((name, error)),
+        }
+    }
+
+    fn image_names(&self) -> NameSet<'_> {
+        self.images.iter().collect()
+    }
+
+    /// Returns the digests of the images that are there, whole or not, sorted.
+    pub(crate) fn images(&self) -> Vec<Digest> {
+        let mut digests: Vec<_> = self
+            .images
+            .iter()
+            .filter_map(|name| name.parse().ok())
+            .collect();
+        digests.sort();
+        digests
+    }
+
+    /// Returns the images that no ref names, sorted. A ref that cannot be read still names one.
+    pub(crate) fn images_without_ref(&self) -> Vec<Digest> {
+        let readable = self.refs.iter().map(|one| one.digest.id().to_string());
+        let unreadable = self
+            .unreadable
+            .iter()
+            .map(|(name, _)| name.id_part().to_owned());
+        let ids: HashSet<String> = readable.chain(unreadable).collect();
+        let mut digests = self.images();
+        digests.retain(|digest| !ids.contains(digest.id().as_str()));
+        digests
+    }
+
+    /// Returns the refs for which there is no image.
+    pub(crate) fn without_image(&self) -> Vec<&Record> {
+        let there = self.image_names();
+        self.refs
+            .iter()
+            .filter(|one| !there.contains(one.digest.as_str()))
+            .collect()
+    }
+
+    /// Returns the refs that another ref of the same label has overtaken.
+    pub(crate) fn overtaken(&self) -> impl Iterator<Item = &Record> {
+        self.refs.windows(2).filter_map(|pair| match pair {
+            [one, next] if one.label == next.label => Some(one),
+            _ => None,
+        })
+    }
+
+    /// Keeps what points to an image, and of each label the last, which is the newest.
+    fn into_records(self) -> Vec<Record> {
+        let there: NameSet<'_> = self.images.iter().collect();
+        let mut records = self.refs;
+        if !self.is_complete {
+            records.retain(|one| there.contains(one.digest.as_str()));
+        }
+        records.dedup_by(|next, kept| {
+            let same = next.label == kept.label;
+            if same {
+                std::mem::swap(next, kept);
+            }
+            same
+        });
+        records
+    }
+}
+
+/// Returns the index as it is; nothing when there is none that can be read.
+fn read_index(layout: &Layout) -> Vec<u8> {
+    disk::read(&layout.index(), MAX_INDEX_SIZE).unwrap_or_default()
+}
+
+/// Reads the file of one ref.
+pub(crate) fn read_ref(layout: &Layout, name: &RefName) -> Result<Record, RefError> {
+    let bytes = disk::read(&layout.refs().join(name.as_str()), MAX_REF_SIZE)?;
+    Record::from_ref(name, &bytes)
+}
+
+/// Returns the names of the refs; their content is not looked at.
+pub(crate) fn ref_names(layout: &Layout) -> Result<Vec<RefName>, Error> {
+    let directory = layout.refs();
+    disk::freshen(&directory);
+    let names = disk::names(&directory).map_err(Error::io("read", &directory))?;
+    Ok(names.iter().filter_map(RefName::from_file_name).collect())
+}
+
+/// Returns the records that point to an image, sorted by label.
+///
+/// If a label was given to another image while the directory was read, its old ref is missing
+/// from the directory and in the index. But the index may also simply be old. So a list with
+/// such a gap is believed when it looks the same twice, with an index that nobody has written
+/// in the meantime: a writer that comes by a second time has written the index before.
+pub(crate) fn records(layout: &Layout) -> Result<Vec<Record>, Error> {
+    let (mut before, mut look) = (None, 0);
+    loop {
+        let listing = Listing::read(layout)?;
+        if listing.is_complete && !listing.has_changed {
+            return Ok(listing.into_records());
+        }
+        let names: HashSet<RefName> = listing.refs.iter().map(Record::ref_name).collect();
+        let state = (names, listing.index, sum(&read_index(layout)));
+        let is_stable = state.1 == state.2 && before.as_ref() == Some(&state);
+        look += 1;
+        if is_stable || look == LOOKS {
+            return Ok(listing.into_records());
+        }
+        before = Some(state);
+        sleep(PAUSE * look);
+    }
+}

@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Taking labels and images away.
+
+use cabane_label::{Digest, Label};
+
+use crate::listing::Listing;
+use crate::writer::Writer;
+use crate::{Error, Record, Repository};
+
+/// What was removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Removed {
+    /// The records that are no more.
+    pub records: Vec<Record>,
+    /// The images that are no more. An image that has another label stays.
+    pub images: Vec<Digest>,
+}
+
+impl Repository {
+    /// Takes a label away, and its image if it has no other label.
+    ///
+    /// Who has the image mounted keeps it, as far as the file system keeps open files.
+    pub fn remove(&self, label: &Label) -> Result<Removed, Error> {
+        let writer = self.begin()?;
+        let refs = writer.refs_of(label)?;
+        if refs.is_empty() {
+            let repository = self.path().to_owned();
+            return Err(Error::NoSuchLabel {
+                label: Box::new(label.clone()),
+                repository,
+            });
+        }
+        retire(&writer, refs)
+    }
+
+    /// Removes an image with all its labels. The image need not have any.
+    pub fn remove_image(&self, digest: &Digest) -> Result<Removed, Error> {
+        let writer = self.begin()?;
+        let refs = Listing::read_files(self.layout())?.refs;
+        let refs: Vec<Record> = refs
+            .into_iter()
+            .filter(|one| one.digest == *digest)
+            .collect();
+        if refs.is_empty() && !self.layout().image_directory(digest).exists() {
+            let repository = self.path().to_owned();
+            return Err(Error::NoSuchImage {
+                digest: digest.clone(),
+                repository,
+            });
+        }
+        let mut removed = retire(&writer, refs)?;
+        if writer.collect(digest)? {
+            removed.images.push(digest.clone());
+        }
+        Ok(removed)
+    }
+
+    fn begin(&self) -> Result<Writer<'_>, Error> {
+        let mut writer = Writer::open(self.layout())?;
+        writer.lock();
+        writer.sweep()?;
+        Ok(writer)
+    }
+}
+
+fn retire(writer: &Writer<'_>, refs: Vec<Record>) -> Result<Removed, Error> {
+    let images = writer.retire(&refs)?;
+    writer.write_index();
+    Ok(Removed {
+        records: refs,
+        images,
+    })
+}

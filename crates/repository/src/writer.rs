@@ -1,0 +1,294 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The steps of which every change is made, in the order that makes them safe.
+//!
+//! Two rules keep a label and its image together, even where there is no lock:
+//!
+//! 1. Whoever writes a ref looks for the image *afterwards*, and puts it back or takes the ref
+//!    away again.
+//! 2. Whoever throws an image away first takes it out of sight, and *afterwards* looks for a
+//!    ref that names it; if there is one, the image goes back.
+//!
+//! Whichever comes first, one of the two sees what the other has done. Before a step after
+//! which a kill could leave an image without a ref, the image is noted in the workshop, from
+//! where the next writer takes it up.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use cabane_label::{Digest, Label};
+
+use crate::layout::{Layout, RefName};
+use crate::listing::{self, Listing};
+use crate::lock::WriterLock;
+use crate::workshop::{Temporary, Workshop, noted_orphans};
+use crate::{Error, Record, disk, index};
+
+/// One writer: a workshop, and the lock while it is needed.
+pub(crate) struct Writer<'a> {
+    pub(crate) layout: &'a Layout,
+    pub(crate) workshop: Workshop,
+    lock: Option<WriterLock>,
+}
+
+/// What became of an image that was to be published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Published {
+    /// It is in its place now.
+    Installed,
+    /// It was there; what was brought is kept until the end, in case somebody removes it.
+    WasThere,
+}
+
+impl<'a> Writer<'a> {
+    /// Begins a change. The lock is not taken yet.
+    pub(crate) fn open(layout: &'a Layout) -> Result<Self, Error> {
+        for directory in [layout.images(), layout.refs(), layout.tmp()] {
+            match fs::create_dir(&directory) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                // Where nothing may be written, the directory that exists gives the better error.
+                Err(_) if directory.is_dir() => {}
+                outcome => outcome.map_err(Error::io("create", &directory))?,
+            }
+        }
+        Ok(Self {
+            layout,
+            workshop: Workshop::open(layout)?,
+            lock: None,
+        })
+    }
+
+    /// Takes the lock and learns what other hosts have changed.
+    pub(crate) fn lock(&mut self) {
+        if self.lock.is_none() {
+            self.lock = Some(WriterLock::acquire(&self.layout.lock()));
+        }
+        disk::freshen(&self.layout.refs());
+        disk::freshen(&self.layout.images());
+    }
+
+    /// Lets other writers work, for the time of a long copy.
+    pub(crate) fn unlock(&mut self) {
+        self.lock = None;
+    }
+
+    /// Returns the readable refs of a label, the valid one last.
+    pub(crate) fn refs_of(&self, label: &Label) -> Result<Vec<Record>, Error> {
+        let names = listing::ref_names(self.layout)?;
+        Ok(self.in_order(names.into_iter().filter(|name| name.is_of(label))))
+    }
+
+    fn in_order(&self, names: impl Iterator<Item = RefName>) -> Vec<Record> {
+        let read = |name: RefName| listing::read_ref(self.layout, &name).ok();
+        let mut refs: Vec<Record> = names.filter_map(read).collect();
+        refs.sort_by(Record::in_order);
+        refs
+    }
+
+    /// Brings a complete image from the workshop to its place.
+    pub(crate) fn publish(
+        &self,
+        new: &Path,
+        digest: &Digest,
+        size: u64,
+    ) -> Result<Published, Error> {
+        self.workshop.note_orphan(digest)?;
+        let place = self.layout.image_directory(digest);
+        let mut attempts = 3;
+        loop {
+            match fs::rename(new, &place) {
+                Ok(()) => break,
+                Err(error) if !disk::is_taken(&error) || attempts == 0 => {
+                    return Err(Error::io("create", &place)(error));
+                }
+                Err(_) if self.is_whole(digest, size) => return Ok(Published::WasThere),
+                // A damaged image is of no use to anybody who has it now.
+                Err(_) => self.discard(&place)?,
+            }
+            attempts -= 1;
+        }
+        sync(&self.layout.images())?;
+        Ok(Published::Installed)
+    }
+
+    /// Returns whether an image is there, as far as can be told without reading it.
+    pub(crate) fn is_whole(&self, digest: &Digest, size: u64) -> bool {
+        let image = fs::symlink_metadata(self.layout.image(digest));
+        image.is_ok_and(|image| image.is_file() && image.len() == size)
+            && self.layout.meta(digest).is_dir()
+    }
+
+    /// Writes the ref of a record; a label that had another image points to this one now.
+    pub(crate) fn write_ref(&self, record: &Record) -> Result<(), Error> {
+        let name = record.ref_name();
+        let (new, refs) = (self.workshop.free_name("ref"), self.layout.refs());
+        disk::write_new(&new, &record.to_ref()).map_err(Error::io("write", &new))?;
+        self.forget_in_index(&name);
+        let place = refs.join(name.as_str());
+        fs::rename(&new, &place).map_err(Error::io("write", &place))?;
+        sync(&refs)
+    }
+
+    /// Removes an index that still knows an earlier file of the same name.
+    ///
+    /// That happens when the same image gets the same label again and the writer that took the
+    /// label away could not write the index.
+    fn forget_in_index(&self, name: &RefName) {
+        let text = fs::read_to_string(self.layout.index()).unwrap_or_default();
+        let mut lines = index::lines(&text).unwrap_or_default().into_iter();
+        if lines.any(|line| line.file() == name.as_str()) {
+            let _ = fs::remove_file(self.layout.index());
+        }
+    }
+
+    /// Sees to it that the image of a ref that was just written is there (rule 1).
+    pub(crate) fn confirm(&self, record: &Record, spare: Option<&Path>) -> Result<(), Error> {
+        let digest = &record.digest;
+        let image = self.layout.image(digest);
+        for _ in 0..3 {
+            if image.exists() || self.put_back(digest) {
+                return Ok(());
+            }
+            if let Some(spare) = spare.filter(|spare| spare.exists()) {
+                self.publish(spare, digest, record.size)?;
+            }
+        }
+        self.remove_ref(&record.ref_name())?;
+        Err(Error::RemovedMeanwhile {
+            digest: digest.clone(),
+        })
+    }
+
+    /// Takes an image back that somebody is throwing away; returns whether there was one.
+    pub(crate) fn put_back(&self, digest: &Digest) -> bool {
+        let (tmp, place) = (self.layout.tmp(), self.layout.image_directory(digest));
+        if !self.layout.image(digest).exists() {
+            // What is left of a damaged image would be in the way.
+            let _ = self.discard(&place);
+        }
+        let names = disk::names(&tmp).unwrap_or_default();
+        names.iter().any(|name| match Temporary::from_name(name) {
+            Temporary::Trash(found, _) if found == *digest => {
+                fs::rename(tmp.join(name), &place).is_ok()
+            }
+            _ => false,
+        })
+    }
+
+    /// Removes the file of a ref; it is no error when it is gone already.
+    pub(crate) fn remove_ref(&self, name: &RefName) -> Result<(), Error> {
+        let path = self.layout.refs().join(name.as_str());
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(Error::io("remove", &path)(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes these refs, and their images unless other refs name them.
+    ///
+    /// Returns the images that were removed.
+    pub(crate) fn retire(&self, refs: &[Record]) -> Result<Vec<Digest>, Error> {
+        for one in refs {
+            self.workshop.note_orphan(&one.digest)?;
+            self.remove_ref(&one.ref_name())?;
+        }
+        if !refs.is_empty() {
+            sync(&self.layout.refs())?;
+        }
+        let mut removed = Vec::new();
+        for one in refs {
+            if self.collect(&one.digest)? {
+                removed.push(one.digest.clone());
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Retires all but the newest of the refs that have one label.
+    pub(crate) fn retire_overtaken(&self) -> Result<Vec<Digest>, Error> {
+        let mut labels: HashMap<String, Vec<RefName>> = HashMap::new();
+        for name in listing::ref_names(self.layout)? {
+            labels
+                .entry(name.label_part().to_owned())
+                .or_default()
+                .push(name);
+        }
+        let mut removed = Vec::new();
+        for names in labels.into_values().filter(|names| names.len() > 1) {
+            let mut refs = self.in_order(names.into_iter());
+            refs.pop();
+            removed.extend(self.retire(&refs)?);
+        }
+        Ok(removed)
+    }
+
+    /// Throws an image away unless a ref names it (rule 2); returns whether it was thrown away.
+    pub(crate) fn collect(&self, digest: &Digest) -> Result<bool, Error> {
+        if self.is_named(digest)? {
+            return Ok(false);
+        }
+        let place = self.layout.image_directory(digest);
+        let trash = self.workshop.trash(self.layout, digest);
+        match fs::rename(&place, &trash) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            outcome => outcome.map_err(Error::io("remove", &place))?,
+        }
+        if self.is_named(digest)? && fs::rename(&trash, &place).is_ok() {
+            return Ok(false);
+        }
+        self.discard(&trash)?;
+        Ok(true)
+    }
+
+    pub(crate) fn is_named(&self, digest: &Digest) -> Result<bool, Error> {
+        let names = listing::ref_names(self.layout)?;
+        Ok(names.iter().any(|name| name.names(digest)))
+    }
+
+    /// Removes something. From the first moment it is in the workshop, where nobody looks for
+    /// it: what has another name is complete.
+    pub(crate) fn discard(&self, path: &Path) -> Result<(), Error> {
+        let gone = self.workshop.free_name("gone");
+        match fs::rename(path, &gone) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            outcome => outcome.map_err(Error::io("remove", path))?,
+        }
+        // What cannot be removed now is removed with the workshop, or by the next writer.
+        let _ = disk::remove_all(&gone);
+        Ok(())
+    }
+
+    /// Writes the index anew. A reader can do without, so failure is no error.
+    pub(crate) fn write_index(&self) -> bool {
+        Listing::read(self.layout).is_ok_and(|listing| self.write_index_of(&listing))
+    }
+
+    pub(crate) fn write_index_of(&self, listing: &Listing) -> bool {
+        let new = self.workshop.free_name("index");
+        let text = index::render(&listing.refs);
+        fs::write(&new, text)
+            .and_then(|()| fs::rename(&new, self.layout.index()))
+            .is_ok()
+    }
+}
+
+impl Drop for Writer<'_> {
+    /// Clears up, after success as after failure; the lock is let go afterwards.
+    fn drop(&mut self) {
+        let orphans = noted_orphans(self.workshop.path());
+        let done = orphans.iter().all(|digest| self.collect(digest).is_ok());
+        // A workshop that still notes an orphan is left to the next writer.
+        if done {
+            let _ = disk::remove_all(self.workshop.path());
+        }
+    }
+}
+
+fn sync(directory: &Path) -> Result<(), Error> {
+    disk::sync_directory(directory).map_err(Error::io("write", directory))
+}

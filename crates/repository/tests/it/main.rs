@@ -1,0 +1,15 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Tests of the repository from outside.
+
+mod adding;
+mod damaged;
+mod full_disk;
+mod killed;
+mod listing;
+mod model;
+mod opening;
+mod racing;
+mod removing;
+mod support;

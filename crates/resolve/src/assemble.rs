@@ -1,0 +1,156 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Putting located images and views together.
+
+use std::collections::BTreeMap;
+
+use cabane_label::UenvDescription;
+use cabane_view::{EnvPatch, Meta, Needs, ViewDescription};
+
+use crate::views::choose_views;
+use crate::{
+    AssembleError, ConcreteEnvironment, ConcreteImage, ConcreteView, LocatedImage, Warning,
+};
+
+/// Says where each image is mounted, which views are used, and which variables change.
+///
+/// An image is mounted where its description says, or else where its metadata say. If any view
+/// is named, only the named views are used, in their order; if none is, and `use_default_view`,
+/// the default view of each image is used, in the order of the images.
+pub fn assemble(
+    located: Vec<(LocatedImage, UenvDescription)>,
+    views: &[ViewDescription],
+    use_default_view: bool,
+) -> Result<ConcreteEnvironment, AssembleError> {
+    let (mut images, mut typed) = (Vec::new(), Vec::new());
+    for (image, description) in located {
+        typed.push(description.image.to_string());
+        images.push(with_mount_point(image, &description)?);
+    }
+    refuse_doubles(&images, &typed)?;
+    let views = match (views, use_default_view) {
+        ([], true) => default_views(&images),
+        (views, _) => choose_views(&images, views)?,
+    };
+    let warnings = images.iter().filter_map(warning).collect();
+    Ok(ConcreteEnvironment {
+        patch: merged(&images, &views),
+        images,
+        views,
+        warnings,
+    })
+}
+
+fn with_mount_point(
+    located: LocatedImage,
+    description: &UenvDescription,
+) -> Result<ConcreteImage, AssembleError> {
+    let LocatedImage {
+        path,
+        digest,
+        label,
+        repository,
+        format,
+        meta,
+    } = located;
+    let meta = meta.unwrap_or_else(|| no_meta(&path));
+    let mount_point = description
+        .mount_point
+        .clone()
+        .or_else(|| meta.mount.clone());
+    let missing = || AssembleError::NoMountPoint {
+        image: description.image.to_string(),
+    };
+    let mount_point = mount_point.ok_or_else(missing)?;
+    Ok(ConcreteImage {
+        path,
+        digest,
+        label,
+        repository,
+        format,
+        meta,
+        mount_point,
+    })
+}
+
+/// Returns metadata that say nothing, for an image that has none.
+fn no_meta(path: &std::path::Path) -> Meta {
+    let name = path
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    Meta {
+        name,
+        description: None,
+        mount: None,
+        default_view: None,
+        views: BTreeMap::new(),
+        needs: Needs::default(),
+        engine: None,
+    }
+}
+
+/// Refuses two images at one place. One image at two places is allowed.
+fn refuse_doubles(images: &[ConcreteImage], typed: &[String]) -> Result<(), AssembleError> {
+    for (second, image) in images.iter().enumerate() {
+        let mut earlier = images[..second].iter().zip(typed);
+        match earlier.find(|(other, _)| other.mount_point == image.mount_point) {
+            None => {}
+            Some((other, _)) if is_same(image, other) => {
+                return Err(AssembleError::SameImage {
+                    image: typed[second].clone(),
+                });
+            }
+            Some((other, first)) => {
+                return Err(AssembleError::SameMountPoint {
+                    mount_point: other.mount_point.clone(),
+                    first: first.clone(),
+                    second: typed[second].clone(),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Tells whether two entries are the same image, maybe at two places.
+pub(crate) fn is_same(one: &ConcreteImage, other: &ConcreteImage) -> bool {
+    one.path == other.path || one.digest.is_some() && one.digest == other.digest
+}
+
+fn default_views(images: &[ConcreteImage]) -> Vec<ConcreteView> {
+    let default_view = |(image, concrete): (usize, &ConcreteImage)| {
+        let name = concrete.meta.default_view.clone()?;
+        Some(ConcreteView { image, name })
+    };
+    images.iter().enumerate().filter_map(default_view).collect()
+}
+
+fn merged(images: &[ConcreteImage], views: &[ConcreteView]) -> EnvPatch {
+    let mut patch = EnvPatch::new();
+    for ConcreteView { image, name } in views {
+        if let Some(view) = images
+            .get(*image)
+            .and_then(|image| image.meta.views.get(name))
+        {
+            patch.merge(&view.patch);
+        }
+    }
+    patch
+}
+
+fn warning(image: &ConcreteImage) -> Option<Warning> {
+    let built_for = image
+        .meta
+        .mount
+        .clone()
+        .filter(|wanted| *wanted != image.mount_point)?;
+    let (image, mounted_at) = (image.name().to_owned(), image.mount_point.clone());
+    Some(Warning::MountPointDiffers {
+        image,
+        built_for,
+        mounted_at,
+    })
+}

@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What is certain once everything is resolved.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use cabane_label::{Digest, Label, MountPoint, escape};
+use cabane_repository::ImageFormat;
+use cabane_view::{EnvPatch, Meta, ViewName};
+
+/// The images, views and changes of variables that make an environment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ConcreteEnvironment {
+    /// The images, in the order in which they were named.
+    pub images: Vec<ConcreteImage>,
+    /// The views, in the order in which they take effect.
+    pub views: Vec<ConcreteView>,
+    /// The changes that the views make, one after the other.
+    pub patch: EnvPatch,
+    /// What the user should know although it is allowed.
+    pub warnings: Vec<Warning>,
+}
+
+/// An image and the place where it is mounted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConcreteImage {
+    /// The file, as an absolute path.
+    pub path: PathBuf,
+    /// The digest, for an image of a repository.
+    pub digest: Option<Digest>,
+    /// The label under which the image was found.
+    pub label: Option<Label>,
+    /// The name of the repository in which the image was found.
+    pub repository: Option<String>,
+    /// The file system in the image.
+    pub format: ImageFormat,
+    /// The metadata; empty when the image has none.
+    pub meta: Meta,
+    /// Where the image is mounted.
+    pub mount_point: MountPoint,
+}
+
+impl ConcreteImage {
+    /// Returns the name by which users tell this image from others: `UENV` in `UENV:VIEW`.
+    ///
+    /// It is the name in the label, or else what the metadata say, which may be any text.
+    pub fn name(&self) -> &str {
+        self.label
+            .as_ref()
+            .map_or(self.meta.name.as_str(), |label| label.name.as_str())
+    }
+}
+
+/// A view of one of the images.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConcreteView {
+    /// The place of the image in [`ConcreteEnvironment::images`].
+    pub image: usize,
+    /// The name of the view.
+    pub name: ViewName,
+}
+
+/// Something that is allowed and may surprise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Warning {
+    /// An image is mounted elsewhere than it was built for.
+    MountPointDiffers {
+        /// The name of the image.
+        image: String,
+        /// Where it was built for.
+        built_for: MountPoint,
+        /// Where it is mounted.
+        mounted_at: MountPoint,
+    },
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MountPointDiffers {
+                image,
+                built_for,
+                mounted_at,
+            } => write!(
+                f,
+                "`{}` was built for {built_for} and is mounted at {mounted_at}: \
+                 paths inside may not work",
+                escape(image)
+            ),
+        }
+    }
+}

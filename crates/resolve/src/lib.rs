@@ -1,0 +1,27 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! From what was typed to images, views and patches.
+//!
+//! There are two stages, since an image given by its path has its metadata inside, where only
+//! somebody who mounts it can read them:
+//!
+//! 1. [`Resolver::locate`] finds the file that a description means.
+//! 2. [`assemble`] takes the located images, with the metadata that the caller has read in the
+//!    meantime, and says where each is mounted, which views are used and which variables change.
+
+#![forbid(unsafe_code)]
+
+mod assemble;
+mod concrete;
+mod error;
+mod locate;
+mod near;
+mod path;
+mod views;
+
+pub use assemble::assemble;
+pub use concrete::{ConcreteEnvironment, ConcreteImage, ConcreteView, Warning};
+pub use error::{AssembleError, Candidate, LocateError, Searched};
+pub use locate::{LocatedImage, NamedRepository, Resolver};
+pub use near::NearMiss;

@@ -1,0 +1,242 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What a user may have meant who asked for something that is not there.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use cabane_label::{Label, LabelPattern, NameMatch, System, SystemPattern};
+
+use crate::error::{any_of, some_of};
+
+/// Images or names that are almost what was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NearMiss {
+    /// The image exists for other systems.
+    OtherSystem {
+        /// What was asked for.
+        pattern: Box<LabelPattern>,
+        /// The other systems.
+        systems: Vec<System>,
+    },
+    /// There are images of this name, but not like that.
+    SameName {
+        /// Their labels.
+        labels: Vec<Label>,
+    },
+    /// There are images of which the name is similar.
+    SimilarName {
+        /// The names.
+        names: Vec<String>,
+    },
+}
+
+impl fmt::Display for NearMiss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OtherSystem { pattern, systems } => {
+                let with = |system| LabelPattern {
+                    system: Some(system),
+                    ..LabelPattern::clone(pattern)
+                };
+                let names: Vec<String> =
+                    systems.iter().map(|system| format!("@{system}")).collect();
+                let first = systems.first().cloned().map(SystemPattern::Is);
+                let first = with(first.unwrap_or(SystemPattern::Any));
+                let (built_for, any) = (any_of(&names), with(SystemPattern::Any));
+                write!(f, "it is built for {built_for}: write `{first}` or `{any}`")
+            }
+            Self::SameName { labels } => write!(f, "there is {}", some_of(labels)),
+            Self::SimilarName { names } => write!(f, "did you mean {}?", any_of(names)),
+        }
+    }
+}
+
+/// Looks for what may have been meant by a pattern that matches nothing.
+pub(crate) fn near_miss<'a>(
+    pattern: &LabelPattern,
+    labels: impl Iterator<Item = &'a Label> + Clone,
+) -> Option<NearMiss> {
+    other_systems(pattern, labels.clone())
+        .or_else(|| same_name(pattern, labels.clone()))
+        .or_else(|| similar_names(pattern, labels))
+}
+
+fn other_systems<'a>(
+    pattern: &LabelPattern,
+    labels: impl Iterator<Item = &'a Label>,
+) -> Option<NearMiss> {
+    let anywhere = LabelPattern {
+        system: Some(SystemPattern::Any),
+        ..pattern.clone()
+    };
+    let fitting = labels.filter(|label| anywhere.matches(label, NameMatch::Exact));
+    let systems: BTreeSet<System> = fitting.map(|label| label.system.clone()).collect();
+    let systems: Vec<System> = systems.into_iter().collect();
+    (!systems.is_empty()).then(|| NearMiss::OtherSystem {
+        pattern: Box::new(pattern.clone()),
+        systems,
+    })
+}
+
+fn same_name<'a>(
+    pattern: &LabelPattern,
+    labels: impl Iterator<Item = &'a Label>,
+) -> Option<NearMiss> {
+    let name = pattern.name.as_ref()?;
+    let labels: BTreeSet<Label> = labels
+        .filter(|label| label.name == *name)
+        .cloned()
+        .collect();
+    // What fits in the most parts comes first; the newest version is likely the last.
+    let mut labels: Vec<Label> = labels.into_iter().rev().collect();
+    labels.sort_by_key(|label| differences(pattern, label));
+    (!labels.is_empty()).then_some(NearMiss::SameName { labels })
+}
+
+fn differences(pattern: &LabelPattern, label: &Label) -> usize {
+    let system = match &pattern.system {
+        Some(SystemPattern::Is(system)) => *system != label.system,
+        _ => false,
+    };
+    let differs = [
+        pattern
+            .version
+            .as_ref()
+            .is_some_and(|version| *version != label.version),
+        pattern.tag.as_ref().is_some_and(|tag| *tag != label.tag),
+        system,
+        pattern
+            .uarch
+            .as_ref()
+            .is_some_and(|uarch| *uarch != label.uarch),
+    ];
+    differs.into_iter().filter(|differs| *differs).count()
+}
+
+fn similar_names<'a>(
+    pattern: &LabelPattern,
+    labels: impl Iterator<Item = &'a Label>,
+) -> Option<NearMiss> {
+    let name = pattern.name.as_ref()?.as_str();
+    let names: BTreeSet<&str> = labels.map(|label| label.name.as_str()).collect();
+    let longer: Vec<String> = names
+        .iter()
+        .filter(|other| other.starts_with(name))
+        .take(3)
+        .map(ToString::to_string)
+        .collect();
+    if !longer.is_empty() {
+        return Some(NearMiss::SimilarName { names: longer });
+    }
+    let similar = similar(name, names.into_iter())?.to_owned();
+    Some(NearMiss::SimilarName {
+        names: vec![similar],
+    })
+}
+
+/// Returns the word that differs least from the one that was typed, if it differs little.
+pub(crate) fn similar<'a>(typed: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let allowed = (typed.chars().count() / 3).clamp(1, 3);
+    let distances = words.map(|word| (distance(typed, word), word));
+    distances
+        .filter(|(distance, _)| *distance <= allowed)
+        .min()
+        .map(|(_, word)| word)
+}
+
+/// Counts the letters to insert, delete, replace or swap with their neighbour.
+fn distance(one: &str, other: &str) -> usize {
+    let one: Vec<char> = one.chars().collect();
+    let other: Vec<char> = other.chars().collect();
+    let mut rows: Vec<Vec<usize>> = vec![(0..=other.len()).collect()];
+    for (i, a) in one.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, b) in other.iter().enumerate() {
+            let replaced = rows[i][j] + usize::from(a != b);
+            let mut best = replaced.min(rows[i][j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && *a == other[j - 1] && one[i - 1] == *b {
+                best = best.min(rows[i - 1][j - 1] + 1);
+            }
+            row.push(best);
+        }
+        rows.push(row);
+    }
+    rows[one.len()][other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hint(pattern: &str, labels: &[&str]) -> Option<String> {
+        let labels: Vec<Label> = labels.iter().map(|label| label.parse().unwrap()).collect();
+        near_miss(&pattern.parse().unwrap(), labels.iter()).map(|near| near.to_string())
+    }
+
+    #[test]
+    fn an_image_for_another_system_is_named_with_its_system() {
+        assert_eq!(
+            hint("cp2k/2024.1@daint", &["cp2k/2024.1:v1@todi%gh200"]).unwrap(),
+            "it is built for `@todi`: write `cp2k/2024.1@todi` or `cp2k/2024.1@*`"
+        );
+    }
+
+    #[test]
+    fn another_version_of_the_same_name_is_named() {
+        assert_eq!(
+            hint(
+                "cp2k/2024.2",
+                &["cp2k/2024.1:v1@daint%gh200", "vasp/1:v1@daint%gh200"]
+            )
+            .unwrap(),
+            "there is `cp2k/2024.1:v1@daint%gh200`"
+        );
+    }
+
+    #[test]
+    fn what_differs_least_is_named_first() {
+        assert_eq!(
+            hint(
+                "a/1:v3%zen2",
+                &["a/2:v1@s%zen3", "a/1:v1@s%zen3", "a/1:v2@s%zen2"]
+            )
+            .unwrap(),
+            "there is `a/1:v2@s%zen2`, `a/1:v1@s%zen3` or `a/2:v1@s%zen3`"
+        );
+    }
+
+    #[test]
+    fn a_name_that_goes_on_is_named() {
+        assert_eq!(
+            hint("prgenv", &["prgenv-gnu/1:v1@s%u", "prgenv-nvidia/1:v1@s%u"]).unwrap(),
+            "did you mean `prgenv-gnu` or `prgenv-nvidia`?"
+        );
+    }
+
+    #[test]
+    fn a_name_with_two_letters_swapped_is_corrected() {
+        assert_eq!(
+            hint("pregnv-gnu", &["prgenv-gnu/1:v1@s%u"]).unwrap(),
+            "did you mean `prgenv-gnu`?"
+        );
+    }
+
+    #[test]
+    fn nothing_is_said_about_other_things() {
+        assert_eq!(hint("gromacs", &["cp2k/1:v1@s%u"]), None);
+    }
+
+    #[test]
+    fn the_distance_counts_single_mistakes() {
+        let words = [
+            "gromacs", "gromac", "gromacss", "gromaxs", "groamcs", "cp2k",
+        ];
+        assert_eq!(
+            words.map(|word| distance("gromacs", word)),
+            [0, 1, 1, 1, 1, 7]
+        );
+    }
+}
