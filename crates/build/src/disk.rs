@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Files and directories of the build itself: whole or not there.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use crate::BuildError;
+
+/// Reads a file, but not more of it than `limit` bytes.
+pub(crate) fn read_start(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    File::open(path)?.take(limit).read_to_end(&mut content)?;
+    Ok(content)
+}
+
+/// Makes a directory and those above it, unless they exist.
+pub(crate) fn make_directory(path: &Path) -> Result<(), BuildError> {
+    fs::create_dir_all(path).map_err(BuildError::file("make the directory", path))
+}
+
+/// Makes a directory that is empty: what was there is removed.
+pub(crate) fn make_empty(path: &Path) -> Result<(), BuildError> {
+    remove(path)?;
+    make_directory(path)
+}
+
+/// Writes a file so that it has its whole content or does not exist, even after
+/// a crash.
+pub(crate) fn write(path: &Path, content: &[u8]) -> Result<(), BuildError> {
+    let failed = || BuildError::file("write", path);
+    let new = path.with_extension("new");
+    let write_new = || {
+        let mut file = File::create(&new)?;
+        file.write_all(content)?;
+        file.sync_all()
+    };
+    write_new().map_err(failed())?;
+    rename(&new, path)
+}
+
+/// Gives a file its name for good.
+pub(crate) fn rename(from: &Path, to: &Path) -> Result<(), BuildError> {
+    let failed = || BuildError::file("write", to);
+    fs::rename(from, to).map_err(failed())?;
+    let parent = to.parent().unwrap_or(Path::new("/"));
+    File::open(parent)
+        .and_then(|directory| directory.sync_all())
+        .map_err(failed())
+}
+
+/// Removes a file or a whole directory, if it exists.
+pub(crate) fn remove(path: &Path) -> Result<(), BuildError> {
+    let Ok(found) = path.symlink_metadata() else {
+        return Ok(());
+    };
+    let removed = if found.is_dir() {
+        fs::remove_dir_all(path).or_else(|_| {
+            // Packages may hold directories that nobody may write to.
+            make_writable(path);
+            fs::remove_dir_all(path)
+        })
+    } else {
+        fs::remove_file(path)
+    };
+    removed.map_err(BuildError::file("remove", path))
+}
+
+fn make_writable(directory: &Path) {
+    // What cannot be changed makes the removal fail, which is reported.
+    let _ = fs::set_permissions(directory, Permissions::from_mode(0o700));
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            make_writable(&entry.path());
+        }
+    }
+}

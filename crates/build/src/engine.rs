@@ -1,0 +1,155 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What an engine does: everything until there is a tree.
+//!
+//! Writing the metadata and packing come after that and are the same for all.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use cabane_recipe::{EngineConfig, Recipe};
+use cabane_view::{EnvPatch, Needs};
+
+use crate::fingerprint::Inputs;
+use crate::pack::Tree;
+use crate::python::PythonEngine;
+use crate::tree::TreeEngine;
+use crate::workbench::Workbench;
+use crate::{BuildError, BuildRequest, StepName};
+
+/// A way to get from a recipe to a tree. What can be checked without a network
+/// has been checked when an engine exists.
+pub(crate) trait Engine: fmt::Debug + Send + Sync {
+    /// Its name in recipes and metadata.
+    fn name(&self) -> &'static str;
+
+    /// The steps before the metadata is written.
+    fn steps(&self) -> Vec<StepDraft>;
+
+    /// Does one of them.
+    fn carry_out(&self, step: StepName, bench: &mut Workbench<'_>) -> Result<(), BuildError>;
+
+    /// What must be there if the step has been done.
+    fn result_of(&self, step: StepName) -> Option<PathBuf>;
+
+    /// The tree that the steps lead to.
+    fn tree(&self) -> Tree<'_>;
+
+    /// What goes into the metadata apart from the recipe.
+    fn facts(&self) -> Result<Facts, BuildError>;
+
+    /// What the metadata depends on beyond the recipe and the steps before.
+    fn inputs_of_facts(&self) -> Inputs;
+
+    /// Directories below the recipe that are no part of it.
+    fn outside_recipe(&self) -> Vec<PathBuf>;
+
+    /// Files of the recipe that it names, wherever they are in it.
+    fn named_files(&self) -> Vec<PathBuf>;
+
+    /// Programs and files that must not disappear behind the mount point.
+    fn needs_visible(&self) -> Vec<PathBuf>;
+
+    /// What its user should know before the build.
+    fn warnings(&self) -> Vec<String>;
+}
+
+/// A step before it is known whether it has been done.
+#[derive(Clone, Debug)]
+pub(crate) struct StepDraft {
+    pub(crate) name: StepName,
+    pub(crate) what: String,
+    pub(crate) commands: Vec<String>,
+    pub(crate) inputs: Inputs,
+}
+
+/// What an engine knows about its tree.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    /// The directory that views show.
+    pub(crate) view_root: String,
+    /// A script that does what a view does.
+    pub(crate) activate: Option<String>,
+    /// What every view does before its own changes.
+    pub(crate) patch: EnvPatch,
+    /// What the image needs from the system.
+    pub(crate) needs: Needs,
+    /// What the tree was made with: `uv` → `0.13.8`.
+    pub(crate) versions: BTreeMap<String, String>,
+    /// Metadata that the tree brings; it is completed, not replaced.
+    pub(crate) existing: Option<PathBuf>,
+    /// Further files: the name in `meta/`, and where they are.
+    pub(crate) files: Vec<(&'static str, PathBuf)>,
+}
+
+/// Where a recipe is.
+#[derive(Clone, Debug)]
+pub(crate) struct RecipeDir {
+    /// The path without links.
+    pub(crate) path: PathBuf,
+}
+
+impl RecipeDir {
+    /// Finds a file or directory that the recipe names relative to itself.
+    pub(crate) fn find(&self, relative: &Path, want: Kind) -> Result<PathBuf, BuildError> {
+        let path = self.path.join(relative);
+        let there = match want {
+            Kind::File => path.is_file(),
+            Kind::Directory => path.is_dir(),
+        };
+        let real = path.canonicalize().ok().filter(|_| there);
+        real.ok_or_else(|| BuildError::NotThere {
+            path,
+            expected: want.name(),
+        })
+    }
+
+    /// As [`Self::find`], but nothing outside of the recipe, which would be
+    /// missing in the sandbox and in the metadata.
+    pub(crate) fn find_inside(&self, relative: &Path, want: Kind) -> Result<PathBuf, BuildError> {
+        let found = self.find(relative, want)?;
+        if found.starts_with(&self.path) {
+            return Ok(found);
+        }
+        Err(BuildError::OutsideRecipe {
+            path: self.path.join(relative),
+        })
+    }
+}
+
+/// What is expected at a path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    File,
+    Directory,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::File => "a file",
+            Self::Directory => "a directory",
+        }
+    }
+}
+
+/// Prepares the engine that a recipe asks for.
+pub(crate) fn prepare(
+    request: &BuildRequest,
+    recipe: &Recipe,
+    directory: &RecipeDir,
+) -> Result<Box<dyn Engine>, BuildError> {
+    match &recipe.engine {
+        EngineConfig::Python(config) => Ok(Box::new(PythonEngine::prepare(
+            request, recipe, config, directory,
+        )?)),
+        EngineConfig::Tree(config) => Ok(Box::new(TreeEngine::prepare(
+            request, recipe, config, directory,
+        )?)),
+        other => Err(BuildError::UnknownEngine {
+            engine: other.name(),
+        }),
+    }
+}

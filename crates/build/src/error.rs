@@ -1,0 +1,302 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Why a build cannot be planned or did not succeed.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+
+use cabane_label::{MountPoint, escape};
+use cabane_recipe::RecipeError;
+use cabane_view::MetaError;
+
+use crate::pack::PackError;
+use crate::{FoundInterpreter, StepName};
+
+/// A build that cannot be planned or did not succeed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The recipe is wrong.
+    #[error(transparent)]
+    Recipe(#[from] RecipeError),
+    /// There is no recipe.
+    #[error("{} holds no config.yaml", shown(path))]
+    NoRecipe {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The engine exists in recipes only.
+    #[error("the engine `{engine}` is not there yet")]
+    UnknownEngine {
+        /// The engine.
+        engine: &'static str,
+    },
+    /// A file that the recipe names does not exist.
+    #[error("the recipe names {}, which is not {expected}", shown(path))]
+    NotThere {
+        /// The file.
+        path: PathBuf,
+        /// What should be there, with an article.
+        expected: &'static str,
+    },
+    /// A file that the recipe names lies outside of its directory.
+    #[error("{} lies outside of the recipe", shown(path))]
+    OutsideRecipe {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The recipe's files do not fit into the metadata.
+    #[error(
+        "the files of the recipe in {} have more than {} MiB",
+        shown(path),
+        limit >> 20
+    )]
+    RecipeTooLarge {
+        /// The directory.
+        path: PathBuf,
+        /// The largest size in bytes.
+        limit: u64,
+    },
+    /// The mount point hides something that the build needs.
+    #[error(
+        "an image cannot be built for {store}: the build needs {}",
+        shown(path)
+    )]
+    StoreInTheWay {
+        /// The mount point.
+        store: MountPoint,
+        /// What it would hide, or what it lies in.
+        path: PathBuf,
+    },
+    /// The tree was made for another mount point.
+    #[error("the tree in {} was made for {made_for}, not for {store}", shown(tree))]
+    OtherMountPoint {
+        /// The tree.
+        tree: PathBuf,
+        /// What its metadata says.
+        made_for: MountPoint,
+        /// What the recipe says.
+        store: MountPoint,
+    },
+    /// The build directory lies in the tree that is to be packed.
+    #[error(
+        "the build directory {} lies in the tree {}",
+        shown(build_dir),
+        shown(tree)
+    )]
+    BuildInTree {
+        /// The build directory.
+        build_dir: PathBuf,
+        /// The tree.
+        tree: PathBuf,
+    },
+    /// The metadata of the tree cannot be used.
+    #[error("cannot use {}", shown(path))]
+    Meta {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: MetaError,
+    },
+    /// A program is missing.
+    #[error("`{program}` is missing")]
+    MissingProgram {
+        /// The program.
+        program: &'static str,
+    },
+    /// A program is older than what the build relies on.
+    #[error("{} has version {found}, and at least {needed} is needed", shown(path))]
+    OldProgram {
+        /// Its name.
+        program: &'static str,
+        /// The program.
+        path: PathBuf,
+        /// The version it has.
+        found: String,
+        /// The version it must have.
+        needed: &'static str,
+    },
+    /// A program does not answer as it should.
+    #[error("cannot ask {} for its version: {}", shown(path), escape(answer))]
+    StrangeProgram {
+        /// The program.
+        path: PathBuf,
+        /// What it said instead.
+        answer: String,
+    },
+    /// No interpreter fits.
+    #[error("no Python {wanted} was found{}", interpreters(found))]
+    NoInterpreter {
+        /// What was looked for: `3.11`, `3.8 or later`.
+        wanted: String,
+        /// Where.
+        searched: Vec<PathBuf>,
+        /// What was found there.
+        found: Vec<FoundInterpreter>,
+    },
+    /// A file or directory of the build cannot be used.
+    #[error("failed to {what} {}", shown(path))]
+    File {
+        /// What was being done, fit to stand after "failed to".
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system answered.
+        source: io::Error,
+    },
+    /// The disk is full.
+    #[error("no space is left for {}", shown(path))]
+    DiskFull {
+        /// The directory in which something was being written.
+        path: PathBuf,
+        /// The step that failed, if a program ran.
+        failure: Option<Box<Failure>>,
+    },
+    /// The sandbox cannot be made.
+    #[error("cannot make the sandbox: {message}")]
+    Sandbox {
+        /// What went wrong, with all its causes.
+        message: String,
+        /// What to do about it.
+        hint: Option<String>,
+    },
+    /// A program of a step failed.
+    #[error("{0}")]
+    StepFailed(Box<Failure>),
+    /// The tree cannot be packed without loss, or was not.
+    #[error(transparent)]
+    Pack(#[from] PackError),
+    /// The caller wanted the build to stop.
+    #[error("the build was interrupted")]
+    Interrupted,
+}
+
+/// A program of a step that failed.
+#[derive(Debug)]
+pub struct Failure {
+    /// The step.
+    pub step: StepName,
+    /// The command, as it could be typed.
+    pub command: String,
+    /// How it ended.
+    pub status: ExitStatus,
+    /// All that it wrote.
+    pub log: PathBuf,
+    /// The last lines of it, safe to show.
+    pub tail: Vec<String>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let program = self.command.split(' ').next().unwrap_or_default();
+        write!(
+            f,
+            "step `{}` failed: {program} ended with {}",
+            self.step, self.status
+        )
+    }
+}
+
+impl BuildError {
+    /// Makes an error of what the system answered; a full disk gets its own.
+    pub(crate) fn file(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull {
+                path,
+                failure: None,
+            },
+            _ => Self::File { what, path, source },
+        }
+    }
+
+    /// Returns what the program that failed left behind: its log and the end of it.
+    pub fn failure(&self) -> Option<&Failure> {
+        match self {
+            Self::StepFailed(failure) => Some(failure),
+            Self::DiskFull { failure, .. } => failure.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Returns what the user can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::UnknownEngine { .. } => {
+                Some("write `engine: python` or `engine: tree` in config.yaml".to_owned())
+            }
+            Self::OutsideRecipe { .. } => {
+                Some("copy the file into the directory of the recipe".to_owned())
+            }
+            Self::RecipeTooLarge { .. } => Some(
+                "a recipe travels inside the image: keep data elsewhere; names that start with \
+                 `.` are left out"
+                    .to_owned(),
+            ),
+            Self::StoreInTheWay { .. } => {
+                Some("take another mount point, for example `store: /user-environment`".to_owned())
+            }
+            Self::OtherMountPoint { made_for, .. } => {
+                Some(format!("write `store: {made_for}` in config.yaml"))
+            }
+            Self::MissingProgram { program } | Self::OldProgram { program, .. } => {
+                installation(program)
+            }
+            Self::NoInterpreter { searched, .. } => Some(format!(
+                "it was looked for in {}; `interpreter: /path/to/python3` in config.yaml takes \
+                 one from anywhere",
+                list(&searched.iter().map(|path| shown(path)).collect::<Vec<_>>())
+            )),
+            Self::DiskFull { .. } => {
+                Some("make room there, or choose another build directory or cache".to_owned())
+            }
+            Self::Sandbox { hint, .. } => hint.clone(),
+            Self::StepFailed(failure) => {
+                Some(format!("the whole log is in {}", shown(&failure.log)))
+            }
+            Self::Pack(error) => error.hint(),
+            _ => None,
+        }
+    }
+}
+
+fn installation(program: &str) -> Option<String> {
+    let package = match program {
+        "uv" => {
+            return Some(
+                "install it, for example with `pipx install uv` or `pip install --user uv`"
+                    .to_owned(),
+            );
+        }
+        "mksquashfs" => "squashfs-tools",
+        "mkfs.erofs" => "erofs-utils",
+        _ => return None,
+    };
+    Some(format!(
+        "install it, for example with `sudo apt-get install {package}`"
+    ))
+}
+
+/// A path as it may be shown.
+pub(crate) fn shown(path: &Path) -> String {
+    escape(&path.to_string_lossy()).into_owned()
+}
+
+fn list<T: fmt::Display>(items: &[T]) -> String {
+    let items: Vec<_> = items.iter().map(ToString::to_string).collect();
+    items.join(", ")
+}
+
+fn interpreters(found: &[FoundInterpreter]) -> String {
+    if found.is_empty() {
+        return String::new();
+    }
+    let found: Vec<_> = found
+        .iter()
+        .map(|one| format!("{} is {}", shown(&one.path), escape(&one.version)))
+        .collect();
+    format!(", only others: {}", found.join(", "))
+}

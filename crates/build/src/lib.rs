@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! From a recipe to an image: the plan, the sandbox, the engines, packing.
+//!
+//! [`plan`] reads a recipe and returns a [`Plan`]: data that can be printed and
+//! compared with what has been done already. [`carry_out`] does what is left. The
+//! reasons for the design stand in `docs/design/0003-building.md`.
+
+#![forbid(unsafe_code)]
+
+mod carry_out;
+mod disk;
+mod engine;
+mod error;
+mod fingerprint;
+mod layout;
+mod leftovers;
+mod marker;
+mod metadata;
+mod pack;
+mod plan;
+mod process;
+mod program;
+mod progress;
+mod python;
+mod request;
+mod sandbox;
+mod tree;
+mod turn;
+mod workbench;
+
+pub use cabane_mount::ImageFormat;
+pub use carry_out::{Built, carry_out};
+pub use error::{BuildError, Failure};
+pub use leftovers::{
+    CACHE_DIRECTORIES, build_directories, digest_of, is_under_way, remove_tree, size_of,
+};
+pub use pack::PackError;
+pub use plan::{Plan, State, Step, StepName, plan, read_recipe};
+pub use progress::Progress;
+pub use python::FoundInterpreter;
+pub use request::{BuildRequest, DEFAULT_EPOCH, Programs};

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `env.json`: new, or completed from the one that a tree brings.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use cabane_recipe::{Recipe, ViewRecipe};
+use cabane_view::{Meta, ViewName};
+use serde_json::{Map, Value};
+
+use crate::engine::Facts;
+use crate::metadata::{ENV_JSON, views};
+use crate::plan::Job;
+use crate::{BuildError, disk};
+
+/// The view that every image has.
+const DEFAULT_VIEW: &str = "default";
+
+/// Writes the text of `env.json`.
+pub(super) fn compose(job: &Job, facts: &Facts) -> Result<String, BuildError> {
+    let Some(directory) = &facts.existing else {
+        return Ok(meta(job, facts, &BTreeMap::new()).to_json());
+    };
+    let path = directory.join(ENV_JSON);
+    let (existing, mut document) = read(&path)?;
+    check_mount_point(&existing, &job.recipe, directory)?;
+    let known: BTreeMap<_, _> = existing.views.keys().map(|name| (name, ())).collect();
+    let ours = meta(job, facts, &known);
+    merge(&mut document, &ours);
+    let mut text = serde_json::to_string_pretty(&Value::Object(document))
+        .map_err(|error| BuildError::file("write", &path)(error.into()))?;
+    text.push('\n');
+    Ok(text)
+}
+
+fn meta(job: &Job, facts: &Facts, known: &BTreeMap<&ViewName, ()>) -> Meta {
+    let recipe = &job.recipe;
+    let mut said: BTreeMap<ViewName, ViewRecipe> = recipe.views.clone();
+    let default = DEFAULT_VIEW.parse::<ViewName>().ok();
+    if let Some(name) = default.clone().filter(|name| !known.contains_key(name)) {
+        said.entry(name).or_default();
+    }
+    let views: BTreeMap<_, _> = said
+        .iter()
+        .map(|(name, view)| (name.clone(), views::view(recipe, facts, name, view)))
+        .collect();
+    Meta {
+        name: recipe.name.to_string(),
+        description: recipe.description.clone(),
+        mount: Some(recipe.store.clone()),
+        // Who enters an image without a word about views expects to find its programs.
+        default_view: recipe.default_view.clone().or(default.filter(|name| views.contains_key(name))),
+        views,
+        needs: facts.needs.clone(),
+        engine: Some(job.engine.name().to_owned()),
+    }
+}
+
+/// Reads the metadata of a tree: what it means, and all that it says.
+fn read(path: &Path) -> Result<(Meta, Map<String, Value>), BuildError> {
+    // One byte more than is allowed tells the parser that there is too much.
+    let text =
+        disk::read_start(path, Meta::MAX_SIZE + 1).map_err(BuildError::file("read", path))?;
+    let meta = Meta::from_json(&text).map_err(|source| BuildError::Meta {
+        path: path.to_owned(),
+        source,
+    })?;
+    let document = serde_json::from_slice(&text)
+        .map_err(|error| BuildError::file("read", path)(error.into()))?;
+    Ok((meta, document))
+}
+
+fn check_mount_point(existing: &Meta, recipe: &Recipe, tree: &Path) -> Result<(), BuildError> {
+    match &existing.mount {
+        Some(made_for) if *made_for != recipe.store => Err(BuildError::OtherMountPoint {
+            tree: tree.parent().unwrap_or(tree).to_owned(),
+            made_for: made_for.clone(),
+            store: recipe.store.clone(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Puts what the recipe says over what the tree says; everything else stays.
+fn merge(document: &mut Map<String, Value>, ours: &Meta) {
+    let Ok(Value::Object(ours)) = serde_json::from_str(&ours.to_json()) else {
+        return;
+    };
+    for (key, value) in ours {
+        match (document.get_mut(&key), value) {
+            (Some(Value::Object(theirs)), Value::Object(more)) => theirs.extend(more),
+            (_, value) => {
+                document.insert(key, value);
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The metadata that travels with an image.
+//!
+//! ```text
+//! meta/
+//! ├── env.json              what starts the image: name, mount point, views, needs
+//! ├── configure.json        how it was made: engine, versions, interpreter
+//! ├── lock/requirements.txt every package with its hashes, if the engine has such a list
+//! └── recipe/               the recipe
+//! ```
+//!
+//! Nothing here tells when, where or by whom the image was built: the same recipe
+//! must give the same image.
+
+mod env_json;
+mod recipe_files;
+mod views;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::engine::{Facts, StepDraft};
+use crate::fingerprint::{self, Hash, Inputs};
+use crate::plan::Job;
+use crate::{BuildError, StepName, disk};
+
+pub(crate) use recipe_files::RecipeFiles;
+pub(crate) use views::directories_patch;
+
+/// The file that starts an image.
+pub(crate) const ENV_JSON: &str = "env.json";
+const CONFIGURE_JSON: &str = "configure.json";
+const RECIPE: &str = "recipe";
+
+/// How the image was made.
+#[derive(Serialize)]
+struct Configure<'a> {
+    version: u32,
+    name: &'a str,
+    engine: &'a str,
+    mount: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interpreter: Option<Interpreter<'a>>,
+    versions: BTreeMap<&'a str, &'a str>,
+}
+
+#[derive(Serialize)]
+struct Interpreter<'a> {
+    path: String,
+    version: &'a str,
+}
+
+/// Describes the step that writes the metadata.
+pub(crate) fn draft(job: &Job) -> Result<StepDraft, BuildError> {
+    let files = RecipeFiles::find(job)?;
+    let mut inputs = Inputs::from([
+        ("recipe".to_owned(), digest_of(&files)?),
+        ("mount point".to_owned(), job.recipe.store.to_string()),
+    ]);
+    inputs.extend(job.engine.inputs_of_facts());
+    Ok(StepDraft {
+        name: StepName::Metadata,
+        what: "write views, metadata and the recipe".to_owned(),
+        commands: Vec::new(),
+        inputs,
+    })
+}
+
+fn digest_of(files: &RecipeFiles) -> Result<String, BuildError> {
+    let mut hash = Hash::new();
+    for (relative, source) in files.iter() {
+        let content = fingerprint::of_file(source).map_err(BuildError::file("read", source))?;
+        hash.text(&relative.to_string_lossy());
+        hash.text(content.as_str());
+    }
+    Ok(hash.finish().to_string())
+}
+
+/// Writes the metadata of an image.
+pub(crate) fn write(job: &Job) -> Result<(), BuildError> {
+    let meta = job.layout.meta();
+    disk::make_empty(&meta)?;
+    let facts = job.engine.facts()?;
+    if let Some(existing) = &facts.existing {
+        recipe_files::copy_all(existing, &meta)?;
+    }
+    let text = env_json::compose(job, &facts)?;
+    write_file(&meta.join(ENV_JSON), text.as_bytes())?;
+    complete(&meta.join(CONFIGURE_JSON), |path| {
+        write_file(path, configure_json(job, &facts).as_bytes())
+    })?;
+    complete(&meta.join(RECIPE), |path| {
+        RecipeFiles::find(job)?.copy_to(path)
+    })?;
+    for (name, source) in &facts.files {
+        let content = fs::read(source).map_err(BuildError::file("read", source))?;
+        write_file(&meta.join(name), &content)?;
+    }
+    Ok(())
+}
+
+/// Adds what the tree does not bring itself.
+fn complete(
+    path: &Path,
+    make: impl FnOnce(&Path) -> Result<(), BuildError>,
+) -> Result<(), BuildError> {
+    if path.symlink_metadata().is_ok() {
+        return Ok(());
+    }
+    make(path)
+}
+
+fn write_file(path: &Path, content: &[u8]) -> Result<(), BuildError> {
+    if let Some(parent) = path.parent() {
+        disk::make_directory(parent)?;
+    }
+    fs::write(path, content).map_err(BuildError::file("write", path))
+}
+
+fn configure_json(job: &Job, facts: &Facts) -> String {
+    let mut versions = BTreeMap::from([("cabane", env!("CARGO_PKG_VERSION"))]);
+    for (program, version) in &facts.versions {
+        versions.insert(program, version);
+    }
+    let interpreter = facts.needs.interpreter.as_ref().map(|need| Interpreter {
+        path: need.path.to_string_lossy().into_owned(),
+        version: &need.version,
+    });
+    let document = Configure {
+        version: 1,
+        name: job.recipe.name.as_str(),
+        engine: job.engine.name(),
+        mount: job.recipe.store.as_str(),
+        interpreter,
+        versions,
+    };
+    // Only maps with keys that are not text, and values that refuse, can fail.
+    let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
+    text.push('\n');
+    text
+}

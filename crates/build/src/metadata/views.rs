@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! From what a recipe says about views to what they change.
+
+use std::path::Path;
+
+use cabane_recipe::{EnvVars, Recipe, ViewRecipe};
+use cabane_view::{Change, EnvPatch, ListOperation, View, ViewName};
+
+use crate::engine::Facts;
+
+/// Where packages keep what CMake looks for below a prefix.
+const CMAKE: [&str; 3] = ["lib/cmake", "lib64/cmake", "share/cmake"];
+
+/// Where packages keep what pkg-config looks for, the most usual place first.
+const PKG_CONFIG: [&str; 3] = ["lib/pkgconfig", "lib64/pkgconfig", "share/pkgconfig"];
+
+/// Returns the changes that make a tree usable: its programs, manual pages, and
+/// what build tools look for. The library path stays as it is: it would break the
+/// programs of the system, and those of the tree know their libraries.
+pub(crate) fn directories_patch(tree: &Path, root: &str) -> EnvPatch {
+    let mut patch = EnvPatch::new();
+    let has = |directory: &str| tree.join(directory).is_dir();
+    if has("bin") {
+        prepend(&mut patch, "PATH", format!("{root}/bin"));
+    }
+    if has("share/man") {
+        prepend(&mut patch, "MANPATH", format!("{root}/share/man"));
+        // An empty element stands for the pages of the system.
+        let system = Change::List {
+            operation: ListOperation::Append,
+            values: vec![String::new()],
+        };
+        patch.push("MANPATH", system);
+    }
+    if CMAKE.into_iter().any(has) {
+        prepend(&mut patch, "CMAKE_PREFIX_PATH", root.to_owned());
+    }
+    for directory in PKG_CONFIG
+        .into_iter()
+        .rev()
+        .filter(|&directory| has(directory))
+    {
+        prepend(&mut patch, "PKG_CONFIG_PATH", format!("{root}/{directory}"));
+    }
+    patch
+}
+
+/// Makes the view that a recipe describes.
+pub(super) fn view(recipe: &Recipe, facts: &Facts, name: &ViewName, said: &ViewRecipe) -> View {
+    let mut patch = facts.patch.clone();
+    let words = Words {
+        mount: recipe.store.as_str(),
+        view_path: &facts.view_root,
+        view_name: name.as_str(),
+    };
+    words.apply(&said.env_vars, &mut patch);
+    View {
+        description: said.description.clone(),
+        root: Some(facts.view_root.clone()),
+        activate: facts.activate.clone(),
+        patch,
+    }
+}
+
+/// What the words `$@…@` of a recipe stand for.
+struct Words<'a> {
+    mount: &'a str,
+    view_path: &'a str,
+    view_name: &'a str,
+}
+
+impl Words<'_> {
+    fn replace(&self, text: &str) -> String {
+        text.replace("$@mount@", self.mount)
+            .replace("$@view_path@", self.view_path)
+            .replace("$@view_name@", self.view_name)
+    }
+
+    fn apply(&self, said: &EnvVars, patch: &mut EnvPatch) {
+        for (variable, value) in &said.set {
+            let change = match value {
+                Some(value) => Change::Set(self.replace(value)),
+                None => Change::Unset,
+            };
+            patch.push(variable, change);
+        }
+        for (variable, value) in &said.prepend_path {
+            prepend(patch, variable, self.replace(value));
+        }
+        for (variable, value) in &said.append_path {
+            let change = Change::List {
+                operation: ListOperation::Append,
+                values: vec![self.replace(value)],
+            };
+            patch.push(variable, change);
+        }
+    }
+}
+
+fn prepend(patch: &mut EnvPatch, variable: &str, value: String) {
+    let change = Change::List {
+        operation: ListOperation::Prepend,
+        values: vec![value],
+    };
+    patch.push(variable, change);
+}

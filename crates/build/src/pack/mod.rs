@@ -1,0 +1,170 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! From a tree to an image, reproducibly and without loss.
+//!
+//! The same tree gives the same bytes, whoever packs it: owners, times, order and
+//! extended attributes are fixed, and modes as far as the format's program can. The
+//! image has its name only when it is whole.
+
+mod error;
+mod scan;
+mod tool;
+
+pub use error::PackError;
+pub(crate) use scan::{Census, scan};
+pub(crate) use tool::Tool;
+
+use std::fs::{self, File, Metadata, Permissions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cabane_mount::ImageFormat;
+use rustix::fs::statvfs;
+
+use crate::layout::{Inside, Layout};
+use crate::marker::ImageMark;
+use crate::sandbox::Sandbox;
+use crate::workbench::Workbench;
+use crate::{BuildError, disk, fingerprint};
+
+/// The directory in an image that holds its metadata.
+pub(crate) const META: &str = "meta";
+
+/// The tree to be packed. Its metadata is the one beside the image.
+#[derive(Clone, Debug)]
+pub(crate) struct Tree<'a> {
+    /// Where it is.
+    pub(crate) path: &'a Path,
+    /// Whether this build made it, and may change it.
+    pub(crate) ours: bool,
+}
+
+/// Packs a tree and its metadata, and returns what became of them.
+pub(crate) fn pack(
+    bench: &mut Workbench<'_>,
+    tool: &Tool,
+    tree: &Tree<'_>,
+) -> Result<ImageMark, BuildError> {
+    let layout = bench.layout;
+    remove_images(layout)?;
+    open_to_all(&layout.meta())?;
+    if tree.ours {
+        open_to_all(tree.path)?;
+    }
+    let census = census(bench, tool, tree)?;
+    warn_of_lack_of_space(bench, &census);
+    run(bench, tool, tree)?;
+    let new = layout.new_image();
+    tool.check(&new, &census)?;
+    put_in_place(&new, &layout.image(tool.format), bench.interrupt)
+}
+
+fn remove_images(layout: &Layout) -> Result<(), BuildError> {
+    for format in [ImageFormat::Squashfs, ImageFormat::Erofs] {
+        disk::remove(&layout.image(format))?;
+    }
+    disk::remove(&layout.new_image())
+}
+
+/// Looks at the tree without its own metadata, and at the metadata instead.
+fn census(bench: &Workbench<'_>, tool: &Tool, tree: &Tree<'_>) -> Result<Census, BuildError> {
+    let mut census = scan(tree.path, Some(META))?;
+    let meta = scan(&bench.layout.meta(), None)?;
+    if !tool.widens_modes() {
+        census.check_public()?;
+    }
+    census.inodes += meta.inodes;
+    census.further_links += meta.further_links;
+    census.bytes += meta.bytes;
+    Ok(census)
+}
+
+fn warn_of_lack_of_space(bench: &mut Workbench<'_>, census: &Census) {
+    let Ok(disk) = statvfs(&bench.layout.root) else {
+        return;
+    };
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    if free < census.bytes {
+        bench.progress.warning(&format!(
+            "{} MiB are free in {}, and the tree has {} MiB before it is compressed",
+            free >> 20,
+            crate::error::shown(&bench.layout.root),
+            census.bytes >> 20
+        ));
+    }
+}
+
+fn run(bench: &mut Workbench<'_>, tool: &Tool, tree: &Tree<'_>) -> Result<(), BuildError> {
+    let store = bench.recipe.store.as_path();
+    let mut sandbox = Sandbox::new(bench.request, bench.layout);
+    // squashfs-tools take the time from the variable or from options, never both.
+    sandbox.unset("SOURCE_DATE_EPOCH");
+    sandbox.bind(bench.layout.work(), Inside::WORK, false);
+    sandbox.bind(tree.path, store, true);
+    sandbox.bind(bench.layout.meta(), store.join(META), true);
+    let invocation = tool.invocation(&mut sandbox, bench.request, store);
+    let outcome = bench.run(&sandbox, &invocation);
+    let outcome = outcome.and_then(|()| Ok(tool.check_log(&bench.log())?));
+    if outcome.is_err() {
+        // A failed image must not fill the disk until the next build.
+        disk::remove(&bench.layout.new_image())?;
+    }
+    outcome
+}
+
+fn put_in_place(new: &Path, image: &Path, interrupt: &AtomicBool) -> Result<ImageMark, BuildError> {
+    let failed = || BuildError::file("finish", image);
+    let file = File::open(new).map_err(failed())?;
+    // Now, while the image is still in memory.
+    let go_on = || !interrupt.load(Ordering::Relaxed);
+    let digest = fingerprint::of_reader(&file, go_on).map_err(|error| match error.kind() {
+        ErrorKind::Interrupted => BuildError::Interrupted,
+        _ => failed()(error),
+    })?;
+    file.set_permissions(Permissions::from_mode(0o644))
+        .and_then(|()| file.sync_all())
+        .map_err(failed())?;
+    let found = file.metadata().map_err(failed())?;
+    disk::rename(new, image)?;
+    Ok(mark(digest, &found))
+}
+
+fn mark(digest: cabane_label::Digest, found: &Metadata) -> ImageMark {
+    ImageMark {
+        digest,
+        size: found.len(),
+        modified: (found.mtime(), found.mtime_nsec()),
+    }
+}
+
+/// Tells whether an image is still the one that was made.
+pub(crate) fn is_unchanged(image: &Path, made: &ImageMark) -> bool {
+    image
+        .metadata()
+        .is_ok_and(|found| mark(made.digest.clone(), &found) == *made)
+}
+
+/// Gives everybody the rights to a tree of ours that an image should give: to
+/// read, to enter, and to execute what the owner may; to write to the owner alone.
+fn open_to_all(path: &Path) -> Result<(), BuildError> {
+    let failed = || BuildError::file("change the mode of", path);
+    let found = path.symlink_metadata().map_err(failed())?;
+    if found.is_symlink() {
+        return Ok(());
+    }
+    let mode = found.mode() & 0o7777;
+    let executable = found.is_dir() || mode & 0o111 != 0;
+    let wanted = mode & 0o700 | if executable { 0o555 } else { 0o444 };
+    if mode != wanted {
+        fs::set_permissions(path, Permissions::from_mode(wanted)).map_err(failed())?;
+    }
+    if found.is_dir() {
+        for entry in fs::read_dir(path).map_err(failed())? {
+            open_to_all(&entry.map_err(failed())?.path())?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,258 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Looking at a tree before it is packed: what would be lost, and how many files
+//! the image must hold.
+//!
+//! The packing programs leave out what they cannot read and call it a success, so
+//! nothing of that is left to them.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs::{self, FileType, Metadata};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use cabane_label::Digest;
+use rustix::fs::{Access, access};
+
+use crate::BuildError;
+use crate::fingerprint::Hash;
+use crate::pack::PackError;
+
+/// How many offending files are named.
+const NAMED: usize = 10;
+
+/// What was found in a tree.
+#[derive(Clone, Debug)]
+pub(crate) struct Census {
+    /// Files and directories, the root as well; every file once, whatever the
+    /// number of its names.
+    pub(crate) inodes: u64,
+    /// Further names of symbolic links: squashfs-tools counts some of them.
+    pub(crate) further_links: u64,
+    /// The size of all content.
+    pub(crate) bytes: u64,
+    /// Changes when anything in the tree does.
+    pub(crate) fingerprint: Digest,
+    /// Files that others than the owner may not use.
+    private: Some10<PathBuf>,
+    root: PathBuf,
+}
+
+impl Census {
+    /// Fails if there are files that only their owner may use.
+    pub(crate) fn check_public(&self) -> Result<(), PackError> {
+        if self.private.count == 0 {
+            return Ok(());
+        }
+        Err(PackError::Private {
+            count: self.private.count,
+            first: self.private.first.clone(),
+            tree: self.root.clone(),
+        })
+    }
+}
+
+/// Looks at everything in a tree, but for the entry `without` of its root.
+pub(crate) fn scan(root: &Path, without: Option<&str>) -> Result<Census, BuildError> {
+    let mut scan = Scan {
+        root,
+        hash: Hash::new(),
+        inodes: 1,
+        further_links: 0,
+        bytes: 0,
+        linked: HashSet::new(),
+        unreadable: Some10::default(),
+        special: Some10::default(),
+        private: Some10::default(),
+    };
+    scan.root(without.map(OsStr::new))?;
+    scan.finish()
+}
+
+struct Scan<'a> {
+    root: &'a Path,
+    hash: Hash,
+    inodes: u64,
+    further_links: u64,
+    bytes: u64,
+    linked: HashSet<(u64, u64)>,
+    unreadable: Some10<PathBuf>,
+    special: Some10<(PathBuf, &'static str)>,
+    private: Some10<PathBuf>,
+}
+
+impl Scan<'_> {
+    fn root(&mut self, without: Option<&OsStr>) -> Result<(), BuildError> {
+        let mut pending = Vec::new();
+        self.directory(self.root, without, &mut pending)?;
+        while let Some(directory) = pending.pop() {
+            self.directory(&directory, None, &mut pending)?;
+        }
+        Ok(())
+    }
+
+    fn directory(
+        &mut self,
+        directory: &Path,
+        without: Option<&OsStr>,
+        pending: &mut Vec<PathBuf>,
+    ) -> Result<(), BuildError> {
+        let mut entries = match entries(directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                self.unreadable.push(directory.to_owned());
+                return Ok(());
+            }
+            Err(error) => return Err(vanished(directory, error)),
+        };
+        entries.retain(|path| without.is_none() || path.file_name() != without);
+        entries.sort_unstable();
+        for path in entries {
+            match path.symlink_metadata() {
+                Ok(found) => {
+                    self.entry(&path, &found);
+                    if found.is_dir() {
+                        pending.push(path);
+                    }
+                }
+                // Without the right to search, a directory lists names and no more.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    self.unreadable.push(path);
+                }
+                Err(error) => return Err(vanished(&path, error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, path: &Path, found: &Metadata) {
+        self.identify(path, found);
+        let first_name =
+            found.is_dir() || found.nlink() < 2 || self.linked.insert((found.dev(), found.ino()));
+        if !first_name {
+            self.further_links += u64::from(found.is_symlink());
+            return;
+        }
+        self.inodes += 1;
+        if let Some(kind) = special(found.file_type()) {
+            self.special.push((path.to_owned(), kind));
+        }
+        if found.is_file() {
+            self.bytes += found.len();
+            if access(path, Access::READ_OK).is_err() {
+                self.unreadable.push(path.to_owned());
+            }
+        }
+        if is_private(found) {
+            self.private.push(path.to_owned());
+        }
+    }
+
+    fn identify(&mut self, path: &Path, found: &Metadata) {
+        let relative = path.strip_prefix(self.root).unwrap_or(path);
+        self.hash.bytes(relative.as_os_str().as_bytes());
+        let times = [
+            found.mtime(),
+            found.mtime_nsec(),
+            found.ctime(),
+            found.ctime_nsec(),
+        ];
+        self.hash.number(found.mode().into());
+        self.hash.number(found.ino());
+        self.hash.number(found.len());
+        for time in times {
+            self.hash.number(time.cast_unsigned());
+        }
+    }
+
+    fn finish(self) -> Result<Census, BuildError> {
+        if self.unreadable.count > 0 {
+            return Err(BuildError::Pack(PackError::Unreadable {
+                count: self.unreadable.count,
+                first: self.unreadable.first,
+                tree: self.root.to_owned(),
+            }));
+        }
+        if self.special.count > 0 {
+            return Err(BuildError::Pack(PackError::Special {
+                count: self.special.count,
+                first: self.special.first,
+            }));
+        }
+        Ok(Census {
+            inodes: self.inodes,
+            further_links: self.further_links,
+            bytes: self.bytes,
+            fingerprint: self.hash.finish(),
+            private: self.private,
+            root: self.root.to_owned(),
+        })
+    }
+}
+
+fn entries(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    fs::read_dir(directory)?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect()
+}
+
+fn vanished(path: &Path, error: io::Error) -> BuildError {
+    if error.kind() == io::ErrorKind::NotFound {
+        return BuildError::Pack(PackError::Changed {
+            path: path.to_owned(),
+        });
+    }
+    BuildError::file("look at", path)(error)
+}
+
+fn special(kind: FileType) -> Option<&'static str> {
+    if kind.is_socket() {
+        Some("a socket")
+    } else if kind.is_fifo() {
+        Some("a pipe")
+    } else if kind.is_block_device() || kind.is_char_device() {
+        Some("a device")
+    } else {
+        None
+    }
+}
+
+/// Tells whether others may not do what the owner may: read, enter, execute.
+fn is_private(found: &Metadata) -> bool {
+    let mode = found.mode();
+    let wanted = if found.is_dir() || mode & 0o111 != 0 {
+        0o005
+    } else {
+        0o004
+    };
+    !found.is_symlink() && mode & wanted != wanted
+}
+
+/// How many there were, and the first ten.
+#[derive(Clone, Debug)]
+struct Some10<T> {
+    count: usize,
+    first: Vec<T>,
+}
+
+impl<T> Default for Some10<T> {
+    fn default() -> Self {
+        Self {
+            count: 0,
+            first: Vec::new(),
+        }
+    }
+}
+
+impl<T> Some10<T> {
+    fn push(&mut self, one: T) {
+        self.count += 1;
+        if self.first.len() < NAMED {
+            self.first.push(one);
+        }
+    }
+}

@@ -1,0 +1,359 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The plan of a build: which steps, from what, and what is left to do.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cabane_label::{Digest, MountPoint, Name, escape};
+use cabane_mount::ImageFormat;
+use cabane_recipe::{ConfigText, MAX_FILE_SIZE, Recipe, parse_config};
+use serde::{Serialize, Serializer};
+
+use crate::engine::{self, Engine, RecipeDir, StepDraft};
+use crate::fingerprint::{self, Inputs};
+use crate::layout::{Inside, Layout};
+use crate::marker::Marker;
+use crate::pack::{self, Tool};
+use crate::sandbox::Sandbox;
+use crate::{BuildError, BuildRequest, disk, metadata};
+
+/// The file in which a recipe begins.
+const CONFIG: &str = "config.yaml";
+
+/// What a build would do: data, to be printed, compared, or carried out.
+#[derive(Debug, Serialize)]
+pub struct Plan {
+    /// The name of the image.
+    pub name: Name,
+    /// What builds the tree: `python`, `tree`.
+    pub engine: &'static str,
+    /// Where the image will be mounted.
+    pub mount_point: MountPoint,
+    /// The format of the image.
+    #[serde(serialize_with = "as_name")]
+    pub format: ImageFormat,
+    /// The recipe.
+    pub recipe_dir: PathBuf,
+    /// Where the build happens.
+    pub build_dir: PathBuf,
+    /// Where the image will be.
+    pub image: PathBuf,
+    /// What is done, first to last.
+    pub steps: Vec<Step>,
+    /// What the user should know before the build.
+    pub warnings: Vec<String>,
+    /// What it takes to carry the plan out.
+    #[serde(skip)]
+    pub(crate) job: Job,
+}
+
+/// One step of a plan.
+#[derive(Clone, Debug, Serialize)]
+pub struct Step {
+    /// Its name.
+    pub name: StepName,
+    /// What it does, in a few words.
+    pub what: String,
+    /// The commands it runs, as they could be typed in the sandbox.
+    pub commands: Vec<String>,
+    /// What goes into it, by name: digests, versions, settings.
+    pub inputs: Inputs,
+    /// Changes when the step would give another result.
+    pub fingerprint: Digest,
+    /// Whether it has been done.
+    pub state: State,
+}
+
+/// Whether a step has been done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "state", content = "reason")]
+pub enum State {
+    /// It has, with the same inputs.
+    Done,
+    /// It has not, and why.
+    ToDo(String),
+}
+
+/// The name of a step; its log is called so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum StepName {
+    /// Requirements become exact versions with hashes.
+    Lock,
+    /// Packages are put into the tree.
+    Install,
+    /// Python modules are compiled.
+    Bytecode,
+    /// Views and metadata are written.
+    Metadata,
+    /// The tree becomes an image.
+    Pack,
+}
+
+/// What it takes to carry a plan out.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) request: BuildRequest,
+    pub(crate) recipe: Recipe,
+    pub(crate) recipe_dir: RecipeDir,
+    pub(crate) layout: Layout,
+    pub(crate) engine: Box<dyn Engine>,
+    pub(crate) tool: Tool,
+}
+
+/// Reads a recipe and finds out what is to be done; changes nothing.
+///
+/// # Errors
+///
+/// Everything that can be wrong without asking a network: the recipe, missing
+/// files, programs and interpreters.
+pub fn plan(request: &BuildRequest) -> Result<Plan, BuildError> {
+    let job = Job::prepare(request)?;
+    let steps = job.steps()?;
+    let mut warnings = job.engine.warnings();
+    warnings.sort();
+    Ok(Plan {
+        name: job.recipe.name.clone(),
+        engine: job.engine.name(),
+        mount_point: job.recipe.store.clone(),
+        format: request.format,
+        recipe_dir: job.recipe_dir.path.clone(),
+        build_dir: job.layout.root.clone(),
+        image: job.layout.image(request.format),
+        steps,
+        warnings,
+        job,
+    })
+}
+
+impl Plan {
+    /// Whether nothing is left to do.
+    pub fn is_done(&self) -> bool {
+        self.steps.iter().all(|step| step.state == State::Done)
+    }
+}
+
+impl Job {
+    fn prepare(request: &BuildRequest) -> Result<Self, BuildError> {
+        let recipe = read_recipe(&request.recipe_dir)?;
+        let path = fs::canonicalize(&request.recipe_dir)
+            .map_err(BuildError::file("open", &request.recipe_dir))?;
+        let recipe_dir = RecipeDir { path };
+        let root = std::path::absolute(&request.build_dir)
+            .map_err(BuildError::file("find", &request.build_dir))?;
+        let tool = Tool::find(request)?;
+        let engine = engine::prepare(request, &recipe, &recipe_dir)?;
+        check_store(&recipe.store, &engine.needs_visible())?;
+        Ok(Self {
+            request: request.clone(),
+            recipe,
+            recipe_dir,
+            layout: Layout::new(root),
+            engine,
+            tool,
+        })
+    }
+
+    /// Compares what is to be done with what has been done.
+    pub(crate) fn steps(&self) -> Result<Vec<Step>, BuildError> {
+        let mut drafts = self.engine.steps();
+        drafts.push(metadata::draft(self)?);
+        drafts.push(self.draft_of_packing());
+        let mut steps: Vec<Step> = Vec::with_capacity(drafts.len());
+        for draft in drafts {
+            let step = self.judge(draft, steps.last());
+            steps.push(step);
+        }
+        Ok(steps)
+    }
+
+    fn draft_of_packing(&self) -> StepDraft {
+        let mut sandbox = Sandbox::new(&self.request, &self.layout);
+        let store = self.recipe.store.as_path();
+        let invocation = self.tool.invocation(&mut sandbox, &self.request, store);
+        StepDraft {
+            name: StepName::Pack,
+            what: format!("pack the tree as {}", self.tool.format),
+            commands: vec![invocation.shown()],
+            inputs: Inputs::from([
+                ("format".to_owned(), self.tool.format.to_string()),
+                ("program".to_owned(), self.tool.identity()),
+                ("epoch".to_owned(), self.request.epoch.to_string()),
+            ]),
+        }
+    }
+
+    fn judge(&self, draft: StepDraft, previous: Option<&Step>) -> Step {
+        let StepDraft {
+            name,
+            what,
+            commands,
+            inputs,
+        } = draft;
+        let before = previous.map(|step| &step.fingerprint);
+        let fingerprint = fingerprint::of_step(&name.to_string(), &inputs, before);
+        let state = match self.reason_to_do(name, &inputs, &fingerprint, previous) {
+            None => State::Done,
+            Some(reason) => State::ToDo(reason),
+        };
+        Step {
+            name,
+            what,
+            commands,
+            inputs,
+            fingerprint,
+            state,
+        }
+    }
+
+    fn reason_to_do(
+        &self,
+        name: StepName,
+        inputs: &Inputs,
+        fingerprint: &Digest,
+        previous: Option<&Step>,
+    ) -> Option<String> {
+        let Some(marker) = Marker::read(&self.layout, name) else {
+            return Some("not done yet".to_owned());
+        };
+        if let Some(step) = previous.filter(|step| step.state != State::Done) {
+            return Some(format!("`{}` comes before it", step.name));
+        }
+        if marker.fingerprint != *fingerprint {
+            return Some(difference(&marker.inputs, inputs));
+        }
+        let is_there = match (&marker.image, name) {
+            (Some(made), _) => pack::is_unchanged(&self.layout.image(self.tool.format), made),
+            (None, StepName::Pack) => false,
+            (None, StepName::Metadata) => self.layout.meta().join(metadata::ENV_JSON).exists(),
+            (None, _) => self.engine.result_of(name).is_none_or(|path| path.exists()),
+        };
+        (!is_there).then(|| "its result is gone".to_owned())
+    }
+}
+
+/// Says what changed between two sets of inputs.
+fn difference(before: &Inputs, now: &Inputs) -> String {
+    let changed = now
+        .iter()
+        .find(|&(name, value)| before.get(name) != Some(value))
+        .map(|(name, _)| name)
+        .or_else(|| before.keys().find(|&name| !now.contains_key(name)));
+    match changed {
+        Some(name) => format!("`{name}` changed"),
+        None => "it was done by another version of Cabane".to_owned(),
+    }
+}
+
+/// Reads the recipe in a directory.
+///
+/// # Errors
+///
+/// [`BuildError::NoRecipe`] if there is none, [`BuildError::Recipe`] with every mistake
+/// in it.
+pub fn read_recipe(directory: &Path) -> Result<Recipe, BuildError> {
+    let path = directory.join(CONFIG);
+    let not_there = || BuildError::NoRecipe {
+        path: directory.to_owned(),
+    };
+    if !path.exists() {
+        return Err(not_there());
+    }
+    // One byte more than is allowed tells the parser that there is too much.
+    let text =
+        disk::read_start(&path, MAX_FILE_SIZE + 1).map_err(BuildError::file("read", &path))?;
+    let text = ConfigText {
+        path: &path,
+        text: &text,
+    };
+    Ok(parse_config(&text)?)
+}
+
+/// Fails if mounting at `store` would hide what the build needs.
+fn check_store(store: &MountPoint, visible: &[PathBuf]) -> Result<(), BuildError> {
+    let fixed = [
+        Inside::ROOT,
+        Inside::TMP,
+        "/usr",
+        "/bin",
+        "/sbin",
+        "/lib",
+        "/lib64",
+        "/etc",
+        "/proc",
+        "/sys",
+        "/dev",
+    ];
+    let reserved = [Inside::ROOT, "/proc", "/sys", "/dev"];
+    let hidden = fixed
+        .iter()
+        .map(Path::new)
+        .chain(visible.iter().map(PathBuf::as_path))
+        .find(|path| path.starts_with(store.as_path()));
+    let around = reserved
+        .iter()
+        .map(Path::new)
+        .find(|path| store.as_path().starts_with(path));
+    match hidden.or(around) {
+        None => Ok(()),
+        Some(path) => Err(BuildError::StoreInTheWay {
+            store: store.clone(),
+            path: path.to_owned(),
+        }),
+    }
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn as_name<S: Serializer>(format: &ImageFormat, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(format.name())
+}
+
+impl fmt::Display for StepName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Lock => "lock",
+            Self::Install => "install",
+            Self::Bytecode => "bytecode",
+            Self::Metadata => "metadata",
+            Self::Pack => "pack",
+        })
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Done => f.write_str("done"),
+            Self::ToDo(reason) => write!(f, "to do: {}", escape(reason)),
+        }
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = crate::error::shown;
+        writeln!(f, "recipe  {} ({})", shown(&self.recipe_dir), self.engine)?;
+        writeln!(f, "image   {}", shown(&self.image))?;
+        writeln!(f, "mount   {}", self.mount_point)?;
+        for step in &self.steps {
+            writeln!(
+                f,
+                "\n{:<9} {} ({})",
+                step.name,
+                escape(&step.what),
+                step.state
+            )?;
+            for command in &step.commands {
+                writeln!(f, "          $ {}", escape(command))?;
+            }
+        }
+        Ok(())
+    }
+}

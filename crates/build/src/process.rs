@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Waiting for a program: its output, its end, and the wish to stop it.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+use std::process::{Child, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cabane_label::escape;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+
+/// How long nobody looks at the log and at the wish to stop.
+const TICK: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};
+
+/// How many lines of a log tell what went wrong.
+const TAIL_LINES: usize = 20;
+const TAIL_BYTES: u64 = 64 << 10;
+const LONGEST_LINE: usize = 1000;
+
+/// Waits for the end of a program and shows the lines it writes into its log.
+/// `None` if it was stopped. Nothing that it started in its group outlives it.
+pub(crate) fn wait(
+    child: &mut Child,
+    log: &mut Follower,
+    show: &mut dyn FnMut(&str),
+    interrupt: &AtomicBool,
+) -> io::Result<Option<ExitStatus>> {
+    let group = Pid::from_child(child);
+    let outcome = watch(group, log, show, interrupt);
+    // The leader is not reaped yet, so that the number still names this group.
+    let _ = kill_process_group(group, Signal::KILL);
+    let status = child.wait()?;
+    Ok(outcome?.then_some(status))
+}
+
+/// Returns whether the program ended by itself.
+fn watch(
+    program: Pid,
+    log: &mut Follower,
+    show: &mut dyn FnMut(&str),
+    interrupt: &AtomicBool,
+) -> io::Result<bool> {
+    let handle = pidfd_open(program, PidfdFlags::empty())?;
+    loop {
+        let mut wanted = [PollFd::new(&handle, PollFlags::IN)];
+        let ended = match poll(&mut wanted, Some(&TICK)) {
+            Ok(count) => count > 0,
+            Err(Errno::INTR) => false,
+            Err(errno) => return Err(errno.into()),
+        };
+        if let Some(line) = log.news() {
+            show(&line);
+        }
+        if ended {
+            return Ok(true);
+        }
+        if interrupt.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+    }
+}
+
+/// Somebody who reads along in a log.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    log: File,
+    rest: Vec<u8>,
+}
+
+impl Follower {
+    /// Follows a log from its present end.
+    pub(crate) fn new(path: &Path) -> io::Result<Self> {
+        let mut log = File::open(path)?;
+        log.seek(SeekFrom::End(0))?;
+        Ok(Self {
+            log,
+            rest: Vec::new(),
+        })
+    }
+
+    /// Returns the last line that was written since the last call, safe to show.
+    fn news(&mut self) -> Option<String> {
+        // What cannot be read now is not worth stopping for: it only decorates.
+        let _ = self.log.read_to_end(&mut self.rest);
+        let end = self.rest.iter().rposition(|&byte| byte == b'\n')?;
+        let rest = self.rest.split_off(end + 1);
+        let written = std::mem::replace(&mut self.rest, rest);
+        lines(&written).pop()
+    }
+}
+
+/// Returns the last lines of a log, safe to show.
+pub(crate) fn tail(path: &Path) -> Vec<String> {
+    let read = || -> io::Result<Vec<u8>> {
+        let mut log = File::open(path)?;
+        let start = log.metadata()?.len().saturating_sub(TAIL_BYTES);
+        log.seek(SeekFrom::Start(start))?;
+        let mut bytes = Vec::new();
+        log.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let mut lines = lines(&read().unwrap_or_default());
+    lines.split_off(lines.len().saturating_sub(TAIL_LINES))
+}
+
+/// Splits what a program wrote into lines as a terminal would show them: of a line
+/// that was written over and over, the last state. Empty ones are left out.
+pub(crate) fn lines(bytes: &[u8]) -> Vec<String> {
+    String::from_utf8_lossy(bytes)
+        .lines()
+        .filter_map(|line| line.rsplit('\r').find(|state| !state.trim().is_empty()))
+        .map(|line| {
+            let line: String = line.trim_end().chars().take(LONGEST_LINE).collect();
+            escape(&line).into_owned()
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_progress_bar_the_last_state_remains() {
+        assert_eq!(lines(b"10 %\r20 %\r\ndone\n"), ["20 %", "done"]);
+    }
+
+    #[test]
+    fn colours_in_a_log_are_shown_and_not_obeyed() {
+        assert_eq!(lines(b"\x1b[31mred\n"), ["\\u{1b}[31mred"]);
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Programs of the system, and asking them who they are.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::BuildError;
+use crate::process::lines;
+
+/// Makes sure that a program exists, and returns its path free of links.
+pub(crate) fn find(name: &'static str, path: Option<&Path>) -> Result<PathBuf, BuildError> {
+    path.and_then(|path| fs::canonicalize(path).ok())
+        .filter(|path| path.is_file())
+        .ok_or(BuildError::MissingProgram { program: name })
+}
+
+/// Asks a program for its version: the first number with a point in its first
+/// line.
+pub(crate) fn ask_version(path: &Path, option: &str) -> Result<String, BuildError> {
+    let strange = |answer: String| BuildError::StrangeProgram {
+        path: path.to_owned(),
+        answer,
+    };
+    let output = Command::new(path)
+        .arg(option)
+        .env_clear()
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| strange(error.to_string()))?;
+    let said = lines(&[output.stdout, output.stderr].concat());
+    let line = said.first().cloned().unwrap_or_default();
+    version_in(&line).ok_or_else(|| strange(line))
+}
+
+fn version_in(line: &str) -> Option<String> {
+    let is_version = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit());
+    let word = line
+        .split(|c: char| c.is_whitespace() || c == '(')
+        .find(is_version)?;
+    word.contains('.').then(|| word.to_owned())
+}
+
+/// A version, as far as it can be compared.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Version(Vec<u32>);
+
+impl Version {
+    /// Reads the leading numbers: those of `4.5.1-rc2` are 4, 5 and 1.
+    pub(crate) fn parse(text: &str) -> Self {
+        let mut numbers = Vec::new();
+        for part in text.split('.') {
+            let digits = part
+                .find(|c: char| !c.is_ascii_digit())
+                .unwrap_or(part.len());
+            let Ok(number) = part[..digits].parse() else {
+                break;
+            };
+            numbers.push(number);
+            if digits < part.len() {
+                break;
+            }
+        }
+        Self(numbers)
+    }
+
+    /// Whether this is the other version or a more precise form of it.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.0.starts_with(&other.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_of_mksquashfs_is_found_before_its_date() {
+        let version = version_in("mksquashfs version 4.5.1 (2022/03/17)");
+        assert_eq!(version.as_deref(), Some("4.5.1"));
+    }
+
+    #[test]
+    fn versions_compare_as_numbers() {
+        assert!(Version::parse("4.10") > Version::parse("4.5.1-rc2"));
+    }
+
+    #[test]
+    fn python_3_11_is_not_python_3_1() {
+        assert!(!Version::parse("3.11.2").is(&Version::parse("3.1")));
+    }
+}

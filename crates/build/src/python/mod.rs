@@ -1,0 +1,313 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The engine `python`: an environment from requirements or a project, through
+//! `uv`.
+//!
+//! Packages are installed at the mount point, so that every path in the image is
+//! right; only what the lock file names with its hash is installed.
+
+mod install;
+mod interpreter;
+mod lock;
+mod requirements;
+
+pub use interpreter::FoundInterpreter;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use cabane_recipe::{PythonConfig, Recipe};
+use cabane_view::{Change, InterpreterNeed, Needs};
+
+use crate::engine::{Engine, Facts, RecipeDir, StepDraft};
+use crate::error::shown;
+use crate::fingerprint::{Hash, Inputs};
+use crate::layout::{Inside, Layout};
+use crate::metadata::directories_patch;
+use crate::pack::Tree;
+use crate::program;
+use crate::sandbox::{Invocation, Sandbox};
+use crate::workbench::Workbench;
+use crate::{BuildError, BuildRequest, StepName};
+
+use interpreter::Interpreter;
+
+/// The environment in the store.
+const ENVIRONMENT: &str = "env/default";
+
+/// A Python environment that becomes an image.
+#[derive(Debug)]
+pub(crate) struct PythonEngine {
+    request: BuildRequest,
+    layout: Layout,
+    recipe_dir: RecipeDir,
+    name: String,
+    /// Where the environment will be in the image.
+    environment: PathBuf,
+    store: PathBuf,
+    store_here: PathBuf,
+    source: lock::Source,
+    lock_inputs: Inputs,
+    bytecode: bool,
+    uv: PathBuf,
+    uv_version: String,
+    interpreter: Interpreter,
+}
+
+/// Where programs are in the sandbox.
+#[derive(Clone, Debug)]
+struct Tools {
+    uv: PathBuf,
+    interpreter: PathBuf,
+}
+
+impl Tools {
+    fn uv(&self, directory: &str) -> Invocation {
+        Invocation::new(&self.uv, directory)
+    }
+}
+
+impl PythonEngine {
+    pub(crate) fn prepare(
+        request: &BuildRequest,
+        recipe: &Recipe,
+        config: &PythonConfig,
+        directory: &RecipeDir,
+    ) -> Result<Self, BuildError> {
+        let root = std::path::absolute(&request.build_dir)
+            .map_err(BuildError::file("find", &request.build_dir))?;
+        let layout = Layout::new(root);
+        let source = lock::Source::find(directory, config)?;
+        let uv = program::find("uv", request.programs.uv.as_deref())?;
+        let uv_version = program::ask_version(&uv, "--version")?;
+        let interpreter = interpreter::find(request, &config.interpreter)?;
+        let store = recipe.store.as_path().to_owned();
+        let mut engine = Self {
+            request: request.clone(),
+            recipe_dir: directory.clone(),
+            name: recipe.name.to_string(),
+            environment: store.join(ENVIRONMENT),
+            store,
+            store_here: layout.store(),
+            layout,
+            lock_inputs: source.inputs()?,
+            source,
+            bytecode: config.bytecode,
+            uv,
+            uv_version,
+            interpreter,
+        };
+        let tools = engine.tool_inputs();
+        engine.lock_inputs.extend(tools);
+        Ok(engine)
+    }
+
+    fn tool_inputs(&self) -> Inputs {
+        let interpreter = format!(
+            "{} {}",
+            self.interpreter.path.display(),
+            self.interpreter.version
+        );
+        Inputs::from([
+            ("uv".to_owned(), self.uv_version.clone()),
+            ("interpreter".to_owned(), interpreter),
+            ("package index".to_owned(), self.index_settings()),
+        ])
+    }
+
+    /// Where packages come from, as a digest: addresses may hold passwords.
+    fn index_settings(&self) -> String {
+        let mut hash = Hash::new();
+        let variables = self.request.passed_variables.iter();
+        for (name, value) in variables.filter(|(name, _)| decides_about_packages(name)) {
+            hash.text(name);
+            hash.text(value);
+        }
+        hash.finish().to_string()
+    }
+
+    /// Makes the sandbox in which `uv` works.
+    fn sandbox(&self, request: &BuildRequest) -> (Sandbox, Tools) {
+        let mut sandbox = Sandbox::new(request, &self.layout);
+        let uv = sandbox.keep_program(&self.uv);
+        sandbox.keep(&self.interpreter.prefix);
+        if !self.interpreter.path.starts_with(&self.interpreter.prefix) {
+            sandbox.keep(&self.interpreter.path);
+        }
+        sandbox.bind(&self.recipe_dir.path, Inside::RECIPE, true);
+        sandbox.bind(self.layout.work(), Inside::WORK, false);
+        sandbox.bind(&request.cache_dir, Inside::CACHE, false);
+        let jobs = request.jobs.to_string();
+        let settings = [
+            ("UV_CACHE_DIR", Inside::CACHE),
+            ("UV_LINK_MODE", "copy"),
+            ("UV_NO_CONFIG", "1"),
+            ("UV_NO_PROGRESS", "1"),
+            ("UV_PYTHON_DOWNLOADS", "never"),
+            ("UV_SYSTEM_CERTS", "1"),
+            ("UV_CONCURRENT_BUILDS", &jobs),
+            ("CMAKE_BUILD_PARALLEL_LEVEL", &jobs),
+        ];
+        for (variable, value) in settings {
+            sandbox.set(variable, value);
+        }
+        let tools = Tools {
+            uv,
+            interpreter: self.interpreter.path.clone(),
+        };
+        (sandbox, tools)
+    }
+
+    fn environment_here(&self) -> PathBuf {
+        self.store_here.join(ENVIRONMENT)
+    }
+
+    fn draft(
+        &self,
+        name: StepName,
+        what: &str,
+        commands: &[Invocation],
+        inputs: Inputs,
+    ) -> StepDraft {
+        StepDraft {
+            name,
+            what: what.to_owned(),
+            commands: commands.iter().map(Invocation::shown).collect(),
+            inputs,
+        }
+    }
+}
+
+/// Whether a variable decides which packages are found.
+fn decides_about_packages(variable: &str) -> bool {
+    const WORDS: [&str; 6] = [
+        "INDEX",
+        "FIND_LINKS",
+        "PRERELEASE",
+        "RESOLUTION",
+        "EXCLUDE_NEWER",
+        "CONSTRAINT",
+    ];
+    WORDS.iter().any(|word| variable.contains(word))
+}
+
+impl Engine for PythonEngine {
+    fn name(&self) -> &'static str {
+        "python"
+    }
+
+    fn steps(&self) -> Vec<StepDraft> {
+        let (_, tools) = self.sandbox(&self.request);
+        let lock: Vec<_> = self.source.invocation(&tools).into_iter().collect();
+        let inputs = Inputs::from([("bytecode".to_owned(), self.bytecode.to_string())]);
+        let mut steps = vec![
+            self.draft(
+                StepName::Lock,
+                &self.source.what(),
+                &lock,
+                self.lock_inputs.clone(),
+            ),
+            self.draft(
+                StepName::Install,
+                "install the packages at the mount point",
+                &install::invocations(self, &tools),
+                inputs,
+            ),
+        ];
+        if self.bytecode {
+            let mut compiler = Hash::new();
+            compiler.text(install::COMPILE);
+            let compiler = compiler.finish().to_string();
+            steps.push(self.draft(
+                StepName::Bytecode,
+                "compile the Python modules",
+                &[install::compiler(self)],
+                Inputs::from([("compiler".to_owned(), compiler)]),
+            ));
+        }
+        steps
+    }
+
+    fn carry_out(&self, step: StepName, bench: &mut Workbench<'_>) -> Result<(), BuildError> {
+        match step {
+            StepName::Lock => lock::carry_out(self, bench),
+            StepName::Install => install::carry_out(self, bench),
+            StepName::Bytecode => install::compile(self, bench),
+            StepName::Metadata | StepName::Pack => Ok(()),
+        }
+    }
+
+    fn result_of(&self, step: StepName) -> Option<PathBuf> {
+        match step {
+            StepName::Lock => Some(lock::path(&self.layout)),
+            _ => Some(self.environment_here().join("pyvenv.cfg")),
+        }
+    }
+
+    fn tree(&self) -> Tree<'_> {
+        Tree {
+            path: &self.store_here,
+            ours: true,
+        }
+    }
+
+    fn facts(&self) -> Result<Facts, BuildError> {
+        let root = self.environment.to_string_lossy().into_owned();
+        let mut patch = directories_patch(&self.environment_here(), &root);
+        patch.push("VIRTUAL_ENV", Change::Set(root.clone()));
+        // It would make the interpreter look for its library elsewhere.
+        patch.push("PYTHONHOME", Change::Unset);
+        let interpreter = InterpreterNeed {
+            path: self.interpreter.path.clone(),
+            version: self.interpreter.version.clone(),
+        };
+        Ok(Facts {
+            activate: Some(format!("{root}/bin/activate")),
+            view_root: root,
+            patch,
+            needs: Needs {
+                interpreter: Some(interpreter),
+            },
+            versions: BTreeMap::from([("uv".to_owned(), self.uv_version.clone())]),
+            existing: None,
+            files: vec![(lock::LOCK, lock::path(&self.layout))],
+        })
+    }
+
+    fn inputs_of_facts(&self) -> Inputs {
+        Inputs::new()
+    }
+
+    fn outside_recipe(&self) -> Vec<PathBuf> {
+        self.source
+            .project()
+            .map(Path::to_owned)
+            .into_iter()
+            .collect()
+    }
+
+    fn named_files(&self) -> Vec<PathBuf> {
+        self.source.files().cloned().collect()
+    }
+
+    fn needs_visible(&self) -> Vec<PathBuf> {
+        vec![
+            self.interpreter.path.clone(),
+            self.interpreter.prefix.clone(),
+            self.uv.clone(),
+        ]
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let home = self.request.effective_home();
+        let is_private = home.is_some_and(|home| self.interpreter.path.starts_with(home));
+        let warning = || {
+            format!(
+                "the image needs {}, which other users may not have",
+                shown(&self.interpreter.path)
+            )
+        };
+        is_private.then(warning).into_iter().collect()
+    }
+}

@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What the caller must say: every path, program and setting of a build.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use cabane_mount::{Backend, ImageFormat};
+
+/// The time that every file in an image carries if nothing else is asked for:
+/// the first of January 1980, the earliest that zip files can hold.
+pub const DEFAULT_EPOCH: u32 = 315_532_800;
+
+/// A build that is asked for.
+#[derive(Clone, Debug)]
+pub struct BuildRequest {
+    /// The directory of the recipe.
+    pub recipe_dir: PathBuf,
+    /// Where the build keeps its steps, logs and results. One directory per
+    /// recipe; builds in the same directory wait for each other.
+    pub build_dir: PathBuf,
+    /// What was downloaded, for later builds of any recipe.
+    pub cache_dir: PathBuf,
+    /// The format of the image.
+    pub format: ImageFormat,
+    /// The programs that do the work.
+    pub programs: Programs,
+    /// Variables that reach the programs in the sandbox: proxies, certificates,
+    /// settings of the package index. A value that names a file below the hidden
+    /// home makes that file visible.
+    pub passed_variables: BTreeMap<String, String>,
+    /// The directory that must not influence a build: the user's home.
+    pub hidden_home: Option<PathBuf>,
+    /// Where interpreters are looked for, after `/usr/bin` and `/usr/local/bin`;
+    /// what lies below the hidden home is passed over.
+    pub search_path: Vec<PathBuf>,
+    /// The time that every file in the image carries, in seconds since 1970.
+    pub epoch: u32,
+    /// How many processes may work at a time.
+    pub jobs: usize,
+    /// How the sandbox is made.
+    pub backend: Backend,
+}
+
+/// The programs that do the work, as absolute paths; `None` if not found.
+#[derive(Clone, Debug, Default)]
+pub struct Programs {
+    /// `uv`, for Python packages.
+    pub uv: Option<PathBuf>,
+    /// `mksquashfs`, for images in squashfs.
+    pub mksquashfs: Option<PathBuf>,
+    /// `mkfs.erofs`, for images in EROFS.
+    pub mkfs_erofs: Option<PathBuf>,
+}

@@ -1,0 +1,358 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What a build may see of the system it runs on, and what it may change.
+//!
+//! `/usr` and `/lib` look inside as they do outside: tools find the same C library
+//! at the same place. The home is empty, `/tmp` is the build's own, the variables
+//! are fixed, and the system's directories are read-only, for root as well. The
+//! network stays: packages come from there.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use cabane_mount::{Backend, FusePrograms, MountPlan, Operation, perform};
+use cabane_sys::child::prepare_child;
+use rustix::fs::Mode;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal, umask};
+
+use crate::layout::{Inside, Layout};
+use crate::{BuildError, BuildRequest, disk};
+
+/// Directories that a build cannot change, where they are not links.
+const SYSTEM: [&str; 14] = [
+    "/bin", "/boot", "/etc", "/home", "/lib", "/lib32", "/lib64", "/opt", "/root", "/run", "/sbin",
+    "/srv", "/usr", "/var",
+];
+
+/// The variables that every program in the sandbox finds.
+const VARIABLES: [(&str, &str); 7] = [
+    ("HOME", Inside::HOME),
+    ("LANG", "C.UTF-8"),
+    (
+        "PATH",
+        "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
+    ),
+    ("PYTHONDONTWRITEBYTECODE", "1"),
+    ("PYTHONHASHSEED", "0"),
+    ("TMPDIR", Inside::TMP),
+    ("TZ", "UTC"),
+];
+
+/// A private view of the system for the programs of a build.
+#[derive(Clone, Debug)]
+pub(crate) struct Sandbox {
+    backend: Backend,
+    binds: Vec<Bind>,
+    hidden: Vec<PathBuf>,
+    variables: BTreeMap<OsString, OsString>,
+    tmp: PathBuf,
+}
+
+#[derive(Clone, Debug)]
+struct Bind {
+    source: PathBuf,
+    target: PathBuf,
+    read_only: bool,
+}
+
+/// A program to be started in the sandbox.
+#[derive(Clone, Debug)]
+pub(crate) struct Invocation {
+    /// Its path in the sandbox.
+    pub(crate) program: PathBuf,
+    /// What decides about its result; shown to the user.
+    pub(crate) arguments: Vec<OsString>,
+    /// Further arguments that change how fast it is, and nothing else.
+    pub(crate) speed: Vec<OsString>,
+    /// The directory in which it starts.
+    pub(crate) directory: PathBuf,
+}
+
+impl Invocation {
+    pub(crate) fn new(program: impl Into<PathBuf>, directory: impl Into<PathBuf>) -> Self {
+        Self {
+            program: program.into(),
+            arguments: Vec::new(),
+            speed: Vec::new(),
+            directory: directory.into(),
+        }
+    }
+
+    pub(crate) fn with<A: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
+        let arguments = arguments.into_iter().map(|one| one.as_ref().to_owned());
+        self.arguments.extend(arguments);
+        self
+    }
+
+    /// Writes the command as it could be typed.
+    pub(crate) fn shown(&self) -> String {
+        let mut words = vec![
+            self.program
+                .file_name()
+                .map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
+        ];
+        words.extend(self.arguments.iter().map(|word| quoted(word)));
+        words.join(" ")
+    }
+}
+
+fn quoted(word: &OsStr) -> String {
+    let word = word.to_string_lossy();
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.into_owned();
+    }
+    format!("'{}'", cabane_label::escape(&word).replace('\'', r"'\''"))
+}
+
+impl Sandbox {
+    /// Makes the sandbox of a build; nothing of the build's results is in it yet.
+    pub(crate) fn new(request: &BuildRequest, layout: &Layout) -> Self {
+        let home = request.effective_home();
+        let mut sandbox = Self {
+            backend: request.backend,
+            binds: Vec::new(),
+            hidden: home.iter().cloned().collect(),
+            variables: fixed_variables(request),
+            tmp: layout.tmp(),
+        };
+        sandbox.bind(layout.tmp(), Inside::TMP, false);
+        sandbox.bind(layout.home(), Inside::HOME, false);
+        if let Some(home) = &home {
+            for value in request.passed_variables.values() {
+                let path = Path::new(value);
+                if path.starts_with(home) && path.exists() {
+                    sandbox.bind(path, path, true);
+                }
+            }
+        }
+        sandbox
+    }
+
+    /// Shows a file or directory of the system at a place in the sandbox.
+    pub(crate) fn bind(
+        &mut self,
+        source: impl Into<PathBuf>,
+        target: impl Into<PathBuf>,
+        read_only: bool,
+    ) {
+        self.binds.push(Bind {
+            source: source.into(),
+            target: target.into(),
+            read_only,
+        });
+    }
+
+    /// Shows a file or directory at its own place, if it would be hidden there.
+    pub(crate) fn keep(&mut self, path: &Path) {
+        if self.hides(path) {
+            self.bind(path, path, true);
+        }
+    }
+
+    /// Shows a program and returns where it is: at its own place where possible.
+    pub(crate) fn keep_program(&mut self, path: &Path) -> PathBuf {
+        if !self.hides(path) {
+            return path.to_owned();
+        }
+        let name = path.file_name().unwrap_or(OsStr::new("program"));
+        let target = Path::new(Inside::TOOLS).join(name);
+        self.bind(path, &target, true);
+        target
+    }
+
+    /// Covers a directory of the system with an empty one.
+    pub(crate) fn hide(&mut self, directory: impl Into<PathBuf>) {
+        self.hidden.push(directory.into());
+    }
+
+    /// Sets a variable for the programs in the sandbox.
+    pub(crate) fn set(&mut self, variable: &str, value: impl Into<OsString>) {
+        self.variables.insert(variable.into(), value.into());
+    }
+
+    pub(crate) fn unset(&mut self, variable: &str) {
+        self.variables.remove(OsStr::new(variable));
+    }
+
+    fn hides(&self, path: &Path) -> bool {
+        path.starts_with(Inside::TMP) || self.hidden.iter().any(|hidden| path.starts_with(hidden))
+    }
+
+    /// Starts a program whose output goes into `log`. It leads a process group of
+    /// its own and dies with this thread.
+    pub(crate) fn start(&self, invocation: &Invocation, log: &File) -> Result<Child, BuildError> {
+        self.make_targets_in_tmp()?;
+        let no_log = |source| unmade("cannot share the log with the program", &source);
+        let mut command = Command::new(&invocation.program);
+        command
+            .args(&invocation.arguments)
+            .args(&invocation.speed)
+            .env_clear()
+            .envs(&self.variables)
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().map_err(no_log)?)
+            .stderr(log.try_clone().map_err(no_log)?);
+        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)
+            .map_err(|errno| unmade("cannot make a pipe", &errno.into()))?;
+        let preparation = Preparation {
+            plan: Some(self.mount_plan()),
+            directory: invocation.directory.clone(),
+            parent: getpid(),
+            complaints: writer,
+        };
+        let started = preparation.attach_to(&mut command).spawn();
+        // The command holds the other end of the pipe.
+        drop(command);
+        started.map_err(|error| explain(reader, &invocation.program, &error))
+    }
+
+    fn mount_plan(&self) -> MountPlan {
+        let system = SYSTEM.map(PathBuf::from).into_iter().filter(|path| {
+            path.symlink_metadata()
+                .is_ok_and(|found| found.file_type().is_dir())
+        });
+        let mut operations: Vec<_> = system
+            .map(|path| Operation::Bind {
+                source: path.clone(),
+                target: path,
+                read_only: true,
+            })
+            .collect();
+        let hide = |directory: &PathBuf| Operation::Hide {
+            directory: directory.clone(),
+        };
+        operations.extend(self.hidden.iter().map(hide));
+        operations.extend(self.binds.iter().map(|bind| Operation::Bind {
+            source: bind.source.clone(),
+            target: bind.target.clone(),
+            read_only: bind.read_only,
+        }));
+        MountPlan {
+            backend: self.backend,
+            fuse: FusePrograms::default(),
+            operations,
+        }
+    }
+
+    /// What is to appear below `/tmp` needs a place in the build's own `/tmp`:
+    /// otherwise that would be shadowed, and read-only.
+    fn make_targets_in_tmp(&self) -> Result<(), BuildError> {
+        for bind in &self.binds {
+            let Ok(relative) = bind.target.strip_prefix(Inside::TMP) else {
+                continue;
+            };
+            let place = self.tmp.join(relative);
+            if bind.source.is_dir() {
+                disk::make_directory(&place)?;
+            } else {
+                disk::make_directory(place.parent().unwrap_or(&self.tmp))?;
+                File::create(&place).map_err(BuildError::file("make", &place))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl BuildRequest {
+    /// Returns the home that is hidden, free of links. The root is no home, whatever
+    /// the user database says about system accounts.
+    pub(crate) fn effective_home(&self) -> Option<PathBuf> {
+        let home = fs::canonicalize(self.hidden_home.as_ref()?).ok()?;
+        (home.is_dir() && home != Path::new("/")).then_some(home)
+    }
+}
+
+fn fixed_variables(request: &BuildRequest) -> BTreeMap<OsString, OsString> {
+    let passed = request.passed_variables.iter();
+    let mut variables: BTreeMap<OsString, OsString> = passed
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect();
+    let fixed = VARIABLES.map(|(name, value)| (name.into(), value.into()));
+    variables.extend(fixed);
+    let epoch = request.epoch.to_string();
+    variables.insert("SOURCE_DATE_EPOCH".into(), epoch.into());
+    variables
+}
+
+/// What the child does between fork and exec.
+struct Preparation {
+    plan: Option<MountPlan>,
+    directory: PathBuf,
+    parent: rustix::process::Pid,
+    complaints: OwnedFd,
+}
+
+impl Preparation {
+    fn attach_to(mut self, command: &mut Command) -> &mut Command {
+        prepare_child(command, move || {
+            self.prepare().map_err(|(message, hint)| {
+                let text = format!("{message}\0{hint}");
+                // If this fails, too, the number of the error is all there is.
+                let _ = rustix::io::write(&self.complaints, text.as_bytes());
+                io::ErrorKind::Other.into()
+            })
+        })
+    }
+
+    fn prepare(&mut self) -> Result<(), (String, String)> {
+        if let Some(plan) = self.plan.take() {
+            perform(plan).map_err(|error| (chain(&error), error.hint().unwrap_or_default()))?;
+        }
+        let plain = |error: io::Error| (error.to_string(), String::new());
+        umask(Mode::from_raw_mode(0o022));
+        std::env::set_current_dir(&self.directory).map_err(plain)?;
+        set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| plain(e.into()))?;
+        // Has the parent died before it could take this process with it?
+        if getppid() != Some(self.parent) {
+            return Err(plain(io::Error::other("the build was killed")));
+        }
+        Ok(())
+    }
+}
+
+/// Turns the failure of a start into what it was: a sandbox that could not be
+/// made, or a program that could not be started in it.
+fn explain(reader: OwnedFd, program: &Path, error: &io::Error) -> BuildError {
+    let mut text = String::new();
+    let told = File::from(reader).read_to_string(&mut text).is_ok() && !text.is_empty();
+    if told {
+        let (message, hint) = text.split_once('\0').unwrap_or((&text, ""));
+        return BuildError::Sandbox {
+            message: cabane_label::escape(message).into_owned(),
+            hint: (!hint.is_empty()).then(|| hint.to_owned()),
+        };
+    }
+    unmade(
+        &format!("cannot start {} in it", crate::error::shown(program)),
+        error,
+    )
+}
+
+fn unmade(what: &str, source: &io::Error) -> BuildError {
+    BuildError::Sandbox {
+        message: format!("{what}: {source}"),
+        hint: None,
+    }
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {}", chain(source)),
+        None => error.to_string(),
+    }
+}
+
+/// Writes the command at the head of its output.
+pub(crate) fn head(log: &mut File, invocation: &Invocation) -> io::Result<()> {
+    writeln!(log, "$ {}", invocation.shown())
+}

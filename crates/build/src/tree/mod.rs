@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The engine `tree`: a directory that is there already becomes an image.
+//!
+//! The directory is read and never written; it is packed from where it is.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use cabane_recipe::{Recipe, TreeConfig};
+use cabane_view::Needs;
+
+use crate::engine::{Engine, Facts, Kind, RecipeDir, StepDraft};
+use crate::fingerprint::Inputs;
+use crate::metadata::{self, directories_patch};
+use crate::pack::{self, META, Tree};
+use crate::workbench::Workbench;
+use crate::{BuildError, BuildRequest, StepName};
+
+/// A directory that becomes an image.
+#[derive(Debug)]
+pub(crate) struct TreeEngine {
+    source: PathBuf,
+    mount_point: String,
+    fingerprint: String,
+}
+
+impl TreeEngine {
+    pub(crate) fn prepare(
+        request: &BuildRequest,
+        recipe: &Recipe,
+        config: &TreeConfig,
+        directory: &RecipeDir,
+    ) -> Result<Self, BuildError> {
+        let source = directory.find(&config.source, Kind::Directory)?;
+        let build_dir = std::path::absolute(&request.build_dir)
+            .map_err(BuildError::file("find", &request.build_dir))?;
+        if build_dir.starts_with(&source) {
+            return Err(BuildError::BuildInTree {
+                build_dir,
+                tree: source,
+            });
+        }
+        let census = pack::scan(&source, None)?;
+        Ok(Self {
+            source,
+            mount_point: recipe.store.to_string(),
+            fingerprint: census.fingerprint.to_string(),
+        })
+    }
+}
+
+impl Engine for TreeEngine {
+    fn name(&self) -> &'static str {
+        "tree"
+    }
+
+    fn steps(&self) -> Vec<StepDraft> {
+        Vec::new()
+    }
+
+    fn carry_out(&self, _: StepName, _: &mut Workbench<'_>) -> Result<(), BuildError> {
+        Ok(())
+    }
+
+    fn result_of(&self, _: StepName) -> Option<PathBuf> {
+        None
+    }
+
+    fn tree(&self) -> Tree<'_> {
+        Tree {
+            path: &self.source,
+            ours: false,
+        }
+    }
+
+    fn facts(&self) -> Result<Facts, BuildError> {
+        let meta = self.source.join(META);
+        let existing = meta.join(metadata::ENV_JSON).is_file().then_some(meta);
+        Ok(Facts {
+            patch: directories_patch(&self.source, &self.mount_point),
+            view_root: self.mount_point.clone(),
+            activate: None,
+            needs: Needs::default(),
+            versions: BTreeMap::new(),
+            existing,
+            files: Vec::new(),
+        })
+    }
+
+    fn inputs_of_facts(&self) -> Inputs {
+        Inputs::from([("tree".to_owned(), self.fingerprint.clone())])
+    }
+
+    fn outside_recipe(&self) -> Vec<PathBuf> {
+        vec![self.source.clone()]
+    }
+
+    fn named_files(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    fn needs_visible(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What a step has at hand while it is carried out.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cabane_recipe::Recipe;
+
+use crate::layout::Layout;
+use crate::process::{self, Follower};
+use crate::sandbox::{self, Invocation, Sandbox};
+use crate::{BuildError, BuildRequest, Failure, Progress, Step};
+
+/// What programs write when a disk or a quota is full.
+const FULL: [&str; 4] = [
+    "No space left on device",
+    "os error 28",
+    "Disk quota exceeded",
+    "os error 122",
+];
+
+/// What a step has at hand.
+pub(crate) struct Workbench<'a> {
+    pub(crate) request: &'a BuildRequest,
+    pub(crate) layout: &'a Layout,
+    pub(crate) recipe: &'a Recipe,
+    pub(crate) step: &'a Step,
+    pub(crate) progress: &'a mut dyn Progress,
+    pub(crate) interrupt: &'a AtomicBool,
+}
+
+impl Workbench<'_> {
+    /// Returns the log of the step.
+    pub(crate) fn log(&self) -> PathBuf {
+        self.layout.log(self.step.name)
+    }
+
+    /// Runs a program in a sandbox to its end.
+    pub(crate) fn run(
+        &mut self,
+        sandbox: &Sandbox,
+        invocation: &Invocation,
+    ) -> Result<(), BuildError> {
+        self.check_interrupt()?;
+        let path = self.log();
+        let failed = || BuildError::file("write the log", &path);
+        let mut log = self.open_log(&path, invocation).map_err(failed())?;
+        let mut follower = Follower::new(&path).map_err(failed())?;
+        let mut child = sandbox.start(invocation, &log)?;
+        let step = self.step;
+        let progress = &mut *self.progress;
+        let mut show = |line: &str| progress.output(step, line);
+        let ended = process::wait(&mut child, &mut follower, &mut show, self.interrupt)
+            .map_err(BuildError::file("wait for", &invocation.program))?;
+        match ended {
+            None => Err(BuildError::Interrupted),
+            Some(status) if status.success() => Ok(()),
+            Some(status) => {
+                let failure = Failure {
+                    step: step.name,
+                    command: invocation.shown(),
+                    status,
+                    tail: process::tail(&path),
+                    log: path,
+                };
+                let _ = io::Write::flush(&mut log);
+                Err(self.judge(failure))
+            }
+        }
+    }
+
+    fn open_log(&self, path: &std::path::Path, invocation: &Invocation) -> io::Result<File> {
+        let mut log = OpenOptions::new().append(true).create(true).open(path)?;
+        sandbox::head(&mut log, invocation)?;
+        Ok(log)
+    }
+
+    fn judge(&self, failure: Failure) -> BuildError {
+        let is_full = |line: &String| FULL.iter().any(|words| line.contains(words));
+        let failure = Box::new(failure);
+        if failure.tail.iter().any(is_full) {
+            return BuildError::DiskFull {
+                path: self.layout.root.clone(),
+                failure: Some(failure),
+            };
+        }
+        BuildError::StepFailed(failure)
+    }
+
+    /// Fails if the caller wants the build to stop.
+    pub(crate) fn check_interrupt(&self) -> Result<(), BuildError> {
+        if self.interrupt.load(Ordering::Relaxed) {
+            Err(BuildError::Interrupted)
+        } else {
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,202 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What the tests build with: a recipe, a build directory, somebody who builds.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use cabane_build::{
+    BuildError, BuildRequest, Built, DEFAULT_EPOCH, ImageFormat, Programs, Progress, Step,
+    carry_out, plan,
+};
+use cabane_mount::Backend;
+use cabane_sys::child::ask;
+use cabane_testkit::{Finished, World, become_ordinary_user, is_root};
+use serde::{Deserialize, Serialize};
+
+/// Who builds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Who {
+    /// Whoever runs the tests.
+    Me,
+    /// An ordinary user.
+    User,
+}
+
+/// Both of them, or one if the tests run as an ordinary user.
+pub(crate) fn everybody() -> Vec<Who> {
+    if is_root() {
+        vec![Who::Me, Who::User]
+    } else {
+        vec![Who::User]
+    }
+}
+
+/// What became of a build.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Outcome {
+    pub(crate) digest: String,
+    pub(crate) image: PathBuf,
+    pub(crate) meta: PathBuf,
+    /// `started lock`, `skipped pack`, `warning …`.
+    pub(crate) events: Vec<String>,
+}
+
+impl Outcome {
+    pub(crate) fn new(built: &Built, recorder: Recorder) -> Self {
+        Self {
+            digest: built.digest.to_string(),
+            image: built.image.clone(),
+            meta: built.meta.clone(),
+            events: recorder.0,
+        }
+    }
+
+    /// Reads a file from the image.
+    pub(crate) fn file(&self, path: &str) -> String {
+        Finished::of(
+            Command::new("unsquashfs")
+                .arg("-cat")
+                .arg(&self.image)
+                .arg(path),
+        )
+        .success()
+        .stdout
+    }
+
+    /// Reads the metadata from the image.
+    pub(crate) fn env_json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.file("meta/env.json")).expect("env.json is JSON")
+    }
+
+    /// Lists everything in the image: mode, owner, size, time and name.
+    pub(crate) fn listing(&self) -> String {
+        Finished::of(
+            Command::new("unsquashfs")
+                .args(["-lln", "-d", ""])
+                .arg(&self.image),
+        )
+        .success()
+        .stdout
+    }
+}
+
+/// Remembers what a build told.
+#[derive(Default)]
+pub(crate) struct Recorder(pub(crate) Vec<String>);
+
+impl Progress for Recorder {
+    fn started(&mut self, step: &Step, _: usize, _: usize) {
+        self.0.push(format!("started {}", step.name));
+    }
+
+    fn finished(&mut self, step: &Step, _: Duration) {
+        self.0.push(format!("finished {}", step.name));
+    }
+
+    fn skipped(&mut self, step: &Step) {
+        self.0.push(format!("skipped {}", step.name));
+    }
+
+    fn waiting(&mut self, _: Option<u32>) {
+        self.0.push("waiting".to_owned());
+    }
+
+    fn warning(&mut self, text: &str) {
+        self.0.push(format!("warning {text}"));
+    }
+}
+
+/// Makes an empty recipe directory with this `config.yaml` in a world.
+pub(crate) fn recipe(world: &World, config: &str) -> PathBuf {
+    world.file("recipe/config.yaml", config);
+    world.path("recipe")
+}
+
+/// A request for a build of `recipe/` in the directory `build` of a world.
+pub(crate) fn request(world: &World, build: &str) -> BuildRequest {
+    let tool = |name: &str| find_in_path(name);
+    BuildRequest {
+        recipe_dir: world.path("recipe"),
+        build_dir: world.directory(build),
+        cache_dir: world.directory("cache"),
+        format: ImageFormat::Squashfs,
+        programs: Programs {
+            uv: tool("uv"),
+            mksquashfs: tool("mksquashfs"),
+            mkfs_erofs: tool("mkfs.erofs"),
+        },
+        // No test may reach the network.
+        passed_variables: [("UV_OFFLINE".to_owned(), "1".to_owned())].into(),
+        hidden_home: Some(world.path("home")),
+        search_path: Vec::new(),
+        epoch: DEFAULT_EPOCH,
+        jobs: 2,
+        backend: Backend::Root,
+    }
+}
+
+/// Finds a program as the shell of the tester would.
+pub(crate) fn find_in_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin".into(), "/sbin".into()])
+        .map(|directory| directory.join(name))
+        .find(|path| path.is_file())
+}
+
+/// Builds in a copy of this process.
+pub(crate) fn build(request: &BuildRequest, who: Who) -> Result<Outcome, String> {
+    in_copy(who, || {
+        let mut request = request.clone();
+        request.backend = Backend::detect();
+        let mut recorder = Recorder::default();
+        let built = plan(&request)
+            .and_then(|plan| carry_out(&plan, &mut recorder, &AtomicBool::new(false)))
+            .map_err(|error| describe(&error))?;
+        Ok(Outcome::new(&built, recorder))
+    })
+}
+
+/// Does something as somebody, in a copy of this process.
+pub(crate) fn in_copy<T: Serialize + for<'a> Deserialize<'a>>(
+    who: Who,
+    act: impl FnOnce() -> Result<T, String>,
+) -> Result<T, String> {
+    let bytes = ask(|| {
+        if who == Who::User {
+            become_ordinary_user();
+        }
+        let answer = act()?;
+        serde_json::to_vec(&answer).map_err(|error| error.to_string())
+    })
+    .map_err(|error| error.to_string())??;
+    serde_json::from_slice(&bytes).map_err(|error| error.to_string())
+}
+
+/// An error as the command line would print it.
+pub(crate) fn describe(error: &BuildError) -> String {
+    let mut text = format!("error: {error}");
+    let mut cause = std::error::Error::source(error);
+    while let Some(source) = cause {
+        text += &format!("\ncause: {source}");
+        cause = source.source();
+    }
+    if let Some(failure) = error.failure() {
+        text += &format!("\n{}", failure.tail.join("\n"));
+    }
+    if let Some(hint) = error.hint() {
+        text += &format!("\nhint: {hint}");
+    }
+    text
+}
+
+/// Changes the mode of a file.
+pub(crate) fn chmod(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("change a mode");
+}

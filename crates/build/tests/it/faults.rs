@@ -1,0 +1,245 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Builds that are killed, interrupted, or not alone.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cabane_build::{BuildRequest, carry_out, plan};
+use cabane_mount::Backend;
+use cabane_testkit::{World, not_run};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::bench::{Outcome, Recorder, Who, build, in_copy, recipe, request};
+use crate::python;
+
+fn tree() -> World {
+    let world = World::new();
+    recipe(
+        &world,
+        "name: t\nversion: 3\nengine: tree\ntree: {source: ../tree}\n",
+    );
+    for number in 0..400_u32 {
+        let content = vec![number.to_le_bytes()[0]; 20_000];
+        let path = world.path(&format!("tree/d{}/f{number}", number % 20));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    world
+}
+
+/// Builds in a process that is killed after some time. Returns what came of it if
+/// the build was faster.
+fn build_and_kill(world: &World, request: &BuildRequest, after: Duration) -> Option<Outcome> {
+    let number = world.path("number");
+    let _ = fs::remove_file(&number);
+    thread::scope(|scope| {
+        let builder = scope.spawn(|| {
+            in_copy(Who::User, || {
+                let process = std::process::id().to_string();
+                fs::write(&number, process).map_err(|error| error.to_string())?;
+                build_here(request)
+            })
+        });
+        let process = wait_for_number(&number);
+        thread::sleep(after);
+        let _ = kill_process(process, Signal::KILL);
+        builder.join().unwrap().ok()
+    })
+}
+
+fn build_here(request: &BuildRequest) -> Result<Outcome, String> {
+    let mut request = request.clone();
+    request.backend = Backend::detect();
+    let mut recorder = Recorder::default();
+    plan(&request)
+        .and_then(|plan| carry_out(&plan, &mut recorder, &AtomicBool::new(false)))
+        .map(|built| Outcome::new(&built, recorder))
+        .map_err(|error| crate::bench::describe(&error))
+}
+
+fn wait_for_number(path: &Path) -> Pid {
+    loop {
+        let number = fs::read_to_string(path).ok();
+        if let Some(pid) = number.and_then(|text| Pid::from_raw(text.parse().ok()?)) {
+            return pid;
+        }
+        thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// Kills builds at instants spread over the time that one takes, lets each be
+/// finished, and compares with a build that was left in peace.
+fn survives_kills(world: &World, kills: u32) {
+    let start = Instant::now();
+    let whole = build(&request(world, "whole"), Who::User).unwrap();
+    let takes = start.elapsed();
+    let mut wrong = Vec::new();
+    for kill in 0..kills {
+        let request = request(world, &format!("build{kill}"));
+        build_and_kill(world, &request, takes * kill / kills);
+        match build(&request, Who::User) {
+            Ok(finished) if finished.digest == whole.digest => {}
+            other => wrong.push((kill, other.map(|built| built.digest))),
+        }
+        fs::remove_dir_all(&request.build_dir).unwrap();
+    }
+    assert_eq!(wrong, []);
+}
+
+#[test]
+fn a_tree_build_killed_at_any_instant_can_be_finished() {
+    survives_kills(&tree(), 24);
+}
+
+#[test]
+fn a_python_build_killed_at_any_instant_can_be_finished() {
+    if !python::has_uv() {
+        not_run!("needs uv");
+    }
+    survives_kills(&python::world(), 24);
+}
+
+#[test]
+fn a_build_killed_again_and_again_gets_further_every_time() {
+    let world = tree();
+    let request = request(&world, "build");
+    let mut after = Duration::from_millis(5);
+    let outcome = loop {
+        if let Some(outcome) = build_and_kill(&world, &request, after) {
+            break outcome;
+        }
+        after = after * 3 / 2;
+    };
+    assert_eq!(
+        outcome.digest,
+        build(&crate::bench::request(&world, "other"), Who::User)
+            .unwrap()
+            .digest
+    );
+}
+
+#[test]
+fn two_builds_in_one_directory_take_turns_and_the_second_finds_all_done() {
+    let world = tree();
+    let request = request(&world, "build");
+    let mut events: Vec<_> = thread::scope(|scope| {
+        let builds = [(); 2].map(|()| scope.spawn(|| build(&request, Who::User).unwrap().events));
+        builds.map(|build| build.join().unwrap()).into()
+    });
+    events.sort_by_key(|events| events.iter().any(|event| event.starts_with("started")));
+    let all_done = ["skipped metadata", "skipped pack"];
+    assert_eq!(
+        events[0]
+            .iter()
+            .filter(|event| *event != "waiting")
+            .collect::<Vec<_>>(),
+        all_done
+    );
+}
+
+#[test]
+fn an_interrupted_build_ends_within_a_moment_and_leaves_no_process() {
+    if !python::has_uv() {
+        not_run!("needs uv");
+    }
+    let world = python::world();
+    let mut request = request(&world, "build");
+    // A uv that never ends, and that has a child.
+    let uv = world.file(
+        "tools/uv",
+        "#!/bin/sh\n[ \"$1\" = --version ] && { echo uv 1.2.3; exit; }\n\
+         sleep 1000 & echo $! > /cabane/work/child; wait\n",
+    );
+    crate::bench::chmod(&uv, 0o755);
+    request.programs.uv = Some(uv);
+    let child = request.build_dir.join("work/child");
+    let error = in_copy(Who::User, || {
+        let interrupt = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                wait_for_number(&child);
+                interrupt.store(true, Ordering::Relaxed);
+            });
+            let mut request = request.clone();
+            request.backend = Backend::detect();
+            let plan = plan(&request).map_err(|error| error.to_string())?;
+            let outcome = carry_out(&plan, &mut (), &interrupt);
+            Ok(outcome.map(|_| ()).map_err(|error| error.to_string()))
+        })
+    })
+    .unwrap();
+    let text = fs::read_to_string(&child).unwrap();
+    let is_gone = is_gone(text.trim());
+    assert_eq!(
+        (error, is_gone),
+        (Err("the build was interrupted".to_owned()), true)
+    );
+}
+
+/// Whether a process ends soon: its end may still be on the way.
+fn is_gone(process: &str) -> bool {
+    let path = format!("/proc/{process}/stat");
+    for _ in 0..100 {
+        match fs::read_to_string(&path) {
+            Err(_) => return true,
+            Ok(stat) if stat.contains(") Z ") => return true,
+            Ok(_) => thread::sleep(Duration::from_millis(10)),
+        }
+    }
+    false
+}
+
+#[test]
+fn programs_die_with_a_build_that_is_killed() {
+    if !python::has_uv() {
+        not_run!("needs uv");
+    }
+    let world = python::world();
+    let mut request = request(&world, "build");
+    let uv = world.file(
+        "tools/uv",
+        "#!/bin/sh\n[ \"$1\" = --version ] && { echo uv 1.2.3; exit; }\n\
+         echo $$ > /cabane/work/leader; exec sleep 1000\n",
+    );
+    crate::bench::chmod(&uv, 0o755);
+    request.programs.uv = Some(uv);
+    let leader = request.build_dir.join("work/leader");
+    let number = world.path("number");
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let _ = in_copy(Who::User, || {
+                fs::write(&number, std::process::id().to_string())
+                    .map_err(|error| error.to_string())?;
+                build_here(&request)
+            });
+        });
+        wait_for_number(&leader);
+        let _ = kill_process(wait_for_number(&number), Signal::KILL);
+    });
+    let text = fs::read_to_string(&leader).unwrap();
+    assert!(is_gone(text.trim()));
+}
+
+#[test]
+fn a_system_without_user_namespaces_is_named_with_what_to_do() {
+    let world = tree();
+    let request = request(&world, "build");
+    let error = in_copy(Who::User, || {
+        cabane_mount::enter_private_namespace(Backend::UserNamespace)
+            .map_err(|error| error.to_string())?;
+        fs::write("/proc/sys/user/max_user_namespaces", "0").map_err(|error| error.to_string())?;
+        Ok(build_here(&request).unwrap_err())
+    })
+    .unwrap();
+    assert!(
+        error.starts_with(
+            "error: cannot make the sandbox: cannot create a user namespace with its own mounts: "
+        ) && error.contains("hint: user namespaces may be switched off here"),
+        "{error}"
+    );
+}

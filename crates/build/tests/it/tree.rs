@@ -1,0 +1,183 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! A directory becomes an image.
+
+use std::fs;
+
+use cabane_testkit::{Tree, World};
+
+use crate::bench::{Who, build, everybody, recipe, request};
+
+const CONFIG: &str = "\
+name: tools
+version: 3
+engine: tree
+description: tools for everybody
+tree:
+  source: /TREE
+views:
+  debug:
+    description: with more output
+    env_vars:
+      set: [{TOOLS_VIEW: $@view_name@}, {TOOLS_QUIET: null}]
+      prepend_path: [{PATH: $@mount@/debug/bin}]
+";
+
+fn world() -> World {
+    let world = World::new();
+    let tree = Tree::new(world.path("tree")).program("bin/hello", "echo hello");
+    recipe(
+        &world,
+        &CONFIG.replace("/TREE", &tree.root().to_string_lossy()),
+    );
+    world
+}
+
+#[test]
+fn the_files_of_the_directory_are_in_the_image() {
+    let world = world();
+    let built = build(&request(&world, "build"), Who::User).unwrap();
+    assert_eq!(built.file("bin/hello"), "#!/bin/sh\necho hello\n");
+}
+
+#[test]
+fn the_metadata_in_the_image_and_beside_it_are_the_same() {
+    let world = world();
+    let built = build(&request(&world, "build"), Who::Me).unwrap();
+    let beside = fs::read_to_string(built.meta.join("env.json")).unwrap();
+    assert_eq!(built.file("meta/env.json"), beside);
+}
+
+#[test]
+fn a_view_does_what_the_directories_suggest_and_then_what_the_recipe_says() {
+    let world = world();
+    let built = build(&request(&world, "build"), Who::User).unwrap();
+    assert_eq!(
+        built.env_json()["views"]["debug"],
+        serde_json::json!({
+            "description": "with more output",
+            "root": "/user-environment",
+            "env": {"version": 1, "values": {
+                "list": {"PATH": [
+                    {"op": "prepend", "value": ["/user-environment/bin"]},
+                    {"op": "prepend", "value": ["/user-environment/debug/bin"]},
+                ]},
+                "scalar": {"TOOLS_VIEW": "debug", "TOOLS_QUIET": null},
+            }},
+        })
+    );
+}
+
+#[test]
+fn the_recipe_travels_with_the_image() {
+    let world = world();
+    let built = build(&request(&world, "build"), Who::User).unwrap();
+    let recipe = fs::read_to_string(world.path("recipe/config.yaml")).unwrap();
+    assert_eq!(built.file("meta/recipe/config.yaml"), recipe);
+}
+
+#[test]
+fn the_directory_itself_stays_as_it_was() {
+    let world = world();
+    build(&request(&world, "build"), Who::Me).unwrap();
+    let names: Vec<_> = fs::read_dir(world.path("tree"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(names, ["bin"]);
+}
+
+#[test]
+fn a_second_build_with_nothing_changed_does_nothing() {
+    for who in everybody() {
+        let world = world();
+        build(&request(&world, "build"), who).unwrap();
+        let second = build(&request(&world, "build"), who).unwrap();
+        assert_eq!(second.events, ["skipped metadata", "skipped pack"]);
+    }
+}
+
+#[test]
+fn a_changed_file_in_the_directory_is_packed_again() {
+    let world = world();
+    build(&request(&world, "build"), Who::User).unwrap();
+    world.file("tree/bin/hello", "changed");
+    let second = build(&request(&world, "build"), Who::User).unwrap();
+    assert_eq!(second.file("bin/hello"), "changed");
+}
+
+#[test]
+fn metadata_that_the_directory_brings_is_completed_and_not_replaced() {
+    let world = world();
+    world.file(
+        "tree/meta/env.json",
+        r#"{"name": "old", "mount": "/user-environment", "vendor": {"a": 1},
+            "views": {"default": {"env": {"version": 1, "values": {}}, "kept": true}}}"#,
+    );
+    let built = build(&request(&world, "build"), Who::User).unwrap();
+    let document = built.env_json();
+    assert_eq!(
+        serde_json::json!([
+            document["name"],
+            document["vendor"],
+            document["views"]["default"]["kept"],
+            document["views"]["debug"]["description"],
+        ]),
+        serde_json::json!(["tools", {"a": 1}, true, "with more output"])
+    );
+}
+
+#[test]
+fn a_directory_made_for_another_mount_point_is_refused() {
+    let world = world();
+    world.file(
+        "tree/meta/env.json",
+        r#"{"name": "old", "mount": "/elsewhere", "views": {}}"#,
+    );
+    let error = build(&request(&world, "build"), Who::User).unwrap_err();
+    assert_eq!(
+        world.blank(&error),
+        "error: the tree in [WORLD]/tree was made for /elsewhere, not for /user-environment\n\
+         hint: write `store: /elsewhere` in config.yaml"
+    );
+}
+
+#[test]
+fn a_missing_directory_is_named() {
+    let world = world();
+    fs::remove_dir_all(world.path("tree")).unwrap();
+    let error = build(&request(&world, "build"), Who::User).unwrap_err();
+    assert_eq!(
+        world.blank(&error),
+        "error: the recipe names [WORLD]/tree, which is not a directory"
+    );
+}
+
+#[test]
+fn a_mount_point_that_would_hide_the_system_is_refused() {
+    let world = world();
+    let config = fs::read_to_string(world.path("recipe/config.yaml")).unwrap();
+    recipe(&world, &format!("{config}store: /usr\n"));
+    let error = build(&request(&world, "build"), Who::User).unwrap_err();
+    assert_eq!(
+        error,
+        "error: an image cannot be built for /usr: the build needs /usr\n\
+         hint: take another mount point, for example `store: /user-environment`"
+    );
+}
+
+#[test]
+fn the_plan_says_what_is_left_and_why() {
+    let world = world();
+    let mut request = request(&world, "build");
+    build(&request, Who::Me).unwrap();
+    request.epoch += 1;
+    let plan = cabane_build::plan(&request).unwrap();
+    let states: Vec<_> = plan
+        .steps
+        .iter()
+        .map(|step| step.state.to_string())
+        .collect();
+    assert_eq!(states, ["done", "to do: `epoch` changed"]);
+}
