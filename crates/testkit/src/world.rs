@@ -133,7 +133,7 @@ impl Finished {
     /// # Panics
     ///
     /// With everything it said if it did not.
-    #[must_use]
+    #[expect(clippy::return_self_not_must_use, reason = "most callers only want the check")]
     pub fn success(self) -> Self {
         assert!(
             self.code == 0,

@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What can be typed before a command.
+
+use anstream::ColorChoice;
+use clap::{ArgAction, Args as ClapArgs, Parser, ValueEnum};
+
+use crate::commands::Command;
+use crate::env_vars;
+use crate::printer::Printer;
+
+/// The software environment that fits your work: defined in a recipe, built into one
+/// image, mounted for one shell, command or job
+#[derive(Debug, Parser)]
+#[command(
+    name = "cabane",
+    bin_name = "cabane",
+    version,
+    disable_help_subcommand = true,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    after_help = "Start with `cabane image ls` to see what there is, then \
+                  `cabane run NAME -- COMMAND`."
+)]
+pub(crate) struct Args {
+    /// Options that every command has.
+    #[command(flatten)]
+    pub(crate) global: GlobalArgs,
+    /// The command.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options that every command has; they stand before the command.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct GlobalArgs {
+    /// Tell more about what is done
+    #[arg(short, long, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
+    /// When to use colour
+    #[arg(long, value_name = "WHEN", value_enum)]
+    pub(crate) color: Option<When>,
+    /// Use no colour
+    #[arg(long, conflicts_with = "color")]
+    pub(crate) no_color: bool,
+    /// Repositories to use: names, absolute paths or name=path, separated by commas
+    #[arg(long, value_name = "LIST")]
+    pub(crate) repo: Option<String>,
+    /// The name of this system, or `*` for images of all systems
+    #[arg(long, value_name = "NAME")]
+    pub(crate) system: Option<String>,
+    /// How to mount
+    #[arg(long, value_name = "WAY", value_enum)]
+    pub(crate) backend: Option<BackendArg>,
+}
+
+/// When to use colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum When {
+    /// On terminals.
+    Auto,
+    /// Also in files and pipes.
+    Always,
+    /// Not at all.
+    Never,
+}
+
+/// How to mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BackendArg {
+    /// The best way that is possible here.
+    Auto,
+    /// As root, with the kernel's file systems.
+    Root,
+    /// In a user namespace, through FUSE.
+    UserNamespace,
+}
+
+impl GlobalArgs {
+    /// Returns the printer that these options ask for. The configuration may say
+    /// otherwise; but an error in it must be printed, too.
+    pub(crate) fn printer(&self) -> Printer {
+        let has_no_color = std::env::var_os(env_vars::NO_COLOR).is_some_and(|v| !v.is_empty());
+        let color = match self.color {
+            Some(When::Always) => ColorChoice::Always,
+            Some(When::Auto) => ColorChoice::Auto,
+            Some(When::Never) => ColorChoice::Never,
+            None if self.no_color || has_no_color => ColorChoice::Never,
+            None => ColorChoice::Auto,
+        };
+        Printer::new(color, self.verbose)
+    }
+}

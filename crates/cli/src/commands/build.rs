@@ -1,0 +1,282 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane build`: from a recipe to an image in the repository.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use cabane_build::{BuildRequest, Built, DEFAULT_EPOCH, ImageFormat, Programs, carry_out, plan};
+use cabane_label::{Label, LabelPattern};
+use cabane_recipe::FormatChoice;
+use cabane_repository::{AddRequest, Transfer};
+use clap::{Args, ValueEnum};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use super::image_add;
+use crate::convert;
+use crate::env_vars;
+use crate::exit_codes::{self, ExitCode};
+use crate::format::json;
+use crate::images::complete_label;
+use crate::progress::Shown;
+use crate::report::{CommandError, CommandResult, IoContext};
+use crate::settings::find_program;
+use crate::setup::Setup;
+use crate::table::size;
+
+/// Build an image from a recipe and add it to the repository
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cabane build examples/mpi-python mpi-python/1.0
+  cabane build --dry-run ./recipe app/2.1:rc1
+  cabane build ./recipe --output app.squashfs
+
+A build that was stopped goes on where it was; with nothing changed nothing is done.
+Parts of the label that are left out are filled in: the tag with v1, the system with
+this one or `local`, the micro-architecture with that of this processor family.")]
+pub(crate) struct BuildArgs {
+    /// The directory of the recipe
+    recipe: PathBuf,
+    /// The label: name/version:tag@system%uarch
+    #[arg(required_unless_present_any = ["output", "dry_run"])]
+    label: Option<LabelPattern>,
+    /// Write the image to a file instead of adding it to the repository
+    #[arg(short, long, value_name = "FILE", conflicts_with = "label")]
+    output: Option<PathBuf>,
+    /// Print the plan and stop
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the plan as JSON
+    #[arg(long, requires = "dry_run")]
+    json: bool,
+    /// The file system of the image
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    image_format: Option<FormatArg>,
+    /// Where the build is kept
+    #[arg(long, value_name = "DIR")]
+    build_dir: Option<PathBuf>,
+    /// How many processes may work at a time
+    #[arg(short, long, value_name = "N")]
+    jobs: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FormatArg {
+    /// Compact, mounted everywhere.
+    Squashfs,
+    /// Larger, mounted faster, for Linux 6.12 and later.
+    Erofs,
+}
+
+pub(super) fn build(setup: &Setup, args: &BuildArgs) -> CommandResult<ExitCode> {
+    let label = match &args.label {
+        Some(pattern) => Some(complete_label(setup, pattern)?),
+        None => None,
+    };
+    let request = request(setup, args)?;
+    let plan = plan(&request).map_err(convert::build_error)?;
+    if args.dry_run {
+        setup.printer.data(if args.json {
+            json(&plan)
+        } else {
+            plan.to_string()
+        });
+        return Ok(exit_codes::SUCCESS);
+    }
+    let started = Instant::now();
+    let mut progress = Shown::new(setup.printer);
+    let interrupt = stop_when_interrupted()?;
+    let built = carry_out(&plan, &mut progress, &interrupt).map_err(convert::build_error)?;
+    match (&label, &args.output) {
+        (Some(label), _) => add(setup, label, &built)?,
+        (None, Some(output)) => write(setup, &built, output)?,
+        (None, None) => {}
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    if progress.done_before() == plan.steps.len() {
+        setup
+            .printer
+            .note("nothing has changed: the image was built already");
+    } else {
+        setup.printer.note(format_args!("built in {seconds:.1} s"));
+    }
+    if let Some(label) = &label {
+        setup.printer.hint(&format!(
+            "`cabane start {}/{}:{}`",
+            label.name, label.version, label.tag
+        ));
+    }
+    Ok(exit_codes::SUCCESS)
+}
+
+/// A build that is interrupted ends its programs before it ends itself. The second
+/// time the signal does what it always does.
+fn stop_when_interrupted() -> CommandResult<Arc<AtomicBool>> {
+    let interrupt = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let twice = flag::register_conditional_default(signal, Arc::clone(&interrupt));
+        let once = flag::register(signal, Arc::clone(&interrupt));
+        twice
+            .and(once)
+            .or_failed(|| "watch for signals".to_owned())?;
+    }
+    Ok(interrupt)
+}
+
+fn request(setup: &Setup, args: &BuildArgs) -> CommandResult<BuildRequest> {
+    let recipe_dir = fs::canonicalize(&args.recipe)
+        .or_failed(|| format!("find the recipe {}", args.recipe.display()))?;
+    let path = setup
+        .calling
+        .get(OsStr::new(env_vars::PATH))
+        .map(AsRef::as_ref);
+    let format = match args.image_format {
+        Some(FormatArg::Squashfs) => ImageFormat::Squashfs,
+        Some(FormatArg::Erofs) => ImageFormat::Erofs,
+        None => match setup.settings.image_format.value {
+            FormatChoice::Squashfs => ImageFormat::Squashfs,
+            FormatChoice::Erofs => ImageFormat::Erofs,
+        },
+    };
+    let settings = &setup.settings;
+    let home = setup
+        .calling
+        .get(OsStr::new(env_vars::HOME))
+        .map(PathBuf::from);
+    Ok(BuildRequest {
+        build_dir: match &args.build_dir {
+            Some(directory) => std::path::absolute(directory)
+                .or_failed(|| format!("find {}", directory.display()))?,
+            None => settings.build_directory.value.join(build_name(&recipe_dir)),
+        },
+        recipe_dir,
+        cache_dir: settings.cache_directory.value.clone(),
+        format,
+        programs: Programs {
+            uv: settings
+                .uv
+                .value
+                .clone()
+                .or_else(|| find_program("uv", path)),
+            mksquashfs: find_program("mksquashfs", path),
+            mkfs_erofs: find_program("mkfs.erofs", path),
+        },
+        passed_variables: passed_variables(setup),
+        hidden_home: home.filter(|home| home.is_absolute() && home.parent().is_some()),
+        search_path: path
+            .map(|path| std::env::split_paths(path).collect())
+            .unwrap_or_default(),
+        epoch: epoch(setup)?,
+        jobs: args.jobs.unwrap_or(settings.jobs.value).max(1),
+        backend: setup.backend,
+    })
+}
+
+/// The name of a recipe's build directory: readable, and different for recipes of
+/// the same name in different places.
+fn build_name(recipe: &Path) -> String {
+    let name = recipe.file_name().unwrap_or_default().to_string_lossy();
+    let name: String = name
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .take(40)
+        .collect();
+    format!(
+        "{name}-{}",
+        cabane_build::digest_of(recipe.as_os_str().as_encoded_bytes()).id()
+    )
+}
+
+fn passed_variables(setup: &Setup) -> BTreeMap<String, String> {
+    let value = |name: &str| {
+        setup
+            .calling
+            .get(OsStr::new(name))?
+            .to_str()
+            .map(str::to_owned)
+    };
+    let mut passed: BTreeMap<String, String> = env_vars::PASSED_TO_BUILDS
+        .iter()
+        .filter_map(|name| Some(((*name).to_owned(), value(name)?)))
+        .collect();
+    // The names by which `uv` knows the indexes of the configuration.
+    if let Some((first, others)) = setup.settings.index_urls.value.split_first() {
+        passed
+            .entry("UV_DEFAULT_INDEX".to_owned())
+            .or_insert_with(|| first.clone());
+        if !others.is_empty() {
+            passed
+                .entry("UV_INDEX".to_owned())
+                .or_insert_with(|| others.join(" "));
+        }
+    }
+    passed
+}
+
+fn epoch(setup: &Setup) -> CommandResult<u32> {
+    let Some(value) = setup.calling.get(OsStr::new(env_vars::SOURCE_DATE_EPOCH)) else {
+        return Ok(DEFAULT_EPOCH);
+    };
+    value
+        .to_str()
+        .and_then(|text| text.parse().ok())
+        .ok_or_else(|| {
+            CommandError::new(
+                exit_codes::USAGE,
+                BadEpoch {
+                    value: value.display().to_string(),
+                },
+            )
+        })
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("`{value}` is no value for SOURCE_DATE_EPOCH: it counts seconds since 1970")]
+struct BadEpoch {
+    value: String,
+}
+
+fn add(setup: &Setup, label: &Label, built: &Built) -> CommandResult<()> {
+    let repository = setup.repository_to_write()?;
+    let request = AddRequest {
+        label: label.clone(),
+        image: &built.image,
+        meta: &built.meta,
+        how: Transfer::Copy,
+        // Who builds the same label again means the new image by it.
+        replace: true,
+    };
+    let added = repository
+        .repository
+        .add(&request)
+        .map_err(convert::repository_error)?;
+    image_add::tell(setup, &added);
+    Ok(())
+}
+
+fn write(setup: &Setup, built: &Built, output: &Path) -> CommandResult<()> {
+    let failed = || format!("write {}", output.display());
+    let name = output.file_name().unwrap_or_default().to_string_lossy();
+    let temporary = output.with_file_name(format!(".{name}.{}.partial", std::process::id()));
+    let result = fs::copy(&built.image, &temporary)
+        .and_then(|_| fs::File::open(&temporary)?.sync_all())
+        .and_then(|()| fs::rename(&temporary, output));
+    if result.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    result.or_failed(failed)?;
+    setup.printer.note(format_args!(
+        "wrote {} ({})",
+        output.display(),
+        size(built.size)
+    ));
+    Ok(())
+}

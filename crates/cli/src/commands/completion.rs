@@ -1,0 +1,27 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane completion`: the completion script of a shell.
+
+use clap::{Args, CommandFactory};
+
+use crate::exit_codes::{self, ExitCode};
+use crate::report::CommandResult;
+use crate::setup::Setup;
+
+/// Print the completion script of a shell
+#[derive(Debug, Args)]
+#[command(after_help = "For bash: `source <(cabane completion bash)`, in ~/.bashrc.")]
+pub(crate) struct CompletionArgs {
+    /// The shell
+    #[arg(value_enum)]
+    shell: clap_complete::Shell,
+}
+
+pub(super) fn completion(setup: &Setup, args: &CompletionArgs) -> CommandResult<ExitCode> {
+    let mut script = Vec::new();
+    let mut command = crate::args::Args::command();
+    clap_complete::generate(args.shell, &mut command, "cabane", &mut script);
+    setup.printer.data(String::from_utf8_lossy(&script));
+    Ok(exit_codes::SUCCESS)
+}

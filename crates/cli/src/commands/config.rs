@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane config`: the settings in effect.
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::exit_codes::{self, ExitCode};
+use crate::format::json;
+use crate::report::CommandResult;
+use crate::settings::{Effective, Origin};
+use crate::setup::Setup;
+use crate::table::{Align, Table};
+
+/// Tell the configuration in effect and where each value comes from
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArgs {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Row {
+    key: String,
+    value: String,
+    origin: String,
+}
+
+pub(super) fn config(setup: &Setup, args: &ConfigArgs) -> CommandResult<ExitCode> {
+    let rows = rows(&setup.settings);
+    if args.json {
+        setup.printer.data(json(&rows));
+        return Ok(exit_codes::SUCCESS);
+    }
+    let mut table = Table::new(
+        &[
+            ("key", Align::Left),
+            ("value", Align::Left),
+            ("from", Align::Left),
+        ],
+        true,
+    );
+    for row in rows {
+        table.push(vec![row.key, row.value, row.origin]);
+    }
+    setup.printer.data(table);
+    Ok(exit_codes::SUCCESS)
+}
+
+fn rows(settings: &Effective) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mut push = |key: &str, value: String, origin: &Origin| {
+        rows.push(Row {
+            key: key.to_owned(),
+            value,
+            origin: origin.to_string(),
+        });
+    };
+    let path = |path: &std::path::Path| path.display().to_string();
+    let system = settings
+        .system
+        .value
+        .as_ref()
+        .map_or("*".to_owned(), ToString::to_string);
+    let color = format!("{:?}", settings.color.value).to_lowercase();
+    let backend = match settings.backend.value {
+        crate::args::BackendArg::Auto => "auto",
+        crate::args::BackendArg::Root => "root",
+        crate::args::BackendArg::UserNamespace => "user-namespace",
+    };
+    let uv = settings
+        .uv
+        .value
+        .as_deref()
+        .map_or("the first in PATH".to_owned(), path);
+    push("color", color, &settings.color.origin);
+    push("system_name", system, &settings.system.origin);
+    push(
+        "default_uarch",
+        settings.uarch.value.to_string(),
+        &settings.uarch.origin,
+    );
+    push("backend", backend.to_owned(), &settings.backend.origin);
+    push(
+        "build.cache",
+        path(&settings.cache_directory.value),
+        &settings.cache_directory.origin,
+    );
+    push(
+        "build.directory",
+        path(&settings.build_directory.value),
+        &settings.build_directory.origin,
+    );
+    push(
+        "build.format",
+        format!("{:?}", settings.image_format.value).to_lowercase(),
+        &settings.image_format.origin,
+    );
+    push(
+        "build.jobs",
+        settings.jobs.value.to_string(),
+        &settings.jobs.origin,
+    );
+    push("build.uv", uv, &settings.uv.origin);
+    if !settings.index_urls.value.is_empty() {
+        let urls = settings.index_urls.value.join(" ");
+        push("build.index_urls", urls, &settings.index_urls.origin);
+    }
+    for file in &settings.files {
+        push("file", path(file), &Origin::File(file.clone()));
+    }
+    for repository in &settings.repositories {
+        let key = format!("repositories.{}", repository.name);
+        let mut value = format!(
+            "{} (priority {})",
+            repository.path.display(),
+            repository.priority
+        );
+        if let Some(reason) = &repository.unusable {
+            value += &format!(", left out: {reason}");
+        }
+        push(&key, value, &repository.origin);
+    }
+    rows
+}

@@ -1,0 +1,173 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane image ls`: the images of the repositories.
+
+use cabane_label::{ImageDescription, Label, NameMatch};
+use cabane_repository::Record;
+use cabane_resolve::NamedRepository;
+use clap::Args;
+
+use crate::convert;
+use crate::exit_codes::{self, ExitCode};
+use crate::format::{fill, json};
+use crate::report::CommandResult;
+use crate::setup::Setup;
+use crate::shown_image::{KEYS, ShownImage};
+use crate::table::{Align, Table, size};
+
+/// List images
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Any part of a label may be given: `cp2k`, `/24.11`, `:v1`, `%zen3`. A name also
+finds longer names that begin with it. Only images of this system are listed, where
+its name is known; `@*` lists those of all systems.")]
+pub(crate) struct LsArgs {
+    /// What to list: a label with parts left out, an id or a digest
+    pattern: Option<String>,
+    /// Find only this very name, not longer names that begin with it
+    #[arg(long)]
+    no_partials: bool,
+    /// Leave out the head of the table
+    #[arg(long)]
+    no_header: bool,
+    /// Print JSON
+    #[arg(long, conflicts_with_all = ["format", "no_header"])]
+    json: bool,
+    /// Print a line for each image from a template such as `{name}/{version} {digest}`
+    #[arg(long, value_name = "TEMPLATE")]
+    format: Option<String>,
+}
+
+pub(super) fn ls(setup: &Setup, args: &LsArgs) -> CommandResult<ExitCode> {
+    let wanted = Wanted::read(setup, args)?;
+    let repositories = setup.repositories()?;
+    let mut found = Vec::new();
+    for repository in &repositories {
+        let records = repository
+            .repository
+            .records()
+            .map_err(convert::repository_error)?;
+        let records: Vec<Record> = records
+            .into_iter()
+            .filter(|record| wanted.matches(record))
+            .collect();
+        found.push((repository, records));
+    }
+    if args.json {
+        let images: Vec<_> = shown(&found).collect();
+        setup.printer.data(json(&images));
+    } else if let Some(template) = &args.format {
+        let mut lines = String::new();
+        for image in shown(&found) {
+            lines += &fill(template, KEYS, |key| image.value(key))?;
+            lines.push('\n');
+        }
+        setup.printer.data(lines);
+    } else {
+        print_tables(setup, &found, !args.no_header);
+    }
+    Ok(exit_codes::SUCCESS)
+}
+
+/// Which records are listed.
+struct Wanted {
+    description: Option<ImageDescription>,
+    how: NameMatch,
+    system: Option<cabane_label::System>,
+}
+
+impl Wanted {
+    fn read(setup: &Setup, args: &LsArgs) -> CommandResult<Self> {
+        let description = match &args.pattern {
+            Some(text) => Some(text.parse().map_err(convert::parse_error)?),
+            None => None,
+        };
+        let how = if args.no_partials {
+            NameMatch::Exact
+        } else {
+            NameMatch::Prefix
+        };
+        Ok(Self {
+            description,
+            how,
+            system: setup.system(),
+        })
+    }
+
+    fn matches(&self, record: &Record) -> bool {
+        match &self.description {
+            Some(ImageDescription::Pattern(pattern)) => {
+                pattern.matches(&record.label, self.how)
+                    && (pattern.system.is_some() || self.is_of_this_system(&record.label))
+            }
+            Some(ImageDescription::Id(id)) => record.digest.id() == *id,
+            Some(ImageDescription::Digest(digest)) => record.digest == *digest,
+            Some(ImageDescription::Path(_)) => false,
+            None => self.is_of_this_system(&record.label),
+        }
+    }
+
+    fn is_of_this_system(&self, label: &Label) -> bool {
+        self.system
+            .as_ref()
+            .is_none_or(|system| label.system == *system)
+    }
+}
+
+fn shown<'a>(
+    found: &'a [(&NamedRepository, Vec<Record>)],
+) -> impl Iterator<Item = ShownImage> + 'a {
+    found.iter().flat_map(|(repository, records)| {
+        records
+            .iter()
+            .map(|record| ShownImage::of_record(repository, record))
+    })
+}
+
+fn print_tables(setup: &Setup, found: &[(&NamedRepository, Vec<Record>)], has_head: bool) {
+    let several = found
+        .iter()
+        .filter(|(_, records)| !records.is_empty())
+        .count()
+        > 1;
+    let mut text = String::new();
+    for (repository, records) in found.iter().filter(|(_, records)| !records.is_empty()) {
+        if several && has_head {
+            text += &format!(
+                "{} ({})\n",
+                repository.name,
+                repository.repository.path().display()
+            );
+        }
+        text += &table(records, has_head).to_string();
+    }
+    if text.is_empty() {
+        setup.printer.note("no image matches");
+    }
+    setup.printer.data(text);
+}
+
+fn table(records: &[Record], has_head: bool) -> Table {
+    let columns = [
+        ("uenv", Align::Left),
+        ("system", Align::Left),
+        ("uarch", Align::Left),
+        ("id", Align::Left),
+        ("size", Align::Right),
+        ("date", Align::Left),
+    ];
+    let mut table = Table::new(&columns, has_head);
+    for record in records {
+        let label = &record.label;
+        table.push(vec![
+            format!("{}/{}:{}", label.name, label.version, label.tag),
+            label.system.to_string(),
+            label.uarch.to_string(),
+            record.digest.id().to_string(),
+            size(record.size),
+            record.date.to_string().chars().take(10).collect(),
+        ]);
+    }
+    table
+}

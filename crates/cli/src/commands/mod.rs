@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The commands: one file each.
+
+use clap::Subcommand;
+
+use crate::exit_codes::ExitCode;
+use crate::report::CommandResult;
+use crate::setup::Setup;
+
+mod build;
+mod clean;
+mod completion;
+mod config;
+mod image_add;
+mod image_inspect;
+mod image_ls;
+mod image_rm;
+mod recipe;
+mod repo;
+mod run;
+mod start;
+mod status;
+
+/// What can be done.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start a shell in one or several images
+    Start(start::StartArgs),
+    /// Run one command in one or several images
+    Run(run::RunArgs),
+    /// Tell which images and views are loaded
+    Status(status::StatusArgs),
+    /// Look at the images in the repositories and change them
+    #[command(subcommand)]
+    Image(ImageCommand),
+    /// Make and look after repositories
+    #[command(subcommand)]
+    Repo(RepoCommand),
+    /// Build an image from a recipe and add it to the repository
+    Build(build::BuildArgs),
+    /// Check recipes
+    #[command(subcommand)]
+    Recipe(RecipeCommand),
+    /// Tell the configuration in effect and where each value comes from
+    Config(config::ConfigArgs),
+    /// Remove what builds left behind
+    Clean(clean::CleanArgs),
+    /// Print the completion script of a shell
+    Completion(completion::CompletionArgs),
+}
+
+/// What can be done with images.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ImageCommand {
+    /// List images
+    #[command(alias = "list")]
+    Ls(image_ls::LsArgs),
+    /// Tell everything about one image
+    Inspect(image_inspect::InspectArgs),
+    /// Add an image file under a label, or give an image another label
+    Add(image_add::AddArgs),
+    /// Remove labels, and images that have none left
+    Rm(image_rm::RmArgs),
+}
+
+/// What can be done with repositories.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RepoCommand {
+    /// Make a repository
+    Create(repo::CreateArgs),
+    /// Tell what a repository holds and whether it is whole
+    Status(repo::StatusArgs),
+    /// Tidy up a repository and rebuild its index
+    Update(repo::UpdateArgs),
+}
+
+/// What can be done with recipes.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RecipeCommand {
+    /// Read a recipe and name every mistake in it
+    Check(recipe::CheckArgs),
+}
+
+/// Carries out a command.
+///
+/// # Errors
+///
+/// Whatever the command could not do, ready to be printed.
+pub(crate) fn run_command(setup: &Setup, command: Command) -> CommandResult<ExitCode> {
+    match command {
+        Command::Start(args) => start::start(setup, &args),
+        Command::Run(args) => run::run(setup, &args),
+        Command::Status(args) => status::status(setup, &args),
+        Command::Image(ImageCommand::Ls(args)) => image_ls::ls(setup, &args),
+        Command::Image(ImageCommand::Inspect(args)) => image_inspect::inspect(setup, &args),
+        Command::Image(ImageCommand::Add(args)) => image_add::add(setup, &args),
+        Command::Image(ImageCommand::Rm(args)) => image_rm::rm(setup, &args),
+        Command::Repo(RepoCommand::Create(args)) => repo::create(setup, &args),
+        Command::Repo(RepoCommand::Status(args)) => repo::status(setup, &args),
+        Command::Repo(RepoCommand::Update(args)) => repo::update(setup, &args),
+        Command::Build(args) => build::build(setup, &args),
+        Command::Recipe(RecipeCommand::Check(args)) => recipe::check(setup, &args),
+        Command::Config(args) => config::config(setup, &args),
+        Command::Clean(args) => clean::clean(setup, &args),
+        Command::Completion(args) => completion::completion(setup, &args),
+    }
+}

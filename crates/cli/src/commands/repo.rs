@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane repo`: making repositories and looking after them.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use cabane_repository::{Repository, Status};
+use clap::Args;
+
+use crate::convert;
+use crate::exit_codes::{self, ExitCode};
+use crate::format::json;
+use crate::report::CommandResult;
+use crate::setup::Setup;
+use crate::table::size;
+
+/// Make a repository
+#[derive(Debug, Args)]
+pub(crate) struct CreateArgs {
+    /// Where; without it, the user's own repository
+    path: Option<PathBuf>,
+}
+
+/// Tell what a repository holds and whether it is whole
+#[derive(Debug, Args)]
+#[command(after_help = "The exit code is 6 if something is damaged.")]
+pub(crate) struct StatusArgs {
+    /// Which; without it, every repository in use
+    path: Option<PathBuf>,
+    /// Read every image and compare its digest
+    #[arg(long)]
+    verify: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Tidy up a repository and rebuild its index
+#[derive(Debug, Args)]
+pub(crate) struct UpdateArgs {
+    /// Which; without it, the one that is written to
+    path: Option<PathBuf>,
+}
+
+pub(super) fn create(setup: &Setup, args: &CreateArgs) -> CommandResult<ExitCode> {
+    let path = match &args.path {
+        Some(path) => path.clone(),
+        None => setup.default_repository_path()?,
+    };
+    let repository = Repository::create(&path).map_err(convert::repository_error)?;
+    setup.printer.note(format_args!(
+        "made the repository {}",
+        repository.path().display()
+    ));
+    Ok(exit_codes::SUCCESS)
+}
+
+pub(super) fn status(setup: &Setup, args: &StatusArgs) -> CommandResult<ExitCode> {
+    let repositories = match &args.path {
+        Some(path) => vec![Repository::open(path).map_err(convert::repository_error)?],
+        None => setup
+            .repositories()?
+            .into_iter()
+            .map(|named| named.repository)
+            .collect(),
+    };
+    let mut all = Vec::new();
+    for repository in &repositories {
+        all.push(
+            repository
+                .status(args.verify)
+                .map_err(convert::repository_error)?,
+        );
+    }
+    if args.json {
+        setup.printer.data(json(&all));
+    } else if all.is_empty() {
+        setup
+            .printer
+            .note("there is no repository yet; `cabane repo create` makes one");
+    } else {
+        let texts: Vec<String> = all.iter().map(describe).collect();
+        setup.printer.data(texts.join("\n"));
+    }
+    let is_whole = all.iter().all(|status| status.damaged.is_empty());
+    Ok(if is_whole {
+        exit_codes::SUCCESS
+    } else {
+        exit_codes::REPOSITORY
+    })
+}
+
+fn describe(status: &Status) -> String {
+    let access = if status.writable {
+        "read and write"
+    } else {
+        "read only"
+    };
+    let mut text = format!("{}\n", status.path.display());
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(text, "  {name:<12} {value}");
+    };
+    line("file system", format!("{}, {access}", status.file_system));
+    line("labels", status.labels.to_string());
+    line(
+        "images",
+        format!("{} ({})", status.images, size(status.bytes)),
+    );
+    line("free", size(status.free));
+    match status.damaged.len() {
+        0 => line("state", "whole".to_owned()),
+        count => line(
+            "state",
+            format!("{count} found; `cabane repo update` tidies up"),
+        ),
+    }
+    for damage in &status.damaged {
+        line("", damage.to_string());
+    }
+    text
+}
+
+pub(super) fn update(setup: &Setup, args: &UpdateArgs) -> CommandResult<ExitCode> {
+    let repository = match &args.path {
+        Some(path) => Repository::open(path).map_err(convert::repository_error)?,
+        None => setup.repository_to_write()?.repository,
+    };
+    let repaired = repository.update().map_err(convert::repository_error)?;
+    let note = |text: String| setup.printer.note(text);
+    if repaired.leftovers > 0 {
+        note(format!("removed {} temporary files", repaired.leftovers));
+    }
+    for digest in &repaired.restored {
+        note(format!("brought the image {} back", digest.id()));
+    }
+    for label in &repaired.rewritten {
+        note(format!("mended the label {label}"));
+    }
+    for file in &repaired.dropped {
+        note(format!("removed {file}, whose image is gone"));
+    }
+    for digest in &repaired.removed {
+        note(format!(
+            "removed the image {}, which no label names",
+            digest.id()
+        ));
+    }
+    for digest in &repaired.without_label {
+        note(format!(
+            "the image {digest} has no label; `cabane image rm` removes it"
+        ));
+    }
+    if repaired.is_nothing() {
+        note(format!("{} is whole", repository.path().display()));
+    }
+    Ok(exit_codes::SUCCESS)
+}

@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane run`: one command in one or several images.
+
+use std::ffi::OsString;
+
+use cabane_run::{Prepared, RunError, RunRequest, prepare};
+use clap::Args;
+
+use crate::convert;
+use crate::exit_codes::{self, ExitCode};
+use crate::images::{self, ImageArgs};
+use crate::report::{CommandError, CommandResult};
+use crate::setup::Setup;
+
+/// Run one command in one or several images
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cabane run mpi-python -- mpiexec -n 4 python solver.py
+  cabane run prgenv-gnu/24.11:v1,editors --view=prgenv-gnu:develop -- make
+  cabane run ./image.squashfs:/user-environment -- cmake --version
+
+Signals, standard input and the exit code are those of the command. If it could not
+be started at all, the exit code is 125, 126 or 127.")]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    images: ImageArgs,
+    /// The command and its arguments, after `--`
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+pub(super) fn run(setup: &Setup, args: &RunArgs) -> CommandResult<ExitCode> {
+    run_command_in(setup, &args.images, args.command.clone())
+}
+
+/// Finds the images, and becomes the command or tells what would be done.
+pub(super) fn run_command_in(
+    setup: &Setup,
+    args: &ImageArgs,
+    command: Vec<OsString>,
+) -> CommandResult<ExitCode> {
+    let not_started = |error: CommandError| error.with_code(exit_codes::NOT_STARTED);
+    let environment = images::find_environment(setup, args).map_err(not_started)?;
+    let request = RunRequest {
+        environment,
+        backend: setup.backend,
+        fuse: setup.fuse.clone(),
+        calling: setup.calling.clone(),
+        command,
+    };
+    let prepared = prepare(request)
+        .map_err(convert::run_error)
+        .map_err(not_started)?;
+    if args.dry_run {
+        setup.printer.data(describe(setup, &prepared));
+        return Ok(exit_codes::SUCCESS);
+    }
+    let error = prepared.exec();
+    let code = match &error {
+        RunError::NotFound { .. } => exit_codes::COMMAND_NOT_FOUND,
+        RunError::Exec { .. } => exit_codes::NOT_EXECUTABLE,
+        _ => exit_codes::NOT_STARTED,
+    };
+    Err(convert::run_error(error).with_code(code))
+}
+
+/// The mount plan, then every variable that changes.
+fn describe(setup: &Setup, prepared: &Prepared) -> String {
+    let mut text = prepared.plan().to_string();
+    for (name, value) in prepared.variables() {
+        if setup.calling.get(name) != Some(value) {
+            text += &format!("set {}={}\n", name.display(), value.display());
+        }
+    }
+    for name in setup.calling.keys() {
+        if !prepared.variables().contains_key(name) {
+            text += &format!("unset {}\n", name.display());
+        }
+    }
+    text
+}

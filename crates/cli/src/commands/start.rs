@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane start`: a shell in one or several images.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, IsTerminal};
+
+use cabane_run::login_shell;
+use clap::Args;
+
+use super::run::run_command_in;
+use crate::env_vars;
+use crate::exit_codes::{self, ExitCode};
+use crate::images::ImageArgs;
+use crate::report::{CommandError, CommandResult};
+use crate::setup::Setup;
+
+/// Start a shell in one or several images
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cabane start mpi-python
+  cabane start prgenv-gnu/24.11:v1 --view=develop
+  cabane start prgenv-gnu,editors:/user-tools --view=prgenv-gnu:default,editors:default
+
+It is your own shell (SHELL), so your aliases and settings are there; `exit` leaves it.")]
+pub(crate) struct StartArgs {
+    #[command(flatten)]
+    images: ImageArgs,
+    /// Start a shell even where nobody seems to type
+    #[arg(long)]
+    ignore_tty: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("`cabane start` starts a shell for a person, but {reason}")]
+struct NobodyTypes {
+    reason: &'static str,
+}
+
+pub(super) fn start(setup: &Setup, args: &StartArgs) -> CommandResult<ExitCode> {
+    if let Some(reason) = nobody_types(setup).filter(|_| !args.ignore_tty) {
+        let error = CommandError::new(exit_codes::NOT_STARTED, NobodyTypes { reason });
+        return Err(error.hinted(
+            "in a script, use `cabane run IMAGE -- COMMAND`; `--ignore-tty` starts the shell anyway"
+                .to_owned(),
+        ));
+    }
+    let variable = setup
+        .calling
+        .get(OsStr::new(env_vars::SHELL))
+        .map(AsRef::as_ref);
+    let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let shell = login_shell(variable, rustix::process::getuid().as_raw(), &passwd);
+    setup
+        .printer
+        .detail(format_args!("the shell is {}", shell.display()));
+    run_command_in(setup, &args.images, vec![shell.into_os_string()])
+}
+
+fn nobody_types(setup: &Setup) -> Option<&'static str> {
+    if setup
+        .calling
+        .contains_key(OsStr::new(env_vars::BASH_EXECUTION_STRING))
+    {
+        Some("it was called by `bash -c`")
+    } else if !io::stdin().is_terminal() {
+        Some("standard input is not a terminal")
+    } else if !io::stdout().is_terminal() {
+        Some("standard output is not a terminal")
+    } else {
+        None
+    }
+}

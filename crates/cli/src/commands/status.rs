@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane status`: what is loaded.
+
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use cabane_run::loaded::{CABANE_LOADED, Loaded, LoadedImage};
+use clap::{Args, ValueEnum};
+
+use crate::exit_codes::{self, ExitCode};
+use crate::format::json;
+use crate::printer::style;
+use crate::report::{CommandError, CommandResult};
+use crate::setup::Setup;
+
+/// Tell which images and views are loaded
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// Exit with code 8 if no image is loaded
+    #[arg(long)]
+    error_if_unset: bool,
+    /// How much to tell
+    #[arg(long, value_enum, default_value_t = Format::Full, value_name = "FORMAT")]
+    format: Format,
+    /// Print JSON
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Everything.
+    Full,
+    /// One line for each image: its label, or its path.
+    #[value(alias = "name")]
+    Short,
+    /// The views in use, one line.
+    Views,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("no image is loaded")]
+struct NothingLoaded;
+
+pub(super) fn status(setup: &Setup, args: &StatusArgs) -> CommandResult<ExitCode> {
+    let loaded = setup
+        .calling
+        .get(OsStr::new(CABANE_LOADED))
+        .and_then(|value| value.to_str())
+        .and_then(Loaded::from_variable)
+        .unwrap_or_default();
+    if loaded.images.is_empty() && args.error_if_unset {
+        return Err(CommandError::new(exit_codes::NOT_LOADED, NothingLoaded));
+    }
+    if args.json {
+        setup.printer.data(json(&loaded));
+        return Ok(exit_codes::SUCCESS);
+    }
+    if loaded.images.is_empty() {
+        setup.printer.note("no image is loaded");
+        return Ok(exit_codes::SUCCESS);
+    }
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    match args.format {
+        Format::Full => {
+            let texts = loaded.images.iter().map(|image| full(image, &mounts));
+            setup.printer.data(texts.collect::<Vec<_>>().join("\n"));
+        }
+        Format::Short => {
+            for image in &loaded.images {
+                setup.printer.data(format_args!("{}\n", title(image)));
+            }
+        }
+        Format::Views => setup.printer.data(format_args!("{}\n", views(&loaded))),
+    }
+    Ok(exit_codes::SUCCESS)
+}
+
+fn title(image: &LoadedImage) -> String {
+    image
+        .label
+        .clone()
+        .unwrap_or_else(|| image.path.display().to_string())
+}
+
+fn views(loaded: &Loaded) -> String {
+    let names = loaded.images.iter().flat_map(|image| {
+        image
+            .views
+            .iter()
+            .map(move |view| format!("{}:{view}", image.name))
+    });
+    names.collect::<Vec<_>>().join(",")
+}
+
+fn full(image: &LoadedImage, mounts: &str) -> String {
+    let mut text = format!("{}{}{:#}\n", style::ACCENT, title(image), style::ACCENT);
+    let mut line = |name: &str, value: &str| {
+        let _ = writeln!(text, "  {name:<11} {value}");
+    };
+    let mounted = if is_mounted(mounts, &image.mount_point) {
+        ""
+    } else {
+        " (not mounted here)"
+    };
+    line(
+        "mount point",
+        &format!("{}{mounted}", image.mount_point.display()),
+    );
+    line(
+        "views",
+        &if image.views.is_empty() {
+            "none".to_owned()
+        } else {
+            image.views.join(", ")
+        },
+    );
+    if let Some(digest) = &image.digest {
+        line("digest", digest);
+    }
+    line("file", &image.path.display().to_string());
+    if let Some(repository) = &image.repository {
+        line("repository", repository);
+    }
+    text
+}
+
+/// Looks a mount point up in the text of `/proc/self/mountinfo`. The variables may
+/// have travelled to a process outside, for example through `ssh`.
+fn is_mounted(mounts: &str, mount_point: &Path) -> bool {
+    // The kernel writes blanks and backslashes as octal numbers.
+    let wanted = mount_point
+        .to_string_lossy()
+        .replace('\\', "\\134")
+        .replace(' ', "\\040")
+        .replace('\t', "\\011")
+        .replace('\n', "\\012");
+    mounts
+        .lines()
+        .filter_map(|line| line.split(' ').nth(4))
+        .any(|path| path == wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_point_is_found_by_its_whole_path() {
+        let mounts = "36 35 0:1 / /user-environment/sub ro - squashfs /dev/loop0 ro\n";
+        assert!(!is_mounted(mounts, Path::new("/user-environment")));
+    }
+
+    #[test]
+    fn a_mount_point_with_a_blank_is_found() {
+        let mounts = "36 35 0:1 / /user\\040environment ro - squashfs /dev/loop0 ro\n";
+        assert!(is_mounted(mounts, Path::new("/user environment")));
+    }
+}

@@ -1,0 +1,139 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Errors of the libraries as the user sees them: code, snippet, hint.
+
+use cabane_build::BuildError;
+use cabane_label::{IncompleteLabel, ParseError};
+use cabane_recipe::{ColorChoice, RecipeError, SettingsError};
+use cabane_resolve::{AssembleError, LocateError};
+use cabane_run::RunError;
+
+use crate::args::When;
+use crate::exit_codes;
+use crate::report::CommandError;
+
+/// An error in something that was typed, with the place.
+pub(crate) fn parse_error(error: ParseError) -> CommandError {
+    let detail = indented(&error.pointer());
+    let hint = error.hint();
+    CommandError::new(exit_codes::BAD_INPUT, error)
+        .detailed(detail)
+        .hinted(hint)
+}
+
+/// A label that lacks parts.
+pub(crate) fn incomplete_label(error: IncompleteLabel) -> CommandError {
+    let hint = error.hint();
+    CommandError::new(exit_codes::BAD_INPUT, error).hinted(hint)
+}
+
+/// An error of a repository.
+pub(crate) fn repository_error(error: cabane_repository::Error) -> CommandError {
+    use cabane_repository::Error;
+    let hint = error.hint();
+    let code = match &error {
+        Error::NoSuchLabel { .. } | Error::NoSuchImage { .. } => exit_codes::NOT_FOUND,
+        Error::Image { .. } | Error::Meta { .. } | Error::MetaEntry { .. } => exit_codes::BAD_INPUT,
+        Error::NoSpace { .. } | Error::LabelTaken { .. } => exit_codes::FAILURE,
+        _ => exit_codes::REPOSITORY,
+    };
+    CommandError::new(code, error).hinted(hint)
+}
+
+/// An image that was not found, or not only one.
+pub(crate) fn locate_error(error: LocateError) -> CommandError {
+    let hint = error.hint();
+    let code = match &error {
+        LocateError::NotFound { .. } => exit_codes::NOT_FOUND,
+        LocateError::Ambiguous { .. } => exit_codes::AMBIGUOUS,
+        LocateError::Repository { .. } => exit_codes::REPOSITORY,
+        LocateError::Unreadable { .. } => exit_codes::FAILURE,
+        _ => exit_codes::BAD_INPUT,
+    };
+    CommandError::new(code, error).hinted(hint)
+}
+
+/// Images and views that do not go together.
+pub(crate) fn assemble_error(error: AssembleError) -> CommandError {
+    let hint = error.hint();
+    let code = match &error {
+        AssembleError::UnknownView { .. } | AssembleError::UnknownImage { .. } => {
+            exit_codes::NOT_FOUND
+        }
+        AssembleError::AmbiguousView { .. } => exit_codes::AMBIGUOUS,
+        _ => exit_codes::BAD_INPUT,
+    };
+    CommandError::new(code, error).hinted(hint)
+}
+
+/// An error of mounting or of starting a command.
+pub(crate) fn run_error(error: RunError) -> CommandError {
+    let hint = error.hint();
+    CommandError::new(exit_codes::NOT_STARTED, error).hinted(hint)
+}
+
+/// Every mistake in a recipe or configuration file.
+pub(crate) fn recipe_error(error: RecipeError) -> CommandError {
+    let detail = error.to_string();
+    CommandError::new(
+        exit_codes::BAD_INPUT,
+        Mistakes {
+            count: error.diagnostics().len(),
+        },
+    )
+    .detailed(detail)
+}
+
+/// Every mistake in a configuration file.
+pub(crate) fn settings_error(error: SettingsError) -> CommandError {
+    let detail = error.to_string();
+    CommandError::new(
+        exit_codes::BAD_INPUT,
+        Mistakes {
+            count: error.diagnostics().len(),
+        },
+    )
+    .detailed(detail)
+}
+
+/// An error of a build.
+pub(crate) fn build_error(error: BuildError) -> CommandError {
+    let hint = error.hint();
+    let (tail, log) = match error.failure() {
+        Some(failure) => (failure.tail.join("\n"), Some(failure.log.clone())),
+        None => (String::new(), None),
+    };
+    match error {
+        BuildError::Recipe(error) => recipe_error(error),
+        error => {
+            let mut converted = CommandError::new(exit_codes::BUILD, error).hinted(hint);
+            if !tail.is_empty() {
+                converted = converted.detailed(indented(&tail));
+            }
+            converted.hinted(log.map(|log| format!("the whole log is in {}", log.display())))
+        }
+    }
+}
+
+/// The setting of a configuration file as the option has it.
+pub(crate) fn when(setting: ColorChoice) -> When {
+    match setting {
+        ColorChoice::Auto => When::Auto,
+        ColorChoice::Always => When::Always,
+        ColorChoice::Never => When::Never,
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{}", if *count == 1 { "there is a mistake".to_owned() } else { format!("there are {count} mistakes") })]
+struct Mistakes {
+    count: usize,
+}
+
+fn indented(text: &str) -> String {
+    text.lines()
+        .map(|line| format!("  {line}"))
+        .collect::<Vec<_>>()
+        .join("\n")
+}

@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Every environment variable that Cabane reads or sets.
+//!
+//! `docs/reference/variables.md` is made from this file. Nothing else in the
+//! workspace spells the name of a variable that is read.
+
+use cabane_run::loaded;
+
+/// An environment variable and what it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Variable {
+    /// The name.
+    pub(crate) name: &'static str,
+    /// Whether Cabane sets it for the commands it starts; otherwise it is read.
+    pub(crate) is_set: bool,
+    /// What it is for, a sentence or two.
+    pub(crate) purpose: &'static str,
+}
+
+macro_rules! variables {
+    ($($(#[doc = $purpose:literal])+ $name:ident;)+) => {
+        $($(#[doc = $purpose])+ pub(crate) const $name: &str = stringify!($name);)+
+        const READ: &[Variable] = &[
+            $(Variable { name: $name, is_set: false, purpose: concat!($($purpose),+) }),+
+        ];
+    };
+}
+
+variables! {
+    /// Repositories to use instead of the configured ones: a comma-separated list of names, absolute paths or `name=path`, the first one first. The option `--repo` wins over it.
+    CABANE_REPO;
+    /// The name of this system, as in `@system`. The option `--system` wins over it.
+    CABANE_SYSTEM;
+    /// How to mount: `auto`, `root` or `user-namespace`. The option `--backend` wins over it.
+    CABANE_BACKEND;
+    /// The directory for what can be fetched or made again. Default: `cabane` in `XDG_CACHE_HOME`.
+    CABANE_CACHE_DIR;
+    /// The directory in which builds are kept. Default: `builds` in the cache directory.
+    CABANE_BUILD_DIR;
+    /// The site's configuration file. Default: `/etc/cabane/config.toml`.
+    CABANE_SITE_CONFIG;
+    /// The `uv` program of the python engine. Default: the first one in `PATH`.
+    CABANE_UV;
+    /// The name of the cluster, read like `CABANE_SYSTEM` where that is not set.
+    CLUSTER_NAME;
+    /// If set, the default repository lies in `.cabane/repository` below this directory.
+    SCRATCH;
+    /// The home directory.
+    HOME;
+    /// The directory with the user's configuration. Default: `.config` in the home directory.
+    XDG_CONFIG_HOME;
+    /// The directory with the user's data, where the default repository lies. Default: `.local/share` in the home directory.
+    XDG_DATA_HOME;
+    /// The directory of the user's caches. Default: `.cache` in the home directory.
+    XDG_CACHE_HOME;
+    /// The shell that `cabane start` starts.
+    SHELL;
+    /// Where programs are looked for.
+    PATH;
+    /// If set to anything, output has no colour.
+    NO_COLOR;
+    /// The time, in seconds since 1970, that files in a built image get. Default: 1 January 1980.
+    SOURCE_DATE_EPOCH;
+    /// Set by `bash -c`; `cabane start` refuses to start a shell where nobody types.
+    BASH_EXECUTION_STRING;
+}
+
+const SET: &[Variable] = &[
+    Variable {
+        name: loaded::CABANE_LOADED,
+        is_set: true,
+        purpose: "The images around a command, as JSON; what `cabane status` shows.",
+    },
+    Variable {
+        name: loaded::UENV_MOUNT_LIST,
+        is_set: true,
+        purpose: "The mounted images: `FILE:MOUNT_POINT`, separated by commas.",
+    },
+    Variable {
+        name: loaded::UENV_VIEW,
+        is_set: true,
+        purpose: "The views in use: `MOUNT_POINT:NAME:VIEW`, separated by commas.",
+    },
+];
+
+/// Variables that a build may see, because packages could not be fetched without
+/// them: proxies, certificates and package indexes. Nothing else of the caller's
+/// environment gets into a build.
+pub(crate) const PASSED_TO_BUILDS: &[&str] = &[
+    "ALL_PROXY",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "NO_PROXY",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "UV_DEFAULT_INDEX",
+    "UV_EXTRA_INDEX_URL",
+    "UV_FIND_LINKS",
+    "UV_INDEX",
+    "UV_INDEX_STRATEGY",
+    "UV_INDEX_URL",
+    "UV_INSECURE_HOST",
+    "all_proxy",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+];
+
+/// Returns every variable that is read or set.
+pub(crate) fn all() -> impl Iterator<Item = &'static Variable> {
+    READ.iter().chain(SET)
+}

@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The exit codes: part of the interface, documented in `docs/reference/exit-codes.md`.
+
+/// An exit code and what it means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ExitCode {
+    /// The number.
+    pub(crate) code: u8,
+    /// The name used in the documentation.
+    pub(crate) name: &'static str,
+    /// What has happened, a sentence.
+    pub(crate) meaning: &'static str,
+}
+
+macro_rules! exit_codes {
+    ($($(#[doc = $meaning:literal])+ $name:ident = $code:literal;)+) => {
+        $(
+            $(#[doc = $meaning])+
+            pub(crate) const $name: ExitCode = ExitCode {
+                code: $code,
+                name: stringify!($name),
+                meaning: concat!($($meaning),+),
+            };
+        )+
+        /// All exit codes, in ascending order.
+        pub(crate) const ALL: &[ExitCode] = &[$($name),+];
+    };
+}
+
+exit_codes! {
+    /// The command did what it was asked to do.
+    SUCCESS = 0;
+    /// Something failed that has no code of its own: a file could not be read or written, a disk is full.
+    FAILURE = 1;
+    /// The command line could not be understood.
+    USAGE = 2;
+    /// A label, view, recipe, configuration file or image is malformed.
+    BAD_INPUT = 3;
+    /// No image, view or repository matches.
+    NOT_FOUND = 4;
+    /// Several images match, and only one may.
+    AMBIGUOUS = 5;
+    /// A repository is missing, damaged or closed to the user.
+    REPOSITORY = 6;
+    /// A build failed or was interrupted.
+    BUILD = 7;
+    /// `cabane status --error-if-unset` found no environment.
+    NOT_LOADED = 8;
+    /// `cabane run` or `cabane start` could not start the command. Codes of the command itself are passed through.
+    NOT_STARTED = 125;
+    /// The command exists but cannot be started.
+    NOT_EXECUTABLE = 126;
+    /// The command does not exist.
+    COMMAND_NOT_FOUND = 127;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ALL;
+
+    #[test]
+    fn every_code_has_one_meaning() {
+        assert!(ALL.windows(2).all(|pair| pair[0].code < pair[1].code));
+    }
+}

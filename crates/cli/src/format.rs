@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Output for programs: JSON, and templates such as `{name}/{version}`.
+
+use serde::Serialize;
+
+use crate::exit_codes;
+use crate::report::{CommandError, CommandResult};
+
+/// Returns a value as JSON, with a newline at the end.
+pub(crate) fn json(value: &impl Serialize) -> String {
+    let mut text = serde_json::to_string_pretty(value).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// A template that cannot be filled in.
+#[derive(Debug, thiserror::Error)]
+enum TemplateError {
+    #[error("the format `{template}` names `{{{key}}}`, which does not exist")]
+    UnknownKey { template: String, key: String },
+    #[error("the format `{template}` has a `{{` without its `}}`")]
+    Unclosed { template: String },
+}
+
+/// Fills `{key}` in a template from what `value` returns for the key. `{{` and `}}`
+/// stand for braces, `\n` and `\t` for a new line and a tab.
+///
+/// # Errors
+///
+/// An unknown key, with all known ones as a hint; a brace that is not closed.
+pub(crate) fn fill(
+    template: &str,
+    keys: &[&str],
+    value: impl Fn(&str) -> Option<String>,
+) -> CommandResult<String> {
+    let mut text = String::new();
+    let mut rest = template;
+    while let Some(position) = rest.find(['{', '}', '\\']) {
+        let (before, found) = rest.split_at(position);
+        text.push_str(before);
+        rest = if let Some(after) = found.strip_prefix("{{") {
+            text.push('{');
+            after
+        } else if let Some(after) = found.strip_prefix("}}") {
+            text.push('}');
+            after
+        } else if let Some(after) = found.strip_prefix("\\n") {
+            text.push('\n');
+            after
+        } else if let Some(after) = found.strip_prefix("\\t") {
+            text.push('\t');
+            after
+        } else if let Some(after) = found.strip_prefix('{') {
+            let (key, after) = after.split_once('}').ok_or_else(|| {
+                let error = TemplateError::Unclosed {
+                    template: template.to_owned(),
+                };
+                CommandError::new(exit_codes::USAGE, error)
+            })?;
+            text.push_str(&value(key).ok_or_else(|| unknown(template, key, keys))?);
+            after
+        } else {
+            let mut characters = found.chars();
+            text.extend(characters.next());
+            characters.as_str()
+        };
+    }
+    text.push_str(rest);
+    Ok(text)
+}
+
+fn unknown(template: &str, key: &str, keys: &[&str]) -> CommandError {
+    let error = TemplateError::UnknownKey {
+        template: template.to_owned(),
+        key: key.to_owned(),
+    };
+    CommandError::new(exit_codes::USAGE, error).hinted(format!("the keys are {}", keys.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(key: &str) -> Option<String> {
+        (key == "name").then(|| "app".to_owned())
+    }
+
+    #[test]
+    fn keys_braces_and_escapes_are_filled_in() {
+        assert_eq!(
+            fill(r"{name}/{{x}}\n", &["name"], value).unwrap(),
+            "app/{x}\n"
+        );
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused() {
+        assert_eq!(
+            fill("{nam}", &["name"], value).unwrap_err().code,
+            exit_codes::USAGE
+        );
+    }
+
+    #[test]
+    fn an_open_brace_is_refused() {
+        assert_eq!(
+            fill("{name", &["name"], value).unwrap_err().code,
+            exit_codes::USAGE
+        );
+    }
+}

@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The command line: arguments in, calls to the engines, text and exit codes out.
+//!
+//! [`commands::run_command`] is the table of contents. A command is a file in
+//! `commands/` with its `…Args` and one function.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod convert;
+mod env_vars;
+mod exit_codes;
+mod format;
+mod images;
+mod printer;
+mod progress;
+pub mod reference;
+mod report;
+mod settings;
+mod setup;
+mod shown_image;
+mod table;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::Args;
+use crate::setup::Setup;
+
+/// Runs the command line to its end and returns the exit code.
+pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let args = match Args::try_parse_from(arguments) {
+        Ok(args) => args,
+        Err(error) => {
+            // Help and version go to standard output, mistakes to standard error.
+            let _ = error.print();
+            let code = if error.use_stderr() {
+                exit_codes::USAGE
+            } else {
+                exit_codes::SUCCESS
+            };
+            return ExitCode::from(code.code);
+        }
+    };
+    let printer = args.global.printer();
+    let result = Setup::new(&args.global, printer)
+        .and_then(|setup| commands::run_command(&setup, args.command));
+    let code = result.unwrap_or_else(|error| {
+        error.print(&printer);
+        error.code
+    });
+    ExitCode::from(code.code)
+}

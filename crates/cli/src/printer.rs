@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The only way out: data to standard output, everything else to standard error.
+
+use std::fmt::Display;
+use std::io::{self, IsTerminal, Write};
+
+use anstream::{AutoStream, ColorChoice};
+use anstyle::{AnsiColor, Style};
+
+use crate::args::{GlobalArgs, When};
+
+/// Styles of what people read. Nothing may depend on them to be understood.
+pub(crate) mod style {
+    use super::{AnsiColor, Style};
+
+    /// The word `error`.
+    pub(crate) const ERROR: Style = AnsiColor::Red.on_default().bold();
+    /// The words `warning`.
+    pub(crate) const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+    /// The words `cause` and `hint`, names of images.
+    pub(crate) const ACCENT: Style = AnsiColor::Cyan.on_default();
+    /// What went well.
+    pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
+    /// Heads of tables.
+    pub(crate) const HEAD: Style = Style::new().bold();
+    /// What matters less.
+    pub(crate) const FAINT: Style = Style::new().dimmed();
+}
+
+/// Prints for people and programs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Printer {
+    color: ColorChoice,
+    verbosity: u8,
+}
+
+impl Printer {
+    /// Makes a printer. With [`ColorChoice::Auto`] there is colour on terminals
+    /// only.
+    pub(crate) fn new(color: ColorChoice, verbosity: u8) -> Self {
+        Self { color, verbosity }
+    }
+
+    /// Returns the printer that the configuration asks for, where neither an option
+    /// nor a variable said anything about colour.
+    #[must_use]
+    pub(crate) fn with_setting(self, setting: When, args: &GlobalArgs) -> Self {
+        let is_decided = args.color.is_some() || self.color != ColorChoice::Auto;
+        let color = match setting {
+            _ if is_decided => self.color,
+            When::Auto => ColorChoice::Auto,
+            When::Always => ColorChoice::Always,
+            When::Never => ColorChoice::Never,
+        };
+        Self { color, ..self }
+    }
+
+    /// Prints data: a table, JSON, a path.
+    ///
+    /// A reader that went away (`cabane image ls | head -1`) is no error.
+    pub(crate) fn data(&self, text: impl Display) {
+        let mut out = AutoStream::new(io::stdout().lock(), self.color);
+        let _ = write!(out, "{text}").and_then(|()| out.flush());
+    }
+
+    /// Prints an error.
+    pub(crate) fn error(&self, text: &str) {
+        self.labelled(style::ERROR, "error", text);
+    }
+
+    /// Prints what was behind an error.
+    pub(crate) fn cause(&self, text: &str) {
+        self.labelled(style::ACCENT, "cause", text);
+    }
+
+    /// Prints what the user can do.
+    pub(crate) fn hint(&self, text: &str) {
+        self.labelled(style::ACCENT, "hint", text);
+    }
+
+    /// Prints a warning.
+    pub(crate) fn warning(&self, text: &str) {
+        self.labelled(style::WARNING, "warning", text);
+    }
+
+    /// Prints what has been done, for people.
+    pub(crate) fn note(&self, text: impl Display) {
+        self.to_stderr(format_args!("{text}\n"));
+    }
+
+    /// Prints what only `--verbose` shows.
+    pub(crate) fn detail(&self, text: impl Display) {
+        if self.verbosity > 0 {
+            self.to_stderr(format_args!("{}{text}{:#}\n", style::FAINT, style::FAINT));
+        }
+    }
+
+    /// Prints lines as they are.
+    pub(crate) fn lines(&self, text: &str) {
+        self.to_stderr(format_args!("{}\n", text.trim_end_matches('\n')));
+    }
+
+    /// Whether a person watches standard error.
+    pub(crate) fn is_watched(&self) -> bool {
+        io::stderr().is_terminal()
+    }
+
+    fn labelled(&self, style: Style, label: &str, text: &str) {
+        self.to_stderr(format_args!("{style}{label}{style:#}: {text}\n"));
+    }
+
+    fn to_stderr(&self, text: impl Display) {
+        let mut out = AutoStream::new(io::stderr().lock(), self.color);
+        // With standard error gone there is nobody left to tell.
+        let _ = write!(out, "{text}").and_then(|()| out.flush());
+    }
+}

@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The reference pages and manual pages, made from the code they describe.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use clap::{Command, CommandFactory};
+
+use crate::args::Args;
+use crate::{env_vars, exit_codes};
+
+const HEAD: &str = "<!-- Made by `make docs`; do not edit. -->\n\n";
+
+/// The keys of the configuration file; a test holds them against the parser.
+const CONFIGURATION: &str = include_str!("configuration.toml");
+
+/// Writes the reference pages into a directory, which must exist.
+///
+/// # Errors
+///
+/// Those of writing files.
+pub fn write_pages(directory: &Path) -> io::Result<()> {
+    fs::write(directory.join("commands.md"), commands())?;
+    fs::write(directory.join("configuration.md"), configuration())?;
+    fs::write(directory.join("exit-codes.md"), codes())?;
+    fs::write(directory.join("variables.md"), variables())
+}
+
+/// Writes the manual pages into a directory, which must exist.
+///
+/// # Errors
+///
+/// Those of writing files.
+pub fn write_manual(directory: &Path) -> io::Result<()> {
+    clap_mangen::generate_to(Args::command(), directory)
+}
+
+fn commands() -> String {
+    let mut text = format!("{HEAD}# Commands\n");
+    let mut root = Args::command().term_width(80);
+    root.build();
+    describe(&mut text, &mut root, "");
+    text
+}
+
+fn describe(text: &mut String, command: &mut Command, parents: &str) {
+    let name = format!("{parents}{}", command.get_name());
+    let help = command.render_long_help().to_string();
+    let help = help
+        .lines()
+        .map(str::trim_end)
+        .collect::<Vec<_>>()
+        .join("\n");
+    let _ = write!(text, "\n## `{name}`\n\n```text\n{}\n```\n", help.trim_end());
+    for child in command.get_subcommands_mut() {
+        describe(text, child, &format!("{name} "));
+    }
+}
+
+fn configuration() -> String {
+    format!(
+        "{HEAD}# Configuration file\n\nCabane reads `/etc/cabane/config.toml`, then \
+         `$XDG_CONFIG_HOME/cabane/config.toml` (`~/.config/cabane/config.toml`); the later one \
+         wins. Variables and options win over both. `cabane config` tells the values in effect \
+         and where each comes from. Every key, with an example:\n\n```toml\n{CONFIGURATION}```\n"
+    )
+}
+
+fn codes() -> String {
+    let mut text =
+        format!("{HEAD}# Exit codes\n\n| code | name | meaning |\n| --- | --- | --- |\n");
+    for code in exit_codes::ALL {
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} |",
+            code.code,
+            code.name,
+            code.meaning.trim()
+        );
+    }
+    text
+}
+
+fn variables() -> String {
+    let mut text = format!("{HEAD}# Environment variables\n");
+    for (title, is_set) in [
+        ("Read", false),
+        ("Set for what runs in an environment", true),
+    ] {
+        let _ = write!(
+            text,
+            "\n## {title}\n\n| variable | purpose |\n| --- | --- |\n"
+        );
+        for variable in env_vars::all().filter(|variable| variable.is_set == is_set) {
+            let purpose = variable.purpose.trim().replace('|', "\\|");
+            let _ = writeln!(text, "| `{}` | {purpose} |", variable.name);
+        }
+    }
+    let passed = env_vars::PASSED_TO_BUILDS
+        .iter()
+        .map(|name| format!("`{name}`"));
+    let _ = write!(
+        text,
+        "\n## Passed on to builds\n\nA build sees none of your variables but these, without which \
+         packages cannot be fetched at many sites: {}.\n",
+        passed.collect::<Vec<_>>().join(", ")
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documented_configuration_is_read_without_a_mistake() {
+        let path = Path::new("configuration.toml");
+        let mistakes = cabane_recipe::parse_settings(path, CONFIGURATION.as_bytes())
+            .err()
+            .map(|error| error.to_string());
+        assert_eq!(mistakes, None);
+    }
+
+    #[test]
+    fn every_command_stands_in_the_reference() {
+        let text = commands();
+        let missing: Vec<_> = ["start", "image add", "repo status", "recipe check", "build"]
+            .into_iter()
+            .filter(|name| !text.contains(&format!("## `cabane {name}`")))
+            .collect();
+        assert!(missing.is_empty(), "{missing:?}");
+    }
+}

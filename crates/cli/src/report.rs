@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! How a command fails: one error, its causes, hints, and an exit code.
+
+use std::error::Error;
+
+use crate::exit_codes::{self, ExitCode};
+use crate::printer::Printer;
+
+/// What a command returns.
+pub(crate) type CommandResult<T = ExitCode> = Result<T, CommandError>;
+
+/// An error as the user sees it.
+#[derive(Debug)]
+pub(crate) struct CommandError {
+    /// The exit code.
+    pub(crate) code: ExitCode,
+    error: Box<dyn Error + Send + Sync>,
+    detail: Option<String>,
+    hints: Vec<String>,
+}
+
+impl CommandError {
+    /// Makes an error out of one of a library.
+    pub(crate) fn new(code: ExitCode, error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self {
+            code,
+            error: error.into(),
+            detail: None,
+            hints: Vec::new(),
+        }
+    }
+
+    /// Adds lines that are shown as they are between the error and its causes:
+    /// a snippet, a table of candidates, the end of a log.
+    #[must_use]
+    pub(crate) fn detailed(mut self, detail: impl Into<String>) -> Self {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    /// Adds what the user can do.
+    #[must_use]
+    pub(crate) fn hinted(mut self, hint: impl Into<Option<String>>) -> Self {
+        self.hints.extend(hint.into());
+        self
+    }
+
+    /// Changes the exit code.
+    #[must_use]
+    pub(crate) fn with_code(mut self, code: ExitCode) -> Self {
+        self.code = code;
+        self
+    }
+
+    /// Prints the error.
+    pub(crate) fn print(&self, printer: &Printer) {
+        printer.error(&self.error.to_string());
+        if let Some(detail) = &self.detail {
+            printer.lines(detail);
+        }
+        let mut cause = self.error.source();
+        while let Some(error) = cause {
+            printer.cause(&error.to_string());
+            cause = error.source();
+        }
+        for hint in &self.hints {
+            printer.hint(hint);
+        }
+    }
+}
+
+/// Errors of the operating system that name their object.
+pub(crate) trait IoContext<T> {
+    /// Says what could not be done.
+    fn or_failed(self, what: impl FnOnce() -> String) -> CommandResult<T>;
+}
+
+impl<T> IoContext<T> for std::io::Result<T> {
+    fn or_failed(self, what: impl FnOnce() -> String) -> CommandResult<T> {
+        self.map_err(|source| {
+            CommandError::new(
+                exit_codes::FAILURE,
+                Failed {
+                    what: what(),
+                    source,
+                },
+            )
+        })
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {what}")]
+struct Failed {
+    what: String,
+    source: std::io::Error,
+}

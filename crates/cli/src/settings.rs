@@ -1,0 +1,499 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The settings in effect and where each comes from.
+//!
+//! Layers, the later one wins: built-in defaults, the site's configuration file, the
+//! user's, variables, options.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use cabane_label::{System, Uarch};
+use cabane_recipe::{FormatChoice, MAX_FILE_SIZE, PathTemplate, Settings, parse_settings};
+use clap::ValueEnum;
+
+use crate::args::{BackendArg, GlobalArgs, When};
+use crate::convert;
+use crate::env_vars;
+use crate::exit_codes;
+use crate::report::{CommandError, CommandResult, IoContext};
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Built in.
+    Default,
+    /// A configuration file.
+    File(PathBuf),
+    /// An environment variable.
+    Variable(&'static str),
+    /// An option on the command line.
+    Option(&'static str),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Variable(name) => write!(f, "variable {name}"),
+            Self::Option(name) => write!(f, "option {name}"),
+        }
+    }
+}
+
+/// A value and where it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Value<T> {
+    /// The value.
+    pub(crate) value: T,
+    /// Where it comes from.
+    pub(crate) origin: Origin,
+}
+
+impl<T> Value<T> {
+    fn new(value: T, origin: Origin) -> Self {
+        Self { value, origin }
+    }
+}
+
+/// A repository that is looked into.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RepositorySetting {
+    /// Its name.
+    pub(crate) name: String,
+    /// Where it is.
+    pub(crate) path: PathBuf,
+    /// Greater ones are asked first.
+    pub(crate) priority: i32,
+    /// Whether it is the user's own, which is made when first written to.
+    pub(crate) is_default: bool,
+    /// Why it cannot be used here, such as a variable in its path that is not set.
+    pub(crate) unusable: Option<String>,
+    /// Where this comes from.
+    pub(crate) origin: Origin,
+}
+
+/// The settings in effect.
+#[derive(Clone, Debug)]
+pub(crate) struct Effective {
+    /// When to use colour.
+    pub(crate) color: Value<When>,
+    /// This system, if only its images are wanted.
+    pub(crate) system: Value<Option<System>>,
+    /// The micro-architecture of what is built here.
+    pub(crate) uarch: Value<Uarch>,
+    /// How to mount.
+    pub(crate) backend: Value<BackendArg>,
+    /// The repositories, the one asked first in front.
+    pub(crate) repositories: Vec<RepositorySetting>,
+    /// Where caches lie.
+    pub(crate) cache_directory: Value<PathBuf>,
+    /// Where builds are kept.
+    pub(crate) build_directory: Value<PathBuf>,
+    /// The file system of built images.
+    pub(crate) image_format: Value<FormatChoice>,
+    /// How many processes a build runs at once.
+    pub(crate) jobs: Value<usize>,
+    /// The `uv` program, if one is named.
+    pub(crate) uv: Value<Option<PathBuf>>,
+    /// Where Python packages come from, the first before the others; empty for what
+    /// `uv` itself does.
+    pub(crate) index_urls: Value<Vec<String>>,
+    /// The configuration files that were read, the site's first.
+    pub(crate) files: Vec<PathBuf>,
+}
+
+/// The priority of the user's own repository: just below those of a configuration.
+const DEFAULT_REPOSITORY_PRIORITY: i32 = 9;
+const DEFAULT_SITE_CONFIG: &str = "/etc/cabane/config.toml";
+
+#[derive(Debug, thiserror::Error)]
+enum SettingError {
+    #[error("`{value}` is no value for {origin}: {reason}")]
+    Bad {
+        origin: Origin,
+        value: String,
+        reason: String,
+    },
+    #[error("the variable HOME is not set")]
+    NoHome,
+}
+
+fn bad(origin: &Origin, value: &str, reason: impl fmt::Display) -> CommandError {
+    let error = SettingError::Bad {
+        origin: origin.clone(),
+        value: value.to_owned(),
+        reason: reason.to_string(),
+    };
+    CommandError::new(exit_codes::USAGE, error)
+}
+
+/// The variables of the caller, read as text.
+struct Variables<'a>(&'a BTreeMap<OsString, OsString>);
+
+impl Variables<'_> {
+    /// Returns the value; a variable that is set to nothing counts as not set.
+    fn get(&self, name: &str) -> Option<&OsStr> {
+        self.0
+            .get(OsStr::new(name))
+            .map(OsString::as_os_str)
+            .filter(|value| !value.is_empty())
+    }
+
+    fn text(&self, name: &'static str) -> Option<(String, Origin)> {
+        Some((
+            self.get(name)?.to_string_lossy().into_owned(),
+            Origin::Variable(name),
+        ))
+    }
+
+    fn directory(&self, name: &str) -> Option<PathBuf> {
+        self.get(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    }
+
+    /// Fills in a path of a configuration file.
+    fn resolve(&self, path: &PathTemplate, origin: &Origin) -> CommandResult<PathBuf> {
+        path.resolve(|name| self.get(name).map(OsStr::to_owned))
+            .map_err(|error| {
+                let hint = error.hint();
+                bad(origin, path.as_str(), error).hinted(hint)
+            })
+    }
+
+    fn below_home(&self, variable: &str, relative: &str) -> CommandResult<PathBuf> {
+        if let Some(path) = self.directory(variable) {
+            return Ok(path);
+        }
+        let home = self
+            .directory(env_vars::HOME)
+            .ok_or_else(|| CommandError::new(exit_codes::FAILURE, SettingError::NoHome))?;
+        Ok(home.join(relative))
+    }
+}
+
+impl Effective {
+    /// Works the settings out.
+    ///
+    /// # Errors
+    ///
+    /// A configuration file with mistakes, a variable or option with a value that
+    /// is none.
+    pub(crate) fn read(
+        args: &GlobalArgs,
+        calling: &BTreeMap<OsString, OsString>,
+    ) -> CommandResult<Self> {
+        let variables = Variables(calling);
+        let site = variables
+            .directory(env_vars::CABANE_SITE_CONFIG)
+            .unwrap_or_else(|| PathBuf::from(DEFAULT_SITE_CONFIG));
+        let user = variables
+            .below_home(env_vars::XDG_CONFIG_HOME, ".config")
+            .ok()
+            .map(|directory| directory.join("cabane/config.toml"));
+        let mut files = Vec::new();
+        for path in [Some(site), user].into_iter().flatten() {
+            if let Some(settings) = read_file(&path)? {
+                files.push((path, settings));
+            }
+        }
+        let layers = Layers {
+            files: &files,
+            variables: &variables,
+            args,
+        };
+        let cache_directory = layers.cache_directory()?;
+        Ok(Self {
+            color: layers.color(),
+            system: layers.system()?,
+            uarch: layers.uarch()?,
+            backend: layers.backend()?,
+            repositories: layers.repositories()?,
+            build_directory: layers.build_directory(&cache_directory.value)?,
+            cache_directory,
+            image_format: layers.image_format(),
+            jobs: layers.jobs(),
+            uv: layers.uv()?,
+            index_urls: layers.index_urls(),
+            files: files.iter().map(|(path, _)| path.clone()).collect(),
+        })
+    }
+}
+
+/// Everything that can set a value, the weakest first.
+struct Layers<'a> {
+    files: &'a [(PathBuf, Settings)],
+    variables: &'a Variables<'a>,
+    args: &'a GlobalArgs,
+}
+
+impl Layers<'_> {
+    /// Returns the value of the strongest file that has one.
+    fn from_files<T>(&self, pick: impl Fn(&Settings) -> Option<T>) -> Option<Value<T>> {
+        self.files.iter().rev().find_map(|(path, settings)| {
+            pick(settings).map(|value| Value::new(value, Origin::File(path.clone())))
+        })
+    }
+
+    fn path_from_files(
+        &self,
+        pick: impl Fn(&Settings) -> Option<PathTemplate>,
+    ) -> CommandResult<Option<Value<PathBuf>>> {
+        let Some(found) = self.from_files(pick) else {
+            return Ok(None);
+        };
+        let path = self.variables.resolve(&found.value, &found.origin)?;
+        Ok(Some(Value::new(path, found.origin)))
+    }
+
+    fn color(&self) -> Value<When> {
+        // What options and NO_COLOR say is already in the printer.
+        self.from_files(|settings| settings.color.map(convert::when))
+            .unwrap_or(Value::new(When::Auto, Origin::Default))
+    }
+
+    fn system(&self) -> CommandResult<Value<Option<System>>> {
+        let typed = self
+            .args
+            .system
+            .clone()
+            .map(|name| (name, Origin::Option("--system")))
+            .or_else(|| self.variables.text(env_vars::CABANE_SYSTEM));
+        if let Some((name, origin)) = typed {
+            return parse_system(&name, origin);
+        }
+        if let Some(found) = self.from_files(|settings| settings.system_name.clone()) {
+            return Ok(Value::new(Some(found.value), found.origin));
+        }
+        match self.variables.text(env_vars::CLUSTER_NAME) {
+            Some((name, origin)) => parse_system(&name, origin),
+            None => Ok(Value::new(None, Origin::Default)),
+        }
+    }
+
+    fn uarch(&self) -> CommandResult<Value<Uarch>> {
+        if let Some(found) = self.from_files(|settings| settings.default_uarch.clone()) {
+            return Ok(found);
+        }
+        let name = std::env::consts::ARCH;
+        let uarch = name
+            .parse()
+            .map_err(|error| bad(&Origin::Default, name, error))?;
+        Ok(Value::new(uarch, Origin::Default))
+    }
+
+    fn backend(&self) -> CommandResult<Value<BackendArg>> {
+        if let Some(backend) = self.args.backend {
+            return Ok(Value::new(backend, Origin::Option("--backend")));
+        }
+        match self.variables.text(env_vars::CABANE_BACKEND) {
+            Some((name, origin)) => BackendArg::from_str(&name, false)
+                .map(|value| Value::new(value, origin.clone()))
+                .map_err(|_| bad(&origin, &name, "use `auto`, `root` or `user-namespace`")),
+            None => Ok(Value::new(BackendArg::Auto, Origin::Default)),
+        }
+    }
+
+    fn cache_directory(&self) -> CommandResult<Value<PathBuf>> {
+        if let Some(path) = self.variables.directory(env_vars::CABANE_CACHE_DIR) {
+            return Ok(Value::new(
+                path,
+                Origin::Variable(env_vars::CABANE_CACHE_DIR),
+            ));
+        }
+        if let Some(found) = self.path_from_files(|settings| settings.build.cache.clone())? {
+            return Ok(found);
+        }
+        let caches = self
+            .variables
+            .below_home(env_vars::XDG_CACHE_HOME, ".cache")?;
+        Ok(Value::new(caches.join("cabane"), Origin::Default))
+    }
+
+    fn build_directory(&self, cache: &Path) -> CommandResult<Value<PathBuf>> {
+        if let Some(path) = self.variables.directory(env_vars::CABANE_BUILD_DIR) {
+            return Ok(Value::new(
+                path,
+                Origin::Variable(env_vars::CABANE_BUILD_DIR),
+            ));
+        }
+        let found = self.path_from_files(|settings| settings.build.directory.clone())?;
+        Ok(found.unwrap_or_else(|| Value::new(cache.join("builds"), Origin::Default)))
+    }
+
+    fn image_format(&self) -> Value<FormatChoice> {
+        self.from_files(|settings| settings.build.format)
+            .unwrap_or(Value::new(FormatChoice::Squashfs, Origin::Default))
+    }
+
+    fn jobs(&self) -> Value<usize> {
+        let available = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.from_files(|settings| settings.build.jobs.map(|jobs| jobs.get() as usize))
+            .unwrap_or_else(|| Value::new(available(), Origin::Default))
+    }
+
+    fn uv(&self) -> CommandResult<Value<Option<PathBuf>>> {
+        if let Some(path) = self.variables.directory(env_vars::CABANE_UV) {
+            return Ok(Value::new(
+                Some(path),
+                Origin::Variable(env_vars::CABANE_UV),
+            ));
+        }
+        let found = self.path_from_files(|settings| settings.build.uv.clone())?;
+        Ok(match found {
+            Some(found) => Value::new(Some(found.value), found.origin),
+            None => Value::new(None, Origin::Default),
+        })
+    }
+
+    fn index_urls(&self) -> Value<Vec<String>> {
+        self.from_files(|settings| settings.build.index_urls.clone())
+            .unwrap_or(Value::new(Vec::new(), Origin::Default))
+    }
+
+    fn repositories(&self) -> CommandResult<Vec<RepositorySetting>> {
+        let configured = self.configured_repositories()?;
+        let typed = self
+            .args
+            .repo
+            .clone()
+            .map(|list| (list, Origin::Option("--repo")))
+            .or_else(|| self.variables.text(env_vars::CABANE_REPO));
+        let Some((list, origin)) = typed else {
+            return Ok(configured);
+        };
+        list.split(',')
+            .map(|element| typed_repository(element.trim(), &origin, &configured))
+            .collect()
+    }
+
+    /// The repositories of the files and the user's own, by priority.
+    fn configured_repositories(&self) -> CommandResult<Vec<RepositorySetting>> {
+        let mut repositories: Vec<RepositorySetting> = Vec::new();
+        for (path, settings) in self.files {
+            for repository in &settings.repositories {
+                let name = repository.name.clone();
+                // The user's file may give another path to a name of the site's.
+                repositories.retain(|known| known.name != name);
+                let resolved = repository
+                    .path
+                    .resolve(|name| self.variables.get(name).map(OsStr::to_owned));
+                let (path_here, unusable) = match resolved {
+                    Ok(path) => (path, None),
+                    Err(error) => (repository.path.as_str().into(), Some(error.to_string())),
+                };
+                repositories.push(RepositorySetting {
+                    name,
+                    path: path_here,
+                    priority: repository.priority,
+                    is_default: false,
+                    unusable,
+                    origin: Origin::File(path.clone()),
+                });
+            }
+        }
+        if !repositories.iter().any(|known| known.name == "default") {
+            repositories.push(self.default_repository()?);
+        }
+        // Stable: among equals the order of the files counts.
+        repositories.sort_by_key(|repository| std::cmp::Reverse(repository.priority));
+        Ok(repositories)
+    }
+
+    fn default_repository(&self) -> CommandResult<RepositorySetting> {
+        let scratch = self
+            .variables
+            .directory(env_vars::SCRATCH)
+            .filter(|path| path.is_dir());
+        let path = match scratch {
+            Some(scratch) => scratch.join(".cabane/repository"),
+            None => self
+                .variables
+                .below_home(env_vars::XDG_DATA_HOME, ".local/share")?
+                .join("cabane/repository"),
+        };
+        Ok(RepositorySetting {
+            name: "default".to_owned(),
+            path,
+            priority: DEFAULT_REPOSITORY_PRIORITY,
+            is_default: true,
+            unusable: None,
+            origin: Origin::Default,
+        })
+    }
+}
+
+fn parse_system(name: &str, origin: Origin) -> CommandResult<Value<Option<System>>> {
+    if name == "*" {
+        return Ok(Value::new(None, origin));
+    }
+    match name.parse() {
+        Ok(system) => Ok(Value::new(Some(system), origin)),
+        Err(error) => Err(bad(&origin, name, error)),
+    }
+}
+
+fn typed_repository(
+    element: &str,
+    origin: &Origin,
+    configured: &[RepositorySetting],
+) -> CommandResult<RepositorySetting> {
+    if let Some(known) = configured.iter().find(|known| known.name == element) {
+        return Ok(RepositorySetting {
+            origin: origin.clone(),
+            ..known.clone()
+        });
+    }
+    let (name, path) = element.split_once('=').unwrap_or((element, element));
+    if !Path::new(path).is_absolute() {
+        let names = configured.iter().map(|known| format!("`{}`", known.name));
+        let names = names.collect::<Vec<_>>().join(", ");
+        return Err(bad(
+            origin,
+            element,
+            "it is neither an absolute path nor a known name",
+        )
+        .hinted(format!(
+            "the known names are {names}; `name=/path` gives a path a name"
+        )));
+    }
+    Ok(RepositorySetting {
+        name: name.to_owned(),
+        path: PathBuf::from(path),
+        priority: DEFAULT_REPOSITORY_PRIORITY,
+        is_default: false,
+        unusable: None,
+        origin: origin.clone(),
+    })
+}
+
+/// Reads a configuration file; one that does not exist is none.
+fn read_file(path: &Path) -> CommandResult<Option<Settings>> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).or_failed(|| format!("read {}", path.display())),
+    };
+    let mut text = Vec::new();
+    file.take(MAX_FILE_SIZE + 1)
+        .read_to_end(&mut text)
+        .or_failed(|| format!("read {}", path.display()))?;
+    parse_settings(path, &text)
+        .map(Some)
+        .map_err(convert::settings_error)
+}
+
+/// Returns the first program of a name in a list of directories as `PATH` has it.
+pub(crate) fn find_program(name: &str, path: Option<&OsStr>) -> Option<PathBuf> {
+    std::env::split_paths(path?)
+        .filter(|directory| directory.is_absolute())
+        .map(|directory| directory.join(name))
+        .find(|program| fs::metadata(program).is_ok_and(|found| found.is_file()))
+}

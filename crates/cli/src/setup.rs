@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What every command works with: settings in effect, repositories, variables.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use cabane_label::System;
+use cabane_mount::{Backend, FusePrograms};
+use cabane_repository::Repository;
+use cabane_resolve::NamedRepository;
+
+use crate::args::{BackendArg, GlobalArgs};
+use crate::convert;
+use crate::exit_codes;
+use crate::printer::Printer;
+use crate::report::{CommandError, CommandResult};
+use crate::settings::{Effective, Origin, RepositorySetting};
+
+/// What every command works with.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    /// The way out.
+    pub(crate) printer: Printer,
+    /// The variables of the caller.
+    pub(crate) calling: BTreeMap<OsString, OsString>,
+    /// The settings in effect.
+    pub(crate) settings: Effective,
+    /// How to mount.
+    pub(crate) backend: Backend,
+    /// The programs that serve images through FUSE.
+    pub(crate) fuse: FusePrograms,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum SetupError {
+    #[error("there is no repository yet")]
+    NoRepository,
+    #[error("the backend `root` needs to be root, with CAP_SYS_ADMIN")]
+    NotRoot,
+}
+
+impl Setup {
+    /// Reads variables and configuration files.
+    ///
+    /// # Errors
+    ///
+    /// A malformed configuration file, with every mistake in it.
+    pub(crate) fn new(args: &GlobalArgs, printer: Printer) -> CommandResult<Self> {
+        let calling: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+        let settings = Effective::read(args, &calling)?;
+        let possible = Backend::detect();
+        let backend = match settings.backend.value {
+            BackendArg::Auto => possible,
+            BackendArg::UserNamespace => Backend::UserNamespace,
+            BackendArg::Root if possible == Backend::Root => Backend::Root,
+            BackendArg::Root => {
+                return Err(CommandError::new(exit_codes::USAGE, SetupError::NotRoot));
+            }
+        };
+        let printer = printer.with_setting(settings.color.value, args);
+        Ok(Self {
+            printer,
+            calling,
+            settings,
+            backend,
+            fuse: FusePrograms::default(),
+        })
+    }
+
+    /// Returns this system's name, where images of other systems are not wanted.
+    pub(crate) fn system(&self) -> Option<System> {
+        self.settings.system.value.clone()
+    }
+
+    /// Opens the repositories, the one to be asked first in front. The default
+    /// repository may be missing; one that was named may not.
+    ///
+    /// # Errors
+    ///
+    /// A repository that is missing, damaged or not readable.
+    pub(crate) fn repositories(&self) -> CommandResult<Vec<NamedRepository>> {
+        let mut repositories = Vec::new();
+        for setting in &self.settings.repositories {
+            if let Some(reason) = &setting.unusable {
+                let name = &setting.name;
+                self.printer
+                    .warning(&format!("the repository `{name}` is left out: {reason}"));
+                continue;
+            }
+            if setting.is_default && !setting.path.exists() {
+                continue;
+            }
+            repositories.push(open(setting)?);
+        }
+        Ok(repositories)
+    }
+
+    /// Opens the repository that is written to. The user's default repository is made, and that is said, if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// As [`Setup::repositories`].
+    pub(crate) fn repository_to_write(&self) -> CommandResult<NamedRepository> {
+        let setting = self.setting_to_write()?;
+        if setting.is_default && !setting.path.exists() {
+            Repository::create(&setting.path).map_err(convert::repository_error)?;
+            self.printer.note(format_args!(
+                "made the repository {}",
+                setting.path.display()
+            ));
+        }
+        open(setting)
+    }
+
+    /// Returns the path of the repository that a command without a path means.
+    pub(crate) fn default_repository_path(&self) -> CommandResult<PathBuf> {
+        self.setting_to_write().map(|setting| setting.path.clone())
+    }
+
+    /// The first one that was typed, or the user's own: those of a site are for
+    /// reading unless they are named.
+    fn setting_to_write(&self) -> CommandResult<&RepositorySetting> {
+        let is_meant = |setting: &&RepositorySetting| {
+            setting.is_default || matches!(setting.origin, Origin::Option(_) | Origin::Variable(_))
+        };
+        self.settings
+            .repositories
+            .iter()
+            .find(is_meant)
+            .ok_or_else(|| CommandError::new(exit_codes::REPOSITORY, SetupError::NoRepository))
+    }
+}
+
+fn open(setting: &RepositorySetting) -> CommandResult<NamedRepository> {
+    let repository = Repository::open(&setting.path).map_err(convert::repository_error)?;
+    Ok(NamedRepository {
+        name: setting.name.clone(),
+        repository,
+        priority: setting.priority,
+    })
+}

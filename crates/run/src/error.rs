@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What can go wrong between a resolved image and the running command.
+
+use std::io;
+use std::path::PathBuf;
+
+/// A command that was not started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The image cannot be read.
+    #[error("cannot open the image {}", path.display())]
+    Open {
+        /// The image file.
+        path: PathBuf,
+        /// What the system answered.
+        source: io::Error,
+    },
+    /// An image cannot be mounted.
+    #[error(transparent)]
+    Mount(#[from] cabane_mount::Error),
+    /// The metadata of an image cannot be looked at.
+    #[error("cannot read the metadata in {}: {reason}", path.display())]
+    Metadata {
+        /// The image file.
+        path: PathBuf,
+        /// What stood in the way.
+        reason: String,
+    },
+    /// The host lacks the interpreter that an image was built with.
+    #[error(
+        "the image {image} needs Python {version} at {}, and {found}",
+        path.display()
+    )]
+    Interpreter {
+        /// The name of the image.
+        image: String,
+        /// The version it was built with.
+        version: String,
+        /// Where it was.
+        path: PathBuf,
+        /// What is there instead, as a sentence.
+        found: String,
+    },
+    /// The command does not exist.
+    #[error("there is no command `{}`", program.display())]
+    NotFound {
+        /// What was to be started.
+        program: PathBuf,
+    },
+    /// The command cannot be started.
+    #[error("cannot start `{}`", program.display())]
+    Exec {
+        /// What was to be started.
+        program: PathBuf,
+        /// What the system answered.
+        source: io::Error,
+    },
+}
+
+impl RunError {
+    /// Returns what the user can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Mount(error) => error.hint(),
+            Self::Interpreter { version, .. } => Some(format!(
+                "install Python {version} there, or build the image again on this system with \
+                 `cabane build`"
+            )),
+            Self::NotFound { program } if program.components().count() > 1 => Some(
+                "the file is missing, or the interpreter that its first line names is".to_owned(),
+            ),
+            Self::NotFound { .. } => Some(
+                "see which views the image has with `cabane image inspect`, and choose one with \
+                 `--view`"
+                    .to_owned(),
+            ),
+            Self::Open { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                Some("ask the owner of the image for the right to read it".to_owned())
+            }
+            _ => None,
+        }
+    }
+}

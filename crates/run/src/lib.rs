@@ -1,0 +1,23 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! From resolved images to a mount plan and a running command.
+//!
+//! [`prepare`] turns a [`RunRequest`] into data, a mount plan and variables, which
+//! can be printed; [`Prepared::exec`] acts on it and becomes the command, so that
+//! signals, exit codes and the terminal need no help from us. [`metadata`] looks
+//! into an image that lies outside a repository. [`loaded`] is what a process inside
+//! knows about the images around it.
+
+#![forbid(unsafe_code)]
+
+mod error;
+pub mod loaded;
+pub mod metadata;
+mod needs;
+mod prepare;
+mod shell;
+
+pub use error::RunError;
+pub use prepare::{Prepared, RunRequest, open_image, prepare};
+pub use shell::login_shell;

@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What a process inside an environment knows about the images around it.
+//!
+//! It is carried by variables, as with the tools our users come from:
+//! `UENV_MOUNT_LIST` (`FILE:MOUNT_POINT,…`) and `UENV_VIEW`
+//! (`MOUNT_POINT:NAME:VIEW,…`) for scripts that read those, and `CABANE_LOADED`, a
+//! line of JSON with everything `cabane status` shows.
+
+use std::path::PathBuf;
+
+use cabane_resolve::ConcreteEnvironment;
+use serde::{Deserialize, Serialize};
+
+/// Names the variable with everything `cabane status` shows, a line of JSON.
+pub const CABANE_LOADED: &str = "CABANE_LOADED";
+/// Names the variable with the mounted images, `FILE:MOUNT_POINT,…`.
+pub const UENV_MOUNT_LIST: &str = "UENV_MOUNT_LIST";
+/// Names the variable with the views in use, `MOUNT_POINT:NAME:VIEW,…`.
+pub const UENV_VIEW: &str = "UENV_VIEW";
+
+/// One image that is loaded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadedImage {
+    /// The name by which views are qualified: that of the label or the metadata.
+    pub name: String,
+    /// The label under which it was found, if it was.
+    pub label: Option<String>,
+    /// The sha256 of the image, where it is known without reading the image.
+    pub digest: Option<String>,
+    /// The image file.
+    pub path: PathBuf,
+    /// The repository in which it was found.
+    pub repository: Option<String>,
+    /// Where it is mounted.
+    pub mount_point: PathBuf,
+    /// The views in use, in the order in which they were applied.
+    pub views: Vec<String>,
+}
+
+/// All images around a process, those of the outermost environment first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Loaded {
+    /// The images.
+    pub images: Vec<LoadedImage>,
+}
+
+impl Loaded {
+    /// Reads the value of `CABANE_LOADED`. A value that is none of ours counts as
+    /// none: the variable may have been set by anybody.
+    pub fn from_variable(value: &str) -> Option<Self> {
+        serde_json::from_str(value).ok()
+    }
+
+    /// Returns the value for `CABANE_LOADED`.
+    pub fn to_variable(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Returns the value for `UENV_MOUNT_LIST`.
+    pub fn mount_list(&self) -> String {
+        let item = |image: &LoadedImage| {
+            format!("{}:{}", image.path.display(), image.mount_point.display())
+        };
+        self.images.iter().map(item).collect::<Vec<_>>().join(",")
+    }
+
+    /// Returns the value for `UENV_VIEW`.
+    pub fn view_list(&self) -> String {
+        let views = self.images.iter().flat_map(|image| {
+            let (mount, name) = (image.mount_point.display(), &image.name);
+            image
+                .views
+                .iter()
+                .map(move |view| format!("{mount}:{name}:{view}"))
+        });
+        views.collect::<Vec<_>>().join(",")
+    }
+
+    /// Adds the images of an environment entered from this one. An image at the
+    /// same mount point covers the one that was there.
+    pub fn enter(&mut self, environment: &ConcreteEnvironment) {
+        for (position, image) in environment.images.iter().enumerate() {
+            let mount_point = image.mount_point.as_path().to_owned();
+            self.images
+                .retain(|loaded| loaded.mount_point != mount_point);
+            let views = environment
+                .views
+                .iter()
+                .filter(|view| view.image == position);
+            self.images.push(LoadedImage {
+                name: image.name().to_owned(),
+                label: image.label.as_ref().map(ToString::to_string),
+                digest: image.digest.as_ref().map(ToString::to_string),
+                path: image.path.clone(),
+                repository: image.repository.clone(),
+                mount_point,
+                views: views.map(|view| view.name.to_string()).collect(),
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loaded() -> Loaded {
+        Loaded {
+            images: vec![LoadedImage {
+                name: "app".to_owned(),
+                label: Some("app/1:v1@here%x86_64".to_owned()),
+                digest: None,
+                path: "/images/app".into(),
+                repository: None,
+                mount_point: "/user-environment".into(),
+                views: vec!["default".to_owned(), "develop".to_owned()],
+            }],
+        }
+    }
+
+    #[test]
+    fn what_is_written_can_be_read_again() {
+        assert_eq!(
+            Loaded::from_variable(&loaded().to_variable()),
+            Some(loaded())
+        );
+    }
+
+    #[test]
+    fn a_value_that_is_not_ours_counts_as_none() {
+        assert_eq!(Loaded::from_variable("yes"), None);
+    }
+
+    #[test]
+    fn the_lists_have_the_form_that_scripts_know() {
+        assert_eq!(
+            (
+                loaded().mount_list().as_str(),
+                loaded().view_list().as_str()
+            ),
+            (
+                "/images/app:/user-environment",
+                "/user-environment:app:default,/user-environment:app:develop"
+            )
+        );
+    }
+}

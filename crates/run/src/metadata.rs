@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The metadata inside an image that lies outside a repository.
+//!
+//! The image is mounted for a moment by a copy of this process; the same ways of
+//! mounting serve as for running, so an image whose metadata can be read can be
+//! used.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use cabane_mount::{
+    Backend, FusePrograms, ImageFile, attach, enter_private_namespace, open_in_image,
+};
+use cabane_sys::child::ask;
+use cabane_view::Meta;
+use rustix::fs::{Dir, FileType};
+
+use crate::RunError;
+
+/// The directory of an image that holds its metadata.
+const DIRECTORY: &str = "meta";
+const MAX_FILES: usize = 50_000;
+const MAX_BYTES: u64 = 256 << 20;
+
+/// Reads `meta/env.json` of an image; `None` if it has none.
+///
+/// # Errors
+///
+/// [`RunError::Metadata`] if the image cannot be mounted or the file not be read.
+pub fn read(
+    image: &ImageFile,
+    backend: Backend,
+    fuse: &FusePrograms,
+) -> Result<Option<Vec<u8>>, RunError> {
+    let answer = look_into(image, backend, fuse, |mount| {
+        let file = match open_in_image(mount.as_fd(), Path::new("meta/env.json")) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut bytes = Vec::new();
+        // One byte more than allowed, so that the reader notices.
+        file.take(Meta::MAX_SIZE + 1).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    })?;
+    Ok(Some(answer).filter(|bytes| !bytes.is_empty()))
+}
+
+/// Copies the metadata directory of an image to `destination`, which must exist.
+/// Only plain files and directories are copied, and nothing if there is none.
+///
+/// # Errors
+///
+/// [`RunError::Metadata`], also if there is more of it than an image may carry.
+pub fn copy(
+    image: &ImageFile,
+    backend: Backend,
+    fuse: &FusePrograms,
+    destination: &Path,
+) -> Result<(), RunError> {
+    look_into(image, backend, fuse, |mount| {
+        let mut budget = Budget {
+            files: MAX_FILES,
+            bytes: MAX_BYTES,
+        };
+        copy_directory(mount, Path::new(DIRECTORY), destination, &mut budget)?;
+        Ok(Vec::new())
+    })
+    .map(drop)
+}
+
+fn look_into(
+    image: &ImageFile,
+    backend: Backend,
+    fuse: &FusePrograms,
+    look: impl FnOnce(&OwnedFd) -> io::Result<Vec<u8>>,
+) -> Result<Vec<u8>, RunError> {
+    let failed = |reason: String| RunError::Metadata {
+        path: image.path.clone(),
+        reason,
+    };
+    ask(|| {
+        enter_private_namespace(backend).map_err(|error| chain(&error))?;
+        let mount = attach(backend, image, fuse).map_err(|error| chain(&error))?;
+        look(&mount).map_err(|error| error.to_string())
+    })
+    .map_err(|error| failed(error.to_string()))?
+    .map_err(failed)
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {}", chain(source)),
+        None => error.to_string(),
+    }
+}
+
+struct Budget {
+    files: usize,
+    bytes: u64,
+}
+
+impl Budget {
+    fn spend(&mut self, bytes: u64) -> io::Result<()> {
+        let too_much = || io::Error::other("the image carries too much metadata");
+        self.files = self.files.checked_sub(1).ok_or_else(too_much)?;
+        self.bytes = self.bytes.checked_sub(bytes).ok_or_else(too_much)?;
+        Ok(())
+    }
+}
+
+fn copy_directory(
+    mount: &OwnedFd,
+    relative: &Path,
+    destination: &Path,
+    budget: &mut Budget,
+) -> io::Result<()> {
+    let directory = match open_in_image(mount.as_fd(), relative) {
+        Ok(directory) => directory,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    for entry in Dir::read_from(directory.as_fd())? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if matches!(name, b"." | b"..") {
+            continue;
+        }
+        let name: PathBuf = OsString::from_vec(name.to_vec()).into();
+        let (from, to) = (relative.join(&name), destination.join(&name));
+        match entry.file_type() {
+            FileType::Directory => {
+                budget.spend(0)?;
+                fs::create_dir(&to)?;
+                copy_directory(mount, &from, &to, budget)?;
+            }
+            FileType::RegularFile => {
+                let mut file = open_in_image(mount.as_fd(), &from)?;
+                budget.spend(file.metadata()?.len())?;
+                io::copy(&mut file, &mut File::create_new(&to)?)?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

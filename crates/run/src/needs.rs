@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Whether the host has what an image needs.
+//!
+//! Looked at after mounting, because one image may bring what another needs.
+
+use std::path::Path;
+use std::process::Command;
+
+use cabane_view::InterpreterNeed;
+
+use crate::RunError;
+
+/// Checks that an interpreter of the same minor version is where it was when the
+/// image was built.
+///
+/// # Errors
+///
+/// [`RunError::Interpreter`] that says what is there instead.
+pub(crate) fn check_interpreter(image: &str, need: &InterpreterNeed) -> Result<(), RunError> {
+    let wanted = minor(&need.version);
+    // The usual name carries the version; only others must be asked.
+    let named = need
+        .path
+        .file_name()
+        .is_some_and(|name| *name == *format!("python{wanted}"));
+    let missing = |found: String| RunError::Interpreter {
+        image: image.to_owned(),
+        version: wanted.to_owned(),
+        path: need.path.clone(),
+        found,
+    };
+    if !need.path.is_file() {
+        return Err(missing("there is none on this system".to_owned()));
+    }
+    if named {
+        return Ok(());
+    }
+    match version_of(&need.path) {
+        Some(version) if minor(&version) == wanted => Ok(()),
+        Some(version) => Err(missing(format!("this system has {version} there"))),
+        None => Err(missing(
+            "what is there does not tell its version".to_owned(),
+        )),
+    }
+}
+
+fn version_of(interpreter: &Path) -> Option<String> {
+    let output = Command::new(interpreter).arg("-V").output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    Some(text.trim().strip_prefix("Python ")?.to_owned())
+}
+
+/// `3.11.2` and `3.11` have the minor version `3.11`: extension modules fit every
+/// release of one minor version and no other.
+fn minor(version: &str) -> &str {
+    let end = version
+        .match_indices('.')
+        .nth(1)
+        .map_or(version.len(), |(position, _)| position);
+    version.get(..end).unwrap_or(version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_minor_version_leaves_out_the_release() {
+        assert_eq!(
+            [minor("3.11.2"), minor("3.11"), minor("3")],
+            ["3.11", "3.11", "3"]
+        );
+    }
+
+    #[test]
+    fn an_interpreter_that_is_missing_is_named_with_its_place() {
+        let need = InterpreterNeed {
+            path: "/nonexistent/python3.11".into(),
+            version: "3.11.2".to_owned(),
+        };
+        let error = check_interpreter("tools/1:v1", &need).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the image tools/1:v1 needs Python 3.11 at /nonexistent/python3.11, and there is none \
+             on this system"
+        );
+    }
+
+    #[test]
+    fn a_program_that_is_no_interpreter_is_refused() {
+        let need = InterpreterNeed {
+            path: "/bin/true".into(),
+            version: "3.11.2".to_owned(),
+        };
+        let error = check_interpreter("tools/1:v1", &need).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .ends_with("what is there does not tell its version"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,135 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The program in a frozen world.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use cabane_testkit::{Finished, Tree, World, is_root, squashfs};
+
+/// The label of the image that [`Cabane::with_app`] adds.
+pub(crate) const APP: &str = "app/1.0:v1@here%x86_64";
+
+/// Who types the commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Who {
+    Root,
+    OrdinaryUser,
+}
+
+/// Those who can be had where the tests run.
+pub(crate) fn everybody() -> Vec<Who> {
+    if is_root() {
+        vec![Who::Root, Who::OrdinaryUser]
+    } else {
+        vec![Who::OrdinaryUser]
+    }
+}
+
+/// A world with the program, for one user.
+pub(crate) struct Cabane {
+    pub(crate) world: World,
+    program: PathBuf,
+    who: Who,
+}
+
+impl Cabane {
+    pub(crate) fn new(who: Who) -> Self {
+        let world = World::new();
+        let program = world.path("cabane");
+        let built = env!("CARGO_BIN_EXE_cabane");
+        // The directory of the build may be closed to the ordinary user.
+        if fs::hard_link(built, &program).is_err() {
+            fs::copy(built, &program).unwrap();
+        }
+        Self {
+            world,
+            program,
+            who,
+        }
+    }
+
+    /// A world with a repository that holds [`APP`]: a program `hello` and the
+    /// default view.
+    pub(crate) fn with_app(who: Who) -> Self {
+        let cabane = Self::new(who);
+        let mount_point = cabane.mount_point("app");
+        let image = cabane.image("app", &mount_point);
+        cabane.run(&["image", "add", APP, &image]).success();
+        cabane
+    }
+
+    /// A mount point in the world that exists.
+    pub(crate) fn mount_point(&self, name: &str) -> String {
+        self.world
+            .directory(&format!("mnt/{name}"))
+            .to_string_lossy()
+            .into_owned()
+    }
+
+    /// Packs an image and returns its path.
+    pub(crate) fn image(&self, name: &str, mount_point: &str) -> String {
+        let tree = Tree::new(self.world.path(&format!("trees/{name}")))
+            .program("bin/hello", &format!("echo hello from {name}"))
+            .file("name", name)
+            .meta(name, mount_point);
+        let image = self.world.path(&format!("{name}.squashfs"));
+        squashfs(tree.root(), &image);
+        image.to_string_lossy().into_owned()
+    }
+
+    /// Prepares a command line.
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
+        let mut command = match self.who {
+            Who::Root => self.world.command(&self.program),
+            Who::OrdinaryUser => self.world.command_as_ordinary_user(&self.program),
+        };
+        command.args(words).env("CABANE_SYSTEM", "here");
+        command.env("CABANE_SITE_CONFIG", self.world.path("site.toml"));
+        command
+    }
+
+    /// Prepares another program for the same user.
+    pub(crate) fn other(&self, program: &str) -> Command {
+        let mut command = match self.who {
+            Who::Root => self.world.command(program),
+            Who::OrdinaryUser => self.world.command_as_ordinary_user(program),
+        };
+        command
+            .env("CABANE_SYSTEM", "here")
+            .env("CABANE", &self.program);
+        command.env("CABANE_SITE_CONFIG", self.world.path("site.toml"));
+        command
+    }
+
+    /// Types a command line and waits for its end.
+    pub(crate) fn run(&self, words: &[&str]) -> Finished {
+        self.finish(&mut self.command(words))
+    }
+
+    /// Waits for the end of a command; what varies is blanked.
+    pub(crate) fn finish(&self, command: &mut Command) -> Finished {
+        let finished = Finished::of(command);
+        Finished {
+            code: finished.code,
+            stdout: self.world.blank(&finished.stdout),
+            stderr: self.world.blank(&finished.stderr),
+        }
+    }
+
+    /// The path of the program.
+    pub(crate) fn program(&self) -> &str {
+        self.program.to_str().unwrap()
+    }
+}
+
+/// A command that has ended, for comparison.
+pub(crate) fn finished(code: i32, stdout: &str, stderr: &str) -> Finished {
+    Finished {
+        code,
+        stdout: stdout.to_owned(),
+        stderr: stderr.to_owned(),
+    }
+}

@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane config`, layers of settings, and what is common to all commands.
+
+use crate::cabane::{Cabane, Who, finished};
+
+fn value_of(cabane: &Cabane, words: &[&str], key: &str) -> (String, String) {
+    let seen = cabane
+        .run(&[words, &["config", "--json"]].concat())
+        .success();
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&seen.stdout).unwrap();
+    let row = rows.iter().find(|row| row["key"] == key).unwrap();
+    (
+        row["value"].as_str().unwrap().to_owned(),
+        row["origin"].as_str().unwrap().to_owned(),
+    )
+}
+
+#[test]
+fn a_variable_wins_over_files_and_an_option_over_both() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    cabane.world.file("site.toml", "system_name = \"site\"\n");
+    let seen = [
+        value_of(&cabane, &[], "system_name"),
+        value_of(&cabane, &["--system=typed"], "system_name"),
+    ];
+    let pair = |value: &str, origin: &str| (value.to_owned(), origin.to_owned());
+    assert_eq!(
+        seen,
+        [
+            pair("here", "variable CABANE_SYSTEM"),
+            pair("typed", "option --system")
+        ]
+    );
+}
+
+#[test]
+fn the_users_file_wins_over_the_sites() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    cabane.world.file("site.toml", "default_uarch = \"zen2\"\n");
+    cabane.world.file(
+        "home/.config/cabane/config.toml",
+        "default_uarch = \"zen3\"\n",
+    );
+    assert_eq!(
+        value_of(&cabane, &[], "default_uarch"),
+        (
+            "zen3".to_owned(),
+            "[WORLD]/home/.config/cabane/config.toml".to_owned()
+        )
+    );
+}
+
+#[test]
+fn a_misspelt_key_is_shown_with_its_place() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    cabane
+        .world
+        .file("site.toml", "color = \"auto\"\nsystm_name = \"here\"\n");
+    let seen = cabane.run(&["image", "ls"]);
+    let says = seen.stderr.contains("[WORLD]/site.toml:2:1") && seen.stderr.contains("system_name");
+    assert!(seen.code == 3 && says, "{}: {}", seen.code, seen.stderr);
+}
+
+#[test]
+fn a_command_that_does_not_exist_is_a_mistake_of_usage() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let seen = cabane.run(&["imag"]);
+    assert!(
+        seen.code == 2 && seen.stderr.contains("'image'"),
+        "{seen:?}"
+    );
+}
+
+#[test]
+fn the_completion_script_is_one_that_bash_accepts() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let script = "source <($CABANE completion bash) && complete -p cabane >/dev/null && echo fine";
+    let seen = cabane.finish(cabane.other("bash").args(["-c", script]));
+    assert_eq!(seen, finished(0, "fine\n", ""));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let cabane = Cabane::with_app(Who::OrdinaryUser);
+    let script = "set -o pipefail; $CABANE image ls | head -c 1 >/dev/null; echo $?";
+    let seen = cabane.finish(cabane.other("bash").args(["-c", script]));
+    assert_eq!(seen, finished(0, "0\n", ""));
+}
+
+#[test]
+fn there_is_no_colour_where_there_is_no_terminal() {
+    let cabane = Cabane::with_app(Who::OrdinaryUser);
+    let seen = [
+        cabane.run(&["image", "ls"]).stdout,
+        cabane.run(&["run", "x", "--", "y"]).stderr,
+    ];
+    assert!(seen.iter().all(|text| !text.contains('\u{1b}')), "{seen:?}");
+}

@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The command line, end to end: the real program, real images, a frozen world.
+//!
+//! One binary for all of them, since linking dominates. What the engines do is tested
+//! beside them; here it is shown that the command is connected to them and what its
+//! user sees.
+
+mod build;
+mod cabane;
+mod config;
+mod faults;
+mod image;
+mod nesting;
+mod repo;
+mod run;
+mod shells;
+mod status;
+
+use std::fs;
+use std::path::Path;
+
+#[test]
+fn no_file_of_this_test_is_forgotten() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/cli");
+    let declared = fs::read_to_string(directory.join("main.rs")).unwrap();
+    let forgotten: Vec<String> = fs::read_dir(&directory)
+        .unwrap()
+        .filter_map(|entry| {
+            entry
+                .unwrap()
+                .path()
+                .file_stem()?
+                .to_str()
+                .map(str::to_owned)
+        })
+        .filter(|name| name != "main" && !declared.contains(&format!("mod {name};")))
+        .collect();
+    assert_eq!(forgotten, Vec::<String>::new());
+}

@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane start`: the shells people use, on a terminal.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Stdio;
+
+use cabane_testkit::not_run;
+
+use crate::cabane::{Cabane, Who, everybody};
+
+/// Types lines into a shell that was started on a terminal and returns what the
+/// terminal showed.
+fn typed_into(cabane: &Cabane, shell: &str, lines: &str) -> String {
+    // Without it zsh asks whether it should make one.
+    cabane.world.file("home/.zshrc", "");
+    let mut command = cabane.other("script");
+    let start = format!("{} start app", cabane.program());
+    command
+        .args(["-q", "-e", "-c", &start, "/dev/null"])
+        .env("SHELL", shell);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(lines.as_bytes())
+        .unwrap();
+    let output = child.wait_with_output().unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn works_in(shell: &str, lines: &str) {
+    if !Path::new(shell).exists() {
+        not_run!("{shell} is not installed");
+    }
+    for who in everybody() {
+        let cabane = Cabane::with_app(who);
+        let shown = typed_into(&cabane, shell, lines);
+        assert!(
+            shown.contains("<hello from app app>"),
+            "as {who:?} in {shell}:\n{shown}"
+        );
+    }
+}
+
+#[test]
+fn bash_starts_with_the_view() {
+    works_in("/bin/bash", "echo \"<$(hello) $CABANE_TEST>\"\nexit\n");
+}
+
+#[test]
+fn zsh_starts_with_the_view() {
+    works_in("/bin/zsh", "echo \"<$(hello) $CABANE_TEST>\"\nexit\n");
+}
+
+#[test]
+fn fish_starts_with_the_view() {
+    works_in("/usr/bin/fish", "echo '<'(hello)\" $CABANE_TEST>\"\nexit\n");
+}
+
+#[test]
+fn tcsh_starts_with_the_view() {
+    works_in("/bin/tcsh", "echo \"<`hello` $CABANE_TEST>\"\nexit\n");
+}
+
+#[test]
+fn the_exit_code_of_the_shell_is_passed_through() {
+    let cabane = Cabane::with_app(Who::OrdinaryUser);
+    let mut command = cabane.other("script");
+    let start = format!("{} start app", cabane.program());
+    command
+        .args(["-q", "-e", "-c", &start, "/dev/null"])
+        .env("SHELL", "/bin/bash");
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"exit 7\n").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(7));
+}
+
+#[test]
+fn job_control_works_in_the_shell() {
+    let cabane = Cabane::with_app(Who::OrdinaryUser);
+    let shown = typed_into(&cabane, "/bin/bash", "sleep 30 &\njobs\nkill %1\nexit\n");
+    assert!(
+        shown.contains("Running") && !shown.contains("no job control"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn nobody_is_given_a_shell_without_a_terminal() {
+    let cabane = Cabane::with_app(Who::OrdinaryUser);
+    let seen = cabane.run(&["start", "app"]);
+    assert_eq!(
+        (seen.code, seen.stderr.lines().next()),
+        (
+            125,
+            Some(
+                "error: `cabane start` starts a shell for a person, but standard input is not a \
+                 terminal"
+            )
+        )
+    );
+}
+
+#[test]
+fn the_module_command_still_works_inside() {
+    let modules = "/usr/share/modules/init/bash";
+    if !Path::new(modules).exists() {
+        not_run!("environment-modules is not installed");
+    }
+    let cabane = Cabane::with_app(Who::OrdinaryUser);
+    let script = format!(
+        ". {modules}; export -f module _module_raw 2>/dev/null; \
+         $CABANE run app -- bash -c 'module avail 2>&1 >/dev/null; echo code $?'"
+    );
+    let seen = cabane
+        .finish(cabane.other("bash").args(["-c", &script]))
+        .success();
+    assert!(
+        seen.stdout.ends_with("code 0\n"),
+        "{}{}",
+        seen.stdout,
+        seen.stderr
+    );
+}
