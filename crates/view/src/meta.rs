@@ -16,7 +16,7 @@ use cabane_label::MountPoint;
 use crate::{EnvPatch, ViewName};
 
 /// The contents of an image's `env.json`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
     /// The name of the image.
     ///
