@@ -5,6 +5,7 @@
 
 mod label;
 mod metadata;
+mod recipe;
 mod view_list;
 
 use cabane_label::ParseError;
@@ -32,7 +33,13 @@ pub enum Verdict {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 3] = [label::TARGET, view_list::TARGET, metadata::TARGET];
+pub const TARGETS: [Target; 5] = [
+    label::TARGET,
+    view_list::TARGET,
+    metadata::TARGET,
+    recipe::RECIPE,
+    recipe::SETTINGS,
+];
 
 /// Compares what was read first with what was read from its printed form.
 fn compare<T: PartialEq, E: std::fmt::Display>(

@@ -51,7 +51,10 @@ fn meta(job: &Job, facts: &Facts, known: &BTreeMap<&ViewName, ()>) -> Meta {
         description: recipe.description.clone(),
         mount: Some(recipe.store.clone()),
         // Who enters an image without a word about views expects to find its programs.
-        default_view: recipe.default_view.clone().or(default.filter(|name| views.contains_key(name))),
+        default_view: recipe
+            .default_view
+            .clone()
+            .or(default.filter(|name| views.contains_key(name))),
         views,
         needs: facts.needs.clone(),
         engine: Some(job.engine.name().to_owned()),

@@ -200,3 +200,13 @@ pub(crate) fn describe(error: &BuildError) -> String {
 pub(crate) fn chmod(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("change a mode");
 }
+
+/// Makes a program that says it is `uv`, and then does something else.
+pub(crate) fn fake_uv(world: &World, script: &str) -> PathBuf {
+    let path = world.file(
+        "tools/uv",
+        &format!("#!/bin/sh\n[ \"$1\" = --version ] && {{ echo uv 1.2.3; exit; }}\n{script}\n"),
+    );
+    chmod(&path, 0o755);
+    path
+}

@@ -14,7 +14,7 @@ use cabane_mount::Backend;
 use cabane_testkit::{World, not_run};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::bench::{Outcome, Recorder, Who, build, in_copy, recipe, request};
+use crate::bench::{Outcome, Recorder, Who, build, fake_uv, in_copy, recipe, request};
 use crate::python;
 
 fn tree() -> World {
@@ -65,7 +65,7 @@ fn build_here(request: &BuildRequest) -> Result<Outcome, String> {
 fn wait_for_number(path: &Path) -> Pid {
     loop {
         let number = fs::read_to_string(path).ok();
-        if let Some(pid) = number.and_then(|text| Pid::from_raw(text.parse().ok()?)) {
+        if let Some(pid) = number.and_then(|text| Pid::from_raw(text.trim().parse().ok()?)) {
             return pid;
         }
         thread::sleep(Duration::from_micros(200));
@@ -144,19 +144,11 @@ fn two_builds_in_one_directory_take_turns_and_the_second_finds_all_done() {
 
 #[test]
 fn an_interrupted_build_ends_within_a_moment_and_leaves_no_process() {
-    if !python::has_uv() {
-        not_run!("needs uv");
-    }
     let world = python::world();
     let mut request = request(&world, "build");
-    // A uv that never ends, and that has a child.
-    let uv = world.file(
-        "tools/uv",
-        "#!/bin/sh\n[ \"$1\" = --version ] && { echo uv 1.2.3; exit; }\n\
-         sleep 1000 & echo $! > /cabane/work/child; wait\n",
-    );
-    crate::bench::chmod(&uv, 0o755);
-    request.programs.uv = Some(uv);
+    // One that never ends, and that has a child.
+    let script = "sleep 1000 & echo $! > /cabane/work/child; wait";
+    request.programs.uv = Some(fake_uv(&world, script));
     let child = request.build_dir.join("work/child");
     let error = in_copy(Who::User, || {
         let interrupt = AtomicBool::new(false);
@@ -196,18 +188,10 @@ fn is_gone(process: &str) -> bool {
 
 #[test]
 fn programs_die_with_a_build_that_is_killed() {
-    if !python::has_uv() {
-        not_run!("needs uv");
-    }
     let world = python::world();
     let mut request = request(&world, "build");
-    let uv = world.file(
-        "tools/uv",
-        "#!/bin/sh\n[ \"$1\" = --version ] && { echo uv 1.2.3; exit; }\n\
-         echo $$ > /cabane/work/leader; exec sleep 1000\n",
-    );
-    crate::bench::chmod(&uv, 0o755);
-    request.programs.uv = Some(uv);
+    let script = "echo $$ > /cabane/work/leader; exec sleep 1000";
+    request.programs.uv = Some(fake_uv(&world, script));
     let leader = request.build_dir.join("work/leader");
     let number = world.path("number");
     thread::scope(|scope| {

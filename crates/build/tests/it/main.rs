@@ -7,4 +7,5 @@ mod bench;
 mod faults;
 mod packing;
 mod python;
+mod sandbox;
 mod tree;

@@ -29,7 +29,7 @@ path, message = sys.argv[1:]
 info = "demo_package-1.0.dist-info"
 files = {
     "demo_package/__init__.py": f"def main():\n    print({message!r})\n",
-    "demo_package/broken.py": "this is not Python\n",
+    "demo_package/broken.py": "this is not Python at all (\n",
     f"{info}/METADATA": "Metadata-Version: 2.1\nName: demo-package\nVersion: 1.0\n",
     f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     f"{info}/entry_points.txt": "[console_scripts]\ndemo-hello = demo_package:main\n",
@@ -67,7 +67,8 @@ fn programs_of_packages_name_the_interpreter_at_the_mount_point() {
     if !has_uv() {
         not_run!("needs uv");
     }
-    let built = build(&request(&world(), "build"), Who::User).unwrap();
+    let world = world();
+    let built = build(&request(&world, "build"), Who::User).unwrap();
     let script = built.file("env/default/bin/demo-hello");
     assert_eq!(
         script.lines().next(),
@@ -80,7 +81,8 @@ fn the_image_says_which_interpreter_it_needs() {
     if !has_uv() {
         not_run!("needs uv");
     }
-    let built = build(&request(&world(), "build"), Who::User).unwrap();
+    let world = world();
+    let built = build(&request(&world, "build"), Who::User).unwrap();
     let real = fs::canonicalize("/usr/bin/python3").unwrap();
     assert_eq!(
         built.env_json()["cabane"]["needs"]["interpreter"]["path"],
@@ -93,7 +95,8 @@ fn the_default_view_enters_the_environment() {
     if !has_uv() {
         not_run!("needs uv");
     }
-    let built = build(&request(&world(), "build"), Who::User).unwrap();
+    let world = world();
+    let built = build(&request(&world, "build"), Who::User).unwrap();
     assert_eq!(
         built.env_json()["views"]["default"]["env"]["values"],
         serde_json::json!({
@@ -142,7 +145,8 @@ fn modules_are_compiled_for_the_mount_point() {
     if !has_uv() {
         not_run!("needs uv");
     }
-    let built = build(&request(&world(), "build"), Who::User).unwrap();
+    let world = world();
+    let built = build(&request(&world, "build"), Who::User).unwrap();
     let listing = built.listing();
     let compiled: Vec<_> = listing
         .lines()

@@ -87,7 +87,7 @@ pub(super) fn build(setup: &Setup, args: &BuildArgs) -> CommandResult<ExitCode> 
         setup.printer.data(if args.json {
             json(&plan)
         } else {
-            plan.to_string()
+            format!("{}\n", plan.to_string().trim_end())
         });
         return Ok(exit_codes::SUCCESS);
     }
@@ -246,6 +246,12 @@ struct BadEpoch {
 
 fn add(setup: &Setup, label: &Label, built: &Built) -> CommandResult<()> {
     let repository = setup.repository_to_write()?;
+    // What is there already need not be read and compared again.
+    let known = repository.repository.by_label(label).map_err(convert::repository_error)?;
+    if known.is_some_and(|record| record.digest == built.digest) {
+        setup.printer.note(format_args!("{label} is the image {} already", built.digest.id()));
+        return Ok(());
+    }
     let request = AddRequest {
         label: label.clone(),
         image: &built.image,

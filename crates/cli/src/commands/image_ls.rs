@@ -3,7 +3,7 @@
 
 //! `cabane image ls`: the images of the repositories.
 
-use cabane_label::{ImageDescription, Label, NameMatch};
+use cabane_label::{ImageDescription, Label, LabelPattern, NameMatch};
 use cabane_repository::Record;
 use cabane_resolve::NamedRepository;
 use clap::Args;
@@ -79,7 +79,12 @@ struct Wanted {
 
 impl Wanted {
     fn read(setup: &Setup, args: &LsArgs) -> CommandResult<Self> {
-        let description = match &args.pattern {
+        let description = match args.pattern.as_deref() {
+            // Where an image is run this would be a path; a list has no use for one.
+            Some(text) if text.starts_with('/') => {
+                let pattern: LabelPattern = text.parse().map_err(convert::parse_error)?;
+                Some(ImageDescription::Pattern(pattern))
+            }
             Some(text) => Some(text.parse().map_err(convert::parse_error)?),
             None => None,
         };

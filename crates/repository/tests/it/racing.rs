@@ -14,11 +14,11 @@ use crate::support::{
     World, again, assert_tidy, image_in, inside, label, labels, meta_in, request, this_program,
 };
 
-/// Puts a directory in the place of the lock, so that nobody can have it.
+/// Puts a link that leads to itself in the place of the lock, so that nobody can have it.
 fn without_lock(world: &World) {
     let lock = world.file("tmp/.lock");
     std::fs::remove_file(&lock).unwrap();
-    std::fs::create_dir(&lock).unwrap();
+    std::os::unix::fs::symlink(".lock", &lock).unwrap();
 }
 
 #[test]

@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The `config.yaml` of a recipe, and the configuration file.
+
+use std::path::Path;
+
+use cabane_recipe::{ConfigText, Diagnostic, parse_config, parse_settings};
+
+use super::{Target, Verdict};
+
+pub(super) const RECIPE: Target = Target {
+    name: "recipe",
+    run: run_recipe,
+    dictionary: &[
+        "name: ",
+        "version: 3\n",
+        "engine: python\n",
+        "engine: tree\n",
+        "store: ",
+        "python:\n",
+        "tree:\n",
+        "views:\n",
+        "  ",
+        "\n",
+        "- ",
+        "? ",
+        "[",
+        "]",
+        "{",
+        "}",
+        ": ",
+        ", ",
+        "#",
+        "&a ",
+        "*a",
+        "<<: ",
+        "!!str ",
+        "|\n",
+        ">\n",
+        "'",
+        "\"",
+        "%YAML 1.2\n",
+        "---\n",
+        "...\n",
+        "\t",
+        "\u{feff}",
+        "\u{1b}",
+        "é",
+        "$@mount@",
+        "${@HOME@}",
+        "yes",
+        "~",
+        "0x1f",
+        ".inf",
+        "1e999",
+        "requirements: ",
+        "wheels: ",
+        "env_vars:\n",
+        "prepend_path:\n",
+        "set:\n",
+        "PATH",
+    ],
+};
+
+pub(super) const SETTINGS: Target = Target {
+    name: "settings",
+    run: run_settings,
+    dictionary: &[
+        "color = ",
+        "system_name = ",
+        "[[repositories]]\n",
+        "[build]\n",
+        "name = ",
+        "path = ",
+        "priority = ",
+        "jobs = ",
+        "\"",
+        "'''",
+        "\"\"\"",
+        "[",
+        "]",
+        "{",
+        "}",
+        "=",
+        ".",
+        ",",
+        "\n",
+        "#",
+        "true",
+        "-1",
+        "0x",
+        "1979-05-27",
+        "inf",
+        "\\u0000",
+        "\u{1b}",
+        "é",
+        "$SCRATCH",
+        "~/",
+    ],
+};
+
+fn run_recipe(bytes: &[u8]) -> Verdict {
+    let text = ConfigText {
+        path: Path::new("config.yaml"),
+        text: bytes,
+    };
+    match parse_config(&text) {
+        Ok(_) => Verdict::Accepted,
+        Err(error) => check(error.diagnostics()),
+    }
+}
+
+fn run_settings(bytes: &[u8]) -> Verdict {
+    match parse_settings(Path::new("config.toml"), bytes) {
+        Ok(_) => Verdict::Accepted,
+        Err(error) => check(error.diagnostics()),
+    }
+}
+
+/// Every mistake has a place and can be shown on a terminal.
+fn check(diagnostics: &[Diagnostic]) -> Verdict {
+    if diagnostics.is_empty() {
+        return Verdict::Wrong("it was refused without a reason".to_owned());
+    }
+    for diagnostic in diagnostics {
+        let shown = diagnostic.to_string();
+        let is_clean = !shown.chars().any(|c| c.is_control() && c != '\n');
+        if diagnostic.line == 0 || diagnostic.column == 0 || !is_clean || shown.len() > 16_384 {
+            return Verdict::Wrong(format!("this cannot be shown: {shown:?}"));
+        }
+    }
+    Verdict::Refused
+}
