@@ -59,7 +59,10 @@ fn an_image_without_metadata_needs_a_mount_point() {
         cabane_testkit::squashfs(tree.root(), &image);
         let image = image.to_string_lossy().into_owned();
         let text = refusal(&cabane, &image);
-        assert!(text.contains("where it is to be mounted"), "as {who:?}: {text}");
+        assert!(
+            text.contains("where it is to be mounted"),
+            "as {who:?}: {text}"
+        );
         let words = [
             "run",
             &format!("{image}:/cabane-plain"),

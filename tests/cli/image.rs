@@ -58,7 +58,11 @@ fn a_partial_name_is_found_and_can_be_refused() {
 #[test]
 fn any_part_of_a_label_may_be_left_out() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
-    let list = |pattern: &str| cabane.run(&["image", "ls", "--format={name}", pattern]).stdout;
+    let list = |pattern: &str| {
+        cabane
+            .run(&["image", "ls", "--format={name}", pattern])
+            .stdout
+    };
     let seen = ["/1.0", ":v1", "%x86_64", "/2.0", ":v2", "%zen3"].map(|pattern| list(pattern));
     assert_eq!(seen, ["app\n", "app\n", "app\n", "", "", ""]);
 }

@@ -7,6 +7,8 @@ use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use crate::BuildError;
 
@@ -58,15 +60,26 @@ pub(crate) fn remove(path: &Path) -> Result<(), BuildError> {
         return Ok(());
     };
     let removed = if found.is_dir() {
-        fs::remove_dir_all(path).or_else(|_| {
-            // Packages may hold directories that nobody may write to.
-            make_writable(path);
-            fs::remove_dir_all(path)
-        })
+        fs::remove_dir_all(path).or_else(|_| remove_stubborn(path))
     } else {
         fs::remove_file(path)
     };
     removed.map_err(BuildError::file("remove", path))
+}
+
+/// Packages may hold directories that nobody may write to; and what is left of a
+/// build that was killed may write for another moment.
+fn remove_stubborn(path: &Path) -> io::Result<()> {
+    for _ in 0..10 {
+        make_writable(path);
+        match fs::remove_dir_all(path) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                thread::sleep(Duration::from_millis(50));
+            }
+            result => return result,
+        }
+    }
+    fs::remove_dir_all(path)
 }
 
 fn make_writable(directory: &Path) {

@@ -50,7 +50,7 @@ pub enum BuildError {
     },
     /// The recipe's files do not fit into the metadata.
     #[error(
-        "the files of the recipe in {} have more than {} MiB",
+        "the files in {}, which travel in the metadata, have more than {} MiB",
         shown(path),
         limit >> 20
     )]
@@ -80,6 +80,12 @@ pub enum BuildError {
         made_for: MountPoint,
         /// What the recipe says.
         store: MountPoint,
+    },
+    /// Something in the tree has the place of the metadata.
+    #[error("{} must be a directory: it is where the metadata goes", shown(path))]
+    MetaInTheWay {
+        /// What is there.
+        path: PathBuf,
     },
     /// The build directory lies in the tree that is to be packed.
     #[error(
@@ -232,8 +238,7 @@ impl BuildError {
                 Some("copy the file into the directory of the recipe".to_owned())
             }
             Self::RecipeTooLarge { .. } => Some(
-                "a recipe travels inside the image: keep data elsewhere; names that start with \
-                 `.` are left out"
+                "keep data elsewhere; names in a recipe that start with `.` are left out"
                     .to_owned(),
             ),
             Self::StoreInTheWay { .. } => {

@@ -64,6 +64,7 @@ pub struct Step {
     /// Changes when the step would give another result.
     pub fingerprint: Digest,
     /// Whether it has been done.
+    #[serde(flatten)]
     pub state: State,
 }
 

@@ -5,10 +5,11 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cabane_recipe::Recipe;
+use rustix::fs::statvfs;
 
 use crate::layout::Layout;
 use crate::process::{self, Follower};
@@ -48,7 +49,7 @@ impl Workbench<'_> {
         self.check_interrupt()?;
         let path = self.log();
         let failed = || BuildError::file("write the log", &path);
-        let mut log = self.open_log(&path, invocation).map_err(failed())?;
+        let log = self.open_log(&path, invocation).map_err(failed())?;
         let mut follower = Follower::new(&path).map_err(failed())?;
         let mut child = sandbox.start(invocation, &log)?;
         let step = self.step;
@@ -67,13 +68,12 @@ impl Workbench<'_> {
                     tail: process::tail(&path),
                     log: path,
                 };
-                let _ = io::Write::flush(&mut log);
                 Err(self.judge(failure))
             }
         }
     }
 
-    fn open_log(&self, path: &std::path::Path, invocation: &Invocation) -> io::Result<File> {
+    fn open_log(&self, path: &Path, invocation: &Invocation) -> io::Result<File> {
         let mut log = OpenOptions::new().append(true).create(true).open(path)?;
         sandbox::head(&mut log, invocation)?;
         Ok(log)
@@ -84,11 +84,19 @@ impl Workbench<'_> {
         let failure = Box::new(failure);
         if failure.tail.iter().any(is_full) {
             return BuildError::DiskFull {
-                path: self.layout.root.clone(),
+                path: self.fullest_disk(),
                 failure: Some(failure),
             };
         }
         BuildError::StepFailed(failure)
+    }
+
+    /// Returns the directory with the least space of those that a program fills.
+    fn fullest_disk(&self) -> PathBuf {
+        let free = |path: &&PathBuf| statvfs(path.as_path()).map_or(u64::MAX, |disk| disk.f_bavail);
+        let directories = [&self.layout.root, &self.request.cache_dir];
+        let fullest = directories.into_iter().min_by_key(free);
+        fullest.unwrap_or(&self.layout.root).clone()
     }
 
     /// Fails if the caller wants the build to stop.

@@ -100,18 +100,15 @@ pub(crate) fn settings_error(error: SettingsError) -> CommandError {
 /// An error of a build.
 pub(crate) fn build_error(error: BuildError) -> CommandError {
     let hint = error.hint();
-    let (tail, log) = match error.failure() {
-        Some(failure) => (failure.tail.join("\n"), Some(failure.log.clone())),
-        None => (String::new(), None),
-    };
+    let tail = error.failure().map(|failure| failure.tail.join("\n"));
     match error {
         BuildError::Recipe(error) => recipe_error(error),
         error => {
-            let mut converted = CommandError::new(exit_codes::BUILD, error).hinted(hint);
-            if !tail.is_empty() {
-                converted = converted.detailed(indented(&tail));
+            let converted = CommandError::new(exit_codes::BUILD, error).hinted(hint);
+            match tail.filter(|tail| !tail.is_empty()) {
+                Some(tail) => converted.detailed(indented(&tail)),
+                None => converted,
             }
-            converted.hinted(log.map(|log| format!("the whole log is in {}", log.display())))
         }
     }
 }

@@ -58,6 +58,9 @@ pub struct Added {
     pub source_remains: bool,
 }
 
+/// How often an image is brought that others remove at the same time.
+const ATTEMPTS: u32 = 4;
+
 impl Repository {
     /// Brings an image into the repository and gives it a label.
     ///
@@ -69,6 +72,21 @@ impl Repository {
 
     /// Does what [`Repository::add`] does and tells how many bytes are done, and of how many.
     pub fn add_with_progress(
+        &self,
+        request: &AddRequest<'_>,
+        progress: &mut Progress<'_>,
+    ) -> Result<Added, Error> {
+        for _ in 1..ATTEMPTS {
+            match self.try_to_add(request, progress) {
+                // Only where there is no lock; the image itself is still where it was.
+                Err(Error::RemovedMeanwhile { .. }) => {}
+                outcome => return outcome,
+            }
+        }
+        self.try_to_add(request, progress)
+    }
+
+    fn try_to_add(
         &self,
         request: &AddRequest<'_>,
         progress: &mut Progress<'_>,

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use cabane_label::{Digest, Label};
+use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
 /// The first version of the format, and so far the only one.
@@ -63,30 +64,38 @@ impl Layout {
     }
 }
 
-/// The name of a ref's file: `<name>,<version>,<tag>,<system>,<uarch>,<id>.json`.
+/// The name of a ref's file: `<name>,<version>,<tag>,<system>,<uarch>,<id>,<date>.json`.
 ///
 /// A comma cannot stand in a label, so the name can be read back. A label that would make the
-/// name longer than file systems allow is replaced by `~` and a part of its sha256.
+/// name longer than file systems allow is replaced by `~` and a part of its sha256. The date is
+/// in nanoseconds since 1970, with 16 hexadecimal digits: no two refs have the same name, so who
+/// removes one by its name cannot hit another that was written in the meantime.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct RefName(String);
 
 const SUFFIX: &str = ".json";
-const ID_LENGTH: usize = 16;
+const DIGITS: usize = 16;
+/// What follows the label: the id, a comma, the date and the suffix.
+const TAIL: usize = DIGITS + 1 + DIGITS + SUFFIX.len();
 /// Every file system in use allows 255 bytes.
 const LONGEST: usize = 255;
 
 impl RefName {
-    pub(crate) fn new(label: &Label, digest: &Digest) -> Self {
-        let id = digest.id();
-        Self(format!("{}{}{SUFFIX}", Self::prefix(label), id.as_str()))
+    pub(crate) fn new(label: &Label, digest: &Digest, date: Timestamp) -> Self {
+        let (prefix, id) = (Self::prefix(label), digest.id());
+        let date = i64::try_from(date.as_nanosecond()).unwrap_or(i64::MAX);
+        Self(format!("{prefix}{},{date:016x}{SUFFIX}", id.as_str()))
     }
 
     /// Takes a file name apart; `None` when it is not that of a ref.
     pub(crate) fn from_file_name(name: &str) -> Option<Self> {
-        let (prefix, id) = name.strip_suffix(SUFFIX)?.rsplit_once(',')?;
+        let start = name.len().checked_sub(TAIL).filter(|start| *start > 0)?;
+        let (label, tail) = name.split_at_checked(start)?;
+        let (id, date) = tail.strip_suffix(SUFFIX)?.split_once(',')?;
         let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        let has_id = id.len() == ID_LENGTH && id.bytes().all(is_digit);
-        (has_id && !prefix.is_empty()).then(|| Self(name.to_owned()))
+        let are_digits = |text: &str| text.len() == DIGITS && text.bytes().all(is_digit);
+        let is_ref = label.ends_with(',') && are_digits(id) && are_digits(date);
+        is_ref.then(|| Self(name.to_owned()))
     }
 
     /// Returns what the names of all refs of a label start with, and of no other label.
@@ -99,7 +108,7 @@ impl RefName {
             uarch,
         } = label;
         let prefix = format!("{name},{version},{tag},{system},{uarch},");
-        if prefix.len() + ID_LENGTH + SUFFIX.len() <= LONGEST {
+        if prefix.len() + TAIL <= LONGEST {
             return prefix;
         }
         let sum: [u8; 32] = Sha256::digest(prefix.as_bytes()).into();
@@ -131,16 +140,22 @@ impl RefName {
         (parts.next() == Some("")).then_some(label)
     }
 
+    /// Returns when the label was given, as the name tells.
+    pub(crate) fn date(&self) -> Option<Timestamp> {
+        let start = self.label_part().len() + DIGITS + 1;
+        let date = i64::from_str_radix(&self.0[start..start + DIGITS], 16).ok()?;
+        Timestamp::from_nanosecond(i128::from(date)).ok()
+    }
+
     /// Returns the part that all refs of a label have in common.
     pub(crate) fn label_part(&self) -> &str {
-        let end = self.0.len() - SUFFIX.len() - ID_LENGTH;
-        &self.0[..end]
+        &self.0[..self.0.len() - TAIL]
     }
 
     /// Returns the short form of the digest.
     pub(crate) fn id_part(&self) -> &str {
-        let end = self.0.len() - SUFFIX.len();
-        &self.0[end - ID_LENGTH..end]
+        let start = self.label_part().len();
+        &self.0[start..start + DIGITS]
     }
 }
 
@@ -156,6 +171,14 @@ mod tests {
         text.parse().unwrap()
     }
 
+    fn ref_name(label: &Label) -> RefName {
+        RefName::new(
+            label,
+            &digest('a'),
+            "2026-11-21T10:00:00.5Z".parse().unwrap(),
+        )
+    }
+
     fn long_label() -> Label {
         let part = "p".repeat(64);
         label(&format!("{part}/{part}:{part}@{part}%{part}"))
@@ -163,33 +186,46 @@ mod tests {
 
     #[test]
     fn the_file_name_of_a_ref_shows_label_and_id() {
-        let name = RefName::new(&label("cp2k/2024.1:v2@daint%gh200"), &digest('a'));
+        let name = ref_name(&label("cp2k/2024.1:v2@daint%gh200"));
         assert_eq!(
             name.as_str(),
-            "cp2k,2024.1,v2,daint,gh200,aaaaaaaaaaaaaaaa.json"
+            "cp2k,2024.1,v2,daint,gh200,aaaaaaaaaaaaaaaa,18ea0717daf9a500.json"
         );
     }
 
     #[test]
     fn the_label_can_be_read_back_from_the_file_name() {
         let label = label("cp2k/2024.1:v2@daint%gh200");
-        assert_eq!(RefName::new(&label, &digest('a')).label(), Some(label));
+        assert_eq!(ref_name(&label).label(), Some(label));
+    }
+
+    #[test]
+    fn the_date_can_be_read_back_from_the_file_name() {
+        let date: Timestamp = "2026-11-21T10:00:00.123456789Z".parse().unwrap();
+        let name = RefName::new(&long_label(), &digest('a'), date);
+        assert_eq!(name.date(), Some(date));
+    }
+
+    #[test]
+    fn a_file_name_of_other_characters_is_not_a_ref() {
+        let name = format!("é{}", "é".repeat(TAIL));
+        assert_eq!(RefName::from_file_name(&name), None);
     }
 
     #[test]
     fn the_longest_label_still_gives_a_file_name() {
-        let name = RefName::new(&long_label(), &digest('a'));
+        let name = ref_name(&long_label());
         assert!(name.as_str().len() <= LONGEST, "{}", name.as_str());
     }
 
     #[test]
     fn a_long_label_is_found_by_its_file_name() {
-        assert!(RefName::new(&long_label(), &digest('a')).is_of(&long_label()));
+        assert!(ref_name(&long_label()).is_of(&long_label()));
     }
 
     #[test]
     fn a_label_that_starts_like_another_is_not_mixed_up_with_it() {
-        let name = RefName::new(&label("a/1:v1@s%u2"), &digest('a'));
+        let name = ref_name(&label("a/1:v1@s%u2"));
         assert!(!name.is_of(&label("a/1:v1@s%u")));
     }
 

@@ -103,7 +103,7 @@ impl Record {
     }
 
     pub(crate) fn ref_name(&self) -> RefName {
-        RefName::new(&self.label, &self.digest)
+        RefName::new(&self.label, &self.digest, self.date)
     }
 
     pub(crate) fn to_ref(&self) -> Vec<u8> {

@@ -22,7 +22,7 @@ use crate::{Error, Record, disk, listing};
 /// ├── cabane-repository                    one line, `cabane-repository 1`: the format
 /// ├── images/<sha256>/image                one image; the directory appears by one rename
 /// │                  /meta/                its metadata: env.json, configure.json, recipe/ …
-/// ├── refs/<name>,<version>,<tag>,<system>,<uarch>,<id>.json
+/// ├── refs/<name>,<version>,<tag>,<system>,<uarch>,<id>,<date>.json
 /// │                                        one file for each label and its image
 /// ├── index                                a cache of the refs; see the module `index`
 /// └── tmp/                                 temporary names only; see the module `workshop`

@@ -6,7 +6,6 @@
 use std::fs;
 
 use cabane_label::{Digest, Label};
-use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::layout::RefName;
@@ -108,7 +107,7 @@ fn record_of(
     images: &[Digest],
 ) -> Result<Option<Record>, Error> {
     let digest = images.iter().find(|digest| name.names(digest));
-    let (Some(digest), Some(label)) = (digest, name.label()) else {
+    let (Some(digest), Some(label), Some(date)) = (digest, name.label(), name.date()) else {
         return Ok(None);
     };
     let path = writer.layout.image(digest);
@@ -127,10 +126,5 @@ fn record_of(
         format,
     };
     let meta = read_meta(writer.layout, digest).ok().flatten();
-    Ok(Some(Record::new(
-        label,
-        &image,
-        meta.as_ref(),
-        Timestamp::now(),
-    )))
+    Ok(Some(Record::new(label, &image, meta.as_ref(), date)))
 }

@@ -126,22 +126,9 @@ impl<'a> Writer<'a> {
         let name = record.ref_name();
         let (new, refs) = (self.workshop.free_name("ref"), self.layout.refs());
         disk::write_new(&new, &record.to_ref()).map_err(Error::io("write", &new))?;
-        self.forget_in_index(&name);
         let place = refs.join(name.as_str());
         fs::rename(&new, &place).map_err(Error::io("write", &place))?;
         sync(&refs)
-    }
-
-    /// Removes an index that still knows an earlier file of the same name.
-    ///
-    /// That happens when the same image gets the same label again and the writer that took the
-    /// label away could not write the index.
-    fn forget_in_index(&self, name: &RefName) {
-        let text = fs::read_to_string(self.layout.index()).unwrap_or_default();
-        let mut lines = index::lines(&text).unwrap_or_default().into_iter();
-        if lines.any(|line| line.file() == name.as_str()) {
-            let _ = fs::remove_file(self.layout.index());
-        }
     }
 
     /// Sees to it that the image of a ref that was just written is there (rule 1).

@@ -20,7 +20,8 @@ const DEFAULT_VIEW: &str = "default";
 
 /// Writes the text of `env.json`.
 pub(super) fn compose(job: &Job, facts: &Facts) -> Result<String, BuildError> {
-    let Some(directory) = &facts.existing else {
+    let existing = facts.existing.as_ref();
+    let Some(directory) = existing.filter(|directory| directory.join(ENV_JSON).exists()) else {
         return Ok(meta(job, facts, &BTreeMap::new()).to_json());
     };
     let path = directory.join(ENV_JSON);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use crate::plan::Job;
@@ -32,8 +32,9 @@ impl RecipeFiles {
         let recipe = &job.recipe_dir.path;
         let mut outside = job.engine.outside_recipe();
         let is_shallow = outside.iter().any(|path| recipe.starts_with(path));
-        outside.push(job.layout.root.clone());
-        outside.push(job.request.cache_dir.clone());
+        for directory in [&job.layout.root, &job.request.cache_dir] {
+            outside.extend(fs::canonicalize(directory));
+        }
         let mut found = Self::default();
         found.add_directory(recipe, recipe, &|path| {
             !(is_shallow && path.is_dir()) && !outside.iter().any(|one| one == path)
@@ -107,11 +108,36 @@ fn is_left_out(name: &OsStr) -> bool {
     name.as_bytes().starts_with(b".") || name == "__pycache__"
 }
 
-/// Copies the metadata of a tree.
+/// Copies the metadata that a tree brings, with everything that is in it.
 pub(super) fn copy_all(source: &Path, target: &Path) -> Result<(), BuildError> {
-    let mut found = RecipeFiles::default();
-    found.add_directory(source, source, &|_| true)?;
-    found.copy_to(target)
+    let mut room = LIMIT;
+    copy_directory(source, target, &mut room)
+}
+
+fn copy_directory(source: &Path, target: &Path, room: &mut u64) -> Result<(), BuildError> {
+    disk::make_directory(target)?;
+    let failed = || BuildError::file("copy", source);
+    for entry in fs::read_dir(source).map_err(failed())? {
+        let entry = entry.map_err(failed())?;
+        let (path, target) = (entry.path(), target.join(entry.file_name()));
+        let found = entry.metadata().map_err(failed())?;
+        if found.is_dir() {
+            copy_directory(&path, &target, room)?;
+        } else if found.is_symlink() {
+            fs::read_link(&path)
+                .and_then(|destination| symlink(destination, &target))
+                .map_err(failed())?;
+        } else {
+            *room = room
+                .checked_sub(found.len())
+                .ok_or_else(|| BuildError::RecipeTooLarge {
+                    path: source.to_owned(),
+                    limit: LIMIT,
+                })?;
+            copy(&path, &target)?;
+        }
+    }
+    Ok(())
 }
 
 /// Copies content and whether it may be executed, and nothing else that differs

@@ -59,6 +59,11 @@ pub(crate) fn pack(
     run(bench, tool, tree)?;
     let new = layout.new_image();
     tool.check(&new, &census)?;
+    if !tree.ours && scan(tree.path, Some(META))?.fingerprint != census.fingerprint {
+        return Err(BuildError::Pack(PackError::Changed {
+            path: tree.path.to_owned(),
+        }));
+    }
     put_in_place(&new, &layout.image(tool.format), bench.interrupt)
 }
 

@@ -113,15 +113,18 @@ impl Source {
             How::Copy(_) => return None,
             How::Compile(path) => tools
                 .uv(Inside::RECIPE)
-                .with(["pip", "compile"])
+                .with(["pip", "compile", "--quiet"])
                 .with([Path::new(&format!("./{}", path.display()))]),
-            How::CompileProject(_) => tools.uv(PROJECT).with(["pip", "compile", PYPROJECT]),
+            How::CompileProject(_) => tools
+                .uv(PROJECT)
+                .with(["pip", "compile", "--quiet", PYPROJECT]),
             How::Export(_) => {
-                let options = ["--frozen", "--no-dev", "--no-emit-project", "--no-header"];
+                // A lock file that no longer fits its project is an error.
+                let options = ["--locked", "--no-dev", "--no-emit-project", "--no-header"];
                 return Some(
                     tools
                         .uv(PROJECT)
-                        .with(["export", "--format", "requirements.txt"])
+                        .with(["export", "--quiet", "--format", "requirements.txt"])
                         .with(options)
                         .with(["--python".as_ref(), tools.interpreter.as_os_str()])
                         .with(["--output-file".as_ref(), output.as_os_str()]),

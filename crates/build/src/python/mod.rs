@@ -109,22 +109,27 @@ impl PythonEngine {
             self.interpreter.path.display(),
             self.interpreter.version
         );
-        Inputs::from([
+        let mut inputs = Inputs::from([
             ("uv".to_owned(), self.uv_version.clone()),
             ("interpreter".to_owned(), interpreter),
-            ("package index".to_owned(), self.index_settings()),
-        ])
+        ]);
+        let settings = self.index_settings();
+        inputs.extend(settings.map(|digest| ("package index".to_owned(), digest)));
+        inputs
     }
 
     /// Where packages come from, as a digest: addresses may hold passwords.
-    fn index_settings(&self) -> String {
+    fn index_settings(&self) -> Option<String> {
         let mut hash = Hash::new();
-        let variables = self.request.passed_variables.iter();
-        for (name, value) in variables.filter(|(name, _)| decides_about_packages(name)) {
-            hash.text(name);
-            hash.text(value);
+        let mut any = false;
+        for (name, value) in &self.request.passed_variables {
+            if decides_about_packages(name) {
+                hash.text(name);
+                hash.text(value);
+                any = true;
+            }
         }
-        hash.finish().to_string()
+        any.then(|| hash.finish().to_string())
     }
 
     /// Makes the sandbox in which `uv` works.

@@ -13,7 +13,7 @@ use cabane_view::Needs;
 
 use crate::engine::{Engine, Facts, Kind, RecipeDir, StepDraft};
 use crate::fingerprint::Inputs;
-use crate::metadata::{self, directories_patch};
+use crate::metadata::directories_patch;
 use crate::pack::{self, META, Tree};
 use crate::workbench::Workbench;
 use crate::{BuildError, BuildRequest, StepName};
@@ -41,6 +41,10 @@ impl TreeEngine {
                 build_dir,
                 tree: source,
             });
+        }
+        let meta = source.join(META);
+        if meta.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
+            return Err(BuildError::MetaInTheWay { path: meta });
         }
         let census = pack::scan(&source, None)?;
         Ok(Self {
@@ -77,7 +81,7 @@ impl Engine for TreeEngine {
 
     fn facts(&self) -> Result<Facts, BuildError> {
         let meta = self.source.join(META);
-        let existing = meta.join(metadata::ENV_JSON).is_file().then_some(meta);
+        let existing = meta.is_dir().then_some(meta);
         Ok(Facts {
             patch: directories_patch(&self.source, &self.mount_point),
             view_root: self.mount_point.clone(),

@@ -253,6 +253,37 @@ fn a_wheel_that_is_not_the_locked_one_is_refused() {
 }
 
 #[test]
+fn a_lock_file_that_does_not_fit_its_project_is_refused() {
+    if !has_uv() {
+        not_run!("needs uv");
+    }
+    let world = world();
+    recipe(
+        &world,
+        "name: demo\nversion: 3\nengine: python\npython: {interpreter: /usr/bin/python3, project: .}\n",
+    );
+    let project = "[project]\nname = \"p\"\nversion = \"1\"\nrequires-python = \">=3.8\"\n";
+    world.file("recipe/pyproject.toml", project);
+    let mut lock = world.command(find_in_path("uv").unwrap());
+    lock.args([
+        "lock",
+        "--offline",
+        "--python",
+        "/usr/bin/python3",
+        "--project",
+    ])
+    .arg(world.path("recipe"));
+    let _ = Finished::of(&mut lock).success();
+    build(&request(&world, "build"), Who::User).unwrap();
+    world.file(
+        "recipe/pyproject.toml",
+        &format!("{project}dependencies = [\"six\"]\n"),
+    );
+    let error = build(&request(&world, "build"), Who::User).unwrap_err();
+    assert!(error.starts_with("error: step `lock` failed"), "{error}");
+}
+
+#[test]
 fn a_python_that_nobody_has_is_reported_with_those_that_were_found() {
     if !has_uv() {
         not_run!("needs uv");

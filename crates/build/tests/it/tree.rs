@@ -129,6 +129,68 @@ fn metadata_that_the_directory_brings_is_completed_and_not_replaced() {
 }
 
 #[test]
+fn files_beside_the_metadata_of_the_directory_are_not_lost() {
+    let world = world();
+    world.file("tree/meta/.hidden/file", "kept");
+    let built = build(&request(&world, "build"), Who::User).unwrap();
+    assert_eq!(built.file("meta/.hidden/file"), "kept");
+}
+
+#[test]
+fn a_file_in_the_place_of_the_metadata_is_not_lost() {
+    let world = world();
+    world.file("tree/meta", "a file");
+    let error = build(&request(&world, "build"), Who::User).unwrap_err();
+    assert_eq!(
+        world.blank(&error),
+        "error: [WORLD]/tree/meta must be a directory: it is where the metadata goes"
+    );
+}
+
+#[test]
+fn a_directory_without_a_recipe_is_named() {
+    let world = World::new();
+    world.directory("recipe");
+    let error = build(&request(&world, "build"), Who::User).unwrap_err();
+    assert_eq!(
+        world.blank(&error),
+        "error: [WORLD]/recipe holds no config.yaml"
+    );
+}
+
+#[test]
+fn a_wrong_recipe_is_reported_with_its_line() {
+    let world = world();
+    recipe(&world, "name: tools\nversion: 3\nengine: oven\n");
+    let error = build(&request(&world, "build"), Who::User).unwrap_err();
+    assert!(
+        world
+            .blank(&error)
+            .starts_with("error: [WORLD]/recipe/config.yaml:3:9: "),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_recipe_is_found_without_what_it_packs() {
+    let world = World::new();
+    recipe(
+        &world,
+        "name: t\nversion: 3\nengine: tree\ntree: {source: tools}\n",
+    );
+    world.file("recipe/tools/bin/tool", "");
+    world.file("recipe/README", "");
+    world.file("recipe/.git/config", "");
+    let built = build(&request(&world, "build"), Who::User).unwrap();
+    let listing = built.listing();
+    let names: Vec<_> = listing
+        .lines()
+        .filter_map(|line| line.split_once(" /meta/recipe/").map(|(_, name)| name))
+        .collect();
+    assert_eq!(names, ["README", "config.yaml"]);
+}
+
+#[test]
 fn a_directory_made_for_another_mount_point_is_refused() {
     let world = world();
     world.file(

@@ -47,7 +47,7 @@ pub(crate) struct BuildArgs {
     recipe: PathBuf,
     /// The label: name/version:tag@system%uarch
     #[arg(required_unless_present_any = ["output", "dry_run"])]
-    label: Option<LabelPattern>,
+    label: Option<String>,
     /// Write the image to a file instead of adding it to the repository
     #[arg(short, long, value_name = "FILE", conflicts_with = "label")]
     output: Option<PathBuf>,
@@ -78,7 +78,10 @@ enum FormatArg {
 
 pub(super) fn build(setup: &Setup, args: &BuildArgs) -> CommandResult<ExitCode> {
     let label = match &args.label {
-        Some(pattern) => Some(complete_label(setup, pattern)?),
+        Some(text) => {
+            let pattern: LabelPattern = text.parse().map_err(convert::parse_error)?;
+            Some(complete_label(setup, &pattern)?)
+        }
         None => None,
     };
     let request = request(setup, args)?;
@@ -247,9 +250,15 @@ struct BadEpoch {
 fn add(setup: &Setup, label: &Label, built: &Built) -> CommandResult<()> {
     let repository = setup.repository_to_write()?;
     // What is there already need not be read and compared again.
-    let known = repository.repository.by_label(label).map_err(convert::repository_error)?;
+    let known = repository
+        .repository
+        .by_label(label)
+        .map_err(convert::repository_error)?;
     if known.is_some_and(|record| record.digest == built.digest) {
-        setup.printer.note(format_args!("{label} is the image {} already", built.digest.id()));
+        setup.printer.note(format_args!(
+            "{label} is the image {} already",
+            built.digest.id()
+        ));
         return Ok(());
     }
     let request = AddRequest {

@@ -28,7 +28,7 @@ Parts of the label that are left out are filled in: the tag with v1, the system 
 this one or `local`, the micro-architecture with that of this processor family.")]
 pub(crate) struct AddArgs {
     /// The label: name/version:tag@system%uarch
-    label: LabelPattern,
+    label: String,
     /// An image file, or an image of a repository: label, id or digest
     image: String,
     /// Remove the file once it is in the repository
@@ -40,7 +40,8 @@ pub(crate) struct AddArgs {
 }
 
 pub(super) fn add(setup: &Setup, args: &AddArgs) -> CommandResult<ExitCode> {
-    let label = complete_label(setup, &args.label)?;
+    let pattern: LabelPattern = args.label.parse().map_err(convert::parse_error)?;
+    let label = complete_label(setup, &pattern)?;
     let description: ImageDescription = args.image.parse().map_err(convert::parse_error)?;
     let added = match &description {
         ImageDescription::Path(path) => add_file(setup, args, label, path)?,

@@ -28,7 +28,7 @@ The keys of a template are name, version, tag, system, uarch, label, id, digest,
 date, repository, path, sqfs, meta, mount, description, views, default_view, format.")]
 pub(crate) struct InspectArgs {
     /// A label, an id, a digest or a path
-    image: ImageDescription,
+    image: String,
     /// Print JSON
     #[arg(long, conflicts_with = "format")]
     json: bool,
@@ -38,13 +38,14 @@ pub(crate) struct InspectArgs {
 }
 
 pub(super) fn inspect(setup: &Setup, args: &InspectArgs) -> CommandResult<ExitCode> {
-    let is_path = matches!(args.image, ImageDescription::Path(_));
+    let image: ImageDescription = args.image.parse().map_err(convert::parse_error)?;
+    let is_path = matches!(image, ImageDescription::Path(_));
     let repositories = if is_path {
         Vec::new()
     } else {
         setup.repositories()?
     };
-    let mut located = find_image(setup, &args.image)?;
+    let mut located = find_image(setup, &image)?;
     fill_in_metadata(setup, &mut located)?;
     let (shown, labels) = show(&repositories, &located)?;
     if let Some(template) = &args.format {

@@ -22,7 +22,7 @@ the image with all its labels. Commands that run in the image are not disturbed.
 pub(crate) struct RmArgs {
     /// Labels, ids or digests
     #[arg(required = true, value_name = "IMAGES")]
-    images: Vec<ImageDescription>,
+    images: Vec<String>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -30,15 +30,16 @@ pub(crate) struct RmArgs {
 struct IsPath;
 
 pub(super) fn rm(setup: &Setup, args: &RmArgs) -> CommandResult<ExitCode> {
-    for description in &args.images {
-        let removed = match description {
+    for text in &args.images {
+        let description: ImageDescription = text.parse().map_err(convert::parse_error)?;
+        let removed = match &description {
             ImageDescription::Path(_) => {
                 return Err(CommandError::new(exit_codes::BAD_INPUT, IsPath)
                     .hinted("`cabane image ls` lists the labels".to_owned()));
             }
             // An image that lost its labels can be named by nothing else.
             ImageDescription::Digest(digest) => remove_image(setup, digest)?,
-            _ => remove_found(setup, description)?,
+            _ => remove_found(setup, &description)?,
         };
         tell(setup, &removed);
     }

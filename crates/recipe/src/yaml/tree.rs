@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use serde_saphyr::granit_parser::{
+use granit_parser::{
     Event, Marker, Options, Parser, ScalarStyle, Span, StructureStyle, Tag,
 };
 

@@ -9,7 +9,7 @@
 //! goes from the one to the other; what it does not recognise it calls invalid
 //! YAML and shows the place.
 
-use serde_saphyr::granit_parser::ErrorKind;
+use granit_parser::ErrorKind;
 
 use super::MAX_DEPTH;
 use super::mistakes::Text;

@@ -30,7 +30,10 @@ fn put(world: &World, number: u32) -> String {
             "views":["default","develop","modules"],"default_view":"default"}}"#
     );
     fs::create_dir(world.file("images").join(&digest)).unwrap();
-    let file = format!("{name},{version},v1,daint,gh200,{}.json", &digest[..16]);
+    let file = format!(
+        "{name},{version},v1,daint,gh200,{},18ea0717daf9a500.json",
+        &digest[..16]
+    );
     fs::write(world.file("refs").join(file), json).unwrap();
     label
 }
