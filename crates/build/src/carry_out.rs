@@ -76,9 +76,9 @@ fn work(
             progress.skipped(step);
             continue;
         }
+        forget(&job.layout, &steps[index..])?;
         progress.started(step, index, steps.len());
         let start = Instant::now();
-        forget(&job.layout, &steps[index..])?;
         let image = do_step(job, step, progress, interrupt)?;
         Marker::new(step.fingerprint.clone(), step.inputs.clone(), image)
             .write(&job.layout, step.name)?;

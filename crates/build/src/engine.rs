@@ -15,6 +15,7 @@ use cabane_view::{EnvPatch, Needs};
 use crate::fingerprint::Inputs;
 use crate::pack::Tree;
 use crate::python::PythonEngine;
+use crate::sandbox::Invocation;
 use crate::tree::TreeEngine;
 use crate::workbench::Workbench;
 use crate::{BuildError, BuildRequest, StepName};
@@ -63,6 +64,27 @@ pub(crate) struct StepDraft {
     pub(crate) what: String,
     pub(crate) commands: Vec<String>,
     pub(crate) inputs: Inputs,
+}
+
+impl StepDraft {
+    pub(crate) fn new(name: StepName, what: impl Into<String>) -> Self {
+        Self {
+            name,
+            what: what.into(),
+            commands: Vec::new(),
+            inputs: Inputs::new(),
+        }
+    }
+
+    pub(crate) fn running(mut self, commands: &[Invocation]) -> Self {
+        self.commands = commands.iter().map(Invocation::shown).collect();
+        self
+    }
+
+    pub(crate) fn from(mut self, inputs: Inputs) -> Self {
+        self.inputs = inputs;
+        self
+    }
 }
 
 /// What an engine knows about its tree.

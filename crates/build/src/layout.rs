@@ -95,6 +95,8 @@ impl Inside {
     pub(crate) const WORK: &'static str = "/cabane/work";
     /// The cache.
     pub(crate) const CACHE: &'static str = "/cabane/cache";
+    /// The part of it that belongs to `uv`.
+    pub(crate) const UV_CACHE: &'static str = "/cabane/cache/uv";
     /// The home.
     pub(crate) const HOME: &'static str = "/cabane/home";
     /// Programs that would be hidden at their own place.

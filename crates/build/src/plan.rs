@@ -176,16 +176,14 @@ impl Job {
         let mut sandbox = Sandbox::new(&self.request, &self.layout);
         let store = self.recipe.store.as_path();
         let invocation = self.tool.invocation(&mut sandbox, &self.request, store);
-        StepDraft {
-            name: StepName::Pack,
-            what: format!("pack the tree as {}", self.tool.format),
-            commands: vec![invocation.shown()],
-            inputs: Inputs::from([
+        let what = format!("pack the tree as {}", self.tool.format);
+        StepDraft::new(StepName::Pack, what)
+            .running(&[invocation])
+            .from(Inputs::from([
                 ("format".to_owned(), self.tool.format.to_string()),
                 ("program".to_owned(), self.tool.identity()),
                 ("epoch".to_owned(), self.request.epoch.to_string()),
-            ]),
-        }
+            ]))
     }
 
     fn judge(&self, draft: StepDraft, previous: Option<&Step>) -> Step {

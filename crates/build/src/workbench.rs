@@ -49,7 +49,7 @@ impl Workbench<'_> {
         self.check_interrupt()?;
         let path = self.log();
         let failed = || BuildError::file("write the log", &path);
-        let log = self.open_log(&path, invocation).map_err(failed())?;
+        let log = open_log(&path, invocation).map_err(failed())?;
         let mut follower = Follower::new(&path).map_err(failed())?;
         let mut child = sandbox.start(invocation, &log)?;
         let step = self.step;
@@ -71,12 +71,6 @@ impl Workbench<'_> {
                 Err(self.judge(failure))
             }
         }
-    }
-
-    fn open_log(&self, path: &Path, invocation: &Invocation) -> io::Result<File> {
-        let mut log = OpenOptions::new().append(true).create(true).open(path)?;
-        sandbox::head(&mut log, invocation)?;
-        Ok(log)
     }
 
     fn judge(&self, failure: Failure) -> BuildError {
@@ -107,4 +101,10 @@ impl Workbench<'_> {
             Ok(())
         }
     }
+}
+
+fn open_log(path: &Path, invocation: &Invocation) -> io::Result<File> {
+    let mut log = OpenOptions::new().append(true).create(true).open(path)?;
+    sandbox::head(&mut log, invocation)?;
+    Ok(log)
 }

@@ -80,6 +80,7 @@ pub(crate) fn recipe_error(error: RecipeError) -> CommandError {
         exit_codes::BAD_INPUT,
         Mistakes {
             count: error.diagnostics().len(),
+            place: " in the recipe",
         },
     )
     .detailed(detail)
@@ -92,6 +93,7 @@ pub(crate) fn settings_error(error: SettingsError) -> CommandError {
         exit_codes::BAD_INPUT,
         Mistakes {
             count: error.diagnostics().len(),
+            place: " in the configuration",
         },
     )
     .detailed(detail)
@@ -123,9 +125,10 @@ pub(crate) fn when(setting: ColorChoice) -> When {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("{}", if *count == 1 { "there is a mistake".to_owned() } else { format!("there are {count} mistakes") })]
+#[error("{}{place}", if *count == 1 { "a mistake".to_owned() } else { format!("{count} mistakes") })]
 struct Mistakes {
     count: usize,
+    place: &'static str,
 }
 
 fn indented(text: &str) -> String {

@@ -15,11 +15,11 @@ pub const MAX_FILE_SIZE: u64 = 4 * 1024 * 1024;
 
 /// Returns the text of a file, or says why it is not one.
 pub(crate) fn check<'a>(file: &Path, bytes: &'a [u8]) -> Result<&'a str, Diagnostic> {
-    let size = bytes.len() as u64;
-    if size > MAX_FILE_SIZE {
-        let message =
-            format!("the file has {size} bytes, and no more than {MAX_FILE_SIZE} (4 MiB) are read");
-        return Err(Diagnostic::about_file(file, &message));
+    // A caller need not read further than one byte beyond, so the size is not known.
+    if bytes.len() as u64 > MAX_FILE_SIZE {
+        let message = format!("the file has more than {MAX_FILE_SIZE} bytes (4 MiB)");
+        return Err(Diagnostic::about_file(file, &message)
+            .with_hint("no recipe needs so much; is this the right file?"));
     }
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
         return Err(

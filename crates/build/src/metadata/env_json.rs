@@ -22,13 +22,12 @@ const DEFAULT_VIEW: &str = "default";
 pub(super) fn compose(job: &Job, facts: &Facts) -> Result<String, BuildError> {
     let existing = facts.existing.as_ref();
     let Some(directory) = existing.filter(|directory| directory.join(ENV_JSON).exists()) else {
-        return Ok(meta(job, facts, &BTreeMap::new()).to_json());
+        return Ok(meta(job, facts, &Meta::default()).to_json());
     };
     let path = directory.join(ENV_JSON);
     let (existing, mut document) = read(&path)?;
     check_mount_point(&existing, &job.recipe, directory)?;
-    let known: BTreeMap<_, _> = existing.views.keys().map(|name| (name, ())).collect();
-    let ours = meta(job, facts, &known);
+    let ours = meta(job, facts, &existing);
     merge(&mut document, &ours);
     let mut text = serde_json::to_string_pretty(&Value::Object(document))
         .map_err(|error| BuildError::file("write", &path)(error.into()))?;
@@ -36,11 +35,12 @@ pub(super) fn compose(job: &Job, facts: &Facts) -> Result<String, BuildError> {
     Ok(text)
 }
 
-fn meta(job: &Job, facts: &Facts, known: &BTreeMap<&ViewName, ()>) -> Meta {
+fn meta(job: &Job, facts: &Facts, existing: &Meta) -> Meta {
     let recipe = &job.recipe;
     let mut said: BTreeMap<ViewName, ViewRecipe> = recipe.views.clone();
     let default = DEFAULT_VIEW.parse::<ViewName>().ok();
-    if let Some(name) = default.clone().filter(|name| !known.contains_key(name)) {
+    let is_new = |name: &ViewName| !existing.views.contains_key(name);
+    if let Some(name) = default.clone().filter(is_new) {
         said.entry(name).or_default();
     }
     let views: BTreeMap<_, _> = said
@@ -55,7 +55,8 @@ fn meta(job: &Job, facts: &Facts, known: &BTreeMap<&ViewName, ()>) -> Meta {
         default_view: recipe
             .default_view
             .clone()
-            .or(default.filter(|name| views.contains_key(name))),
+            .or_else(|| existing.default_view.clone())
+            .or(default),
         views,
         needs: facts.needs.clone(),
         engine: Some(job.engine.name().to_owned()),

@@ -63,12 +63,8 @@ pub(crate) fn draft(job: &Job) -> Result<StepDraft, BuildError> {
         ("mount point".to_owned(), job.recipe.store.to_string()),
     ]);
     inputs.extend(job.engine.inputs_of_facts());
-    Ok(StepDraft {
-        name: StepName::Metadata,
-        what: "write views, metadata and the recipe".to_owned(),
-        commands: Vec::new(),
-        inputs,
-    })
+    let what = "write views, metadata and the recipe";
+    Ok(StepDraft::new(StepName::Metadata, what).from(inputs))
 }
 
 fn digest_of(files: &RecipeFiles) -> Result<String, BuildError> {

@@ -37,7 +37,7 @@ impl RecipeFiles {
         }
         let mut found = Self::default();
         found.add_directory(recipe, recipe, &|path| {
-            !(is_shallow && path.is_dir()) && !outside.iter().any(|one| one == path)
+            !(is_shallow && path.is_dir() || outside.iter().any(|one| one == path))
         })?;
         for named in job.engine.named_files() {
             if let Ok(relative) = named.strip_prefix(recipe) {

@@ -95,7 +95,7 @@ impl Source {
         self.files.iter().map(digest).collect()
     }
 
-    pub(super) fn what(&self) -> String {
+    pub(super) fn what(&self) -> &'static str {
         match self.how {
             How::Copy(_) => "take over the locked requirements",
             How::Export(_) => "take over the lock file of the project",
@@ -103,7 +103,6 @@ impl Source {
                 "resolve the requirements and record their hashes"
             }
         }
-        .to_owned()
     }
 
     /// Prepares the command that writes the lock file, if one is needed.

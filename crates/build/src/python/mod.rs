@@ -145,7 +145,7 @@ impl PythonEngine {
         sandbox.bind(&request.cache_dir, Inside::CACHE, false);
         let jobs = request.jobs.to_string();
         let settings = [
-            ("UV_CACHE_DIR", Inside::CACHE),
+            ("UV_CACHE_DIR", Inside::UV_CACHE),
             ("UV_LINK_MODE", "copy"),
             ("UV_NO_CONFIG", "1"),
             ("UV_NO_PROGRESS", "1"),
@@ -166,21 +166,6 @@ impl PythonEngine {
 
     fn environment_here(&self) -> PathBuf {
         self.store_here.join(ENVIRONMENT)
-    }
-
-    fn draft(
-        &self,
-        name: StepName,
-        what: &str,
-        commands: &[Invocation],
-        inputs: Inputs,
-    ) -> StepDraft {
-        StepDraft {
-            name,
-            what: what.to_owned(),
-            commands: commands.iter().map(Invocation::shown).collect(),
-            inputs,
-        }
     }
 }
 
@@ -205,31 +190,24 @@ impl Engine for PythonEngine {
     fn steps(&self) -> Vec<StepDraft> {
         let (_, tools) = self.sandbox(&self.request);
         let lock: Vec<_> = self.source.invocation(&tools).into_iter().collect();
-        let inputs = Inputs::from([("bytecode".to_owned(), self.bytecode.to_string())]);
+        let bytecode = Inputs::from([("bytecode".to_owned(), self.bytecode.to_string())]);
         let mut steps = vec![
-            self.draft(
-                StepName::Lock,
-                &self.source.what(),
-                &lock,
-                self.lock_inputs.clone(),
-            ),
-            self.draft(
-                StepName::Install,
-                "install the packages at the mount point",
-                &install::invocations(self, &tools),
-                inputs,
-            ),
+            StepDraft::new(StepName::Lock, self.source.what())
+                .running(&lock)
+                .from(self.lock_inputs.clone()),
+            StepDraft::new(StepName::Install, "install the packages at the mount point")
+                .running(&install::invocations(self, &tools))
+                .from(bytecode),
         ];
         if self.bytecode {
             let mut compiler = Hash::new();
             compiler.text(install::COMPILE);
             let compiler = compiler.finish().to_string();
-            steps.push(self.draft(
-                StepName::Bytecode,
-                "compile the Python modules",
-                &[install::compiler(self)],
-                Inputs::from([("compiler".to_owned(), compiler)]),
-            ));
+            steps.push(
+                StepDraft::new(StepName::Bytecode, "compile the Python modules")
+                    .running(&[install::compiler(self)])
+                    .from(Inputs::from([("compiler".to_owned(), compiler)])),
+            );
         }
         steps
     }

@@ -27,7 +27,7 @@ pub(crate) struct Requirements {
 impl Requirements {
     /// Reads a requirements file of a recipe, and those that it includes.
     pub(crate) fn read(recipe: &RecipeDir, path: &Path) -> Result<Self, BuildError> {
-        let mut read = Self {
+        let mut requirements = Self {
             path: path.to_owned(),
             files: BTreeMap::new(),
             locked: true,
@@ -35,22 +35,22 @@ impl Requirements {
         let mut pending = vec![path.to_owned()];
         while let Some(path) = pending.pop() {
             let real = recipe.find_inside(&path, Kind::File)?;
-            if read.files.contains_key(&path) {
+            if requirements.files.contains_key(&path) {
                 continue;
             }
             let text = fs::read(&real).map_err(BuildError::file("read", &real))?;
-            read.files.insert(path.clone(), real);
+            requirements.files.insert(path.clone(), real);
             let directory = path.parent().unwrap_or(Path::new(""));
             for line in logical_lines(&String::from_utf8_lossy(&text)) {
                 match included(&line) {
                     Some(file) if file.contains("://") => {}
                     Some(file) => pending.push(directory.join(file)),
-                    None => read.add_local(recipe, &line),
+                    None => requirements.add_local(recipe, &line),
                 }
-                read.locked &= is_locked(&line) || is_option_without_file(&line);
+                requirements.locked &= is_locked(&line) || is_option_without_file(&line);
             }
         }
-        Ok(read)
+        Ok(requirements)
     }
 
     /// Remembers a wheel or an archive that a requirement names by its path.

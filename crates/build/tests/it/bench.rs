@@ -181,19 +181,19 @@ pub(crate) fn in_copy<T: Serialize + for<'a> Deserialize<'a>>(
 
 /// An error as the command line would print it.
 pub(crate) fn describe(error: &BuildError) -> String {
-    let mut text = format!("error: {error}");
+    let mut lines = vec![format!("error: {error}")];
     let mut cause = std::error::Error::source(error);
     while let Some(source) = cause {
-        text += &format!("\ncause: {source}");
+        lines.push(format!("cause: {source}"));
         cause = source.source();
     }
     if let Some(failure) = error.failure() {
-        text += &format!("\n{}", failure.tail.join("\n"));
+        lines.extend(failure.tail.clone());
     }
     if let Some(hint) = error.hint() {
-        text += &format!("\nhint: {hint}");
+        lines.push(format!("hint: {hint}"));
     }
-    text
+    lines.join("\n")
 }
 
 /// Changes the mode of a file.

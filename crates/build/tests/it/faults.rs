@@ -4,12 +4,12 @@
 //! Builds that are killed, interrupted, or not alone.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cabane_build::{BuildRequest, carry_out, plan};
+use cabane_build::{BuildRequest, Progress, Step, carry_out, plan};
 use cabane_mount::Backend;
 use cabane_testkit::{World, not_run};
 use rustix::process::{Pid, Signal, kill_process};
@@ -102,6 +102,54 @@ fn a_python_build_killed_at_any_instant_can_be_finished() {
         not_run!("needs uv");
     }
     survives_kills(&python::world(), 24);
+}
+
+#[test]
+fn a_change_that_is_taken_back_after_a_kill_leaves_no_trace() {
+    if !python::has_uv() {
+        not_run!("needs uv");
+    }
+    let world = python::world();
+    let request = request(&world, "build");
+    let wheel = world.path("recipe/wheels/demo_package-1.0-py3-none-any.whl");
+    let start = Instant::now();
+    let whole = build(&request, Who::User).unwrap().digest;
+    let takes = start.elapsed();
+    let mut digests = Vec::new();
+    for kill in 1..12 {
+        python::make_wheel(&wheel, "another");
+        build_and_kill(&world, &request, takes * kill / 12);
+        python::make_wheel(&wheel, "hello");
+        digests.push(build(&request, Who::User).unwrap().digest);
+    }
+    assert_eq!(digests, vec![whole; 11]);
+}
+
+/// Looks at the markers whenever a step begins.
+struct Watcher(PathBuf, Vec<usize>);
+
+impl Progress for Watcher {
+    fn started(&mut self, _: &Step, _: usize, _: usize) {
+        self.1.push(fs::read_dir(&self.0).unwrap().count());
+    }
+}
+
+#[test]
+fn what_is_done_again_is_forgotten_before_it_is_touched() {
+    let world = tree();
+    let request = request(&world, "build");
+    build(&request, Who::User).unwrap();
+    world.file("tree/new", "");
+    let markers = in_copy(Who::User, || {
+        let mut request = request.clone();
+        request.backend = Backend::detect();
+        let mut watcher = Watcher(request.build_dir.join("steps"), Vec::new());
+        plan(&request)
+            .and_then(|plan| carry_out(&plan, &mut watcher, &AtomicBool::new(false)))
+            .map_err(|error| error.to_string())?;
+        Ok(watcher.1)
+    });
+    assert_eq!(markers, Ok(vec![0, 1]));
 }
 
 #[test]

@@ -129,6 +129,18 @@ fn metadata_that_the_directory_brings_is_completed_and_not_replaced() {
 }
 
 #[test]
+fn the_default_view_that_the_directory_brings_stays() {
+    let world = world();
+    world.file(
+        "tree/meta/env.json",
+        r#"{"name": "old", "default-view": "old",
+            "views": {"old": {"env": {"version": 1, "values": {}}}}}"#,
+    );
+    let built = build(&request(&world, "build"), Who::User).unwrap();
+    assert_eq!(built.env_json()["default-view"], "old");
+}
+
+#[test]
 fn files_beside_the_metadata_of_the_directory_are_not_lost() {
     let world = world();
     world.file("tree/meta/.hidden/file", "kept");
