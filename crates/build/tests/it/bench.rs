@@ -203,9 +203,16 @@ pub(crate) fn chmod(path: &Path, mode: u32) {
 
 /// Makes a program that says it is `uv`, and then does something else.
 pub(crate) fn fake_uv(world: &World, script: &str) -> PathBuf {
+    fake(world, "uv", "uv 1.2.3", script)
+}
+
+/// Makes a program that gives its version, and otherwise runs a script.
+pub(crate) fn fake(world: &World, name: &str, version: &str, script: &str) -> PathBuf {
     let path = world.file(
-        "tools/uv",
-        &format!("#!/bin/sh\n[ \"$1\" = --version ] && {{ echo uv 1.2.3; exit; }}\n{script}\n"),
+        &format!("tools/{name}"),
+        &format!(
+            "#!/bin/sh\ncase $1 in -version|--version) echo {version}; exit;; esac\n{script}\n"
+        ),
     );
     chmod(&path, 0o755);
     path

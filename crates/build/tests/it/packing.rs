@@ -9,12 +9,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use cabane_build::ImageFormat;
 use cabane_testkit::{Tree, World, is_root};
 
-use crate::bench::{Who, build, chmod, everybody, recipe, request};
+use crate::bench::{Outcome, Who, build, chmod, everybody, fake, recipe, request};
 
 fn world() -> World {
     let world = World::new();
@@ -220,5 +221,81 @@ fn a_disk_that_fills_up_is_named_and_nothing_half_is_left() {
     assert_eq!(
         (world.blank(&error).as_str(), images),
         ("error: no space is left for [WORLD]/build", 0)
+    );
+}
+
+/// Packs a small tree with a `mksquashfs` that does something besides.
+fn pack_with(world: &World, script: &str) -> Result<Outcome, String> {
+    world.file("tree/kept", "x");
+    world.file("tree/lost", "y");
+    let mut request = request(world, "build");
+    let real = request.programs.mksquashfs.take().unwrap();
+    let script = script.replace("REAL", &real.to_string_lossy());
+    request.programs.mksquashfs = Some(fake(world, "mksquashfs", "version 4.5", &script));
+    build(&request, Who::User)
+}
+
+#[test]
+fn an_image_that_holds_fewer_files_than_the_tree_is_refused() {
+    let world = world();
+    let error = pack_with(&world, "REAL \"$@\" -e lost").unwrap_err();
+    assert_eq!(
+        error,
+        "error: the image is not whole: it holds 7 files and directories, the tree 8\n\
+         hint: build again when nobody changes the tree"
+    );
+}
+
+#[test]
+fn a_complaint_of_the_packing_program_is_an_error_although_it_succeeds() {
+    let world = world();
+    let error = pack_with(
+        &world,
+        "REAL \"$@\"; echo Failed to read file x, creating empty file >&2",
+    )
+    .unwrap_err();
+    assert_eq!(
+        world.blank(&error),
+        "error: the image is not whole: Failed to read file x, creating empty file\n\
+         hint: the whole log is in [WORLD]/build/logs/pack.log"
+    );
+}
+
+#[test]
+fn a_tree_that_changes_while_it_is_packed_is_refused() {
+    let world = world();
+    let work = world.path("build/work");
+    let error = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !work.join("packed").exists() {
+                thread::sleep(Duration::from_millis(1));
+            }
+            world.file("tree/kept", "z");
+            fs::write(work.join("changed"), "").unwrap();
+        });
+        pack_with(
+            &world,
+            "REAL \"$@\"; touch /cabane/work/packed
+             until [ -e /cabane/work/changed ]; do sleep 0.01; done",
+        )
+    })
+    .unwrap_err();
+    assert_eq!(
+        world.blank(&error),
+        "error: [WORLD]/tree changed while the tree was being packed\n\
+         hint: build again when nobody changes the tree"
+    );
+}
+
+#[test]
+fn squashfs_tools_that_cannot_reproduce_images_are_too_old() {
+    let world = world();
+    let mut request = request(&world, "build");
+    request.programs.mksquashfs = Some(fake(&world, "mksquashfs", "version 4.3", ""));
+    let error = build(&request, Who::User).unwrap_err();
+    assert_eq!(
+        world.blank(&error),
+        "error: [WORLD]/tools/mksquashfs has version 4.3, and at least 4.4 is needed\n\
+         hint: install it, for example with `sudo apt-get install squashfs-tools`"
     );
 }
