@@ -153,6 +153,7 @@ fn an_image_on_a_full_disk_is_refused_and_leaves_nothing() {
     }
     let cabane = Cabane::new(Who::Root);
     let big = cabane_testkit::Tree::new(cabane.world.path("big"));
+    #[expect(clippy::cast_possible_truncation, reason = "noise is what is wanted")]
     let noise: Vec<u8> = (0..6_000_000_u32)
         .map(|i| (i.wrapping_mul(2_654_435_761).rotate_left(i % 31) >> 13) as u8)
         .collect();

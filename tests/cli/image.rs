@@ -63,7 +63,7 @@ fn any_part_of_a_label_may_be_left_out() {
             .run(&["image", "ls", "--format={name}", pattern])
             .stdout
     };
-    let seen = ["/1.0", ":v1", "%x86_64", "/2.0", ":v2", "%zen3"].map(|pattern| list(pattern));
+    let seen = ["/1.0", ":v1", "%x86_64", "/2.0", ":v2", "%zen3"].map(list);
     assert_eq!(seen, ["app\n", "app\n", "app\n", "", "", ""]);
 }
 

@@ -3,8 +3,8 @@
 
 //! From a recipe to an image: the plan, the sandbox, the engines, packing.
 //!
-//! [`plan`] reads a recipe and returns a [`Plan`]: data that can be printed and
-//! compared with what has been done already. [`carry_out`] does what is left. The
+//! [`plan()`] reads a recipe and returns a [`Plan`]: data that can be printed and
+//! compared with what has been done already. [`carry_out()`] does what is left. The
 //! reasons for the design stand in `docs/design/0004-builds.md`.
 
 #![forbid(unsafe_code)]

@@ -84,10 +84,9 @@ impl GlobalArgs {
         let has_no_color = std::env::var_os(env_vars::NO_COLOR).is_some_and(|v| !v.is_empty());
         let color = match self.color {
             Some(When::Always) => ColorChoice::Always,
-            Some(When::Auto) => ColorChoice::Auto,
             Some(When::Never) => ColorChoice::Never,
             None if self.no_color || has_no_color => ColorChoice::Never,
-            None => ColorChoice::Auto,
+            Some(When::Auto) | None => ColorChoice::Auto,
         };
         Printer::new(color, self.verbose)
     }

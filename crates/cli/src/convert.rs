@@ -73,30 +73,18 @@ pub(crate) fn run_error(error: RunError) -> CommandError {
     CommandError::new(exit_codes::NOT_STARTED, error).hinted(hint)
 }
 
-/// Every mistake in a recipe or configuration file.
-pub(crate) fn recipe_error(error: RecipeError) -> CommandError {
-    let detail = error.to_string();
-    CommandError::new(
-        exit_codes::BAD_INPUT,
-        Mistakes {
-            count: error.diagnostics().len(),
-            place: " in the recipe",
-        },
-    )
-    .detailed(detail)
+/// Every mistake in a recipe.
+pub(crate) fn recipe_error(error: &RecipeError) -> CommandError {
+    let place = " in the recipe";
+    let count = error.diagnostics().len();
+    CommandError::new(exit_codes::BAD_INPUT, Mistakes { count, place }).detailed(error.to_string())
 }
 
 /// Every mistake in a configuration file.
-pub(crate) fn settings_error(error: SettingsError) -> CommandError {
-    let detail = error.to_string();
-    CommandError::new(
-        exit_codes::BAD_INPUT,
-        Mistakes {
-            count: error.diagnostics().len(),
-            place: " in the configuration",
-        },
-    )
-    .detailed(detail)
+pub(crate) fn settings_error(error: &SettingsError) -> CommandError {
+    let place = " in the configuration";
+    let count = error.diagnostics().len();
+    CommandError::new(exit_codes::BAD_INPUT, Mistakes { count, place }).detailed(error.to_string())
 }
 
 /// An error of a build.
@@ -104,7 +92,7 @@ pub(crate) fn build_error(error: BuildError) -> CommandError {
     let hint = error.hint();
     let tail = error.failure().map(|failure| failure.tail.join("\n"));
     match error {
-        BuildError::Recipe(error) => recipe_error(error),
+        BuildError::Recipe(error) => recipe_error(&error),
         error => {
             let converted = CommandError::new(exit_codes::BUILD, error).hinted(hint);
             match tail.filter(|tail| !tail.is_empty()) {

@@ -51,7 +51,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let result = Setup::new(&args.global, printer)
         .and_then(|setup| commands::run_command(&setup, args.command));
     let code = result.unwrap_or_else(|error| {
-        error.print(&printer);
+        error.print(printer);
         error.code
     });
     ExitCode::from(code.code)

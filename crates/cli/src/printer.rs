@@ -60,58 +60,58 @@ impl Printer {
     /// Prints data: a table, JSON, a path.
     ///
     /// A reader that went away (`cabane image ls | head -1`) is no error.
-    pub(crate) fn data(&self, text: impl Display) {
+    pub(crate) fn data(self, text: impl Display) {
         let mut out = AutoStream::new(io::stdout().lock(), self.color);
         let _ = write!(out, "{text}").and_then(|()| out.flush());
     }
 
     /// Prints an error.
-    pub(crate) fn error(&self, text: &str) {
+    pub(crate) fn error(self, text: &str) {
         self.labelled(style::ERROR, "error", text);
     }
 
     /// Prints what was behind an error.
-    pub(crate) fn cause(&self, text: &str) {
+    pub(crate) fn cause(self, text: &str) {
         self.labelled(style::ACCENT, "cause", text);
     }
 
     /// Prints what the user can do.
-    pub(crate) fn hint(&self, text: &str) {
+    pub(crate) fn hint(self, text: &str) {
         self.labelled(style::ACCENT, "hint", text);
     }
 
     /// Prints a warning.
-    pub(crate) fn warning(&self, text: &str) {
+    pub(crate) fn warning(self, text: &str) {
         self.labelled(style::WARNING, "warning", text);
     }
 
     /// Prints what has been done, for people.
-    pub(crate) fn note(&self, text: impl Display) {
+    pub(crate) fn note(self, text: impl Display) {
         self.to_stderr(format_args!("{text}\n"));
     }
 
     /// Prints what only `--verbose` shows.
-    pub(crate) fn detail(&self, text: impl Display) {
+    pub(crate) fn detail(self, text: impl Display) {
         if self.verbosity > 0 {
             self.to_stderr(format_args!("{}{text}{:#}\n", style::FAINT, style::FAINT));
         }
     }
 
     /// Prints lines as they are.
-    pub(crate) fn lines(&self, text: &str) {
+    pub(crate) fn lines(self, text: &str) {
         self.to_stderr(format_args!("{}\n", text.trim_end_matches('\n')));
     }
 
     /// Whether a person watches standard error.
-    pub(crate) fn is_watched(&self) -> bool {
+    pub(crate) fn is_watched() -> bool {
         io::stderr().is_terminal()
     }
 
-    fn labelled(&self, style: Style, label: &str, text: &str) {
+    fn labelled(self, style: Style, label: &str, text: &str) {
         self.to_stderr(format_args!("{style}{label}{style:#}: {text}\n"));
     }
 
-    fn to_stderr(&self, text: impl Display) {
+    fn to_stderr(self, text: impl Display) {
         let mut out = AutoStream::new(io::stderr().lock(), self.color);
         // With standard error gone there is nobody left to tell.
         let _ = write!(out, "{text}").and_then(|()| out.flush());

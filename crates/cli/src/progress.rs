@@ -43,7 +43,7 @@ impl Shown {
 impl Progress for Shown {
     fn started(&mut self, step: &Step, index: usize, total: usize) {
         self.clear();
-        if !self.printer.is_watched() {
+        if !Printer::is_watched() {
             self.printer
                 .note(format_args!("[{}/{total}] {}…", index + 1, step.name));
             return;

@@ -55,7 +55,7 @@ impl CommandError {
     }
 
     /// Prints the error.
-    pub(crate) fn print(&self, printer: &Printer) {
+    pub(crate) fn print(&self, printer: Printer) {
         printer.error(&self.error.to_string());
         if let Some(detail) = &self.detail {
             printer.lines(detail);

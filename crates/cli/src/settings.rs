@@ -109,6 +109,8 @@ pub(crate) struct Effective {
     pub(crate) files: Vec<PathBuf>,
 }
 
+/// The name of the user's own repository.
+const DEFAULT_REPOSITORY: &str = "default";
 /// The priority of the user's own repository: just below those of a configuration.
 const DEFAULT_REPOSITORY_PRIORITY: i32 = 9;
 const DEFAULT_SITE_CONFIG: &str = "/etc/cabane/config.toml";
@@ -236,17 +238,17 @@ struct Layers<'a> {
 
 impl Layers<'_> {
     /// Returns the value of the strongest file that has one.
-    fn from_files<T>(&self, pick: impl Fn(&Settings) -> Option<T>) -> Option<Value<T>> {
+    fn file_value<T>(&self, pick: impl Fn(&Settings) -> Option<T>) -> Option<Value<T>> {
         self.files.iter().rev().find_map(|(path, settings)| {
             pick(settings).map(|value| Value::new(value, Origin::File(path.clone())))
         })
     }
 
-    fn path_from_files(
+    fn file_path(
         &self,
         pick: impl Fn(&Settings) -> Option<PathTemplate>,
     ) -> CommandResult<Option<Value<PathBuf>>> {
-        let Some(found) = self.from_files(pick) else {
+        let Some(found) = self.file_value(pick) else {
             return Ok(None);
         };
         let path = self.variables.resolve(&found.value, &found.origin)?;
@@ -255,7 +257,7 @@ impl Layers<'_> {
 
     fn color(&self) -> Value<When> {
         // What options and NO_COLOR say is already in the printer.
-        self.from_files(|settings| settings.color.map(convert::when))
+        self.file_value(|settings| settings.color.map(convert::when))
             .unwrap_or(Value::new(When::Auto, Origin::Default))
     }
 
@@ -269,7 +271,7 @@ impl Layers<'_> {
         if let Some((name, origin)) = typed {
             return parse_system(&name, origin);
         }
-        if let Some(found) = self.from_files(|settings| settings.system_name.clone()) {
+        if let Some(found) = self.file_value(|settings| settings.system_name.clone()) {
             return Ok(Value::new(Some(found.value), found.origin));
         }
         match self.variables.text(env_vars::CLUSTER_NAME) {
@@ -279,7 +281,7 @@ impl Layers<'_> {
     }
 
     fn uarch(&self) -> CommandResult<Value<Uarch>> {
-        if let Some(found) = self.from_files(|settings| settings.default_uarch.clone()) {
+        if let Some(found) = self.file_value(|settings| settings.default_uarch.clone()) {
             return Ok(found);
         }
         let name = std::env::consts::ARCH;
@@ -308,7 +310,7 @@ impl Layers<'_> {
                 Origin::Variable(env_vars::CABANE_CACHE_DIR),
             ));
         }
-        if let Some(found) = self.path_from_files(|settings| settings.build.cache.clone())? {
+        if let Some(found) = self.file_path(|settings| settings.build.cache.clone())? {
             return Ok(found);
         }
         let caches = self
@@ -324,18 +326,18 @@ impl Layers<'_> {
                 Origin::Variable(env_vars::CABANE_BUILD_DIR),
             ));
         }
-        let found = self.path_from_files(|settings| settings.build.directory.clone())?;
+        let found = self.file_path(|settings| settings.build.directory.clone())?;
         Ok(found.unwrap_or_else(|| Value::new(cache.join("builds"), Origin::Default)))
     }
 
     fn image_format(&self) -> Value<FormatChoice> {
-        self.from_files(|settings| settings.build.format)
+        self.file_value(|settings| settings.build.format)
             .unwrap_or(Value::new(FormatChoice::Squashfs, Origin::Default))
     }
 
     fn jobs(&self) -> Value<usize> {
         let available = || std::thread::available_parallelism().map_or(1, usize::from);
-        self.from_files(|settings| settings.build.jobs.map(|jobs| jobs.get() as usize))
+        self.file_value(|settings| settings.build.jobs.map(|jobs| jobs.get() as usize))
             .unwrap_or_else(|| Value::new(available(), Origin::Default))
     }
 
@@ -346,7 +348,7 @@ impl Layers<'_> {
                 Origin::Variable(env_vars::CABANE_UV),
             ));
         }
-        let found = self.path_from_files(|settings| settings.build.uv.clone())?;
+        let found = self.file_path(|settings| settings.build.uv.clone())?;
         Ok(match found {
             Some(found) => Value::new(Some(found.value), found.origin),
             None => Value::new(None, Origin::Default),
@@ -354,7 +356,7 @@ impl Layers<'_> {
     }
 
     fn index_urls(&self) -> Value<Vec<String>> {
-        self.from_files(|settings| settings.build.index_urls.clone())
+        self.file_value(|settings| settings.build.index_urls.clone())
             .unwrap_or(Value::new(Vec::new(), Origin::Default))
     }
 
@@ -390,16 +392,20 @@ impl Layers<'_> {
                     Err(error) => (repository.path.as_str().into(), Some(error.to_string())),
                 };
                 repositories.push(RepositorySetting {
+                    // Who gives the user's own repository another place keeps its name.
+                    is_default: name == DEFAULT_REPOSITORY,
                     name,
                     path: path_here,
                     priority: repository.priority,
-                    is_default: false,
                     unusable,
                     origin: Origin::File(path.clone()),
                 });
             }
         }
-        if !repositories.iter().any(|known| known.name == "default") {
+        if !repositories
+            .iter()
+            .any(|known| known.name == DEFAULT_REPOSITORY)
+        {
             repositories.push(self.default_repository()?);
         }
         // Stable: among equals the order of the files counts.
@@ -420,7 +426,7 @@ impl Layers<'_> {
                 .join("cabane/repository"),
         };
         Ok(RepositorySetting {
-            name: "default".to_owned(),
+            name: DEFAULT_REPOSITORY.to_owned(),
             path,
             priority: DEFAULT_REPOSITORY_PRIORITY,
             is_default: true,
@@ -487,7 +493,7 @@ fn read_file(path: &Path) -> CommandResult<Option<Settings>> {
         .or_failed(|| format!("read {}", path.display()))?;
     parse_settings(path, &text)
         .map(Some)
-        .map_err(convert::settings_error)
+        .map_err(|error| convert::settings_error(&error))
 }
 
 /// Returns the first program of a name in a list of directories as `PATH` has it.

@@ -57,7 +57,8 @@ impl Setup {
             BackendArg::UserNamespace => Backend::UserNamespace,
             BackendArg::Root if possible == Backend::Root => Backend::Root,
             BackendArg::Root => {
-                return Err(CommandError::new(exit_codes::USAGE, SetupError::NotRoot));
+                return Err(CommandError::new(exit_codes::USAGE, SetupError::NotRoot)
+                    .hinted("without `--backend` the best way is chosen".to_owned()));
             }
         };
         let printer = printer.with_setting(settings.color.value, args);

@@ -69,7 +69,7 @@ impl ShownImage {
             id: Some(record.digest.id().to_string()),
             digest: Some(record.digest.to_string()),
             size: Some(record.size),
-            date: Some(record.date.to_string()),
+            date: Some(format!("{:.0}", record.date)),
             repository: Some(repository.name.clone()),
             path: sqfs.parent().unwrap_or(&sqfs).to_owned(),
             sqfs,

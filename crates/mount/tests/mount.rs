@@ -388,6 +388,6 @@ fn is_open_in_a_process(image: &Path) -> bool {
     processes
         .filter(|process| process.file_name() != *std::process::id().to_string())
         .filter_map(|process| fs::read_dir(process.path().join("fd")).ok())
-        .flat_map(|descriptors| descriptors.flatten())
+        .flat_map(Iterator::flatten)
         .any(|fd| fs::read_link(fd.path()).is_ok_and(|file| file == image))
 }

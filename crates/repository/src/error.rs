@@ -225,10 +225,10 @@ impl Error {
                 ))
             }
             Self::LabelTaken { .. } => {
-                Some("`--replace` gives the label to the new image".to_owned())
+                Some("`--force` gives the label to the new image".to_owned())
             }
             Self::InsideRepository { .. } => {
-                Some("`cabane image tag` gives an image a second label".to_owned())
+                Some("`cabane image add LABEL IMAGE` gives an image a second label".to_owned())
             }
             Self::NewerFormat { .. } => Some("install a later version of cabane".to_owned()),
             Self::RemovedMeanwhile { .. } => Some("try the same command again".to_owned()),

@@ -28,6 +28,8 @@ pub enum RunError {
         path: PathBuf,
         /// What stood in the way.
         reason: String,
+        /// What can be done about it.
+        hint: Option<String>,
     },
     /// The host lacks the interpreter that an image was built with.
     #[error(
@@ -65,6 +67,7 @@ impl RunError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Mount(error) => error.hint(),
+            Self::Metadata { hint, .. } => hint.clone(),
             Self::Interpreter { version, .. } => Some(format!(
                 "install Python {version} there, or build the image again on this system with \
                  `cabane build`"

@@ -75,19 +75,37 @@ pub fn copy(
     .map(drop)
 }
 
+/// Separates what stood in the way from what can be done about it: an error crosses
+/// from one process to the other as a text.
+const HINT: char = '\0';
+
 fn look_into(
     image: &ImageFile,
     backend: Backend,
     fuse: &FusePrograms,
     look: impl FnOnce(&OwnedFd) -> io::Result<Vec<u8>>,
 ) -> Result<Vec<u8>, RunError> {
-    let failed = |reason: String| RunError::Metadata {
-        path: image.path.clone(),
-        reason,
+    let failed = |text: String| {
+        let (reason, hint) = match text.split_once(HINT) {
+            Some((reason, hint)) => (reason.to_owned(), Some(hint.to_owned())),
+            None => (text, None),
+        };
+        RunError::Metadata {
+            path: image.path.clone(),
+            reason,
+            hint,
+        }
+    };
+    let as_text = |error: cabane_mount::Error| {
+        let hint = error
+            .hint()
+            .map(|hint| format!("{HINT}{hint}"))
+            .unwrap_or_default();
+        chain(&error) + &hint
     };
     ask(|| {
-        enter_private_namespace(backend).map_err(|error| chain(&error))?;
-        let mount = attach(backend, image, fuse).map_err(|error| chain(&error))?;
+        enter_private_namespace(backend).map_err(as_text)?;
+        let mount = attach(backend, image, fuse).map_err(as_text)?;
         look(&mount).map_err(|error| error.to_string())
     })
     .map_err(|error| failed(error.to_string()))?

@@ -133,7 +133,10 @@ impl Finished {
     /// # Panics
     ///
     /// With everything it said if it did not.
-    #[expect(clippy::return_self_not_must_use, reason = "most callers only want the check")]
+    #[expect(
+        clippy::return_self_not_must_use,
+        reason = "most callers only want the check"
+    )]
     pub fn success(self) -> Self {
         assert!(
             self.code == 0,

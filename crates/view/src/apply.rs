@@ -24,7 +24,7 @@ impl EnvPatch {
     ///
     /// A list is taken apart at `:`; after its operations, empty elements and
     /// later duplicates are dropped. Only in `MANPATH` an empty element stays,
-    /// where it means the pages of the system. Every list operation but
+    /// where it means the pages of the system; not to be set means the same there. Every list operation but
     /// `Unset` leaves the variable set, be it to nothing. Variables that the
     /// patch does not name stay as they are, byte for byte.
     #[must_use]
@@ -106,6 +106,9 @@ impl State {
     fn apply_to_list(&mut self, operation: ListOperation, values: Vec<Vec<u8>>) {
         let mut list = match std::mem::replace(&mut self.value, Value::Unset) {
             _ if operation == ListOperation::Set => VecDeque::new(),
+            // Not to be set means the system's pages, as an empty element does; they
+            // must not vanish when others are added.
+            Value::Unset if self.keeps_empty => [Vec::new()].into(),
             Value::Unset => VecDeque::new(),
             Value::Text(text) => self.elements(vec![text]).into(),
             Value::List(list) => list,

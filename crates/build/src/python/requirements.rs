@@ -130,11 +130,30 @@ fn is_option_without_file(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn a_requirement_goes_on_after_a_backslash() {
         let lines = logical_lines("numpy==2.0 \\\n    --hash=sha256:0 # new\n\n# end\n");
         assert_eq!(lines, ["numpy==2.0  --hash=sha256:0"]);
+    }
+
+    proptest! {
+        #[test]
+        fn however_a_requirement_is_broken_into_lines_it_is_one(
+            words in prop::collection::vec("[a-z=@/.:-]{1,8}", 1..6)
+        ) {
+            let lines = logical_lines(&words.join(" \\\n   "));
+            prop_assert_eq!(lines, [words.join("  ")]);
+        }
+
+        #[test]
+        fn no_text_is_too_strange_to_be_read(text in "(\\PC|[\n#\\\\ -]){0,80}") {
+            for line in logical_lines(&text) {
+                prop_assert!(!line.trim().is_empty() && !line.contains('\n'));
+                let _ = (included(&line), is_locked(&line));
+            }
+        }
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub(super) fn check(setup: &Setup, args: &CheckArgs) -> CommandResult<ExitCode> 
             )),
             Err(error) => {
                 let error = convert::build_error(error);
-                error.print(&setup.printer);
+                error.print(setup.printer);
                 code = error.code;
             }
         }

@@ -152,7 +152,7 @@ pub(super) fn update(setup: &Setup, args: &UpdateArgs) -> CommandResult<ExitCode
             "the image {digest} has no label; `cabane image rm` removes it"
         ));
     }
-    if repaired.is_nothing() {
+    if repaired.is_nothing() && repaired.without_label.is_empty() {
         note(format!("{} is whole", repository.path().display()));
     }
     Ok(exit_codes::SUCCESS)

@@ -10,9 +10,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use granit_parser::{
-    Event, Marker, Options, Parser, ScalarStyle, Span, StructureStyle, Tag,
-};
+use granit_parser::{Event, Marker, Options, Parser, ScalarStyle, Span, StructureStyle, Tag};
 
 use super::expand::{SectionBuilder, Taken};
 use super::scalar::value_of;

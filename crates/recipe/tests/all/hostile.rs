@@ -229,10 +229,7 @@ fn long_tags_and_directives_are_refused() {
 #[test]
 fn a_configuration_of_a_hundred_megabytes_is_refused_unread() {
     let told = parse_settings(Path::new("config.toml"), &vec![b' '; 100_000_000]).unwrap_err();
-    assert!(
-        told.to_string()
-            .contains("more than 4194304 bytes (4 MiB)")
-    );
+    assert!(told.to_string().contains("more than 4194304 bytes (4 MiB)"));
 }
 
 #[test]

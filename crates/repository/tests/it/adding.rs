@@ -243,6 +243,38 @@ fn a_label_is_not_taken_from_another_image() {
 }
 
 #[test]
+fn a_label_that_is_taken_is_noticed_before_anything_is_copied() {
+    let world = World::new();
+    world.add("a", 1).unwrap();
+    let (image, meta) = (world.image(2), world.meta());
+    let mut told = Vec::new();
+    let mut progress = |done, total| told.push((done, total));
+    let outcome = world
+        .repository
+        .add_with_progress(&request("a", &image, &meta), &mut progress);
+    assert_eq!((outcome.is_err(), told), (true, Vec::new()));
+}
+
+#[test]
+fn a_clock_that_was_ahead_does_not_keep_a_label() {
+    let world = World::new();
+    world.add("a", 1).unwrap();
+    let path = world.only_ref();
+    let (future, date) = ("2099-01-01T00:00:00Z", "387ec5fc29030000");
+    let mut json: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    json["date"] = future.into();
+    let name = path.file_name().unwrap().to_str().unwrap();
+    let name = format!(
+        "{}{date}.json",
+        &name[..name.len() - "0123456789abcdef.json".len()]
+    );
+    fs::write(path.with_file_name(name), json.to_string()).unwrap();
+    fs::remove_file(path).unwrap();
+    world.replace("a", 2).unwrap();
+    assert_eq!(world.labels(), [("a".to_owned(), 2)].into());
+}
+
+#[test]
 fn a_refused_image_leaves_nothing_behind() {
     let world = World::new();
     world.add("a", 1).unwrap();

@@ -93,7 +93,11 @@ fn change_plainly(
         Change::Unset => return None,
         Change::List { operation, values } => (*operation, values),
     };
-    let old = before.map(OsString::into_vec).into_iter();
+    let pages_of_the_system = (variable == "MANPATH").then(OsString::new);
+    let old = before
+        .or(pages_of_the_system)
+        .map(OsString::into_vec)
+        .into_iter();
     let new = values.iter().map(expand);
     let texts: Vec<Vec<u8>> = match operation {
         ListOperation::Unset => return None,
