@@ -1,0 +1,43 @@
+# SPDX-FileCopyrightText: The Cabane developers
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+
+PREFIX ?= /usr/local
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test build check self-test bench docs install clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+
+demo: ## install what is missing, build Cabane, build an environment, compute in it
+	@scripts/demo
+
+test: ## install what is missing, build everything, run all tests
+	@scripts/test
+
+build: ## build the cabane command
+	@scripts/setup demo
+	scripts/env cargo build --locked --release -p cabane-cli
+
+check: ## run every check of ci/
+	@scripts/setup test
+	@ci/all
+
+self-test: ## show that every check fails when its rule is broken
+	@ci/self-test
+
+bench: ## measure, and write docs/performance.md
+	@scripts/setup test
+	scripts/env cargo build --locked --release -p cabane-cli -p cabane-benches
+	scripts/env cargo run --locked --release -p cabane-benches
+
+docs: ## make the reference pages from the code
+	@scripts/setup demo
+	mkdir -p docs/reference
+	scripts/env cargo run --locked -p cabane-cli --bin cabane-reference -- docs/reference
+
+install: ## install below PREFIX, /usr/local unless it is set
+	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' scripts/install
+
+clean: ## remove what was built
+	rm -rf target fuzz/target .cabane/demo .cabane/self-test
