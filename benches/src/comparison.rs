@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Tables of comparisons: one command over another, and one minus another.
+
+use crate::measure::{Candidate, NotMeasured, Pairs, Rounds, alternate};
+use crate::report::Table;
+use crate::statistics::Summary;
+
+/// Compares commands and collects the rows of one table.
+pub(crate) struct Comparisons {
+    rounds: Rounds,
+    kind: Kind,
+    table: Table,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Ratio,
+    Difference,
+}
+
+impl Comparisons {
+    /// Begins a table of ratios.
+    pub(crate) fn ratios(rounds: Rounds) -> Self {
+        let header = [
+            "command",
+            "over",
+            "ratio [quartiles]",
+            "of minima",
+            "target",
+            "reached",
+            "command, ms: min / median",
+            "over, ms: min / median",
+            "pairs",
+        ];
+        Self {
+            rounds,
+            kind: Kind::Ratio,
+            table: Table::new(&header),
+        }
+    }
+
+    /// Begins a table of differences.
+    pub(crate) fn differences(rounds: Rounds) -> Self {
+        let header = [
+            "command",
+            "minus",
+            "difference, ms [quartiles]",
+            "of minima",
+            "target",
+            "reached",
+            "command, ms: min / median",
+            "minus, ms: min / median",
+            "pairs",
+        ];
+        Self {
+            rounds,
+            kind: Kind::Difference,
+            table: Table::new(&header),
+        }
+    }
+
+    /// Runs two commands in turn and adds a row; what the first may cost at most
+    /// stands beside it.
+    pub(crate) fn compare(
+        &mut self,
+        mut first: Candidate,
+        mut second: Candidate,
+        target: Option<f64>,
+    ) {
+        let figures = alternate(&mut first, &mut second, self.rounds)
+            .and_then(|pairs| self.figures(&pairs, target));
+        let mut row = vec![first.name, second.name];
+        match figures {
+            Ok(figures) => row.extend(figures),
+            Err(reason) => row.push(not_measured(&reason)),
+        }
+        self.table.push(row);
+    }
+
+    fn figures(&self, pairs: &Pairs, target: Option<f64>) -> Result<Vec<String>, NotMeasured> {
+        let no_pairs = || "no pairs".to_owned();
+        let first = pairs.first().ok_or_else(no_pairs)?;
+        let second = pairs.second().ok_or_else(no_pairs)?;
+        let (summary, of_minima) = match self.kind {
+            Kind::Ratio => (pairs.ratio(), first.minimum / second.minimum),
+            Kind::Difference => (pairs.difference(), first.minimum - second.minimum),
+        };
+        let summary = summary.ok_or_else(no_pairs)?;
+        Ok(vec![
+            format!(
+                "**{:.2}** [{:.2}, {:.2}]",
+                summary.median, summary.lower_quartile, summary.upper_quartile
+            ),
+            format!("{of_minima:.2}"),
+            target.map_or(String::new(), |target| format!("≤ {target:.2}")),
+            target
+                .map_or("", |target| verdict(summary, target))
+                .to_owned(),
+            times(first),
+            times(second),
+            pairs.count().to_string(),
+        ])
+    }
+
+    /// Returns the table.
+    pub(crate) fn table(self) -> Table {
+        self.table
+    }
+}
+
+/// Says whether a target was reached, and not more than the figures allow.
+pub(crate) fn verdict(summary: Summary, target: f64) -> &'static str {
+    if summary.upper_quartile <= target {
+        "yes"
+    } else if summary.median <= target {
+        "yes, narrowly"
+    } else if summary.lower_quartile <= target {
+        "no, narrowly"
+    } else {
+        "no"
+    }
+}
+
+pub(crate) fn not_measured(reason: &str) -> String {
+    format!("not measured: {}", reason.replace('|', "/"))
+}
+
+fn times(summary: Summary) -> String {
+    format!("{:.2} / {:.2}", summary.minimum, summary.median)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SUMMARY: Summary = Summary {
+        minimum: 1.0,
+        lower_quartile: 1.2,
+        median: 1.5,
+        upper_quartile: 1.9,
+    };
+
+    #[test]
+    fn a_target_that_most_pairs_meet_is_reached() {
+        assert_eq!(verdict(SUMMARY, 2.0), "yes");
+    }
+
+    #[test]
+    fn a_target_between_median_and_quartile_is_a_close_call() {
+        assert_eq!(verdict(SUMMARY, 1.6), "yes, narrowly");
+    }
+
+    #[test]
+    fn a_target_below_most_pairs_is_missed() {
+        assert_eq!(verdict(SUMMARY, 1.1), "no");
+    }
+}

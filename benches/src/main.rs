@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Measures Cabane beside its peers, prints every figure and writes
+//! `docs/performance.md`. `README.md` tells how to run it and what it needs.
+//!
+//! One module is one section of the report. A module builds what it measures in the
+//! bed, makes candidates, and lets `measure` run them in turn; nothing but `main`
+//! prints.
+
+#![forbid(unsafe_code)]
+
+mod bed;
+mod comparison;
+mod listing;
+mod machine;
+mod measure;
+mod options;
+mod packing;
+mod peers;
+mod processor;
+mod python_tree;
+mod rebuild;
+mod report;
+mod start;
+mod start_python;
+mod starters;
+mod statistics;
+mod tree;
+
+use std::fs;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use bed::Bed;
+use machine::Machine;
+use options::Options;
+use report::{Report, Section};
+
+/// The sections by name, in the order of the report.
+type MakeSection = fn(&Bed, &Options) -> Vec<Section>;
+const SECTIONS: &[(&str, MakeSection)] = &[
+    ("start", start::sections),
+    ("python", start_python::sections),
+    ("list", listing::sections),
+    ("pack", packing::sections),
+    ("rebuild", rebuild::sections),
+];
+
+fn main() -> ExitCode {
+    match Options::from_arguments(std::env::args().skip(1)).and_then(|options| run(&options)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            let _ = writeln!(io::stderr(), "error: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<(), String> {
+    if options.help {
+        return say(options::HELP);
+    }
+    let bed = Bed::make(options)?;
+    let mut machine = Machine::inspect(&bed);
+    say(&bed.scrubbed(&machine.to_string()))?;
+    let mut report = Report::default();
+    for (name, sections) in SECTIONS {
+        if !options.wants(name) {
+            continue;
+        }
+        for section in sections(&bed, options) {
+            say(&bed.scrubbed(&section.to_string()))?;
+            report.sections.push(section);
+        }
+    }
+    machine.note_load_after();
+    say(&format!("load after: {}\n", machine.load_after))?;
+    if let Some(output) = options.output() {
+        let text = bed.scrubbed(&report.page(&machine, options));
+        fs::write(output, text)
+            .map_err(|error| format!("cannot write {}: {error}", output.display()))?;
+        say(&format!("wrote {}\n", output.display()))?;
+    }
+    Ok(())
+}
+
+fn say(text: &str) -> Result<(), String> {
+    let mut stdout = io::stdout().lock();
+    stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+        .map_err(|error| format!("cannot write to standard output: {error}"))
+}

@@ -1,0 +1,178 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The report: sections with tables, as text that is good Markdown, too.
+
+use std::fmt;
+
+use crate::machine::Machine;
+use crate::options::Options;
+
+/// Everything that was measured.
+#[derive(Default)]
+pub(crate) struct Report {
+    pub(crate) sections: Vec<Section>,
+}
+
+/// One subject: what was done, the figures, and what must be said about them.
+pub(crate) struct Section {
+    pub(crate) title: &'static str,
+    pub(crate) method: String,
+    pub(crate) tables: Vec<Table>,
+    pub(crate) remarks: Vec<String>,
+}
+
+/// Figures in rows and columns.
+pub(crate) struct Table {
+    caption: String,
+    header: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub(crate) fn new(header: &[&str]) -> Self {
+        Self {
+            caption: String::new(),
+            header: header.iter().map(|&text| text.to_owned()).collect(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// Says what the figures are about.
+    pub(crate) fn captioned(self, caption: String) -> Self {
+        Self { caption, ..self }
+    }
+
+    pub(crate) fn push(&mut self, row: Vec<String>) {
+        self.rows.push(row);
+    }
+}
+
+const METHOD: &str = "\
+This page is made by `make bench`; `benches/README.md` tells how to run it.
+
+Two commands are compared by running them in turn, A B A B …, in one go and under
+ordinary scheduling, after a few pairs that are not counted. A ratio is that of the two
+commands of a pair; its median is given, with the two quartiles in brackets: half of all
+pairs lie between them. Times are wall time from before `posix_spawn` to after the wait,
+with a pause of 3 ms after each. A median of ratios is not the ratio of the medians. The
+ratio of the minima stands beside it: what it costs when nothing is in the way. Whether a
+target is reached is decided by the median of the pairs. All files are in the page cache,
+the work of other programs on the machine is not kept away, and whatever could not be
+measured is named with the reason.
+";
+
+const QUICK: &str = "\nThis was a quick run: few pairs, small trees.\n";
+
+impl Report {
+    /// Returns the page for the documentation.
+    pub(crate) fn page(&self, machine: &Machine, options: &Options) -> String {
+        let head = "<!-- SPDX-FileCopyrightText: The Cabane developers -->\n\
+                    <!-- SPDX-License-Identifier: Apache-2.0 OR MIT -->\n\
+                    <!-- Made by `make bench`; do not edit. -->\n\n\
+                    # Performance\n\n";
+        let quick = if options.quick { QUICK } else { "" };
+        let load = &machine.load_after;
+        let mut page = format!("{head}{METHOD}{quick}\n{machine}- load after: {load}\n");
+        for section in &self.sections {
+            page += &section.to_string();
+        }
+        page
+    }
+}
+
+impl fmt::Display for Section {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\n## {}\n\n{}", self.title, wrapped(&self.method, ""))?;
+        for table in &self.tables {
+            writeln!(f, "\n{table}")?;
+        }
+        for remark in &self.remarks {
+            writeln!(f, "- {}", wrapped(remark, "  "))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.caption.is_empty() {
+            writeln!(f, "{}:\n", self.caption)?;
+        }
+        let widths: Vec<usize> = (0..self.header.len())
+            .map(|column| self.width(column))
+            .collect();
+        write_row(f, &self.header, &widths)?;
+        for width in &widths {
+            write!(f, "|{}", "-".repeat(width + 2))?;
+        }
+        writeln!(f, "|")?;
+        for row in &self.rows {
+            write_row(f, row, &widths)?;
+        }
+        Ok(())
+    }
+}
+
+impl Table {
+    fn width(&self, column: usize) -> usize {
+        let rows = std::iter::once(&self.header).chain(&self.rows);
+        let cells = rows.filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    }
+}
+
+/// Writes the cells of a row; those that a short row lacks are empty.
+fn write_row(f: &mut fmt::Formatter<'_>, row: &[String], widths: &[usize]) -> fmt::Result {
+    for (column, &width) in widths.iter().enumerate() {
+        let cell = row.get(column).map_or("", String::as_str);
+        write!(f, "| {cell:width$} ")?;
+    }
+    writeln!(f, "|")
+}
+
+/// Breaks a text into lines that are not too long to read.
+fn wrapped(text: &str, indent: &str) -> String {
+    let mut lines = String::new();
+    let mut length = indent.len();
+    for word in text.split_whitespace() {
+        let width = word.chars().count();
+        if length > indent.len() && length + 1 + width > 88 {
+            lines = lines + "\n" + indent;
+            length = indent.len();
+        } else if !lines.is_empty() {
+            lines.push(' ');
+            length += 1;
+        }
+        lines += word;
+        length += width;
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_of_a_table_stand_below_each_other() {
+        let mut table = Table::new(&["what", "ms"]);
+        table.push(vec!["a long name".into(), "1".into()]);
+        table.push(vec!["µ".into()]);
+        let text = "| what        | ms |\n\
+                    |-------------|----|\n\
+                    | a long name | 1  |\n\
+                    | µ           |    |\n";
+        assert_eq!(table.to_string(), text);
+    }
+
+    #[test]
+    fn a_long_remark_is_broken_and_indented() {
+        let remark = "word ".repeat(30);
+        let lines = wrapped(&remark, "  ");
+        assert_eq!(
+            lines.lines().nth(1),
+            Some(&*format!("  {}", "word ".repeat(13).trim()))
+        );
+    }
+}
