@@ -129,9 +129,9 @@ pub(crate) struct Workshop {
 
 impl Workshop {
     pub(crate) fn open(layout: &Layout) -> Result<Self, Error> {
-        let owner = Owner::this_process();
-        let path = layout.tmp().join(owner.name());
-        fs::create_dir(&path).map_err(Error::io("create", &path))?;
+        let (owner, tmp) = (Owner::this_process(), layout.tmp());
+        let path = tmp.join(owner.name());
+        fs::create_dir(&path).map_err(Error::io("write in", &tmp))?;
         Ok(Self { owner, path })
     }
 

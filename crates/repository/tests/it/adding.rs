@@ -415,5 +415,10 @@ fn a_repository_that_may_not_be_written_says_so() {
     let error = Repository::open(&path)
         .unwrap()
         .add(&request("a", &world.image(1), &world.meta()));
-    assert!(error.unwrap_err().to_string().starts_with("cannot create "));
+    assert!(
+        error
+            .unwrap_err()
+            .to_string()
+            .starts_with("cannot write in ")
+    );
 }
