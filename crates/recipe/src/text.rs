@@ -144,6 +144,6 @@ mod tests {
     #[test]
     fn one_byte_more_is_refused() {
         let bytes = vec![b' '; usize::try_from(MAX_FILE_SIZE).unwrap() + 1];
-        assert!(refusal(&bytes).contains("4194305 bytes"));
+        assert!(refusal(&bytes).contains("more than 4194304 bytes"));
     }
 }
