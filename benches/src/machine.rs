@@ -38,6 +38,7 @@ impl Machine {
                 "kernel",
                 said(Command::new("uname").args(["-s", "-r", "-m"])),
             ),
+            ("squashfs in the kernel", squashfs_options()),
             ("distribution", distribution()),
             ("files on", file_system(&bed.path(""))),
             (
@@ -111,6 +112,29 @@ fn memory() -> String {
     total.map_or("unknown".to_owned(), |kib| {
         format!("{} GiB", kib.div_ceil(1024 * 1024))
     })
+}
+
+/// Returns how the kernel was told to read squashfs: it makes a large difference.
+fn squashfs_options() -> String {
+    let options = "^CONFIG_SQUASHFS_(FILE|DECOMP|CHOICE_DECOMP)_[A-Z_]+=y";
+    let release = said(Command::new("uname").arg("-r"));
+    let files = [
+        "/proc/config.gz".to_owned(),
+        format!("/boot/config-{release}"),
+    ];
+    let found = files
+        .iter()
+        .find_map(|file| finish(Command::new("zgrep").args(["-ohE", options, file.as_str()])).ok());
+    let text = String::from_utf8_lossy(&found.unwrap_or_default()).replace("CONFIG_SQUASHFS_", "");
+    let names: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_suffix("=y"))
+        .collect();
+    if names.is_empty() {
+        "unknown".to_owned()
+    } else {
+        names.join(", ")
+    }
 }
 
 fn distribution() -> String {

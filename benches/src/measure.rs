@@ -160,9 +160,14 @@ pub(crate) fn alternate(
     rounds: Rounds,
 ) -> Result<Pairs, NotMeasured> {
     first.probe()?;
-    second
-        .probe()
-        .map_err(|reason| format!("{}: {reason}", second.name))?;
+    if let Err(reason) = second.probe() {
+        let names_it = reason.starts_with(&second.name);
+        return Err(if names_it {
+            reason
+        } else {
+            format!("{}: {reason}", second.name)
+        });
+    }
     for _ in 0..rounds.warm_up {
         first.sample()?;
         second.sample()?;

@@ -3,7 +3,7 @@
 
 //! The command line: arguments in, calls to the engines, text and exit codes out.
 //!
-//! [`commands::run_command`] is the table of contents. A command is a file in
+//! `commands::run_command` is the table of contents. A command is a file in
 //! `commands/` with its `…Args` and one function.
 
 #![forbid(unsafe_code)]

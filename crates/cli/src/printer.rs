@@ -61,8 +61,21 @@ impl Printer {
     ///
     /// A reader that went away (`cabane image ls | head -1`) is no error.
     pub(crate) fn data(self, text: impl Display) {
-        let mut out = AutoStream::new(io::stdout().lock(), self.color);
-        let _ = write!(out, "{text}").and_then(|()| out.flush());
+        let text = text.to_string();
+        // Looking for styles to take away costs more than writing, and the lines of a
+        // long list have none.
+        let end_of_styles = text.rfind('\u{1b}').map_or(0, |last| {
+            text[last..]
+                .find('\n')
+                .map_or(text.len(), |newline| last + newline)
+        });
+        let (styled, plain) = text.split_at(end_of_styles);
+        let mut out = AutoStream::new(io::stdout(), self.color);
+        let _ = out
+            .write_all(styled.as_bytes())
+            .and_then(|()| out.flush())
+            .and_then(|()| io::stdout().write_all(plain.as_bytes()))
+            .and_then(|()| io::stdout().flush());
     }
 
     /// Prints an error.

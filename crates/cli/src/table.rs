@@ -17,69 +17,92 @@ pub(crate) enum Align {
 }
 
 /// A table with a head.
+///
+/// All cells stand in one text: a list of ten thousand images would spend its time on
+/// as many small ones.
 #[derive(Debug)]
 pub(crate) struct Table {
     columns: Vec<(&'static str, Align)>,
-    rows: Vec<Vec<String>>,
+    text: String,
+    /// Where each cell ends in the text.
+    ends: Vec<usize>,
+    widths: Vec<usize>,
     has_head: bool,
 }
 
 impl Table {
     /// Starts a table.
     pub(crate) fn new(columns: &[(&'static str, Align)], has_head: bool) -> Self {
+        let width = |(name, _): &(&str, Align)| if has_head { name.len() } else { 0 };
         Self {
             columns: columns.to_vec(),
-            rows: Vec::new(),
+            text: String::new(),
+            ends: Vec::new(),
+            widths: columns.iter().map(width).collect(),
             has_head,
         }
     }
 
     /// Adds a row with a cell for every column.
-    pub(crate) fn push(&mut self, row: Vec<String>) {
-        self.rows.push(row);
-    }
-
-    fn widths(&self) -> Vec<usize> {
-        let mut widths: Vec<usize> = self
-            .columns
-            .iter()
-            .map(|(name, _)| if self.has_head { name.len() } else { 0 })
-            .collect();
-        for row in &self.rows {
-            for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.chars().count());
-            }
+    pub(crate) fn push<const N: usize>(&mut self, row: [&dyn fmt::Display; N]) {
+        for (cell, width) in row.into_iter().zip(&mut self.widths) {
+            let start = self.text.len();
+            // Writing to a string does not fail.
+            let _ = write!(self.text, "{cell}");
+            self.ends.push(self.text.len());
+            let written = self.text.get(start..).unwrap_or_default();
+            *width = (*width).max(width_of(written));
         }
-        widths
     }
 
-    fn line<'a>(&self, widths: &[usize], cells: impl Iterator<Item = &'a str>) -> String {
-        let mut line = String::new();
-        for ((cell, width), (_, align)) in cells.zip(widths).zip(&self.columns) {
-            if !line.is_empty() {
+    fn push_line<'a>(&self, line: &mut String, cells: impl Iterator<Item = &'a str>) {
+        for ((cell, width), (_, align)) in cells.zip(&self.widths).zip(&self.columns) {
+            if !line.is_empty() && !line.ends_with('\n') {
                 line.push_str("  ");
             }
-            let _ = match align {
-                Align::Left => write!(line, "{cell:<width$}"),
-                Align::Right => write!(line, "{cell:>width$}"),
-            };
+            let blanks = width - width_of(cell).min(*width);
+            match align {
+                Align::Left => {
+                    line.push_str(cell);
+                    line.extend(std::iter::repeat_n(' ', blanks));
+                }
+                Align::Right => {
+                    line.extend(std::iter::repeat_n(' ', blanks));
+                    line.push_str(cell);
+                }
+            }
         }
-        line.truncate(line.trim_end().len());
-        line
+        line.truncate(line.trim_end_matches(' ').len());
+    }
+}
+
+fn width_of(text: &str) -> usize {
+    if text.is_ascii() {
+        text.len()
+    } else {
+        text.chars().count()
     }
 }
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let widths = self.widths();
-        if self.has_head && !self.rows.is_empty() {
-            let head = self.line(&widths, self.columns.iter().map(|(name, _)| *name));
-            writeln!(f, "{}{head}{:#}", style::HEAD, style::HEAD)?;
+        let mut lines = String::with_capacity(self.text.len() * 2);
+        if self.has_head && !self.ends.is_empty() {
+            self.push_line(&mut lines, self.columns.iter().map(|(name, _)| *name));
+            writeln!(f, "{}{lines}{:#}", style::HEAD, style::HEAD)?;
+            lines.clear();
         }
-        for row in &self.rows {
-            writeln!(f, "{}", self.line(&widths, row.iter().map(String::as_str)))?;
+        let mut start = 0;
+        for row in self.ends.chunks(self.columns.len()) {
+            let cells = row.iter().map(|&end| {
+                let cell = self.text.get(start..end).unwrap_or_default();
+                start = end;
+                cell
+            });
+            self.push_line(&mut lines, cells);
+            lines.push('\n');
         }
-        Ok(())
+        f.write_str(&lines)
     }
 }
 
@@ -107,8 +130,8 @@ mod tests {
     #[test]
     fn columns_line_up_and_lines_have_no_trailing_blanks() {
         let mut table = Table::new(&[("name", Align::Left), ("size", Align::Right)], false);
-        table.push(vec!["a".to_owned(), "10".to_owned()]);
-        table.push(vec!["long".to_owned(), "7".to_owned()]);
+        table.push([&"a", &10]);
+        table.push([&"long", &7]);
         assert_eq!(table.to_string(), "a     10\nlong   7\n");
     }
 

@@ -5,48 +5,85 @@
 //!
 //! It is a cache and never the truth. Each line stands for one ref and begins with the name of
 //! its file; a reader uses the lines whose file exists, and reads the files that have no line.
-//! So an index may be old. It may not be damaged: its first line counts the others and holds a
-//! sum of their bytes, and an index that does not fit them is ignored.
+//! So an index may be old. It may not be damaged: its first line holds a sum of the others, and
+//! an index that does not fit it is ignored. The first line also holds the number and the sum
+//! of the names in the directories of the refs and of the images; where they fit the
+//! directories, the index is up to date and nothing need be compared name by name.
 //!
 //! ```text
-//! cabane-index 1 <number of lines> <sum>
-//! <file> TAB <label> TAB <digest> TAB <size> TAB <date> TAB <format> TAB <mount> TAB
-//!        <default view> TAB <views, separated by spaces> TAB <description>
+//! cabane-index 1 <sum> <number and sum of the files of refs> <those of the images>
+//! <file> TAB <label> TAB <digest> TAB <size> TAB <format> TAB <mount> TAB <default view> TAB
+//!        <views, separated by spaces> TAB <description>
 //! ```
 //!
-//! An absent mount point, view or description is `-`; a description begins with `=`.
+//! The lines are sorted by label, and of one label the valid ref comes last. The label stands
+//! there only if the name of the file does not hold it. An absent mount point, view or
+//! description is `-`; a description begins with `=`.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::str::Lines;
+
+use cabane_label::Label;
 
 use crate::Record;
-use crate::sum::sum;
+use crate::layout::NameParts;
+use crate::sum::{Tally, sum};
 
 const MAGIC: &str = "cabane-index 1";
-const FIELDS: usize = 10;
+const FIELDS: usize = 9;
 
-/// Writes the index of these records.
-pub(crate) fn render<'a>(records: impl IntoIterator<Item = &'a Record>) -> String {
-    let mut lines = String::new();
-    let mut count = 0;
+/// Writes the index of these records, which are in order.
+pub(crate) fn render(records: &[Record]) -> String {
+    let mut body = String::new();
     for record in records {
-        push_line(&mut lines, record);
-        count += 1;
+        push_line(&mut body, record);
     }
-    format!("{MAGIC} {count} {:016x}\n{lines}", sum(lines.as_bytes()))
+    let refs: Tally = body.lines().map(|line| Line(line).file()).collect();
+    let images: BTreeSet<&str> = records.iter().map(|one| one.digest.as_str()).collect();
+    let images: Tally = images.into_iter().collect();
+    let tally = |tally: Tally| format!("{} {:016x}", tally.count, tally.sum);
+    let sum = sum(body.as_bytes());
+    format!(
+        "{MAGIC} {sum:016x} {} {}\n{body}",
+        tally(refs),
+        tally(images)
+    )
 }
 
-/// Returns the lines of an index; `None` when it is damaged or of another version.
-pub(crate) fn lines(text: &str) -> Option<Vec<Line<'_>>> {
-    let (head, body) = text.split_once('\n')?;
-    let (count, expected) = head
-        .strip_prefix(MAGIC)?
-        .strip_prefix(' ')?
-        .split_once(' ')?;
-    if u64::from_str_radix(expected, 16).ok()? != sum(body.as_bytes()) {
-        return None;
+/// An index that is not damaged.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Index<'a> {
+    /// The names of the files for which it has lines.
+    pub(crate) refs: Tally,
+    /// The names of the directories of the images that these refs name.
+    pub(crate) images: Tally,
+    body: &'a str,
+}
+
+impl<'a> Index<'a> {
+    /// Reads the first line; `None` when the index is damaged or of another version.
+    pub(crate) fn open(bytes: &'a [u8]) -> Option<Self> {
+        let (head, body) = std::str::from_utf8(bytes).ok()?.split_once('\n')?;
+        let mut fields = head.strip_prefix(MAGIC)?.strip_prefix(' ')?.split(' ');
+        let mut number = |radix| u64::from_str_radix(fields.next()?, radix).ok();
+        let expected = number(16)?;
+        let refs = Tally {
+            count: number(10)?,
+            sum: number(16)?,
+        };
+        let images = Tally {
+            count: number(10)?,
+            sum: number(16)?,
+        };
+        let is_whole = fields.next().is_none() && expected == sum(body.as_bytes());
+        is_whole.then_some(Self { refs, images, body })
     }
-    let lines: Vec<_> = body.lines().map(Line).collect();
-    (lines.len() == count.parse::<usize>().ok()?).then_some(lines)
+
+    pub(crate) fn lines(self) -> impl Iterator<Item = Line<'a>> {
+        let lines: Lines<'a> = self.body.lines();
+        lines.map(Line)
+    }
 }
 
 /// One line, not yet read.
@@ -59,24 +96,62 @@ impl<'a> Line<'a> {
         self.0.split_once('\t').map_or(self.0, |(file, _)| file)
     }
 
+    /// Returns what all refs of its label have in common.
+    pub(crate) fn label_part(self) -> Option<&'a str> {
+        NameParts::split(self.file()).map(|name| name.label_part)
+    }
+
+    /// Takes the line apart; `None` when it is not understood.
+    pub(crate) fn fields(self) -> Option<Fields<'a>> {
+        let mut fields = self.0.splitn(FIELDS, '\t');
+        let mut next = || fields.next();
+        Some(Fields {
+            name: NameParts::split(next()?)?,
+            label: next()?,
+            digest: next()?,
+            rest: [next()?, next()?, next()?, next()?, next()?, next()?],
+        })
+    }
+
     /// Returns the record, or `None` when the line is not understood.
     pub(crate) fn record(self) -> Option<Record> {
-        let mut fields = self.0.splitn(FIELDS, '\t').skip(1);
-        let mut next = || fields.next();
+        let fields = self.fields()?;
+        fields.record(fields.label()?)
+    }
+}
+
+/// The parts of a line.
+#[derive(Clone, Copy)]
+pub(crate) struct Fields<'a> {
+    pub(crate) name: NameParts<'a>,
+    label: &'a str,
+    pub(crate) digest: &'a str,
+    rest: [&'a str; FIELDS - 3],
+}
+
+impl Fields<'_> {
+    pub(crate) fn label(&self) -> Option<Label> {
+        if self.label.is_empty() {
+            self.name.label()
+        } else {
+            self.label.parse().ok()
+        }
+    }
+
+    /// Reads everything but the label.
+    pub(crate) fn record(&self, label: Label) -> Option<Record> {
+        let [size, format, mount, default_view, views, description] = self.rest;
+        let views = views.split_terminator(' ').map(str::parse);
         Some(Record {
-            label: next()?.parse().ok()?,
-            digest: next()?.parse().ok()?,
-            size: next()?.parse().ok()?,
-            date: next()?.parse().ok()?,
-            format: next()?.parse().ok()?,
-            mount: optional(next()?)?,
-            default_view: optional(next()?)?,
-            views: next()?
-                .split_terminator(' ')
-                .map(str::parse)
-                .collect::<Result<_, _>>()
-                .ok()?,
-            description: next()?.strip_prefix('=').map(unescaped),
+            label,
+            digest: self.digest.parse().ok()?,
+            size: size.parse().ok()?,
+            date: self.name.date()?,
+            format: format.parse().ok()?,
+            mount: optional(mount)?,
+            default_view: optional(default_view)?,
+            views: views.collect::<Result<_, _>>().ok()?,
+            description: description.strip_prefix('=').map(unescaped),
         })
     }
 }
@@ -86,21 +161,26 @@ fn push_line(lines: &mut String, record: &Record) {
         label,
         digest,
         size,
-        date,
         format,
         mount,
         description,
         views,
         default_view,
+        ..
     } = record;
     let mount = mount.as_ref().map_or("-", |mount| mount.as_str());
     let default_view = default_view.as_ref().map_or("-", |view| view.as_str());
     let name = record.ref_name();
+    let label = if name.label().is_some() {
+        String::new()
+    } else {
+        label.to_string()
+    };
     let name = name.as_str();
     // Writing to a string does not fail.
     let _ = write!(
         lines,
-        "{name}\t{label}\t{digest}\t{size}\t{date}\t{format}\t{mount}\t{default_view}\t"
+        "{name}\t{label}\t{digest}\t{size}\t{format}\t{mount}\t{default_view}\t"
     );
     for view in views {
         let _ = write!(lines, "{view} ");
@@ -168,7 +248,7 @@ mod tests {
     }
 
     fn read(text: &str) -> Option<Vec<Option<Record>>> {
-        lines(text).map(|lines| lines.into_iter().map(Line::record).collect())
+        Index::open(text.as_bytes()).map(|index| index.lines().map(Line::record).collect())
     }
 
     #[test]
@@ -182,7 +262,7 @@ mod tests {
 
     #[test]
     fn an_index_of_nothing_has_no_lines() {
-        assert_eq!(read(&render([])), Some(Vec::new()));
+        assert_eq!(read(&render(&[])), Some(Vec::new()));
     }
 
     #[test]
@@ -190,7 +270,7 @@ mod tests {
         let mut record = record("a/1:v1@s%u", 'a');
         (record.mount, record.description, record.default_view) = (None, None, None);
         record.views.clear();
-        let text = render([&record]);
+        let text = render(std::slice::from_ref(&record));
         assert_eq!(read(&text), Some(vec![Some(record)]));
     }
 
@@ -204,7 +284,7 @@ mod tests {
         fn any_description_can_be_read_again(description in "(?s).{0,40}") {
             let mut record = record("a/1:v1@s%u", 'a');
             record.description = Some(description);
-            let text = render([&record]);
+            let text = render(std::slice::from_ref(&record));
             prop_assert_eq!(read(&text), Some(vec![Some(record)]));
         }
 

@@ -87,15 +87,9 @@ impl RefName {
         Self(format!("{prefix}{},{date:016x}{SUFFIX}", id.as_str()))
     }
 
-    /// Takes a file name apart; `None` when it is not that of a ref.
+    /// Takes a file name for that of a ref; `None` when it is none.
     pub(crate) fn from_file_name(name: &str) -> Option<Self> {
-        let start = name.len().checked_sub(TAIL).filter(|start| *start > 0)?;
-        let (label, tail) = name.split_at_checked(start)?;
-        let (id, date) = tail.strip_suffix(SUFFIX)?.split_once(',')?;
-        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        let are_digits = |text: &str| text.len() == DIGITS && text.bytes().all(is_digit);
-        let is_ref = label.ends_with(',') && are_digits(id) && are_digits(date);
-        is_ref.then(|| Self(name.to_owned()))
+        NameParts::split(name).map(|_| Self(name.to_owned()))
     }
 
     /// Returns what the names of all refs of a label start with, and of no other label.
@@ -129,22 +123,16 @@ impl RefName {
 
     /// Returns the label, unless it was too long to stand in the name.
     pub(crate) fn label(&self) -> Option<Label> {
-        let mut parts = self.label_part().split(',');
-        let label = Label {
-            name: parts.next()?.parse().ok()?,
-            version: parts.next()?.parse().ok()?,
-            tag: parts.next()?.parse().ok()?,
-            system: parts.next()?.parse().ok()?,
-            uarch: parts.next()?.parse().ok()?,
-        };
-        (parts.next() == Some("")).then_some(label)
+        self.parts()?.label()
     }
 
     /// Returns when the label was given, as the name tells.
     pub(crate) fn date(&self) -> Option<Timestamp> {
-        let start = self.label_part().len() + DIGITS + 1;
-        let date = i64::from_str_radix(&self.0[start..start + DIGITS], 16).ok()?;
-        Timestamp::from_nanosecond(i128::from(date)).ok()
+        self.parts()?.date()
+    }
+
+    fn parts(&self) -> Option<NameParts<'_>> {
+        NameParts::split(&self.0)
     }
 
     /// Returns the part that all refs of a label have in common.
@@ -156,6 +144,45 @@ impl RefName {
     pub(crate) fn id_part(&self) -> &str {
         let start = self.label_part().len();
         &self.0[start..start + DIGITS]
+    }
+}
+
+/// The name of a ref's file, taken apart.
+#[derive(Clone, Copy)]
+pub(crate) struct NameParts<'a> {
+    /// What all refs of a label have in common.
+    pub(crate) label_part: &'a str,
+    date: &'a str,
+}
+
+impl<'a> NameParts<'a> {
+    /// Takes a file name apart; `None` when it is not that of a ref.
+    pub(crate) fn split(name: &'a str) -> Option<Self> {
+        let start = name.len().checked_sub(TAIL).filter(|start| *start > 0)?;
+        let (label_part, tail) = name.split_at_checked(start)?;
+        let (id, date) = tail.strip_suffix(SUFFIX)?.split_once(',')?;
+        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        let are_digits = |text: &str| text.len() == DIGITS && text.bytes().all(is_digit);
+        let is_ref = label_part.ends_with(',') && are_digits(id) && are_digits(date);
+        is_ref.then_some(Self { label_part, date })
+    }
+
+    /// Returns the label, unless it was too long to stand in the name.
+    pub(crate) fn label(self) -> Option<Label> {
+        let mut parts = self.label_part.split(',');
+        let label = Label {
+            name: parts.next()?.parse().ok()?,
+            version: parts.next()?.parse().ok()?,
+            tag: parts.next()?.parse().ok()?,
+            system: parts.next()?.parse().ok()?,
+            uarch: parts.next()?.parse().ok()?,
+        };
+        (parts.next() == Some("")).then_some(label)
+    }
+
+    pub(crate) fn date(self) -> Option<Timestamp> {
+        let date = i64::from_str_radix(self.date, 16).ok()?;
+        Timestamp::from_nanosecond(i128::from(date)).ok()
     }
 }
 

@@ -24,6 +24,7 @@ mod meta_copy;
 mod record;
 mod remove;
 mod repository;
+mod search;
 mod status;
 mod sum;
 mod sweep;

@@ -1,32 +1,24 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Reading all refs, without a lock, while others write.
+//! Reading all refs once, without a lock.
 //!
-//! A reader takes what the index has for the files that exist, and reads the other files. A
-//! directory that changes while it is read may show neither the old nor the new ref of a label;
-//! the index or a missing image gives that away, and then the reader looks again.
+//! A reader takes what the index has for the files that exist, and reads the other files.
 
 use std::collections::HashSet;
 use std::io;
-use std::thread::sleep;
-use std::time::Duration;
 
 use cabane_label::Digest;
 
 use crate::disk::Names;
+use crate::index::Index;
 use crate::layout::{Layout, RefName};
 use crate::record::{MAX_REF_SIZE, RefError};
 use crate::sum::{NameSet, sum};
-use crate::{Error, Record, disk, index};
+use crate::{Error, Record, disk};
 
 /// A larger index is not read; 10,000 records take about 3 MiB.
 const MAX_INDEX_SIZE: u64 = 1024 * 1024 * 1024;
-
-/// How often a reader looks again while others keep changing what it reads.
-const LOOKS: u32 = 20;
-/// How much longer a reader waits before each further look.
-const PAUSE: Duration = Duration::from_micros(500);
 
 /// What the refs say, and which images there are.
 #[derive(Default)]
@@ -40,19 +32,18 @@ pub(crate) struct Listing {
     /// The directories of images, whole or not.
     images: Names,
     /// Whether there is an image for every ref.
-    is_complete: bool,
+    pub(crate) is_complete: bool,
     /// Whether something vanished that was there a moment ago.
-    has_changed: bool,
+    pub(crate) has_changed: bool,
     /// The sum of the index that was used.
-    index: u64,
+    pub(crate) index: u64,
 }
 
 impl Listing {
     /// Reads the refs as they are at this moment.
     pub(crate) fn read(layout: &Layout) -> Result<Self, Error> {
         let bytes = read_index(layout);
-        let text = std::str::from_utf8(&bytes).unwrap_or_default();
-        let listing = Self::read_with(layout, index::lines(text).unwrap_or_default())?;
+        let listing = Self::read_with(layout, Index::open(&bytes).unwrap_or_default())?;
         Ok(Self {
             index: sum(&bytes),
             ..listing
@@ -61,10 +52,10 @@ impl Listing {
 
     /// Reads the refs without the index.
     pub(crate) fn read_files(layout: &Layout) -> Result<Self, Error> {
-        Self::read_with(layout, Vec::new())
+        Self::read_with(layout, Index::default())
     }
 
-    fn read_with(layout: &Layout, lines: Vec<index::Line<'_>>) -> Result<Self, Error> {
+    fn read_with(layout: &Layout, index: Index<'_>) -> Result<Self, Error> {
         let (refs, images) = (layout.refs(), layout.images());
         // One directly after the other, the refs first: an image is there before its ref.
         let names = disk::names(&refs).map_err(Error::io("read", &refs))?;
@@ -75,7 +66,7 @@ impl Listing {
         };
         listing.refs.reserve(names.len());
         let mut unread: NameSet<'_> = names.iter().collect();
-        for line in lines {
+        for line in index.lines() {
             if !unread.remove(line.file()) {
                 listing.has_changed = true;
             } else if let Some(record) = line.record() {
@@ -157,7 +148,7 @@ impl Listing {
     }
 
     /// Keeps what points to an image, and of each label the last, which is the newest.
-    fn into_records(self) -> Vec<Record> {
+    pub(crate) fn into_records(self) -> Vec<Record> {
         let there: NameSet<'_> = self.images.iter().collect();
         let mut records = self.refs;
         if !self.is_complete {
@@ -175,7 +166,7 @@ impl Listing {
 }
 
 /// Returns the index as it is; nothing when there is none that can be read.
-fn read_index(layout: &Layout) -> Vec<u8> {
+pub(crate) fn read_index(layout: &Layout) -> Vec<u8> {
     disk::read(&layout.index(), MAX_INDEX_SIZE).unwrap_or_default()
 }
 
@@ -191,29 +182,4 @@ pub(crate) fn ref_names(layout: &Layout) -> Result<Vec<RefName>, Error> {
     disk::freshen(&directory);
     let names = disk::names(&directory).map_err(Error::io("read", &directory))?;
     Ok(names.iter().filter_map(RefName::from_file_name).collect())
-}
-
-/// Returns the records that point to an image, sorted by label.
-///
-/// If a label was given to another image while the directory was read, its old ref is missing
-/// from the directory and in the index. But the index may also simply be old. So a list with
-/// such a gap is believed when it looks the same twice, with an index that nobody has written
-/// in the meantime: a writer that comes by a second time has written the index before.
-pub(crate) fn records(layout: &Layout) -> Result<Vec<Record>, Error> {
-    let (mut before, mut look) = (None, 0);
-    loop {
-        let listing = Listing::read(layout)?;
-        if listing.is_complete && !listing.has_changed {
-            return Ok(listing.into_records());
-        }
-        let names: HashSet<RefName> = listing.refs.iter().map(Record::ref_name).collect();
-        let state = (names, listing.index, sum(&read_index(layout)));
-        let is_stable = state.1 == state.2 && before.as_ref() == Some(&state);
-        look += 1;
-        if is_stable || look == LOOKS {
-            return Ok(listing.into_records());
-        }
-        before = Some(state);
-        sleep(PAUSE * look);
-    }
 }

@@ -12,8 +12,9 @@ use cabane_view::Meta;
 
 use crate::layout::{FORMAT, Layout};
 use crate::lock::WriterLock;
+use crate::search::{self, Wanted};
 use crate::workshop::Workshop;
-use crate::{Error, Record, disk, listing};
+use crate::{Error, Record, disk};
 
 /// A local directory that holds images under labels.
 ///
@@ -88,34 +89,47 @@ impl Repository {
 
     /// Returns the records of all images that are there, sorted by label.
     pub fn records(&self) -> Result<Vec<Record>, Error> {
-        listing::records(&self.layout)
+        self.with_label(&|_| true)
     }
 
     /// Returns the records whose label fits a pattern, sorted by label.
     pub fn find(&self, pattern: &LabelPattern, how: NameMatch) -> Result<Vec<Record>, Error> {
-        self.records_that(|record| pattern.matches(&record.label, how))
+        self.with_label(&|label| pattern.matches(label, how))
     }
 
     /// Returns the record of a label.
     pub fn by_label(&self, label: &Label) -> Result<Option<Record>, Error> {
-        let mut records = self.records_that(|record| record.label == *label)?;
-        Ok(records.pop())
+        Ok(self.with_label(&|one| one == label)?.pop())
     }
 
     /// Returns the records of an image, one for each of its labels.
     pub fn by_digest(&self, digest: &Digest) -> Result<Vec<Record>, Error> {
-        self.records_that(|record| record.digest == *digest)
+        self.with_digest(&|one| one == digest.as_str())
     }
 
     /// Returns the records of the images with this short form of the digest.
     pub fn by_id(&self, id: &ImageId) -> Result<Vec<Record>, Error> {
-        self.records_that(|record| record.digest.as_str().starts_with(id.as_str()))
+        self.with_digest(&|one| one.starts_with(id.as_str()))
     }
 
-    fn records_that(&self, wanted: impl Fn(&Record) -> bool) -> Result<Vec<Record>, Error> {
-        let mut records = self.records()?;
-        records.retain(wanted);
-        Ok(records)
+    fn with_label(&self, label: &dyn Fn(&Label) -> bool) -> Result<Vec<Record>, Error> {
+        search::records(
+            &self.layout,
+            &Wanted {
+                digest: &|_| true,
+                label,
+            },
+        )
+    }
+
+    fn with_digest(&self, digest: &dyn Fn(&str) -> bool) -> Result<Vec<Record>, Error> {
+        search::records(
+            &self.layout,
+            &Wanted {
+                digest,
+                label: &|_| true,
+            },
+        )
     }
 
     /// Returns the path of an image; nothing is checked.

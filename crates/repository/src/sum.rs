@@ -27,6 +27,25 @@ fn sum_on(start: u64, bytes: &[u8]) -> u64 {
     step(step(sum, u64::from_le_bytes(last)), bytes.len() as u64)
 }
 
+/// How many names there are and what they sum up to, in whatever order they come.
+///
+/// Two sets of names that give the same are the same, as surely as two sums are not equal by
+/// chance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) count: u64,
+    pub(crate) sum: u64,
+}
+
+impl<'a> FromIterator<&'a str> for Tally {
+    fn from_iter<T: IntoIterator<Item = &'a str>>(names: T) -> Self {
+        names.into_iter().fold(Self::default(), |tally, name| Self {
+            count: tally.count + 1,
+            sum: tally.sum.wrapping_add(sum(name.as_bytes())),
+        })
+    }
+}
+
 /// Finds names in tables of ten thousand in half the time.
 #[derive(Default)]
 pub(crate) struct NameHasher(u64);

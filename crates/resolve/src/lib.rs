@@ -7,7 +7,7 @@
 //! somebody who mounts it can read them:
 //!
 //! 1. [`Resolver::locate`] finds the file that a description means.
-//! 2. [`assemble`] takes the located images, with the metadata that the caller has read in the
+//! 2. [`assemble()`] takes the located images, with the metadata that the caller has read in the
 //!    meantime, and says where each is mounted, which views are used and which variables change.
 
 #![forbid(unsafe_code)]

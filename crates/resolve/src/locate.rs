@@ -3,7 +3,6 @@
 
 //! Finding the file that a description means.
 
-use std::cell::OnceCell;
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
@@ -48,21 +47,10 @@ pub struct LocatedImage {
 }
 
 /// Finds images in repositories.
-///
-/// A resolver remembers what it has read, so that the images of one command line are looked for
-/// in the same list. It is meant to be used for one environment.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Resolver {
-    repositories: Vec<Source>,
+    repositories: Vec<NamedRepository>,
     system: Option<System>,
-}
-
-/// A repository and, once it was asked, its records.
-#[derive(Debug)]
-struct Source {
-    name: String,
-    repository: Repository,
-    records: OnceCell<Vec<Record>>,
 }
 
 impl Resolver {
@@ -71,18 +59,8 @@ impl Resolver {
     pub fn new(mut repositories: Vec<NamedRepository>, system: Option<System>) -> Self {
         // The sort is stable: of equal priorities the first comes first.
         repositories.sort_by_key(|one| Reverse(one.priority));
-        let source = |one: NamedRepository| {
-            let NamedRepository {
-                name, repository, ..
-            } = one;
-            Source {
-                name,
-                repository,
-                records: OnceCell::new(),
-            }
-        };
         Self {
-            repositories: repositories.into_iter().map(source).collect(),
+            repositories,
             system,
         }
     }
@@ -103,12 +81,10 @@ impl Resolver {
             }
             ImageDescription::Pattern(pattern) => {
                 let limited = self.limited(pattern);
-                self.search(image, |one| limited.matches(&one.label, NameMatch::Exact))
+                self.search(image, |one| one.find(&limited, NameMatch::Exact))
             }
-            ImageDescription::Id(id) => {
-                self.search(image, |one| one.digest.as_str().starts_with(id.as_str()))
-            }
-            ImageDescription::Digest(digest) => self.search(image, |one| one.digest == *digest),
+            ImageDescription::Id(id) => self.search(image, |one| one.by_id(id)),
+            ImageDescription::Digest(digest) => self.search(image, |one| one.by_digest(digest)),
         }
     }
 
@@ -124,32 +100,27 @@ impl Resolver {
     fn search(
         &self,
         image: &ImageDescription,
-        wanted: impl Fn(&Record) -> bool,
+        find: impl Fn(&Repository) -> Result<Vec<Record>, cabane_repository::Error>,
     ) -> Result<LocatedImage, LocateError> {
-        for source in &self.repositories {
-            let mut matches: Vec<&Record> =
-                source.records()?.iter().filter(|one| wanted(one)).collect();
+        for named in &self.repositories {
+            let mut matches =
+                find(&named.repository).map_err(|source| unreadable(named, source))?;
             // Records are sorted by label; the first label of each image stands for it.
-            matches.sort_by_key(|one| &one.digest);
-            matches.dedup_by_key(|one| &one.digest);
+            matches.sort_by(|one, other| one.digest.cmp(&other.digest));
+            matches.dedup_by(|one, other| one.digest == other.digest);
             match matches.as_slice() {
                 [] => {}
-                [one] => return source.located(one),
-                several => return Err(source.ambiguous(image, several)),
+                [one] => return located(named, one),
+                _ => return Err(ambiguous(named, image, matches)),
             }
         }
         Err(self.not_found(image))
     }
 
     fn not_found(&self, image: &ImageDescription) -> LocateError {
-        let known = self
-            .repositories
-            .iter()
-            .filter_map(|source| source.records.get())
-            .flatten();
         let (near, system) = match image {
             ImageDescription::Pattern(pattern) => {
-                let near = near_miss(pattern, known.map(|one| &one.label));
+                let near = near_miss(pattern, self.labels().iter());
                 (
                     near,
                     self.system.clone().filter(|_| pattern.system.is_none()),
@@ -160,7 +131,7 @@ impl Resolver {
         let repositories = self
             .repositories
             .iter()
-            .map(|source| source.name.clone())
+            .map(|named| named.name.clone())
             .collect();
         let source = Searched {
             repositories,
@@ -172,50 +143,52 @@ impl Resolver {
             near,
         }
     }
+
+    /// Returns all labels, for finding out what may have been meant.
+    fn labels(&self) -> Vec<Label> {
+        let records = |named: &NamedRepository| named.repository.records().unwrap_or_default();
+        self.repositories
+            .iter()
+            .flat_map(records)
+            .map(|one| one.label)
+            .collect()
+    }
 }
 
-impl Source {
-    fn records(&self) -> Result<&[Record], LocateError> {
-        if let Some(records) = self.records.get() {
-            return Ok(records);
-        }
-        let records = self
-            .repository
-            .records()
-            .map_err(|source| self.unreadable(source))?;
-        Ok(self.records.get_or_init(|| records))
+fn unreadable(named: &NamedRepository, source: cabane_repository::Error) -> LocateError {
+    LocateError::Repository {
+        name: named.name.clone(),
+        source,
     }
+}
 
-    fn unreadable(&self, source: cabane_repository::Error) -> LocateError {
-        LocateError::Repository {
-            name: self.name.clone(),
-            source,
-        }
-    }
+fn located(named: &NamedRepository, record: &Record) -> Result<LocatedImage, LocateError> {
+    let (repository, digest) = (&named.repository, &record.digest);
+    let path = repository.image_path(digest);
+    let format = check_image(&path, Some(repository.path()))?;
+    let meta = repository
+        .meta_if_present(digest)
+        .map_err(|source| unreadable(named, source))?;
+    Ok(LocatedImage {
+        path,
+        digest: Some(digest.clone()),
+        label: Some(record.label.clone()),
+        repository: Some(named.name.clone()),
+        format,
+        meta,
+    })
+}
 
-    fn located(&self, record: &Record) -> Result<LocatedImage, LocateError> {
-        let digest = &record.digest;
-        let path = self.repository.image_path(digest);
-        let meta = self.repository.meta_if_present(digest);
-        Ok(LocatedImage {
-            format: check_image(&path, Some(self.repository.path()))?,
-            path,
-            digest: Some(digest.clone()),
-            label: Some(record.label.clone()),
-            repository: Some(self.name.clone()),
-            meta: meta.map_err(|source| self.unreadable(source))?,
-        })
-    }
-
-    fn ambiguous(&self, image: &ImageDescription, matches: &[&Record]) -> LocateError {
-        let mut records: Vec<Record> = matches.iter().copied().cloned().collect();
-        records.sort_by(|one, other| one.label.cmp(&other.label));
-        let candidates = records.into_iter().map(Candidate).collect();
-        LocateError::Ambiguous {
-            image: Box::new(image.clone()),
-            repository: self.name.clone(),
-            candidates,
-        }
+fn ambiguous(
+    named: &NamedRepository,
+    image: &ImageDescription,
+    mut records: Vec<Record>,
+) -> LocateError {
+    records.sort_by(|one, other| one.label.cmp(&other.label));
+    LocateError::Ambiguous {
+        image: Box::new(image.clone()),
+        repository: named.name.clone(),
+        candidates: records.into_iter().map(Candidate).collect(),
     }
 }
 

@@ -3,7 +3,7 @@
 
 //! From resolved images to a mount plan and a running command.
 //!
-//! [`prepare`] turns a [`RunRequest`] into data, a mount plan and variables, which
+//! [`prepare()`] turns a [`RunRequest`] into data, a mount plan and variables, which
 //! can be printed; [`Prepared::exec`] acts on it and becomes the command, so that
 //! signals, exit codes and the terminal need no help from us. [`metadata`] looks
 //! into an image that lies outside a repository. [`loaded`] is what a process inside

@@ -43,7 +43,7 @@ pub(super) fn config(setup: &Setup, args: &ConfigArgs) -> CommandResult<ExitCode
         true,
     );
     for row in rows {
-        table.push(vec![row.key, row.value, row.origin]);
+        table.push([&row.key, &row.value, &row.origin]);
     }
     setup.printer.data(table);
     Ok(exit_codes::SUCCESS)

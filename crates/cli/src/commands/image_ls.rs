@@ -67,6 +67,8 @@ pub(super) fn ls(setup: &Setup, args: &LsArgs) -> CommandResult<ExitCode> {
     } else {
         print_tables(setup, &found, !args.no_header);
     }
+    // The process ends here, and its memory with it.
+    std::mem::forget(found);
     Ok(exit_codes::SUCCESS)
 }
 
@@ -165,13 +167,13 @@ fn table(records: &[Record], has_head: bool) -> Table {
     let mut table = Table::new(&columns, has_head);
     for record in records {
         let label = &record.label;
-        table.push(vec![
-            format!("{}/{}:{}", label.name, label.version, label.tag),
-            label.system.to_string(),
-            label.uarch.to_string(),
-            record.digest.id().to_string(),
-            size(record.size),
-            record.date.to_string().chars().take(10).collect(),
+        table.push([
+            &format_args!("{}/{}:{}", label.name, label.version, label.tag),
+            &label.system,
+            &label.uarch,
+            &record.digest.id(),
+            &size(record.size),
+            &record.date.strftime("%F"),
         ]);
     }
     table

@@ -84,6 +84,14 @@ fn a_label_whose_image_is_missing_does_not_exist() {
 }
 
 #[test]
+fn an_image_without_a_label_hides_no_other() {
+    let world = World::new();
+    world.add("a", 1).unwrap();
+    fs::create_dir(world.file("images").join("f".repeat(64))).unwrap();
+    assert_eq!(world.labels(), [("a".to_owned(), 1)].into());
+}
+
+#[test]
 fn the_status_names_a_missing_image() {
     let world = World::new();
     let digest = world.add("a", 1).unwrap().record.digest;

@@ -1,0 +1,177 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Finding records, without a lock, while others write.
+//!
+//! Nearly always the index is up to date, and what is wanted is taken from its lines. Otherwise
+//! the refs are listed. A directory that changes while it is read may show neither the old nor
+//! the new ref of a label; the index or a missing image gives that away, and then the reader
+//! looks again.
+
+use std::collections::HashSet;
+use std::thread::sleep;
+use std::time::Duration;
+
+use cabane_label::Label;
+
+use crate::index::{Fields, Index};
+use crate::layout::{Layout, RefName};
+use crate::listing::{Listing, read_index};
+use crate::sum::{NameSet, Tally, sum};
+use crate::{Error, Record, disk};
+
+/// How often a reader looks again while others keep changing what it reads.
+const LOOKS: u32 = 20;
+/// How much longer a reader waits before each further look.
+const PAUSE: Duration = Duration::from_micros(500);
+
+/// Which records are wanted. What is not wanted is not read to its end.
+pub(crate) struct Wanted<'a> {
+    pub(crate) digest: &'a dyn Fn(&str) -> bool,
+    pub(crate) label: &'a dyn Fn(&Label) -> bool,
+}
+
+/// Returns the wanted records that point to an image, sorted by label.
+pub(crate) fn records(layout: &Layout, wanted: &Wanted<'_>) -> Result<Vec<Record>, Error> {
+    if let Some(records) = from_index(layout, wanted) {
+        return Ok(records);
+    }
+    let mut records = from_refs(layout)?;
+    records.retain(|one| (wanted.digest)(one.digest.as_str()) && (wanted.label)(&one.label));
+    Ok(records)
+}
+
+/// Takes the records from the index; `None` unless it knows all refs and all of them have images.
+fn from_index(layout: &Layout, wanted: &Wanted<'_>) -> Option<Vec<Record>> {
+    let bytes = read_index(layout);
+    let index = Index::open(&bytes)?;
+    // The refs before the images: an image is there before its ref.
+    let refs = disk::names(&layout.refs()).ok()?;
+    let images = disk::names(&layout.images()).ok()?;
+    if refs.iter().collect::<Tally>() != index.refs {
+        return None;
+    }
+    if images.iter().collect::<Tally>() != index.images {
+        // There may be an image without a ref, which is no reason to read every ref.
+        let there: NameSet<'_> = images.iter().collect();
+        let is_there = |fields: Fields<'_>| there.contains(fields.digest);
+        if !index
+            .lines()
+            .all(|line| line.fields().is_some_and(is_there))
+        {
+            return None;
+        }
+    }
+    let mut records = Vec::new();
+    let mut lines = index.lines().peekable();
+    while let Some(line) = lines.next() {
+        let fields = line.fields()?;
+        let next = lines.peek().and_then(|next| next.label_part());
+        // Of one label the last ref is the valid one.
+        if next == Some(fields.name.label_part) || !(wanted.digest)(fields.digest) {
+            continue;
+        }
+        let label = fields.label()?;
+        if (wanted.label)(&label) {
+            records.push(fields.record(label)?);
+        }
+    }
+    Some(records)
+}
+
+/// Takes the records from the refs.
+///
+/// If a label was given to another image while the directory was read, its old ref is missing
+/// from the directory and in the index. But the index may also simply be old. So a list with
+/// such a gap is believed when it looks the same twice, with an index that nobody has written
+/// in the meantime: a writer that comes by a second time has written the index before.
+fn from_refs(layout: &Layout) -> Result<Vec<Record>, Error> {
+    let (mut before, mut look) = (None, 0);
+    loop {
+        let listing = Listing::read(layout)?;
+        if listing.is_complete && !listing.has_changed {
+            return Ok(listing.into_records());
+        }
+        let names: HashSet<RefName> = listing.refs.iter().map(Record::ref_name).collect();
+        let state = (names, listing.index, sum(&read_index(layout)));
+        let is_stable = state.1 == state.2 && before.as_ref() == Some(&state);
+        look += 1;
+        if is_stable || look == LOOKS {
+            return Ok(listing.into_records());
+        }
+        before = Some(state);
+        sleep(PAUSE * look);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::index;
+    use crate::record::tests::record;
+
+    /// Makes a repository with these refs, their images and their index.
+    fn repository(records: &[Record]) -> (tempfile::TempDir, Layout) {
+        let place = tempfile::tempdir().unwrap();
+        let layout = Layout::new(place.path().to_owned());
+        fs::create_dir(layout.refs()).unwrap();
+        for one in records {
+            fs::create_dir_all(layout.image_directory(&one.digest)).unwrap();
+            fs::write(layout.refs().join(one.ref_name().as_str()), one.to_ref()).unwrap();
+        }
+        fs::write(layout.index(), index::render(records)).unwrap();
+        (place, layout)
+    }
+
+    const ALL: Wanted<'_> = Wanted {
+        digest: &|_| true,
+        label: &|_| true,
+    };
+
+    fn two_refs_of_one_label() -> [Record; 2] {
+        let (old, mut new) = (record("a/1:v1@s%u", 'b'), record("a/1:v1@s%u", 'a'));
+        new.date = "2026-12-01T00:00:00Z".parse().unwrap();
+        [old, new]
+    }
+
+    #[test]
+    fn an_index_that_is_up_to_date_spares_reading_the_refs() {
+        let records = [record("a/1:v1@s%u", 'a'), record("b/1:v1@s%u", 'b')];
+        let (_place, layout) = repository(&records);
+        assert_eq!(from_index(&layout, &ALL), Some(records.into()));
+    }
+
+    #[test]
+    fn an_index_that_lacks_a_ref_is_not_enough() {
+        let records = [record("a/1:v1@s%u", 'a'), record("b/1:v1@s%u", 'b')];
+        let (_place, layout) = repository(&records);
+        fs::write(layout.index(), index::render(&records[..1])).unwrap();
+        assert_eq!(from_index(&layout, &ALL), None);
+    }
+
+    #[test]
+    fn of_two_refs_of_one_label_the_index_gives_the_newer() {
+        let [old, new] = two_refs_of_one_label();
+        let (_place, layout) = repository(&[old, new.clone()]);
+        assert_eq!(from_index(&layout, &ALL), Some(vec![new]));
+    }
+
+    #[test]
+    fn an_image_that_lost_its_label_is_not_found_by_its_digest() {
+        let [old, new] = two_refs_of_one_label();
+        let (_place, layout) = repository(&[old.clone(), new]);
+        let wanted = Wanted {
+            digest: &|one| one == old.digest.as_str(),
+            ..ALL
+        };
+        assert_eq!(from_index(&layout, &wanted), Some(Vec::new()));
+    }
+
+    #[test]
+    fn the_index_and_the_refs_say_the_same() {
+        let (_place, layout) = repository(&two_refs_of_one_label());
+        assert_eq!(from_index(&layout, &ALL), from_refs(&layout).ok());
+    }
+}
