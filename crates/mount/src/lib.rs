@@ -3,7 +3,7 @@
 
 //! Mount plans: a closed list of operations, and performing them.
 //!
-//! A [`MountPlan`] is data: it can be printed and compared, and [`perform`] is the
+//! A [`MountPlan`] is data: it can be printed and compared, and [`perform()`] is the
 //! only function that acts on one. How the kernel is asked is a [`Backend`]. The
 //! order of things and the reasons stand in `docs/design/0002-mounting.md`.
 

@@ -89,7 +89,12 @@ impl Repository {
 
     /// Returns the records of all images that are there, sorted by label.
     pub fn records(&self) -> Result<Vec<Record>, Error> {
-        self.with_label(&|_| true)
+        let wanted = Wanted {
+            digest: &|_| true,
+            label: &|_| true,
+            is_everything: true,
+        };
+        search::records(&self.layout, &wanted)
     }
 
     /// Returns the records whose label fits a pattern, sorted by label.
@@ -118,6 +123,7 @@ impl Repository {
             &Wanted {
                 digest: &|_| true,
                 label,
+                is_everything: false,
             },
         )
     }
@@ -128,6 +134,7 @@ impl Repository {
             &Wanted {
                 digest,
                 label: &|_| true,
+                is_everything: false,
             },
         )
     }

@@ -9,7 +9,7 @@
 //! looks again.
 
 use std::collections::HashSet;
-use std::thread::sleep;
+use std::thread::{self, sleep};
 use std::time::Duration;
 
 use cabane_label::Label;
@@ -29,6 +29,9 @@ const PAUSE: Duration = Duration::from_micros(500);
 pub(crate) struct Wanted<'a> {
     pub(crate) digest: &'a dyn Fn(&str) -> bool,
     pub(crate) label: &'a dyn Fn(&Label) -> bool,
+    /// Whether both say yes to all. Only then is a second thread used: who looks for one image
+    /// is about to enter it, and a process with threads cannot enter a user namespace.
+    pub(crate) is_everything: bool,
 }
 
 /// Returns the wanted records that point to an image, sorted by label.
@@ -41,27 +44,57 @@ pub(crate) fn records(layout: &Layout, wanted: &Wanted<'_>) -> Result<Vec<Record
     Ok(records)
 }
 
-/// Takes the records from the index; `None` unless it knows all refs and all of them have images.
+/// Up to so many images are looked for one by one; for more, their directory is read.
+const FEW: usize = 32;
+
+/// Takes the records from the index; `None` unless it knows all refs and the images of the
+/// records are there.
 fn from_index(layout: &Layout, wanted: &Wanted<'_>) -> Option<Vec<Record>> {
     let bytes = read_index(layout);
     let index = Index::open(&bytes)?;
+    if wanted.is_everything {
+        // Reading directories is most of the work; meanwhile the lines are taken apart.
+        return thread::scope(|scope| {
+            let fits = scope.spawn(|| knows_refs(layout, index) && has_images(layout, index));
+            let records = pick(index, wanted);
+            fits.join().is_ok_and(|fits| fits).then_some(records)?
+        });
+    }
     // The refs before the images: an image is there before its ref.
-    let refs = disk::names(&layout.refs()).ok()?;
-    let images = disk::names(&layout.images()).ok()?;
-    if refs.iter().collect::<Tally>() != index.refs {
-        return None;
+    let records = knows_refs(layout, index).then(|| pick(index, wanted))??;
+    let is_there = if records.len() <= FEW {
+        records
+            .iter()
+            .all(|one| layout.image_directory(&one.digest).is_dir())
+    } else {
+        has_images(layout, index)
+    };
+    is_there.then_some(records)
+}
+
+/// Whether the refs are those for which the index has lines.
+fn knows_refs(layout: &Layout, index: Index<'_>) -> bool {
+    disk::names(&layout.refs()).is_ok_and(|refs| refs.iter().collect::<Tally>() == index.refs)
+}
+
+/// Whether there is an image for every line of the index.
+fn has_images(layout: &Layout, index: Index<'_>) -> bool {
+    let Ok(images) = disk::names(&layout.images()) else {
+        return false;
+    };
+    if images.iter().collect::<Tally>() == index.images {
+        return true;
     }
-    if images.iter().collect::<Tally>() != index.images {
-        // There may be an image without a ref, which is no reason to read every ref.
-        let there: NameSet<'_> = images.iter().collect();
-        let is_there = |fields: Fields<'_>| there.contains(fields.digest);
-        if !index
-            .lines()
-            .all(|line| line.fields().is_some_and(is_there))
-        {
-            return None;
-        }
-    }
+    // There may be an image without a ref, which is no reason to read every ref.
+    let there: NameSet<'_> = images.iter().collect();
+    let is_there = |fields: Fields<'_>| there.contains(fields.digest);
+    index
+        .lines()
+        .all(|line| line.fields().is_some_and(is_there))
+}
+
+/// Takes what is wanted from the lines; `None` if one is not understood.
+fn pick(index: Index<'_>, wanted: &Wanted<'_>) -> Option<Vec<Record>> {
     let mut records = Vec::new();
     let mut lines = index.lines().peekable();
     while let Some(line) = lines.next() {
@@ -128,6 +161,7 @@ mod tests {
     const ALL: Wanted<'_> = Wanted {
         digest: &|_| true,
         label: &|_| true,
+        is_everything: true,
     };
 
     fn two_refs_of_one_label() -> [Record; 2] {
@@ -152,6 +186,20 @@ mod tests {
     }
 
     #[test]
+    fn an_image_that_is_gone_is_noticed_whatever_is_wanted() {
+        let records = [record("a/1:v1@s%u", 'a'), record("b/1:v1@s%u", 'b')];
+        let (_place, layout) = repository(&records);
+        fs::remove_dir(layout.image_directory(&records[0].digest)).unwrap();
+        let one = Wanted {
+            digest: &|one| one == records[0].digest.as_str(),
+            is_everything: false,
+            ..ALL
+        };
+        let found = [from_index(&layout, &ALL), from_index(&layout, &one)];
+        assert_eq!(found, [None, None]);
+    }
+
+    #[test]
     fn of_two_refs_of_one_label_the_index_gives_the_newer() {
         let [old, new] = two_refs_of_one_label();
         let (_place, layout) = repository(&[old, new.clone()]);
@@ -164,6 +212,7 @@ mod tests {
         let (_place, layout) = repository(&[old.clone(), new]);
         let wanted = Wanted {
             digest: &|one| one == old.digest.as_str(),
+            is_everything: false,
             ..ALL
         };
         assert_eq!(from_index(&layout, &wanted), Some(Vec::new()));

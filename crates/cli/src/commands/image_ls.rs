@@ -4,7 +4,7 @@
 //! `cabane image ls`: the images of the repositories.
 
 use cabane_label::{ImageDescription, Label, LabelPattern, NameMatch};
-use cabane_repository::Record;
+use cabane_repository::{Error, Record, Repository};
 use cabane_resolve::NamedRepository;
 use clap::Args;
 
@@ -44,14 +44,9 @@ pub(super) fn ls(setup: &Setup, args: &LsArgs) -> CommandResult<ExitCode> {
     let repositories = setup.repositories()?;
     let mut found = Vec::new();
     for repository in &repositories {
-        let records = repository
-            .repository
-            .records()
+        let records = wanted
+            .records(&repository.repository)
             .map_err(convert::repository_error)?;
-        let records: Vec<Record> = records
-            .into_iter()
-            .filter(|record| wanted.matches(record))
-            .collect();
         found.push((repository, records));
     }
     if args.json {
@@ -102,16 +97,22 @@ impl Wanted {
         })
     }
 
-    fn matches(&self, record: &Record) -> bool {
+    fn records(&self, repository: &Repository) -> Result<Vec<Record>, Error> {
         match &self.description {
             Some(ImageDescription::Pattern(pattern)) => {
-                pattern.matches(&record.label, self.how)
-                    && (pattern.system.is_some() || self.is_of_this_system(&record.label))
+                let limit = pattern.system.is_none();
+                let mut records = repository.find(pattern, self.how)?;
+                records.retain(|record| !limit || self.is_of_this_system(&record.label));
+                Ok(records)
             }
-            Some(ImageDescription::Id(id)) => record.digest.id() == *id,
-            Some(ImageDescription::Digest(digest)) => record.digest == *digest,
-            Some(ImageDescription::Path(_)) => false,
-            None => self.is_of_this_system(&record.label),
+            Some(ImageDescription::Id(id)) => repository.by_id(id),
+            Some(ImageDescription::Digest(digest)) => repository.by_digest(digest),
+            Some(ImageDescription::Path(_)) => Ok(Vec::new()),
+            None => {
+                let mut records = repository.records()?;
+                records.retain(|record| self.is_of_this_system(&record.label));
+                Ok(records)
+            }
         }
     }
 
