@@ -149,3 +149,8 @@ def report(problems, praise):
     if problems:
         sys.exit(1)
     print(f"ok {name}: {praise}")
+
+
+if __name__ == "__main__":
+    # For the checks that are written in shell.
+    print(*files(), sep="\n")
