@@ -259,6 +259,9 @@ impl BuildError {
                 Some("make room there, or choose another build directory or cache".to_owned())
             }
             Self::Sandbox { hint, .. } => hint.clone(),
+            Self::Interrupted => {
+                Some("the same command goes on after the last finished step".to_owned())
+            }
             Self::StepFailed(failure) => {
                 Some(format!("the whole log is in {}", shown(&failure.log)))
             }
