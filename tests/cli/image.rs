@@ -145,6 +145,32 @@ fn the_image_goes_with_its_last_label() {
 }
 
 #[test]
+fn of_several_labels_of_one_image_none_is_removed_by_chance() {
+    let cabane = Cabane::with_app(Who::OrdinaryUser);
+    cabane
+        .run(&["image", "add", "app/1.0:latest", APP])
+        .success();
+    let seen = cabane.run(&["image", "rm", "app"]);
+    let labels = cabane.run(&["image", "ls", "--format={tag}"]).stdout;
+    let lists_both = seen.stderr.contains(":latest@") && seen.stderr.contains(APP);
+    assert!(
+        seen.code == 5 && lists_both && labels == "latest\nv1\n",
+        "{seen:?}\n{labels}"
+    );
+}
+
+#[test]
+fn a_digest_that_is_nowhere_is_not_found() {
+    let digest = "a3".repeat(32);
+    let codes = [
+        Cabane::new(Who::OrdinaryUser),
+        Cabane::with_app(Who::OrdinaryUser),
+    ]
+    .map(|cabane| cabane.run(&["image", "rm", &digest]).code);
+    assert_eq!(codes, [4, 4]);
+}
+
+#[test]
 fn an_ambiguous_name_lists_the_candidates() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     let other = cabane.image("other", &cabane.mount_point("other"));

@@ -3,7 +3,7 @@
 
 //! `cabane image rm`: labels, and images without any.
 
-use cabane_label::{Digest, ImageDescription};
+use cabane_label::{Digest, ImageDescription, LabelPattern, NameMatch};
 use cabane_repository::Removed;
 use cabane_resolve::NamedRepository;
 use clap::Args;
@@ -29,6 +29,17 @@ pub(crate) struct RmArgs {
 #[error("a path names no image of a repository")]
 struct IsPath;
 
+#[derive(Debug, thiserror::Error)]
+#[error("the image was removed by another process at the same time")]
+struct Gone;
+
+#[derive(Debug, thiserror::Error)]
+#[error("`{pattern}` matches {count} labels of one image")]
+struct SeveralLabels {
+    pattern: String,
+    count: usize,
+}
+
 pub(super) fn rm(setup: &Setup, args: &RmArgs) -> CommandResult<ExitCode> {
     for text in &args.images {
         let description: ImageDescription = text.parse().map_err(convert::parse_error)?;
@@ -49,9 +60,9 @@ pub(super) fn rm(setup: &Setup, args: &RmArgs) -> CommandResult<ExitCode> {
 fn remove_image(setup: &Setup, digest: &Digest) -> CommandResult<Removed> {
     let repositories = setup.repositories()?;
     let is_there = |one: &&NamedRepository| one.repository.image_path(digest).exists();
-    let holder = repositories.iter().find(is_there).or(repositories.first());
-    let Some(holder) = holder else {
-        return Ok(Removed::default());
+    let Some(holder) = repositories.iter().find(is_there) else {
+        // Finds it nowhere either, and tells where it was looked for.
+        return remove_found(setup, &ImageDescription::Digest(digest.clone()));
     };
     holder
         .repository
@@ -66,13 +77,46 @@ fn remove_found(setup: &Setup, description: &ImageDescription) -> CommandResult<
         .iter()
         .find(|one| Some(&one.name) == located.repository.as_ref());
     let (Some(holder), Some(digest)) = (holder, &located.digest) else {
-        return Ok(Removed::default());
+        return Err(CommandError::new(exit_codes::NOT_FOUND, Gone));
     };
     match (description, &located.label) {
-        (ImageDescription::Pattern(_), Some(label)) => holder.repository.remove(label),
+        (ImageDescription::Pattern(pattern), Some(label)) => {
+            refuse_several(setup, holder, digest, pattern)?;
+            holder.repository.remove(label)
+        }
         _ => holder.repository.remove_image(digest),
     }
     .map_err(convert::repository_error)
+}
+
+/// For running, several labels of one image mean the same; for removing they do not.
+fn refuse_several(
+    setup: &Setup,
+    holder: &NamedRepository,
+    digest: &Digest,
+    pattern: &LabelPattern,
+) -> CommandResult<()> {
+    let system = setup.system().filter(|_| pattern.system.is_none());
+    let records = holder
+        .repository
+        .by_digest(digest)
+        .map_err(convert::repository_error)?;
+    let labels: Vec<String> = records
+        .into_iter()
+        .map(|record| record.label)
+        .filter(|label| pattern.matches(label, NameMatch::Exact))
+        .filter(|label| system.as_ref().is_none_or(|system| label.system == *system))
+        .map(|label| label.to_string())
+        .collect();
+    let [first, _, ..] = labels.as_slice() else {
+        return Ok(());
+    };
+    let (pattern, count) = (pattern.to_string(), labels.len());
+    let hint = format!("write the label in full: `cabane image rm {first}`");
+    let error = CommandError::new(exit_codes::AMBIGUOUS, SeveralLabels { pattern, count });
+    Err(error
+        .detailed(format!("  {}", labels.join("\n  ")))
+        .hinted(hint))
 }
 
 fn tell(setup: &Setup, removed: &Removed) {
