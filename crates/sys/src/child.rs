@@ -10,7 +10,16 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use rustix::process::{Pid, WaitOptions, waitpid};
+
+// The two that must be those of the C library, which has work of its own to do when
+// a process is copied. The standard library links them already; declared here, they
+// need no crate.
+unsafe extern "C" {
+    fn fork() -> i32;
+    fn _exit(status: i32) -> !;
+}
 
 /// Lets `prepare` run in the child of a command, between fork and exec.
 ///
@@ -48,11 +57,11 @@ pub fn start_detached(command: &mut Command, keep: &[BorrowedFd<'_>]) -> io::Res
         rustix::process::setsid()?;
         // SAFETY: in the only thread of a fresh child; the parent half leaves at
         // once and runs no destructors.
-        match unsafe { libc::fork() } {
+        match unsafe { fork() } {
             -1 => return Err(io::Error::last_os_error()),
             0 => {}
             // SAFETY: ends this process without touching anything it shares.
-            _ => unsafe { libc::_exit(0) },
+            _ => unsafe { _exit(0) },
         }
         for &fd in &keep {
             // SAFETY: the descriptor is open: the caller borrows it until spawn returns.
@@ -80,7 +89,7 @@ where
 {
     let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     // SAFETY: the child runs only `answer` and ends by _exit.
-    match unsafe { libc::fork() } {
+    match unsafe { fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {
             drop(reader);
@@ -89,7 +98,7 @@ where
                 std::panic::catch_unwind(std::panic::AssertUnwindSafe(answer)),
             );
             // SAFETY: ends the copy without running what belongs to the parent.
-            unsafe { libc::_exit(0) }
+            unsafe { _exit(0) }
         }
         child => {
             drop(writer);
@@ -121,17 +130,13 @@ fn give(writer: OwnedFd, outcome: std::thread::Result<Result<Vec<u8>, String>>) 
         .and_then(|()| writer.write_all(&bytes));
 }
 
-fn wait_for(child: libc::pid_t) -> io::Result<()> {
-    let mut status = 0;
+fn wait_for(child: i32) -> io::Result<()> {
+    let child = Pid::from_raw(child);
     loop {
-        // SAFETY: waits for the child just made; `status` outlives the call.
-        let result = unsafe { libc::waitpid(child, &raw mut status, 0) };
-        if result == child {
-            return Ok(());
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
+        match waitpid(child, WaitOptions::empty()) {
+            Ok(_) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
         }
     }
 }

@@ -4,10 +4,12 @@
 //! System calls, wrapped; the only room with unsafe code.
 //!
 //! What rustix offers as safe functions is used from there directly. This crate
-//! holds the rest: [`namespace`] (leaving the caller's namespaces),
-//! [`loop_device`] (a file as a block device) and [`child`] (processes that
-//! prepare themselves before they start a program). It holds no policy.
+//! holds the rest: [`namespace`] (leaving and entering namespaces),
+//! [`loop_device`] (a file as a block device), [`privilege`] (who the process is) and
+//! [`child`] (processes that prepare themselves before they start a program). It holds
+//! no policy.
 
 pub mod child;
 pub mod loop_device;
 pub mod namespace;
+pub mod privilege;

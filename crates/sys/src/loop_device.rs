@@ -7,15 +7,20 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FileType, Mode, OFlags, fstat, major, minor, open};
 use rustix::io::Errno;
+use rustix::ioctl::{IntegerSetter, Ioctl, IoctlOutput, Opcode, Setter, ioctl};
 
-const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4C82;
-const LOOP_CONFIGURE: libc::Ioctl = 0x4C0A;
+const LOOP_CTL_REMOVE: Opcode = 0x4C81;
+const LOOP_CTL_GET_FREE: Opcode = 0x4C82;
+const LOOP_CONFIGURE: Opcode = 0x4C0A;
 const LO_FLAGS_READ_ONLY: u32 = 1;
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
+/// The major number of every loop device (`linux/major.h`).
+pub const MAJOR: u32 = 7;
 
 /// Starts of many users at once race for the same free number; each round one wins.
 const ATTEMPTS: u32 = 512;
@@ -72,14 +77,17 @@ impl LoopDevice {
 /// `ENOENT` or `EACCES` when the devices are not there or closed to the caller,
 /// `EBUSY` when no device stayed free for long enough.
 pub fn attach(file: BorrowedFd<'_>) -> io::Result<LoopDevice> {
-    let control = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open("/dev/loop-control")?;
+    let control = control()?;
     for _ in 0..ATTEMPTS {
-        let number = free_number(&control)?;
+        // SAFETY: this request takes no argument and returns a number.
+        let number = unsafe { ioctl(&control, GetFree) }?;
         let path = PathBuf::from(format!("/dev/loop{number}"));
-        let device = OpenOptions::new().read(true).open(&path)?;
+        let device = match open_device(&path, number) {
+            Ok(device) => device,
+            // A surplus device, removed by another process since.
+            Err(Errno::NOENT | Errno::NXIO) => continue,
+            Err(errno) => return Err(errno.into()),
+        };
         match configure(&device, file) {
             Ok(()) => {
                 return Ok(LoopDevice {
@@ -87,24 +95,73 @@ pub fn attach(file: BorrowedFd<'_>) -> io::Result<LoopDevice> {
                     _device: device,
                 });
             }
-            Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {}
-            Err(error) => return Err(error),
+            Err(Errno::BUSY) => {}
+            Err(errno) => return Err(errno.into()),
         }
     }
     Err(Errno::BUSY.into())
 }
 
-fn free_number(control: &File) -> io::Result<i32> {
-    // SAFETY: this request takes no argument and returns a number.
-    let number = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) };
-    if number < 0 {
-        Err(io::Error::last_os_error())
+/// Removes a loop device that is bound to nothing.
+///
+/// # Errors
+///
+/// `EBUSY` when it is in use, `ENODEV` when there is none of this number.
+pub fn remove(number: u32) -> io::Result<()> {
+    let number = usize::try_from(number).map_err(|_| Errno::INVAL)?;
+    // SAFETY: the argument of this request is a number, which the kernel checks.
+    let request = unsafe { IntegerSetter::<LOOP_CTL_REMOVE>::new_usize(number) };
+    // SAFETY: as above; the request changes no memory.
+    unsafe { ioctl(control()?.as_fd(), request) }?;
+    Ok(())
+}
+
+fn control() -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/loop-control")
+}
+
+/// Opens a device and makes sure that it is the one of that number: what a path in
+/// `/dev` names is for the administrator to say, and may be stale.
+fn open_device(path: &Path, number: u32) -> Result<File, Errno> {
+    let device = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let found = fstat(&device)?;
+    let is_block = FileType::from_raw_mode(found.st_mode) == FileType::BlockDevice;
+    if is_block && (major(found.st_rdev), minor(found.st_rdev)) == (MAJOR, number) {
+        Ok(File::from(device))
     } else {
-        Ok(number)
+        Err(Errno::NOTBLK)
     }
 }
 
-fn configure(device: &File, file: BorrowedFd<'_>) -> io::Result<()> {
+/// Asks for a free number; the answer is the return value of the call.
+struct GetFree;
+
+// SAFETY: the request takes no argument, and its output is a plain number.
+unsafe impl Ioctl for GetFree {
+    type Output = u32;
+
+    const IS_MUTATING: bool = false;
+
+    fn opcode(&self) -> Opcode {
+        LOOP_CTL_GET_FREE
+    }
+
+    fn as_ptr(&mut self) -> *mut core::ffi::c_void {
+        core::ptr::null_mut()
+    }
+
+    unsafe fn output_from_ptr(
+        output: IoctlOutput,
+        _: *mut core::ffi::c_void,
+    ) -> rustix::io::Result<u32> {
+        u32::try_from(output).map_err(|_| Errno::INVAL)
+    }
+}
+
+fn configure(device: &File, file: BorrowedFd<'_>) -> Result<(), Errno> {
     let config = LoopConfig {
         fd: file.as_raw_fd().cast_unsigned(),
         block_size: 0,
@@ -129,10 +186,10 @@ fn configure(device: &File, file: BorrowedFd<'_>) -> io::Result<()> {
     };
     // SAFETY: the structure has the size and layout the kernel reads (asserted
     // above), lives until the call returns, and the kernel does not write to it.
-    let result = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CONFIGURE, &raw const config) };
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
+    unsafe {
+        ioctl(
+            device.as_fd(),
+            Setter::<LOOP_CONFIGURE, LoopConfig>::new(config),
+        )
     }
 }

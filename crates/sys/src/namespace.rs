@@ -3,11 +3,23 @@
 
 //! Leaving the namespaces of the caller.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use rustix::fs::{fstat, fstatfs};
+use rustix::io::Errno;
+use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, ioctl};
 use rustix::process::{getegid, geteuid};
-use rustix::thread::UnshareFlags;
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
+
+/// The type of the kernel's file system of namespaces (`linux/magic.h`).
+const NSFS_MAGIC: u64 = 0x6e73_6673;
+/// `linux/nsfs.h`.
+const NS_GET_USERNS: Opcode = 0xb701;
+/// `linux/nsfs.h`.
+const NS_GET_NSTYPE: Opcode = 0xb703;
+const CLONE_NEWNS: i32 = 0x0002_0000;
 
 /// Gives the process a mount namespace of its own, a copy of the caller's.
 ///
@@ -43,4 +55,84 @@ fn unshare(flags: UnshareFlags) -> io::Result<()> {
     // with descriptors they do not know; namespaces change no memory.
     unsafe { rustix::thread::unshare_unsafe(flags) }?;
     Ok(())
+}
+
+/// Opens the mount namespace the process is in.
+///
+/// # Errors
+///
+/// Those of `open(2)`; `EINVAL` if `/proc` is not the kernel's.
+pub fn own_mounts() -> io::Result<File> {
+    let file = File::open("/proc/self/ns/mnt")?;
+    if is_mount_namespace(file.as_fd()) {
+        Ok(file)
+    } else {
+        Err(Errno::INVAL.into())
+    }
+}
+
+/// Tells whether a descriptor is a mount namespace.
+pub fn is_mount_namespace(file: BorrowedFd<'_>) -> bool {
+    is_namespace(file)
+        // SAFETY: on a namespace this request takes no argument and returns a number.
+        && unsafe { ioctl(file, Number(NS_GET_NSTYPE)) } == Ok(CLONE_NEWNS)
+}
+
+fn is_namespace(file: BorrowedFd<'_>) -> bool {
+    fstatfs(file).is_ok_and(|found| u64::try_from(found.f_type) == Ok(NSFS_MAGIC))
+}
+
+/// Tells whether a namespace belongs to the user namespace that the process is in.
+///
+/// # Errors
+///
+/// `EPERM` for one outside of the process's own, `EINVAL` for something that is no
+/// namespace.
+pub fn belongs_to_own_user_namespace(file: BorrowedFd<'_>) -> io::Result<bool> {
+    if !is_namespace(file) {
+        return Err(Errno::INVAL.into());
+    }
+    // SAFETY: on a namespace this request takes no argument and returns a descriptor.
+    let owner = unsafe { ioctl(file, Number(NS_GET_USERNS)) }?;
+    // SAFETY: the descriptor is new and belongs to nobody else.
+    let owner = unsafe { OwnedFd::from_raw_fd(owner) };
+    let (owner, own) = (fstat(owner)?, fstat(File::open("/proc/self/ns/user")?)?);
+    Ok((owner.st_dev, owner.st_ino) == (own.st_dev, own.st_ino))
+}
+
+/// Moves the process into a mount namespace. Its root and working directory become
+/// the root of that namespace.
+///
+/// # Errors
+///
+/// `EPERM` without `CAP_SYS_ADMIN` over the namespace, `EINVAL` for something else
+/// than a mount namespace.
+pub fn enter_mounts(namespace: BorrowedFd<'_>) -> io::Result<()> {
+    move_into_link_name_space(namespace, Some(LinkNameSpaceType::Mount))?;
+    Ok(())
+}
+
+/// A request without argument whose answer is the return value of the call.
+struct Number(Opcode);
+
+// SAFETY: the requests it is used for take no argument and return a number.
+unsafe impl Ioctl for Number {
+    type Output = i32;
+
+    const IS_MUTATING: bool = false;
+
+    fn opcode(&self) -> Opcode {
+        self.0
+    }
+
+    fn as_ptr(&mut self) -> *mut core::ffi::c_void {
+        core::ptr::null_mut()
+    }
+
+    unsafe fn output_from_ptr(
+        output: IoctlOutput,
+        _: *mut core::ffi::c_void,
+    ) -> rustix::io::Result<i32> {
+        Ok(output)
+    }
 }

@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Who the process is, and which signals reach it.
+//!
+//! All calls are about the calling thread; they are meant for processes that have
+//! one.
+
+use std::io;
+
+/// Room for the `sigset_t` of the C library; both glibc and musl use 128 bytes.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(8))]
+struct SignalSet([u8; 128]);
+
+/// `SIG_SETMASK` of every architecture but Alpha, MIPS and SPARC.
+const SIG_SETMASK: i32 = 2;
+
+unsafe extern "C" {
+    fn sigfillset(set: *mut SignalSet) -> i32;
+    fn sigprocmask(how: i32, set: *const SignalSet, before: *mut SignalSet) -> i32;
+    fn getresuid(real: *mut u32, effective: *mut u32, saved: *mut u32) -> i32;
+    fn getresgid(real: *mut u32, effective: *mut u32, saved: *mut u32) -> i32;
+}
+
+/// The three numbers by which the kernel knows a user or a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Numbers {
+    /// Who started the process.
+    pub real: u32,
+    /// Whose rights the process uses.
+    pub effective: u32,
+    /// Whose rights it may take back.
+    pub saved: u32,
+}
+
+impl Numbers {
+    /// Tells whether all three are this one.
+    pub fn are_all(self, number: u32) -> bool {
+        [self.real, self.effective, self.saved] == [number; 3]
+    }
+}
+
+/// Returns the users of the process.
+///
+/// # Errors
+///
+/// None that the kernel knows.
+pub fn users() -> io::Result<Numbers> {
+    numbers(getresuid)
+}
+
+/// Returns the groups of the process, without the supplementary ones.
+///
+/// # Errors
+///
+/// None that the kernel knows.
+pub fn groups() -> io::Result<Numbers> {
+    numbers(getresgid)
+}
+
+fn numbers(get: unsafe extern "C" fn(*mut u32, *mut u32, *mut u32) -> i32) -> io::Result<Numbers> {
+    let mut numbers = Numbers {
+        real: u32::MAX,
+        effective: u32::MAX,
+        saved: u32::MAX,
+    };
+    // SAFETY: three places that live until the call returns, of the type it writes.
+    let result = unsafe {
+        get(
+            &raw mut numbers.real,
+            &raw mut numbers.effective,
+            &raw mut numbers.saved,
+        )
+    };
+    answer(result).map(|()| numbers)
+}
+
+/// The signals that were held back before [`hold_signals`].
+#[derive(Clone, Debug)]
+pub struct HeldSignals(SignalSet);
+
+/// Holds back every signal that can be; they arrive after [`release_signals`].
+///
+/// # Errors
+///
+/// None that the kernel knows.
+pub fn hold_signals() -> io::Result<HeldSignals> {
+    let (mut all, mut before) = (SignalSet([0; 128]), SignalSet([0; 128]));
+    // SAFETY: both sets have the size of the library's and live until the calls return.
+    let result = unsafe {
+        sigfillset(&raw mut all);
+        sigprocmask(SIG_SETMASK, &raw const all, &raw mut before)
+    };
+    answer(result).map(|()| HeldSignals(before))
+}
+
+/// Lets through what was let through before.
+///
+/// # Errors
+///
+/// None that the kernel knows.
+pub fn release_signals(before: &HeldSignals) -> io::Result<()> {
+    // SAFETY: the set was filled by the same call and lives until this one returns.
+    answer(unsafe { sigprocmask(SIG_SETMASK, &raw const before.0, core::ptr::null_mut()) })
+}
+
+fn answer(result: i32) -> io::Result<()> {
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_users_of_an_ordinary_process_are_one() {
+        let effective = rustix::process::geteuid().as_raw();
+        assert!(users().unwrap().are_all(effective));
+    }
+}
