@@ -17,20 +17,21 @@ use crate::Error;
 const WHOLE_MAP: [&str; 3] = ["0", "0", "4294967295"];
 
 /// How the kernel is asked to mount.
-///
-/// A set-uid helper will be a third way; it carries out the same plans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Backend {
     /// As root: a mount namespace, and the kernel's own file systems.
     Root,
+    /// Through the set-uid helper: the kernel's own file systems, for users.
+    Helper,
     /// Without privilege: a user namespace, and images through FUSE.
     UserNamespace,
 }
 
 impl Backend {
-    /// Returns the best way that the process has: as root where it really is
-    /// root, in a user namespace otherwise.
+    /// Returns the best way that the process has by itself: as root where it really
+    /// is root, in a user namespace otherwise. Whether the helper is better depends
+    /// on the plan: see [`crate::helper`].
     ///
     /// Root inside a user namespace or a container without `CAP_SYS_ADMIN` is not
     /// really root: the kernel would refuse it the mounts.
@@ -47,6 +48,7 @@ impl fmt::Display for Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Root => "root",
+            Self::Helper => "helper",
             Self::UserNamespace => "user-namespace",
         })
     }
@@ -56,8 +58,12 @@ fn is_really_root() -> bool {
     geteuid().is_root()
         && rustix::thread::capabilities(None)
             .is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN))
-        && fs::read_to_string("/proc/self/uid_map")
-            .is_ok_and(|map| map.split_whitespace().eq(WHOLE_MAP))
+        && is_initial_user_namespace()
+}
+
+/// Tells whether every user has a number here, and his own.
+pub(crate) fn is_initial_user_namespace() -> bool {
+    fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| map.split_whitespace().eq(WHOLE_MAP))
 }
 
 /// Moves the process into a mount namespace of its own, out of which nothing it
@@ -72,7 +78,7 @@ pub fn enter_private_namespace(backend: Backend) -> Result<(), Error> {
             user: false,
             source,
         })?,
-        Backend::UserNamespace => namespace::unshare_user_and_mounts()
+        Backend::Helper | Backend::UserNamespace => namespace::unshare_user_and_mounts()
             .map_err(|source| Error::Namespace { user: true, source })?,
     }
     make_slave()

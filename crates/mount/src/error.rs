@@ -7,6 +7,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::PolicyError;
+
 /// A step of mounting that failed.
 ///
 /// Written by hand and flat: this crate is meant for programs with privileges,
@@ -56,6 +58,44 @@ pub enum Error {
         /// What the system answered.
         source: io::Error,
     },
+    /// Something that only root may change could be changed by others.
+    Untrusted {
+        /// What it is.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The policy of the helper has a mistake.
+    Policy {
+        /// The file.
+        path: PathBuf,
+        /// The mistake.
+        source: PolicyError,
+    },
+    /// The policy of the helper, or what it is asked for, forbids an image.
+    Refused {
+        /// What the user calls it.
+        image: PathBuf,
+        /// Why.
+        reason: &'static str,
+    },
+    /// The policy of the helper does not list a mount point.
+    MountPointNotAllowed {
+        /// The mount point.
+        path: PathBuf,
+    },
+    /// The user has as many images mounted as one user may have.
+    TooManyImages {
+        /// How many that is.
+        limit: u32,
+    },
+    /// Images cannot be kept for all users of the node.
+    Holder {
+        /// What was being done, fit to stand after "failed to".
+        what: &'static str,
+        /// What the system answered.
+        source: io::Error,
+    },
     /// Another step failed.
     Step {
         /// What was being done, fit to stand after "failed to".
@@ -76,6 +116,13 @@ impl Error {
         move |errno| Self::Step {
             what,
             path,
+            source: errno.into(),
+        }
+    }
+
+    pub(crate) fn holder(what: &'static str) -> impl FnOnce(rustix::io::Errno) -> Self {
+        move |errno| Self::Holder {
+            what,
             source: errno.into(),
         }
     }
@@ -109,6 +156,19 @@ impl Error {
                 "the kernel needs the loop module and `/dev/loop-control`: try `sudo modprobe \
                  loop`, or use `--backend user-namespace`"
                     .to_owned()
+            }
+            Self::MountPointNotAllowed { .. } | Self::Refused { .. } => {
+                "`--backend user-namespace` mounts it without privilege; an administrator can \
+                 allow more in /etc/cabane/mount.policy"
+                    .to_owned()
+            }
+            Self::TooManyImages { .. } => {
+                "`cabane clean --mounts` gives up images that nobody uses; `--backend \
+                 user-namespace` needs none of the limit"
+                    .to_owned()
+            }
+            Self::Untrusted { .. } | Self::Policy { .. } => {
+                "an administrator can mend it: `cabane doctor` tells how".to_owned()
             }
             Self::Image { format, source, .. }
                 if source.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) =>
@@ -151,6 +211,23 @@ impl fmt::Display for Error {
             Self::MountPoint { path, .. } => {
                 write!(f, "cannot use {} as a mount point", path.display())
             }
+            Self::Untrusted { path, reason } => {
+                write!(f, "{} cannot be trusted: it {reason}", path.display())
+            }
+            Self::Policy { path, .. } => write!(f, "a mistake in {}", path.display()),
+            Self::Refused { image, reason } => {
+                write!(f, "the kernel may not read {}: {reason}", image.display())
+            }
+            Self::MountPointNotAllowed { path } => write!(
+                f,
+                "{} is not among the mount points that the administrator allows",
+                path.display()
+            ),
+            Self::TooManyImages { limit } => write!(
+                f,
+                "{limit} images of yours are in use on this node, and more are not allowed"
+            ),
+            Self::Holder { what, .. } => write!(f, "failed to {what}"),
             Self::Step { what, path, .. } => write!(f, "failed to {what} {}", path.display()),
         }
     }
@@ -159,12 +236,18 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::FuseProgram { .. } => None,
+            Self::FuseProgram { .. }
+            | Self::Untrusted { .. }
+            | Self::Refused { .. }
+            | Self::MountPointNotAllowed { .. }
+            | Self::TooManyImages { .. } => None,
+            Self::Policy { source, .. } => Some(source),
             Self::Namespace { source, .. }
             | Self::FuseDevice { source }
             | Self::LoopDevice { source }
             | Self::Image { source, .. }
             | Self::MountPoint { source, .. }
+            | Self::Holder { source, .. }
             | Self::Step { source, .. } => Some(source),
         }
     }

@@ -6,18 +6,35 @@
 //! A [`MountPlan`] is data: it can be printed and compared, and [`perform()`] is the
 //! only function that acts on one. How the kernel is asked is a [`Backend`]. The
 //! order of things and the reasons stand in `docs/design/0002-mounting.md`.
+//!
+//! For the set-uid helper a plan is smaller and its author is not trusted: a
+//! [`Request`] is decoded, checked against the [`Policy`] and carried out by
+//! [`perform_privileged`]. See `docs/design/0005-the-helper.md`.
 
 #![forbid(unsafe_code)]
 
 mod backend;
 mod error;
+mod fuse;
+pub mod helper;
+mod holder;
 mod image;
+mod kernel;
 mod perform;
 mod plan;
+mod policy;
+mod privileged;
+mod request;
 mod shadow;
+mod trusted;
 
 pub use backend::{Backend, enter_private_namespace};
 pub use error::Error;
-pub use image::{FusePrograms, ImageFile, ImageFormat, attach, open_in_image};
+pub use fuse::FusePrograms;
+pub use holder::{Scope, sweep};
+pub use image::{ImageFile, ImageFormat, attach, open_in_image};
 pub use perform::perform;
 pub use plan::{MountPlan, Operation};
+pub use policy::{ImageOwners, Policy, PolicyError};
+pub use privileged::{PrivilegedImage, PrivilegedPlan, check_image, perform_privileged};
+pub use request::{Request, RequestError, RequestedImage, StartRequest, variable};

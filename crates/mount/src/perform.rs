@@ -63,7 +63,7 @@ fn prepare(plan: MountPlan) -> Result<Vec<(Operation, Option<OwnedFd>)>, Error> 
         };
         prepared.push((operation, mount));
     }
-    if has_image && backend == Backend::UserNamespace {
+    if has_image && backend != Backend::Root {
         // The FUSE programs stay behind in the namespace left here. In the new one
         // they would keep alive the very mounts whose end they wait for.
         cabane_sys::namespace::unshare_mounts().map_err(|source| Error::Namespace {

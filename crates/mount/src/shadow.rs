@@ -154,7 +154,7 @@ fn scratch_name(original: &OwnedFd, entries: &[OsString]) -> Option<OsString> {
     entries.iter().find(|name| is_directory(name)).cloned()
 }
 
-fn change_root(place: &Path) -> Result<(), Error> {
+pub(crate) fn change_root(place: &Path) -> Result<(), Error> {
     let failed = || Error::step("make the private root of", place);
     chdir(place).map_err(failed())?;
     match pivot_root(".", ".") {

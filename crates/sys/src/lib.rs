@@ -10,6 +10,7 @@
 //! no policy.
 
 pub mod child;
+pub mod descriptor;
 pub mod loop_device;
 pub mod namespace;
 pub mod privilege;

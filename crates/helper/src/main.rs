@@ -1,0 +1,112 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane-mount`: mounts images for a user and becomes the user's command.
+//!
+//! Installed set-uid root. Its one argument is the number of a descriptor from which
+//! the request is read (see `cabane_mount::Request`); its environment is not looked
+//! at. The order of things is the safety of it:
+//!
+//! 1. signals are held back, limits and the file mode mask are ours;
+//! 2. rights are lowered to the caller's, and only then is anything of his read;
+//! 3. rights are raised, what the policy allows is mounted;
+//! 4. all rights are given up for good, which is verified;
+//! 5. limits, mask and signals are the caller's again, and the command starts.
+//!
+//! `docs/design/0005-the-helper.md` has the reasons, `tests/privileged` the attacks.
+
+#![forbid(unsafe_code)]
+
+mod caller;
+mod outcome;
+mod request;
+mod surroundings;
+
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+use cabane_mount::{Policy, Scope, StartRequest, perform_privileged, sweep};
+
+use crate::caller::Caller;
+use crate::outcome::Failure;
+use crate::request::Task;
+use crate::surroundings::Surroundings;
+
+fn main() -> ExitCode {
+    // A message with the place of a mistake is for developers, and making it reads
+    // files.
+    std::panic::set_hook(Box::new(|_| {}));
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            outcome::tell(&failure);
+            failure.exit_code()
+        }
+    }
+}
+
+fn run() -> Result<(), Failure> {
+    let mut surroundings = Surroundings::take_over().map_err(Failure::System)?;
+    let caller = Caller::identify().map_err(Failure::System)?;
+    if !caller.is_privileged() {
+        return Err(Failure::NotPrivileged);
+    }
+    caller.lower().map_err(Failure::System)?;
+    let task = request::read()?;
+    let policy = Policy::read()?;
+    surroundings.make_room().map_err(Failure::System)?;
+    Caller::raise().map_err(Failure::System)?;
+    surroundings.lift_limits();
+    match task {
+        Task::Clean => {
+            sweep(Scope::UnusedOf(caller.user()))?;
+            Ok(())
+        }
+        Task::Start { plan, start } => {
+            perform_privileged(plan, &policy, caller.user())?;
+            surroundings.give_back_limits();
+            caller.drop_for_good().map_err(Failure::System)?;
+            Err(become_command(&start, &surroundings))
+        }
+    }
+}
+
+/// Starts the command in the place of this process. Returns only if that failed.
+fn become_command(start: &StartRequest, surroundings: &Surroundings) -> Failure {
+    let entered = start
+        .working_directory
+        .as_ref()
+        .is_some_and(|directory| std::env::set_current_dir(directory).is_ok());
+    if !entered && let Err(source) = std::env::set_current_dir("/") {
+        return Failure::System(source);
+    }
+    let [program, arguments @ ..] = start.command.as_slice() else {
+        return Failure::Request(io::ErrorKind::InvalidInput.into());
+    };
+    let mut command = Command::new(program);
+    command.args(arguments).env_clear();
+    for variable in &start.variables {
+        let bytes = variable.as_bytes();
+        // A name may begin with `=`, as it does nowhere; then it ends at the second.
+        let end = bytes.iter().skip(1).position(|byte| *byte == b'=');
+        let Some((name, value)) = end.and_then(|end| bytes.split_at_checked(end.saturating_add(1)))
+        else {
+            continue;
+        };
+        let value = value.get(1..).unwrap_or_default();
+        command.env(
+            std::ffi::OsStr::from_bytes(name),
+            std::ffi::OsStr::from_bytes(value),
+        );
+    }
+    if let Err(source) = surroundings.give_back() {
+        return Failure::System(source);
+    }
+    let source = command.exec();
+    Failure::Command {
+        program: program.into(),
+        source,
+    }
+}

@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! How it ended: one error on standard error, and an exit code.
+//!
+//! Form and codes are those of `cabane run`, which has become this program by then.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const NOT_STARTED: u8 = 125;
+const NOT_EXECUTABLE: u8 = 126;
+const COMMAND_NOT_FOUND: u8 = 127;
+
+/// Why there is no command.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Called by hand, or by something else than Cabane.
+    Usage,
+    /// The request is not understood, or a descriptor it names is not there.
+    Request(io::Error),
+    /// The program has no rights to use.
+    NotPrivileged,
+    /// Rights or limits could not be changed.
+    System(io::Error),
+    /// Something is not allowed, or a step of mounting failed.
+    Mount(cabane_mount::Error),
+    /// The command could not be started.
+    Command {
+        /// What was to be started.
+        program: PathBuf,
+        /// What the system answered.
+        source: io::Error,
+    },
+}
+
+impl From<cabane_mount::Error> for Failure {
+    fn from(error: cabane_mount::Error) -> Self {
+        Self::Mount(error)
+    }
+}
+
+impl Failure {
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Self::Command { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                COMMAND_NOT_FOUND
+            }
+            Self::Command { .. } => NOT_EXECUTABLE,
+            _ => NOT_STARTED,
+        })
+    }
+
+    fn cause(&self) -> Option<String> {
+        match self {
+            Self::Command { source, .. } if source.kind() == io::ErrorKind::NotFound => None,
+            Self::Request(source) | Self::System(source) | Self::Command { source, .. } => {
+                Some(source.to_string())
+            }
+            Self::Mount(error) => std::error::Error::source(error).map(ToString::to_string),
+            Self::Usage | Self::NotPrivileged => None,
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Mount(error) => error.hint(),
+            Self::Usage => Some("`cabane run IMAGE -- COMMAND` calls it as it must be".into()),
+            Self::NotPrivileged => Some(
+                "`cabane doctor` tells what is wrong with its installation; without it, \
+                 use `--backend user-namespace`"
+                    .into(),
+            ),
+            Self::Command { source, program }
+                if source.kind() == io::ErrorKind::NotFound && program.components().count() > 1 =>
+            {
+                Some("the file is missing, or the interpreter that its first line names is".into())
+            }
+            Self::Command { source, .. } if source.kind() == io::ErrorKind::NotFound => Some(
+                "see which views the image has with `cabane image inspect`, and choose one \
+                 with `--view`"
+                    .into(),
+            ),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usage => write!(f, "cabane-mount is not meant to be called by hand"),
+            Self::Request(_) => write!(f, "cabane-mount does not understand what it is asked"),
+            Self::NotPrivileged => write!(f, "cabane-mount has no rights to mount"),
+            Self::System(_) => write!(f, "cabane-mount cannot change its rights or limits"),
+            Self::Mount(error) => write!(f, "{error}"),
+            Self::Command { program, source } if source.kind() == io::ErrorKind::NotFound => {
+                write!(f, "there is no command `{}`", program.display())
+            }
+            Self::Command { program, .. } => write!(f, "cannot start `{}`", program.display()),
+        }
+    }
+}
+
+/// Prints an error; names in it come from the caller and may hold anything.
+pub(crate) fn tell(failure: &Failure) {
+    let mut text = format!("error: {}\n", plain(&failure.to_string()));
+    for (kind, line) in [("cause", failure.cause()), ("hint", failure.hint())] {
+        if let Some(line) = line {
+            text = format!("{text}{kind}: {}\n", plain(&line));
+        }
+    }
+    // Nobody is left to be told that nobody can be told.
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+fn plain(text: &str) -> String {
+    text.chars()
+        .flat_map(|character| {
+            let escaped = character.is_control().then(|| character.escape_default());
+            let itself = (!character.is_control()).then_some(character);
+            escaped.into_iter().flatten().chain(itself)
+        })
+        .collect()
+}

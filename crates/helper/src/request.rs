@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Reading the request, with the rights of the caller.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{OwnedFd, RawFd};
+
+use cabane_mount::{
+    ImageFile, PrivilegedImage, PrivilegedPlan, Request, RequestedImage, StartRequest,
+};
+use rustix::fs::{FileType, fstat};
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+
+use crate::outcome::Failure;
+
+/// What is to be done, with every descriptor opened anew.
+pub(crate) enum Task {
+    /// Give up unused images of the caller.
+    Clean,
+    /// Mount and start.
+    Start {
+        /// What is mounted.
+        plan: PrivilegedPlan,
+        /// The command; its images and namespace are in the plan.
+        start: StartRequest,
+    },
+}
+
+/// Reads the request from the descriptor that the one argument names.
+pub(crate) fn read() -> Result<Task, Failure> {
+    let mut arguments = std::env::args_os().skip(1);
+    let (Some(number), None) = (arguments.next(), arguments.next()) else {
+        return Err(Failure::Usage);
+    };
+    let number: RawFd = number
+        .to_str()
+        .and_then(|text| text.parse().ok())
+        .ok_or(Failure::Usage)?;
+    let bytes = read_whole(number).map_err(Failure::Request)?;
+    let invalid = |error| Failure::Request(io::Error::new(io::ErrorKind::InvalidData, error));
+    match Request::decode(&bytes).map_err(invalid)? {
+        Request::Clean => Ok(Task::Clean),
+        Request::Start(start) => Ok(Task::Start {
+            plan: plan_of(&start)?,
+            start,
+        }),
+    }
+}
+
+/// A file of limited size, read once: what is written to it later makes no difference.
+fn read_whole(number: RawFd) -> io::Result<Vec<u8>> {
+    let mut file = File::from(taken(number)?);
+    let found = fstat(&file)?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+        return Err(io::Error::other("it is no plain file"));
+    }
+    let size = u64::try_from(found.st_size).unwrap_or(u64::MAX);
+    if size > Request::MAX_SIZE {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    let mut bytes = Vec::new();
+    io::Seek::rewind(&mut file)?;
+    file.take(Request::MAX_SIZE).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn plan_of(start: &StartRequest) -> Result<PrivilegedPlan, Failure> {
+    let namespace = start.namespace.map(taken).transpose();
+    let images = start.images.iter().map(|image: &RequestedImage| {
+        Ok(PrivilegedImage {
+            image: ImageFile {
+                file: File::from(taken(image.descriptor)?),
+                path: image.name.clone().into(),
+                format: image.format,
+            },
+            mount_point: image.mount_point.clone(),
+        })
+    });
+    Ok(PrivilegedPlan {
+        namespace: namespace.map_err(Failure::Request)?.map(File::from),
+        images: images
+            .collect::<io::Result<_>>()
+            .map_err(Failure::Request)?,
+    })
+}
+
+/// Returns a descriptor of our own for one that was inherited, which the command does
+/// not get.
+fn taken(number: RawFd) -> io::Result<OwnedFd> {
+    let inherited = cabane_sys::descriptor::inherited(number)?;
+    let own = fcntl_dupfd_cloexec(inherited, 3)?;
+    fcntl_setfd(inherited, FdFlags::CLOEXEC)?;
+    Ok(own)
+}

@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The set-uid helper as its callers see it: where it is, and whether it can help.
+
+use std::fmt;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{StatVfsMountFlags, statvfs};
+use rustix::process::geteuid;
+
+use crate::backend::is_initial_user_namespace;
+use crate::{MountPlan, Operation, Policy, check_image};
+
+/// The name of the program.
+pub const NAME: &str = "cabane-mount";
+const SET_UID: u32 = 0o4000;
+
+/// Why the helper cannot carry out a plan, or cannot help at all.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Unavailable {
+    /// It is in none of the places.
+    NotInstalled,
+    /// It does not belong to root, or is not set-uid.
+    NotSetUid {
+        /// Where it is.
+        path: PathBuf,
+    },
+    /// It lies on a file system on which set-uid programs have no effect.
+    NoSetUidThere {
+        /// Where it is.
+        path: PathBuf,
+    },
+    /// The process gave up the right to gain privileges, as in an environment.
+    NoNewPrivileges,
+    /// The process is in a user namespace.
+    InUserNamespace,
+    /// The policy is missing, void, or not root's alone.
+    Policy(crate::Error),
+    /// The policy forbids an image or a mount point.
+    Forbidden(crate::Error),
+    /// The plan holds more than images.
+    MoreThanImages {
+        /// The place of what is more.
+        target: PathBuf,
+    },
+}
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotInstalled => write!(f, "the helper {NAME} is not installed"),
+            Self::NotSetUid { path } => {
+                write!(f, "{} is not set-uid root", path.display())
+            }
+            Self::NoSetUidThere { path } => write!(
+                f,
+                "{} lies on a file system mounted with `nosuid`",
+                path.display()
+            ),
+            Self::NoNewPrivileges => write!(
+                f,
+                "the process cannot gain privileges (no_new_privs), as in an environment"
+            ),
+            Self::InUserNamespace => write!(f, "the process is in a user namespace"),
+            Self::Policy(error) | Self::Forbidden(error) => write!(f, "{error}"),
+            Self::MoreThanImages { target } => write!(
+                f,
+                "the helper mounts nothing but images, and {} is to be something else",
+                target.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Unavailable {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Policy(error) | Self::Forbidden(error) => error.source(),
+            _ => None,
+        }
+    }
+}
+
+/// A helper that works.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Helper {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it may do.
+    pub policy: Policy,
+}
+
+impl Helper {
+    /// Returns the first helper of these paths, if this process can use it.
+    ///
+    /// # Errors
+    ///
+    /// Why not.
+    pub fn find(paths: &[PathBuf]) -> Result<Self, Unavailable> {
+        let installed = paths
+            .iter()
+            .find(|path| path.is_file())
+            .ok_or(Unavailable::NotInstalled)?;
+        check_installed(installed)?;
+        // Asked first: inside of an environment it is the reason people know.
+        if rustix::thread::no_new_privs().unwrap_or(true) {
+            return Err(Unavailable::NoNewPrivileges);
+        }
+        if !is_initial_user_namespace() {
+            return Err(Unavailable::InUserNamespace);
+        }
+        Ok(Self {
+            path: installed.clone(),
+            policy: Policy::read().map_err(Unavailable::Policy)?,
+        })
+    }
+
+    /// Tells whether the helper would carry out a plan.
+    ///
+    /// # Errors
+    ///
+    /// Why not.
+    pub fn check(&self, plan: &MountPlan) -> Result<(), Unavailable> {
+        use std::os::fd::AsFd;
+        for operation in &plan.operations {
+            let Operation::Image { image, mount_point } = operation else {
+                return Err(Unavailable::MoreThanImages {
+                    target: operation.target().clone(),
+                });
+            };
+            if !self.policy.allows_mount_point(mount_point) {
+                let path = mount_point.clone();
+                let error = crate::Error::MountPointNotAllowed { path };
+                return Err(Unavailable::Forbidden(error));
+            }
+            if geteuid().is_root() {
+                continue;
+            }
+            check_image(&self.policy, image.file.as_fd(), &image.path)
+                .map_err(Unavailable::Forbidden)?;
+        }
+        Ok(())
+    }
+}
+
+fn check_installed(path: &Path) -> Result<(), Unavailable> {
+    let path = || path.to_owned();
+    let found = fs::metadata(path()).map_err(|_| Unavailable::NotInstalled)?;
+    if found.uid() != 0 || found.mode() & SET_UID == 0 {
+        return Err(Unavailable::NotSetUid { path: path() });
+    }
+    let flags = statvfs(path()).map(|found| found.f_flag);
+    if flags.is_ok_and(|flags| flags.contains(StatVfsMountFlags::NOSUID)) {
+        return Err(Unavailable::NoSetUidThere { path: path() });
+    }
+    Ok(())
+}

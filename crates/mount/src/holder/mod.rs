@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! One superblock per image per node.
+//!
+//! Images that are in use are mounted once, in a mount namespace that only root can
+//! enter: the *holder*. Whoever starts an environment gets a clone of that mount, so
+//! that all processes of the node share what was read and unpacked. No process stays
+//! behind: the holder is kept alive by a mount of its namespace file.
+//!
+//! ```text
+//! /run/cabane/                 0700, of the first process's mount namespace
+//! └── images                   the holder's namespace file, mounted here
+//!
+//! in the holder, on a file system in memory:
+//! /<device>-<inode>-<size>-<modified>-<changed>/   who made it owns it; its time of
+//! └── image/                   modification is the last start; the mount is here
+//! ```
+//!
+//! The name of an entry says which file it was when it was opened *by the caller*. An
+//! image that is held keeps its inode, so the same device and inode are the same file.
+//! A file that was written to since has other times, and gets an entry of its own.
+//!
+//! Locks are those of `flock` on the directories themselves and end with their
+//! process. Nobody waits for long: a user can stop a process in the middle, and must
+//! not stop the others with it.
+
+mod entry;
+mod place;
+mod sweep;
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use crate::{Error, ImageFile, Policy, kernel};
+use entry::{Key, Taken};
+use place::{Holder, Home};
+
+pub use sweep::{Scope, sweep};
+
+/// Returns a detached mount of each image, from the holder.
+///
+/// Root and working directory of the process are what they were afterwards, except
+/// that the working directory is `/`.
+///
+/// # Errors
+///
+/// [`Error::Holder`] where the holder cannot be made or entered, [`Error::TooManyImages`],
+/// and those of mounting.
+pub(crate) fn obtain(
+    images: &[ImageFile],
+    policy: &Policy,
+    user: u32,
+) -> Result<Vec<OwnedFd>, Error> {
+    if images.is_empty() {
+        return Ok(Vec::new());
+    }
+    let keys = images.iter().map(Key::of).collect::<Result<Vec<_>, _>>()?;
+    let home = Home::remember()?;
+    let mut taken = match Holder::find()? {
+        Some(holder) => holder.visit(&home, || Ok(take_all(&keys)))?,
+        None => keys.iter().map(|_| None).collect(),
+    };
+    for ((image, key), taken) in images.iter().zip(&keys).zip(&mut taken) {
+        if taken.is_none() {
+            *taken = Some(keep(&home, image, key, policy, user)?);
+        }
+    }
+    Ok(taken.into_iter().flatten().collect())
+}
+
+fn take_all(keys: &[Key]) -> Vec<Option<OwnedFd>> {
+    keys.iter().map(entry::take).collect()
+}
+
+/// Mounts an image that nobody holds yet, or takes it if somebody else was faster.
+fn keep(
+    home: &Home,
+    image: &ImageFile,
+    key: &Key,
+    policy: &Policy,
+    user: u32,
+) -> Result<OwnedFd, Error> {
+    let holder = Holder::find_or_make(home)?;
+    let reserve = || holder.visit(home, || entry::reserve(key, user, policy.images_per_user));
+    let taken = match reserve() {
+        Err(Error::TooManyImages { .. }) => {
+            sweep(Scope::UnusedOf(user))?;
+            reserve()?
+        }
+        taken => taken?,
+    };
+    let entry = match taken {
+        Taken::Mounted(mount) => return Ok(mount),
+        Taken::Reserved(entry) => entry,
+    };
+    // At home, because the holder has neither `/dev` nor `/proc`.
+    let mounted = kernel::attach(image);
+    holder.visit(home, || match mounted {
+        Ok(mount) => entry.fill(mount.as_fd()),
+        Err(error) => {
+            entry.give_up();
+            Err(error)
+        }
+    })
+}

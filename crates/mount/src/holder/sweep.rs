@@ -1,0 +1,166 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Giving up images that nobody uses.
+//!
+//! An image is in use where a process sees a mount of its superblock. That can be read
+//! in `/proc`, and is, but only for images that nobody has started with for the idle
+//! time: rarely, and by one of the later starts. No process waits for that moment.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+
+use cabane_sys::loop_device;
+use rustix::fs::{major, makedev, minor};
+
+use super::entry::{self, Entry};
+use super::place::{Holder, Home};
+use crate::Error;
+
+/// Loop devices below this number are there from the start on most systems.
+const USUAL_LOOP_DEVICES: u32 = 8;
+
+/// Which unused images are given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Those with which nobody has started for so long.
+    Idle(Duration),
+    /// Those that this user needed first, at once.
+    UnusedOf(u32),
+    /// All, at once.
+    Unused,
+}
+
+impl Scope {
+    fn includes(self, entry: &Entry) -> bool {
+        match self {
+            Self::Idle(time) => entry.idle() >= time,
+            Self::UnusedOf(user) => entry.user() == Some(user),
+            Self::Unused => true,
+        }
+    }
+}
+
+/// Gives up held images that no process uses, and returns how many that were.
+///
+/// The working directory of the process is `/` afterwards.
+///
+/// # Errors
+///
+/// [`Error::Holder`] where the holder cannot be entered.
+pub fn sweep(scope: Scope) -> Result<usize, Error> {
+    let Some(holder) = Holder::find()? else {
+        return Ok(0);
+    };
+    let home = Home::remember()?;
+    let devices = holder.visit(&home, || candidates(scope))?;
+    let Some(devices) = devices else {
+        return Ok(0);
+    };
+    let in_use = if devices.is_empty() {
+        BTreeSet::new()
+    } else {
+        devices_in_use()
+    };
+    let (given_up, is_empty) = holder.visit(&home, || give_up(scope, &in_use))?;
+    for number in given_up.iter().copied().filter_map(surplus_loop_device) {
+        // Somebody else may have taken it.
+        let _ = loop_device::remove(number);
+    }
+    if is_empty {
+        holder.dismiss(&home, || Ok(entry::entries()?.next().is_none()))?;
+    }
+    Ok(given_up.len())
+}
+
+/// Returns the devices of the entries in question; none if there is no entry in
+/// question and the holder is in use.
+fn candidates(scope: Scope) -> Result<Option<Vec<u64>>, Error> {
+    let (mut devices, mut others, mut any) = (Vec::new(), false, false);
+    for entry in entry::entries()? {
+        if scope.includes(&entry) {
+            any = true;
+            devices.extend(entry.device());
+        } else {
+            others = true;
+        }
+    }
+    Ok((any || !others).then_some(devices))
+}
+
+fn give_up(scope: Scope, in_use: &BTreeSet<u64>) -> Result<(Vec<u64>, bool), Error> {
+    let (mut given_up, mut is_empty) = (Vec::new(), true);
+    for entry in entry::entries()? {
+        let device = entry.device();
+        let is_used = device.is_some_and(|device| in_use.contains(&device));
+        if !scope.includes(&entry) {
+            is_empty = false;
+        } else if is_used {
+            entry.note_use();
+            is_empty = false;
+        } else if entry.drop_image() {
+            given_up.extend(device);
+        } else {
+            is_empty = false;
+        }
+    }
+    Ok((given_up, is_empty))
+}
+
+/// Returns the devices of all file systems that a process sees mounted.
+fn devices_in_use() -> BTreeSet<u64> {
+    let mut namespaces = BTreeSet::new();
+    let mut devices = BTreeSet::new();
+    let Ok(processes) = fs::read_dir("/proc") else {
+        return devices;
+    };
+    for process in processes.flatten() {
+        let name = process.file_name();
+        if !name.as_bytes().first().is_some_and(u8::is_ascii_digit) {
+            continue;
+        }
+        let path = process.path();
+        // Processes in one namespace see the same mounts.
+        let is_new = fs::read_link(path.join("ns/mnt")).is_ok_and(|link| namespaces.insert(link));
+        if is_new {
+            let mounts = fs::read(path.join("mountinfo")).unwrap_or_default();
+            devices.extend(
+                mounts
+                    .split(|byte| *byte == b'\n')
+                    .filter_map(device_of_mount),
+            );
+        }
+    }
+    devices
+}
+
+/// The third word of a line is `MAJOR:MINOR` (`proc_pid_mountinfo(5)`).
+fn device_of_mount(line: &[u8]) -> Option<u64> {
+    let word = line.split(|byte| *byte == b' ').nth(2)?;
+    let (major, minor) = std::str::from_utf8(word).ok()?.split_once(':')?;
+    Some(makedev(major.parse().ok()?, minor.parse().ok()?))
+}
+
+fn surplus_loop_device(device: u64) -> Option<u32> {
+    let is_surplus = major(device) == loop_device::MAJOR && minor(device) >= USUAL_LOOP_DEVICES;
+    is_surplus.then(|| minor(device))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_device_of_a_mount_is_read() {
+        let line = b"36 35 7:12 / /user-environment ro - squashfs /dev/loop12 ro";
+        assert_eq!(device_of_mount(line), Some(makedev(7, 12)));
+    }
+
+    #[test]
+    fn the_first_loop_devices_stay() {
+        let devices = [makedev(7, 7), makedev(7, 8), makedev(8, 9)];
+        assert_eq!(devices.map(surplus_loop_device), [None, Some(8), None]);
+    }
+}

@@ -1,0 +1,292 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What the administrator allows the set-uid helper to do.
+//!
+//! A file of lines, one setting each; `#` begins a comment. A line that is not
+//! understood makes the whole file void: a helper that guesses is worse than none.
+//!
+//! ```text
+//! mount-point /user-environment
+//! mount-point /user-tools
+//! image-owners any
+//! images-per-user 16
+//! idle-seconds 600
+//! ```
+
+use std::fmt;
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+
+use crate::{Error, trusted};
+
+/// Below these the system keeps what must not be covered.
+const CLOSED: [&str; 4] = ["/dev", "/proc", "/run", "/sys"];
+
+/// What the set-uid helper may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Where images may be mounted; nowhere else.
+    pub mount_points: Vec<PathBuf>,
+    /// Whose images the kernel may read.
+    pub image_owners: ImageOwners,
+    /// How many images of one user the kernel holds at once; each squashfs image
+    /// takes a loop device.
+    pub images_per_user: u32,
+    /// How long an image that nobody uses stays mounted, so that the next start
+    /// finds it warm.
+    pub idle: Duration,
+}
+
+/// Whose images the kernel may read. The others go through FUSE, as the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ImageOwners {
+    /// Everybody's: whoever may read an image may mount it.
+    Any,
+    /// Those of these users, if nobody else can write to them.
+    Listed(Vec<u32>),
+}
+
+/// A policy file with a mistake in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyError {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub problem: &'static str,
+}
+
+impl fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.problem)
+    }
+}
+
+impl std::error::Error for PolicyError {}
+
+impl Policy {
+    /// Where the policy is. It is fixed: who may choose the policy may do everything.
+    pub const PATH: &'static str = "/etc/cabane/mount.policy";
+    /// The size of a policy file, in bytes, beyond which it is refused.
+    pub const MAX_SIZE: u64 = 64 << 10;
+
+    /// Reads the policy of this system.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Untrusted`] if others than root could change it, [`Error::Policy`] if
+    /// it holds a mistake, [`Error::Step`] if it is not there.
+    pub fn read() -> Result<Self, Error> {
+        let path = Path::new(Self::PATH);
+        let text = trusted::read_file(path, Self::MAX_SIZE)?;
+        Self::parse(&text).map_err(|source| Error::Policy {
+            path: path.to_owned(),
+            source,
+        })
+    }
+
+    /// Understands the text of a policy file.
+    ///
+    /// # Errors
+    ///
+    /// The first line that is not understood.
+    pub fn parse(text: &str) -> Result<Self, PolicyError> {
+        let mut draft = Draft::default();
+        for (index, line) in text.lines().enumerate() {
+            let line = line.split('#').next().unwrap_or_default();
+            draft.take(line).map_err(|problem| PolicyError {
+                line: index.saturating_add(1),
+                problem,
+            })?;
+        }
+        Ok(Self {
+            mount_points: draft.mount_points,
+            image_owners: draft.image_owners.unwrap_or(ImageOwners::Listed(vec![0])),
+            images_per_user: draft.images_per_user.unwrap_or(16),
+            idle: Duration::from_secs(draft.idle_seconds.unwrap_or(600).into()),
+        })
+    }
+
+    /// Tells whether images may be mounted at a place.
+    pub fn allows_mount_point(&self, path: &Path) -> bool {
+        // Compared as text: `Path` takes `/a/` and `/a` for the same.
+        self.mount_points
+            .iter()
+            .any(|allowed| allowed.as_os_str() == path.as_os_str())
+    }
+
+    /// Tells whether the kernel may read an image of this owner and mode.
+    pub fn allows_image(&self, owner: u32, mode: u32) -> bool {
+        match &self.image_owners {
+            ImageOwners::Any => true,
+            ImageOwners::Listed(owners) => owners.contains(&owner) && mode & 0o022 == 0,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Draft {
+    mount_points: Vec<PathBuf>,
+    image_owners: Option<ImageOwners>,
+    images_per_user: Option<u32>,
+    idle_seconds: Option<u32>,
+}
+
+impl Draft {
+    fn take(&mut self, line: &str) -> Result<(), &'static str> {
+        let mut words = line.split_ascii_whitespace();
+        let Some(keyword) = words.next() else {
+            return Ok(());
+        };
+        let values: Vec<&str> = words.collect();
+        match (keyword, values.as_slice()) {
+            ("mount-point", [path]) => self.mount_points.push(mount_point(path)?),
+            ("image-owners", [_, ..]) => once(&mut self.image_owners, owners(&values)?)?,
+            ("images-per-user", [value]) => once(&mut self.images_per_user, number(value)?)?,
+            ("idle-seconds", [value]) => once(&mut self.idle_seconds, number(value)?)?,
+            ("mount-point" | "images-per-user" | "idle-seconds", _) => {
+                return Err("one value is needed after the keyword");
+            }
+            ("image-owners", []) => return Err("`any`, `root` or numbers of users are needed"),
+            _ => {
+                return Err(
+                    "unknown keyword; known are mount-point, image-owners, images-per-user and \
+                     idle-seconds",
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+fn once<T>(place: &mut Option<T>, value: T) -> Result<(), &'static str> {
+    match place.replace(value) {
+        None => Ok(()),
+        Some(_) => Err("this keyword may stand only once"),
+    }
+}
+
+fn number(text: &str) -> Result<u32, &'static str> {
+    text.parse()
+        .map_err(|_| "a whole number from 0 to 4294967295 is needed")
+}
+
+fn owners(words: &[&str]) -> Result<ImageOwners, &'static str> {
+    if words == ["any"] {
+        return Ok(ImageOwners::Any);
+    }
+    // Names are not looked up: that would load code and read files of others.
+    let owner = |word: &&str| match *word {
+        "root" => Ok(0),
+        word => word
+            .parse()
+            .map_err(|_| "owners are `any`, `root` or numbers of users"),
+    };
+    Ok(ImageOwners::Listed(
+        words.iter().map(owner).collect::<Result<_, _>>()?,
+    ))
+}
+
+fn mount_point(text: &str) -> Result<PathBuf, &'static str> {
+    let path = Path::new(text);
+    let mut components = path.components();
+    let is_plain = components.next() == Some(Component::RootDir)
+        && components.all(|component| matches!(component, Component::Normal(_)))
+        && path.components().collect::<PathBuf>().as_os_str() == path.as_os_str();
+    if !is_plain || text == "/" {
+        return Err("a mount point is an absolute path below `/`, without `.`, `..` or `//`");
+    }
+    if CLOSED.iter().any(|closed| path.starts_with(closed)) {
+        return Err("nothing may be mounted below /dev, /proc, /run and /sys");
+    }
+    Ok(path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(text: &str) -> String {
+        Policy::parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn every_setting_is_read() {
+        let text = "# ours\nmount-point /user-environment # usual\n\nmount-point /a/b\n\
+                    image-owners root 4711\nimages-per-user 3\nidle-seconds 0\n";
+        let expected = Policy {
+            mount_points: vec!["/user-environment".into(), "/a/b".into()],
+            image_owners: ImageOwners::Listed(vec![0, 4711]),
+            images_per_user: 3,
+            idle: Duration::ZERO,
+        };
+        assert_eq!(Policy::parse(text), Ok(expected));
+    }
+
+    #[test]
+    fn an_empty_policy_allows_no_mount_point_and_only_roots_images() {
+        let policy = Policy::parse("").unwrap();
+        assert!(
+            policy.mount_points.is_empty()
+                && policy.allows_image(0, 0o644)
+                && !policy.allows_image(1, 0o644)
+        );
+    }
+
+    #[test]
+    fn an_image_that_others_can_write_is_not_its_owners_word() {
+        let policy = Policy::parse("image-owners root").unwrap();
+        assert!(!policy.allows_image(0, 0o664) && !policy.allows_image(0, 0o646));
+    }
+
+    #[test]
+    fn a_mount_point_is_allowed_by_its_exact_spelling_only() {
+        let policy = Policy::parse("mount-point /a/b").unwrap();
+        let allowed = [
+            "/a/b",
+            "/a",
+            "/a/b/",
+            "/a/b/c",
+            "/a/./b",
+            "/a//b",
+            "a/b",
+            "/a/c/../b",
+        ]
+        .map(|path| policy.allows_mount_point(Path::new(path)));
+        assert_eq!(
+            allowed,
+            [true, false, false, false, false, false, false, false]
+        );
+    }
+
+    #[test]
+    fn what_is_not_understood_voids_the_policy() {
+        let texts = [
+            "mount-point",
+            "mount-point relative",
+            "mount-point /a/../etc",
+            "mount-point /a/",
+            "mount-point /",
+            "mount-point /proc/self",
+            "image-owners",
+            "image-owners alice",
+            "image-owners any root",
+            "images-per-user -1",
+            "idle-seconds 1\nidle-seconds 2",
+            "mount-points /a",
+        ];
+        let understood: Vec<_> = texts
+            .iter()
+            .filter(|text| Policy::parse(text).is_ok())
+            .collect();
+        assert!(understood.is_empty(), "{understood:?}");
+    }
+
+    #[test]
+    fn a_mistake_is_named_with_its_line() {
+        assert_eq!(
+            problem("mount-point /a\n\nmount-point b\n"),
+            "line 3: a mount point is an absolute path below `/`, without `.`, `..` or `//`"
+        );
+    }
+}

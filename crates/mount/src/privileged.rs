@@ -1,0 +1,178 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Mounting for somebody who is not trusted, with the rights of root.
+//!
+//! What the caller says is a list of descriptors and mount points. A descriptor can
+//! only be one that he could open; a mount point must stand in the policy, letter by
+//! letter. Nothing else of his is looked up, followed or read.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use cabane_sys::namespace;
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fcntl_getfl, fstat, fstatfs, openat2};
+use rustix::mount::{MoveMountFlags, move_mount};
+
+use crate::backend::make_slave;
+use crate::{Error, ImageFile, Policy, Scope, holder, sweep, trusted};
+
+/// `linux/magic.h`: file systems whose contents a user may serve.
+const FUSE_MAGIC: u64 = 0x6573_5546;
+
+/// An image and the place for it.
+#[derive(Debug)]
+pub struct PrivilegedImage {
+    /// The file, as the caller opened it.
+    pub image: ImageFile,
+    /// Where it is to be mounted.
+    pub mount_point: PathBuf,
+}
+
+/// What the helper is to mount.
+#[derive(Debug)]
+pub struct PrivilegedPlan {
+    /// A mount namespace to enter first, as the caller opened it.
+    pub namespace: Option<File>,
+    /// The images.
+    pub images: Vec<PrivilegedImage>,
+}
+
+/// Tells whether the kernel may read an image file, by its descriptor.
+///
+/// # Errors
+///
+/// [`Error::Refused`] with the reason.
+pub fn check_image(policy: &Policy, file: BorrowedFd<'_>, name: &Path) -> Result<(), Error> {
+    let refused = |reason| {
+        Err(Error::Refused {
+            image: name.to_owned(),
+            reason,
+        })
+    };
+    let failed = || Error::step("look at", name);
+    // A descriptor that is only a place can be had without the right to read.
+    let mode = fcntl_getfl(file).map_err(failed())?;
+    let access = mode & OFlags::RWMODE;
+    if mode.contains(OFlags::PATH) || (access != OFlags::RDONLY && access != OFlags::RDWR) {
+        return refused("it is not opened for reading");
+    }
+    let found = fstat(file).map_err(failed())?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+        return refused("it is no plain file");
+    }
+    if !policy.allows_image(found.st_uid, found.st_mode) {
+        return refused("the policy does not trust its owner, or others can write to it");
+    }
+    // What a FUSE server says about owners is worth nothing, and it can stop whoever
+    // reads from it.
+    let system = fstatfs(file).map_err(failed())?;
+    if u64::try_from(system.f_type).is_ok_and(|kind| kind == FUSE_MAGIC) {
+        return refused("it lies on a FUSE file system");
+    }
+    Ok(())
+}
+
+/// Carries out a plan of the user with this number. The process must have one thread
+/// and the rights of root.
+///
+/// On success it is in a mount namespace of its own with the images in place. Its
+/// working directory is `/`.
+///
+/// # Errors
+///
+/// What is not allowed, before anything is mounted; and the first step that failed.
+pub fn perform_privileged(plan: PrivilegedPlan, policy: &Policy, user: u32) -> Result<(), Error> {
+    let PrivilegedPlan { namespace, images } = plan;
+    for PrivilegedImage { image, mount_point } in &images {
+        if !policy.allows_mount_point(mount_point) {
+            return Err(Error::MountPointNotAllowed {
+                path: mount_point.clone(),
+            });
+        }
+        check_image(policy, image.file.as_fd(), &image.path)?;
+    }
+    if let Some(namespace) = namespace {
+        enter_of_caller(&namespace)?;
+    }
+    let (images, mount_points): (Vec<_>, Vec<_>) = images
+        .into_iter()
+        .map(|image| (image.image, image.mount_point))
+        .unzip();
+    let mounts = holder::obtain(&images, policy, user)?;
+    // Now that the images of this start count as used.
+    sweep(Scope::Idle(policy.idle))?;
+    namespace::unshare_mounts().map_err(|source| Error::Namespace {
+        user: false,
+        source,
+    })?;
+    make_slave()?;
+    put_in_place(mounts, mount_points)
+}
+
+/// Enters the mount namespace of another process. The caller could open it, so he may
+/// look into that process; a namespace of somebody's user namespace he can enter by
+/// himself.
+fn enter_of_caller(namespace: &File) -> Result<(), Error> {
+    let failed = |source| Error::Step {
+        what: "enter the mount namespace of",
+        path: "the process".into(),
+        source,
+    };
+    let is_ours = namespace::belongs_to_own_user_namespace(namespace.as_fd()).map_err(failed)?;
+    if !is_ours || !namespace::is_mount_namespace(namespace.as_fd()) {
+        return Err(Error::Refused {
+            image: "the process".into(),
+            reason: "its mount namespace belongs to another user namespace",
+        });
+    }
+    namespace::enter_mounts(namespace.as_fd()).map_err(failed)
+}
+
+/// Attaches the mounts, the one nearest to the root first: one mount point may lie in
+/// the tree of another image.
+fn put_in_place(mounts: Vec<OwnedFd>, mount_points: Vec<PathBuf>) -> Result<(), Error> {
+    let mut pairs: Vec<_> = mount_points.into_iter().zip(mounts).collect();
+    pairs.sort_by_key(|(path, _)| path.components().count());
+    let mut done: Vec<(PathBuf, OwnedFd)> = Vec::with_capacity(pairs.len());
+    for (path, mount) in pairs {
+        let around = done.iter().rev().find(|(outer, _)| path.starts_with(outer));
+        let place = match around {
+            Some((outer, _)) if *outer == path => {
+                return Err(Error::Refused {
+                    image: path,
+                    reason: "two images are to be mounted there",
+                });
+            }
+            Some((outer, tree)) => open_in_tree(tree.as_fd(), outer, &path)?,
+            None => trusted::open_directory(&path)?,
+        };
+        let whole =
+            MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+        move_mount(&mount, "", &place, "", whole).map_err(|errno| Error::MountPoint {
+            path: path.clone(),
+            source: errno.into(),
+        })?;
+        done.push((path, mount));
+    }
+    Ok(())
+}
+
+/// Opens a mount point inside an image. Who made the image put it there, so no link is
+/// followed and nothing that leads out is taken.
+fn open_in_tree(tree: BorrowedFd<'_>, outer: &Path, path: &Path) -> Result<OwnedFd, Error> {
+    let failed = |source: rustix::io::Errno| Error::MountPoint {
+        path: path.to_owned(),
+        source: source.into(),
+    };
+    let relative = path
+        .strip_prefix(outer)
+        .map_err(|_| failed(rustix::io::Errno::INVAL))?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH
+        | ResolveFlags::NO_SYMLINKS
+        | ResolveFlags::NO_MAGICLINKS
+        | ResolveFlags::NO_XDEV;
+    openat2(tree, relative, flags, Mode::empty(), resolve).map_err(failed)
+}

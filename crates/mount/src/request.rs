@@ -1,0 +1,439 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What the set-uid helper is asked to do, and its encoding.
+//!
+//! The helper gets the number of one descriptor; what can be read there are texts,
+//! each ended by a zero byte, in this order:
+//!
+//! ```text
+//! cabane-mount  1                      what it is, and which version
+//! start | clean                        the task; nothing follows `clean`
+//! DESCRIPTOR | -                       a mount namespace to enter first
+//! COUNT  (DESCRIPTOR FORMAT MOUNT_POINT NAME)…   images; the name is for messages
+//! DIRECTORY                            the working directory, empty for none
+//! COUNT  WORD…                         the command
+//! COUNT  NAME=VALUE…                   its variables
+//! ```
+//!
+//! Variables travel here, not as those of the helper: a C library removes some of
+//! them, such as `LD_LIBRARY_PATH`, from the environment of a set-uid program.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::os::fd::RawFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+use crate::ImageFormat;
+
+const MAGIC: &[u8] = b"cabane-mount";
+const VERSION: &[u8] = b"1";
+
+/// What the helper is asked to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Mount images and become a command.
+    Start(StartRequest),
+    /// Give up the images of the caller that nobody uses.
+    Clean,
+}
+
+/// Images and a command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StartRequest {
+    /// The descriptor of a mount namespace to enter first, if any.
+    pub namespace: Option<RawFd>,
+    /// The images.
+    pub images: Vec<RequestedImage>,
+    /// The working directory, absolute; where it cannot be entered it is `/`.
+    pub working_directory: Option<PathBuf>,
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    /// Its variables, `NAME=VALUE`.
+    pub variables: Vec<OsString>,
+}
+
+/// One image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestedImage {
+    /// The descriptor of the image, opened for reading by the caller.
+    pub descriptor: RawFd,
+    /// What it holds.
+    pub format: ImageFormat,
+    /// Where it is mounted.
+    pub mount_point: PathBuf,
+    /// What the user calls it; used for nothing but messages.
+    pub name: OsString,
+}
+
+/// A request that is not understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestError {
+    /// Which text it was, from 1.
+    pub text: usize,
+    /// What was expected there.
+    pub expected: &'static str,
+}
+
+impl fmt::Display for RequestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "text {} should be {}", self.text, self.expected)
+    }
+}
+
+impl std::error::Error for RequestError {}
+
+impl Request {
+    /// The size of a request, in bytes, beyond which it is refused. The kernel takes
+    /// 6 MiB of arguments and variables at most.
+    pub const MAX_SIZE: u64 = 8 << 20;
+    /// The number of images beyond which a request is refused.
+    pub const MAX_IMAGES: usize = 32;
+
+    /// Writes a request down.
+    ///
+    /// # Errors
+    ///
+    /// A text with a zero byte in it, which no program could be given either.
+    pub fn encode(&self) -> Result<Vec<u8>, RequestError> {
+        let mut writer = Writer::default();
+        writer.text(MAGIC)?;
+        writer.text(VERSION)?;
+        match self {
+            Self::Clean => writer.text(b"clean")?,
+            Self::Start(start) => {
+                writer.text(b"start")?;
+                start.encode(&mut writer)?;
+            }
+        }
+        Ok(writer.bytes)
+    }
+
+    /// Understands a request. Nothing about it is taken on trust.
+    ///
+    /// # Errors
+    ///
+    /// The first text that is not what it should be.
+    pub fn decode(bytes: &[u8]) -> Result<Self, RequestError> {
+        let mut reader = Reader {
+            rest: bytes,
+            count: 0,
+        };
+        reader.exactly(MAGIC, "`cabane-mount`")?;
+        reader.exactly(VERSION, "the version `1`")?;
+        let request = match reader.next("a task")? {
+            b"clean" => Self::Clean,
+            b"start" => Self::Start(StartRequest::decode(&mut reader)?),
+            _ => return Err(reader.expected("`start` or `clean`")),
+        };
+        if reader.rest.is_empty() {
+            Ok(request)
+        } else {
+            reader.count = reader.count.saturating_add(1);
+            Err(reader.expected("the end"))
+        }
+    }
+}
+
+impl StartRequest {
+    fn encode(&self, writer: &mut Writer) -> Result<(), RequestError> {
+        match self.namespace {
+            Some(descriptor) => writer.number(descriptor)?,
+            None => writer.text(b"-")?,
+        }
+        writer.number(self.images.len())?;
+        for image in &self.images {
+            writer.number(image.descriptor)?;
+            writer.text(image.format.name().as_bytes())?;
+            writer.text(image.mount_point.as_os_str().as_bytes())?;
+            writer.text(image.name.as_bytes())?;
+        }
+        let directory = self.working_directory.as_deref();
+        writer.text(directory.map_or(b"".as_slice(), |path| path.as_os_str().as_bytes()))?;
+        writer.list(&self.command)?;
+        writer.list(&self.variables)
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, RequestError> {
+        let namespace = reader.descriptor_or_none()?;
+        let count = reader.count_up_to(Request::MAX_IMAGES, "a number of images, 32 at most")?;
+        let images = (0..count)
+            .map(|_| RequestedImage::decode(reader))
+            .collect::<Result<_, _>>()?;
+        let directory = PathBuf::from(reader.owned("a directory")?);
+        let working_directory = Some(directory).filter(|path| !path.as_os_str().is_empty());
+        if working_directory
+            .as_ref()
+            .is_some_and(|path| !path.is_absolute())
+        {
+            return Err(reader.expected("an absolute directory, or nothing"));
+        }
+        let command = reader.list()?;
+        if command.is_empty() {
+            return Err(reader.expected("a command"));
+        }
+        Ok(Self {
+            namespace,
+            images,
+            working_directory,
+            command,
+            variables: reader.list()?,
+        })
+    }
+}
+
+impl RequestedImage {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, RequestError> {
+        Ok(Self {
+            descriptor: reader.descriptor()?,
+            format: match reader.next("a format")? {
+                b"squashfs" => ImageFormat::Squashfs,
+                b"erofs" => ImageFormat::Erofs,
+                _ => return Err(reader.expected("`squashfs` or `erofs`")),
+            },
+            mount_point: reader.owned("a mount point")?.into(),
+            name: reader.owned("a name")?,
+        })
+    }
+}
+
+#[derive(Default)]
+struct Writer {
+    bytes: Vec<u8>,
+    count: usize,
+}
+
+impl Writer {
+    fn text(&mut self, text: &[u8]) -> Result<(), RequestError> {
+        self.count = self.count.saturating_add(1);
+        if text.contains(&0) {
+            return Err(RequestError {
+                text: self.count,
+                expected: "without a zero byte",
+            });
+        }
+        self.bytes.extend_from_slice(text);
+        self.bytes.push(0);
+        Ok(())
+    }
+
+    fn number(&mut self, number: impl fmt::Display) -> Result<(), RequestError> {
+        self.text(number.to_string().as_bytes())
+    }
+
+    fn list(&mut self, texts: &[OsString]) -> Result<(), RequestError> {
+        self.number(texts.len())?;
+        texts.iter().try_for_each(|text| self.text(text.as_bytes()))
+    }
+}
+
+struct Reader<'a> {
+    rest: &'a [u8],
+    count: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn expected(&self, expected: &'static str) -> RequestError {
+        RequestError {
+            text: self.count,
+            expected,
+        }
+    }
+
+    fn next(&mut self, expected: &'static str) -> Result<&'a [u8], RequestError> {
+        self.count = self.count.saturating_add(1);
+        let end = self.rest.iter().position(|byte| *byte == 0);
+        let (text, rest) = end
+            .and_then(|end| self.rest.split_at_checked(end))
+            .ok_or(self.expected(expected))?;
+        // Without the zero byte, which is there.
+        self.rest = rest.get(1..).unwrap_or_default();
+        Ok(text)
+    }
+
+    fn exactly(&mut self, text: &[u8], expected: &'static str) -> Result<(), RequestError> {
+        if self.next(expected)? == text {
+            Ok(())
+        } else {
+            Err(self.expected(expected))
+        }
+    }
+
+    fn owned(&mut self, expected: &'static str) -> Result<OsString, RequestError> {
+        Ok(OsString::from_vec(self.next(expected)?.to_vec()))
+    }
+
+    fn number<T: std::str::FromStr>(&mut self, expected: &'static str) -> Result<T, RequestError> {
+        let text = self.next(expected)?;
+        // One spelling for each number: digits, and no zero in front.
+        let is_plain = !text.is_empty()
+            && text.iter().all(u8::is_ascii_digit)
+            && (text == b"0" || !text.starts_with(b"0"));
+        std::str::from_utf8(text)
+            .ok()
+            .filter(|_| is_plain)
+            .and_then(|text| text.parse().ok())
+            .ok_or(self.expected(expected))
+    }
+
+    fn descriptor(&mut self) -> Result<RawFd, RequestError> {
+        self.number("a descriptor")
+    }
+
+    fn descriptor_or_none(&mut self) -> Result<Option<RawFd>, RequestError> {
+        if self.rest.starts_with(b"-\0") {
+            self.next("`-`")?;
+            return Ok(None);
+        }
+        self.descriptor().map(Some)
+    }
+
+    fn count_up_to(&mut self, limit: usize, expected: &'static str) -> Result<usize, RequestError> {
+        let count = self.number(expected)?;
+        if count <= limit {
+            Ok(count)
+        } else {
+            Err(self.expected(expected))
+        }
+    }
+
+    /// Room is made as texts are found, not as many as are announced.
+    fn list(&mut self) -> Result<Vec<OsString>, RequestError> {
+        let count = self.count_up_to(usize::MAX, "a number of texts")?;
+        (0..count)
+            .map(|_| self.owned("a text of the list"))
+            .collect()
+    }
+}
+
+/// Returns `NAME=VALUE`.
+pub fn variable(name: &OsStr, value: &OsStr) -> OsString {
+    let mut variable = name.to_owned();
+    variable.push("=");
+    variable.push(value);
+    variable
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn word() -> impl Strategy<Value = OsString> {
+        prop::collection::vec(1..=u8::MAX, 0..20).prop_map(OsString::from_vec)
+    }
+
+    fn image() -> impl Strategy<Value = RequestedImage> {
+        let format = prop_oneof![Just(ImageFormat::Squashfs), Just(ImageFormat::Erofs)];
+        (0..RawFd::MAX, format, word(), word()).prop_map(|(descriptor, format, place, name)| {
+            RequestedImage {
+                descriptor,
+                format,
+                mount_point: place.into(),
+                name,
+            }
+        })
+    }
+
+    prop_compose! {
+        fn start()(
+            namespace in prop::option::of(0..RawFd::MAX),
+            images in prop::collection::vec(image(), 0..4),
+            directory in prop::option::of(word()),
+            command in prop::collection::vec(word(), 1..5),
+            variables in prop::collection::vec(word(), 0..5),
+        ) -> StartRequest {
+            let absolute = |word: OsString| {
+                let mut path = OsString::from("/");
+                path.push(word);
+                PathBuf::from(path)
+            };
+            let working_directory = directory.map(absolute);
+            StartRequest { namespace, images, working_directory, command, variables }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_can_be_read_again(start in start()) {
+            let request = Request::Start(start);
+            prop_assert_eq!(Request::decode(&request.encode().unwrap()), Ok(request));
+        }
+
+        #[test]
+        fn a_request_has_one_spelling(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            if let Ok(request) = Request::decode(&bytes) {
+                prop_assert_eq!(request.encode().unwrap(), bytes);
+            }
+        }
+
+        #[test]
+        fn a_shortened_request_is_refused(start in start(), cut in any::<prop::sample::Index>()) {
+            let bytes = Request::Start(start).encode().unwrap();
+            prop_assert!(Request::decode(&bytes[..cut.index(bytes.len())]).is_err());
+        }
+
+        #[test]
+        fn a_changed_byte_never_crashes(start in start(), at in any::<prop::sample::Index>(), byte: u8) {
+            let mut bytes = Request::Start(start).encode().unwrap();
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+            if let Ok(request) = Request::decode(&bytes) {
+                prop_assert_eq!(request.encode().unwrap(), bytes);
+            }
+        }
+    }
+
+    fn problem(texts: &[&str]) -> String {
+        let bytes: Vec<u8> = texts
+            .iter()
+            .flat_map(|text| [text.as_bytes(), b"\0"].concat())
+            .collect();
+        Request::decode(&bytes).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_first_text_that_is_wrong_is_named() {
+        assert_eq!(
+            problem(&["cabane-mount", "1", "start", "-", "1", "03"]),
+            "text 6 should be a descriptor"
+        );
+    }
+
+    #[test]
+    fn a_count_without_its_texts_takes_no_memory() {
+        assert_eq!(
+            problem(&[
+                "cabane-mount",
+                "1",
+                "start",
+                "-",
+                "0",
+                "",
+                "99999999999999",
+                "x"
+            ]),
+            "text 9 should be a text of the list"
+        );
+    }
+
+    #[test]
+    fn what_follows_the_end_is_refused() {
+        assert_eq!(
+            problem(&["cabane-mount", "1", "clean", "more"]),
+            "text 4 should be the end"
+        );
+    }
+
+    #[test]
+    fn a_zero_byte_cannot_be_written() {
+        let start = StartRequest {
+            command: vec!["a\0b".into()],
+            ..StartRequest::default()
+        };
+        let error = Request::Start(start).encode().unwrap_err();
+        assert_eq!(error.expected, "without a zero byte");
+    }
+}
