@@ -73,6 +73,8 @@ pub(crate) enum BackendArg {
     Auto,
     /// As root, with the kernel's file systems.
     Root,
+    /// Through the set-uid helper cabane-mount, with the kernel's file systems.
+    Helper,
     /// In a user namespace, through FUSE.
     UserNamespace,
 }

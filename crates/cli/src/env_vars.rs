@@ -33,8 +33,10 @@ variables! {
     CABANE_REPO;
     /// The name of this system, as in `@system`. The option `--system` wins over it.
     CABANE_SYSTEM;
-    /// How to mount: `auto`, `root` or `user-namespace`. The option `--backend` wins over it.
+    /// How to mount: `auto`, `root`, `helper` or `user-namespace`. The option `--backend` wins over it.
     CABANE_BACKEND;
+    /// The set-uid helper. Default: `libexec/cabane/cabane-mount` below the prefix of the command, `/usr/local` or `/usr`.
+    CABANE_HELPER;
     /// The directory for what can be fetched or made again. Default: `cabane` in `XDG_CACHE_HOME`.
     CABANE_CACHE_DIR;
     /// The directory in which builds are kept. Default: `builds` in the cache directory.

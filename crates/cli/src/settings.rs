@@ -298,7 +298,13 @@ impl Layers<'_> {
         match self.variables.text(env_vars::CABANE_BACKEND) {
             Some((name, origin)) => BackendArg::from_str(&name, false)
                 .map(|value| Value::new(value, origin.clone()))
-                .map_err(|_| bad(&origin, &name, "use `auto`, `root` or `user-namespace`")),
+                .map_err(|_| {
+                    bad(
+                        &origin,
+                        &name,
+                        "use `auto`, `root`, `helper` or `user-namespace`",
+                    )
+                }),
             None => Ok(Value::new(BackendArg::Auto, Origin::Default)),
         }
     }

@@ -4,16 +4,18 @@
 //! What every command works with: settings in effect, repositories, variables.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 
 use cabane_label::System;
+use cabane_mount::helper::{Helper, NAME, Unavailable};
 use cabane_mount::{Backend, FusePrograms};
 use cabane_repository::Repository;
 use cabane_resolve::NamedRepository;
 
 use crate::args::{BackendArg, GlobalArgs};
 use crate::convert;
+use crate::env_vars;
 use crate::exit_codes;
 use crate::printer::Printer;
 use crate::report::{CommandError, CommandResult};
@@ -54,7 +56,8 @@ impl Setup {
         let possible = Backend::detect();
         let backend = match settings.backend.value {
             BackendArg::Auto => possible,
-            BackendArg::UserNamespace => Backend::UserNamespace,
+            // Looking into an image needs no helper; running in it does.
+            BackendArg::Helper | BackendArg::UserNamespace => Backend::UserNamespace,
             BackendArg::Root if possible == Backend::Root => Backend::Root,
             BackendArg::Root => {
                 return Err(CommandError::new(exit_codes::USAGE, SetupError::NotRoot)
@@ -69,6 +72,31 @@ impl Setup {
             backend,
             fuse: FusePrograms::default(),
         })
+    }
+
+    /// Returns the set-uid helper, if this process can use it.
+    ///
+    /// # Errors
+    ///
+    /// Why not.
+    pub(crate) fn helper(&self) -> Result<Helper, Unavailable> {
+        Helper::find(&self.helper_paths())
+    }
+
+    /// Returns where the helper is looked for, the first place first.
+    pub(crate) fn helper_paths(&self) -> Vec<PathBuf> {
+        if let Some(path) = self.calling.get(OsStr::new(env_vars::CABANE_HELPER)) {
+            return vec![path.into()];
+        }
+        let own = std::env::current_exe().ok();
+        let prefix = own.as_deref().and_then(|path| path.parent()?.parent());
+        let places = [
+            prefix,
+            Some(Path::new("/usr/local")),
+            Some(Path::new("/usr")),
+        ];
+        let below = |prefix: &Path| prefix.join("libexec/cabane").join(NAME);
+        places.into_iter().flatten().map(below).collect()
     }
 
     /// Returns this system's name, where images of other systems are not wanted.

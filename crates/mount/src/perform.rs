@@ -11,12 +11,15 @@ use rustix::mount::{MountFlags, mount_remount};
 
 use crate::backend::make_slave;
 use crate::shadow::{Kind, Shadows, attach, open_source};
-use crate::{Backend, Error, MountPlan, Operation, enter_private_namespace, image};
+use crate::{
+    Backend, Error, ImageFile, MountPlan, Operation, Policy, Scope, enter_private_namespace, fuse,
+    holder, kernel, sweep,
+};
 
 /// Carries out a plan for this process and its future children.
 ///
 /// The process must have one thread. On success it is in a mount namespace of its
-/// own in which every operation has been carried out; its working directory is
+/// own in which every operation has been carried out, and can gain no privileges; its working directory is
 /// the same path as before where that path still exists, and `/` otherwise.
 ///
 /// # Errors
@@ -32,6 +35,10 @@ pub fn perform(plan: MountPlan) -> Result<(), Error> {
         put_in_place(&mut shadows, operation, mount.as_ref())?;
     }
     shadows.seal()?;
+    // What is mounted is under the user's control; no program may trust it with more
+    // rights than the user has.
+    rustix::thread::set_no_new_privs(true)
+        .map_err(Error::step("give up gaining privileges for", "the command"))?;
     // By path, not by descriptor: what was mounted may lie over it.
     let moved = working_directory.is_ok_and(|path| std::env::set_current_dir(path).is_ok());
     if !moved {
@@ -51,19 +58,15 @@ fn prepare(plan: MountPlan) -> Result<Vec<(Operation, Option<OwnedFd>)>, Error> 
         fuse,
         operations,
     } = plan;
-    let mut prepared = Vec::with_capacity(operations.len());
-    let mut has_image = false;
-    for operation in operations {
-        let mount = match &operation {
-            Operation::Image { image, .. } => {
-                has_image = true;
-                Some(image::attach(backend, image, &fuse)?)
-            }
-            Operation::Bind { .. } | Operation::Hide { .. } => None,
-        };
-        prepared.push((operation, mount));
-    }
-    if has_image && backend != Backend::Root {
+    let images: Vec<&ImageFile> = operations.iter().filter_map(image_of).collect();
+    let mounts = match backend {
+        Backend::Root => attach_as_root(&images)?,
+        Backend::Helper | Backend::UserNamespace => images
+            .iter()
+            .map(|image| fuse::attach(image, &fuse))
+            .collect::<Result<_, _>>()?,
+    };
+    if !mounts.is_empty() && backend != Backend::Root {
         // The FUSE programs stay behind in the namespace left here. In the new one
         // they would keep alive the very mounts whose end they wait for.
         cabane_sys::namespace::unshare_mounts().map_err(|source| Error::Namespace {
@@ -72,12 +75,41 @@ fn prepare(plan: MountPlan) -> Result<Vec<(Operation, Option<OwnedFd>)>, Error> 
         })?;
         make_slave()?;
     }
-    for (operation, mount) in &mut prepared {
-        if let Operation::Bind { source, .. } = operation {
-            *mount = Some(open_source(source)?);
-        }
+    let mut mounts = mounts.into_iter();
+    operations
+        .into_iter()
+        .map(|operation| {
+            let mount = match &operation {
+                Operation::Image { .. } => mounts.next(),
+                Operation::Bind { source, .. } => Some(open_source(source)?),
+                Operation::Hide { .. } => None,
+            };
+            Ok((operation, mount))
+        })
+        .collect()
+}
+
+fn image_of(operation: &Operation) -> Option<&ImageFile> {
+    match operation {
+        Operation::Image { image, .. } => Some(image),
+        Operation::Bind { .. } | Operation::Hide { .. } => None,
     }
-    Ok(prepared)
+}
+
+/// Where the site has a policy, images are shared with everybody on the node and held
+/// for a while; elsewhere nothing may stay behind that nobody would ever remove.
+fn attach_as_root(images: &[&ImageFile]) -> Result<Vec<OwnedFd>, Error> {
+    let policy = match Policy::read() {
+        _ if images.is_empty() => return Ok(Vec::new()),
+        Ok(policy) => policy,
+        Err(Error::Step { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            return images.iter().map(|image| kernel::attach(image)).collect();
+        }
+        Err(error) => return Err(error),
+    };
+    let mounts = holder::obtain(images, &policy, 0)?;
+    sweep(Scope::Idle(policy.idle))?;
+    Ok(mounts)
 }
 
 fn put_in_place(

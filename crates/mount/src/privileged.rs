@@ -100,7 +100,8 @@ pub fn perform_privileged(plan: PrivilegedPlan, policy: &Policy, user: u32) -> R
         .into_iter()
         .map(|image| (image.image, image.mount_point))
         .unzip();
-    let mounts = holder::obtain(&images, policy, user)?;
+    let opened: Vec<&ImageFile> = images.iter().collect();
+    let mounts = holder::obtain(&opened, policy, user)?;
     // Now that the images of this start count as used.
     sweep(Scope::Idle(policy.idle))?;
     namespace::unshare_mounts().map_err(|source| Error::Namespace {

@@ -46,6 +46,14 @@ pub enum RunError {
         /// What is there instead, as a sentence.
         found: String,
     },
+    /// The set-uid helper cannot be started.
+    #[error("cannot mount through {}", path.display())]
+    Helper {
+        /// Where it is.
+        path: PathBuf,
+        /// What stood in the way.
+        source: io::Error,
+    },
     /// The command does not exist.
     #[error("there is no command `{}`", program.display())]
     NotFound {

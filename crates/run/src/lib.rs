@@ -17,7 +17,9 @@ pub mod metadata;
 mod needs;
 mod prepare;
 mod shell;
+mod through_helper;
 
 pub use error::RunError;
 pub use prepare::{Prepared, RunRequest, open_image, prepare};
 pub use shell::login_shell;
+pub use through_helper::{clean_through, read_metadata_through};

@@ -3,14 +3,35 @@
 
 //! Whether the host has what an image needs.
 //!
-//! Looked at after mounting, because one image may bring what another needs.
+//! Looked at after mounting, because one image may bring what another needs; before,
+//! where another program does the mounting and becomes the command.
 
 use std::path::Path;
 use std::process::Command;
 
+use cabane_mount::MountPlan;
 use cabane_view::InterpreterNeed;
 
 use crate::RunError;
+
+/// Checks all interpreters but those that an image of the plan may bring.
+///
+/// # Errors
+///
+/// As [`check_interpreter`].
+pub(crate) fn check_before(
+    needs: &[(String, InterpreterNeed)],
+    plan: &MountPlan,
+) -> Result<(), RunError> {
+    let is_outside = |path: &Path| {
+        let mut targets = plan.operations.iter().map(cabane_mount::Operation::target);
+        !targets.any(|target| path.starts_with(target))
+    };
+    needs
+        .iter()
+        .filter(|(_, need)| is_outside(&need.path))
+        .try_for_each(|(image, need)| check_interpreter(image, need))
+}
 
 /// Checks that an interpreter of the same minor version is where it was when the
 /// image was built.

@@ -11,12 +11,14 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use cabane_mount::helper::{Helper, Unavailable};
 use cabane_mount::{Backend, FusePrograms, ImageFile, MountPlan, Operation, perform};
 use cabane_repository::ImageFormat;
 use cabane_resolve::ConcreteEnvironment;
 use cabane_view::InterpreterNeed;
 
 use crate::loaded::{CABANE_LOADED, Loaded, UENV_MOUNT_LIST, UENV_VIEW};
+use crate::through_helper::become_helper;
 use crate::{RunError, needs};
 
 /// What is to be run, and where.
@@ -38,6 +40,7 @@ pub struct RunRequest {
 #[derive(Debug)]
 pub struct Prepared {
     plan: MountPlan,
+    helper: Option<PathBuf>,
     variables: BTreeMap<OsString, OsString>,
     command: Vec<OsString>,
     needs: Vec<(String, InterpreterNeed)>,
@@ -78,6 +81,7 @@ pub fn prepare(request: RunRequest) -> Result<Prepared, RunError> {
             fuse,
             operations,
         },
+        helper: None,
         variables,
         command,
         needs,
@@ -128,6 +132,18 @@ impl Prepared {
         &self.plan
     }
 
+    /// Mounts through the set-uid helper instead.
+    ///
+    /// # Errors
+    ///
+    /// Why the helper would refuse the plan. Then everything stays as it was.
+    pub fn use_helper(&mut self, helper: Helper) -> Result<(), Unavailable> {
+        helper.check(&self.plan)?;
+        self.plan.backend = Backend::Helper;
+        self.helper = Some(helper.path);
+        Ok(())
+    }
+
     /// Returns the variables that the command will have.
     pub fn variables(&self) -> &BTreeMap<OsString, OsString> {
         &self.variables
@@ -144,6 +160,17 @@ impl Prepared {
     }
 
     fn try_exec(self) -> Result<std::convert::Infallible, RunError> {
+        if let Some(helper) = &self.helper {
+            needs::check_before(&self.needs, &self.plan)?;
+            return become_helper(
+                helper,
+                &self.plan,
+                None,
+                self.command,
+                &self.variables,
+                std::env::current_dir().ok().as_deref(),
+            );
+        }
         perform(self.plan)?;
         for (image, need) in &self.needs {
             needs::check_interpreter(image, need)?;

@@ -68,6 +68,7 @@ fn rows(settings: &Effective) -> Vec<Row> {
     let backend = match settings.backend.value {
         crate::args::BackendArg::Auto => "auto",
         crate::args::BackendArg::Root => "root",
+        crate::args::BackendArg::Helper => "helper",
         crate::args::BackendArg::UserNamespace => "user-namespace",
     };
     let uv = settings

@@ -5,9 +5,11 @@
 
 use std::ffi::OsString;
 
+use cabane_mount::Backend;
 use cabane_run::{Prepared, RunError, RunRequest, prepare};
 use clap::Args;
 
+use crate::args::BackendArg;
 use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::images::{self, ImageArgs};
@@ -51,9 +53,10 @@ pub(super) fn run_command_in(
         calling: setup.calling.clone(),
         command,
     };
-    let prepared = prepare(request)
+    let mut prepared = prepare(request)
         .map_err(convert::run_error)
         .map_err(not_started)?;
+    choose_helper(setup, &mut prepared).map_err(not_started)?;
     if args.dry_run {
         setup.printer.data(describe(setup, &prepared));
         return Ok(exit_codes::SUCCESS);
@@ -65,6 +68,30 @@ pub(super) fn run_command_in(
         _ => exit_codes::NOT_STARTED,
     };
     Err(convert::run_error(error).with_code(code))
+}
+
+/// Mounts through the helper where that is wanted, or better and possible.
+fn choose_helper(setup: &Setup, prepared: &mut Prepared) -> CommandResult<()> {
+    let wanted = setup.settings.backend.value;
+    let is_better = wanted == BackendArg::Auto && setup.backend == Backend::UserNamespace;
+    if wanted != BackendArg::Helper && !is_better {
+        return Ok(());
+    }
+    match setup
+        .helper()
+        .and_then(|helper| prepared.use_helper(helper))
+    {
+        Ok(()) => Ok(()),
+        Err(reason) if wanted == BackendArg::Helper => {
+            Err(CommandError::new(exit_codes::NOT_STARTED, reason)
+                .hinted("`cabane doctor` tells more about the helper".to_owned()))
+        }
+        Err(reason) => {
+            let printer = setup.printer;
+            printer.detail(format_args!("mounting in a user namespace: {reason}"));
+            Ok(())
+        }
+    }
 }
 
 /// The mount plan, then every variable that changes.

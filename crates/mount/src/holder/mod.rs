@@ -47,14 +47,17 @@ pub use sweep::{Scope, sweep};
 /// [`Error::Holder`] where the holder cannot be made or entered, [`Error::TooManyImages`],
 /// and those of mounting.
 pub(crate) fn obtain(
-    images: &[ImageFile],
+    images: &[&ImageFile],
     policy: &Policy,
     user: u32,
 ) -> Result<Vec<OwnedFd>, Error> {
     if images.is_empty() {
         return Ok(Vec::new());
     }
-    let keys = images.iter().map(Key::of).collect::<Result<Vec<_>, _>>()?;
+    let keys = images
+        .iter()
+        .map(|image| Key::of(image))
+        .collect::<Result<Vec<_>, _>>()?;
     let home = Home::remember()?;
     let mut taken = match Holder::find()? {
         Some(holder) => holder.visit(&home, || Ok(take_all(&keys)))?,
