@@ -15,9 +15,10 @@ demo: ## install what is missing, build Cabane, build an environment, compute in
 test: ## install what is missing, build everything, run all tests
 	@scripts/test
 
-build: ## build the cabane command
+build: ## build the cabane command and the set-uid helper
 	@scripts/setup demo
 	scripts/env cargo build --locked --release -p cabane-cli
+	scripts/build-helper
 
 check: ## run every check of ci/
 	@scripts/setup test
@@ -29,6 +30,7 @@ self-test: ## show that every check fails when its rule is broken
 bench: ## measure, and write docs/performance.md
 	@scripts/setup test
 	scripts/env cargo build --locked --release -p cabane-cli -p cabane-benches
+	scripts/build-helper
 	scripts/env cargo run --locked --release -p cabane-benches
 
 docs: ## make the reference pages from the code
@@ -36,8 +38,9 @@ docs: ## make the reference pages from the code
 	mkdir -p docs/reference
 	scripts/env cargo run --locked -p cabane-cli --bin cabane-reference -- docs/reference
 
-install: ## install below PREFIX, /usr/local unless it is set
-	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' scripts/install
+install: ## install below PREFIX, /usr/local unless it is set; see scripts/install
+	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' IMAGE_OWNERS='$(IMAGE_OWNERS)' \
+		MOUNT_POINTS='$(MOUNT_POINTS)' HELPER='$(HELPER)' scripts/install
 
 clean: ## remove what was built
 	rm -rf target fuzz/target .cabane/demo .cabane/self-test

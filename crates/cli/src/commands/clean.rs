@@ -5,6 +5,8 @@
 
 use std::path::Path;
 
+use cabane_mount::{Backend, Scope};
+use cabane_run::RunError;
 use clap::Args;
 
 use crate::convert;
@@ -23,12 +25,19 @@ pub(crate) struct CleanArgs {
     /// Remove what was downloaded, too
     #[arg(long)]
     cache: bool,
+    /// Give up images that are held mounted although nobody uses them: as root all,
+    /// as a user those that you needed first
+    #[arg(long, conflicts_with_all = ["cache", "dry_run"])]
+    mounts: bool,
     /// Tell what would be removed, and stop
     #[arg(long)]
     dry_run: bool,
 }
 
 pub(super) fn clean(setup: &Setup, args: &CleanArgs) -> CommandResult<ExitCode> {
+    if args.mounts {
+        return clean_mounts(setup);
+    }
     for build in cabane_build::build_directories(&setup.settings.build_directory.value) {
         if cabane_build::is_under_way(&build) {
             setup.printer.note(format_args!(
@@ -46,6 +55,29 @@ pub(super) fn clean(setup: &Setup, args: &CleanArgs) -> CommandResult<ExitCode> 
                 remove(setup, args, &directory)?;
             }
         }
+    }
+    Ok(exit_codes::SUCCESS)
+}
+
+fn clean_mounts(setup: &Setup) -> CommandResult<ExitCode> {
+    if setup.backend == Backend::Root {
+        let count = cabane_mount::sweep(Scope::Unused)
+            .map_err(RunError::Mount)
+            .map_err(convert::run_error)?;
+        setup.printer.note(format_args!("gave up {count} images"));
+        return Ok(exit_codes::SUCCESS);
+    }
+    match setup.helper() {
+        Ok(helper) => {
+            cabane_run::clean_through(&helper.path).map_err(convert::run_error)?;
+            setup
+                .printer
+                .note("gave up the images of yours that nobody uses");
+        }
+        // Without the helper nothing is ever held.
+        Err(reason) => setup
+            .printer
+            .note(format_args!("no images are held: {reason}")),
     }
     Ok(exit_codes::SUCCESS)
 }
