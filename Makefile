@@ -17,8 +17,7 @@ test: ## install what is missing, build everything, run all tests
 
 build: ## build the cabane command and the set-uid helper
 	@scripts/setup demo
-	scripts/env cargo build --locked --release -p cabane-cli
-	scripts/build-helper
+	scripts/build
 
 check: ## run every check of ci/
 	@scripts/setup test
@@ -29,8 +28,8 @@ self-test: ## show that every check fails when its rule is broken
 
 bench: ## measure, and write docs/performance.md
 	@scripts/setup test
-	scripts/env cargo build --locked --release -p cabane-cli -p cabane-benches
-	scripts/build-helper
+	scripts/env cargo build --locked --release -p cabane-benches
+	scripts/build
 	scripts/env cargo run --locked --release -p cabane-benches
 
 docs: ## make the reference pages from the code

@@ -7,9 +7,10 @@ use std::io;
 
 use cabane_sys::privilege::{self, Numbers};
 use rustix::io::Errno;
-use rustix::process::{Gid, Uid};
+use rustix::process::{DumpableBehavior, Gid, Uid, set_dumpable_behavior};
 use rustix::thread::{
-    CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set, no_new_privs,
+    CapabilitySet, CapabilitySets, capabilities, capability_is_in_ambient_set,
+    capability_is_in_bounding_set, clear_ambient_capability_set, no_new_privs,
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs, set_thread_gid,
     set_thread_res_gid, set_thread_res_uid, set_thread_uid,
 };
@@ -48,6 +49,8 @@ impl Caller {
     /// started from now on can gain rights.
     pub(crate) fn lower(&self) -> io::Result<()> {
         set_no_new_privs(true)?;
+        // Nobody looks in, whatever `fs.suid_dumpable` says; `exec` ends it.
+        set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
         set_thread_res_gid(None, self.group, None)?;
         // With the effective user goes every effective capability.
         set_thread_res_uid(None, self.user, None)?;
@@ -85,8 +88,10 @@ impl Caller {
 
     fn verify(&self) -> io::Result<()> {
         let sets = capabilities(None)?;
-        let has_none = (sets.effective | sets.permitted | sets.inheritable).is_empty();
-        let is_caller = privilege::users()?.are_all(self.user.as_raw())
+        let has_none = (sets.effective | sets.permitted | sets.inheritable).is_empty()
+            && CapabilitySet::all().iter().all(is_nowhere);
+        let is_caller = privilege::file_system_user() == self.user.as_raw()
+            && privilege::users()?.are_all(self.user.as_raw())
             && privilege::groups()?.are_all(self.group.as_raw());
         // Only root itself may still be able to become root.
         let is_final = self.user == ROOT
@@ -99,4 +104,11 @@ impl Caller {
             Err(Errno::PERM.into())
         }
     }
+}
+
+/// Tells whether a capability cannot come back. One that the kernel does not know is in
+/// no set.
+fn is_nowhere(bit: CapabilitySet) -> bool {
+    !capability_is_in_bounding_set(bit).unwrap_or(false)
+        && !capability_is_in_ambient_set(bit).unwrap_or(false)
 }

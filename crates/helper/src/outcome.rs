@@ -21,6 +21,8 @@ pub(crate) enum Failure {
     Usage,
     /// The request is not understood, or a descriptor it names is not there.
     Request(io::Error),
+    /// A process does not exist, or the caller may not look into it: one answer.
+    Process,
     /// The program has no rights to use.
     NotPrivileged,
     /// Rights or limits could not be changed.
@@ -60,7 +62,7 @@ impl Failure {
                 Some(source.to_string())
             }
             Self::Mount(error) => std::error::Error::source(error).map(ToString::to_string),
-            Self::Usage | Self::NotPrivileged => None,
+            Self::Usage | Self::Process | Self::NotPrivileged => None,
         }
     }
 
@@ -93,6 +95,7 @@ impl fmt::Display for Failure {
         match self {
             Self::Usage => write!(f, "cabane-mount is not meant to be called by hand"),
             Self::Request(_) => write!(f, "cabane-mount does not understand what it is asked"),
+            Self::Process => write!(f, "there is no such process of yours"),
             Self::NotPrivileged => write!(f, "cabane-mount has no rights to mount"),
             Self::System(_) => write!(f, "cabane-mount cannot change its rights or limits"),
             Self::Mount(error) => write!(f, "{error}"),

@@ -67,7 +67,11 @@ fn read_whole(number: RawFd) -> io::Result<Vec<u8>> {
 }
 
 fn plan_of(start: &StartRequest) -> Result<PrivilegedPlan, Failure> {
-    let namespace = start.namespace.map(taken).transpose();
+    // The kernel opens it only for whoever may look into the process.
+    let namespace = start
+        .process
+        .map(|process| File::open(format!("/proc/{process}/ns/mnt")))
+        .transpose();
     let images = start.images.iter().map(|image: &RequestedImage| {
         Ok(PrivilegedImage {
             image: ImageFile {
@@ -79,7 +83,7 @@ fn plan_of(start: &StartRequest) -> Result<PrivilegedPlan, Failure> {
         })
     });
     Ok(PrivilegedPlan {
-        namespace: namespace.map_err(Failure::Request)?.map(File::from),
+        namespace: namespace.map_err(|_| Failure::Process)?,
         images: images
             .collect::<io::Result<_>>()
             .map_err(Failure::Request)?,

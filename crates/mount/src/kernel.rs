@@ -3,13 +3,14 @@
 
 //! Images through the kernel's own file systems.
 
+use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use cabane_sys::loop_device;
+use cabane_sys::{loop_device, privilege};
 use rustix::io::Errno;
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_flag,
-    fsconfig_set_string, fsmount, fsopen,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, OpenTreeFlags, fsconfig_create, fsconfig_set_flag,
+    fsconfig_set_string, fsmount, fsopen, open_tree,
 };
 
 use crate::{Error, ImageFile, ImageFormat};
@@ -28,6 +29,48 @@ pub(crate) fn attach(image: &ImageFile) -> Result<OwnedFd, Error> {
             result => result,
         },
     }
+}
+
+/// The same for a user who is not trusted.
+pub(crate) fn attach_for(image: &ImageFile, user: u32) -> Result<OwnedFd, Error> {
+    let alone = without_path(image)?;
+    let failed = |source| Error::Step {
+        what: "open with the rights of the user",
+        path: image.path.clone(),
+        source,
+    };
+    // Opening as root fails where a file server does not trust root, and what the user
+    // may not open by himself is not for him, however he came by the descriptor.
+    let rights = privilege::FileSystemUser::become_user(user).map_err(failed)?;
+    let own = ImageFile {
+        file: File::open(format!("/proc/self/fd/{}", alone.as_raw_fd())).map_err(failed)?,
+        path: image.path.clone(),
+        format: image.format,
+    };
+    if image.format == ImageFormat::Erofs {
+        match attach_from_file(&own) {
+            Err(Error::Image { source, .. })
+                if source.raw_os_error() == Some(Errno::NOTBLK.raw_os_error()) => {}
+            result => return result,
+        }
+    }
+    drop(rights);
+    attach_through_loop(&own)
+}
+
+/// Clones the place of a file, and nothing around it.
+///
+/// Opened there the file has no path: everybody can read in
+/// `/sys/block/loopN/loop/backing_file` which file a device is bound to. And the kernel
+/// clones only what lies in this mount namespace, not what a user mounted in one of his.
+fn without_path(image: &ImageFile) -> Result<OwnedFd, Error> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    open_tree(&image.file, "", flags).map_err(|_| Error::Refused {
+        image: image.path.clone(),
+        reason: "it does not lie on a file system of this mount namespace",
+    })
 }
 
 fn attach_from_file(image: &ImageFile) -> Result<OwnedFd, Error> {

@@ -12,8 +12,8 @@ use rustix::mount::{MountFlags, mount_remount};
 use crate::backend::make_slave;
 use crate::shadow::{Kind, Shadows, attach, open_source};
 use crate::{
-    Backend, Error, ImageFile, MountPlan, Operation, Policy, Scope, enter_private_namespace, fuse,
-    holder, kernel, sweep,
+    Backend, Error, ImageFile, MountPlan, Operation, Policy, enter_private_namespace, fuse, holder,
+    kernel,
 };
 
 /// Carries out a plan for this process and its future children.
@@ -107,9 +107,7 @@ fn attach_as_root(images: &[&ImageFile]) -> Result<Vec<OwnedFd>, Error> {
         }
         Err(error) => return Err(error),
     };
-    let mounts = holder::obtain(images, &policy, 0)?;
-    sweep(Scope::Idle(policy.idle))?;
-    Ok(mounts)
+    holder::obtain(images, &policy, 0)
 }
 
 fn put_in_place(

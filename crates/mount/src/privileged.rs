@@ -16,7 +16,7 @@ use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fcntl_getfl, fstat, fstat
 use rustix::mount::{MoveMountFlags, move_mount};
 
 use crate::backend::make_slave;
-use crate::{Error, ImageFile, Policy, Scope, holder, sweep, trusted};
+use crate::{Error, ImageFile, Policy, holder, trusted};
 
 /// `linux/magic.h`: file systems whose contents a user may serve.
 const FUSE_MAGIC: u64 = 0x6573_5546;
@@ -33,7 +33,7 @@ pub struct PrivilegedImage {
 /// What the helper is to mount.
 #[derive(Debug)]
 pub struct PrivilegedPlan {
-    /// A mount namespace to enter first, as the caller opened it.
+    /// A mount namespace to enter first, opened below `/proc` with the caller's rights.
     pub namespace: Option<File>,
     /// The images.
     pub images: Vec<PrivilegedImage>,
@@ -59,8 +59,9 @@ pub fn check_image(policy: &Policy, file: BorrowedFd<'_>, name: &Path) -> Result
         return refused("it is not opened for reading");
     }
     let found = fstat(file).map_err(failed())?;
-    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
-        return refused("it is no plain file");
+    // The files of `/proc` say that they are plain, and empty.
+    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile || found.st_size == 0 {
+        return refused("it is no plain file with something in it");
     }
     if !policy.allows_image(found.st_uid, found.st_mode) {
         return refused("the policy does not trust its owner, or others can write to it");
@@ -93,17 +94,17 @@ pub fn perform_privileged(plan: PrivilegedPlan, policy: &Policy, user: u32) -> R
         }
         check_image(policy, image.file.as_fd(), &image.path)?;
     }
-    if let Some(namespace) = namespace {
-        enter_of_caller(&namespace)?;
-    }
     let (images, mount_points): (Vec<_>, Vec<_>) = images
         .into_iter()
         .map(|image| (image.image, image.mount_point))
         .unzip();
     let opened: Vec<&ImageFile> = images.iter().collect();
+    // Before a namespace is entered that others may have furnished: what is found in
+    // its `/proc` and `/dev` is not to be relied on.
     let mounts = holder::obtain(&opened, policy, user)?;
-    // Now that the images of this start count as used.
-    sweep(Scope::Idle(policy.idle))?;
+    if let Some(namespace) = namespace {
+        enter_of_caller(&namespace)?;
+    }
     namespace::unshare_mounts().map_err(|source| Error::Namespace {
         user: false,
         source,
@@ -112,9 +113,8 @@ pub fn perform_privileged(plan: PrivilegedPlan, policy: &Policy, user: u32) -> R
     put_in_place(mounts, mount_points)
 }
 
-/// Enters the mount namespace of another process. The caller could open it, so he may
-/// look into that process; a namespace of somebody's user namespace he can enter by
-/// himself.
+/// Enters the mount namespace of another process of the caller. One that belongs to a
+/// user namespace he can enter by himself.
 fn enter_of_caller(namespace: &File) -> Result<(), Error> {
     let failed = |source| Error::Step {
         what: "enter the mount namespace of",

@@ -9,7 +9,7 @@
 //! ```text
 //! cabane-mount  1                      what it is, and which version
 //! start | clean                        the task; nothing follows `clean`
-//! DESCRIPTOR | -                       a mount namespace to enter first
+//! PROCESS | -                          whose mount namespace to enter first
 //! COUNT  (DESCRIPTOR FORMAT MOUNT_POINT NAME)…   images; the name is for messages
 //! DIRECTORY                            the working directory, empty for none
 //! COUNT  WORD…                         the command
@@ -42,8 +42,8 @@ pub enum Request {
 /// Images and a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StartRequest {
-    /// The descriptor of a mount namespace to enter first, if any.
-    pub namespace: Option<RawFd>,
+    /// The process whose mount namespace to enter first, if any.
+    pub process: Option<u32>,
     /// The images.
     pub images: Vec<RequestedImage>,
     /// The working directory, absolute; where it cannot be entered it is `/`.
@@ -138,8 +138,8 @@ impl Request {
 
 impl StartRequest {
     fn encode(&self, writer: &mut Writer) -> Result<(), RequestError> {
-        match self.namespace {
-            Some(descriptor) => writer.number(descriptor)?,
+        match self.process {
+            Some(process) => writer.number(process)?,
             None => writer.text(b"-")?,
         }
         writer.number(self.images.len())?;
@@ -156,7 +156,7 @@ impl StartRequest {
     }
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self, RequestError> {
-        let namespace = reader.descriptor_or_none()?;
+        let process = reader.process_or_none()?;
         let count = reader.count_up_to(Request::MAX_IMAGES, "a number of images, 32 at most")?;
         let images = (0..count)
             .map(|_| RequestedImage::decode(reader))
@@ -174,7 +174,7 @@ impl StartRequest {
             return Err(reader.expected("a command"));
         }
         Ok(Self {
-            namespace,
+            process,
             images,
             working_directory,
             command,
@@ -281,12 +281,12 @@ impl<'a> Reader<'a> {
         self.number("a descriptor")
     }
 
-    fn descriptor_or_none(&mut self) -> Result<Option<RawFd>, RequestError> {
+    fn process_or_none(&mut self) -> Result<Option<u32>, RequestError> {
         if self.rest.starts_with(b"-\0") {
             self.next("`-`")?;
             return Ok(None);
         }
-        self.descriptor().map(Some)
+        self.number("a process, or `-`").map(Some)
     }
 
     fn count_up_to(&mut self, limit: usize, expected: &'static str) -> Result<usize, RequestError> {
@@ -339,7 +339,7 @@ mod tests {
 
     prop_compose! {
         fn start()(
-            namespace in prop::option::of(0..RawFd::MAX),
+            process in prop::option::of(any::<u32>()),
             images in prop::collection::vec(image(), 0..4),
             directory in prop::option::of(word()),
             command in prop::collection::vec(word(), 1..5),
@@ -351,7 +351,7 @@ mod tests {
                 PathBuf::from(path)
             };
             let working_directory = directory.map(absolute);
-            StartRequest { namespace, images, working_directory, command, variables }
+            StartRequest { process, images, working_directory, command, variables }
         }
     }
 

@@ -11,7 +11,7 @@ use std::convert::Infallible;
 use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -34,7 +34,7 @@ use crate::RunError;
 pub(crate) fn become_helper(
     helper: &Path,
     plan: &MountPlan,
-    namespace: Option<BorrowedFd<'_>>,
+    process: Option<u32>,
     command: Vec<OsString>,
     variables: &BTreeMap<OsString, OsString>,
     working_directory: Option<&Path>,
@@ -44,7 +44,7 @@ pub(crate) fn become_helper(
         source,
     };
     let request = Request::Start(StartRequest {
-        namespace: namespace.map(|namespace| namespace.as_raw_fd()),
+        process,
         images: images_of(plan).map_err(failed)?,
         working_directory: working_directory.map(Path::to_owned),
         command,
@@ -53,9 +53,6 @@ pub(crate) fn become_helper(
             .map(|(name, value)| variable(name, value))
             .collect(),
     });
-    if let Some(namespace) = namespace {
-        fcntl_setfd(namespace, FdFlags::empty()).map_err(|errno| failed(errno.into()))?;
-    }
     let file = written_down(&request).map_err(failed)?;
     Err(failed(called(helper, &file).exec()))
 }
@@ -107,7 +104,7 @@ pub fn read_metadata_through(
         }],
     };
     let request = Request::Start(StartRequest {
-        namespace: None,
+        process: None,
         images: images_of(&plan).map_err(failed)?,
         working_directory: None,
         command: command.into_iter().chain([file.into()]).collect(),

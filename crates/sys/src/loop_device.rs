@@ -22,6 +22,9 @@ const LO_FLAGS_AUTOCLEAR: u32 = 4;
 /// The major number of every loop device (`linux/major.h`).
 pub const MAJOR: u32 = 7;
 
+/// `LOOP_CTRL_MINOR` of the miscellaneous devices (`linux/miscdevice.h`).
+const CONTROL: (u32, u32) = (10, 237);
+
 /// Starts of many users at once race for the same free number; each round one wins.
 const ATTEMPTS: u32 = 512;
 
@@ -117,10 +120,17 @@ pub fn remove(number: u32) -> io::Result<()> {
 }
 
 fn control() -> io::Result<File> {
-    OpenOptions::new()
+    let control = OpenOptions::new()
         .read(true)
         .write(true)
-        .open("/dev/loop-control")
+        .open("/dev/loop-control")?;
+    let found = fstat(&control)?;
+    let is_character = FileType::from_raw_mode(found.st_mode) == FileType::CharacterDevice;
+    if is_character && (major(found.st_rdev), minor(found.st_rdev)) == CONTROL {
+        Ok(control)
+    } else {
+        Err(Errno::NODEV.into())
+    }
 }
 
 /// Opens a device and makes sure that it is the one of that number: what a path in

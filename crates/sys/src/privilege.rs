@@ -8,6 +8,8 @@
 
 use std::io;
 
+use rustix::io::Errno;
+
 /// Room for the `sigset_t` of the C library; both glibc and musl use 128 bytes.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(8))]
@@ -20,6 +22,7 @@ unsafe extern "C" {
     fn sigfillset(set: *mut SignalSet) -> i32;
     fn sigprocmask(how: i32, set: *const SignalSet, before: *mut SignalSet) -> i32;
     fn getresuid(real: *mut u32, effective: *mut u32, saved: *mut u32) -> i32;
+    fn setfsuid(user: u32) -> i32;
     fn getresgid(real: *mut u32, effective: *mut u32, saved: *mut u32) -> i32;
 }
 
@@ -74,6 +77,46 @@ fn numbers(get: unsafe extern "C" fn(*mut u32, *mut u32, *mut u32) -> i32) -> io
         )
     };
     answer(result).map(|()| numbers)
+}
+
+/// Access to files with the rights of a user, while other rights stay.
+///
+/// With the user go the capabilities that override the permissions of files, and
+/// `CAP_SYS_ADMIN` stays (`capabilities(7)`). Groups stay what they are.
+#[derive(Debug)]
+pub struct FileSystemUser {
+    before: u32,
+}
+
+impl FileSystemUser {
+    /// Takes the rights of a user, until the value is dropped.
+    ///
+    /// # Errors
+    ///
+    /// `EPERM` if the process may not.
+    pub fn become_user(user: u32) -> io::Result<Self> {
+        let before = file_system_user();
+        // SAFETY: changes a number of the calling thread, no memory.
+        unsafe { setfsuid(user) };
+        if file_system_user() == user {
+            Ok(Self { before })
+        } else {
+            Err(Errno::PERM.into())
+        }
+    }
+}
+
+impl Drop for FileSystemUser {
+    fn drop(&mut self) {
+        // SAFETY: as above. Back to what it was, which is never refused.
+        unsafe { setfsuid(self.before) };
+    }
+}
+
+/// Returns the user with whose rights files are accessed.
+pub fn file_system_user() -> u32 {
+    // SAFETY: no user has this number, so nothing changes, and the present one is told.
+    unsafe { setfsuid(u32::MAX) }.cast_unsigned()
 }
 
 /// The signals that were held back before [`hold_signals`].

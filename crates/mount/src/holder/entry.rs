@@ -28,9 +28,9 @@ const IMAGE: &CStr = c"image";
 const SQUASHFS_MAGIC: u64 = 0x7371_7368;
 /// `linux/magic.h`.
 const EROFS_MAGIC: u64 = 0xe0f5_e1e2;
-/// How many entries one image can have: a second one when whoever makes the first
-/// does not get on.
-const SPARE: u32 = 3;
+/// How many entries one image can have: another one when whoever makes the first does
+/// not get on. More than one user may have at all.
+const SPARE: u32 = 64;
 
 /// Says which file an image is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,9 +77,11 @@ pub(super) enum Taken {
 
 /// Makes an entry for an image and locks it.
 pub(super) fn reserve(key: &Key, user: u32, limit: u32) -> Result<Taken, Error> {
-    for name in key.names() {
+    // Whoever makes the first one is waited for, the others are only tried.
+    let patience = std::iter::once(PATIENCE).chain(std::iter::repeat(1));
+    for (name, patience) in key.names().zip(patience) {
         let entry = make_entry(&name, user, limit)?;
-        for _ in 0..PATIENCE {
+        for _ in 0..patience {
             // Whoever mounts it may be done; then the lock does not matter.
             if let Some(mount) = entry.take() {
                 return Ok(Taken::Mounted(mount));
@@ -95,14 +97,14 @@ pub(super) fn reserve(key: &Key, user: u32, limit: u32) -> Result<Taken, Error> 
     Err(Error::holder("find a free entry for an image")(Errno::BUSY))
 }
 
-/// Making and counting happen under one lock, so that no two starts of a user get the
-/// last place.
+/// Making and counting happen under one lock, so that two starts of a user do not both
+/// get the last place.
 fn make_entry(name: &str, user: u32, limit: u32) -> Result<Entry, Error> {
     if let Some(entry) = Entry::open(name) {
         return Ok(entry);
     }
     let root = open_directory(c"/").map_err(Error::holder("open the list of images"))?;
-    lock(&root)?;
+    lock(&root);
     if let Some(entry) = Entry::open(name) {
         return Ok(entry);
     }

@@ -22,8 +22,9 @@
 //! A file that was written to since has other times, and gets an entry of its own.
 //!
 //! Locks are those of `flock` on the directories themselves and end with their
-//! process. Nobody waits for long: a user can stop a process in the middle, and must
-//! not stop the others with it.
+//! process. They spare work, and nothing depends on them: a user can stop a process of
+//! his in the middle (a control group that he may freeze is enough), and must not stop
+//! the others with it. So nobody waits for long, and then goes on without the lock.
 
 mod entry;
 mod place;
@@ -37,7 +38,8 @@ use place::{Holder, Home};
 
 pub use sweep::{Scope, sweep};
 
-/// Returns a detached mount of each image, from the holder.
+/// Returns a detached mount of each image, from the holder, and gives up images that
+/// were not used for the idle time.
 ///
 /// Root and working directory of the process are what they were afterwards, except
 /// that the working directory is `/`.
@@ -59,14 +61,20 @@ pub(crate) fn obtain(
         .map(|image| Key::of(image))
         .collect::<Result<Vec<_>, _>>()?;
     let home = Home::remember()?;
-    let mut taken = match Holder::find()? {
-        Some(holder) => holder.visit(&home, || Ok(take_all(&keys)))?,
-        None => keys.iter().map(|_| None).collect(),
+    let (mut taken, is_overdue) = match Holder::find()? {
+        Some(holder) => holder.visit(&home, || {
+            Ok((take_all(&keys), sweep::is_overdue(policy.idle)?))
+        })?,
+        None => (keys.iter().map(|_| None).collect(), false),
     };
     for ((image, key), taken) in images.iter().zip(&keys).zip(&mut taken) {
         if taken.is_none() {
             *taken = Some(keep(&home, image, key, policy, user)?);
         }
+    }
+    // Now that the images of this start count as used.
+    if is_overdue {
+        sweep(Scope::Idle(policy.idle))?;
     }
     Ok(taken.into_iter().flatten().collect())
 }
@@ -97,7 +105,7 @@ fn keep(
         Taken::Reserved(entry) => entry,
     };
     // At home, because the holder has neither `/dev` nor `/proc`.
-    let mounted = kernel::attach(image);
+    let mounted = kernel::attach_for(image, user);
     holder.visit(home, || match mounted {
         Ok(mount) => entry.fill(mount.as_fd()),
         Err(error) => {

@@ -8,14 +8,16 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use cabane_sys::namespace;
-use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, mkdirat, openat, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, FlockOperation, Mode, OFlags, chownat, flock, mkdirat, openat, unlinkat,
+};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags,
     OpenTreeFlags, UnmountFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen,
     mount_change, move_mount, open_tree, unmount,
 };
-use rustix::process::{chroot, fchdir};
+use rustix::process::{Gid, chroot, fchdir};
 use rustix::thread::{Timespec, nanosleep};
 
 use crate::shadow::change_root;
@@ -26,9 +28,11 @@ const STATE: &str = "cabane";
 const STATE_PATH: &str = "/run/cabane";
 const PIN: &str = "images";
 
-/// For how long somebody else's lock is waited for, in steps of a millisecond. A
-/// mount on a busy node was seen to take 0.3 s.
+/// For how long somebody else who mounts an image is waited for, in steps of a
+/// millisecond. A mount on a busy node was seen to take 0.3 s.
 pub(super) const PATIENCE: u32 = 3000;
+/// The same for what takes microseconds.
+const SHORT_PATIENCE: u32 = 300;
 
 /// Where the process was before it went to the holder.
 pub(super) struct Home {
@@ -86,7 +90,7 @@ impl Holder {
         }
         make_state_directory()?;
         let state = state_directory()?;
-        lock(&state)?;
+        lock(&state);
         if let Some(holder) = pinned(&state) {
             return Ok(holder);
         }
@@ -126,7 +130,7 @@ impl Holder {
         enter_first_namespace()?;
         let gone = fchdir(&state)
             .and_then(|()| unmount(PIN, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW))
-            .and_then(|()| unlinkat(&state, PIN, rustix::fs::AtFlags::empty()));
+            .and_then(|()| unlinkat(&state, PIN, AtFlags::empty()));
         home.come_back()?;
         gone.map_err(Error::holder(
             "let go of the namespace that held the images",
@@ -151,10 +155,20 @@ fn state_directory() -> Result<OwnedFd, Error> {
 }
 
 fn make_state_directory() -> Result<(), Error> {
-    match mkdirat(open_run()?, STATE, Mode::RWXU) {
-        Ok(()) | Err(Errno::EXIST) => Ok(()),
-        Err(errno) => Err(Error::holder("make /run/cabane")(errno)),
-    }
+    let run = open_run()?;
+    let made = match mkdirat(&run, STATE, Mode::RWXU) {
+        // The group is that of the caller.
+        Ok(()) => chownat(
+            &run,
+            STATE,
+            None,
+            Some(Gid::ROOT),
+            AtFlags::SYMLINK_NOFOLLOW,
+        ),
+        Err(Errno::EXIST) => Ok(()),
+        Err(errno) => Err(errno),
+    };
+    made.map_err(Error::holder("make /run/cabane"))
 }
 
 fn open_run() -> Result<OwnedFd, Error> {
@@ -233,17 +247,15 @@ fn pin(state: &OwnedFd, holder: &File) -> Result<(), Errno> {
     move_mount(&file, "", state, PIN, whole)
 }
 
-/// Takes the lock of a directory, if it comes free before long.
-pub(super) fn lock(directory: &OwnedFd) -> Result<(), Error> {
-    for _ in 0..PATIENCE {
+/// Takes the lock of a directory, if it comes free before long; goes on without it
+/// otherwise.
+pub(super) fn lock(directory: &OwnedFd) {
+    for _ in 0..SHORT_PATIENCE {
         match flock(directory, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK | Errno::INTR) => pause(),
-            result => return result.map_err(Error::holder("lock a directory of the images")),
+            _ => return,
         }
     }
-    Err(Error::holder("get the lock of the images before long")(
-        Errno::TIMEDOUT,
-    ))
 }
 
 /// Waits for a millisecond.

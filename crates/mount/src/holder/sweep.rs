@@ -75,6 +75,11 @@ pub fn sweep(scope: Scope) -> Result<usize, Error> {
     Ok(given_up.len())
 }
 
+/// Tells whether an image was not used for this time. Asked in the holder.
+pub(super) fn is_overdue(idle: Duration) -> Result<bool, Error> {
+    Ok(entry::entries()?.any(|entry| entry.idle() >= idle))
+}
+
 /// Returns the devices of the entries in question; none if there is no entry in
 /// question and the holder is in use.
 fn candidates(scope: Scope) -> Result<Option<Vec<u64>>, Error> {
