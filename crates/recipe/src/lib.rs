@@ -4,8 +4,8 @@
 //! Recipes and configuration files: parsed, checked, defaulted.
 //!
 //! [`parse_config`] reads the `config.yaml` of a recipe, [`parse_settings`] a
-//! `config.toml`. Both take bytes, of which nothing is assumed, and return
-//! either data without anything left to check, or a [`Diagnostic`] for
+//! `config.toml`, [`parse_environment_file`] an environment file. All take bytes, of
+//! which nothing is assumed, and return either data without anything left to check, or a [`Diagnostic`] for
 //! everything that is wrong: file, line, column, the line itself, and what to
 //! type instead.
 //!
@@ -33,16 +33,22 @@
 mod ask;
 mod config;
 mod diagnostic;
+mod environment;
 mod node;
 mod recipe;
 mod report;
 mod settings;
 mod suggest;
 mod text;
+mod toml_tree;
 mod yaml;
 
 pub use config::{ConfigText, RecipeError, parse_config};
 pub use diagnostic::Diagnostic;
+pub use environment::{
+    BaseReference, EnvironmentFile, EnvironmentFileError, EnvironmentReference, MountEntry,
+    Surroundings, parse_environment_file,
+};
 pub use recipe::{
     EngineConfig, EnvVars, FormatVersion, InterpreterRequest, PythonConfig, PythonSource, Recipe,
     TreeConfig, ViewRecipe,

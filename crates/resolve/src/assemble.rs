@@ -13,6 +13,17 @@ use crate::{
     AssembleError, ConcreteEnvironment, ConcreteImage, ConcreteView, LocatedImage, Warning,
 };
 
+/// An image that was found, and what was said about it.
+#[derive(Clone, Debug)]
+pub struct RequestedImage {
+    /// The image.
+    pub located: LocatedImage,
+    /// How it was described.
+    pub description: UenvDescription,
+    /// Whether its default view is used without being named.
+    pub takes_default_view: bool,
+}
+
 /// Says where each image is mounted, which views are used, and which variables change.
 ///
 /// An image is mounted where its description says, or else where its metadata say. If any view
@@ -23,16 +34,41 @@ pub fn assemble(
     views: &[ViewDescription],
     use_default_view: bool,
 ) -> Result<ConcreteEnvironment, AssembleError> {
-    let (mut images, mut typed) = (Vec::new(), Vec::new());
-    for (image, description) in located {
+    let requested = located
+        .into_iter()
+        .map(|(located, description)| RequestedImage {
+            located,
+            description,
+            takes_default_view: views.is_empty() && use_default_view,
+        });
+    assemble_requested(requested.collect(), views)
+}
+
+/// As [`assemble()`], for images of which some bring their default view and some do not.
+///
+/// The named views come first, in their order; then the default views in the order of the images.
+pub fn assemble_requested(
+    requested: Vec<RequestedImage>,
+    views: &[ViewDescription],
+) -> Result<ConcreteEnvironment, AssembleError> {
+    let (mut images, mut typed, mut takes_default) = (Vec::new(), Vec::new(), Vec::new());
+    for RequestedImage {
+        located,
+        description,
+        takes_default_view,
+    } in requested
+    {
         typed.push(description.image.to_string());
-        images.push(with_mount_point(image, &description)?);
+        images.push(with_mount_point(located, &description)?);
+        takes_default.push(takes_default_view);
     }
     refuse_doubles(&images, &typed)?;
-    let views = match (views, use_default_view) {
-        ([], true) => default_views(&images),
-        (views, _) => choose_views(&images, views)?,
-    };
+    let mut views = choose_views(&images, views)?;
+    for view in default_views(&images) {
+        if takes_default[view.image] && !views.contains(&view) {
+            views.push(view);
+        }
+    }
     let warnings = images.iter().filter_map(warning).collect();
     Ok(ConcreteEnvironment {
         patch: merged(&images, &views),
@@ -54,7 +90,7 @@ fn with_mount_point(
         format,
         meta,
     } = located;
-    let meta = meta.unwrap_or_else(|| no_meta(&path));
+    let mut meta = meta.unwrap_or_else(|| no_meta(&path));
     let mount_point = description
         .mount_point
         .clone()
@@ -63,6 +99,7 @@ fn with_mount_point(
         image: description.image.to_string(),
     };
     let mount_point = mount_point.ok_or_else(missing)?;
+    meta.relocate_views(&mount_point);
     Ok(ConcreteImage {
         path,
         digest,

@@ -37,7 +37,8 @@ pub struct ConcreteImage {
     pub repository: Option<String>,
     /// The file system in the image.
     pub format: ImageFormat,
-    /// The metadata; empty when the image has none.
+    /// The metadata; empty when the image has none. The views name the place where the image
+    /// is mounted, also where it was built for another.
     pub meta: Meta,
     /// Where the image is mounted.
     pub mount_point: MountPoint,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use cabane_label::{ImageDescription, Label, LabelPattern, MountPoint, System, escape};
 use cabane_repository::{ImageError, Record};
-use cabane_view::ViewDescription;
+use cabane_view::{ViewDescription, ViewOwner};
 
 use crate::near::NearMiss;
 
@@ -135,12 +135,12 @@ pub enum AssembleError {
         /// The view that may have been meant.
         similar: Option<String>,
     },
-    /// No image has the name that was put before a view.
-    #[error("no image is called `{}`", .view.uenv.as_deref().map(escape).unwrap_or_default())]
+    /// No image is what was put before a view.
+    #[error("{}", no_such(.owner))]
     UnknownImage {
-        /// The view, as it was described.
-        view: ViewDescription,
-        /// The names of the images.
+        /// What was put before the view.
+        owner: ViewOwner,
+        /// The names, labels or mount points of the images.
         images: Vec<String>,
     },
     /// Several images have the view.
@@ -217,8 +217,6 @@ impl AssembleError {
                 .as_ref()
                 .map(|similar| format!("did you mean `{}`?", escape(similar))),
             Self::UnknownImage { images, .. } => Some(format!("the images are {}", quoted(images))),
-            // Two images of one name cannot be told apart in this way.
-            Self::AmbiguousView { view, .. } if view.uenv.is_some() => None,
             Self::AmbiguousView { qualified, .. } => Some(format!("write {}", any_of(qualified))),
         }
     }
@@ -294,6 +292,16 @@ fn listed(candidates: &[Candidate]) -> String {
         })
         .collect();
     lines.concat()
+}
+
+fn no_such(owner: &ViewOwner) -> String {
+    match owner {
+        ViewOwner::MountPoint(place) => format!("no image is mounted at `{place}`"),
+        ViewOwner::Label(pattern) if owner.name().is_some() => {
+            format!("no image is called `{pattern}`")
+        }
+        ViewOwner::Label(pattern) => format!("no image that is mounted matches `{pattern}`"),
+    }
 }
 
 fn offered(views: &[(String, Vec<String>)]) -> String {

@@ -9,19 +9,23 @@
 //! 1. [`Resolver::locate`] finds the file that a description means.
 //! 2. [`assemble()`] takes the located images, with the metadata that the caller has read in the
 //!    meantime, and says where each is mounted, which views are used and which variables change.
+//!
+//! [`EnvironmentFinder`] finds and loads the files that name what is entered together.
 
 #![forbid(unsafe_code)]
 
 mod assemble;
 mod concrete;
+mod environment;
 mod error;
 mod locate;
 mod near;
 mod path;
 mod views;
 
-pub use assemble::assemble;
+pub use assemble::{RequestedImage, assemble, assemble_requested};
 pub use concrete::{ConcreteEnvironment, ConcreteImage, ConcreteView, Warning};
+pub use environment::{EnvironmentError, EnvironmentFinder, FoundEnvironment};
 pub use error::{AssembleError, Candidate, LocateError, Searched};
 pub use locate::{LocatedImage, NamedRepository, Resolver};
 pub use near::NearMiss;

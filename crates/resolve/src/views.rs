@@ -3,7 +3,8 @@
 
 //! Which view of which image is meant by `view` and `uenv:view`.
 
-use cabane_view::{ViewDescription, ViewName};
+use cabane_label::NameMatch;
+use cabane_view::{ViewDescription, ViewName, ViewOwner};
 
 use crate::assemble::is_same;
 use crate::near::similar;
@@ -38,7 +39,7 @@ fn choose_view(
         return Err(unknown(images, &considered, view));
     };
     if rest.iter().any(|(_, image)| !is_same(image, first.1)) {
-        let qualified = |(_, image): &Placed<'_>| format!("{}:{}", image.name(), view.view);
+        let qualified = |(_, image): &Placed<'_>| qualified(images, image, &view.view);
         let qualified = having.iter().map(qualified).collect();
         return Err(AssembleError::AmbiguousView {
             view: view.clone(),
@@ -54,22 +55,68 @@ fn choose_view(
     })
 }
 
-/// Returns the images that may be meant: all, or those with the name before the view.
+/// Writes a view with the shortest words before it that mean one image only.
+fn qualified(images: &[ConcreteImage], image: &ConcreteImage, view: &ViewName) -> String {
+    let is_alone = |is_alike: &dyn Fn(&ConcreteImage) -> bool| {
+        images.iter().filter(|other| is_alike(other)).count() == 1
+    };
+    let owner = match &image.label {
+        _ if is_alone(&|other| other.name() == image.name()) => image.name().to_owned(),
+        Some(label) if is_alone(&|other| is_version(other, image)) => {
+            format!("{}/{}", label.name, label.version)
+        }
+        _ => image.mount_point.to_string(),
+    };
+    format!("{owner}:{view}")
+}
+
+/// Tells whether an image has the same name and version as the other, which has a label.
+fn is_version(image: &ConcreteImage, other: &ConcreteImage) -> bool {
+    let parts = |image: &ConcreteImage| {
+        let label = image.label.as_ref()?;
+        Some((label.name.clone(), label.version.clone()))
+    };
+    parts(image) == parts(other)
+}
+
+fn is_meant(owner: &ViewOwner, image: &ConcreteImage) -> bool {
+    match (owner, owner.name()) {
+        (_, Some(name)) => image.name() == name.as_str(),
+        (ViewOwner::MountPoint(mount_point), _) => image.mount_point == *mount_point,
+        (ViewOwner::Label(pattern), _) => {
+            let matches = |label| pattern.matches(label, NameMatch::Exact);
+            image.label.as_ref().is_some_and(matches)
+        }
+    }
+}
+
+/// Returns the images that may be meant: all, or those that the words before the view mean.
 fn considered<'a>(
     images: &'a [ConcreteImage],
     view: &ViewDescription,
 ) -> Result<Vec<Placed<'a>>, AssembleError> {
-    let is_meant = |name: &str| view.uenv.as_ref().is_none_or(|uenv| uenv == name);
+    let owner = view.uenv.as_ref();
     let all = images.iter().enumerate();
-    let meant: Vec<Placed<'_>> = all.filter(|(_, image)| is_meant(image.name())).collect();
-    if meant.is_empty() && view.uenv.is_some() {
-        let images = images.iter().map(|image| image.name().to_owned()).collect();
+    let meant: Vec<Placed<'_>> = all
+        .filter(|(_, image)| owner.is_none_or(|owner| is_meant(owner, image)))
+        .collect();
+    if let Some(owner) = owner.filter(|_| meant.is_empty()) {
         return Err(AssembleError::UnknownImage {
-            view: view.clone(),
-            images,
+            owner: owner.clone(),
+            images: words_for(images, owner),
         });
     }
     Ok(meant)
+}
+
+/// Names the images in the way in which one was named in vain.
+fn words_for(images: &[ConcreteImage], owner: &ViewOwner) -> Vec<String> {
+    let word = |image: &ConcreteImage| match (owner, owner.name(), &image.label) {
+        (ViewOwner::MountPoint(_), ..) => image.mount_point.to_string(),
+        (ViewOwner::Label(_), None, Some(label)) => label.to_string(),
+        _ => image.name().to_owned(),
+    };
+    images.iter().map(word).collect()
 }
 
 fn unknown(
@@ -98,7 +145,7 @@ fn similar_view(
         .iter()
         .find(|image| image.meta.views.contains_key(&view.view))
     {
-        return Some(format!("{}:{}", other.name(), view.view));
+        return Some(qualified(images, other, &view.view));
     }
     let names = considered
         .iter()

@@ -15,6 +15,9 @@ use crate::{Change, EnvPatch, ListOperation, is_variable_name};
 
 type Environment = BTreeMap<OsString, OsString>;
 
+/// What a value of a patch stands for.
+type ValueOf<'a> = &'a dyn Fn(&str) -> Vec<u8>;
+
 impl EnvPatch {
     /// Returns the whole environment that results.
     ///
@@ -29,11 +32,22 @@ impl EnvPatch {
     /// patch does not name stay as they are, byte for byte.
     #[must_use]
     pub fn apply(&self, calling: &Environment) -> Environment {
+        self.apply_with(calling, &|text| expand(text, calling))
+    }
+
+    /// Returns the environment that results when `${@VAR@}` means nothing and
+    /// every value is taken as it is.
+    #[must_use]
+    pub fn apply_as_written(&self, calling: &Environment) -> Environment {
+        self.apply_with(calling, &|text| text.as_bytes().to_vec())
+    }
+
+    fn apply_with(&self, calling: &Environment, value_of: ValueOf<'_>) -> Environment {
         let mut environment = calling.clone();
         for (variable, changes) in self.iter().filter(|(name, _)| is_variable_name(name)) {
             let mut state = State::of(variable, calling);
             for change in changes {
-                state.apply(change, calling);
+                state.apply(change, value_of);
             }
             match state.into_value() {
                 Some(value) => environment.insert(variable.into(), OsString::from_vec(value)),
@@ -71,9 +85,9 @@ impl State {
         }
     }
 
-    fn apply(&mut self, change: &Change, calling: &Environment) {
+    fn apply(&mut self, change: &Change, value_of: ValueOf<'_>) {
         match change {
-            Change::Set(text) => self.value = Value::Text(expand(text, calling)),
+            Change::Set(text) => self.value = Value::Text(value_of(text)),
             Change::Unset
             | Change::List {
                 operation: ListOperation::Unset,
@@ -82,7 +96,7 @@ impl State {
                 self.value = Value::Unset;
             }
             Change::List { operation, values } => {
-                let mut values = values.iter().map(|value| expand(value, calling)).collect();
+                let mut values = values.iter().map(|value| value_of(value)).collect();
                 values = self.elements(values);
                 self.apply_to_list(*operation, values);
             }

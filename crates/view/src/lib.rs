@@ -19,9 +19,12 @@ mod name;
 mod patch;
 mod read;
 mod read_patch;
+mod relocate;
+mod setting;
 mod write;
 
 pub use error::{MetaError, MetaErrorKind};
 pub use meta::{InterpreterNeed, Meta, Needs, View};
-pub use name::{ViewDescription, ViewName, parse_view_list};
+pub use name::{ViewDescription, ViewName, ViewOwner, parse_view_list};
 pub use patch::{Change, EnvPatch, ListOperation, is_variable_name};
+pub use setting::{VariableSetting, VariableSettings};

@@ -7,7 +7,9 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::str::FromStr;
 
-use cabane_label::{Expected, Name, ParseError, ParseErrorKind, check_part, list_elements};
+use cabane_label::{
+    Expected, LabelPattern, MountPoint, Name, ParseError, ParseErrorKind, check_part, list_elements,
+};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// The name of a view; its grammar is that of a label's name.
@@ -63,12 +65,67 @@ impl<'de> Deserialize<'de> for ViewName {
     }
 }
 
-/// A view as a user asks for it: `default` or `prgenv-gnu:default`.
+/// Which image is meant by what stands before a view.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ViewOwner {
+    /// An image with this name, or with a label like this: `prgenv-gnu`,
+    /// `prgenv-gnu/24.11:v1`.
+    Label(Box<LabelPattern>),
+    /// The image that is mounted there.
+    MountPoint(MountPoint),
+}
+
+impl ViewOwner {
+    /// Returns the name, if a name is all that was typed.
+    ///
+    /// An image that has no label has a name, too.
+    #[must_use]
+    pub fn name(&self) -> Option<&Name> {
+        let Self::Label(pattern) = self else {
+            return None;
+        };
+        match pattern.as_ref() {
+            LabelPattern {
+                namespace: None,
+                name: Some(name),
+                version: None,
+                tag: None,
+                system: None,
+                uarch: None,
+            } => Some(name),
+            _ => None,
+        }
+    }
+}
+
+impl FromStr for ViewOwner {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        // A pattern may begin with the version, `/24.11`; a view is not asked for so.
+        if text.starts_with('/') {
+            return text.parse().map(Self::MountPoint);
+        }
+        text.parse().map(Box::new).map(Self::Label)
+    }
+}
+
+impl fmt::Display for ViewOwner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Label(pattern) => pattern.fmt(f),
+            Self::MountPoint(mount_point) => mount_point.fmt(f),
+        }
+    }
+}
+
+/// A view as a user asks for it: `default`, `prgenv-gnu:default`,
+/// `prgenv-gnu/24.11:default` or `/user-environment:default`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ViewDescription {
-    /// The name of the image that has the view; needed where several images
-    /// have a view of this name.
-    pub uenv: Option<String>,
+    /// The image that has the view; needed where several images have a view of
+    /// this name.
+    pub uenv: Option<ViewOwner>,
     /// The view.
     pub view: ViewName,
 }
@@ -77,7 +134,8 @@ impl FromStr for ViewDescription {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let Some((uenv, view)) = text.split_once(':') else {
+        // A label has colons of its own; the name of a view has none.
+        let Some((uenv, view)) = text.rsplit_once(':') else {
             return Ok(Self {
                 uenv: None,
                 view: text.parse()?,
@@ -98,12 +156,13 @@ impl FromStr for ViewDescription {
             };
             return error(text.len(), kind);
         }
-        let uenv: Name = uenv.parse().map_err(|e: ParseError| e.within(text, 0))?;
+        let start = uenv.len() + 1;
+        let uenv = uenv.parse().map_err(|e: ParseError| e.within(text, 0))?;
         let view = view
             .parse()
-            .map_err(|e: ParseError| e.within(text, uenv.as_str().len() + 1))?;
+            .map_err(|e: ParseError| e.within(text, start))?;
         Ok(Self {
-            uenv: Some(uenv.to_string()),
+            uenv: Some(uenv),
             view,
         })
     }

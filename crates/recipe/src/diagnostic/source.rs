@@ -54,6 +54,12 @@ impl<'a> Source<'a> {
         (start, self.text[start..end].trim_end_matches(['\n', '\r']))
     }
 
+    /// Returns the line and the column of a byte, both counted from 1.
+    pub(crate) fn position(&self, offset: usize) -> (u32, u32) {
+        let place = self.diagnostic(offset..offset, "");
+        (place.line, place.column)
+    }
+
     /// Makes a diagnostic about the whole file.
     pub(crate) fn diagnostic_of_file(&self, message: &str) -> Diagnostic {
         Diagnostic::about_file(self.file, message)

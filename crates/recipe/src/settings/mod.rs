@@ -10,8 +10,6 @@
 
 mod path;
 mod read;
-mod tree;
-mod words;
 
 use std::num::NonZeroU32;
 

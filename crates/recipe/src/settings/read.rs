@@ -9,14 +9,12 @@ use std::path::Path;
 
 use cabane_label::Name;
 
-use super::{
-    BuildSettings, ColorChoice, FormatChoice, PathTemplate, RepositorySettings, Settings, tree,
-};
+use super::{BuildSettings, ColorChoice, FormatChoice, PathTemplate, RepositorySettings, Settings};
 use crate::ask::{Field, Section};
 use crate::diagnostic::{Diagnostic, Source, quote, write_all};
 use crate::node::{Kind, Node, Scalar, Value};
 use crate::report::{Language, Report};
-use crate::text;
+use crate::{text, toml_tree};
 
 const KEYS: &[&str] = &[
     "color",
@@ -62,7 +60,7 @@ pub fn parse_settings(path: &Path, text: &[u8]) -> Result<Settings, SettingsErro
     let text = text::check(path, text).map_err(|problem| SettingsError(vec![problem]))?;
     let source = Source::new(path, text);
     let mut report = Report::new(&source, Language::Toml);
-    let settings = tree::parse(&mut report).and_then(|root| read(&mut report, &root));
+    let settings = toml_tree::parse(&mut report).and_then(|root| read(&mut report, &root));
     report.finish(settings).map_err(SettingsError)
 }
 

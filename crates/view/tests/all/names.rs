@@ -3,7 +3,7 @@
 
 //! The names of views, alone and in lists.
 
-use cabane_view::parse_view_list;
+use cabane_view::{ViewOwner, parse_view_list};
 
 fn refused(text: &str) -> String {
     let error = parse_view_list(text).unwrap_err();
@@ -15,9 +15,29 @@ fn a_view_may_say_which_image_it_belongs_to() {
     let views = parse_view_list("prgenv-gnu:default,modules").unwrap();
     let parts: Vec<_> = views
         .iter()
-        .map(|v| (v.uenv.as_deref(), v.view.as_str()))
+        .map(|v| (v.uenv.as_ref().map(ToString::to_string), v.view.as_str()))
         .collect();
-    assert_eq!(parts, [(Some("prgenv-gnu"), "default"), (None, "modules")]);
+    assert_eq!(
+        parts,
+        [
+            (Some("prgenv-gnu".to_owned()), "default"),
+            (None, "modules")
+        ]
+    );
+}
+
+#[test]
+fn the_image_of_a_view_may_be_told_by_its_label_or_its_mount_point() {
+    let views = parse_view_list("app/1.0:v1@here%zen2:a,app/1.0:b,/mnt/app:c").unwrap();
+    let owners: Vec<_> = views.into_iter().map(|view| view.uenv.unwrap()).collect();
+    assert_eq!(
+        owners,
+        [
+            ViewOwner::Label(Box::new("app/1.0:v1@here%zen2".parse().unwrap())),
+            ViewOwner::Label(Box::new("app/1.0".parse().unwrap())),
+            ViewOwner::MountPoint("/mnt/app".parse().unwrap()),
+        ]
+    );
 }
 
 #[test]
@@ -37,10 +57,10 @@ fn a_colon_needs_an_image_before_it() {
 }
 
 #[test]
-fn a_view_has_one_colon_at_most() {
+fn what_is_wrong_with_the_image_of_a_view_is_pointed_at() {
     assert_eq!(
-        refused("a:b:c"),
-        "`b:c` is not the name of a view: the name of a view cannot contain `:`\na:b:c\n   ^",
+        refused("a,b:c:d:e"),
+        "`b:c:d` is not a label: the tag is given twice\na,b:c:d:e\n     ^",
     );
 }
 

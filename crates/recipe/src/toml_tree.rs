@@ -6,18 +6,19 @@
 //! This is the only module that knows a TOML crate. Tables become sections and
 //! arrays lists, with their places; the keys stand in the order of the file.
 
+mod words;
+
 use std::ops::Range;
 use std::rc::Rc;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::words;
 use crate::node::{Entry, Kind, Node, Place, Scalar, Value};
 use crate::report::Report;
 
 /// Reads a whole file; `None` if it is not TOML.
-pub(super) fn parse(report: &mut Report<'_>) -> Option<Rc<Node>> {
+pub(crate) fn parse(report: &mut Report<'_>) -> Option<Rc<Node>> {
     match DeTable::parse(report.source().text()) {
         Ok(table) => {
             let place = place(table.span());

@@ -1,0 +1,411 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! From TOML to an [`EnvironmentFile`].
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use cabane_label::{ImageDescription, MountPoint, ParseError, UenvDescription};
+use cabane_view::{VariableSetting, VariableSettings, is_variable_name};
+
+use super::{
+    BaseReference, EnvironmentFile, EnvironmentReference, MountEntry, Surroundings, below, template,
+};
+use crate::ask::{Field, Section};
+use crate::diagnostic::{Diagnostic, Source, quote, write_all};
+use crate::node::{Node, Value};
+use crate::report::{Language, Report};
+use crate::{text, toml_tree};
+
+const KEYS: &[&str] = &[
+    "base",
+    "images",
+    "views",
+    "default-views",
+    "mounts",
+    "workdir",
+    "env",
+    "description",
+];
+const MOUNT_KEYS: &[&str] = &["source", "target", "read-only"];
+const VARIABLE_KEYS: &[&str] = &["set", "prepend", "append"];
+
+/// The endings of image files. What is mounted from such a file is what is in it.
+const IMAGE_ENDINGS: [&str; 4] = ["squashfs", "sqsh", "sqfs", "erofs"];
+
+/// Why an environment file was refused: everything that is wrong with it, in the
+/// order of the file, at least one diagnostic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EnvironmentFileError(Vec<Diagnostic>);
+
+impl EnvironmentFileError {
+    /// Returns what is wrong, in the order of the file.
+    #[must_use]
+    pub fn diagnostics(&self) -> &[Diagnostic] {
+        &self.0
+    }
+}
+
+impl fmt::Display for EnvironmentFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_all(f, &self.0)
+    }
+}
+
+impl std::error::Error for EnvironmentFileError {}
+
+/// Reads an environment file; an empty one says nothing.
+pub fn parse_environment_file(
+    path: &Path,
+    text: &[u8],
+    surroundings: &Surroundings<'_>,
+) -> Result<EnvironmentFile, EnvironmentFileError> {
+    let text = text::check(path, text).map_err(|problem| EnvironmentFileError(vec![problem]))?;
+    let source = Source::new(path, text);
+    let mut reader = Reader {
+        report: Report::new(&source, Language::Toml),
+        surroundings,
+    };
+    let file = toml_tree::parse(&mut reader.report).and_then(|root| reader.file(&root));
+    reader.report.finish(file).map_err(EnvironmentFileError)
+}
+
+/// What users of container engines write, and what there is in its place.
+fn known_elsewhere(key: &str) -> Option<(Option<String>, String)> {
+    let hint = match key {
+        "image" => "write `images = [\"…\"]`; an environment may have several",
+        "base_environment" => "write `base`",
+        "entrypoint" | "writable" | "annotations" | "devices" => {
+            "leave it out: commands run on the host's system, of which nothing is hidden"
+        }
+        "view" => "write `views = [\"…\"]`",
+        _ => return None,
+    };
+    Some((None, hint.to_owned()))
+}
+
+struct Reader<'a> {
+    report: Report<'a>,
+    surroundings: &'a Surroundings<'a>,
+}
+
+impl Reader<'_> {
+    /// Reads what can be read; what is missing in the result has been noted.
+    fn file(&mut self, root: &Node) -> Option<EnvironmentFile> {
+        let file = self.report.file(root, "")?;
+        file.refuse_unknown(&mut self.report, KEYS, known_elsewhere);
+        let mut read = EnvironmentFile {
+            description: self.text(&file, "description"),
+            bases: self.bases(&file),
+            default_views: file
+                .get("default-views")
+                .and_then(|field| self.report.truth(&field)),
+            ..EnvironmentFile::default()
+        };
+        for item in self.items(&file, "images", "an image") {
+            read.images.extend(self.image(&item));
+        }
+        for item in self.items(&file, "views", "a view") {
+            let text = self.report.text(&item).map(str::to_owned);
+            read.views
+                .extend(text.and_then(|text| self.word(&item, &text, &text)));
+        }
+        for item in self.items(&file, "mounts", "a mount") {
+            self.mount(&item, &mut read);
+        }
+        if let Some(field) = file.get("workdir") {
+            read.workdir = self.path(&field);
+        }
+        if let Some(section) = file
+            .get("env")
+            .and_then(|field| self.report.section(&field))
+        {
+            read.env = self.variables(&section);
+        }
+        Some(read)
+    }
+
+    fn text(&mut self, section: &Section<'_>, key: &str) -> Option<String> {
+        let field = section.get(key)?;
+        self.report.text(&field).map(str::to_owned)
+    }
+
+    fn items<'n>(&mut self, section: &Section<'n>, key: &str, name: &str) -> Vec<Field<'n>> {
+        let Some(field) = section.get(key) else {
+            return Vec::new();
+        };
+        let items = self.report.list(&field).unwrap_or_default();
+        items.iter().map(|item| Field::item(name, item)).collect()
+    }
+
+    /// Returns a text with its variables replaced.
+    fn filled(&mut self, field: &Field<'_>) -> Option<String> {
+        let text = self.report.text(field)?;
+        self.filled_part(field, 0, text)
+    }
+
+    /// Replaces the variables in a part of a text that begins at a byte of it.
+    fn filled_part(&mut self, field: &Field<'_>, start: usize, text: &str) -> Option<String> {
+        match template::expand(text, self.surroundings.variable) {
+            Ok(text) if text.contains('\0') => {
+                self.report
+                    .problem(field.place(), "a variable brings a NUL character");
+                None
+            }
+            Ok(text) => Some(text),
+            Err(problem) => {
+                let place = self.report.place_within(field, start + problem.offset);
+                self.report
+                    .note(Some(place), &problem.message, problem.hint.as_deref());
+                None
+            }
+        }
+    }
+
+    /// Replaces a `~` at the beginning of a path.
+    fn at_home(&mut self, field: &Field<'_>, text: String) -> Option<String> {
+        let Some(rest) = text.strip_prefix('~') else {
+            return Some(text);
+        };
+        if !rest.is_empty() && !rest.starts_with('/') {
+            let message = format!(
+                "{} begins with the home directory of another user",
+                quote(&text)
+            );
+            self.report
+                .problem_with_hint(field.place(), &message, "write the whole path");
+            return None;
+        }
+        let home = (self.surroundings.variable)("HOME").and_then(|home| home.into_string().ok());
+        let Some(home) = home.filter(|home| home.starts_with('/')) else {
+            let message = "`~` means nothing: the variable `HOME` is not set";
+            self.report.problem(field.place(), message);
+            return None;
+        };
+        Some(home + rest)
+    }
+
+    /// Returns a path, seen from the directory of the file.
+    fn path(&mut self, field: &Field<'_>) -> Option<PathBuf> {
+        let text = self.filled(field)?;
+        self.finished_path(field, text)
+    }
+
+    fn finished_path(&mut self, field: &Field<'_>, text: String) -> Option<PathBuf> {
+        if text.is_empty() {
+            self.report.problem(field.place(), "a path is missing here");
+            return None;
+        }
+        let text = self.at_home(field, text)?;
+        Some(below(self.surroundings.directory, Path::new(&text)))
+    }
+
+    /// Reads a word of another grammar. If variables were replaced in it, the place of
+    /// a mistake in what was written is not known.
+    fn word<T: FromStr<Err = ParseError>>(
+        &mut self,
+        field: &Field<'_>,
+        written: &str,
+        text: &str,
+    ) -> Option<T> {
+        match text.parse() {
+            Ok(word) => Some(word),
+            Err(error) if written == text => {
+                self.report.parse_error(field, text, &error);
+                None
+            }
+            Err(error) => {
+                let hint = error.hint();
+                self.report
+                    .note(Some(field.place()), &error.to_string(), hint.as_deref());
+                None
+            }
+        }
+    }
+
+    fn bases(&mut self, file: &Section<'_>) -> Vec<BaseReference> {
+        let fields = match file.get("base") {
+            None => return Vec::new(),
+            Some(field) if matches!(field.node.value, Value::Scalar(_)) => vec![field],
+            Some(_) => self.items(file, "base", "a base"),
+        };
+        fields.iter().filter_map(|field| self.base(field)).collect()
+    }
+
+    fn base(&mut self, field: &Field<'_>) -> Option<BaseReference> {
+        let text = self.filled(field)?;
+        if text.is_empty() {
+            let hint = "write the name or the path of an environment file";
+            self.report
+                .problem_with_hint(field.place(), "a base is missing here", hint);
+            return None;
+        }
+        let text = self.at_home(field, text)?;
+        let (line, column) = self.report.source().position(field.place().start);
+        Some(BaseReference {
+            file: EnvironmentReference::new(&text, self.surroundings.directory),
+            line,
+            column,
+        })
+    }
+
+    fn image(&mut self, field: &Field<'_>) -> Option<UenvDescription> {
+        let written = self.report.text(field)?;
+        let text = self.filled(field)?;
+        let text = self.at_home(field, text)?;
+        let image: UenvDescription = self.word(field, written, &text)?;
+        Some(self.anchored(image))
+    }
+
+    /// Makes the path of an image absolute.
+    fn anchored(&self, mut image: UenvDescription) -> UenvDescription {
+        if let ImageDescription::Path(path) = &image.image {
+            image.image = ImageDescription::Path(below(self.surroundings.directory, path));
+        }
+        image
+    }
+
+    fn mount(&mut self, field: &Field<'_>, file: &mut EnvironmentFile) {
+        if matches!(field.node.value, Value::Section(_)) {
+            file.mounts.extend(self.mount_table(field));
+        } else if let Some(text) = self.report.text(field) {
+            self.mount_text(field, text, file);
+        }
+    }
+
+    fn mount_table(&mut self, field: &Field<'_>) -> Option<MountEntry> {
+        let section = self.report.section(field)?;
+        section.refuse_unknown(&mut self.report, MOUNT_KEYS, |key| {
+            matches!(key, "ro" | "readonly").then(|| (None, "write `read-only = true`".to_owned()))
+        });
+        let source = section.require(&mut self.report, "source", "add what is mounted");
+        let target = section.require(&mut self.report, "target", "add where it is mounted");
+        let read_only = match section.get("read-only") {
+            Some(field) => self.report.truth(&field),
+            None => Some(false),
+        };
+        let source = source.and_then(|field| self.path(&field));
+        let target = target.and_then(|field| {
+            let written = self.report.text(&field)?;
+            let text = self.filled(&field)?;
+            self.word::<MountPoint>(&field, written, &text)
+        });
+        Some(MountEntry {
+            source: source?,
+            target: target?,
+            read_only: read_only?,
+        })
+    }
+
+    /// Reads `SOURCE:TARGET` or `SOURCE:TARGET:FLAGS`.
+    fn mount_text(&mut self, field: &Field<'_>, text: &str, file: &mut EnvironmentFile) {
+        let parts = template::parts(text);
+        let ((_, source), target, flags) = match parts.as_slice() {
+            [source, target] => (*source, *target, ""),
+            [source, target, (_, flags)] => (*source, *target, *flags),
+            _ => {
+                let message = format!("{} does not say what is mounted where", quote(text));
+                let hint = "write `SOURCE:TARGET`, or `SOURCE:TARGET:ro` for reading only";
+                self.report.problem_with_hint(field.place(), &message, hint);
+                return;
+            }
+        };
+        let flags = self.flags(field, flags);
+        let source = self.filled_part(field, 0, source);
+        let source = source.and_then(|source| self.finished_path(field, source));
+        let (offset, target) = target;
+        let target_text = self.filled_part(field, offset, target);
+        let target = target_text.and_then(|target| self.word::<MountPoint>(field, "", &target));
+        let (Some(source), Some(target), Some(flags)) = (source, target, flags) else {
+            return;
+        };
+        if flags.is_image || is_image(&source) {
+            // The same words as under `images`, so the same is refused.
+            let image = source.to_string_lossy().into_owned();
+            if let Some(image) = self.word::<ImageDescription>(field, "", &image) {
+                file.images.push(UenvDescription {
+                    image,
+                    mount_point: Some(target),
+                });
+            }
+        } else {
+            file.mounts.push(MountEntry {
+                source,
+                target,
+                read_only: flags.read_only,
+            });
+        }
+    }
+
+    fn flags(&mut self, field: &Field<'_>, text: &str) -> Option<Flags> {
+        let mut flags = Flags::default();
+        for flag in text.split(['+', ',']).filter(|flag| !flag.is_empty()) {
+            match flag {
+                "ro" => flags.read_only = true,
+                "rw" => flags.read_only = false,
+                "sqsh" => flags.is_image = true,
+                _ => {
+                    let message = format!("there is no flag {} of a mount", quote(flag));
+                    let hint = "the flags are `ro` and `rw`";
+                    self.report.problem_with_hint(field.place(), &message, hint);
+                    return None;
+                }
+            }
+        }
+        Some(flags)
+    }
+
+    fn variables(&mut self, section: &Section<'_>) -> VariableSettings {
+        let mut settings = VariableSettings::default();
+        for entry in section.entries() {
+            let field = Field::of(entry);
+            if !is_variable_name(&entry.key) {
+                let message = format!("{} cannot be the name of a variable", quote(&entry.key));
+                self.report.problem(entry.key_place, &message);
+            } else if let Some(setting) = self.variable(&field) {
+                settings.0.insert(entry.key.clone(), setting);
+            }
+        }
+        settings
+    }
+
+    fn variable(&mut self, field: &Field<'_>) -> Option<VariableSetting> {
+        if !matches!(field.node.value, Value::Section(_)) {
+            return Some(VariableSetting::to(&self.filled(field)?));
+        }
+        let section = self.report.section(field)?;
+        section.refuse_unknown(&mut self.report, VARIABLE_KEYS, |_| None);
+        let set = section.get("set");
+        Some(VariableSetting {
+            set: match set {
+                Some(field) => Some(self.filled(&field)?),
+                None => None,
+            },
+            prepend: self.elements(&section, "prepend")?,
+            append: self.elements(&section, "append")?,
+        })
+    }
+
+    /// Reads what is added to a list: one text or several.
+    fn elements(&mut self, section: &Section<'_>, key: &str) -> Option<Vec<String>> {
+        let fields = match section.get(key) {
+            None => return Some(Vec::new()),
+            Some(field) if matches!(field.node.value, Value::Scalar(_)) => vec![field],
+            Some(_) => self.items(section, key, "an element"),
+        };
+        fields.iter().map(|field| self.filled(field)).collect()
+    }
+}
+
+#[derive(Default)]
+struct Flags {
+    read_only: bool,
+    is_image: bool,
+}
+
+fn is_image(path: &Path) -> bool {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    ending.is_some_and(|ending| IMAGE_ENDINGS.contains(&ending))
+}
