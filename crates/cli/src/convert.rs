@@ -6,7 +6,7 @@
 use cabane_build::BuildError;
 use cabane_label::{IncompleteLabel, ParseError};
 use cabane_recipe::{ColorChoice, RecipeError, SettingsError};
-use cabane_resolve::{AssembleError, LocateError};
+use cabane_resolve::{AssembleError, EnvironmentError, LocateError};
 use cabane_run::RunError;
 
 use crate::args::When;
@@ -85,6 +85,23 @@ pub(crate) fn settings_error(error: &SettingsError) -> CommandError {
     let place = " in the configuration";
     let count = error.diagnostics().len();
     CommandError::new(exit_codes::BAD_INPUT, Mistakes { count, place }).detailed(error.to_string())
+}
+
+/// An environment file that is missing, or every mistake in it.
+pub(crate) fn environment_error(error: EnvironmentError) -> CommandError {
+    let hint = error.hint();
+    let code = match error {
+        EnvironmentError::Malformed { error } => {
+            let place = " in the environment file";
+            let count = error.diagnostics().len();
+            let mistakes = Mistakes { count, place };
+            return CommandError::new(exit_codes::BAD_INPUT, mistakes).detailed(error.to_string());
+        }
+        EnvironmentError::NotFound { .. } => exit_codes::NOT_FOUND,
+        EnvironmentError::Unreadable { .. } => exit_codes::FAILURE,
+        _ => exit_codes::BAD_INPUT,
+    };
+    CommandError::new(code, error).hinted(hint)
 }
 
 /// An error of a build.

@@ -43,6 +43,8 @@ variables! {
     CABANE_BUILD_DIR;
     /// The site's configuration file. Default: `/etc/cabane/config.toml`.
     CABANE_SITE_CONFIG;
+    /// The directories in which environment files are looked for by name, separated by colons. Default: `cabane/environments` in `XDG_CONFIG_HOME`, then `/etc/cabane/environments`.
+    CABANE_ENVIRONMENT_PATH;
     /// The `uv` program of the python engine. Default: the first one in `PATH`.
     CABANE_UV;
     /// The name of the cluster, read like `CABANE_SYSTEM` where that is not set.

@@ -46,7 +46,7 @@ exit_codes! {
     REPOSITORY = 6;
     /// A build failed or was interrupted.
     BUILD = 7;
-    /// `cabane status --error-if-unset` found no environment.
+    /// `cabane status`, with `--error-if-unset` or `--save`, found no environment.
     NOT_LOADED = 8;
     /// `cabane run` or `cabane start` could not start the command. Codes of the command itself are passed through.
     NOT_STARTED = 125;

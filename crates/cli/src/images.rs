@@ -7,12 +7,17 @@ use cabane_label::{
     ImageDescription, Label, LabelDefaults, LabelPattern, UenvDescription, parse_uenv_list,
 };
 use cabane_mount::{Backend, ImageFile};
-use cabane_resolve::{ConcreteEnvironment, LocatedImage, Resolver, assemble};
+use cabane_recipe::EnvironmentFile;
+use cabane_resolve::{
+    ConcreteEnvironment, LocatedImage, RequestedImage, Resolver, assemble_requested,
+};
+use cabane_run::loaded::Additions;
 use cabane_run::{RunError, metadata, open_image, read_metadata_through};
-use cabane_view::{Meta, ViewDescription, parse_view_list};
+use cabane_view::{Meta, parse_view_list};
 use clap::Args;
 
 use crate::convert;
+use crate::environments;
 use crate::exit_codes;
 use crate::report::{CommandError, CommandResult};
 use crate::setup::Setup;
@@ -21,10 +26,16 @@ use crate::setup::Setup;
 #[derive(Debug, Args)]
 pub(crate) struct ImageArgs {
     /// Images: label, id, digest or path, each may be followed by :/mount/point;
-    /// several are separated by commas
-    #[arg(value_name = "IMAGES")]
-    images: String,
-    /// Views to load, in this order: VIEW or IMAGE:VIEW, separated by commas
+    /// several are separated by commas. The path of an environment file, which ends in
+    /// .toml, may stand here, too
+    #[arg(value_name = "IMAGES", required_unless_present = "environment")]
+    images: Option<String>,
+    /// An environment file, by its path or by a name that is looked up; images typed
+    /// beside it are added
+    #[arg(short, long, value_name = "NAME|PATH")]
+    environment: Option<String>,
+    /// Views to load, in this order: VIEW or IMAGE:VIEW, separated by commas; IMAGE is a
+    /// name, a label or a mount point. They replace those of an environment file
     #[arg(short, long, value_name = "VIEWS")]
     view: Option<String>,
     /// Load no view if none is named
@@ -35,7 +46,7 @@ pub(crate) struct ImageArgs {
     pub(crate) dry_run: bool,
 }
 
-/// Finds what was typed.
+/// Finds what was typed, and what the environment files say that were.
 ///
 /// # Errors
 ///
@@ -43,27 +54,67 @@ pub(crate) struct ImageArgs {
 pub(crate) fn find_environment(
     setup: &Setup,
     args: &ImageArgs,
-) -> CommandResult<ConcreteEnvironment> {
-    let descriptions = parse_uenv_list(&args.images).map_err(convert::parse_error)?;
+) -> CommandResult<(ConcreteEnvironment, Additions)> {
+    let (mut file, typed) = what_was_typed(setup, args)?;
+    let additions = environments::additions(&mut file);
+    // Nobody who types an image beside a file expects it to come without its view.
+    let typed_default = args.view.is_none() && !args.no_default_view;
+    let file_default = typed_default && file.views.is_empty() && file.default_views != Some(false);
     let views = match &args.view {
         Some(text) => parse_view_list(text).map_err(convert::parse_error)?,
-        None => Vec::<ViewDescription>::new(),
+        None => file.views,
     };
+    let first_typed = file.images.len();
+    let descriptions = [file.images, typed].concat();
     let resolver = resolver_for(setup, &descriptions)?;
-    let mut located = Vec::with_capacity(descriptions.len());
-    for description in descriptions {
-        let mut image = resolver
+    let mut requested = Vec::with_capacity(descriptions.len());
+    for (position, description) in descriptions.into_iter().enumerate() {
+        let mut located = resolver
             .locate(&description)
             .map_err(convert::locate_error)?;
-        fill_in_metadata(setup, &mut image)?;
-        located.push((image, description));
+        fill_in_metadata(setup, &mut located)?;
+        let is_typed = position >= first_typed;
+        requested.push(RequestedImage {
+            located,
+            description,
+            takes_default_view: if is_typed {
+                typed_default
+            } else {
+                file_default
+            },
+        });
     }
-    let environment =
-        assemble(located, &views, !args.no_default_view).map_err(convert::assemble_error)?;
+    let environment = assemble_requested(requested, &views).map_err(convert::assemble_error)?;
     for warning in &environment.warnings {
         setup.printer.warning(&warning.to_string());
     }
-    Ok(environment)
+    Ok((environment, additions))
+}
+
+/// Returns what the environment files say together, and the images beside them.
+fn what_was_typed(
+    setup: &Setup,
+    args: &ImageArgs,
+) -> CommandResult<(EnvironmentFile, Vec<UenvDescription>)> {
+    let mut file = EnvironmentFile::default();
+    if let Some(environment) = &args.environment {
+        file = environments::load(setup, environment)?;
+    }
+    let mut images = Vec::new();
+    let typed = args.images.as_deref().map(parse_uenv_list);
+    for description in typed
+        .unwrap_or(Ok(Vec::new()))
+        .map_err(convert::parse_error)?
+    {
+        match environments::as_path(&description) {
+            Some(path) => {
+                let path = path.to_string_lossy();
+                file = file.merge(environments::load(setup, &path)?);
+            }
+            None => images.push(description),
+        }
+    }
+    Ok((file, images))
 }
 
 /// Opens the repositories only if something has to be looked up in them.

@@ -12,6 +12,7 @@ mod args;
 mod commands;
 mod convert;
 mod env_vars;
+mod environments;
 mod exit_codes;
 mod format;
 mod images;

@@ -105,6 +105,8 @@ pub(crate) struct Effective {
     /// Where Python packages come from, the first before the others; empty for what
     /// `uv` itself does.
     pub(crate) index_urls: Value<Vec<String>>,
+    /// Where environment files are looked for by name, the first one first.
+    pub(crate) environment_directories: Value<Vec<PathBuf>>,
     /// The configuration files that were read, the site's first.
     pub(crate) files: Vec<PathBuf>,
 }
@@ -114,6 +116,7 @@ const DEFAULT_REPOSITORY: &str = "default";
 /// The priority of the user's own repository: just below those of a configuration.
 const DEFAULT_REPOSITORY_PRIORITY: i32 = 9;
 const DEFAULT_SITE_CONFIG: &str = "/etc/cabane/config.toml";
+const SITE_ENVIRONMENTS: &str = "/etc/cabane/environments";
 
 #[derive(Debug, thiserror::Error)]
 enum SettingError {
@@ -224,6 +227,7 @@ impl Effective {
             jobs: layers.jobs(),
             uv: layers.uv()?,
             index_urls: layers.index_urls(),
+            environment_directories: layers.environment_directories(),
             files: files.iter().map(|(path, _)| path.clone()).collect(),
         })
     }
@@ -364,6 +368,23 @@ impl Layers<'_> {
     fn index_urls(&self) -> Value<Vec<String>> {
         self.file_value(|settings| settings.build.index_urls.clone())
             .unwrap_or(Value::new(Vec::new(), Origin::Default))
+    }
+
+    fn environment_directories(&self) -> Value<Vec<PathBuf>> {
+        let name = env_vars::CABANE_ENVIRONMENT_PATH;
+        if let Some(list) = self.variables.get(name) {
+            let directories = std::env::split_paths(list);
+            let directories = directories.filter(|directory| !directory.as_os_str().is_empty());
+            return Value::new(directories.collect(), Origin::Variable(name));
+        }
+        let own = self
+            .variables
+            .below_home(env_vars::XDG_CONFIG_HOME, ".config");
+        let own = own
+            .ok()
+            .map(|directory| directory.join("cabane/environments"));
+        let site = Some(PathBuf::from(SITE_ENVIRONMENTS));
+        Value::new([own, site].into_iter().flatten().collect(), Origin::Default)
     }
 
     fn repositories(&self) -> CommandResult<Vec<RepositorySetting>> {

@@ -79,7 +79,7 @@ impl ImageDescription {
                 text.len()
             ));
         }
-        matches!(ending, "squashfs" | "sqfs" | "erofs" | "img")
+        matches!(ending, "squashfs" | "sqfs" | "erofs" | "img" | "toml")
             .then(|| format!("write `./{text}` for the file of this name"))
     }
 }

@@ -6,6 +6,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use cabane_label::MountPoint;
+
 /// A command that was not started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -54,6 +56,28 @@ pub enum RunError {
         /// What stood in the way.
         source: io::Error,
     },
+    /// What is to appear at another place is not there.
+    #[error("cannot mount {}", path.display())]
+    BindSource {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system answered.
+        source: io::Error,
+    },
+    /// An image and something else, or two others, are to be mounted at one place.
+    #[error("two things would be mounted at {mount_point}")]
+    SameTarget {
+        /// The place.
+        mount_point: MountPoint,
+    },
+    /// The directory in which the command is to start cannot be entered.
+    #[error("cannot start in the directory {}", path.display())]
+    WorkingDirectory {
+        /// The directory.
+        path: PathBuf,
+        /// What the system answered.
+        source: io::Error,
+    },
     /// The command does not exist.
     #[error("there is no command `{}`", program.display())]
     NotFound {
@@ -88,6 +112,13 @@ impl RunError {
                  `--view`"
                     .to_owned(),
             ),
+            Self::WorkingDirectory { .. } => Some(
+                "it must exist inside the environment: see `workdir` of the environment file"
+                    .to_owned(),
+            ),
+            Self::SameTarget { .. } => {
+                Some("give one of them another place in the environment file".to_owned())
+            }
             Self::Open { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 Some("ask the owner of the image for the right to read it".to_owned())
             }

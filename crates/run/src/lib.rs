@@ -7,7 +7,8 @@
 //! can be printed; [`Prepared::exec`] acts on it and becomes the command, so that
 //! signals, exit codes and the terminal need no help from us. [`metadata`] looks
 //! into an image that lies outside a repository. [`loaded`] is what a process inside
-//! knows about the images around it.
+//! knows about the images around it. A virtual environment of the user's wins over
+//! the images: the module `venv`.
 
 #![forbid(unsafe_code)]
 
@@ -18,8 +19,11 @@ mod needs;
 mod prepare;
 mod shell;
 mod through_helper;
+mod venv;
+mod warning;
 
 pub use error::RunError;
 pub use prepare::{Prepared, RunRequest, open_image, prepare};
 pub use shell::login_shell;
 pub use through_helper::{clean_through, read_metadata_through};
+pub use warning::RunWarning;

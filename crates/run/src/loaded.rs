@@ -8,9 +8,11 @@
 //! (`MOUNT_POINT:NAME:VIEW,…`) for scripts that read those, and `CABANE_LOADED`, a
 //! line of JSON with everything `cabane status` shows.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use cabane_label::MountPoint;
 use cabane_resolve::ConcreteEnvironment;
+use cabane_view::VariableSettings;
 use serde::{Deserialize, Serialize};
 
 /// Names the variable with everything `cabane status` shows, a line of JSON.
@@ -39,11 +41,48 @@ pub struct LoadedImage {
     pub views: Vec<String>,
 }
 
+/// A file or directory that appears at another place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bind {
+    /// Where it is, an absolute path.
+    pub source: PathBuf,
+    /// Where it appears.
+    pub target: MountPoint,
+    /// Whether writing is refused there.
+    pub read_only: bool,
+}
+
+/// A view in use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadedView {
+    /// Where its image is mounted.
+    pub mount_point: PathBuf,
+    /// Its name.
+    pub view: String,
+}
+
+/// What an environment file adds to images and views.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Additions {
+    /// Files and directories that appear at other places.
+    pub binds: Vec<Bind>,
+    /// What becomes of variables, after the views.
+    pub variables: VariableSettings,
+    /// The directory in which the command starts.
+    pub working_directory: Option<PathBuf>,
+}
+
 /// All images around a process, those of the outermost environment first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loaded {
     /// The images.
     pub images: Vec<LoadedImage>,
+    /// The views of all images, in the order in which they were applied.
+    #[serde(default)]
+    pub views: Vec<LoadedView>,
+    /// What environment files added.
+    #[serde(default)]
+    pub additions: Additions,
 }
 
 impl Loaded {
@@ -51,6 +90,11 @@ impl Loaded {
     /// none: the variable may have been set by anybody.
     pub fn from_variable(value: &str) -> Option<Self> {
         serde_json::from_str(value).ok()
+    }
+
+    /// Tells whether there is nothing around the process.
+    pub fn is_empty(&self) -> bool {
+        self.images.is_empty() && self.additions == Additions::default()
     }
 
     /// Returns the value for `CABANE_LOADED`.
@@ -80,11 +124,18 @@ impl Loaded {
 
     /// Adds the images of an environment entered from this one. An image at the
     /// same mount point covers the one that was there.
-    pub fn enter(&mut self, environment: &ConcreteEnvironment) {
+    pub fn enter(&mut self, environment: &ConcreteEnvironment, additions: &Additions) {
+        for bind in &additions.binds {
+            self.cover(bind.target.as_path());
+            self.additions.binds.push(bind.clone());
+        }
+        self.additions.variables.merge(&additions.variables);
+        if let Some(directory) = &additions.working_directory {
+            self.additions.working_directory = Some(directory.clone());
+        }
         for (position, image) in environment.images.iter().enumerate() {
             let mount_point = image.mount_point.as_path().to_owned();
-            self.images
-                .retain(|loaded| loaded.mount_point != mount_point);
+            self.cover(&mount_point);
             let views = environment
                 .views
                 .iter()
@@ -99,6 +150,22 @@ impl Loaded {
                 views: views.map(|view| view.name.to_string()).collect(),
             });
         }
+        for view in &environment.views {
+            if let Some(image) = environment.images.get(view.image) {
+                self.views.push(LoadedView {
+                    mount_point: image.mount_point.as_path().to_owned(),
+                    view: view.name.to_string(),
+                });
+            }
+        }
+    }
+
+    /// Forgets what was mounted at a place.
+    fn cover(&mut self, place: &Path) {
+        self.images.retain(|loaded| loaded.mount_point != place);
+        self.views.retain(|view| view.mount_point != place);
+        let binds = &mut self.additions.binds;
+        binds.retain(|bind| bind.target.as_path() != place);
     }
 }
 
@@ -117,6 +184,7 @@ mod tests {
                 mount_point: "/user-environment".into(),
                 views: vec!["default".to_owned(), "develop".to_owned()],
             }],
+            ..Loaded::default()
         }
     }
 

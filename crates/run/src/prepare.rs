@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -15,17 +15,20 @@ use cabane_mount::helper::{Helper, Unavailable};
 use cabane_mount::{Backend, FusePrograms, ImageFile, MountPlan, Operation, perform};
 use cabane_repository::ImageFormat;
 use cabane_resolve::ConcreteEnvironment;
-use cabane_view::InterpreterNeed;
+use cabane_view::{Change, InterpreterNeed};
 
-use crate::loaded::{CABANE_LOADED, Loaded, UENV_MOUNT_LIST, UENV_VIEW};
+use crate::loaded::{Additions, Bind, CABANE_LOADED, Loaded, UENV_MOUNT_LIST, UENV_VIEW};
 use crate::through_helper::become_helper;
-use crate::{RunError, needs};
+use crate::venv::Venv;
+use crate::{RunError, RunWarning, needs};
 
 /// What is to be run, and where.
 #[derive(Debug)]
 pub struct RunRequest {
     /// The images and views.
     pub environment: ConcreteEnvironment,
+    /// What an environment file adds to them.
+    pub additions: Additions,
     /// How to mount.
     pub backend: Backend,
     /// The programs that serve images through FUSE.
@@ -43,17 +46,21 @@ pub struct Prepared {
     helper: Option<PathBuf>,
     variables: BTreeMap<OsString, OsString>,
     command: Vec<OsString>,
+    working_directory: Option<PathBuf>,
     needs: Vec<(String, InterpreterNeed)>,
+    warnings: Vec<RunWarning>,
 }
 
 /// Opens the images of a request and works out the plan and the variables.
 ///
 /// # Errors
 ///
-/// [`RunError::Open`] if an image cannot be read.
+/// [`RunError::Open`] if an image cannot be read, [`RunError::BindSource`] if
+/// something else to be mounted is not there.
 pub fn prepare(request: RunRequest) -> Result<Prepared, RunError> {
     let RunRequest {
         environment,
+        additions,
         backend,
         fuse,
         calling,
@@ -74,7 +81,12 @@ pub fn prepare(request: RunRequest) -> Result<Prepared, RunError> {
             needs.push((name, need.clone()));
         }
     }
-    let variables = variables_inside(&environment, &calling);
+    for bind in &additions.binds {
+        operations.push(bind_operation(bind, &environment, &additions)?);
+    }
+    // A mount point inside another's tree must come after that, however they were named.
+    operations.sort_by_key(|operation| operation.target().components().count());
+    let (variables, warnings) = variables_inside(&environment, &additions, &calling);
     Ok(Prepared {
         plan: MountPlan {
             backend,
@@ -84,7 +96,37 @@ pub fn prepare(request: RunRequest) -> Result<Prepared, RunError> {
         helper: None,
         variables,
         command,
+        working_directory: additions.working_directory,
         needs,
+        warnings,
+    })
+}
+
+fn bind_operation(
+    bind: &Bind,
+    environment: &ConcreteEnvironment,
+    additions: &Additions,
+) -> Result<Operation, RunError> {
+    let Bind {
+        source,
+        target,
+        read_only,
+    } = bind;
+    let images = environment.images.iter().map(|image| &image.mount_point);
+    let binds = additions.binds.iter().map(|bind| &bind.target);
+    if images.chain(binds).filter(|other| *other == target).count() > 1 {
+        return Err(RunError::SameTarget {
+            mount_point: target.clone(),
+        });
+    }
+    fs::metadata(source).map_err(|error| RunError::BindSource {
+        path: source.clone(),
+        source: error,
+    })?;
+    Ok(Operation::Bind {
+        source: source.clone(),
+        target: target.as_path().to_owned(),
+        read_only: *read_only,
     })
 }
 
@@ -111,19 +153,50 @@ pub fn open_image(path: &Path, format: ImageFormat) -> Result<ImageFile, RunErro
 
 fn variables_inside(
     environment: &ConcreteEnvironment,
+    additions: &Additions,
     calling: &BTreeMap<OsString, OsString>,
-) -> BTreeMap<OsString, OsString> {
+) -> (BTreeMap<OsString, OsString>, Vec<RunWarning>) {
     let mut loaded = calling
         .get(&OsString::from(CABANE_LOADED))
         .and_then(|value| value.to_str())
         .and_then(Loaded::from_variable)
         .unwrap_or_default();
-    loaded.enter(environment);
+    let places = loaded.images.iter().map(|image| image.mount_point.clone());
+    let venv = Venv::active(calling, &places.collect::<Vec<_>>());
+    loaded.enter(environment, additions);
     let mut variables = environment.patch.apply(calling);
+    let mut warnings = match venv {
+        Some(venv) => venv.win(calling, &mut variables),
+        None => Vec::new(),
+    };
+    variables = additions.variables.apply(&variables);
+    warnings.extend(replaced_lists(environment, additions));
+    if let Some(directory) = &additions.working_directory {
+        variables.insert("PWD".into(), directory.into());
+    }
     variables.insert(CABANE_LOADED.into(), loaded.to_variable().into());
     variables.insert(UENV_MOUNT_LIST.into(), loaded.mount_list().into());
     variables.insert(UENV_VIEW.into(), loaded.view_list().into());
-    variables
+    (variables, warnings)
+}
+
+/// Finds the lists to which views add, and which are then given another value.
+fn replaced_lists(
+    environment: &ConcreteEnvironment,
+    additions: &Additions,
+) -> impl Iterator<Item = RunWarning> {
+    let is_replaced = |variable: &str| {
+        let setting = additions.variables.0.get(variable);
+        let value = setting.and_then(|setting| setting.set.as_deref());
+        value.is_some_and(|value| !value.is_empty())
+    };
+    let is_list = |change: &Change| matches!(change, Change::List { .. });
+    let changes = environment.patch.iter();
+    changes
+        .filter(move |(variable, changes)| is_replaced(variable) && changes.iter().any(is_list))
+        .map(|(variable, _)| RunWarning::ListReplaced {
+            variable: variable.to_owned(),
+        })
 }
 
 impl Prepared {
@@ -149,6 +222,16 @@ impl Prepared {
         &self.variables
     }
 
+    /// Returns the directory in which the command starts, if it is told.
+    pub fn working_directory(&self) -> Option<&Path> {
+        self.working_directory.as_deref()
+    }
+
+    /// Returns what the user should know.
+    pub fn warnings(&self) -> &[RunWarning] {
+        &self.warnings
+    }
+
     /// Mounts and becomes the command. The process must have one thread.
     ///
     /// Returns only if that failed: nothing of the user's has been started then.
@@ -162,18 +245,23 @@ impl Prepared {
     fn try_exec(self) -> Result<std::convert::Infallible, RunError> {
         if let Some(helper) = &self.helper {
             needs::check_before(&self.needs, &self.plan)?;
+            let here = std::env::current_dir().ok();
             return become_helper(
                 helper,
                 &self.plan,
                 None,
                 self.command,
                 &self.variables,
-                std::env::current_dir().ok().as_deref(),
+                self.working_directory.or(here).as_deref(),
             );
         }
         perform(self.plan)?;
         for (image, need) in &self.needs {
             needs::check_interpreter(image, need)?;
+        }
+        if let Some(path) = self.working_directory {
+            std::env::set_current_dir(&path)
+                .map_err(|source| RunError::WorkingDirectory { path, source })?;
         }
         let mut words = self.command.into_iter();
         let program = PathBuf::from(words.next().unwrap_or_default());

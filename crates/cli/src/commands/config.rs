@@ -109,6 +109,9 @@ fn rows(settings: &Effective) -> Vec<Row> {
         let urls = settings.index_urls.value.join(" ");
         push("build.index_urls", urls, &settings.index_urls.origin);
     }
+    let directories = &settings.environment_directories;
+    let list: Vec<String> = directories.value.iter().map(|one| path(one)).collect();
+    push("environments", list.join(":"), &directories.origin);
     for file in &settings.files {
         push("file", path(file), &Origin::File(file.clone()));
     }

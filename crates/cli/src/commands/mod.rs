@@ -13,6 +13,7 @@ mod build;
 mod clean;
 mod completion;
 mod config;
+mod environment;
 mod image_add;
 mod image_inspect;
 mod image_ls;
@@ -22,6 +23,7 @@ mod repo;
 mod run;
 mod start;
 mod status;
+mod status_save;
 
 /// What can be done.
 #[derive(Debug, Subcommand)]
@@ -43,6 +45,9 @@ pub(crate) enum Command {
     /// Check recipes
     #[command(subcommand)]
     Recipe(RecipeCommand),
+    /// Look at environment files
+    #[command(subcommand)]
+    Environment(EnvironmentCommand),
     /// Tell the configuration in effect and where each value comes from
     Config(config::ConfigArgs),
     /// Remove what builds left behind
@@ -83,6 +88,18 @@ pub(crate) enum RecipeCommand {
     Check(recipe::CheckArgs),
 }
 
+/// What can be done with environment files.
+#[derive(Debug, Subcommand)]
+pub(crate) enum EnvironmentCommand {
+    /// Read environment files and name every mistake in them
+    Check(environment::CheckArgs),
+    /// Print an environment file with its bases and variables filled in
+    Show(environment::ShowArgs),
+    /// List the environment files that have a name
+    #[command(alias = "list")]
+    Ls(environment::LsArgs),
+}
+
 /// Carries out a command.
 ///
 /// # Errors
@@ -102,6 +119,9 @@ pub(crate) fn run_command(setup: &Setup, command: Command) -> CommandResult<Exit
         Command::Repo(RepoCommand::Update(args)) => repo::update(setup, &args),
         Command::Build(args) => build::build(setup, &args),
         Command::Recipe(RecipeCommand::Check(args)) => recipe::check(setup, &args),
+        Command::Environment(EnvironmentCommand::Check(args)) => environment::check(setup, &args),
+        Command::Environment(EnvironmentCommand::Show(args)) => environment::show(setup, &args),
+        Command::Environment(EnvironmentCommand::Ls(args)) => environment::ls(setup, &args),
         Command::Config(args) => config::config(setup, &args),
         Command::Clean(args) => clean::clean(setup, &args),
         Command::Completion(args) => completion::completion(setup, &args),

@@ -23,6 +23,7 @@ Examples:
   cabane run mpi-python -- mpiexec -n 4 python solver.py
   cabane run prgenv-gnu/24.11:v1,editors --view=prgenv-gnu:develop -- make
   cabane run ./image.squashfs:/user-environment -- cmake --version
+  cabane run --environment climate -- make
 
 Signals, standard input and the exit code are those of the command. If it could not
 be started at all, the exit code is 125, 126 or 127.")]
@@ -45,9 +46,10 @@ pub(super) fn run_command_in(
     command: Vec<OsString>,
 ) -> CommandResult<ExitCode> {
     let not_started = |error: CommandError| error.with_code(exit_codes::NOT_STARTED);
-    let environment = images::find_environment(setup, args).map_err(not_started)?;
+    let (environment, additions) = images::find_environment(setup, args).map_err(not_started)?;
     let request = RunRequest {
         environment,
+        additions,
         backend: setup.backend,
         fuse: setup.fuse.clone(),
         calling: setup.calling.clone(),
@@ -57,6 +59,9 @@ pub(super) fn run_command_in(
         .map_err(convert::run_error)
         .map_err(not_started)?;
     choose_helper(setup, &mut prepared).map_err(not_started)?;
+    for warning in prepared.warnings() {
+        setup.printer.warning(&warning.to_string());
+    }
     if args.dry_run {
         setup.printer.data(describe(setup, &prepared));
         return Ok(exit_codes::SUCCESS);
@@ -97,6 +102,9 @@ fn choose_helper(setup: &Setup, prepared: &mut Prepared) -> CommandResult<()> {
 /// The mount plan, then every variable that changes.
 fn describe(setup: &Setup, prepared: &Prepared) -> String {
     let mut text = prepared.plan().to_string();
+    if let Some(directory) = prepared.working_directory() {
+        text += &format!("start in {}\n", directory.display());
+    }
     for (name, value) in prepared.variables() {
         if setup.calling.get(name) != Some(value) {
             text += &format!("set {}={}\n", name.display(), value.display());

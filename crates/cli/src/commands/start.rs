@@ -23,6 +23,7 @@ use crate::setup::Setup;
 Examples:
   cabane start mpi-python
   cabane start prgenv-gnu/24.11:v1 --view=develop
+  cabane start -e ./climate.toml
   cabane start prgenv-gnu,editors:/user-tools --view=prgenv-gnu:default,editors:default
 
 It is your own shell (SHELL), so your aliases and settings are there; `exit` leaves it.")]

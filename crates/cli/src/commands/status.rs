@@ -6,11 +6,13 @@
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use cabane_run::loaded::{CABANE_LOADED, Loaded, LoadedImage};
+use cabane_label::escape;
+use cabane_run::loaded::{Bind, CABANE_LOADED, Loaded, LoadedImage};
 use clap::{Args, ValueEnum};
 
+use super::status_save as save;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::printer::style;
@@ -29,6 +31,12 @@ pub(crate) struct StatusArgs {
     /// Print JSON
     #[arg(long, conflicts_with = "format")]
     json: bool,
+    /// Write an environment file with which the same is entered again; `-` prints it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "json"])]
+    save: Option<PathBuf>,
+    /// Replace the file if it exists
+    #[arg(long, requires = "save")]
+    force: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -53,22 +61,28 @@ pub(super) fn status(setup: &Setup, args: &StatusArgs) -> CommandResult<ExitCode
         .and_then(|value| value.to_str())
         .and_then(Loaded::from_variable)
         .unwrap_or_default();
-    if loaded.images.is_empty() && args.error_if_unset {
+    if loaded.is_empty() && (args.error_if_unset || args.save.is_some()) {
         return Err(CommandError::new(exit_codes::NOT_LOADED, NothingLoaded));
+    }
+    if let Some(path) = &args.save {
+        return save::save(setup, &loaded, path, args.force);
     }
     if args.json {
         setup.printer.data(json(&loaded));
         return Ok(exit_codes::SUCCESS);
     }
-    if loaded.images.is_empty() {
+    if loaded.is_empty() {
         setup.printer.note("no image is loaded");
         return Ok(exit_codes::SUCCESS);
     }
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     match args.format {
         Format::Full => {
-            let texts = loaded.images.iter().map(|image| full(image, &mounts));
-            setup.printer.data(texts.collect::<Vec<_>>().join("\n"));
+            let images = loaded.images.iter().map(|image| full(image, &mounts));
+            let binds = &loaded.additions.binds;
+            let binds = (!binds.is_empty()).then(|| mounted_beside(binds));
+            let texts: Vec<String> = images.chain(binds).collect();
+            setup.printer.data(texts.join("\n"));
         }
         Format::Short => {
             for image in &loaded.images {
@@ -125,6 +139,17 @@ fn full(image: &LoadedImage, mounts: &str) -> String {
     line("file", &image.path.display().to_string());
     if let Some(repository) = &image.repository {
         line("repository", repository);
+    }
+    text
+}
+
+/// What an environment file mounts beside the images.
+fn mounted_beside(binds: &[Bind]) -> String {
+    let mut text = format!("{}mounts{:#}\n", style::ACCENT, style::ACCENT);
+    for bind in binds {
+        let source = bind.source.to_string_lossy();
+        let read_only = if bind.read_only { " (read-only)" } else { "" };
+        let _ = writeln!(text, "  {} at {}{read_only}", escape(&source), bind.target);
     }
     text
 }

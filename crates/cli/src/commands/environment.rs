@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane environment`: looking at environment files.
+
+use std::path::PathBuf;
+
+use cabane_label::escape;
+use cabane_recipe::EnvironmentReference;
+use clap::Args;
+use serde::Serialize;
+
+use crate::environments::{self, with_finder};
+use crate::exit_codes::{self, ExitCode};
+use crate::format::json;
+use crate::report::CommandResult;
+use crate::setup::Setup;
+use crate::table::{Align, Table};
+
+/// Read environment files and name every mistake in them
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// Paths or names
+    #[arg(required = true, value_name = "NAME|PATH")]
+    files: Vec<String>,
+}
+
+/// Print an environment file with its bases and variables filled in
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// A path or a name
+    #[arg(value_name = "NAME|PATH")]
+    file: String,
+}
+
+/// List the environment files that have a name
+#[derive(Debug, Args)]
+pub(crate) struct LsArgs {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Row {
+    name: String,
+    path: PathBuf,
+    description: Option<String>,
+}
+
+pub(super) fn check(setup: &Setup, args: &CheckArgs) -> CommandResult<ExitCode> {
+    let mut code = exit_codes::SUCCESS;
+    for file in &args.files {
+        match environments::load(setup, file) {
+            Ok(_) => setup.printer.note(format_args!("{file}: no mistake")),
+            Err(error) => {
+                error.print(setup.printer);
+                code = error.code;
+            }
+        }
+    }
+    Ok(code)
+}
+
+pub(super) fn show(setup: &Setup, args: &ShowArgs) -> CommandResult<ExitCode> {
+    let file = environments::load(setup, &args.file)?;
+    setup.printer.data(file.to_toml(&[]));
+    Ok(exit_codes::SUCCESS)
+}
+
+pub(super) fn ls(setup: &Setup, args: &LsArgs) -> CommandResult<ExitCode> {
+    let rows = with_finder(setup, |finder| {
+        let row = |found: cabane_resolve::FoundEnvironment| {
+            // One with mistakes is listed, too; `check` tells them.
+            let file = finder.load(&EnvironmentReference::Path(found.path.clone()));
+            Row {
+                name: found.name,
+                path: found.path,
+                description: file.ok().and_then(|file| file.description),
+            }
+        };
+        finder.all().into_iter().map(row).collect::<Vec<_>>()
+    });
+    if args.json {
+        setup.printer.data(json(&rows));
+        return Ok(exit_codes::SUCCESS);
+    }
+    if rows.is_empty() {
+        let directories = &setup.settings.environment_directories.value;
+        let list: Vec<String> = directories
+            .iter()
+            .map(|one| one.display().to_string())
+            .collect();
+        setup.printer.note(format_args!(
+            "there is no environment file in {}",
+            list.join(", ")
+        ));
+        return Ok(exit_codes::SUCCESS);
+    }
+    let columns = ["name", "file", "description"].map(|column| (column, Align::Left));
+    let mut table = Table::new(&columns, true);
+    for row in &rows {
+        let path = row.path.to_string_lossy();
+        let description = row.description.as_deref().unwrap_or_default();
+        table.push([&escape(&row.name), &escape(&path), &escape(description)]);
+    }
+    setup.printer.data(table);
+    Ok(exit_codes::SUCCESS)
+}

@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Environment files, as commands name them.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use cabane_label::{ImageDescription, UenvDescription};
+use cabane_recipe::{EnvironmentFile, EnvironmentReference, MountEntry};
+use cabane_resolve::EnvironmentFinder;
+use cabane_run::loaded::{Additions, Bind};
+
+use crate::convert;
+use crate::report::{CommandResult, IoContext};
+use crate::setup::Setup;
+
+/// Does something with what finds environment files.
+pub(crate) fn with_finder<T>(setup: &Setup, act: impl FnOnce(&EnvironmentFinder<'_>) -> T) -> T {
+    let variable =
+        |name: &str| -> Option<OsString> { setup.calling.get(OsStr::new(name)).cloned() };
+    act(&EnvironmentFinder {
+        directories: &setup.settings.environment_directories.value,
+        variable: &variable,
+    })
+}
+
+/// Tells which file a name or path on the command line means.
+///
+/// # Errors
+///
+/// The working directory is gone.
+pub(crate) fn reference(text: &str) -> CommandResult<EnvironmentReference> {
+    let directory =
+        std::env::current_dir().or_failed(|| "find the working directory".to_owned())?;
+    Ok(EnvironmentReference::new(text, &directory))
+}
+
+/// Loads a file with its bases.
+///
+/// # Errors
+///
+/// Everything that is wrong with it.
+pub(crate) fn load(setup: &Setup, text: &str) -> CommandResult<EnvironmentFile> {
+    let reference = reference(text)?;
+    with_finder(setup, |finder| finder.load(&reference)).map_err(convert::environment_error)
+}
+
+/// Returns the path of an environment file that was typed where images are.
+pub(crate) fn as_path(description: &UenvDescription) -> Option<&Path> {
+    match (&description.image, &description.mount_point) {
+        (ImageDescription::Path(path), None) => path
+            .extension()
+            .is_some_and(|ending| ending == "toml")
+            .then_some(path),
+        _ => None,
+    }
+}
+
+/// Takes what is neither an image nor a view out of a file.
+pub(crate) fn additions(file: &mut EnvironmentFile) -> Additions {
+    let bind = |mount: MountEntry| Bind {
+        source: mount.source,
+        target: mount.target,
+        read_only: mount.read_only,
+    };
+    let mounts = std::mem::take(&mut file.mounts);
+    Additions {
+        binds: mounts.into_iter().map(bind).collect(),
+        variables: std::mem::take(&mut file.env),
+        working_directory: file.workdir.take(),
+    }
+}
