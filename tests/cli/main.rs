@@ -9,7 +9,9 @@
 
 mod build;
 mod cabane;
+mod composition;
 mod config;
+mod environment;
 mod faults;
 mod image;
 mod nesting;

@@ -60,12 +60,16 @@ pub(crate) fn find_environment(
     // Nobody who types an image beside a file expects it to come without its view.
     let typed_default = args.view.is_none() && !args.no_default_view;
     let file_default = typed_default && file.views.is_empty() && file.default_views != Some(false);
-    let views = match &args.view {
-        Some(text) => parse_view_list(text).map_err(convert::parse_error)?,
-        None => file.views,
-    };
     let first_typed = file.images.len();
     let descriptions = [file.images, typed].concat();
+    let (views, with_views) = match &args.view {
+        Some(text) => {
+            let views = parse_view_list(text).map_err(convert::parse_error)?;
+            (views, descriptions.len())
+        }
+        // What is typed beside a file does not change what its words mean.
+        None => (file.views, first_typed),
+    };
     let resolver = resolver_for(setup, &descriptions)?;
     let mut requested = Vec::with_capacity(descriptions.len());
     for (position, description) in descriptions.into_iter().enumerate() {
@@ -84,7 +88,8 @@ pub(crate) fn find_environment(
             },
         });
     }
-    let environment = assemble_requested(requested, &views).map_err(convert::assemble_error)?;
+    let environment =
+        assemble_requested(requested, with_views, &views).map_err(convert::assemble_error)?;
     for warning in &environment.warnings {
         setup.printer.warning(&warning.to_string());
     }

@@ -41,14 +41,18 @@ pub fn assemble(
             description,
             takes_default_view: views.is_empty() && use_default_view,
         });
-    assemble_requested(requested.collect(), views)
+    let requested: Vec<RequestedImage> = requested.collect();
+    let all = requested.len();
+    assemble_requested(requested, all, views)
 }
 
-/// As [`assemble()`], for images of which some bring their default view and some do not.
+/// As [`assemble()`], for images of which some bring their default view and some do not. The
+/// named views are those of the `first` images alone.
 ///
 /// The named views come first, in their order; then the default views in the order of the images.
 pub fn assemble_requested(
     requested: Vec<RequestedImage>,
+    first: usize,
     views: &[ViewDescription],
 ) -> Result<ConcreteEnvironment, AssembleError> {
     let (mut images, mut typed, mut takes_default) = (Vec::new(), Vec::new(), Vec::new());
@@ -63,7 +67,7 @@ pub fn assemble_requested(
         takes_default.push(takes_default_view);
     }
     refuse_doubles(&images, &typed)?;
-    let mut views = choose_views(&images, views)?;
+    let mut views = choose_views(&images[..first.min(images.len())], views)?;
     for view in default_views(&images) {
         if takes_default[view.image] && !views.contains(&view) {
             views.push(view);

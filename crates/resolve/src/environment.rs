@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use cabane_label::escape;
 use cabane_recipe::{
@@ -276,8 +276,16 @@ impl EnvironmentFinder<'_> {
         let file = File::open(path)?;
         file.take(MAX_FILE_SIZE + 1).read_to_end(&mut text)?;
         let absolute = std::path::absolute(path)?;
+        let mut directory = absolute.parent().unwrap_or(Path::new("/")).to_owned();
+        // Links stay as users know them; what `..` means behind one nobody can see.
+        if directory
+            .components()
+            .any(|part| part == Component::ParentDir)
+        {
+            directory = fs::canonicalize(directory)?;
+        }
         let surroundings = Surroundings {
-            directory: absolute.parent().unwrap_or(Path::new("/")),
+            directory: &directory,
             variable: self.variable,
         };
         parse_environment_file(path, &text, &surroundings).map_err(ReadError::Malformed)

@@ -4,11 +4,11 @@
 //! Making the mount plan and the variables, and acting on them.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 use cabane_mount::helper::{Helper, Unavailable};
@@ -172,7 +172,14 @@ fn variables_inside(
     variables = additions.variables.apply(&variables);
     warnings.extend(replaced_lists(environment, additions));
     if let Some(directory) = &additions.working_directory {
-        variables.insert("PWD".into(), directory.into());
+        // Shells take it for the name of the directory, which has no `..` in it.
+        let is_plain = directory
+            .components()
+            .all(|part| part != Component::ParentDir);
+        variables.remove(OsStr::new("PWD"));
+        if is_plain {
+            variables.insert("PWD".into(), directory.into());
+        }
     }
     variables.insert(CABANE_LOADED.into(), loaded.to_variable().into());
     variables.insert(UENV_MOUNT_LIST.into(), loaded.mount_list().into());

@@ -3,6 +3,7 @@
 
 //! What is fed, and what must hold.
 
+mod environment;
 mod label;
 mod metadata;
 mod recipe;
@@ -33,12 +34,13 @@ pub enum Verdict {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 5] = [
+pub const TARGETS: [Target; 6] = [
     label::TARGET,
     view_list::TARGET,
     metadata::TARGET,
     recipe::RECIPE,
     recipe::SETTINGS,
+    environment::TARGET,
 ];
 
 /// Compares what was read first with what was read from its printed form.

@@ -119,7 +119,7 @@ fn run_settings(bytes: &[u8]) -> Verdict {
 }
 
 /// Every mistake has a place and can be shown on a terminal.
-fn check(diagnostics: &[Diagnostic]) -> Verdict {
+pub(super) fn check(diagnostics: &[Diagnostic]) -> Verdict {
     if diagnostics.is_empty() {
         return Verdict::Wrong("it was refused without a reason".to_owned());
     }

@@ -77,8 +77,11 @@ fn known_elsewhere(key: &str) -> Option<(Option<String>, String)> {
     let hint = match key {
         "image" => "write `images = [\"…\"]`; an environment may have several",
         "base_environment" => "write `base`",
-        "entrypoint" | "writable" | "annotations" | "devices" => {
-            "leave it out: commands run on the host's system, of which nothing is hidden"
+        "entrypoint" | "writable" => {
+            "leave it out: commands are started on the host's system, where its directories are"
+        }
+        "annotations" | "devices" => {
+            "leave it out: the devices and libraries of the host stay visible"
         }
         "view" => "write `views = [\"…\"]`",
         _ => return None,
@@ -255,6 +258,12 @@ impl Reader<'_> {
         let written = self.report.text(field)?;
         let text = self.filled(field)?;
         let text = self.at_home(field, text)?;
+        if text.contains(',') {
+            let message = format!("{} cannot be one image", quote(&text));
+            let hint = "write each image in a text of its own: `[\"app\", \"tools\"]`";
+            self.report.problem_with_hint(field.place(), &message, hint);
+            return None;
+        }
         let image: UenvDescription = self.word(field, written, &text)?;
         Some(self.anchored(image))
     }
@@ -372,8 +381,14 @@ impl Reader<'_> {
     }
 
     fn variable(&mut self, field: &Field<'_>) -> Option<VariableSetting> {
-        if !matches!(field.node.value, Value::Section(_)) {
-            return Some(VariableSetting::to(&self.filled(field)?));
+        match field.node.value {
+            Value::Section(_) => {}
+            Value::List(_) => {
+                let hint = "write `{ prepend = [\"…\"] }` to put it before what is there";
+                self.report.wrong_type(field, "text", Some(hint));
+                return None;
+            }
+            _ => return Some(VariableSetting::to(&self.filled(field)?)),
         }
         let section = self.report.section(field)?;
         section.refuse_unknown(&mut self.report, VARIABLE_KEYS, |_| None);

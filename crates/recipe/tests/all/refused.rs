@@ -84,10 +84,22 @@ fn the_author_of_a_malformed_configuration_is_told_what_to_type() {
 }
 
 #[test]
+fn the_author_of_a_malformed_environment_file_is_told_what_to_type() {
+    assert_told(
+        "refused-environments.txt",
+        |text| match super::environments::parse(text) {
+            Ok(_) => "accepted".to_owned(),
+            Err(error) => error.to_string(),
+        },
+    );
+}
+
+#[test]
 fn no_case_is_named_twice() {
+    let environments = include_str!("../data/refused-environments.txt");
     let recipes = include_str!("../data/refused-recipes.txt");
     let settings = include_str!("../data/refused-settings.txt");
-    let twice: Vec<_> = [recipes, settings]
+    let twice: Vec<_> = [recipes, settings, environments]
         .iter()
         .flat_map(|table| {
             let mut names: Vec<_> = cases(table).iter().map(|case| case.name).collect();

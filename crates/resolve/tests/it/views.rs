@@ -126,3 +126,45 @@ fn a_view_of_an_image_that_is_not_there_is_an_error() {
 fn of_one_image_at_two_places_the_view_is_that_of_the_right_place() {
     assert_eq!(views("a:/mnt,a", "modules"), ["1:modules"]);
 }
+
+/// Two versions of one image, both built for `/user-environment`.
+fn two_versions() -> World {
+    let world = World::new();
+    world.add("site", "a/1:v1@daint%gh200", 1);
+    world.add("site", "a/2:v1@daint%gh200", 2);
+    world
+}
+
+#[test]
+fn a_view_of_one_of_two_versions_is_told_by_label_or_mount_point() {
+    let environment =
+        two_versions().assemble("a/1,a/2:/mnt", "a/2:modules,/user-environment:default");
+    assert_eq!(views_of(&environment.unwrap()), ["1:modules", "0:default"]);
+}
+
+#[test]
+fn two_versions_are_told_apart_by_the_shortest_words() {
+    assert_eq!(
+        complaint_of(two_versions().assemble("a/1,a/2:/mnt", "a:default")),
+        "error: several images have a view `a:default`\n\
+         hint: write `a/1:default` or `a/2:default`"
+    );
+}
+
+#[test]
+fn a_mount_point_without_an_image_is_answered_with_those_that_have_one() {
+    assert_eq!(
+        complaint_of(two_versions().assemble("a/1,a/2:/mnt", "/nowhere:default")),
+        "error: no image is mounted at `/nowhere`\n\
+         hint: the images are `/user-environment`, `/mnt`"
+    );
+}
+
+#[test]
+fn a_version_that_is_not_mounted_is_answered_with_those_that_are() {
+    assert_eq!(
+        complaint_of(two_versions().assemble("a/1", "a/2:default")),
+        "error: no image that is mounted matches `a/2`\n\
+         hint: the images are `a/1:v1@daint%gh200`"
+    );
+}
