@@ -410,7 +410,16 @@ impl Reader<'_> {
             Some(field) if matches!(field.node.value, Value::Scalar(_)) => vec![field],
             Some(_) => self.items(section, key, "an element"),
         };
-        fields.iter().map(|field| self.filled(field)).collect()
+        fields.iter().map(|field| self.element(field)).collect()
+    }
+
+    /// The elements of lists are paths, mostly.
+    fn element(&mut self, field: &Field<'_>) -> Option<String> {
+        let text = self.filled(field)?;
+        if text == "~" || text.starts_with("~/") {
+            return self.at_home(field, text);
+        }
+        Some(text)
     }
 }
 

@@ -64,7 +64,7 @@ A = "${HOME}/a"
 B = ""
 C = "$${HOME} for 5$"
 "with space" = "x"
-PATH = { prepend = "${HOME}/bin", append = ["/last", "/very-last"] }
+PATH = { prepend = "~/bin", append = ["/last", "/very-last"] }
 "#;
 
 #[test]
