@@ -261,3 +261,82 @@ fn the_python_of_an_inner_image_wins_over_that_of_an_outer_one() {
         assert_eq!(cabane.run(&words), finished(0, expected, ""), "as {who:?}");
     }
 }
+
+#[test]
+fn three_levels_are_seen_in_any_order() {
+    for who in everybody() {
+        let cabane = Cabane::with_app(who);
+        let images = ["one", "two", "three"].map(|name| cabane.image(name, "/unused"));
+        let [one, two, three] = &images;
+        let places = [
+            format!("{three}:/cabane-1/bin/3"),
+            format!("{two}:/cabane-1/bin"),
+            format!("{one}:/cabane-1"),
+        ];
+        let names = [
+            "/cabane-1/name",
+            "/cabane-1/bin/name",
+            "/cabane-1/bin/3/name",
+        ];
+        for order in [
+            [0, 1, 2],
+            [0, 2, 1],
+            [1, 0, 2],
+            [1, 2, 0],
+            [2, 0, 1],
+            [2, 1, 0],
+        ] {
+            let images = order.map(|one| places[one].as_str()).join(",");
+            let seen = cabane.run(&[&["run", &images, "--", "cat"], &names[..]].concat());
+            assert_eq!(
+                (seen.code, seen.stdout.as_str()),
+                (0, "onetwothree"),
+                "as {who:?}, {order:?}: {}",
+                seen.stderr
+            );
+        }
+    }
+}
+
+#[test]
+fn an_inner_environment_can_mount_inside_an_image_of_the_outer_one() {
+    for who in everybody() {
+        let cabane = Cabane::with_app(who);
+        let tools = cabane.image("tools", "/unused");
+        let inner = format!("{tools}:/cabane-outer/new/deep");
+        let words = [
+            "run",
+            "app:/cabane-outer",
+            "--",
+            cabane.program(),
+            "run",
+            &inner,
+            "--",
+            "cat",
+            "/cabane-outer/name",
+            "/cabane-outer/new/deep/name",
+        ];
+        let seen = cabane.run(&words);
+        assert_eq!(
+            (seen.code, seen.stdout.as_str()),
+            (0, "apptools"),
+            "as {who:?}: {}",
+            seen.stderr
+        );
+    }
+}
+
+#[test]
+fn several_environments_are_saved_as_one() {
+    for who in everybody() {
+        let cabane = Cabane::with_app(who);
+        let tools = cabane.image("tools", &cabane.mount_point("tools"));
+        let script = format!(
+            "$CABANE run app -- $CABANE run {tools} -- sh -c \
+             '$CABANE status >nested && $CABANE status --save nested.toml 2>/dev/null' && \
+             $CABANE run ./nested.toml -- $CABANE status >again && cmp nested again"
+        );
+        let seen = cabane.finish(cabane.other("sh").args(["-c", &script]));
+        assert_eq!(seen, finished(0, "", ""), "as {who:?}");
+    }
+}

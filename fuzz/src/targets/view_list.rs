@@ -11,7 +11,20 @@ pub(super) const TARGET: Target = Target {
     name: "view_list",
     run,
     dictionary: &[
-        ":", ",", "::", ",,", "-", ".", " ", "\t", "default", "a:b", "\u{1b}", "é",
+        ":",
+        ",",
+        "::",
+        ",,",
+        "-",
+        ".",
+        " ",
+        "\t",
+        "default",
+        "a:b",
+        "/mnt/a:b",
+        "a/1:v1@s%u:b",
+        "\u{1b}",
+        "é",
     ],
 };
 

@@ -9,6 +9,7 @@
 //! whoever can open files loads them and lays one over the other with
 //! [`EnvironmentFile::merge`].
 
+mod mounts;
 mod read;
 mod template;
 mod write;

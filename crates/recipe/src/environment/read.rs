@@ -7,12 +7,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use cabane_label::{ImageDescription, MountPoint, ParseError, UenvDescription};
+use cabane_label::{ImageDescription, ParseError, UenvDescription};
 use cabane_view::{VariableSetting, VariableSettings, is_variable_name};
 
-use super::{
-    BaseReference, EnvironmentFile, EnvironmentReference, MountEntry, Surroundings, below, template,
-};
+use super::{BaseReference, EnvironmentFile, EnvironmentReference, Surroundings, below, template};
 use crate::ask::{Field, Section};
 use crate::diagnostic::{Diagnostic, Source, quote, write_all};
 use crate::node::{Node, Value};
@@ -29,11 +27,7 @@ const KEYS: &[&str] = &[
     "env",
     "description",
 ];
-const MOUNT_KEYS: &[&str] = &["source", "target", "read-only"];
 const VARIABLE_KEYS: &[&str] = &["set", "prepend", "append"];
-
-/// The endings of image files. What is mounted from such a file is what is in it.
-const IMAGE_ENDINGS: [&str; 4] = ["squashfs", "sqsh", "sqfs", "erofs"];
 
 /// Why an environment file was refused: everything that is wrong with it, in the
 /// order of the file, at least one diagnostic.
@@ -89,8 +83,8 @@ fn known_elsewhere(key: &str) -> Option<(Option<String>, String)> {
     Some((None, hint.to_owned()))
 }
 
-struct Reader<'a> {
-    report: Report<'a>,
+pub(super) struct Reader<'a> {
+    pub(super) report: Report<'a>,
     surroundings: &'a Surroundings<'a>,
 }
 
@@ -144,13 +138,18 @@ impl Reader<'_> {
     }
 
     /// Returns a text with its variables replaced.
-    fn filled(&mut self, field: &Field<'_>) -> Option<String> {
+    pub(super) fn filled(&mut self, field: &Field<'_>) -> Option<String> {
         let text = self.report.text(field)?;
         self.filled_part(field, 0, text)
     }
 
     /// Replaces the variables in a part of a text that begins at a byte of it.
-    fn filled_part(&mut self, field: &Field<'_>, start: usize, text: &str) -> Option<String> {
+    pub(super) fn filled_part(
+        &mut self,
+        field: &Field<'_>,
+        start: usize,
+        text: &str,
+    ) -> Option<String> {
         match template::expand(text, self.surroundings.variable) {
             Ok(text) if text.contains('\0') => {
                 self.report
@@ -191,12 +190,12 @@ impl Reader<'_> {
     }
 
     /// Returns a path, seen from the directory of the file.
-    fn path(&mut self, field: &Field<'_>) -> Option<PathBuf> {
+    pub(super) fn path(&mut self, field: &Field<'_>) -> Option<PathBuf> {
         let text = self.filled(field)?;
         self.finished_path(field, text)
     }
 
-    fn finished_path(&mut self, field: &Field<'_>, text: String) -> Option<PathBuf> {
+    pub(super) fn finished_path(&mut self, field: &Field<'_>, text: String) -> Option<PathBuf> {
         if text.is_empty() {
             self.report.problem(field.place(), "a path is missing here");
             return None;
@@ -207,7 +206,7 @@ impl Reader<'_> {
 
     /// Reads a word of another grammar. If variables were replaced in it, the place of
     /// a mistake in what was written is not known.
-    fn word<T: FromStr<Err = ParseError>>(
+    pub(super) fn word<T: FromStr<Err = ParseError>>(
         &mut self,
         field: &Field<'_>,
         written: &str,
@@ -276,96 +275,6 @@ impl Reader<'_> {
         image
     }
 
-    fn mount(&mut self, field: &Field<'_>, file: &mut EnvironmentFile) {
-        if matches!(field.node.value, Value::Section(_)) {
-            file.mounts.extend(self.mount_table(field));
-        } else if let Some(text) = self.report.text(field) {
-            self.mount_text(field, text, file);
-        }
-    }
-
-    fn mount_table(&mut self, field: &Field<'_>) -> Option<MountEntry> {
-        let section = self.report.section(field)?;
-        section.refuse_unknown(&mut self.report, MOUNT_KEYS, |key| {
-            matches!(key, "ro" | "readonly").then(|| (None, "write `read-only = true`".to_owned()))
-        });
-        let source = section.require(&mut self.report, "source", "add what is mounted");
-        let target = section.require(&mut self.report, "target", "add where it is mounted");
-        let read_only = match section.get("read-only") {
-            Some(field) => self.report.truth(&field),
-            None => Some(false),
-        };
-        let source = source.and_then(|field| self.path(&field));
-        let target = target.and_then(|field| {
-            let written = self.report.text(&field)?;
-            let text = self.filled(&field)?;
-            self.word::<MountPoint>(&field, written, &text)
-        });
-        Some(MountEntry {
-            source: source?,
-            target: target?,
-            read_only: read_only?,
-        })
-    }
-
-    /// Reads `SOURCE:TARGET` or `SOURCE:TARGET:FLAGS`.
-    fn mount_text(&mut self, field: &Field<'_>, text: &str, file: &mut EnvironmentFile) {
-        let parts = template::parts(text);
-        let ((_, source), target, flags) = match parts.as_slice() {
-            [source, target] => (*source, *target, ""),
-            [source, target, (_, flags)] => (*source, *target, *flags),
-            _ => {
-                let message = format!("{} does not say what is mounted where", quote(text));
-                let hint = "write `SOURCE:TARGET`, or `SOURCE:TARGET:ro` for reading only";
-                self.report.problem_with_hint(field.place(), &message, hint);
-                return;
-            }
-        };
-        let flags = self.flags(field, flags);
-        let source = self.filled_part(field, 0, source);
-        let source = source.and_then(|source| self.finished_path(field, source));
-        let (offset, target) = target;
-        let target_text = self.filled_part(field, offset, target);
-        let target = target_text.and_then(|target| self.word::<MountPoint>(field, "", &target));
-        let (Some(source), Some(target), Some(flags)) = (source, target, flags) else {
-            return;
-        };
-        if flags.is_image || is_image(&source) {
-            // The same words as under `images`, so the same is refused.
-            let image = source.to_string_lossy().into_owned();
-            if let Some(image) = self.word::<ImageDescription>(field, "", &image) {
-                file.images.push(UenvDescription {
-                    image,
-                    mount_point: Some(target),
-                });
-            }
-        } else {
-            file.mounts.push(MountEntry {
-                source,
-                target,
-                read_only: flags.read_only,
-            });
-        }
-    }
-
-    fn flags(&mut self, field: &Field<'_>, text: &str) -> Option<Flags> {
-        let mut flags = Flags::default();
-        for flag in text.split(['+', ',']).filter(|flag| !flag.is_empty()) {
-            match flag {
-                "ro" => flags.read_only = true,
-                "rw" => flags.read_only = false,
-                "sqsh" => flags.is_image = true,
-                _ => {
-                    let message = format!("there is no flag {} of a mount", quote(flag));
-                    let hint = "the flags are `ro` and `rw`";
-                    self.report.problem_with_hint(field.place(), &message, hint);
-                    return None;
-                }
-            }
-        }
-        Some(flags)
-    }
-
     fn variables(&mut self, section: &Section<'_>) -> VariableSettings {
         let mut settings = VariableSettings::default();
         for entry in section.entries() {
@@ -421,15 +330,4 @@ impl Reader<'_> {
         }
         Some(text)
     }
-}
-
-#[derive(Default)]
-struct Flags {
-    read_only: bool,
-    is_image: bool,
-}
-
-fn is_image(path: &Path) -> bool {
-    let ending = path.extension().and_then(|ending| ending.to_str());
-    ending.is_some_and(|ending| IMAGE_ENDINGS.contains(&ending))
 }

@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What an environment file mounts beside its images: texts and tables.
+
+use std::path::Path;
+
+use cabane_label::{ImageDescription, MountPoint, UenvDescription};
+
+use super::read::Reader;
+use super::{EnvironmentFile, MountEntry, template};
+use crate::ask::Field;
+use crate::diagnostic::quote;
+use crate::node::Value;
+
+const MOUNT_KEYS: &[&str] = &["source", "target", "read-only"];
+
+/// The endings of image files. What is mounted from such a file is what is in it.
+const IMAGE_ENDINGS: [&str; 4] = ["squashfs", "sqsh", "sqfs", "erofs"];
+
+impl Reader<'_> {
+    pub(super) fn mount(&mut self, field: &Field<'_>, file: &mut EnvironmentFile) {
+        if matches!(field.node.value, Value::Section(_)) {
+            file.mounts.extend(self.mount_table(field));
+        } else if let Some(text) = self.report.text(field) {
+            self.mount_text(field, text, file);
+        }
+    }
+
+    fn mount_table(&mut self, field: &Field<'_>) -> Option<MountEntry> {
+        let section = self.report.section(field)?;
+        section.refuse_unknown(&mut self.report, MOUNT_KEYS, |key| {
+            matches!(key, "ro" | "readonly").then(|| (None, "write `read-only = true`".to_owned()))
+        });
+        let source = section.require(&mut self.report, "source", "add what is mounted");
+        let target = section.require(&mut self.report, "target", "add where it is mounted");
+        let read_only = match section.get("read-only") {
+            Some(field) => self.report.truth(&field),
+            None => Some(false),
+        };
+        let source = source.and_then(|field| self.path(&field));
+        let target = target.and_then(|field| {
+            let written = self.report.text(&field)?;
+            let text = self.filled(&field)?;
+            self.word::<MountPoint>(&field, written, &text)
+        });
+        Some(MountEntry {
+            source: source?,
+            target: target?,
+            read_only: read_only?,
+        })
+    }
+
+    /// Reads `SOURCE:TARGET` or `SOURCE:TARGET:FLAGS`.
+    fn mount_text(&mut self, field: &Field<'_>, text: &str, file: &mut EnvironmentFile) {
+        let parts = template::parts(text);
+        let ((_, source), target, flags) = match parts.as_slice() {
+            [source, target] => (*source, *target, ""),
+            [source, target, (_, flags)] => (*source, *target, *flags),
+            _ => {
+                let message = format!("{} does not say what is mounted where", quote(text));
+                let hint = "write `SOURCE:TARGET`, or `SOURCE:TARGET:ro` for reading only";
+                self.report.problem_with_hint(field.place(), &message, hint);
+                return;
+            }
+        };
+        let flags = self.flags(field, flags);
+        let source = self.filled_part(field, 0, source);
+        let source = source.and_then(|source| self.finished_path(field, source));
+        let (offset, target) = target;
+        let target_text = self.filled_part(field, offset, target);
+        let target = target_text.and_then(|target| self.word::<MountPoint>(field, "", &target));
+        let (Some(source), Some(target), Some(flags)) = (source, target, flags) else {
+            return;
+        };
+        if flags.is_image || is_image(&source) {
+            // The same words as under `images`, so the same is refused.
+            let image = source.to_string_lossy().into_owned();
+            if let Some(image) = self.word::<ImageDescription>(field, "", &image) {
+                file.images.push(UenvDescription {
+                    image,
+                    mount_point: Some(target),
+                });
+            }
+        } else {
+            file.mounts.push(MountEntry {
+                source,
+                target,
+                read_only: flags.read_only,
+            });
+        }
+    }
+
+    fn flags(&mut self, field: &Field<'_>, text: &str) -> Option<Flags> {
+        let mut flags = Flags::default();
+        for flag in text.split(['+', ',']).filter(|flag| !flag.is_empty()) {
+            match flag {
+                "ro" => flags.read_only = true,
+                "rw" => flags.read_only = false,
+                "sqsh" => flags.is_image = true,
+                _ => {
+                    let message = format!("there is no flag {} of a mount", quote(flag));
+                    let hint = "the flags are `ro` and `rw`";
+                    self.report.problem_with_hint(field.place(), &message, hint);
+                    return None;
+                }
+            }
+        }
+        Some(flags)
+    }
+}
+
+#[derive(Default)]
+struct Flags {
+    read_only: bool,
+    is_image: bool,
+}
+
+fn is_image(path: &Path) -> bool {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    ending.is_some_and(|ending| IMAGE_ENDINGS.contains(&ending))
+}
