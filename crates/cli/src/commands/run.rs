@@ -4,6 +4,7 @@
 //! `cabane run`: one command in one or several images.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use cabane_mount::Backend;
 use cabane_run::{Prepared, RunError, RunRequest, prepare};
@@ -78,7 +79,11 @@ pub(super) fn run_command_in(
 /// Mounts through the helper where that is wanted, or better and possible.
 fn choose_helper(setup: &Setup, prepared: &mut Prepared) -> CommandResult<()> {
     let wanted = setup.settings.backend.value;
-    let is_better = wanted == BackendArg::Auto && setup.backend == Backend::UserNamespace;
+    // The helper starts a command elsewhere if it cannot enter the directory. Where
+    // the file names one inside an image, an error is better.
+    let is_here = prepared.working_directory().is_none_or(Path::is_dir);
+    let is_better =
+        wanted == BackendArg::Auto && setup.backend == Backend::UserNamespace && is_here;
     if wanted != BackendArg::Helper && !is_better {
         return Ok(());
     }
