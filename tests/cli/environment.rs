@@ -278,6 +278,53 @@ fn a_single_file_can_be_mounted_over_another() {
 }
 
 #[test]
+fn what_is_read_only_is_so_with_everything_mounted_below() {
+    for who in everybody() {
+        let cabane = world(who);
+        cabane
+            .world
+            .file("work/climate.toml", "mounts = [\"/dev:/cabane-dev:ro\"]\n");
+        let script = "ls /cabane-dev/null && touch /cabane-dev/shm/cabane-test";
+        let seen = cabane.run(&["run", "./climate.toml", "--", "sh", "-c", script]);
+        let expected = "touch: cannot touch '/cabane-dev/shm/cabane-test': Read-only file system\n";
+        assert_eq!(
+            seen,
+            finished(1, "/cabane-dev/null\n", expected),
+            "as {who:?}"
+        );
+    }
+}
+
+#[test]
+fn an_image_covers_what_comes_along_with_a_directory() {
+    for who in everybody() {
+        let cabane = world(who);
+        cabane.world.file(
+            "work/climate.toml",
+            "mounts = [\"/dev:/cabane-dev:ro\"]\nimages = [\"app:/cabane-dev/shm\"]\n",
+        );
+        let seen = cabane.run(&["run", "./climate.toml", "--", "cat", "/cabane-dev/shm/name"]);
+        assert_eq!(
+            (seen.code, seen.stdout.as_str()),
+            (0, "app"),
+            "as {who:?}: {}",
+            seen.stderr
+        );
+    }
+}
+
+#[test]
+fn an_image_that_a_file_names_in_vain_is_known_to_stand_there() {
+    let cabane = world(Who::OrdinaryUser);
+    cabane
+        .world
+        .file("work/climate.toml", "images = [\"gone\"]\n");
+    let seen = cabane.run(&["run", "./climate.toml", "--", "true"]);
+    let last = "hint: the environment file names this image, or one of its bases does";
+    assert_eq!((seen.code, seen.stderr.lines().last()), (125, Some(last)));
+}
+
+#[test]
 fn show_tells_what_comes_of_bases_and_variables() {
     let cabane = world(Who::OrdinaryUser);
     cabane.world.file(

@@ -46,6 +46,8 @@ pub(crate) struct ImageArgs {
     pub(crate) dry_run: bool,
 }
 
+const NAMED_IN_FILE: &str = "the environment file names this image, or one of its bases does";
+
 /// Finds what was typed, and what the environment files say that were.
 ///
 /// # Errors
@@ -73,11 +75,12 @@ pub(crate) fn find_environment(
     let resolver = resolver_for(setup, &descriptions)?;
     let mut requested = Vec::with_capacity(descriptions.len());
     for (position, description) in descriptions.into_iter().enumerate() {
+        let is_typed = position >= first_typed;
         let mut located = resolver
             .locate(&description)
-            .map_err(convert::locate_error)?;
+            .map_err(convert::locate_error)
+            .map_err(|error| error.hinted((!is_typed).then(|| NAMED_IN_FILE.to_owned())))?;
         fill_in_metadata(setup, &mut located)?;
-        let is_typed = position >= first_typed;
         requested.push(RequestedImage {
             located,
             description,

@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod binds;
 mod error;
 pub mod loaded;
 pub mod metadata;

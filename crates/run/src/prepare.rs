@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Component, Path, PathBuf};
@@ -17,10 +17,10 @@ use cabane_repository::ImageFormat;
 use cabane_resolve::ConcreteEnvironment;
 use cabane_view::{Change, InterpreterNeed};
 
-use crate::loaded::{Additions, Bind, CABANE_LOADED, Loaded, UENV_MOUNT_LIST, UENV_VIEW};
+use crate::loaded::{Additions, CABANE_LOADED, Loaded, UENV_MOUNT_LIST, UENV_VIEW};
 use crate::through_helper::become_helper;
 use crate::venv::Venv;
-use crate::{RunError, RunWarning, needs};
+use crate::{RunError, RunWarning, binds, needs};
 
 /// What is to be run, and where.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ pub fn prepare(request: RunRequest) -> Result<Prepared, RunError> {
         calling,
         command,
     } = request;
-    let mut operations = Vec::with_capacity(environment.images.len());
+    let mut operations = binds::operations(&environment, &additions)?;
     let mut needs = Vec::new();
     for image in &environment.images {
         operations.push(Operation::Image {
@@ -80,9 +80,6 @@ pub fn prepare(request: RunRequest) -> Result<Prepared, RunError> {
                 .map_or(image.name().to_owned(), ToString::to_string);
             needs.push((name, need.clone()));
         }
-    }
-    for bind in &additions.binds {
-        operations.push(bind_operation(bind, &environment, &additions)?);
     }
     // A mount point inside another's tree must come after that, however they were named.
     operations.sort_by_key(|operation| operation.target().components().count());
@@ -99,34 +96,6 @@ pub fn prepare(request: RunRequest) -> Result<Prepared, RunError> {
         working_directory: additions.working_directory,
         needs,
         warnings,
-    })
-}
-
-fn bind_operation(
-    bind: &Bind,
-    environment: &ConcreteEnvironment,
-    additions: &Additions,
-) -> Result<Operation, RunError> {
-    let Bind {
-        source,
-        target,
-        read_only,
-    } = bind;
-    let images = environment.images.iter().map(|image| &image.mount_point);
-    let binds = additions.binds.iter().map(|bind| &bind.target);
-    if images.chain(binds).filter(|other| *other == target).count() > 1 {
-        return Err(RunError::SameTarget {
-            mount_point: target.clone(),
-        });
-    }
-    fs::metadata(source).map_err(|error| RunError::BindSource {
-        path: source.clone(),
-        source: error,
-    })?;
-    Ok(Operation::Bind {
-        source: source.clone(),
-        target: target.as_path().to_owned(),
-        read_only: *read_only,
     })
 }
 

@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Files and directories of the host that appear at other places.
+//!
+//! What is mounted below a directory appears with it. A file system below one that
+//! shall be read-only would stay writable, so each of them is bound once more.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use cabane_mount::Operation;
+use cabane_resolve::ConcreteEnvironment;
+
+use crate::RunError;
+use crate::loaded::{Additions, Bind};
+
+/// The mounts that this process sees.
+const MOUNTS: &str = "/proc/self/mountinfo";
+
+/// Turns what is to be bound into operations of a plan.
+///
+/// # Errors
+///
+/// [`RunError::BindSource`] if something is not there, [`RunError::SameTarget`] if its
+/// place is taken.
+pub(crate) fn operations(
+    environment: &ConcreteEnvironment,
+    additions: &Additions,
+) -> Result<Vec<Operation>, RunError> {
+    let (mut implied, mut named) = (Vec::new(), Vec::new());
+    for bind in &additions.binds {
+        let Bind {
+            source,
+            target,
+            read_only,
+        } = bind;
+        let images = environment.images.iter().map(|image| &image.mount_point);
+        let binds = additions.binds.iter().map(|bind| &bind.target);
+        if images.chain(binds).filter(|other| *other == target).count() > 1 {
+            return Err(RunError::SameTarget {
+                mount_point: target.clone(),
+            });
+        }
+        let real = fs::canonicalize(source).map_err(|error| RunError::BindSource {
+            path: source.clone(),
+            source: error,
+        })?;
+        named.push(Operation::Bind {
+            source: source.clone(),
+            target: target.as_path().to_owned(),
+            read_only: *read_only,
+        });
+        if *read_only {
+            let mounts = fs::read(MOUNTS).unwrap_or_default();
+            implied.extend(below(&mounts, &real, target.as_path()));
+        }
+    }
+    // Whatever is named covers what came along.
+    implied.append(&mut named);
+    Ok(implied)
+}
+
+/// Binds what is mounted below a directory, as the text of `mountinfo` tells it.
+fn below(mounts: &[u8], directory: &Path, target: &Path) -> Vec<Operation> {
+    let fields = mounts
+        .split(|&byte| byte == b'\n')
+        .filter_map(|line| line.split(|&byte| byte == b' ').nth(4));
+    let mut places: Vec<PathBuf> = fields
+        .map(|field| PathBuf::from(unescaped(field)))
+        .filter(|place| place != directory && place.starts_with(directory))
+        // What the user cannot even look at, they cannot write to.
+        .filter(|place| fs::metadata(place).is_ok())
+        .collect();
+    places.sort();
+    // Several may lie over one another; the last one is seen.
+    places.dedup();
+    let bind = |place: PathBuf| {
+        let relative = place.strip_prefix(directory).ok()?;
+        Some(Operation::Bind {
+            target: target.join(relative),
+            source: place,
+            read_only: true,
+        })
+    };
+    places.into_iter().filter_map(bind).collect()
+}
+
+/// Undoes the octal numbers that the kernel writes for blanks and the like.
+fn unescaped(field: &[u8]) -> OsString {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&first, after)) = rest.split_first() {
+        let number = after.get(..3).and_then(octal).filter(|_| first == b'\\');
+        bytes.push(number.unwrap_or(first));
+        rest = after
+            .get(if number.is_some() { 3 } else { 0 }..)
+            .unwrap_or_default();
+    }
+    OsString::from_vec(bytes)
+}
+
+fn octal(digits: &[u8]) -> Option<u8> {
+    let text = OsStr::from_bytes(digits).to_str()?;
+    u8::from_str_radix(text, 8).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_mounted_below_is_bound_below_the_target() {
+        let mounts = b"1 0 0:1 / / rw - a a rw\n2 1 0:1 / /proc rw - a a rw\n\
+                       3 1 0:1 / /proc/sys rw - a a rw\n4 1 0:1 / /procession rw - a a rw\n";
+        let targets: Vec<PathBuf> = below(mounts, Path::new("/proc"), Path::new("/x"))
+            .iter()
+            .map(|operation| operation.target().clone())
+            .collect();
+        assert_eq!(targets, [PathBuf::from("/x/sys")]);
+    }
+
+    #[test]
+    fn a_blank_in_a_path_is_understood() {
+        assert_eq!(unescaped(b"/a\\040b\\1"), "/a b\\1");
+    }
+}
