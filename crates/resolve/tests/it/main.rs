@@ -3,6 +3,7 @@
 
 //! Tests of resolving from outside, on small repositories.
 
+mod environments;
 mod images;
 mod mount_points;
 mod paths;
