@@ -21,6 +21,7 @@ mod error;
 mod locate;
 mod near;
 mod path;
+mod scalars;
 mod views;
 
 pub use assemble::{RequestedImage, assemble, assemble_requested};
@@ -28,4 +29,5 @@ pub use concrete::{ConcreteEnvironment, ConcreteImage, ConcreteView, Warning};
 pub use environment::{EnvironmentError, EnvironmentFinder, FoundEnvironment};
 pub use error::{AssembleError, Candidate, LocateError, Searched};
 pub use locate::{LocatedImage, NamedRepository, Resolver};
-pub use near::NearMiss;
+pub use near::{NearMiss, similar};
+pub use scalars::{Effect, ScalarConflict, effect, scalar_conflicts};

@@ -138,7 +138,8 @@ fn similar_names<'a>(
 }
 
 /// Returns the word that differs least from the one that was typed, if it differs little.
-pub(crate) fn similar<'a>(typed: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+#[must_use]
+pub fn similar<'a>(typed: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let allowed = (typed.chars().count() / 3).clamp(1, 3);
     let distances = words.map(|word| (distance(typed, word), word));
     distances

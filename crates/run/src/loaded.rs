@@ -8,10 +8,12 @@
 //! (`MOUNT_POINT:NAME:VIEW,…`) for scripts that read those, and `CABANE_LOADED`, a
 //! line of JSON with everything `cabane status` shows.
 
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use cabane_label::MountPoint;
-use cabane_resolve::ConcreteEnvironment;
+use cabane_resolve::{ConcreteEnvironment, Effect, effect};
 use cabane_view::VariableSettings;
 use serde::{Deserialize, Serialize};
 
@@ -83,7 +85,13 @@ pub struct Loaded {
     /// What environment files added.
     #[serde(default)]
     pub additions: Additions,
+    /// The caller's values of variables to which a view gave another one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub replaced: BTreeMap<String, String>,
 }
+
+/// The longest value of the caller that is remembered, in bytes.
+const LONGEST_REPLACED: usize = 1024;
 
 impl Loaded {
     /// Reads the value of `CABANE_LOADED`. A value that is none of ours counts as
@@ -120,6 +128,28 @@ impl Loaded {
                 .map(move |view| format!("{mount}:{name}:{view}"))
         });
         views.collect::<Vec<_>>().join(",")
+    }
+
+    /// Remembers what the caller had where a view sets something else.
+    pub fn remember_replaced(
+        &mut self,
+        environment: &ConcreteEnvironment,
+        calling: &BTreeMap<OsString, OsString>,
+    ) {
+        for (variable, changes) in environment.patch.iter() {
+            let Some(Effect::Set(new)) = effect(changes) else {
+                continue;
+            };
+            let old = calling
+                .get(OsStr::new(variable))
+                .and_then(|old| old.to_str());
+            if let Some(old) = old.filter(|old| *old != new && old.len() <= LONGEST_REPLACED) {
+                // In an environment inside another, the first one had the caller's.
+                self.replaced
+                    .entry(variable.to_owned())
+                    .or_insert_with(|| old.to_owned());
+            }
+        }
     }
 
     /// Adds the images of an environment entered from this one. An image at the

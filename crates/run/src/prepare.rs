@@ -132,6 +132,7 @@ fn variables_inside(
         .unwrap_or_default();
     let places = loaded.images.iter().map(|image| image.mount_point.clone());
     let venv = Venv::active(calling, &places.collect::<Vec<_>>());
+    loaded.remember_replaced(environment, calling);
     loaded.enter(environment, additions);
     let mut variables = environment.patch.apply(calling);
     let mut warnings = match venv {

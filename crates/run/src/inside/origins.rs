@@ -1,0 +1,268 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Who gave a variable its value, and who each element of a list.
+//!
+//! The caller's variables from before are not known inside. But the changes of the
+//! views are: they are made once more, on a list of which only the place of the
+//! caller's elements is known.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use cabane_resolve::{Effect, effect};
+use cabane_view::{Change, ListOperation};
+use serde::Serialize;
+
+use super::Surroundings;
+use crate::loaded::{CABANE_LOADED, UENV_MOUNT_LIST, UENV_VIEW};
+
+/// Lists by their nature, also where no view changes them.
+const LISTS: [&str; 9] = [
+    "PATH",
+    "LD_LIBRARY_PATH",
+    "LIBRARY_PATH",
+    "MANPATH",
+    "PYTHONPATH",
+    "PKG_CONFIG_PATH",
+    "CMAKE_PREFIX_PATH",
+    "CPATH",
+    "XDG_DATA_DIRS",
+];
+
+/// Who a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "from", rename_all = "kebab-case")]
+pub enum Origin {
+    /// A view.
+    View {
+        /// `IMAGE:VIEW`.
+        view: String,
+        /// The label of the image, or its file.
+        image: String,
+    },
+    /// Cabane itself.
+    Cabane,
+    /// The caller; or it was set later, inside.
+    Caller,
+}
+
+/// One element of a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Element {
+    /// The element.
+    pub text: String,
+    /// Who put it there.
+    #[serde(flatten)]
+    pub origin: Origin,
+}
+
+/// A value that was there before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Replaced {
+    /// The value; none if it was removed.
+    pub value: Option<String>,
+    /// Who set it.
+    #[serde(flatten)]
+    pub origin: Origin,
+}
+
+/// A variable and where its value comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct VariableOrigin {
+    /// The name.
+    pub name: String,
+    /// The value; none if it is not set.
+    pub value: Option<String>,
+    /// The elements, where it is a list.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub elements: Vec<Element>,
+    /// Who set or removed it, where it is no list.
+    pub set_by: Option<Origin>,
+    /// Whether the value is no longer the one that the view set.
+    pub changed_since: bool,
+    /// What was set before, the last one first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub replaced: Vec<Replaced>,
+}
+
+impl Surroundings {
+    /// Returns the origin that is a view.
+    pub(super) fn view_origin(&self, view: usize) -> Origin {
+        let Some(view) = self.views.get(view) else {
+            return Origin::Caller;
+        };
+        let image = self.images.get(view.image);
+        Origin::View {
+            view: view.name.clone(),
+            image: image.map(super::InsideImage::title).unwrap_or_default(),
+        }
+    }
+
+    /// Tells where a variable comes from; `None` if it neither exists nor is changed
+    /// by a view.
+    pub fn variable(&self, name: &str) -> Option<VariableOrigin> {
+        let value = self.variables.get(OsStr::new(name));
+        let effects = self.effects(name);
+        if value.is_none() && effects.is_empty() {
+            return None;
+        }
+        let text = value.map(|value| value.to_string_lossy().into_owned());
+        let mut told = VariableOrigin {
+            name: name.to_owned(),
+            value: text,
+            elements: Vec::new(),
+            set_by: None,
+            changed_since: false,
+            replaced: Vec::new(),
+        };
+        let is_list = LISTS.contains(&name)
+            || effects
+                .iter()
+                .any(|(_, one)| matches!(one, Effect::Added(_)));
+        if is_list && value.is_some() {
+            told.elements = self.elements(name);
+        } else {
+            self.tell_scalar(&mut told, effects);
+        }
+        Some(told)
+    }
+
+    /// Returns what each view does to a variable, in the order of the views.
+    fn effects(&self, name: &str) -> Vec<(usize, Effect)> {
+        let of_view = |(place, view): (usize, &super::InsideView)| {
+            let (_, changes) = view.patch.iter().find(|(variable, _)| *variable == name)?;
+            Some((place, effect(changes)?))
+        };
+        self.views.iter().enumerate().filter_map(of_view).collect()
+    }
+
+    fn tell_scalar(&self, told: &mut VariableOrigin, mut effects: Vec<(usize, Effect)>) {
+        let value_of = |effect: &Effect| match effect {
+            Effect::Set(value) => Some(value.clone()),
+            Effect::Added(values) => Some(values.join(":")),
+            Effect::Unset => None,
+        };
+        let Some((last, effect)) = effects.pop() else {
+            let ours = [CABANE_LOADED, UENV_MOUNT_LIST, UENV_VIEW];
+            let is_ours = ours.contains(&told.name.as_str()) && !self.images.is_empty();
+            told.set_by = Some(if is_ours {
+                Origin::Cabane
+            } else {
+                Origin::Caller
+            });
+            return;
+        };
+        let set = value_of(&effect);
+        // What a value of the caller's was put into cannot be told any more.
+        let is_known = set.as_ref().is_none_or(|set| !set.contains("${@"));
+        told.changed_since = is_known && set != told.value;
+        told.set_by = Some(self.view_origin(last));
+        for (view, effect) in effects.iter().rev() {
+            told.replaced.push(Replaced {
+                value: value_of(effect),
+                origin: self.view_origin(*view),
+            });
+        }
+        let before = self.replaced.get(&told.name);
+        let is_told = |value: &String| {
+            let same = |one: &Replaced| one.value.as_ref() == Some(value);
+            told.replaced.iter().any(same)
+        };
+        if let Some(value) = before.filter(|value| !is_told(value)).cloned() {
+            told.replaced.push(Replaced {
+                value: Some(value),
+                origin: Origin::Caller,
+            });
+        }
+    }
+
+    /// Returns the elements of a list and who put each there.
+    pub(super) fn elements(&self, name: &str) -> Vec<Element> {
+        let Some(value) = self.variables.get(OsStr::new(name)) else {
+            return Vec::new();
+        };
+        let parts = value.as_bytes().split(|&byte| byte == b':');
+        let parts: Vec<String> = parts
+            .map(|part| String::from_utf8_lossy(part).into_owned())
+            .collect();
+        let model = self.model(name);
+        let place_of = |part: &str| model.iter().position(|one| one.text() == Some(part));
+        let callers = model.iter().position(|one| one.text().is_none());
+        let last_of_caller = parts.iter().rposition(|part| place_of(part).is_none());
+        let origin = |(position, part): (usize, &String)| match place_of(part) {
+            // What a view put behind those of the caller stands before one of them only
+            // if the caller had it already.
+            Some(place) if callers < Some(place) && last_of_caller > Some(position) => {
+                Origin::Caller
+            }
+            Some(place) => match model.get(place) {
+                Some(Piece::Of { view, .. }) => self.view_origin(*view),
+                _ => Origin::Caller,
+            },
+            None => Origin::Caller,
+        };
+        let origins: Vec<Origin> = parts.iter().enumerate().map(origin).collect();
+        let elements = parts.into_iter().zip(origins);
+        elements
+            .map(|(text, origin)| Element { text, origin })
+            .collect()
+    }
+
+    /// Makes the changes of all views once more.
+    fn model(&self, name: &str) -> Vec<Piece> {
+        let mut list = VecDeque::from([Piece::OfCaller]);
+        for (view, inside) in self.views.iter().enumerate() {
+            let changes = inside.patch.iter().find(|(variable, _)| *variable == name);
+            for change in changes.into_iter().flat_map(|(_, changes)| changes) {
+                change_list(&mut list, view, change);
+            }
+        }
+        let mut seen = BTreeSet::new();
+        list.retain(|piece| piece.text().is_none_or(|text| seen.insert(text.to_owned())));
+        list.into()
+    }
+}
+
+/// A part of a list while it changes.
+enum Piece {
+    /// An element of a view.
+    Of { view: usize, text: String },
+    /// Whatever the caller had.
+    OfCaller,
+}
+
+impl Piece {
+    fn text(&self) -> Option<&str> {
+        match self {
+            Self::Of { text, .. } => Some(text),
+            Self::OfCaller => None,
+        }
+    }
+}
+
+fn change_list(list: &mut VecDeque<Piece>, view: usize, change: &Change) {
+    let pieces = |values: &[String]| -> Vec<Piece> {
+        let parts = values.iter().flat_map(|value| value.split(':'));
+        let piece = |text: &str| Piece::Of {
+            view,
+            text: text.to_owned(),
+        };
+        parts.filter(|part| !part.is_empty()).map(piece).collect()
+    };
+    match change {
+        Change::Unset => list.clear(),
+        Change::Set(value) => *list = pieces(std::slice::from_ref(value)).into(),
+        Change::List { operation, values } => match operation {
+            ListOperation::Unset => list.clear(),
+            ListOperation::Set => *list = pieces(values).into(),
+            ListOperation::Append => list.extend(pieces(values)),
+            ListOperation::Prepend => {
+                for piece in pieces(values).into_iter().rev() {
+                    list.push_front(piece);
+                }
+            }
+        },
+    }
+}
