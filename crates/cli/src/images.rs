@@ -48,6 +48,20 @@ pub(crate) struct ImageArgs {
 
 const NAMED_IN_FILE: &str = "the environment file names this image, or one of its bases does";
 
+impl ImageArgs {
+    /// Names images, or an environment file by its path, in the same words as on the
+    /// command line.
+    pub(crate) fn new(images: &str, view: Option<&str>, no_default_view: bool) -> Self {
+        Self {
+            images: Some(images.to_owned()),
+            environment: None,
+            view: view.map(str::to_owned),
+            no_default_view,
+            dry_run: false,
+        }
+    }
+}
+
 /// Finds what was typed, and what the environment files say that were.
 ///
 /// # Errors

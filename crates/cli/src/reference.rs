@@ -56,7 +56,8 @@ fn describe(text: &mut String, command: &mut Command, parents: &str) {
         .collect::<Vec<_>>()
         .join("\n");
     let _ = write!(text, "\n## `{name}`\n\n```text\n{}\n```\n", help.trim_end());
-    for child in command.get_subcommands_mut() {
+    let shown = |child: &&mut Command| !child.is_hide_set();
+    for child in command.get_subcommands_mut().filter(shown) {
         describe(text, child, &format!("{name} "));
     }
 }

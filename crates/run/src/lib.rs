@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod become_command;
 mod binds;
 mod error;
 pub mod inside;
@@ -24,6 +25,7 @@ mod through_helper;
 mod venv;
 mod warning;
 
+pub use become_command::become_command;
 pub use error::RunError;
 pub use prepare::{Prepared, RunRequest, open_image, prepare};
 pub use shell::login_shell;

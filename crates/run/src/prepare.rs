@@ -6,10 +6,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io;
-use std::os::unix::process::CommandExt;
 use std::path::{Component, Path, PathBuf};
-use std::process::Command;
 
 use cabane_mount::helper::{Helper, Unavailable};
 use cabane_mount::{Backend, FusePrograms, ImageFile, MountPlan, Operation, perform};
@@ -17,6 +14,7 @@ use cabane_repository::ImageFormat;
 use cabane_resolve::ConcreteEnvironment;
 use cabane_view::{Change, InterpreterNeed};
 
+use crate::become_command::exec;
 use crate::loaded::{Additions, CABANE_LOADED, Loaded, UENV_MOUNT_LIST, UENV_VIEW};
 use crate::through_helper::become_helper;
 use crate::venv::Venv;
@@ -240,16 +238,6 @@ impl Prepared {
             std::env::set_current_dir(&path)
                 .map_err(|source| RunError::WorkingDirectory { path, source })?;
         }
-        let mut words = self.command.into_iter();
-        let program = PathBuf::from(words.next().unwrap_or_default());
-        let source = Command::new(&program)
-            .args(words)
-            .env_clear()
-            .envs(self.variables)
-            .exec();
-        Err(match source.kind() {
-            io::ErrorKind::NotFound => RunError::NotFound { program },
-            _ => RunError::Exec { program, source },
-        })
+        Err(exec(self.command, Some(self.variables)))
     }
 }

@@ -14,6 +14,9 @@ mod clean;
 mod completion;
 mod config;
 mod environment;
+mod explain;
+mod explain_start;
+mod explain_text;
 mod image_add;
 mod image_inspect;
 mod image_ls;
@@ -34,6 +37,11 @@ pub(crate) enum Command {
     Run(run::RunArgs),
     /// Tell which images and views are loaded
     Status(status::StatusArgs),
+    /// Tell where a command, a library, a variable or a file comes from
+    Explain(explain::ExplainArgs),
+    /// Tell about conflicts between views, then run a command
+    #[command(hide = true)]
+    ExplainStart(explain_start::ExplainStartArgs),
     /// Look at the images in the repositories and change them
     #[command(subcommand)]
     Image(ImageCommand),
@@ -109,6 +117,8 @@ pub(crate) fn run_command(setup: &Setup, command: Command) -> CommandResult<Exit
     match command {
         Command::Start(args) => start::start(setup, &args),
         Command::Run(args) => run::run(setup, &args),
+        Command::Explain(args) => explain::explain(setup, &args),
+        Command::ExplainStart(args) => explain_start::explain_start(setup, &args),
         Command::Status(args) => status::status(setup, &args),
         Command::Image(ImageCommand::Ls(args)) => image_ls::ls(setup, &args),
         Command::Image(ImageCommand::Inspect(args)) => image_inspect::inspect(setup, &args),

@@ -7,9 +7,12 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use cabane_mount::Backend;
+use cabane_resolve::ConcreteEnvironment;
+use cabane_run::loaded::Additions;
 use cabane_run::{Prepared, RunError, RunRequest, prepare};
 use clap::Args;
 
+use super::explain_start::explained;
 use crate::args::BackendArg;
 use crate::convert;
 use crate::exit_codes::{self, ExitCode};
@@ -46,8 +49,28 @@ pub(super) fn run_command_in(
     args: &ImageArgs,
     command: Vec<OsString>,
 ) -> CommandResult<ExitCode> {
-    let not_started = |error: CommandError| error.with_code(exit_codes::NOT_STARTED);
-    let (environment, additions) = images::find_environment(setup, args).map_err(not_started)?;
+    let (environment, additions) = images::find_environment(setup, args)
+        .map_err(|error| error.with_code(exit_codes::NOT_STARTED))?;
+    let command = explained(setup, &environment, command)?;
+    enter_environment(setup, args, (environment, additions), command)
+}
+
+/// The same for a command of ours, so that what is not found has its own code.
+pub(super) fn enter(
+    setup: &Setup,
+    args: &ImageArgs,
+    command: Vec<OsString>,
+) -> CommandResult<ExitCode> {
+    let found = images::find_environment(setup, args)?;
+    enter_environment(setup, args, found, command)
+}
+
+fn enter_environment(
+    setup: &Setup,
+    args: &ImageArgs,
+    (environment, additions): (ConcreteEnvironment, Additions),
+    command: Vec<OsString>,
+) -> CommandResult<ExitCode> {
     let request = RunRequest {
         environment,
         additions,
@@ -56,10 +79,9 @@ pub(super) fn run_command_in(
         calling: setup.calling.clone(),
         command,
     };
-    let mut prepared = prepare(request)
-        .map_err(convert::run_error)
-        .map_err(not_started)?;
-    choose_helper(setup, &mut prepared).map_err(not_started)?;
+    let mut prepared = prepare(request).map_err(not_started)?;
+    choose_helper(setup, &mut prepared)
+        .map_err(|error| error.with_code(exit_codes::NOT_STARTED))?;
     for warning in prepared.warnings() {
         setup.printer.warning(&warning.to_string());
     }
@@ -67,13 +89,17 @@ pub(super) fn run_command_in(
         setup.printer.data(describe(setup, &prepared));
         return Ok(exit_codes::SUCCESS);
     }
-    let error = prepared.exec();
+    Err(not_started(prepared.exec()))
+}
+
+/// Gives an error the code that shells use.
+pub(super) fn not_started(error: RunError) -> CommandError {
     let code = match &error {
         RunError::NotFound { .. } => exit_codes::COMMAND_NOT_FOUND,
         RunError::Exec { .. } => exit_codes::NOT_EXECUTABLE,
         _ => exit_codes::NOT_STARTED,
     };
-    Err(convert::run_error(error).with_code(code))
+    convert::run_error(error).with_code(code)
 }
 
 /// Mounts through the helper where that is wanted, or better and possible.

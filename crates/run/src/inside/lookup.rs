@@ -74,8 +74,9 @@ pub enum Explanation {
         /// The file that is loaded.
         #[serde(flatten)]
         found: Found,
-        /// The other files of this name, in the order of the search.
-        hides: Vec<Found>,
+        /// The other files of this name. Those found by an rpath are for the programs of
+        /// their own tree.
+        others: Vec<Found>,
     },
     /// A variable.
     Variable(VariableOrigin),
@@ -207,7 +208,7 @@ impl Surroundings {
         Some(Explanation::Library {
             name: name.to_owned(),
             found,
-            hides: all.collect(),
+            others: all.collect(),
         })
     }
 

@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane explain`: where the things in an environment come from.
+
+use std::ffi::OsString;
+
+use cabane_run::inside::{ExplainError, Explanation, Surroundings};
+use clap::Args;
+use serde_json::{Value, json as value};
+
+use super::explain_start::own_program;
+use super::explain_text;
+use super::run::enter;
+use crate::exit_codes::{self, ExitCode};
+use crate::format::json;
+use crate::images::ImageArgs;
+use crate::report::{CommandError, CommandResult};
+use crate::setup::Setup;
+
+/// Tell where a command, a library, a variable or a file in an environment comes from
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cabane explain                         what is loaded, and the conflicts
+  cabane explain python PATH             inside an environment
+  cabane explain libmpi.so.12
+  cabane explain --in analysis,tools python VIRTUAL_ENV
+
+A name with a `/` is a file; any other name is looked up as a command in PATH, as a
+library, and as a variable.")]
+pub(crate) struct ExplainArgs {
+    /// Commands, libraries, variables or paths; without any, tell what is loaded and
+    /// where views are in each other's way
+    #[arg(value_name = "WHAT")]
+    what: Vec<String>,
+    /// Look into an environment with these images instead of the one around
+    #[arg(long = "in", value_name = "IMAGES")]
+    images: Option<String>,
+    /// The views of that environment
+    #[arg(short, long, value_name = "VIEWS", requires = "images")]
+    view: Option<String>,
+    /// Load no view if none is named
+    #[arg(long, requires = "images", conflicts_with = "view")]
+    no_default_view: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("no image is loaded")]
+struct NothingLoaded;
+
+pub(super) fn explain(setup: &Setup, args: &ExplainArgs) -> CommandResult<ExitCode> {
+    if let Some(images) = &args.images {
+        return explain_inside(setup, args, images);
+    }
+    let surroundings = Surroundings::look(setup.calling.clone());
+    if args.what.is_empty() {
+        return overview(setup, args, &surroundings);
+    }
+    let mut all = Vec::with_capacity(args.what.len());
+    let mut problem = None;
+    for what in &args.what {
+        match surroundings.explain(what) {
+            Ok(found) => all.push((what, found)),
+            Err(error) => problem = problem.or(Some(error)),
+        }
+    }
+    if args.json {
+        setup.printer.data(json(&as_json(&all)));
+    } else {
+        let explanations = all.iter().flat_map(|(_, found)| found);
+        let texts: Vec<String> = explanations.map(explain_text::explanation).collect();
+        setup.printer.data(texts.join("\n"));
+    }
+    problem.map_or(Ok(exit_codes::SUCCESS), |error| {
+        Err(not_found(error, surroundings.images.is_empty()))
+    })
+}
+
+/// Starts itself in the environment, so that there is one way to look: at files that
+/// are really mounted.
+fn explain_inside(setup: &Setup, args: &ExplainArgs, images: &str) -> CommandResult<ExitCode> {
+    let mut command = own_program(setup)?;
+    command.push("explain".into());
+    if args.json {
+        command.push("--json".into());
+    }
+    command.push("--".into());
+    command.extend(args.what.iter().map(OsString::from));
+    let images = ImageArgs::new(images, args.view.as_deref(), args.no_default_view);
+    enter(setup, &images, command)
+}
+
+fn overview(
+    setup: &Setup,
+    args: &ExplainArgs,
+    surroundings: &Surroundings,
+) -> CommandResult<ExitCode> {
+    if surroundings.images.is_empty() {
+        let error = CommandError::new(exit_codes::NOT_LOADED, NothingLoaded);
+        return Err(error.hinted(
+            "name what you want to know about, or an environment with `--in IMAGES`".to_owned(),
+        ));
+    }
+    let conflicts = surroundings.conflicts();
+    if args.json {
+        let image = |image: &cabane_run::inside::InsideImage| {
+            value!({
+                "image": image.title(),
+                "mount_point": image.loaded.mount_point.to_string_lossy(),
+                "is_mounted": image.is_mounted,
+            })
+        };
+        let images: Vec<Value> = surroundings.images.iter().map(image).collect();
+        let views: Vec<&String> = surroundings.views.iter().map(|view| &view.name).collect();
+        let all = value!({ "images": images, "views": views, "conflicts": conflicts });
+        setup.printer.data(json(&all));
+    } else {
+        setup.printer.data(explain_text::overview(surroundings));
+        setup.printer.data(explain_text::conflicts(&conflicts));
+    }
+    Ok(exit_codes::SUCCESS)
+}
+
+/// A flat list, in which each explanation says what was asked for.
+fn as_json(all: &[(&String, Vec<Explanation>)]) -> Value {
+    let one = |what: &String, explanation: &Explanation| {
+        let mut object = value!(explanation);
+        if let Some(object) = object.as_object_mut() {
+            object.insert("what".to_owned(), value!(what));
+        }
+        object
+    };
+    let all = all
+        .iter()
+        .flat_map(|(what, found)| found.iter().map(move |explanation| one(what, explanation)));
+    all.collect()
+}
+
+fn not_found(error: ExplainError, is_outside: bool) -> CommandError {
+    let outside = "no image is loaded here; to look into one, write `cabane explain --in IMAGES …`";
+    let hint = error.hint();
+    CommandError::new(exit_codes::NOT_FOUND, error)
+        .hinted(hint)
+        .hinted(is_outside.then(|| outside.to_owned()))
+}
