@@ -48,6 +48,8 @@ exit_codes! {
     BUILD = 7;
     /// `cabane status`, with `--error-if-unset` or `--save`, found no environment.
     NOT_LOADED = 8;
+    /// `cabane diff --exit-code` found a difference.
+    DIFFERENT = 9;
     /// `cabane run` or `cabane start` could not start the command. Codes of the command itself are passed through.
     NOT_STARTED = 125;
     /// The command exists but cannot be started.

@@ -7,13 +7,15 @@
 //! can be printed; [`Prepared::exec`] acts on it and becomes the command, so that
 //! signals, exit codes and the terminal need no help from us. [`metadata`] looks
 //! into an image that lies outside a repository. [`loaded`] is what a process inside
-//! knows about the images around it, and [`inside`] where everything there comes from.
-//! A virtual environment of the user's wins over the images: the module `venv`.
+//! knows about the images around it, and [`inside`] where everything there comes from;
+//! [`difference`] compares images and environments. A virtual environment of the user's
+//! wins over the images: the module `venv`.
 
 #![forbid(unsafe_code)]
 
 mod become_command;
 mod binds;
+pub mod difference;
 mod error;
 pub mod inside;
 pub mod loaded;

@@ -38,7 +38,8 @@ pub fn read(
     backend: Backend,
     fuse: &FusePrograms,
 ) -> Result<Option<Vec<u8>>, RunError> {
-    let answer = look_into(image, backend, fuse, |mount| {
+    let answer = look_into(&[image], backend, fuse, |mounts| {
+        let mount = only(mounts)?;
         let file = match open_in_image(mount.as_fd(), Path::new("meta/env.json")) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -64,7 +65,8 @@ pub fn copy(
     fuse: &FusePrograms,
     destination: &Path,
 ) -> Result<(), RunError> {
-    look_into(image, backend, fuse, |mount| {
+    look_into(&[image], backend, fuse, |mounts| {
+        let mount = only(mounts)?;
         let mut budget = Budget {
             files: MAX_FILES,
             bytes: MAX_BYTES,
@@ -79,11 +81,13 @@ pub fn copy(
 /// from one process to the other as a text.
 const HINT: char = '\0';
 
-fn look_into(
-    image: &ImageFile,
+/// Mounts images for a moment and returns what `look` finds in them, in a copy of this
+/// process; it gets them in the same order.
+pub(crate) fn look_into(
+    images: &[&ImageFile],
     backend: Backend,
     fuse: &FusePrograms,
-    look: impl FnOnce(&OwnedFd) -> io::Result<Vec<u8>>,
+    look: impl FnOnce(&[OwnedFd]) -> io::Result<Vec<u8>>,
 ) -> Result<Vec<u8>, RunError> {
     let failed = |text: String| {
         let (reason, hint) = match text.split_once(HINT) {
@@ -91,7 +95,10 @@ fn look_into(
             None => (text, None),
         };
         RunError::Metadata {
-            path: image.path.clone(),
+            path: images
+                .first()
+                .map(|image| image.path.clone())
+                .unwrap_or_default(),
             reason,
             hint,
         }
@@ -105,11 +112,19 @@ fn look_into(
     };
     ask(|| {
         enter_private_namespace(backend).map_err(as_text)?;
-        let mount = attach(backend, image, fuse).map_err(as_text)?;
-        look(&mount).map_err(|error| error.to_string())
+        let mut mounts = Vec::with_capacity(images.len());
+        for image in images {
+            mounts.push(attach(backend, image, fuse).map_err(as_text)?);
+        }
+        look(&mounts).map_err(|error| error.to_string())
     })
     .map_err(|error| failed(error.to_string()))?
     .map_err(failed)
+}
+
+fn only(mounts: &[OwnedFd]) -> io::Result<&OwnedFd> {
+    let none = || io::Error::other("no image was mounted");
+    mounts.first().ok_or_else(none)
 }
 
 fn chain(error: &dyn std::error::Error) -> String {

@@ -13,6 +13,8 @@ mod build;
 mod clean;
 mod completion;
 mod config;
+mod diff;
+mod diff_text;
 mod environment;
 mod explain;
 mod explain_start;
@@ -39,6 +41,8 @@ pub(crate) enum Command {
     Status(status::StatusArgs),
     /// Tell where a command, a library, a variable or a file comes from
     Explain(explain::ExplainArgs),
+    /// Tell what changed between two images, views or environments
+    Diff(diff::DiffArgs),
     /// Tell about conflicts between views, then run a command
     #[command(hide = true)]
     ExplainStart(explain_start::ExplainStartArgs),
@@ -118,6 +122,7 @@ pub(crate) fn run_command(setup: &Setup, command: Command) -> CommandResult<Exit
         Command::Start(args) => start::start(setup, &args),
         Command::Run(args) => run::run(setup, &args),
         Command::Explain(args) => explain::explain(setup, &args),
+        Command::Diff(args) => diff::diff(setup, &args),
         Command::ExplainStart(args) => explain_start::explain_start(setup, &args),
         Command::Status(args) => status::status(setup, &args),
         Command::Image(ImageCommand::Ls(args)) => image_ls::ls(setup, &args),
