@@ -12,6 +12,8 @@ mod cabane;
 mod composition;
 mod config;
 mod environment;
+mod diff;
+mod explain;
 mod faults;
 mod image;
 mod nesting;

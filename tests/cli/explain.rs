@@ -1,0 +1,442 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane explain`, and what `-v` tells about views before a command starts.
+
+use std::fmt::Write as _;
+use std::os::unix::fs::symlink;
+use std::process::Stdio;
+
+use cabane_testkit::{Tree, squashfs};
+use serde_json::Value;
+
+use crate::cabane::{APP, Cabane, Who, everybody, finished};
+
+/// A world with [`APP`] and an image `tools` with the same command; returns the latter.
+fn with_tools(who: Who) -> (Cabane, String) {
+    let cabane = Cabane::with_app(who);
+    let tools = cabane.image("tools", &cabane.mount_point("tools"));
+    (cabane, tools)
+}
+
+/// A tree that is not packed yet.
+fn tree(cabane: &Cabane, name: &str) -> (Tree, String) {
+    let mount_point = cabane.mount_point(name);
+    let tree = Tree::new(cabane.world.path(&format!("trees/{name}")));
+    (tree.meta(name, &mount_point), mount_point)
+}
+
+fn pack(cabane: &Cabane, name: &str, tree: &Tree) -> String {
+    let image = cabane.world.path(&format!("{name}.squashfs"));
+    squashfs(tree.root(), &image);
+    image.to_string_lossy().into_owned()
+}
+
+const CONFLICTS: &str = "\
+CABANE_TEST: `tools` of tools:default replaces `app` of app:default, which was applied before
+PATH: tools:default stands before app:default and hides its hello
+";
+
+#[test]
+fn a_verbose_run_tells_what_one_view_takes_from_another() {
+    for who in everybody() {
+        let (cabane, tools) = with_tools(who);
+        let seen = cabane.run(&["-v", "run", &format!("app,{tools}"), "--", "hello"]);
+        assert_eq!(
+            seen,
+            finished(0, "hello from tools\n", CONFLICTS),
+            "as {who:?}"
+        );
+    }
+}
+
+#[test]
+fn a_run_that_is_not_verbose_tells_nothing() {
+    for who in everybody() {
+        let (cabane, tools) = with_tools(who);
+        let seen = cabane.run(&["run", &format!("app,{tools}"), "--", "hello"]);
+        assert_eq!(seen, finished(0, "hello from tools\n", ""), "as {who:?}");
+    }
+}
+
+#[test]
+fn a_verbose_start_tells_it_before_the_shell() {
+    let (cabane, tools) = with_tools(Who::OrdinaryUser);
+    let mut command = cabane.command(&["-v", "start", &format!("app,{tools}"), "--ignore-tty"]);
+    command.env("SHELL", "/bin/true");
+    let expected = format!("the shell is /bin/true\n{CONFLICTS}");
+    assert_eq!(cabane.finish(&mut command), finished(0, "", &expected));
+}
+
+#[test]
+fn the_command_of_a_verbose_run_is_the_process_that_was_started() {
+    for who in everybody() {
+        let (cabane, tools) = with_tools(who);
+        let images = format!("app,{tools}");
+        let mut command = cabane.command(&["-v", "run", &images, "--", "sh", "-c", "echo $$"]);
+        let child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let expected = format!("{}\n", child.id());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            expected,
+            "as {who:?}"
+        );
+    }
+}
+
+#[test]
+fn a_command_that_does_not_exist_has_the_code_of_a_shell_in_a_verbose_run_too() {
+    for who in everybody() {
+        let cabane = Cabane::with_app(who);
+        let seen = cabane.run(&["-v", "run", "app", "--", "no-such-command"]);
+        let expected = "error: there is no command `no-such-command`\n\
+            hint: see which views the image has with `cabane image inspect`, and choose one with \
+            `--view`\n";
+        assert_eq!(seen, finished(127, "", expected), "as {who:?}");
+    }
+}
+
+#[test]
+fn many_conflicts_are_told_in_ten_lines() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let image = |name: &str| {
+        let (tree, mount_point) = tree(&cabane, name);
+        let mut scalars = String::new();
+        for number in 10..30 {
+            let comma = if number > 10 { "," } else { "" };
+            write!(scalars, r#"{comma}"V{number}":"{name}""#).unwrap();
+        }
+        let meta = format!(
+            r#"{{"name":"{name}","mount":"{mount_point}","default-view":"all","views":{{"all":
+            {{"env":{{"version":1,"values":{{"scalar":{{{scalars}}}}}}}}}}}}}"#
+        );
+        pack(&cabane, name, &tree.file("meta/env.json", &meta))
+    };
+    let images = format!("{},{}", image("one"), image("other"));
+    let seen = cabane.run(&["-v", "run", &images, "--", "true"]).success();
+    let lines: Vec<&str> = seen.stderr.lines().collect();
+    assert_eq!(
+        (lines.len(), lines[8], lines[9]),
+        (
+            10,
+            "V18: `other` of other:all replaces `one` of one:all, which was applied before",
+            "and 11 more: `cabane explain`"
+        )
+    );
+}
+
+#[test]
+fn a_command_is_explained_with_its_view_its_image_and_what_it_hides() {
+    for who in everybody() {
+        let (cabane, tools) = with_tools(who);
+        let images = format!("app,{tools}");
+        let program = cabane.program().to_owned();
+        let seen = cabane.run(&["run", &images, "--", &program, "explain", "hello"]);
+        let expected = "hello (command)\n  \
+            file      [WORLD]/mnt/tools/bin/hello\n  \
+            found by  element 1 of 8 in PATH: [WORLD]/mnt/tools/bin\n  \
+            put there by view tools:default of [WORLD]/tools.squashfs\n  \
+            image     [WORLD]/tools.squashfs at [WORLD]/mnt/tools\n  \
+            hides     [WORLD]/mnt/app/bin/hello, view app:default\n";
+        assert_eq!(seen, finished(0, expected, ""), "as {who:?}");
+    }
+}
+
+#[test]
+fn an_environment_that_was_not_started_is_explained_as_one_that_was() {
+    for who in everybody() {
+        let (cabane, tools) = with_tools(who);
+        let images = format!("app,{tools}");
+        let program = cabane.program().to_owned();
+        let what = ["hello", "PATH", "CABANE_TEST", "ls"];
+        let inside = [&["run", &images, "--", &program, "explain"], &what[..]].concat();
+        let outside = [&["explain", "--in", &images], &what[..]].concat();
+        assert_eq!(cabane.run(&outside), cabane.run(&inside), "as {who:?}");
+    }
+}
+
+#[test]
+fn without_a_name_what_is_loaded_and_every_conflict_is_told() {
+    for who in everybody() {
+        let (cabane, tools) = with_tools(who);
+        let images = format!("app,{tools}");
+        let views = "--view=tools:default,app:default";
+        let seen = cabane.run(&["explain", "--in", &images, views]);
+        let expected = format!(
+            "Images\n  {APP} at [WORLD]/mnt/app\n  [WORLD]/tools.squashfs at [WORLD]/mnt/tools\n\
+             Views, in the order in which they were applied\n  \
+             tools:default changes CABANE_TEST, PATH\n  app:default changes CABANE_TEST, PATH\n\
+             Conflicts\n  CABANE_TEST: `app` of app:default replaces `tools` of tools:default, \
+             which was applied before\n  \
+             PATH: app:default stands before tools:default and hides 1 of its files\n    hello\n"
+        );
+        assert_eq!(seen, finished(0, &expected, ""), "as {who:?}");
+    }
+}
+
+#[test]
+fn an_environment_inside_another_is_explained_with_the_views_of_both() {
+    for who in everybody() {
+        let (cabane, tools) = with_tools(who);
+        let program = cabane.program().to_owned();
+        let inner = [
+            &program,
+            "run",
+            &tools,
+            "--",
+            &program,
+            "explain",
+            "CABANE_TEST",
+        ];
+        let words = [&["run", "app", "--"], &inner[..]].concat();
+        let expected = format!(
+            "CABANE_TEST (variable)\n  value     tools\n  \
+             set       by view tools:default of [WORLD]/tools.squashfs\n  \
+             replaced  app of view app:default of {APP}\n"
+        );
+        assert_eq!(cabane.run(&words), finished(0, &expected, ""), "as {who:?}");
+    }
+}
+
+#[test]
+fn a_variable_is_explained_with_what_the_caller_had() {
+    for who in everybody() {
+        let cabane = Cabane::with_app(who);
+        let mut command = cabane.command(&["explain", "--in", "app", "CABANE_TEST"]);
+        command.env("CABANE_TEST", "mine");
+        let expected = format!(
+            "CABANE_TEST (variable)\n  value     app\n  set       by view app:default of {APP}\n  \
+             replaced  mine of the caller\n"
+        );
+        assert_eq!(
+            cabane.finish(&mut command),
+            finished(0, &expected, ""),
+            "as {who:?}"
+        );
+    }
+}
+
+#[test]
+fn a_variable_that_was_changed_inside_is_seen_to_be() {
+    let cabane = Cabane::with_app(Who::OrdinaryUser);
+    let script = format!("CABANE_TEST=other {} explain CABANE_TEST", cabane.program());
+    let seen = cabane.run(&["run", "app", "--", "sh", "-c", &script]);
+    let expected = format!(
+        "CABANE_TEST (variable)\n  value     other\n  \
+         first set by view app:default of {APP}, and changed since\n"
+    );
+    assert_eq!(seen, finished(0, &expected, ""));
+}
+
+#[test]
+fn each_element_of_a_list_is_explained() {
+    let cabane = Cabane::with_app(Who::OrdinaryUser);
+    let mut command = cabane.command(&["explain", "--in", "app", "PATH"]);
+    command.env("PATH", "/usr/bin:/bin");
+    let seen = cabane.finish(&mut command).success();
+    let lines: Vec<String> = seen
+        .stdout
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    let expected = [
+        "PATH (variable, 3 elements)",
+        &format!("1 [WORLD]/mnt/app/bin view app:default of {APP}"),
+        "2 /usr/bin the caller",
+        "3 /bin the caller",
+    ];
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn a_command_of_the_host_that_is_hidden_is_named() {
+    for who in everybody() {
+        let cabane = Cabane::new(who);
+        let (tree, _) = tree(&cabane, "own");
+        let image = pack(&cabane, "own", &tree.program("bin/ls", "true"));
+        let seen = cabane.run(&["explain", "--in", &image, "ls"]).success();
+        let last = seen.stdout.lines().last().unwrap_or_default();
+        assert_eq!(last, "  hides     /usr/bin/ls, of the host", "as {who:?}");
+    }
+}
+
+#[test]
+fn links_are_followed_to_the_host() {
+    for who in everybody() {
+        let cabane = Cabane::new(who);
+        let (tree, _) = tree(&cabane, "own");
+        let tree = tree.file("bin/.keep", "");
+        symlink("second", tree.root().join("bin/first")).unwrap();
+        symlink("/usr/bin/env", tree.root().join("bin/second")).unwrap();
+        let image = pack(&cabane, "own", &tree);
+        let seen = cabane.run(&["explain", "--in", &image, "--json", "first"]);
+        let told: Value = serde_json::from_str(&seen.success().stdout).unwrap();
+        let links = told[0]["links"].as_array().unwrap();
+        assert_eq!(
+            (links.len(), &links[1], &told[0]["real"]["image"]),
+            (2, &Value::from("/usr/bin/env"), &Value::Null),
+            "as {who:?}"
+        );
+    }
+}
+
+/// A tree with a wheel: a module, a program and their list.
+fn wheel(cabane: &Cabane) -> (String, String) {
+    let (tree, mount_point) = tree(cabane, "python");
+    let site = "lib/python3.11/site-packages";
+    let record = "tiny/__init__.py,sha256=x,1\n../../../bin/tiny,sha256=x,2\n";
+    let tree = tree
+        .file(&format!("{site}/tiny/__init__.py"), "")
+        .file(&format!("{site}/tiny-2.1.dist-info/RECORD"), record)
+        .file(&format!("{site}/loose.py"), "")
+        .program("bin/tiny", "true");
+    (
+        pack(cabane, "python", &tree),
+        format!("{mount_point}/{site}"),
+    )
+}
+
+#[test]
+fn the_wheel_of_a_program_and_of_a_module_is_named() {
+    for who in everybody() {
+        let cabane = Cabane::new(who);
+        let (image, site) = wheel(&cabane);
+        let (module, loose) = (
+            format!("{site}/tiny/__init__.py"),
+            format!("{site}/loose.py"),
+        );
+        let seen = cabane.run(&["explain", "--in", &image, "--json", "tiny", &module, &loose]);
+        let told: Value = serde_json::from_str(&seen.success().stdout).unwrap();
+        let names = [0, 1, 2].map(|one| told[one]["package"]["name"].as_str().unwrap_or("none"));
+        assert_eq!(names, ["tiny", "tiny", "none"], "as {who:?}");
+    }
+}
+
+#[test]
+fn a_package_of_spack_is_named_with_its_hash() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let (tree, _) = tree(&cabane, "spack");
+    let spec = r#"{"spec":{"nodes":[{"name":"hdf5","version":"1.14.3","hash":"abcdefghij"}]}}"#;
+    let prefix = "linux-zen3/gcc-13/hdf5-1.14.3-abcdefghij";
+    let tree = tree
+        .file(&format!("{prefix}/.spack/spec.json"), spec)
+        .program(&format!("{prefix}/bin/h5dump"), "true")
+        .file("bin/.keep", "");
+    symlink(
+        format!("../{prefix}/bin/h5dump"),
+        tree.root().join("bin/h5dump"),
+    )
+    .unwrap();
+    let image = pack(&cabane, "spack", &tree);
+    let seen = cabane.run(&["explain", "--in", &image, "h5dump"]).success();
+    let expected = "  package   hdf5 1.14.3 /abcdefg (spack)\n";
+    assert!(seen.stdout.ends_with(expected), "{}", seen.stdout);
+}
+
+#[test]
+fn a_library_is_found_in_the_tree_of_a_view_and_on_the_host() {
+    for who in everybody() {
+        let cabane = Cabane::new(who);
+        let (tree, _) = tree(&cabane, "own");
+        let image = pack(&cabane, "own", &tree.file("lib/libc.so.6", ""));
+        let seen = cabane.run(&["explain", "--in", &image, "--json", "libc.so.6"]);
+        let told: Value = serde_json::from_str(&seen.success().stdout).unwrap();
+        let by = |found: &Value| found["through"]["by"].clone();
+        let searched = [by(&told[0]), by(&told[0]["others"][0])];
+        assert_eq!(searched, ["rpath", "ld.so.cache"], "as {who:?}");
+    }
+}
+
+#[test]
+fn links_to_the_same_program_are_no_conflict() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let image = |name: &str| {
+        let (tree, _) = tree(&cabane, name);
+        let tree = tree.file("bin/.keep", "");
+        symlink("/usr/bin/env", tree.root().join("bin/same")).unwrap();
+        pack(&cabane, name, &tree)
+    };
+    let images = format!("{},{}", image("one"), image("other"));
+    let seen = cabane
+        .run(&["explain", "--in", &images, "--json"])
+        .success();
+    let told: Value = serde_json::from_str(&seen.stdout).unwrap();
+    assert_eq!(told["conflicts"]["files"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn interpreters_of_two_virtual_environments_are_a_conflict_although_they_are_links() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let image = |name: &str| {
+        let (tree, _) = tree(&cabane, name);
+        let tree = tree.file("pyvenv.cfg", "").file("bin/.keep", "");
+        symlink("/usr/bin/env", tree.root().join("bin/python")).unwrap();
+        pack(&cabane, name, &tree)
+    };
+    let images = format!("{},{}", image("one"), image("other"));
+    let seen = cabane
+        .run(&["explain", "--in", &images, "--json"])
+        .success();
+    let told: Value = serde_json::from_str(&seen.stdout).unwrap();
+    assert_eq!(told["conflicts"]["files"][0]["names"][0], "python");
+}
+
+#[test]
+fn an_unknown_name_is_an_error_with_one_that_is_almost_the_same() {
+    for who in everybody() {
+        let cabane = Cabane::with_app(who);
+        let expected = "error: there is no command, library or variable `helo` here\n\
+            hint: did you mean `hello`?\n";
+        let seen = cabane.run(&["explain", "--in", "app", "helo"]);
+        assert_eq!(seen, finished(4, "", expected), "as {who:?}");
+    }
+}
+
+#[test]
+fn a_path_that_does_not_exist_is_an_error_with_its_neighbour() {
+    let cabane = Cabane::with_app(Who::OrdinaryUser);
+    let path = format!("{}/bin/hallo", cabane.mount_point("app"));
+    let seen = cabane.run(&["explain", "--in", "app", &path]);
+    let expected = "error: there is no file [WORLD]/mnt/app/bin/hallo\n\
+        hint: did you mean `[WORLD]/mnt/app/bin/hello`?\n";
+    assert_eq!(seen, finished(4, "", expected));
+}
+
+#[test]
+fn an_image_that_is_not_there_has_the_code_of_what_is_not_found() {
+    let cabane = Cabane::with_app(Who::OrdinaryUser);
+    assert_eq!(cabane.run(&["explain", "--in", "apple", "hello"]).code, 4);
+}
+
+#[test]
+fn outside_an_environment_the_host_is_explained_and_an_overview_is_not_possible() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let codes = [&["explain", "ls"][..], &["explain"][..]].map(|words| cabane.run(words).code);
+    assert_eq!(codes, [0, 8]);
+}
+
+#[test]
+fn nothing_in_an_image_reaches_the_terminal_as_a_command() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let (tree, mount_point) = tree(&cabane, "evil");
+    let meta = format!(
+        r#"{{"name":"e\u001b[31mvil","mount":"{mount_point}","default-view":"all","views":{{"all":
+        {{"env":{{"version":1,"values":{{"scalar":{{"EVIL":"\u001b[2J"}},
+        "list":{{"PATH":[{{"op":"prepend","value":["{mount_point}/b\u001bin"]}}]}}}}}}}}}}}}"#
+    );
+    let tree = tree
+        .file("meta/env.json", &meta)
+        .program("b\u{1b}in/x", "true");
+    let image = pack(&cabane, "evil", &tree);
+    let all = [
+        &["explain", "--in", &image, "EVIL", "PATH", "x"][..],
+        &["explain", "--in", &image][..],
+    ];
+    let texts = all.map(|words| cabane.run(words).success().stdout);
+    assert!(!texts.concat().contains('\u{1b}'), "{texts:?}");
+}
