@@ -266,3 +266,89 @@ fn change_list(list: &mut VecDeque<Piece>, view: usize, change: &Change) {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inside::InsideView;
+    use crate::inside::mounts::Mounts;
+    use cabane_view::EnvPatch;
+
+    fn list(operation: ListOperation, value: &str) -> Change {
+        Change::List {
+            operation,
+            values: vec![value.to_owned()],
+        }
+    }
+
+    /// Views that change `LIST`, and its value now.
+    fn surroundings(views: &[&[Change]], value: &str) -> Surroundings {
+        let view = |(place, changes): (usize, &&[Change])| {
+            let mut patch = EnvPatch::new();
+            for change in *changes {
+                patch.push("LIST", change.clone());
+            }
+            InsideView {
+                image: 0,
+                name: place.to_string(),
+                root: None,
+                patch,
+            }
+        };
+        Surroundings {
+            images: Vec::new(),
+            views: views.iter().enumerate().map(view).collect(),
+            variables: [("LIST".into(), value.into())].into(),
+            replaced: [("LIST".to_owned(), "before".to_owned())].into(),
+            mounts: Mounts::default(),
+        }
+    }
+
+    /// The view of each element, `-` for the caller.
+    fn origins(views: &[&[Change]], value: &str) -> String {
+        let elements = surroundings(views, value).elements("LIST");
+        let origin = |one: Element| match one.origin {
+            Origin::View { view, .. } => view,
+            Origin::Cabane | Origin::Caller => "-".to_owned(),
+        };
+        elements.into_iter().map(origin).collect()
+    }
+
+    #[test]
+    fn elements_belong_to_the_view_that_put_them_there() {
+        let first = list(ListOperation::Prepend, "/a");
+        let second = [
+            list(ListOperation::Prepend, "/b:/c"),
+            list(ListOperation::Append, "/z"),
+        ];
+        assert_eq!(origins(&[&[first], &second], "/b:/c:/a:/usr:/z"), "110-1");
+    }
+
+    #[test]
+    fn an_element_that_both_put_in_front_belongs_to_the_later_one() {
+        let same = list(ListOperation::Prepend, "/a");
+        assert_eq!(origins(&[&[same.clone()], &[same]], "/a:/usr"), "1-");
+    }
+
+    #[test]
+    fn an_element_that_the_caller_had_before_it_was_appended_stays_the_callers() {
+        let view = list(ListOperation::Append, "/bin");
+        assert_eq!(origins(&[&[view]], "/bin:/usr"), "--");
+    }
+
+    #[test]
+    fn what_a_later_view_sets_belongs_to_it_alone() {
+        let first = list(ListOperation::Prepend, "/a");
+        let second = list(ListOperation::Set, "/a:/b");
+        assert_eq!(origins(&[&[first], &[second]], "/a:/b"), "11");
+    }
+
+    #[test]
+    fn a_scalar_tells_the_earlier_views_and_the_caller_in_the_order_of_replacement() {
+        let [one, other] = ["one", "other"].map(|value| Change::Set(value.to_owned()));
+        let told = surroundings(&[&[one], &[other]], "other").variable("LIST");
+        let replaced = told.unwrap().replaced.into_iter();
+        let values: Vec<_> = replaced.filter_map(|one| one.value).collect();
+        assert_eq!(values, ["one", "before"]);
+    }
+}
