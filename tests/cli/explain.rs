@@ -4,7 +4,8 @@
 //! `cabane explain`, and what `-v` tells about views before a command starts.
 
 use std::fmt::Write as _;
-use std::os::unix::fs::symlink;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Stdio;
 
 use cabane_testkit::{Tree, squashfs};
@@ -31,6 +32,13 @@ fn pack(cabane: &Cabane, name: &str, tree: &Tree) -> String {
     squashfs(tree.root(), &image);
     image.to_string_lossy().into_owned()
 }
+
+/// The loader of the host, as its programs name it.
+const LOADER: &str = if cfg!(target_arch = "aarch64") {
+    "/lib/ld-linux-aarch64.so.1"
+} else {
+    "/lib64/ld-linux-x86-64.so.2"
+};
 
 const CONFLICTS: &str = "\
 CABANE_TEST: `tools` of tools:default replaces `app` of app:default, which was applied before
@@ -350,6 +358,77 @@ fn a_library_is_found_in_the_tree_of_a_view_and_on_the_host() {
         let searched = [by(&told[0]), by(&told[0]["others"][0])];
         assert_eq!(searched, ["rpath", "ld.so.cache"], "as {who:?}");
     }
+}
+
+#[test]
+fn the_libraries_of_a_program_are_told_as_its_loader_finds_them() {
+    for who in everybody() {
+        let cabane = Cabane::new(who);
+        let (tree, mount_point) = tree(&cabane, "own");
+        let tree = tree.file("lib/.keep", "").file("bin/.keep", "");
+        let library = fs::canonicalize(LOADER).unwrap();
+        let library = library.with_file_name("libc.so.6");
+        fs::copy(library, tree.root().join("lib/libc.so.6")).unwrap();
+        fs::copy("/usr/bin/env", tree.root().join("bin/linked")).unwrap();
+        let image = pack(&cabane, "own", &tree);
+        let words = ["explain", "--in", &image, "--json", "--libraries-of=linked"];
+        let mut command = cabane.command(&words);
+        command.env("LD_LIBRARY_PATH", format!("{mount_point}/lib"));
+        let seen = cabane.finish(&mut command).success();
+        let told: Value = serde_json::from_str(&seen.stdout).unwrap();
+        let library = &told[0]["libraries"][0];
+        assert_eq!(
+            [&library["name"], &library["found"]["image"]],
+            ["libc.so.6", "[WORLD]/own.squashfs"],
+            "as {who:?}"
+        );
+    }
+}
+
+#[test]
+fn a_script_has_no_libraries() {
+    let cabane = Cabane::with_app(Who::OrdinaryUser);
+    let seen = cabane.run(&["explain", "--in", "app", "--libraries-of=hello"]);
+    let expected = "error: [WORLD]/mnt/app/bin/hello has no loader: it is a script, or linked \
+        statically\n";
+    assert_eq!(seen, finished(1, "", expected));
+}
+
+#[test]
+fn a_loader_in_an_image_is_not_run() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let (tree, mount_point) = tree(&cabane, "own");
+    let mut program = fs::read("/usr/bin/env").unwrap();
+    let place = program
+        .windows(LOADER.len())
+        .position(|text| text == LOADER.as_bytes())
+        .unwrap();
+    // A short path of the same length at most, in the image.
+    let own = "/cabane/ld.so\0";
+    program[place..place + own.len()].copy_from_slice(own.as_bytes());
+    let tree = tree.program("ld.so", "echo run >&2");
+    fs::create_dir_all(tree.root().join("bin")).unwrap();
+    fs::write(tree.root().join("bin/linked"), program).unwrap();
+    fs::set_permissions(
+        tree.root().join("bin/linked"),
+        fs::Permissions::from_mode(0o755),
+    )
+    .unwrap();
+    let image = pack(&cabane, "own", &tree);
+    let images = format!("{image}:/cabane");
+    let words = [
+        "explain",
+        "--in",
+        &images,
+        "--libraries-of=/cabane/bin/linked",
+    ];
+    let seen = cabane.run(&words);
+    let expected = format!(
+        "warning: `own` was built for {} and is mounted at /cabane: paths inside may not work\n\
+         error: /cabane/bin/linked has a loader of its own, /cabane/ld.so, which is not run\n",
+        cabane.world.blank(&mount_point)
+    );
+    assert_eq!(seen, finished(1, "", &expected));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 
-use cabane_run::inside::{ExplainError, Explanation, Surroundings};
+use cabane_run::inside::{ExplainError, Explanation, LibrariesError, Surroundings};
 use clap::Args;
 use serde_json::{Value, json as value};
 
@@ -25,6 +25,7 @@ Examples:
   cabane explain                         what is loaded, and the conflicts
   cabane explain python PATH             inside an environment
   cabane explain libmpi.so.12
+  cabane explain --libraries-of ./solver
   cabane explain --in analysis,tools python VIRTUAL_ENV
 
 A name with a `/` is a file; any other name is looked up as a command in PATH, as a
@@ -34,6 +35,9 @@ pub(crate) struct ExplainArgs {
     /// where views are in each other's way
     #[arg(value_name = "WHAT")]
     what: Vec<String>,
+    /// Tell which libraries a program gets, and from where
+    #[arg(long, value_name = "PROGRAM")]
+    libraries_of: Option<String>,
     /// Look into an environment with these images instead of the one around
     #[arg(long = "in", value_name = "IMAGES")]
     images: Option<String>,
@@ -57,11 +61,15 @@ pub(super) fn explain(setup: &Setup, args: &ExplainArgs) -> CommandResult<ExitCo
         return explain_inside(setup, args, images);
     }
     let surroundings = Surroundings::look(setup.calling.clone());
-    if args.what.is_empty() {
+    if args.what.is_empty() && args.libraries_of.is_none() {
         return overview(setup, args, &surroundings);
     }
     let mut all = Vec::with_capacity(args.what.len());
     let mut problem = None;
+    if let Some(program) = &args.libraries_of {
+        let told = surroundings.libraries_of(program).map_err(no_libraries)?;
+        all.push((program, vec![told]));
+    }
     for what in &args.what {
         match surroundings.explain(what) {
             Ok(found) => all.push((what, found)),
@@ -87,6 +95,9 @@ fn explain_inside(setup: &Setup, args: &ExplainArgs, images: &str) -> CommandRes
     command.push("explain".into());
     if args.json {
         command.push("--json".into());
+    }
+    if let Some(program) = &args.libraries_of {
+        command.push(format!("--libraries-of={program}").into());
     }
     command.push("--".into());
     command.extend(args.what.iter().map(OsString::from));
@@ -138,6 +149,14 @@ fn as_json(all: &[(&String, Vec<Explanation>)]) -> Value {
         .iter()
         .flat_map(|(what, found)| found.iter().map(move |explanation| one(what, explanation)));
     all.collect()
+}
+
+fn no_libraries(error: LibrariesError) -> CommandError {
+    let code = match error {
+        LibrariesError::NoProgram { .. } => exit_codes::NOT_FOUND,
+        _ => exit_codes::FAILURE,
+    };
+    CommandError::new(code, error)
 }
 
 fn not_found(error: ExplainError, is_outside: bool) -> CommandError {

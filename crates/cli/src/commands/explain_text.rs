@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 
 use cabane_label::escape;
 use cabane_run::inside::{
-    Conflicts, Element, Explanation, FileConflicts, Found, Origin, Package, Place, Surroundings,
-    VariableConflict, VariableOrigin,
+    Conflicts, Element, Explanation, FileConflicts, Found, NeededLibrary, Origin, Package, Place,
+    Surroundings, VariableConflict, VariableOrigin,
 };
 
 use crate::printer::style;
@@ -25,6 +25,11 @@ pub(super) fn explanation(explanation: &Explanation) -> String {
             found,
             others,
         } => looked_up(name, "library", found, "also", others),
+        Explanation::Libraries {
+            program,
+            found,
+            libraries,
+        } => libraries_text(program, found, libraries),
         Explanation::Variable(variable) => variable_text(variable),
         Explanation::File(found) => title(&found.path, "file") + &file(found),
     }
@@ -82,23 +87,61 @@ fn file(found: &Found) -> String {
     if found.is_missing {
         line(&mut text, "", "which does not exist");
     }
-    tell_place(&mut text, "", &found.place);
-    if let Some(real) = found.real.as_ref().filter(|real| **real != found.place) {
-        tell_place(&mut text, "the link leads to ", real);
+    let place = &found.place;
+    match &place.image {
+        Some(image) => {
+            let value = format!("{image} at {}", place.mount_point);
+            line(&mut text, "image", &value);
+        }
+        None => line(&mut text, "host", &file_system(place)),
+    }
+    tell_package(&mut text, place);
+    if let Some(real) = found.real.as_ref().filter(|real| *real != place) {
+        let value = match &real.image {
+            Some(image) => format!("image {image} at {}", real.mount_point),
+            None => format!("the host, {}", file_system(real)),
+        };
+        line(&mut text, "leads to", &value);
+        tell_package(&mut text, real);
     }
     text
 }
 
-fn tell_place(text: &mut String, prefix: &str, place: &Place) {
-    let of_image = place.image.as_ref();
-    let name = if of_image.is_some() { "image" } else { "host" };
-    let value = match of_image {
-        Some(image) => format!("{prefix}{image} at {}", place.mount_point),
-        None => format!("{prefix}{} at {}", place.file_system, place.mount_point),
-    };
-    line(text, name, &value);
+fn file_system(place: &Place) -> String {
+    format!("{} at {}", place.file_system, place.mount_point)
+}
+
+fn tell_package(text: &mut String, place: &Place) {
     if let Some(package) = &place.package {
         line(text, "package", &package_text(package));
+    }
+}
+
+fn libraries_text(program: &str, found: &Found, libraries: &[NeededLibrary]) -> String {
+    let mut text = title(program, "libraries");
+    line(&mut text, "file", &found.path);
+    let columns = [("", Align::Left); 3];
+    let mut table = Table::new(&columns, false);
+    for library in libraries {
+        let name = escape(&library.name);
+        match &library.found {
+            Some(file) => table.push([&name, &escape(&file.path), &escape(&owner(file))]),
+            None => table.push([&name, &"not found", &""]),
+        }
+    }
+    for line in table.to_string().lines() {
+        let _ = writeln!(text, "  {line}");
+    }
+    text
+}
+
+/// Whose a file is in the end.
+fn owner(found: &Found) -> String {
+    let place = found.real.as_ref().unwrap_or(&found.place);
+    match (&place.package, &place.image) {
+        (Some(package), Some(image)) => format!("{}, {image}", package_text(package)),
+        (None, Some(image)) => image.clone(),
+        (_, None) => "of the host".to_owned(),
     }
 }
 
@@ -285,15 +328,16 @@ fn variable_conflict(conflict: &VariableConflict) -> String {
 
 fn file_conflict(conflict: &FileConflicts) -> String {
     const MOST: usize = 4;
-    let mut names: Vec<String> = conflict.names.iter().take(MOST).cloned().collect();
+    let names: Vec<String> = conflict.names.iter().take(MOST).cloned().collect();
+    let mut names = names.join(", ");
     if conflict.names.len() > MOST {
-        names.push(format!("and {} more", conflict.names.len() - MOST));
+        let _ = write!(names, " and {} more", conflict.names.len() - MOST);
     }
     format!(
         "{}: {} stands before {} and hides its {}",
         conflict.variable,
         escape(&conflict.winner),
         escape(&conflict.loser),
-        escape(&names.join(", "))
+        escape(&names)
     )
 }

@@ -14,6 +14,7 @@ use cabane_label::escape;
 use cabane_resolve::similar;
 use serde::Serialize;
 
+use super::libraries::NeededLibrary;
 use super::origins::{Element, Origin, VariableOrigin};
 use super::place::{Place, links_from, without_links_above};
 use super::{Surroundings, library_cache};
@@ -77,6 +78,16 @@ pub enum Explanation {
         /// The other files of this name. Those found by an rpath are for the programs of
         /// their own tree.
         others: Vec<Found>,
+    },
+    /// The libraries of a program.
+    Libraries {
+        /// The program, as it was named.
+        program: String,
+        /// Its file.
+        #[serde(flatten)]
+        found: Found,
+        /// What it needs, also what its libraries need.
+        libraries: Vec<NeededLibrary>,
     },
     /// A variable.
     Variable(VariableOrigin),

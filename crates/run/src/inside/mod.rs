@@ -6,11 +6,12 @@
 //! [`Surroundings`] is what such a process finds: the images that are mounted around
 //! it, their views in the order in which they were applied, and its variables. From
 //! that, [`Surroundings::command`], [`Surroundings::library`],
-//! [`Surroundings::variable`] and [`Surroundings::file`] tell where something comes
+//! [`Surroundings::variable`], [`Surroundings::file`] and [`Surroundings::libraries_of`] tell where something comes
 //! from, and [`Surroundings::conflicts`] what one view took from another. All of them
 //! look at the real files, and only when asked.
 
 mod conflicts;
+mod libraries;
 mod library_cache;
 mod lookup;
 mod mounts;
@@ -20,6 +21,7 @@ mod place;
 mod surroundings;
 
 pub use conflicts::{Conflicts, FileConflicts, Loser, VariableConflict};
+pub use libraries::{LibrariesError, NeededLibrary};
 pub use lookup::{ExplainError, Explanation, Found, Through};
 pub use origins::{Element, Origin, Replaced, VariableOrigin};
 pub use package::Package;

@@ -326,8 +326,8 @@ mod tests {
 
     #[test]
     fn an_element_that_both_put_in_front_belongs_to_the_later_one() {
-        let same = list(ListOperation::Prepend, "/a");
-        assert_eq!(origins(&[&[same.clone()], &[same]], "/a:/usr"), "1-");
+        let same = [list(ListOperation::Prepend, "/a")];
+        assert_eq!(origins(&[&same, &same], "/a:/usr"), "1-");
     }
 
     #[test]

@@ -1,0 +1,218 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Which libraries a program gets, as its loader finds them.
+//!
+//! The loader knows every rule: variables, rpath and runpath, also those of libraries
+//! that others need, the cache. So it is asked, with `--list`, and does not start the
+//! program. Only a loader of the host is asked: one in an image would be a program that
+//! somebody else put there, and to explain something must not run it.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cabane_label::escape;
+use serde::Serialize;
+
+use super::lookup::{Found, is_program};
+use super::{Explanation, Surroundings};
+
+/// A library that a program needs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NeededLibrary {
+    /// The name under which it is needed.
+    pub name: String,
+    /// The file; none if it is not found.
+    pub found: Option<Found>,
+}
+
+/// A program whose libraries cannot be told.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LibrariesError {
+    /// There is no such program.
+    #[error("there is no program `{}` here", escape(program))]
+    NoProgram {
+        /// What was asked for.
+        program: String,
+    },
+    /// It is a script, or linked without libraries.
+    #[error("{} has no loader: it is a script, or linked statically", path.display())]
+    NoLoader {
+        /// The program.
+        path: PathBuf,
+    },
+    /// It brings its own loader.
+    #[error("{} has a loader of its own, {}, which is not run", path.display(), loader.display())]
+    ForeignLoader {
+        /// The program.
+        path: PathBuf,
+        /// Its loader.
+        loader: PathBuf,
+    },
+    /// The loader cannot be asked.
+    #[error("the loader {} does not tell the libraries of {}: {answer}", loader.display(), path.display())]
+    Refused {
+        /// The program.
+        path: PathBuf,
+        /// Its loader.
+        loader: PathBuf,
+        /// What it said.
+        answer: String,
+    },
+}
+
+impl Surroundings {
+    /// Tells which libraries a program gets: a command, or a file if there is a `/` in
+    /// the name.
+    ///
+    /// # Errors
+    ///
+    /// That there is no such program, or that it has no loader that can be asked.
+    pub fn libraries_of(&self, program: &str) -> Result<Explanation, LibrariesError> {
+        let found = if program.contains('/') {
+            self.file(Path::new(program)).ok()
+        } else {
+            match self.command(program) {
+                Some(Explanation::Command { found, .. }) => Some(found),
+                _ => None,
+            }
+        };
+        let found = found
+            .filter(|found| is_program(Path::new(&found.path)))
+            .ok_or_else(|| LibrariesError::NoProgram {
+                program: program.to_owned(),
+            })?;
+        let path = PathBuf::from(&found.path);
+        let Some(loader) = loader_of(&path) else {
+            return Err(LibrariesError::NoLoader { path });
+        };
+        let of_host = |real: &Path| {
+            ["/usr/lib", "/usr/lib64", "/lib", "/lib64"]
+                .iter()
+                .any(|directory| real.starts_with(directory))
+        };
+        let is_of_host = std::fs::canonicalize(&loader)
+            .is_ok_and(|real| of_host(&real) && self.place(&real).image.is_none());
+        if !is_of_host {
+            return Err(LibrariesError::ForeignLoader { path, loader });
+        }
+        let libraries = self.ask(&loader, &path)?;
+        Ok(Explanation::Libraries {
+            program: program.to_owned(),
+            found,
+            libraries,
+        })
+    }
+
+    fn ask(&self, loader: &Path, path: &Path) -> Result<Vec<NeededLibrary>, LibrariesError> {
+        let refused = |answer: String| LibrariesError::Refused {
+            path: path.to_owned(),
+            loader: loader.to_owned(),
+            answer,
+        };
+        let answer = Command::new(loader)
+            .arg("--list")
+            .arg(path)
+            .env_clear()
+            .envs(&self.variables)
+            .output()
+            .map_err(|error| refused(error.to_string()))?;
+        let text = String::from_utf8_lossy(&answer.stdout);
+        let needed: Vec<(&str, Option<&str>)> = text.lines().filter_map(needed).collect();
+        if needed.is_empty() && !answer.status.success() {
+            let said = String::from_utf8_lossy(&answer.stderr);
+            return Err(refused(escape(said.trim()).into_owned()));
+        }
+        let library = |(name, file): (&str, Option<&str>)| NeededLibrary {
+            name: name.to_owned(),
+            found: file.and_then(|file| self.file(Path::new(file)).ok()),
+        };
+        Ok(needed.into_iter().map(library).collect())
+    }
+}
+
+/// Reads a line of the loader's answer: `NAME => FILE (0x…)` or `NAME => not found`.
+fn needed(line: &str) -> Option<(&str, Option<&str>)> {
+    let (name, file) = line.trim().split_once(" => ")?;
+    let file = file.rsplit_once(" (0x").map_or(file, |(file, _)| file);
+    Some((name, Some(file).filter(|file| file.starts_with('/'))))
+}
+
+/// Returns the loader that a program names in its `PT_INTERP` header.
+fn loader_of(path: &Path) -> Option<PathBuf> {
+    const HEADER: usize = 64;
+    const PROGRAM_HEADER: usize = 56;
+    const INTERPRETER: u32 = 3;
+    const LONGEST: usize = 4096;
+    let mut file = File::open(path).ok()?;
+    let mut header = [0; HEADER];
+    file.read_exact(&mut header).ok()?;
+    // 64 bits, in the byte order of this machine.
+    let order = if cfg!(target_endian = "little") { 1 } else { 2 };
+    if !header.starts_with(b"\x7fELF\x02") || header.get(5) != Some(&order) {
+        return None;
+    }
+    let number = |bytes: &[u8], place: usize| -> Option<u64> {
+        Some(u64::from_ne_bytes(*bytes.get(place..)?.first_chunk()?))
+    };
+    let headers_at = number(&header, 32)?;
+    let count = u16::from_ne_bytes(*header.get(56..)?.first_chunk()?);
+    file.seek(SeekFrom::Start(headers_at)).ok()?;
+    for _ in 0..count {
+        let mut one = [0; PROGRAM_HEADER];
+        file.read_exact(&mut one).ok()?;
+        if u32::from_ne_bytes(*one.first_chunk()?) == INTERPRETER {
+            let (place, length) = (number(&one, 8)?, number(&one, 32)?);
+            let length = usize::try_from(length).ok()?.min(LONGEST);
+            file.seek(SeekFrom::Start(place)).ok()?;
+            let mut text = vec![0; length];
+            file.read_exact(&mut text).ok()?;
+            let text = text.split(|&byte| byte == 0).next()?;
+            return Some(PathBuf::from(str::from_utf8(text).ok()?));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_of_a_loader_is_read_line_by_line() {
+        let lines = [
+            "\tlinux-vdso.so.1 (0x00007ffc)",
+            "\tlibm.so.6 => /lib/a b/libm.so.6 (0x00007f)",
+            "\tlibx.so => not found",
+        ];
+        assert_eq!(
+            lines.map(needed),
+            [
+                None,
+                Some(("libm.so.6", Some("/lib/a b/libm.so.6"))),
+                Some(("libx.so", None))
+            ]
+        );
+    }
+
+    #[test]
+    fn a_script_has_no_loader() {
+        let directory = tempfile::tempdir().unwrap();
+        let script = directory.path().join("script");
+        std::fs::write(&script, "#!/bin/sh\n".repeat(20)).unwrap();
+        assert_eq!(loader_of(&script), None);
+    }
+
+    #[test]
+    fn a_header_that_lies_is_no_loader() {
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("program");
+        let mut bytes = b"\x7fELF\x02\x01".to_vec();
+        bytes.resize(64, 0xff);
+        std::fs::write(&program, bytes).unwrap();
+        assert_eq!(loader_of(&program), None);
+    }
+}
