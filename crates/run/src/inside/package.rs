@@ -82,14 +82,19 @@ pub(super) fn package_of(path: &Path, root: &Path) -> Option<Package> {
     let mut above = path.ancestors().take_while(below);
     let spack = above.find_map(|directory| {
         let description = directory.join(".spack/spec.json");
-        // Most directories have none; opening says so at once.
         let mut text = Vec::new();
-        let file = File::open(description).ok()?;
+        let file = open_plain(&description)?;
         file.take(MOST).read_to_end(&mut text).ok()?;
         let name = directory.file_name()?.to_str()?;
         Package::of_spec_json(&text).or_else(|| Package::of_spack_directory(name))
     });
     spack.or_else(|| wheel_of(path, root))
+}
+
+/// Opens a file that is one: whoever opens a pipe waits for somebody to write.
+fn open_plain(path: &Path) -> Option<File> {
+    let is_file = fs::metadata(path).is_ok_and(|found| found.is_file());
+    is_file.then(|| File::open(path).ok()).flatten()
 }
 
 fn wheel_of(path: &Path, root: &Path) -> Option<Package> {
@@ -147,7 +152,7 @@ fn source_of_bytecode(relative: &str) -> Option<String> {
 
 /// Whether a list of files holds a file, its source, or something in this directory.
 fn lists(record: &Path, relative: &str, source: Option<&str>) -> bool {
-    let Ok(file) = File::open(record) else {
+    let Some(file) = open_plain(record) else {
         return false;
     };
     let is_it = |line: &str| {
