@@ -173,6 +173,28 @@ fn two_environments_are_compared_by_images_views_and_variables() {
 }
 
 #[test]
+fn environment_files_are_compared_by_what_they_name() {
+    for who in everybody() {
+        let cabane = Cabane::with_app(who);
+        let write = |name: &str, more: &str| {
+            let text = format!("images = [\"app\"]\n{more}");
+            let path = cabane.world.file(&format!("work/{name}.toml"), &text);
+            path.to_string_lossy().into_owned()
+        };
+        let one = write("one", "");
+        let other = write(
+            "other",
+            "mounts = [\"/usr:/data:ro\"]\nworkdir = \"/data\"\n[env]\nOMP_NUM_THREADS = \"4\"\n",
+        );
+        let seen = cabane.run(&["diff", &one, &other]);
+        let expected = "--- [WORLD]/work/one.toml\n+++ [WORLD]/work/other.toml\n\
+            mounts\n  + /data /usr (read-only)\n+ working directory /data\n\
+            variables\n  + OMP_NUM_THREADS: set 4\n";
+        assert_eq!(seen, finished(0, expected, ""), "as {who:?}");
+    }
+}
+
+#[test]
 fn names_in_an_image_do_not_reach_the_terminal_as_commands() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let [old, _] = two_versions(&cabane);

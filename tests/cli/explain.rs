@@ -242,6 +242,42 @@ fn a_variable_is_explained_with_what_the_caller_had() {
 }
 
 #[test]
+fn a_variable_of_an_environment_file_is_explained_with_the_view_that_it_replaces() {
+    for who in everybody() {
+        let cabane = Cabane::with_app(who);
+        let text = "images = [\"app\"]\n[env]\nCABANE_TEST = \"written\"\n";
+        let file = cabane.world.file("work/file.toml", text);
+        let file = file.to_string_lossy().into_owned();
+        let seen = cabane.run(&["explain", "--in", &file, "CABANE_TEST"]);
+        let expected = format!(
+            "CABANE_TEST (variable)\n  value     written\n  set       by the environment file\n  \
+             replaced  app of view app:default of {APP}\n"
+        );
+        assert_eq!(seen, finished(0, &expected, ""), "as {who:?}");
+    }
+}
+
+#[test]
+fn two_versions_of_an_image_are_told_apart_by_their_mount_points() {
+    let (cabane, _) = with_tools(Who::OrdinaryUser);
+    let again = cabane.mount_point("again");
+    let images = format!(
+        "app,{}:{again}",
+        cabane.image("app", &cabane.mount_point("app"))
+    );
+    let views = format!(
+        "--view={}:default,{again}:default",
+        cabane.mount_point("app")
+    );
+    let seen = cabane.run(&["explain", "--in", &images, &views, "--json"]);
+    let told: Value = serde_json::from_str(&seen.success().stdout).unwrap();
+    assert_eq!(
+        [&told["views"][0], &told["views"][1]],
+        ["[WORLD]/mnt/app:default", "[WORLD]/mnt/again:default"]
+    );
+}
+
+#[test]
 fn a_variable_that_was_changed_inside_is_seen_to_be() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     let script = format!("CABANE_TEST=other {} explain CABANE_TEST", cabane.program());

@@ -91,11 +91,17 @@ impl VariableSettings {
         &self,
         environment: &BTreeMap<OsString, OsString>,
     ) -> BTreeMap<OsString, OsString> {
+        self.patch().apply_as_written(environment)
+    }
+
+    /// Returns the changes, of which the values are taken as they are.
+    #[must_use]
+    pub fn patch(&self) -> EnvPatch {
         let mut patch = EnvPatch::new();
         for (variable, setting) in &self.0 {
             setting.push_to(&mut patch, variable);
         }
-        patch.apply_as_written(environment)
+        patch
     }
 }
 

@@ -10,8 +10,9 @@ use std::path::Path;
 use cabane_label::{Digest, ImageDescription};
 use cabane_resolve::LocatedImage;
 use cabane_run::difference::{
-    Field, FileDifference, ImageSide, PackageDifference, ViewDifference, compare_environments,
-    compare_files, compare_metadata, compare_packages, compare_views, read_packages,
+    EnvironmentSide, Field, FileDifference, ImageSide, PackageDifference, ViewDifference,
+    compare_environments, compare_files, compare_metadata, compare_packages, compare_views,
+    read_packages,
 };
 use cabane_run::open_image;
 use cabane_view::{Meta, ViewName};
@@ -111,9 +112,14 @@ fn diff_environments(setup: &Setup, args: &DiffArgs) -> CommandResult<bool> {
     }
     let find = |text: &str| {
         let images = ImageArgs::new(text, args.view.as_deref(), false);
-        find_environment(setup, &images).map(|(environment, _)| environment)
+        find_environment(setup, &images)
     };
-    let difference = compare_environments(&find(&args.from)?, &find(&args.to)?);
+    let (from, to) = (find(&args.from)?, find(&args.to)?);
+    let [one, other] = [&from, &to].map(|(environment, additions)| EnvironmentSide {
+        environment,
+        additions,
+    });
+    let difference = compare_environments(one, other);
     let text = diff_text::environments(&difference);
     if args.json {
         setup.printer.data(json(&difference));

@@ -58,6 +58,16 @@ pub(super) fn environments(difference: &EnvironmentDifference) -> String {
         let (from, to) = (image.from.as_deref(), image.to.as_deref());
         text += &change("  ", &image.name, from, to);
     }
+    if !difference.mounts.is_empty() {
+        text += "mounts\n";
+    }
+    for mount in &difference.mounts {
+        let (from, to) = (mount.from.as_deref(), mount.to.as_deref());
+        text += &change("  ", &mount.name, from, to);
+    }
+    for field in &difference.settings {
+        text += &field_line("", field);
+    }
     if !difference.views_from.is_empty() || !difference.views_to.is_empty() {
         let told = |views: &[String]| match views {
             [] => "none".to_owned(),

@@ -170,6 +170,7 @@ fn short_place(found: &Found) -> String {
 fn by(origin: &Origin) -> String {
     match origin {
         Origin::View { view, image } => format!("view {view} of {image}"),
+        Origin::EnvironmentFile => "the environment file".to_owned(),
         Origin::Cabane => "cabane".to_owned(),
         Origin::Caller => "the caller".to_owned(),
     }

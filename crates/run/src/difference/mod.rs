@@ -13,7 +13,9 @@ mod package_list;
 mod packages;
 mod variables;
 
-pub use environments::{EnvironmentDifference, ImageDifference, compare_environments};
+pub use environments::{
+    EnvironmentDifference, EnvironmentSide, MountDifference, compare_environments,
+};
 pub use files::{FileDifference, FileState, compare_files};
 pub use images::{Field, ImageSide, ViewDifference, compare_metadata, compare_views};
 pub use package_list::read_packages;

@@ -314,7 +314,7 @@ pub(super) fn of_views(surroundings: &Surroundings, variable: &str) -> Vec<(Path
         let Element { origin, .. } = element;
         match origin {
             Origin::View { view, .. } => Some((path, view)),
-            Origin::Cabane | Origin::Caller => None,
+            Origin::EnvironmentFile | Origin::Cabane | Origin::Caller => None,
         }
     });
     by_view.collect()

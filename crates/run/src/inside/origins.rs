@@ -42,6 +42,8 @@ pub enum Origin {
         /// The label of the image, or its file.
         image: String,
     },
+    /// An environment file, after the views.
+    EnvironmentFile,
     /// Cabane itself.
     Cabane,
     /// The caller; or it was set later, inside.
@@ -88,10 +90,10 @@ pub struct VariableOrigin {
 }
 
 impl Surroundings {
-    /// Returns the origin that is a view.
+    /// Returns the origin that is a view, or behind the last one the environment file.
     pub(super) fn view_origin(&self, view: usize) -> Origin {
         let Some(view) = self.views.get(view) else {
-            return Origin::Caller;
+            return Origin::EnvironmentFile;
         };
         let image = self.images.get(view.image);
         Origin::View {
@@ -129,13 +131,20 @@ impl Surroundings {
         Some(told)
     }
 
-    /// Returns what each view does to a variable, in the order of the views.
+    /// Returns what each view does to a variable, in the order of the views, and last
+    /// what environment files do.
     fn effects(&self, name: &str) -> Vec<(usize, Effect)> {
-        let of_view = |(place, view): (usize, &super::InsideView)| {
-            let (_, changes) = view.patch.iter().find(|(variable, _)| *variable == name)?;
-            Some((place, effect(changes)?))
-        };
-        self.views.iter().enumerate().filter_map(of_view).collect()
+        let of_patch = |(place, changes): (usize, &[Change])| Some((place, effect(changes)?));
+        self.changes(name).filter_map(of_patch).collect()
+    }
+
+    fn changes<'a>(&'a self, name: &'a str) -> impl Iterator<Item = (usize, &'a [Change])> {
+        let views = self.views.iter().map(|view| &view.patch);
+        let patches = views.chain([&self.settings]).enumerate();
+        patches.filter_map(move |(place, patch)| {
+            let (_, changes) = patch.iter().find(|(variable, _)| *variable == name)?;
+            Some((place, changes))
+        })
     }
 
     fn tell_scalar(&self, told: &mut VariableOrigin, mut effects: Vec<(usize, Effect)>) {
@@ -144,6 +153,22 @@ impl Surroundings {
             Effect::Added(values) => Some(values.join(":")),
             Effect::Unset => None,
         };
+        let is_value = |(_, effect): &(usize, Effect)| value_of(effect) == told.value;
+        let is_of_file = |(place, _): &(usize, Effect)| *place == self.views.len();
+        if effects
+            .last()
+            .is_some_and(|last| is_of_file(last) && !is_value(last))
+            && effects.iter().any(is_value)
+        {
+            // In an environment inside another, a view may come after the outer file.
+            effects.pop();
+        }
+        let is_callers = self.replaced.get(&told.name) == told.value.as_ref();
+        if is_callers && told.value.is_some() && !effects.iter().any(is_value) {
+            // A virtual environment of the user's wins over the views.
+            told.set_by = Some(Origin::Caller);
+            return;
+        }
         let Some((last, effect)) = effects.pop() else {
             let ours = [CABANE_LOADED, UENV_MOUNT_LIST, UENV_VIEW];
             let is_ours = ours.contains(&told.name.as_str()) && !self.images.is_empty();
@@ -213,9 +238,8 @@ impl Surroundings {
     /// Makes the changes of all views once more.
     fn model(&self, name: &str) -> Vec<Piece> {
         let mut list = VecDeque::from([Piece::OfCaller]);
-        for (view, inside) in self.views.iter().enumerate() {
-            let changes = inside.patch.iter().find(|(variable, _)| *variable == name);
-            for change in changes.into_iter().flat_map(|(_, changes)| changes) {
+        for (view, changes) in self.changes(name) {
+            for change in changes {
                 change_list(&mut list, view, change);
             }
         }
@@ -299,6 +323,7 @@ mod tests {
             images: Vec::new(),
             views: views.iter().enumerate().map(view).collect(),
             variables: [("LIST".into(), value.into())].into(),
+            settings: EnvPatch::new(),
             replaced: [("LIST".to_owned(), "before".to_owned())].into(),
             mounts: Mounts::default(),
         }
@@ -309,6 +334,7 @@ mod tests {
         let elements = surroundings(views, value).elements("LIST");
         let origin = |one: Element| match one.origin {
             Origin::View { view, .. } => view,
+            Origin::EnvironmentFile => "e".to_owned(),
             Origin::Cabane | Origin::Caller => "-".to_owned(),
         };
         elements.into_iter().map(origin).collect()
@@ -341,6 +367,23 @@ mod tests {
         let first = list(ListOperation::Prepend, "/a");
         let second = list(ListOperation::Set, "/a:/b");
         assert_eq!(origins(&[&[first], &[second]], "/a:/b"), "11");
+    }
+
+    #[test]
+    fn an_environment_file_comes_after_the_views() {
+        let view = [list(ListOperation::Prepend, "/a")];
+        let mut surroundings = surroundings(&[&view], "/e:/a:/usr");
+        let change = list(ListOperation::Prepend, "/e");
+        surroundings.settings.push("LIST", change);
+        let elements = surroundings.elements("LIST");
+        assert_eq!(elements[0].origin, Origin::EnvironmentFile);
+    }
+
+    #[test]
+    fn a_value_that_was_kept_against_a_view_is_the_callers() {
+        let view = [Change::Set("view".to_owned())];
+        let told = surroundings(&[&view], "before").variable("LIST").unwrap();
+        assert_eq!(told.set_by, Some(Origin::Caller));
     }
 
     #[test]

@@ -38,7 +38,7 @@ impl InsideImage {
 pub struct InsideView {
     /// The place of its image in [`Surroundings::images`].
     pub image: usize,
-    /// `IMAGE:VIEW`.
+    /// `IMAGE:VIEW`; of two images of one name, `MOUNT_POINT:VIEW`.
     pub name: String,
     /// The directory that the view shows.
     pub root: Option<String>,
@@ -55,6 +55,8 @@ pub struct Surroundings {
     pub views: Vec<InsideView>,
     /// The variables.
     pub variables: BTreeMap<OsString, OsString>,
+    /// What environment files change after the views.
+    pub(super) settings: EnvPatch,
     pub(super) replaced: BTreeMap<String, String>,
     pub(super) mounts: Mounts,
 }
@@ -98,7 +100,7 @@ impl Surroundings {
             let view = meta.and_then(|meta| meta.views.get(wanted.view.as_str()));
             views.push(InsideView {
                 image: place,
-                name: format!("{}:{}", image.loaded.name, wanted.view),
+                name: format!("{}:{}", qualifier(&images, image), wanted.view),
                 root: view.and_then(|view| view.root.clone()),
                 patch: view.map(|view| view.patch.clone()).unwrap_or_default(),
             });
@@ -107,9 +109,20 @@ impl Surroundings {
             images,
             views,
             variables,
+            settings: loaded.additions.variables.patch(),
             replaced: loaded.replaced,
             mounts,
         }
+    }
+}
+
+/// Returns what stands before the `:` of a view.
+fn qualifier(images: &[InsideImage], image: &InsideImage) -> String {
+    let same = |other: &&InsideImage| other.loaded.name == image.loaded.name;
+    if images.iter().filter(same).count() > 1 {
+        image.loaded.mount_point.display().to_string()
+    } else {
+        image.loaded.name.clone()
     }
 }
 
