@@ -18,7 +18,7 @@ use rustix::mount::{
     mount_change, move_mount, open_tree, unmount,
 };
 use rustix::process::{Gid, chroot, fchdir};
-use rustix::thread::{Timespec, nanosleep};
+use rustix::thread::{CpuSet, Timespec, nanosleep, sched_getaffinity, sched_setaffinity};
 
 use crate::shadow::change_root;
 use crate::{Error, trusted};
@@ -189,20 +189,50 @@ fn pinned(state: &OwnedFd) -> Option<Holder> {
 
 /// Makes the holder and mounts its namespace file. Ends up somewhere else; the caller
 /// goes home.
+///
+/// The kernel mounts the file of a namespace only in one with a lower number, lest a
+/// namespace holds itself. Since Linux 6.18 numbers grow on each processor by itself, so
+/// in a young namespace (that of a container) a younger one may have a lower number;
+/// made on the same processor as the first, it has a higher one.
 fn make(state: &OwnedFd) -> Result<Holder, Error> {
-    let failed = |source| Error::Holder {
+    let failed = |errno: Errno| Error::holder("make the namespace that holds the images")(errno);
+    enter_first_namespace()?;
+    let first = namespace::own_mounts().map_err(holder_failed)?;
+    match make_pinned(state, &first)? {
+        Err(Errno::LOOP) => {}
+        made => return made.map_err(failed),
+    }
+    let allowed = sched_getaffinity(None).map_err(failed)?;
+    let mut made = Err(Errno::LOOP);
+    for processor in (0..CpuSet::MAX_CPU).filter(|number| allowed.is_set(*number)) {
+        let mut only = CpuSet::new();
+        only.set(processor);
+        sched_setaffinity(None, &only).map_err(failed)?;
+        made = make_pinned(state, &first)?;
+        if !matches!(made, Err(Errno::LOOP)) {
+            break;
+        }
+    }
+    sched_setaffinity(None, &allowed).map_err(failed)?;
+    made.map_err(failed)
+}
+
+/// Makes a namespace, goes back to the first, and mounts the file of the new one. The
+/// inner error is that of the last step.
+fn make_pinned(state: &OwnedFd, first: &File) -> Result<Result<Holder, Errno>, Error> {
+    namespace::unshare_mounts().map_err(holder_failed)?;
+    let holder = namespace::own_mounts().map_err(holder_failed)?;
+    empty_the_namespace().map_err(|errno| holder_failed(errno.into()))?;
+    change_root(Path::new(STATE_PATH))?;
+    namespace::enter_mounts(first.as_fd()).map_err(holder_failed)?;
+    Ok(pin(state, &holder).map(|()| Holder { namespace: holder }))
+}
+
+fn holder_failed(source: std::io::Error) -> Error {
+    Error::Holder {
         what: "make the namespace that holds the images",
         source,
-    };
-    enter_first_namespace()?;
-    let first = namespace::own_mounts().map_err(failed)?;
-    namespace::unshare_mounts().map_err(failed)?;
-    let holder = namespace::own_mounts().map_err(failed)?;
-    empty_the_namespace().map_err(|errno| failed(errno.into()))?;
-    change_root(Path::new(STATE_PATH))?;
-    namespace::enter_mounts(first.as_fd()).map_err(failed)?;
-    pin(state, &holder).map_err(|errno| failed(errno.into()))?;
-    Ok(Holder { namespace: holder })
+    }
 }
 
 /// Whoever is in a namespace of his own, for example that of a job, makes a holder
