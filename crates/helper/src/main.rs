@@ -13,7 +13,7 @@
 //! 4. all rights are given up for good, which is verified;
 //! 5. limits, mask and signals are the caller's again, and the command starts.
 //!
-//! `docs/design/0006-the-helper.md` has the reasons, `tests/privileged` the attacks.
+//! `docs/design/0005-the-helper.md` has the reasons, `tests/privileged` the attacks.
 
 #![forbid(unsafe_code)]
 

@@ -9,7 +9,7 @@
 //!
 //! For the set-uid helper a plan is smaller and its author is not trusted: a
 //! [`Request`] is decoded, checked against the [`Policy`] and carried out by
-//! [`perform_privileged`]. See `docs/design/0006-the-helper.md`.
+//! [`perform_privileged`]. See `docs/design/0005-the-helper.md`.
 
 #![forbid(unsafe_code)]
 
