@@ -31,8 +31,12 @@ fn inside_it_tells_label_place_views_and_digest() {
             .stdout;
         let digest = digest.trim();
         let seen = cabane.run(&["run", "app", "--", cabane.program(), "status"]);
+        let by = match who {
+            Who::Root => "by the kernel",
+            Who::OrdinaryUser => "through FUSE",
+        };
         let expected = format!(
-            "{APP}\n  mount point [WORLD]/mnt/app\n  views       default\n  digest      {digest}\n  \
+            "{APP}\n  mount point [WORLD]/mnt/app\n  mounted     {by}\n  views       default\n  digest      {digest}\n  \
              file        [WORLD]/home/.local/share/cabane/repository/images/{digest}/image\n  \
              repository  default\n"
         );
@@ -52,7 +56,7 @@ fn variables_that_travelled_outside_are_seen_through() {
     command.env("CABANE_LOADED", value.trim());
     let seen = cabane.finish(&mut command).success();
     assert!(
-        seen.stdout.contains("(not mounted here)"),
+        seen.stdout.contains("mounted     not here"),
         "{}",
         seen.stdout
     );

@@ -116,14 +116,14 @@ fn full(image: &LoadedImage, mounts: &str) -> String {
     let mut line = |name: &str, value: &str| {
         let _ = writeln!(text, "  {name:<11} {value}");
     };
-    let mounted = if is_mounted(mounts, &image.mount_point) {
-        ""
-    } else {
-        " (not mounted here)"
-    };
+    line("mount point", &image.mount_point.display().to_string());
     line(
-        "mount point",
-        &format!("{}{mounted}", image.mount_point.display()),
+        "mounted",
+        match file_system_at(mounts, &image.mount_point) {
+            Some(kind) if kind.starts_with("fuse") => "through FUSE",
+            Some(_) => "by the kernel",
+            None => "not here",
+        },
     );
     line(
         "views",
@@ -154,9 +154,10 @@ fn mounted_beside(binds: &[Bind]) -> String {
     text
 }
 
-/// Looks a mount point up in the text of `/proc/self/mountinfo`. The variables may
-/// have travelled to a process outside, for example through `ssh`.
-fn is_mounted(mounts: &str, mount_point: &Path) -> bool {
+/// Returns the type of the file system at a mount point, from the text of
+/// `/proc/self/mountinfo`. There may be none: the variables may have travelled to a
+/// process outside, for example through `ssh`.
+fn file_system_at<'a>(mounts: &'a str, mount_point: &Path) -> Option<&'a str> {
     // The kernel writes blanks and backslashes as octal numbers.
     let wanted = mount_point
         .to_string_lossy()
@@ -164,10 +165,11 @@ fn is_mounted(mounts: &str, mount_point: &Path) -> bool {
         .replace(' ', "\\040")
         .replace('\t', "\\011")
         .replace('\n', "\\012");
-    mounts
+    // The last one covers those before it.
+    let line = mounts
         .lines()
-        .filter_map(|line| line.split(' ').nth(4))
-        .any(|path| path == wanted)
+        .rfind(|line| line.split(' ').nth(4) == Some(&wanted))?;
+    line.split(" - ").nth(1)?.split(' ').next()
 }
 
 #[cfg(test)]
@@ -177,12 +179,15 @@ mod tests {
     #[test]
     fn a_mount_point_is_found_by_its_whole_path() {
         let mounts = "36 35 0:1 / /user-environment/sub ro - squashfs /dev/loop0 ro\n";
-        assert!(!is_mounted(mounts, Path::new("/user-environment")));
+        assert_eq!(file_system_at(mounts, Path::new("/user-environment")), None);
     }
 
     #[test]
     fn a_mount_point_with_a_blank_is_found() {
         let mounts = "36 35 0:1 / /user\\040environment ro - squashfs /dev/loop0 ro\n";
-        assert!(is_mounted(mounts, Path::new("/user environment")));
+        assert_eq!(
+            file_system_at(mounts, Path::new("/user environment")),
+            Some("squashfs")
+        );
     }
 }
