@@ -12,14 +12,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use cabane_sys::namespace;
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fcntl_getfl, fstat, fstatfs, openat2};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fcntl_getfl, fstat, openat2};
 use rustix::mount::{MoveMountFlags, move_mount};
 
 use crate::backend::make_slave;
 use crate::{Error, ImageFile, Policy, holder, trusted};
-
-/// `linux/magic.h`: file systems whose contents a user may serve.
-const FUSE_MAGIC: u64 = 0x6573_5546;
 
 /// An image and the place for it.
 #[derive(Debug)]
@@ -68,8 +65,7 @@ pub fn check_image(policy: &Policy, file: BorrowedFd<'_>, name: &Path) -> Result
     }
     // What a FUSE server says about owners is worth nothing, and it can stop whoever
     // reads from it.
-    let system = fstatfs(file).map_err(failed())?;
-    if u64::try_from(system.f_type).is_ok_and(|kind| kind == FUSE_MAGIC) {
+    if trusted::is_on_fuse(file).map_err(failed())? {
         return refused("it lies on a FUSE file system");
     }
     Ok(())

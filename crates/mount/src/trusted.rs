@@ -13,11 +13,13 @@ use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path};
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, openat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, fstatfs, openat};
 use rustix::io::Errno;
 
 use crate::Error;
 
+/// `linux/magic.h`: file systems whose contents a user may serve.
+const FUSE_MAGIC: u64 = 0x6573_5546;
 /// What others than the owner may do: write.
 const OTHERS_WRITE: u32 = 0o022;
 
@@ -93,7 +95,20 @@ pub(crate) fn check_owner(file: BorrowedFd<'_>, path: &Path) -> Result<Stat, Err
             "or a directory above it can be written to by others than root",
         ));
     }
+    // There it is the server, a process of some user, that says to whom a file belongs.
+    if is_on_fuse(file).map_err(Error::step("look at", path))? {
+        return Err(untrusted(
+            path,
+            "or a directory above it lies on a FUSE file system",
+        ));
+    }
     Ok(found)
+}
+
+/// Tells whether a process of some user may be the one that serves a file.
+pub(crate) fn is_on_fuse(file: BorrowedFd<'_>) -> Result<bool, Errno> {
+    let system = fstatfs(file)?;
+    Ok(u64::try_from(system.f_type).is_ok_and(|kind| kind == FUSE_MAGIC))
 }
 
 fn untrusted(path: &Path, reason: &'static str) -> Error {
