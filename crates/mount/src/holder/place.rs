@@ -27,6 +27,8 @@ const RUN: &str = "run";
 const STATE: &str = "cabane";
 const STATE_PATH: &str = "/run/cabane";
 const PIN: &str = "images";
+const FIRST_ROOT: &str = "/proc/1/root";
+const FIRST_NAMESPACE: &str = "/proc/1/ns/mnt";
 
 /// For how long somebody else who mounts an image is waited for, in steps of a
 /// millisecond. A mount on a busy node was seen to take 0.3 s.
@@ -175,10 +177,20 @@ fn open_run() -> Result<OwnedFd, Error> {
     let failed = || Error::holder("open /run");
     // Through the link of the kernel, not by its text.
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let root = openat(CWD, "/proc/1/root", flags, Mode::empty()).map_err(failed())?;
+    let root = match openat(CWD, FIRST_ROOT, flags, Mode::empty()) {
+        Err(errno) if is_closed(errno) => openat(CWD, "/", flags, Mode::empty()),
+        root => root,
+    }
+    .map_err(failed())?;
     let run = openat(&root, RUN, directory(OFlags::PATH), Mode::empty()).map_err(failed())?;
     trusted::check_owner(run.as_fd(), Path::new("/run"))?;
     Ok(run)
+}
+
+/// Some containers keep their root from looking into the first process, which belongs
+/// to the host. There everybody is taken to be in one mount namespace.
+fn is_closed(errno: Errno) -> bool {
+    matches!(errno, Errno::ACCESS | Errno::PERM)
 }
 
 fn pinned(state: &OwnedFd) -> Option<Holder> {
@@ -238,12 +250,16 @@ fn holder_failed(source: std::io::Error) -> Error {
 /// Whoever is in a namespace of his own, for example that of a job, makes a holder
 /// for the whole node.
 fn enter_first_namespace() -> Result<(), Error> {
-    let failed = |source| Error::Holder {
+    let failed = || Error::holder("enter the mount namespace of the first process");
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let first = match openat(CWD, FIRST_NAMESPACE, flags, Mode::empty()) {
+        Err(errno) if is_closed(errno) => return Ok(()),
+        first => first.map_err(failed())?,
+    };
+    namespace::enter_mounts(first.as_fd()).map_err(|source| Error::Holder {
         what: "enter the mount namespace of the first process",
         source,
-    };
-    let first = File::open("/proc/1/ns/mnt").map_err(failed)?;
-    namespace::enter_mounts(first.as_fd()).map_err(failed)
+    })
 }
 
 /// Puts an empty file system where the new root will be. With the old root goes
