@@ -19,8 +19,9 @@ use crate::{
 /// Carries out a plan for this process and its future children.
 ///
 /// The process must have one thread. On success it is in a mount namespace of its
-/// own in which every operation has been carried out, and can gain no privileges; its working directory is
-/// the same path as before where that path still exists, and `/` otherwise.
+/// own in which every operation has been carried out, and can gain no privileges; its
+/// working directory is the same path as before where that path still exists, and `/`
+/// otherwise.
 ///
 /// # Errors
 ///
@@ -28,8 +29,9 @@ use crate::{
 /// not start the user's program; what was mounted goes away with it.
 pub fn perform(plan: MountPlan) -> Result<(), Error> {
     let working_directory = std::env::current_dir();
+    let from_kernel = attach_as_root(&plan)?;
     enter_private_namespace(plan.backend)?;
-    let prepared = prepare(plan)?;
+    let prepared = prepare(plan, from_kernel)?;
     let mut shadows = Shadows::default();
     for (operation, mount) in &prepared {
         put_in_place(&mut shadows, operation, mount.as_ref())?;
@@ -51,18 +53,22 @@ pub fn perform(plan: MountPlan) -> Result<(), Error> {
     Ok(())
 }
 
-/// Opens everything before anything is covered.
-fn prepare(plan: MountPlan) -> Result<Vec<(Operation, Option<OwnedFd>)>, Error> {
+/// Opens everything before anything is covered. Images that the kernel reads are
+/// mounted already.
+fn prepare(
+    plan: MountPlan,
+    from_kernel: Vec<OwnedFd>,
+) -> Result<Vec<(Operation, Option<OwnedFd>)>, Error> {
     let MountPlan {
         backend,
         fuse,
         operations,
     } = plan;
-    let images: Vec<&ImageFile> = operations.iter().filter_map(image_of).collect();
     let mounts = match backend {
-        Backend::Root => attach_as_root(&images)?,
-        Backend::Helper | Backend::UserNamespace => images
+        Backend::Root => from_kernel,
+        Backend::Helper | Backend::UserNamespace => operations
             .iter()
+            .filter_map(image_of)
             .map(|image| fuse::attach(image, &fuse))
             .collect::<Result<_, _>>()?,
     };
@@ -96,18 +102,23 @@ fn image_of(operation: &Operation) -> Option<&ImageFile> {
     }
 }
 
+/// Mounts the images of a plan as root; none of one that goes another way.
+///
 /// Where the site has a policy, images are shared with everybody on the node and held
-/// for a while; elsewhere nothing may stay behind that nobody would ever remove.
-fn attach_as_root(images: &[&ImageFile]) -> Result<Vec<OwnedFd>, Error> {
-    let policy = match Policy::read() {
-        _ if images.is_empty() => return Ok(Vec::new()),
-        Ok(policy) => policy,
+/// for a while; elsewhere nothing may stay behind that nobody would ever remove. This
+/// happens in the namespace of the caller, where the files of the images are.
+fn attach_as_root(plan: &MountPlan) -> Result<Vec<OwnedFd>, Error> {
+    let images: Vec<&ImageFile> = plan.operations.iter().filter_map(image_of).collect();
+    if plan.backend != Backend::Root || images.is_empty() {
+        return Ok(Vec::new());
+    }
+    match Policy::read() {
+        Ok(policy) => holder::obtain(&images, &policy, 0),
         Err(Error::Step { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-            return images.iter().map(|image| kernel::attach(image)).collect();
+            images.iter().map(|image| kernel::attach(image)).collect()
         }
-        Err(error) => return Err(error),
-    };
-    holder::obtain(images, &policy, 0)
+        Err(error) => Err(error),
+    }
 }
 
 fn put_in_place(
