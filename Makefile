@@ -4,7 +4,7 @@
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test build check self-test bench docs install clean
+.PHONY: help demo test build check self-test bench docs install package clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -41,5 +41,10 @@ install: ## install below PREFIX, /usr/local unless it is set; see scripts/insta
 	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' IMAGE_OWNERS='$(IMAGE_OWNERS)' \
 		MOUNT_POINTS='$(MOUNT_POINTS)' HELPER='$(HELPER)' scripts/install
 
+package: ## make a package for Debian and Ubuntu in dist
+	@scripts/setup demo
+	@scripts/build
+	@scripts/package
+
 clean: ## remove what was built
-	rm -rf target fuzz/target .cabane/demo .cabane/self-test
+	rm -rf dist target fuzz/target .cabane/demo .cabane/self-test
