@@ -22,6 +22,11 @@ use crate::Error;
 /// Loop devices below this number are there from the start on most systems.
 const USUAL_LOOP_DEVICES: u32 = 8;
 
+/// For how long a start is between taking an image and showing it to `/proc`, at most;
+/// the image is in use all that time. One that takes longer has an image of its own in
+/// the end, no more.
+const STARTING: Duration = Duration::from_secs(2);
+
 /// Which unused images are given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
@@ -36,7 +41,7 @@ pub enum Scope {
 impl Scope {
     fn includes(self, entry: &Entry) -> bool {
         match self {
-            Self::Idle(time) => entry.idle() >= time,
+            Self::Idle(time) => entry.idle() >= time.max(STARTING),
             Self::UnusedOf(user) => entry.user() == Some(user),
             Self::Unused => true,
         }
