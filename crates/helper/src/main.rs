@@ -59,16 +59,27 @@ fn run() -> Result<(), Failure> {
     surroundings.make_room().map_err(Failure::System)?;
     Caller::raise().map_err(Failure::System)?;
     surroundings.lift_limits();
+    let done = carry_out(task, &policy, &caller);
+    // Also after a failure: to tell it can take as long as the caller likes, who must be
+    // able to end this process, and be the one who has it.
+    surroundings.give_back_limits();
+    caller.drop_for_good().map_err(Failure::System)?;
+    match done? {
+        Some(start) => Err(become_command(&start, &surroundings)),
+        None => Ok(()),
+    }
+}
+
+/// Does what takes the rights of root; returns what is to be started.
+fn carry_out(
+    task: Task,
+    policy: &Policy,
+    caller: &Caller,
+) -> Result<Option<StartRequest>, cabane_mount::Error> {
     match task {
-        Task::Clean => {
-            sweep(Scope::UnusedOf(caller.user()))?;
-            Ok(())
-        }
+        Task::Clean => sweep(Scope::UnusedOf(caller.user())).map(|_| None),
         Task::Start { plan, start } => {
-            perform_privileged(plan, &policy, caller.user())?;
-            surroundings.give_back_limits();
-            caller.drop_for_good().map_err(Failure::System)?;
-            Err(become_command(&start, &surroundings))
+            perform_privileged(plan, policy, caller.user()).map(|()| Some(start))
         }
     }
 }
