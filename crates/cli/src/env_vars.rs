@@ -47,6 +47,8 @@ variables! {
     CABANE_ENVIRONMENT_PATH;
     /// The `uv` program of the python engine. Default: the first one in `PATH`.
     CABANE_UV;
+    /// With whom a command shares its namespaces: `auto` (ranks of a launcher with each other), `no`, `yes` (everything of the same environment on the node), or a name. The options `--join` and `--no-join` win over it.
+    CABANE_JOIN;
     /// The name of the cluster, read like `CABANE_SYSTEM` where that is not set.
     CLUSTER_NAME;
     /// If set, the default repository lies in `.cabane/repository` below this directory.
@@ -59,6 +61,8 @@ variables! {
     XDG_DATA_HOME;
     /// The directory of the user's caches. Default: `.cache` in the home directory.
     XDG_CACHE_HOME;
+    /// A directory of the user on this node, closed to others, in which processes that share namespaces find each other. Without it, `cabane-UID` in `/tmp` or `/dev/shm` serves.
+    XDG_RUNTIME_DIR;
     /// The shell that `cabane start` starts.
     SHELL;
     /// Where programs are looked for.
@@ -67,9 +71,40 @@ variables! {
     NO_COLOR;
     /// The time, in seconds since 1970, that files in a built image get. Default: 1 January 1980.
     SOURCE_DATE_EPOCH;
+    /// Set by Flux for the processes of a job: what is set marks a rank.
+    FLUX_TASK_RANK;
+    /// Set by IBM's jsrun: marks a rank.
+    JSM_NAMESPACE_RANK;
+    /// Set by the launchers of MPICH and Intel MPI: marks a rank.
+    MPI_LOCALRANKID;
+    /// Set by the launcher of MVAPICH: marks a rank.
+    MV2_COMM_WORLD_RANK;
+    /// Set by the launcher of Open MPI: marks a rank.
+    OMPI_COMM_WORLD_RANK;
+    /// Set by PALS: marks a rank.
+    PALS_RANKID;
+    /// Set by launchers that speak `PMIx`: marks a rank.
+    PMIX_RANK;
+    /// Set by launchers that speak PMI, those of MPICH and Cray among them: marks a rank.
+    PMI_RANK;
+    /// Set by Slurm: marks a rank.
+    SLURM_PROCID;
     /// Set by `bash -c`; `cabane start` refuses to start a shell where nobody types.
     BASH_EXECUTION_STRING;
 }
+
+/// Those by which the processes of a parallel launcher are known.
+pub(crate) const RANKS: &[&str] = &[
+    FLUX_TASK_RANK,
+    JSM_NAMESPACE_RANK,
+    MPI_LOCALRANKID,
+    MV2_COMM_WORLD_RANK,
+    OMPI_COMM_WORLD_RANK,
+    PALS_RANKID,
+    PMIX_RANK,
+    PMI_RANK,
+    SLURM_PROCID,
+];
 
 const SET: &[Variable] = &[
     Variable {

@@ -16,6 +16,7 @@ mod environments;
 mod exit_codes;
 mod format;
 mod images;
+mod joining;
 mod printer;
 mod progress;
 pub mod reference;

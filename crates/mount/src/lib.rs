@@ -33,7 +33,7 @@ pub use error::Error;
 pub use fuse::FusePrograms;
 pub use holder::{Scope, sweep};
 pub use image::{ImageFile, ImageFormat, attach, open_in_image};
-pub use perform::perform;
+pub use perform::{perform, perform_in_current_user_namespace};
 pub use plan::{MountPlan, Operation};
 pub use policy::{ImageOwners, Policy, PolicyError};
 pub use privileged::{PrivilegedImage, PrivilegedPlan, check_image, perform_privileged};

@@ -3,8 +3,9 @@
 
 //! Carrying out a mount plan.
 
+use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, StatVfsMountFlags, fstat, statvfs};
 use rustix::mount::{MountFlags, mount_remount};
@@ -31,6 +32,28 @@ pub fn perform(plan: MountPlan) -> Result<(), Error> {
     let working_directory = std::env::current_dir();
     let from_kernel = attach_as_root(&plan)?;
     enter_private_namespace(plan.backend)?;
+    carry_out(plan, from_kernel, working_directory)
+}
+
+/// Carries out a plan as [`perform()`] does, in a copy of the mounts that the process
+/// sees, and in the user namespace in which it is: there it must have the right to
+/// mount, as a process has that has just entered a user namespace of its user.
+///
+/// # Errors
+///
+/// As [`perform()`].
+pub fn perform_in_current_user_namespace(plan: MountPlan) -> Result<(), Error> {
+    let working_directory = std::env::current_dir();
+    let from_kernel = attach_as_root(&plan)?;
+    enter_private_namespace(Backend::Root)?;
+    carry_out(plan, from_kernel, working_directory)
+}
+
+fn carry_out(
+    plan: MountPlan,
+    from_kernel: Vec<OwnedFd>,
+    working_directory: io::Result<PathBuf>,
+) -> Result<(), Error> {
     let prepared = prepare(plan, from_kernel)?;
     let mut shadows = Shadows::default();
     for (operation, mount) in &prepared {

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 
 use cabane_label::MountPoint;
 
+use crate::{AttachError, JoinError};
+
 /// A command that was not started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -23,6 +25,18 @@ pub enum RunError {
     /// An image cannot be mounted.
     #[error(transparent)]
     Mount(#[from] cabane_mount::Error),
+    /// The namespaces of others cannot be entered.
+    #[error(transparent)]
+    Join(#[from] JoinError),
+    /// The environment of a process cannot be entered.
+    #[error(transparent)]
+    Attach(#[from] AttachError),
+    /// The process cannot give up the means to gain rights.
+    #[error("cannot give up the means to gain rights")]
+    Rights {
+        /// What the system answered.
+        source: io::Error,
+    },
     /// The metadata of an image cannot be looked at.
     #[error("cannot read the metadata in {}: {reason}", path.display())]
     Metadata {
@@ -99,6 +113,8 @@ impl RunError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Mount(error) => error.hint(),
+            Self::Join(error) => Some(error.hint()),
+            Self::Attach(error) => error.hint(),
             Self::Metadata { hint, .. } => hint.clone(),
             Self::Interpreter { version, .. } => Some(format!(
                 "install Python {version} there, or build the image again on this system with \

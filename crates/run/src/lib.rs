@@ -13,22 +13,32 @@
 
 #![forbid(unsafe_code)]
 
+mod attach;
+mod attach_target;
 mod become_command;
 mod binds;
 pub mod difference;
 mod error;
+mod gathering;
 pub mod inside;
+mod join;
+mod join_key;
+mod launcher;
 pub mod loaded;
 pub mod metadata;
 mod needs;
 mod prepare;
+mod process;
 mod shell;
 mod through_helper;
 mod venv;
 mod warning;
 
+pub use attach::Attachment;
+pub use attach_target::{AttachError, Target};
 pub use become_command::become_command;
 pub use error::RunError;
+pub use join::{Company, JoinError, Joining, sweep};
 pub use prepare::{Prepared, RunRequest, open_image, prepare};
 pub use shell::login_shell;
 pub use through_helper::{clean_through, read_metadata_through};

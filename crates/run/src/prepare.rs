@@ -13,8 +13,10 @@ use cabane_mount::{Backend, FusePrograms, ImageFile, MountPlan, Operation, perfo
 use cabane_repository::ImageFormat;
 use cabane_resolve::ConcreteEnvironment;
 use cabane_view::{Change, InterpreterNeed};
+use rustix::thread::set_no_new_privs;
 
 use crate::become_command::exec;
+use crate::join::{Joining, perform_or_join};
 use crate::loaded::{Additions, CABANE_LOADED, Loaded, UENV_MOUNT_LIST, UENV_VIEW};
 use crate::through_helper::become_helper;
 use crate::venv::Venv;
@@ -33,6 +35,8 @@ pub struct RunRequest {
     pub fuse: FusePrograms,
     /// The variables of the caller.
     pub calling: BTreeMap<OsString, OsString>,
+    /// With whom namespaces are shared.
+    pub joining: Joining,
     /// The program and its arguments.
     pub command: Vec<OsString>,
 }
@@ -45,7 +49,8 @@ pub struct Prepared {
     variables: BTreeMap<OsString, OsString>,
     command: Vec<OsString>,
     working_directory: Option<PathBuf>,
-    needs: Vec<(String, InterpreterNeed)>,
+    needs: Vec<Need>,
+    joining: Joining,
     warnings: Vec<RunWarning>,
 }
 
@@ -62,9 +67,36 @@ pub fn prepare(request: RunRequest) -> Result<Prepared, RunError> {
         backend,
         fuse,
         calling,
+        joining,
         command,
     } = request;
-    let mut operations = binds::operations(&environment, &additions)?;
+    let (operations, needs) = operations_of(&environment, &additions)?;
+    let (variables, warnings) = variables_inside(&environment, &additions, &calling);
+    Ok(Prepared {
+        plan: MountPlan {
+            backend,
+            fuse,
+            operations,
+        },
+        helper: None,
+        variables,
+        command,
+        working_directory: additions.working_directory,
+        needs,
+        joining,
+        warnings,
+    })
+}
+
+/// What an image needs of the host, and which image that is.
+pub(crate) type Need = (String, InterpreterNeed);
+
+/// Opens the images of an environment and what else is to be mounted.
+pub(crate) fn operations_of(
+    environment: &ConcreteEnvironment,
+    additions: &Additions,
+) -> Result<(Vec<Operation>, Vec<Need>), RunError> {
+    let mut operations = binds::operations(environment, additions)?;
     let mut needs = Vec::new();
     for image in &environment.images {
         operations.push(Operation::Image {
@@ -81,20 +113,7 @@ pub fn prepare(request: RunRequest) -> Result<Prepared, RunError> {
     }
     // A mount point inside another's tree must come after that, however they were named.
     operations.sort_by_key(|operation| operation.target().components().count());
-    let (variables, warnings) = variables_inside(&environment, &additions, &calling);
-    Ok(Prepared {
-        plan: MountPlan {
-            backend,
-            fuse,
-            operations,
-        },
-        helper: None,
-        variables,
-        command,
-        working_directory: additions.working_directory,
-        needs,
-        warnings,
-    })
+    Ok((operations, needs))
 }
 
 /// Opens an image file for mounting.
@@ -118,7 +137,7 @@ pub fn open_image(path: &Path, format: ImageFormat) -> Result<ImageFile, RunErro
     })
 }
 
-fn variables_inside(
+pub(crate) fn variables_inside(
     environment: &ConcreteEnvironment,
     additions: &Additions,
     calling: &BTreeMap<OsString, OsString>,
@@ -230,14 +249,27 @@ impl Prepared {
                 self.working_directory.or(here).as_deref(),
             );
         }
-        perform(self.plan)?;
-        for (image, need) in &self.needs {
-            needs::check_interpreter(image, need)?;
+        match self.plan.backend {
+            Backend::UserNamespace => perform_or_join(self.plan, &self.joining, &self.variables)?,
+            // No user namespace keeps these processes from each other.
+            _ => perform(self.plan)?,
         }
+        settle(&self.needs)?;
         if let Some(path) = self.working_directory {
             std::env::set_current_dir(&path)
                 .map_err(|source| RunError::WorkingDirectory { path, source })?;
         }
         Err(exec(self.command, Some(self.variables)))
     }
+}
+
+/// Gives up the means to gain rights, before anything of an image runs, and that may be
+/// an interpreter; then looks whether the host has what the images need.
+pub(crate) fn settle(needs: &[Need]) -> Result<(), RunError> {
+    set_no_new_privs(true).map_err(|errno| RunError::Rights {
+        source: errno.into(),
+    })?;
+    needs
+        .iter()
+        .try_for_each(|(image, need)| needs::check_interpreter(image, need))
 }

@@ -11,6 +11,7 @@ use clap::Args;
 
 use crate::convert;
 use crate::exit_codes::{self, ExitCode};
+use crate::joining::directories;
 use crate::report::CommandResult;
 use crate::setup::Setup;
 use crate::table::size;
@@ -19,8 +20,9 @@ use crate::table::size;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Finished builds are removed with their logs; a build that is under way is kept. What
-was downloaded is kept as well, unless --cache is given. Images in repositories are
-never touched.")]
+was downloaded is kept as well, unless --cache is given. Files by which processes found
+each other to share an environment go when none of these processes is left. Images in
+repositories are never touched.")]
 pub(crate) struct CleanArgs {
     /// Remove what was downloaded, too
     #[arg(long)]
@@ -55,6 +57,16 @@ pub(super) fn clean(setup: &Setup, args: &CleanArgs) -> CommandResult<ExitCode> 
                 remove(setup, args, &directory)?;
             }
         }
+    }
+    for file in cabane_run::sweep(&directories(&setup.calling), args.dry_run) {
+        let what = if args.dry_run {
+            "would remove"
+        } else {
+            "removed"
+        };
+        setup
+            .printer
+            .note(format_args!("{what} {}", file.display()));
     }
     Ok(exit_codes::SUCCESS)
 }

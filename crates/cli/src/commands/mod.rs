@@ -9,6 +9,7 @@ use crate::exit_codes::ExitCode;
 use crate::report::CommandResult;
 use crate::setup::Setup;
 
+mod attach;
 mod build;
 mod clean;
 mod completion;
@@ -37,6 +38,8 @@ pub(crate) enum Command {
     Start(start::StartArgs),
     /// Run one command in one or several images
     Run(run::RunArgs),
+    /// Start a shell or a command in the environment of a running process
+    Attach(attach::AttachArgs),
     /// Tell which images and views are loaded
     Status(status::StatusArgs),
     /// Tell where a command, a library, a variable or a file comes from
@@ -124,6 +127,7 @@ pub(crate) fn run_command(setup: &Setup, command: Command) -> CommandResult<Exit
         Command::Explain(args) => explain::explain(setup, &args),
         Command::Diff(args) => diff::diff(setup, &args),
         Command::ExplainStart(args) => explain_start::explain_start(setup, &args),
+        Command::Attach(args) => attach::attach(setup, &args),
         Command::Status(args) => status::status(setup, &args),
         Command::Image(ImageCommand::Ls(args)) => image_ls::ls(setup, &args),
         Command::Image(ImageCommand::Inspect(args)) => image_inspect::inspect(setup, &args),

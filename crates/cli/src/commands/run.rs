@@ -9,7 +9,7 @@ use std::path::Path;
 use cabane_mount::Backend;
 use cabane_resolve::ConcreteEnvironment;
 use cabane_run::loaded::Additions;
-use cabane_run::{Prepared, RunError, RunRequest, prepare};
+use cabane_run::{Joining, Prepared, RunError, RunRequest, prepare};
 use clap::Args;
 
 use super::explain_start::explained;
@@ -17,6 +17,7 @@ use crate::args::BackendArg;
 use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::images::{self, ImageArgs};
+use crate::joining::JoinArgs;
 use crate::report::{CommandError, CommandResult};
 use crate::setup::Setup;
 
@@ -34,25 +35,31 @@ be started at all, the exit code is 125, 126 or 127.")]
 pub(crate) struct RunArgs {
     #[command(flatten)]
     images: ImageArgs,
+    #[command(flatten)]
+    join: JoinArgs,
     /// The command and its arguments, after `--`
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
 pub(super) fn run(setup: &Setup, args: &RunArgs) -> CommandResult<ExitCode> {
-    run_command_in(setup, &args.images, args.command.clone())
+    run_command_in(setup, &args.images, &args.join, args.command.clone())
 }
 
 /// Finds the images, and becomes the command or tells what would be done.
 pub(super) fn run_command_in(
     setup: &Setup,
     args: &ImageArgs,
+    join: &JoinArgs,
     command: Vec<OsString>,
 ) -> CommandResult<ExitCode> {
     let (environment, additions) = images::find_environment(setup, args)
         .map_err(|error| error.with_code(exit_codes::NOT_STARTED))?;
+    let joining = join
+        .joining(setup)
+        .map_err(|error| error.with_code(exit_codes::NOT_STARTED))?;
     let command = explained(setup, &environment, command)?;
-    enter_environment(setup, args, (environment, additions), command)
+    enter_environment(setup, args, (environment, additions), joining, command)
 }
 
 /// The same for a command of ours, so that what is not found has its own code.
@@ -62,13 +69,14 @@ pub(super) fn enter(
     command: Vec<OsString>,
 ) -> CommandResult<ExitCode> {
     let found = images::find_environment(setup, args)?;
-    enter_environment(setup, args, found, command)
+    enter_environment(setup, args, found, Joining::nobody(), command)
 }
 
 fn enter_environment(
     setup: &Setup,
     args: &ImageArgs,
     (environment, additions): (ConcreteEnvironment, Additions),
+    joining: Joining,
     command: Vec<OsString>,
 ) -> CommandResult<ExitCode> {
     let request = RunRequest {
@@ -77,6 +85,7 @@ fn enter_environment(
         backend: setup.backend,
         fuse: setup.fuse.clone(),
         calling: setup.calling.clone(),
+        joining,
         command,
     };
     let mut prepared = prepare(request).map_err(not_started)?;

@@ -6,6 +6,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, IsTerminal};
+use std::path::PathBuf;
 
 use cabane_run::login_shell;
 use clap::Args;
@@ -14,6 +15,7 @@ use super::run::run_command_in;
 use crate::env_vars;
 use crate::exit_codes::{self, ExitCode};
 use crate::images::ImageArgs;
+use crate::joining::JoinArgs;
 use crate::report::{CommandError, CommandResult};
 use crate::setup::Setup;
 
@@ -30,6 +32,8 @@ It is your own shell (SHELL), so your aliases and settings are there; `exit` lea
 pub(crate) struct StartArgs {
     #[command(flatten)]
     images: ImageArgs,
+    #[command(flatten)]
+    join: JoinArgs,
     /// Start a shell even where nobody seems to type
     #[arg(long)]
     ignore_tty: bool,
@@ -49,16 +53,26 @@ pub(super) fn start(setup: &Setup, args: &StartArgs) -> CommandResult<ExitCode> 
                 .to_owned(),
         ));
     }
+    let shell = shell(setup);
+    setup
+        .printer
+        .detail(format_args!("the shell is {}", shell.display()));
+    run_command_in(
+        setup,
+        &args.images,
+        &args.join,
+        vec![shell.into_os_string()],
+    )
+}
+
+/// Returns the shell of whoever types.
+pub(super) fn shell(setup: &Setup) -> PathBuf {
     let variable = setup
         .calling
         .get(OsStr::new(env_vars::SHELL))
         .map(AsRef::as_ref);
     let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let shell = login_shell(variable, rustix::process::getuid().as_raw(), &passwd);
-    setup
-        .printer
-        .detail(format_args!("the shell is {}", shell.display()));
-    run_command_in(setup, &args.images, vec![shell.into_os_string()])
+    login_shell(variable, rustix::process::getuid().as_raw(), &passwd)
 }
 
 fn nobody_types(setup: &Setup) -> Option<&'static str> {

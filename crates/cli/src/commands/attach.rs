@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane attach`: a shell or command beside a process that runs in images.
+
+use std::ffi::OsString;
+
+use cabane_run::{Attachment, Target};
+use clap::Args;
+
+use super::run::not_started;
+use super::start::shell;
+use crate::exit_codes::{self, ExitCode};
+use crate::images::{self, ImageArgs};
+use crate::report::CommandResult;
+use crate::setup::Setup;
+
+/// Start a shell or a command in the environment of a running process
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cabane attach 4711
+  cabane attach 4711 -- gdb -p 4711
+  cabane attach 4711 --with debuggers -- gdb -p 4711
+
+The command sees the files and has the variables of the process. Images named with
+--with are there for the command alone: the process does not see them.")]
+pub(crate) struct AttachArgs {
+    /// The number of a process of yours that runs in images
+    #[arg(value_name = "PID")]
+    process: u32,
+    /// More images, for the command alone: as for `cabane run`
+    #[arg(long, value_name = "IMAGES")]
+    with: Option<String>,
+    /// Views of these images to load, in this order: VIEW or IMAGE:VIEW, separated by
+    /// commas
+    #[arg(short, long, value_name = "VIEWS", requires = "with")]
+    view: Option<String>,
+    /// The command and its arguments, after `--`; your shell if there is none
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+pub(super) fn attach(setup: &Setup, args: &AttachArgs) -> CommandResult<ExitCode> {
+    let target = Target::open(args.process).map_err(|error| not_started(error.into()))?;
+    let with = args
+        .with
+        .as_ref()
+        .map(|images| {
+            let images = ImageArgs::new(images, args.view.as_deref(), false);
+            images::find_environment(setup, &images)
+        })
+        .transpose()
+        .map_err(|error| error.with_code(exit_codes::NOT_STARTED))?;
+    let command = if args.command.is_empty() {
+        vec![shell(setup).into_os_string()]
+    } else {
+        args.command.clone()
+    };
+    let attachment = Attachment {
+        target,
+        with,
+        backend: setup.backend,
+        helper: setup.helper(),
+        fuse: setup.fuse.clone(),
+        calling: setup.calling.clone(),
+        command,
+    };
+    Err(not_started(attachment.exec()))
+}

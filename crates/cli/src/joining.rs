@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Whether a command shares its namespaces with others, and with whom.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use cabane_run::{Company, Joining};
+use clap::Args;
+
+use crate::env_vars;
+use crate::exit_codes;
+use crate::report::{CommandError, CommandResult};
+use crate::setup::Setup;
+
+/// With whom to share namespaces.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct JoinArgs {
+    /// Share memory with processes that have the same environment on this node, or
+    /// only with those who say the same name; ranks of a launcher do so by themselves
+    #[arg(
+        short,
+        long,
+        value_name = "NAME",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        hide_default_value = true
+    )]
+    join: Option<String>,
+    /// Share with nobody, not even with the other ranks of a launcher
+    #[arg(long, conflicts_with = "join")]
+    no_join: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{} is not a text", env_vars::CABANE_JOIN)]
+struct NoText;
+
+impl JoinArgs {
+    /// Returns what was typed, or else what the variable says.
+    ///
+    /// # Errors
+    ///
+    /// A variable that is no text.
+    pub(crate) fn joining(&self, setup: &Setup) -> CommandResult<Joining> {
+        let variable = setup.calling.get(OsStr::new(env_vars::CABANE_JOIN));
+        let company = if self.no_join {
+            Company::Nobody
+        } else if let Some(name) = &self.join {
+            named(name)
+        } else if let Some(value) = variable {
+            let error = || CommandError::new(exit_codes::USAGE, NoText);
+            of_variable(value.to_str().ok_or_else(error)?)
+        } else {
+            Company::Ranks
+        };
+        Ok(Joining {
+            company,
+            rank_variables: env_vars::RANKS.to_vec(),
+            directories: directories(&setup.calling),
+        })
+    }
+}
+
+fn named(name: &str) -> Company {
+    match name {
+        "" => Company::Everybody,
+        name => Company::Named(name.to_owned()),
+    }
+}
+
+fn of_variable(value: &str) -> Company {
+    match value {
+        "" | "auto" => Company::Ranks,
+        "no" => Company::Nobody,
+        "yes" => Company::Everybody,
+        name => Company::Named(name.to_owned()),
+    }
+}
+
+/// Returns the places in which processes of a user on one node may find each other.
+pub(crate) fn directories(calling: &BTreeMap<OsString, OsString>) -> Vec<PathBuf> {
+    let user = rustix::process::geteuid().as_raw();
+    let runtime = calling.get(OsStr::new(env_vars::XDG_RUNTIME_DIR));
+    let own = runtime
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
+        .map(|path| path.join("cabane"));
+    // Both are memory or a disk of the node; anybody may make a directory there, so
+    // one that somebody else has made is passed over.
+    let shared = ["/tmp", "/dev/shm"].map(|path| format!("{path}/cabane-{user}").into());
+    own.into_iter().chain(shared).collect()
+}

@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Entering the environment of a process that runs.
+//!
+//! A debugger must see the files that the process sees, and it must be in the same
+//! user namespace, or the kernel keeps it away. So nothing is mounted again: the
+//! process's own namespaces are entered. Further images go into a copy of its mounts
+//! that it does not see, in the same user namespace.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+
+use cabane_mount::helper::{Helper, Unavailable};
+use cabane_mount::{Backend, FusePrograms, MountPlan, perform_in_current_user_namespace};
+use cabane_resolve::ConcreteEnvironment;
+use rustix::thread::{
+    CapabilitySet, capabilities, configure_capability_in_ambient_set, set_capabilities,
+};
+
+use crate::RunError;
+use crate::attach_target::{AttachError, Door, Target};
+use crate::become_command::exec;
+use crate::loaded::Additions;
+use crate::needs::check_before;
+use crate::prepare::{Need, operations_of, settle, variables_inside};
+use crate::through_helper::become_helper;
+
+/// What is to be started beside a process.
+#[derive(Debug)]
+pub struct Attachment {
+    /// The process.
+    pub target: Target,
+    /// Images for the command alone.
+    pub with: Option<(ConcreteEnvironment, Additions)>,
+    /// The best way to mount that the caller has outside of a user namespace.
+    pub backend: Backend,
+    /// The set-uid helper, or why it cannot be used.
+    pub helper: Result<Helper, Unavailable>,
+    /// The programs that serve images through FUSE.
+    pub fuse: FusePrograms,
+    /// The variables of the caller.
+    pub calling: BTreeMap<OsString, OsString>,
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+}
+
+impl Attachment {
+    /// Enters the environment and becomes the command. The process must have one
+    /// thread.
+    ///
+    /// Returns only if that failed: nothing of the user's has been started then.
+    pub fn exec(self) -> RunError {
+        match self.try_exec() {
+            Ok(never) => match never {},
+            Err(error) => error,
+        }
+    }
+
+    fn try_exec(mut self) -> Result<Infallible, RunError> {
+        let mut variables = self.target.variables(&self.calling);
+        let mut needs = Vec::new();
+        let mut operations = Vec::new();
+        // Opened before anything is entered: a path names the caller's file.
+        if let Some((environment, additions)) = &self.with {
+            (operations, needs) = operations_of(environment, additions)?;
+            (variables, _) = variables_inside(environment, additions, &variables);
+        }
+        let door = self.target.door()?;
+        let mut plan = MountPlan {
+            backend: self.backend,
+            fuse: std::mem::take(&mut self.fuse),
+            operations,
+        };
+        match door {
+            Door::User => plan.backend = Backend::UserNamespace,
+            Door::Mounts if self.backend != Backend::Root => {
+                plan.backend = Backend::Helper;
+                return self.exec_through_helper(&plan, &variables, &needs);
+            }
+            Door::None if self.backend != Backend::Root && !plan.operations.is_empty() => {
+                let id = self.target.id;
+                return Err(AttachError::Inside { id }.into());
+            }
+            Door::Mounts | Door::None => {}
+        }
+        let from = std::env::current_dir().ok();
+        self.target.enter(door)?;
+        self.go_to_work(from);
+        if !plan.operations.is_empty() {
+            perform_in_current_user_namespace(plan)?;
+            if door == Door::User {
+                keep_door_open().map_err(|source| self.target.not_entered(source))?;
+            }
+        }
+        settle(&needs)?;
+        Err(exec(self.command, Some(variables)))
+    }
+
+    /// Lets the set-uid helper enter the mounts. It opens them itself, with the rights
+    /// of the user: what it would be given could be anything.
+    fn exec_through_helper(
+        self,
+        plan: &MountPlan,
+        variables: &BTreeMap<OsString, OsString>,
+        needs: &[Need],
+    ) -> Result<Infallible, RunError> {
+        let id = self.target.id;
+        let refused = |reason| AttachError::Privileged { id, reason };
+        let helper = self.helper.map_err(refused)?;
+        helper.check(plan).map_err(refused)?;
+        check_before(needs, plan)?;
+        become_helper(
+            &helper.path,
+            plan,
+            Some(id),
+            self.command,
+            variables,
+            self.target.working_directory.as_deref(),
+        )
+    }
+
+    /// Goes where the process is, or else where the caller was, or else to `/`.
+    fn go_to_work(&self, from: Option<PathBuf>) {
+        let places = [
+            self.target.working_directory.clone(),
+            from,
+            Some("/".into()),
+        ];
+        for place in places.into_iter().flatten() {
+            if std::env::set_current_dir(place).is_ok() {
+                return;
+            }
+        }
+    }
+}
+
+/// Lets the command, which has mounts of its own, look into those of the process: a
+/// debugger enters them to read the programs there. These rights reach no farther
+/// than the user namespace, which is the user's own.
+fn keep_door_open() -> io::Result<()> {
+    let mut sets = capabilities(None)?;
+    for capability in [CapabilitySet::SYS_ADMIN, CapabilitySet::SYS_CHROOT] {
+        sets.inheritable |= capability;
+        set_capabilities(None, sets)?;
+        configure_capability_in_ambient_set(capability, true)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,367 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! One user namespace for several commands.
+//!
+//! Without privilege every command has a user namespace of its own, and the kernel
+//! keeps processes of different user namespaces from each other's memory. The ranks
+//! of a parallel program need just that, so they enter the namespaces of the first
+//! one of them. Why and how stands in `docs/design/0006-joining.md`; how they find
+//! each other in `gathering`.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use cabane_label::escape;
+use cabane_mount::{MountPlan, perform};
+use rustix::io::{FdFlags, fcntl_setfd};
+use sha2::{Digest, Sha256};
+
+use crate::RunError;
+use crate::gathering::{Content, Directory, Member, world};
+use crate::join_key::{digest_of, hex, images_of};
+use crate::launcher;
+use crate::process::{NamespaceNumbers, Namespaces, Process};
+
+/// With whom namespaces are shared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Company {
+    /// With the other ranks of a parallel program; with nobody outside of one.
+    Ranks,
+    /// With nobody.
+    Nobody,
+    /// With every process of the user on this node that has the same environment.
+    Everybody,
+    /// With those who say the same name.
+    Named(String),
+}
+
+/// With whom namespaces are shared, and how the others are found.
+#[derive(Clone, Debug)]
+pub struct Joining {
+    /// With whom.
+    pub company: Company,
+    /// The names of variables that only ranks have.
+    pub rank_variables: Vec<&'static str>,
+    /// Directories in which to look for the others, the preferred one first. The
+    /// first that belongs to the user and is closed to others is used.
+    pub directories: Vec<PathBuf>,
+}
+
+/// Why a process did not get into the namespaces of others.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JoinError {
+    /// There is no safe place in which processes could find each other.
+    #[error("cannot look for the processes to share memory with{}", list(tried))]
+    Directory {
+        /// The directories and what is wrong with each.
+        tried: Vec<(PathBuf, String)>,
+    },
+    /// The file in which processes find each other cannot be used.
+    #[error("failed to {what} in {}", directory.display())]
+    File {
+        /// What was being done.
+        what: &'static str,
+        /// The directory of the file.
+        directory: PathBuf,
+        /// What the system answered.
+        source: io::Error,
+    },
+    /// Those who said the same name have something else.
+    #[error("the environment named `{name}` is another one: it has {images}")]
+    OtherEnvironment {
+        /// The name.
+        name: String,
+        /// What they have.
+        images: String,
+    },
+    /// There are processes, but none lets this one in.
+    #[error("cannot enter the environment of process {id}")]
+    Enter {
+        /// One of the processes.
+        id: u32,
+        /// What the system answered.
+        source: io::Error,
+    },
+    /// What `/proc` says about this process is not known.
+    #[error("cannot tell this process from others")]
+    Own {
+        /// What the system answered.
+        source: io::Error,
+    },
+}
+
+fn list(tried: &[(PathBuf, String)]) -> String {
+    let mut text = String::new();
+    for (position, (path, reason)) in tried.iter().enumerate() {
+        let sign = if position == 0 { ':' } else { ';' };
+        let _ = write!(text, "{sign} {}: {reason}", path.display());
+    }
+    text
+}
+
+impl JoinError {
+    /// Returns what the user can do about it.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::OtherEnvironment { .. } => {
+                "name the same images in the same order and start from the same place, or choose \
+                 another name with `--join=NAME`"
+            }
+            Self::Directory { .. } => {
+                "set XDG_RUNTIME_DIR to a directory of yours with mode 0700 on this node; \
+                 `--no-join` starts anyway, but then ranks cannot read each other's memory"
+            }
+            _ => "`--no-join` starts anyway, but then ranks cannot read each other's memory",
+        }
+        .to_owned()
+    }
+}
+
+/// How the file of a company is called.
+#[derive(Debug)]
+struct Place {
+    file: String,
+    /// What was typed; those who say it must have the same environment.
+    name: Option<String>,
+    digest: String,
+}
+
+impl Joining {
+    /// Shares with nobody.
+    pub fn nobody() -> Self {
+        Self {
+            company: Company::Nobody,
+            rank_variables: Vec::new(),
+            directories: Vec::new(),
+        }
+    }
+
+    /// Returns where the others are, if this process has company.
+    fn place(
+        &self,
+        plan: &MountPlan,
+        calling: &BTreeMap<OsString, OsString>,
+    ) -> Result<Option<Place>, JoinError> {
+        let (kind, key, name) = match &self.company {
+            Company::Nobody => return Ok(None),
+            Company::Ranks if !launcher::is_rank(calling, &self.rank_variables) => return Ok(None),
+            Company::Ranks => {
+                let launcher = launcher::find(&self.rank_variables);
+                let key = launcher.map(|launcher| launcher.to_string());
+                ("step", key.unwrap_or_default(), None)
+            }
+            Company::Everybody => ("same", String::new(), None),
+            Company::Named(name) => ("name", name.clone(), Some(name.clone())),
+        };
+        let own = |source| JoinError::Own { source };
+        let digest = digest_of(plan).map_err(own)?;
+        let mut hash = Sha256::new();
+        for part in [kind, &world().map_err(own)?, &key] {
+            hash.update(part);
+            hash.update([0]);
+        }
+        if name.is_none() {
+            hash.update(&digest);
+        }
+        let file = format!("{kind}-{}", hex(&hash.finalize()));
+        Ok(Some(Place { file, name, digest }))
+    }
+
+    fn directory(&self) -> Result<(Directory, &Path), JoinError> {
+        let mut tried = Vec::new();
+        for path in &self.directories {
+            match Directory::make(path) {
+                Ok(directory) => return Ok((directory, path)),
+                Err(error) => tried.push((path.clone(), error.to_string())),
+            }
+        }
+        Err(JoinError::Directory { tried })
+    }
+}
+
+/// Carries out a plan, or enters the namespaces of others who have done so.
+///
+/// # Errors
+///
+/// Those of mounting, and whatever keeps a process from company that it was to have.
+pub(crate) fn perform_or_join(
+    plan: MountPlan,
+    joining: &Joining,
+    calling: &BTreeMap<OsString, OsString>,
+) -> Result<(), RunError> {
+    let Some(place) = joining.place(&plan, calling)? else {
+        return Ok(perform(plan)?);
+    };
+    let (directory, path) = joining.directory()?;
+    let failed = |what| {
+        let directory = path.to_owned();
+        move |source| JoinError::File {
+            what,
+            directory,
+            source,
+        }
+    };
+    let mut gathering = directory
+        .lock(&place.file)
+        .map_err(failed("wait for the others"))?;
+    let world = world().map_err(|source| JoinError::Own { source })?;
+    let known = gathering
+        .read()
+        .map_err(failed("read who is there"))?
+        .filter(|content| content.world == world);
+    hold_own_namespaces();
+    if let Some(content) = known
+        && let Some(namespaces) = door_of(&content, &place)?
+    {
+        let member = own_member()?;
+        enter(&namespaces, &content)?;
+        return Ok(gathering
+            .add(content, member)
+            .map_err(failed("tell who is there"))?);
+    }
+    // Others may have died without tidying up. Nobody needs this to succeed.
+    let _ = directory.sweep(&world, false);
+    let images = images_of(&plan);
+    perform(plan)?;
+    let content = Content {
+        world,
+        digest: place.digest,
+        images,
+        namespaces: NamespaceNumbers::own().map_err(|source| JoinError::Own { source })?,
+        members: vec![own_member()?],
+    };
+    Ok(gathering
+        .begin(&content)
+        .map_err(failed("tell who is there"))?)
+}
+
+fn own_member() -> Result<Member, JoinError> {
+    Member::own().map_err(|source| JoinError::Own { source })
+}
+
+/// Looks for a member that is alive, and opens its namespaces; `None` if there is
+/// none.
+fn door_of(content: &Content, place: &Place) -> Result<Option<Namespaces>, JoinError> {
+    let mut refused = None;
+    for member in &content.members {
+        let Some(process) = member.living() else {
+            continue;
+        };
+        if let Some(name) = &place.name
+            && content.digest != place.digest
+        {
+            return Err(JoinError::OtherEnvironment {
+                name: escape(name).into_owned(),
+                images: escape(&content.images).into_owned(),
+            });
+        }
+        match open_door(&process, content.namespaces) {
+            Ok(Some(namespaces)) => return Ok(Some(namespaces)),
+            // It has moved on without leaving the door open, or has just ended.
+            Ok(None) => {}
+            Err(source) => {
+                if member.living().is_some() {
+                    let id = process.id;
+                    refused = Some(JoinError::Enter { id, source });
+                }
+            }
+        }
+    }
+    match refused {
+        Some(error) => Err(error),
+        None => Ok(None),
+    }
+}
+
+fn open_door(process: &Process, wanted: NamespaceNumbers) -> io::Result<Option<Namespaces>> {
+    let namespaces = process.namespaces()?;
+    if namespaces.numbers()? == wanted {
+        return Ok(Some(namespaces));
+    }
+    Ok(process.held_namespaces(wanted).ok())
+}
+
+fn enter(namespaces: &Namespaces, content: &Content) -> Result<(), JoinError> {
+    let working_directory = std::env::current_dir();
+    let id = content.members.first().map_or(0, |member| member.id);
+    let failed = |source| JoinError::Enter { id, source };
+    namespaces.enter().map_err(failed)?;
+    // By path, as everybody else in there has come to his.
+    let moved = working_directory.is_ok_and(|path| std::env::set_current_dir(path).is_ok());
+    if moved {
+        Ok(())
+    } else {
+        std::env::set_current_dir("/").map_err(failed)
+    }
+}
+
+/// Keeps the namespaces that a process is about to leave within reach of others, if
+/// it is one that others may want to join: a rank that goes through one environment
+/// into another would otherwise take the outer one with it. The descriptors pass to
+/// the command and close when it ends.
+fn hold_own_namespaces() {
+    let is_initial = std::fs::read_to_string("/proc/self/uid_map")
+        .is_ok_and(|map| map.split_whitespace().last() == Some("4294967295"));
+    if is_initial {
+        return;
+    }
+    let Ok(namespaces) = Process::own().and_then(|process| process.namespaces()) else {
+        return;
+    };
+    for descriptor in [namespaces.user, namespaces.mount] {
+        leave_open(descriptor);
+    }
+}
+
+fn leave_open(descriptor: OwnedFd) {
+    // One that cannot be kept is merely a door that nobody can use.
+    if fcntl_setfd(descriptor.as_fd(), FdFlags::empty()).is_ok() {
+        std::mem::forget(descriptor);
+    }
+}
+
+/// Removes what processes that were killed have left in the directories in which
+/// they found each other, or only tells what would be removed.
+pub fn sweep(directories: &[PathBuf], dry_run: bool) -> Vec<PathBuf> {
+    let Ok(world) = world() else {
+        return Vec::new();
+    };
+    let opened = directories
+        .iter()
+        .filter_map(|path| Directory::open(path).ok());
+    opened
+        .flat_map(|directory| directory.sweep(&world, dry_run).unwrap_or_default())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn without_a_safe_directory_every_one_that_was_tried_is_named() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("file");
+        fs::write(&file, "").unwrap();
+        let joining = Joining {
+            company: Company::Everybody,
+            rank_variables: Vec::new(),
+            directories: vec![file.clone(), file.join("below")],
+        };
+        let error = joining.directory().unwrap_err().to_string();
+        let file = file.display();
+        let expected = format!(
+            "cannot look for the processes to share memory with: {file}: it is not a directory of \
+             yours with mode 0700; {file}/below: Not a directory (os error 20)"
+        );
+        assert_eq!(error, expected);
+    }
+}
