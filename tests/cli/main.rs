@@ -7,6 +7,7 @@
 //! beside them; here it is shown that the command is connected to them and what its
 //! user sees.
 
+mod attach;
 mod build;
 mod cabane;
 mod composition;
@@ -16,6 +17,8 @@ mod environment;
 mod explain;
 mod faults;
 mod image;
+mod join;
+mod mpi;
 mod nesting;
 mod repo;
 mod run;

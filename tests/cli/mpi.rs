@@ -1,0 +1,162 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Ranks of real MPI libraries, each started in an image, as an ordinary user.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cabane_testkit::{Finished, Tree, not_run, squashfs};
+
+use crate::cabane::{Cabane, Who};
+
+const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/mpi/ping_pong.c");
+
+/// An MPI library in an image, and its launcher outside.
+struct Mpi {
+    cabane: Cabane,
+    image: String,
+    tree: PathBuf,
+    options: &'static [&'static str],
+}
+
+/// Where the set-up puts the libraries.
+fn installed(name: &str) -> Option<PathBuf> {
+    let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.cabane/mpi");
+    let found = Path::new(place).join(name);
+    found.join("bin/mpiexec").exists().then_some(found)
+}
+
+impl Mpi {
+    fn new(name: &str, installed: &Path) -> Self {
+        let cabane = Cabane::new(Who::OrdinaryUser);
+        let mount_point = cabane.mount_point(name);
+        let tree = cabane.world.path(name);
+        let mut copy = Command::new("cp");
+        copy.arg("-r").arg(installed).arg(&tree);
+        Finished::of(&mut copy).success();
+        let _ = Tree::new(&tree).meta(name, &mount_point);
+        compile(&tree);
+        let image = cabane.world.path(&format!("{name}.squashfs"));
+        squashfs(&tree, &image);
+        Self {
+            image: image.to_string_lossy().into_owned(),
+            cabane,
+            tree,
+            options: match name {
+                // It counts cores, and refuses to start more ranks than there are.
+                "openmpi" => &["--map-by", ":OVERSUBSCRIBE"],
+                _ => &[],
+            },
+        }
+    }
+
+    /// Starts four ranks, each with these words, and returns what they say.
+    fn launch(&self, words: &[&str]) -> Finished {
+        let mut command = self.cabane.other("timeout");
+        command
+            .arg("120")
+            .arg(self.tree.join("bin/mpiexec"))
+            .args(self.options)
+            .args(["-n", "4"])
+            .args(words);
+        // Other tests may look for company in the common places.
+        command.env("XDG_RUNTIME_DIR", self.cabane.world.path("home"));
+        self.cabane.finish(&mut command)
+    }
+}
+
+fn compile(tree: &Path) {
+    let mut compiler = Command::new("cc");
+    compiler
+        .args(["-O2", "-std=c99", PROGRAM, "-o"])
+        .arg(tree.join("bin/ping_pong"))
+        .arg("-I")
+        .arg(tree.join("include"))
+        .arg("-L")
+        .arg(tree.join("lib"))
+        .args(["-Wl,-rpath,$ORIGIN/../lib", "-lmpi"]);
+    Finished::of(&mut compiler).success();
+}
+
+/// Where the ranks said they live: each place once, and how many spoke.
+fn places(said: &str) -> (Vec<&str>, usize) {
+    let spoken: Vec<&str> = said
+        .lines()
+        .filter_map(|line| line.strip_prefix("hello from rank "))
+        .filter_map(|line| Some(line.split_once(" in ")?.1))
+        .collect();
+    let mut different = spoken.clone();
+    different.sort_unstable();
+    different.dedup();
+    (different, spoken.len())
+}
+
+fn ranks_exchange_large_messages(name: &str, installed: &Path) {
+    let mpi = Mpi::new(name, installed);
+    let program = mpi.cabane.program();
+    let seen = mpi
+        .launch(&[program, "run", &mpi.image, "--", "ping_pong"])
+        .success();
+    let (different, spoken) = places(&seen.stdout);
+    let arrived = seen.stdout.contains("all messages arrived");
+    assert_eq!(
+        (different.len(), spoken, arrived),
+        (1, 4, true),
+        "{name}: {}",
+        seen.stdout
+    );
+}
+
+#[test]
+fn ranks_of_mpich_started_in_an_image_exchange_large_messages() {
+    let Some(installed) = installed("mpich") else {
+        not_run!("needs MPICH: scripts/setup test");
+    };
+    ranks_exchange_large_messages("mpich", &installed);
+}
+
+#[test]
+fn ranks_of_open_mpi_started_in_an_image_exchange_large_messages() {
+    let Some(installed) = installed("openmpi") else {
+        not_run!("needs Open MPI: scripts/setup test");
+    };
+    ranks_exchange_large_messages("openmpi", &installed);
+}
+
+#[test]
+fn a_launcher_in_one_image_may_start_ranks_in_another() {
+    let Some(installed) = installed("mpich") else {
+        not_run!("needs MPICH: scripts/setup test");
+    };
+    let mpi = Mpi::new("mpich", &installed);
+    let app = mpi.cabane.image("app", &mpi.cabane.mount_point("app"));
+    let program = mpi.cabane.program();
+    let mut command = mpi
+        .cabane
+        .command(&["run", &mpi.image, "--", "timeout", "120", "mpiexec", "-n"]);
+    command.args(["4", program, "run", &app, "--", "ping_pong"]);
+    let seen = mpi.cabane.finish(&mut command).success();
+    let (different, spoken) = places(&seen.stdout);
+    let arrived = seen.stdout.contains("all messages arrived");
+    assert_eq!(
+        (different.len(), spoken, arrived),
+        (1, 4, true),
+        "{}",
+        seen.stdout
+    );
+}
+
+#[test]
+fn without_joining_the_messages_of_mpich_do_not_arrive() {
+    // This is what the others are for: it shows that they can fail.
+    let Some(installed) = installed("mpich") else {
+        not_run!("needs MPICH: scripts/setup test");
+    };
+    let mpi = Mpi::new("mpich", &installed);
+    let program = mpi.cabane.program();
+    let words = [program, "run", "--no-join", &mpi.image, "--", "ping_pong"];
+    let seen = mpi.launch(&words);
+    let arrived = seen.stdout.contains("all messages arrived");
+    assert!(seen.code != 0 && !arrived, "{seen:?}");
+}
