@@ -15,6 +15,7 @@ mod comparison;
 mod listing;
 mod machine;
 mod measure;
+mod mpi;
 mod options;
 mod packing;
 mod peers;
@@ -45,6 +46,7 @@ const SECTIONS: &[(&str, MakeSection)] = &[
     ("list", listing::sections),
     ("pack", packing::sections),
     ("rebuild", rebuild::sections),
+    ("mpi", mpi::sections),
 ];
 
 fn main() -> ExitCode {

@@ -1,0 +1,250 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What messages between two ranks cost that are each started in an image.
+//!
+//! A sample is the start of a launcher with two ranks; its figures are what the
+//! program `tests/mpi/ping_pong.c` prints, not its wall time.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::bed::{Bed, as_ordinary_user};
+use crate::comparison::{not_measured, verdict};
+use crate::measure::{NotMeasured, Rounds, finish};
+use crate::options::Options;
+use crate::report::{Section, Table};
+use crate::statistics::Summary;
+
+/// What a message may cost over the same between ranks outside of images.
+const NATIVE: f64 = 1.1;
+
+/// How many times as many messages are sent as in the tests: each size must take long
+/// enough for both ranks to have a processor at the same time now and then.
+const MORE: &str = "10";
+
+/// Messages so large that an MPI library goes another way than with small ones, and
+/// some that are not.
+const SIZES: [&str; 4] = ["8", "4096", "1048576", "4194304"];
+
+const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/mpi/ping_pong.c");
+const LIBRARIES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../.cabane/mpi");
+
+const METHOD: &str = "\
+Two ranks on this machine send a message to and fro; a figure is the time of one way, in \
+microseconds, of the fastest tenth of the round trips of one run. Both commands of a pair \
+are whole runs of the launcher, as an ordinary user: `mpiexec -n 2 ping_pong` from a \
+directory is the native one, and `mpiexec -n 2 cabane run IMAGE -- ping_pong` the one in \
+images, where the ranks join in one user namespace. In the rows below these they are kept \
+from it with `--no-join`. Every message is checked.";
+
+pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
+    let libraries = [("MPICH", "mpich"), ("Open MPI", "openmpi")];
+    let mut section = Section {
+        title: "Messages between ranks in images",
+        method: METHOD.to_owned(),
+        tables: Vec::new(),
+        remarks: Vec::new(),
+    };
+    for (title, name) in libraries {
+        match Library::make(bed, name) {
+            Ok(library) => {
+                let table = as_ordinary_user(|| library.table(bed, options.run_rounds()));
+                section.tables.push(table.captioned(title.to_owned()));
+            }
+            Err(reason) => section
+                .remarks
+                .push(format!("{title}: not measured: {reason}.")),
+        }
+    }
+    vec![section]
+}
+
+/// An MPI library with the program, in a directory and in an image.
+struct Library {
+    directory: PathBuf,
+    image: PathBuf,
+    mount_point: PathBuf,
+}
+
+/// The figures of two runs, one for each size.
+type Pair = (Vec<f64>, Vec<f64>);
+
+/// Where the program of the ranks is.
+#[derive(Clone, Copy)]
+enum Place {
+    Directory,
+    Joined,
+    Separate,
+}
+
+impl Library {
+    fn make(bed: &Bed, name: &str) -> Result<Self, NotMeasured> {
+        let installed = Path::new(LIBRARIES).join(name);
+        if !installed.join("bin/mpiexec").exists() {
+            return Err("it is not installed; `scripts/setup test` does that".to_owned());
+        }
+        let library = Self {
+            directory: bed.path(&format!("{name}-tree")),
+            image: bed.path(&format!("{name}.squashfs")),
+            mount_point: bed.directory(&format!("{name}-mount"))?,
+        };
+        finish(
+            Command::new("cp")
+                .arg("-r")
+                .arg(installed)
+                .arg(&library.directory),
+        )?;
+        let mut compiler = Command::new("cc");
+        compiler
+            .args(["-O2", "-std=c99", PROGRAM, "-o"])
+            .arg(program_in(&library.directory))
+            .arg("-I")
+            .arg(library.directory.join("include"))
+            .arg("-L")
+            .arg(library.directory.join("lib"))
+            .args(["-Wl,-rpath,$ORIGIN/../lib", "-lmpi"]);
+        finish(&mut compiler)?;
+        let mut pack = Command::new("mksquashfs");
+        pack.arg(&library.directory).arg(&library.image);
+        pack.args(["-quiet", "-no-progress", "-all-root", "-comp", "zstd"]);
+        finish(&mut pack)?;
+        Ok(library)
+    }
+
+    fn table(&self, bed: &Bed, rounds: Rounds) -> Table {
+        let mut table = Table::new(&[
+            "ranks",
+            "bytes",
+            "over native [quartiles]",
+            "of minima",
+            "target",
+            "reached",
+            "µs: min / median",
+            "native, µs: min / median",
+            "pairs",
+        ]);
+        let rows = [
+            ("control: native", Place::Directory, None),
+            ("joined", Place::Joined, Some(NATIVE)),
+            ("separate", Place::Separate, None),
+        ];
+        for (name, place, target) in rows {
+            match self.pairs(bed, place, rounds) {
+                Ok(pairs) => {
+                    for (position, size) in SIZES.iter().enumerate() {
+                        let mut row = vec![name.to_owned(), (*size).to_owned()];
+                        row.extend(figures(&pairs, position, target));
+                        table.push(row);
+                    }
+                }
+                Err(reason) => {
+                    // Some libraries end here and others wait: that is a result.
+                    let result = match place {
+                        Place::Separate => format!("**fails**: {reason}"),
+                        _ => not_measured(&reason),
+                    };
+                    table.push(vec![name.to_owned(), "all".to_owned(), result]);
+                }
+            }
+        }
+        table
+    }
+
+    fn pairs(&self, bed: &Bed, place: Place, rounds: Rounds) -> Result<Vec<Pair>, NotMeasured> {
+        let mut pairs = Vec::with_capacity(rounds.pairs);
+        for round in 0..rounds.warm_up + rounds.pairs {
+            let pair = (
+                self.sample(bed, place)?,
+                self.sample(bed, Place::Directory)?,
+            );
+            if round >= rounds.warm_up {
+                pairs.push(pair);
+            }
+        }
+        Ok(pairs)
+    }
+
+    /// Runs the launcher once, and returns one figure for each size.
+    fn sample(&self, bed: &Bed, place: Place) -> Result<Vec<f64>, NotMeasured> {
+        // Ranks that cannot read each other's memory may wait for ever.
+        let mut command = bed.command("timeout");
+        command.args(["60"]).arg(self.directory.join("bin/mpiexec"));
+        command.args(["-n", "2"]);
+        match place {
+            Place::Directory => command.arg(program_in(&self.directory)),
+            Place::Joined | Place::Separate => {
+                command.arg(bed.cabane.as_ref().map_err(Clone::clone)?);
+                command.arg("run");
+                if matches!(place, Place::Separate) {
+                    command.arg("--no-join");
+                }
+                let mut image = self.image.clone().into_os_string();
+                image.push(":");
+                image.push(&self.mount_point);
+                command.arg(image).arg("--");
+                command.arg(program_in(&self.mount_point))
+            }
+        };
+        let said = finish(command.arg(MORE))?;
+        let said = String::from_utf8_lossy(&said);
+        let times: Vec<f64> = SIZES
+            .iter()
+            .filter_map(|size| time_of(&said, size))
+            .collect();
+        if times.len() == SIZES.len() {
+            Ok(times)
+        } else {
+            Err("the ranks did not say how long it took".to_owned())
+        }
+    }
+}
+
+fn program_in(directory: &Path) -> PathBuf {
+    directory.join("bin/ping_pong")
+}
+
+/// Finds a line like `4096 bytes: 1.234 us`.
+fn time_of(said: &str, size: &str) -> Option<f64> {
+    said.lines()
+        .find_map(|line| line.strip_prefix(size)?.strip_prefix(" bytes: "))
+        .and_then(|rest| rest.strip_suffix(" us")?.parse().ok())
+}
+
+fn figures(pairs: &[Pair], position: usize, target: Option<f64>) -> Vec<String> {
+    let pick = |times: &[f64]| times.get(position).copied().unwrap_or(f64::NAN);
+    let summary =
+        |of: &dyn Fn(&Pair) -> f64| Summary::of(&pairs.iter().map(of).collect::<Vec<_>>());
+    let (Some(ratio), Some(here), Some(native)) = (
+        summary(&|(here, native)| pick(here) / pick(native)),
+        summary(&|(here, _)| pick(here)),
+        summary(&|(_, native)| pick(native)),
+    ) else {
+        return vec![not_measured("no pairs")];
+    };
+    vec![
+        format!(
+            "**{:.2}** [{:.2}, {:.2}]",
+            ratio.median, ratio.lower_quartile, ratio.upper_quartile
+        ),
+        format!("{:.2}", here.minimum / native.minimum),
+        target.map_or(String::new(), |target| format!("≤ {target:.2}")),
+        target
+            .map_or("", |target| verdict(ratio, target))
+            .to_owned(),
+        format!("{:.2} / {:.2}", here.minimum, here.median),
+        format!("{:.2} / {:.2}", native.minimum, native.median),
+        pairs.len().to_string(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::time_of;
+
+    #[test]
+    fn a_size_is_not_taken_for_a_longer_one() {
+        let said = "hello\n48 bytes: 9.000 us\n8 bytes: 0.400 us\n";
+        assert_eq!(time_of(said, "8"), Some(0.4));
+    }
+}
