@@ -76,6 +76,43 @@ pub fn clean_through(helper: &Path) -> Result<(), RunError> {
     }
 }
 
+/// Lets the helper start `true` with no image, and returns what it said if it did not.
+/// Nothing stays behind.
+///
+/// # Errors
+///
+/// [`RunError::Helper`] if it cannot be started, or says no.
+pub fn try_helper(helper: &Path) -> Result<(), RunError> {
+    let failed = |source| RunError::Helper {
+        path: helper.to_owned(),
+        source,
+    };
+    let request = Request::Start(StartRequest {
+        process: None,
+        images: Vec::new(),
+        working_directory: None,
+        command: vec!["/bin/true".into()],
+        variables: Vec::new(),
+    });
+    let request = written_down(&request).map_err(failed)?;
+    let output = called(helper, &request).output().map_err(failed)?;
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(failed(refusal(&output.stderr)))
+    }
+}
+
+/// The first lines that the helper wrote, as one.
+fn refusal(said: &[u8]) -> io::Error {
+    let said = String::from_utf8_lossy(said);
+    let lines = said
+        .lines()
+        .take_while(|line| !line.starts_with("hint: "))
+        .map(|line| line.trim_start_matches("error: ").trim_start_matches("cause: "));
+    io::Error::other(lines.collect::<Vec<_>>().join(": "))
+}
+
 /// Reads `meta/env.json` of an image by way of the helper; `None` if it has none.
 ///
 /// # Errors

@@ -7,11 +7,14 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
-use rustix::process::{Pid, WaitOptions, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, setpgid, waitpid};
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
 // The two that must be those of the C library, which has work of its own to do when
 // a process is copied. The standard library links them already; declared here, they
@@ -106,14 +109,100 @@ where
             let read = File::from(reader).read_to_end(&mut bytes);
             wait_for(child)?;
             read?;
-            match bytes.split_first() {
-                Some((0, rest)) => Ok(Ok(rest.to_vec())),
-                Some((_, rest)) => Ok(Err(String::from_utf8_lossy(rest).into_owned())),
-                None => Err(io::Error::other(
-                    "the process that was asked ended without an answer",
-                )),
+            understand(&bytes)
+        }
+    }
+}
+
+/// As [`ask`], but waits no longer than `limit`.
+///
+/// For questions that may never be answered, such as those to a file system whose
+/// server is gone. The copy has no standard input, output or error and is in a process
+/// group of its own, which is killed when the time is over. A process that the kernel
+/// does not let die is left behind: it holds nothing that somebody waits for.
+///
+/// # Errors
+///
+/// As [`ask`]; `TimedOut` when the time is over.
+pub fn ask_within<F>(limit: Duration, answer: F) -> io::Result<Result<Vec<u8>, String>>
+where
+    F: FnOnce() -> Result<Vec<u8>, String>,
+{
+    let end = Instant::now() + limit;
+    let nothing = File::options().read(true).write(true).open("/dev/null")?;
+    let (mut reader, writer) = UnixStream::pair()?;
+    // SAFETY: the child runs only `answer` and ends by _exit.
+    match unsafe { fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            drop(reader);
+            let alone = || {
+                setpgid(None, None)?;
+                dup2_stdin(&nothing)?;
+                dup2_stdout(&nothing)?;
+                dup2_stderr(&nothing)
+            };
+            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                alone().map_err(|errno| errno.to_string())?;
+                answer()
+            }));
+            give(writer.into(), outcome);
+            // SAFETY: ends the copy without running what belongs to the parent.
+            unsafe { _exit(0) }
+        }
+        child => {
+            drop(writer);
+            let read = read_until(&mut reader, end);
+            let group = Pid::from_raw(child);
+            // Set by both, so that it is so whoever comes first.
+            let _ = setpgid(group, group);
+            if let Some(group) = group {
+                // Its own children end with it; there may be none of them any more.
+                let _ = kill_process_group(group, Signal::KILL);
+            }
+            match read {
+                Ok(bytes) => {
+                    wait_for(child)?;
+                    understand(&bytes)
+                }
+                Err(error) => {
+                    // Not waited for: that could take just as long.
+                    let _ = waitpid(group, WaitOptions::NOHANG);
+                    Err(error)
+                }
             }
         }
+    }
+}
+
+/// Reads to the end of the stream, which must come in time.
+fn read_until(reader: &mut UnixStream, end: Instant) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        reader.set_read_timeout(Some(left))?;
+        match reader.read(&mut buffer) {
+            Ok(0) => return Ok(bytes),
+            Ok(length) => bytes.extend(buffer.iter().take(length)),
+            Err(error) => match error.kind() {
+                io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock => {}
+                _ => return Err(error),
+            },
+        }
+    }
+}
+
+fn understand(bytes: &[u8]) -> io::Result<Result<Vec<u8>, String>> {
+    match bytes.split_first() {
+        Some((0, rest)) => Ok(Ok(rest.to_vec())),
+        Some((_, rest)) => Ok(Err(String::from_utf8_lossy(rest).into_owned())),
+        None => Err(io::Error::other(
+            "the process that was asked ended without an answer",
+        )),
     }
 }
 
@@ -172,6 +261,26 @@ mod tests {
             error.to_string(),
             "the process that was asked ended without an answer"
         );
+    }
+
+    #[test]
+    fn who_does_not_answer_in_time_is_not_waited_for() {
+        let begin = Instant::now();
+        let error = ask_within(Duration::from_millis(50), || {
+            std::thread::sleep(Duration::from_secs(60));
+            Ok(Vec::new())
+        })
+        .unwrap_err();
+        assert!(
+            error.kind() == io::ErrorKind::TimedOut && begin.elapsed() < Duration::from_secs(30)
+        );
+    }
+
+    #[test]
+    fn an_answer_in_time_comes_back_whole() {
+        let long = vec![7; 1_000_000];
+        let answer = ask_within(Duration::from_secs(60), || Ok(long.clone())).unwrap();
+        assert_eq!(answer, Ok(long));
     }
 
     #[test]
