@@ -50,6 +50,8 @@ exit_codes! {
     NOT_LOADED = 8;
     /// `cabane diff --exit-code` found a difference.
     DIFFERENT = 9;
+    /// `cabane doctor` found that nothing can be mounted, or that something is broken.
+    UNHEALTHY = 10;
     /// `cabane run` or `cabane start` could not start the command. Codes of the command itself are passed through.
     NOT_STARTED = 125;
     /// The command exists but cannot be started.

@@ -11,6 +11,7 @@
 mod args;
 mod commands;
 mod convert;
+mod doctor;
 mod env_vars;
 mod environments;
 mod exit_codes;
@@ -32,7 +33,6 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::args::Args;
-use crate::setup::Setup;
 
 /// Runs the command line to its end and returns the exit code.
 pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
@@ -50,8 +50,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         }
     };
     let printer = args.global.printer();
-    let result = Setup::new(&args.global, printer)
-        .and_then(|setup| commands::run_command(&setup, args.command));
+    let result = commands::run_command(&args.global, printer, args.command);
     let code = result.unwrap_or_else(|error| {
         error.print(printer);
         error.code

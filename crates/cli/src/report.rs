@@ -54,6 +54,21 @@ impl CommandError {
         self
     }
 
+    /// Returns the error with its details and causes, and the hints, as texts.
+    pub(crate) fn texts(&self) -> (String, Option<String>) {
+        let mut text = self.error.to_string();
+        let mut cause = self.error.source();
+        while let Some(error) = cause {
+            text += &format!(": {error}");
+            cause = error.source();
+        }
+        if let Some(detail) = &self.detail {
+            text += &format!("\n{}", detail.trim_end());
+        }
+        let hints = Some(self.hints.join("\n")).filter(|hints| !hints.is_empty());
+        (text, hints)
+    }
+
     /// Prints the error.
     pub(crate) fn print(&self, printer: Printer) {
         printer.error(&self.error.to_string());

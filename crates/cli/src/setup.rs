@@ -85,18 +85,7 @@ impl Setup {
 
     /// Returns where the helper is looked for, the first place first.
     pub(crate) fn helper_paths(&self) -> Vec<PathBuf> {
-        if let Some(path) = self.calling.get(OsStr::new(env_vars::CABANE_HELPER)) {
-            return vec![path.into()];
-        }
-        let own = std::env::current_exe().ok();
-        let prefix = own.as_deref().and_then(|path| path.parent()?.parent());
-        let places = [
-            prefix,
-            Some(Path::new("/usr/local")),
-            Some(Path::new("/usr")),
-        ];
-        let below = |prefix: &Path| prefix.join("libexec/cabane").join(NAME);
-        places.into_iter().flatten().map(below).collect()
+        helper_places(&self.calling)
     }
 
     /// Returns this system's name, where images of other systems are not wanted.
@@ -161,6 +150,22 @@ impl Setup {
             .find(is_meant)
             .ok_or_else(|| CommandError::new(exit_codes::REPOSITORY, SetupError::NoRepository))
     }
+}
+
+/// Returns where the helper is looked for, the first place first.
+pub(crate) fn helper_places(calling: &BTreeMap<OsString, OsString>) -> Vec<PathBuf> {
+    if let Some(path) = calling.get(OsStr::new(env_vars::CABANE_HELPER)) {
+        return vec![path.into()];
+    }
+    let own = std::env::current_exe().ok();
+    let prefix = own.as_deref().and_then(|path| path.parent()?.parent());
+    let places = [
+        prefix,
+        Some(Path::new("/usr/local")),
+        Some(Path::new("/usr")),
+    ];
+    let below = |prefix: &Path| prefix.join("libexec/cabane").join(NAME);
+    places.into_iter().flatten().map(below).collect()
 }
 
 fn open(setting: &RepositorySetting) -> CommandResult<NamedRepository> {

@@ -109,7 +109,10 @@ fn refusal(said: &[u8]) -> io::Error {
     let lines = said
         .lines()
         .take_while(|line| !line.starts_with("hint: "))
-        .map(|line| line.trim_start_matches("error: ").trim_start_matches("cause: "));
+        .map(|line| {
+            line.trim_start_matches("error: ")
+                .trim_start_matches("cause: ")
+        });
     io::Error::other(lines.collect::<Vec<_>>().join(": "))
 }
 

@@ -5,7 +5,9 @@
 
 use clap::Subcommand;
 
+use crate::args::GlobalArgs;
 use crate::exit_codes::ExitCode;
+use crate::printer::Printer;
 use crate::report::CommandResult;
 use crate::setup::Setup;
 
@@ -16,6 +18,7 @@ mod completion;
 mod config;
 mod diff;
 mod diff_text;
+mod doctor;
 mod environment;
 mod explain;
 mod explain_start;
@@ -65,6 +68,8 @@ pub(crate) enum Command {
     Environment(EnvironmentCommand),
     /// Tell the configuration in effect and where each value comes from
     Config(config::ConfigArgs),
+    /// Tell which ways of mounting work here, what stands in the way, and what mends it
+    Doctor(doctor::DoctorArgs),
     /// Remove what builds left behind
     Clean(clean::CleanArgs),
     /// Print the completion script of a shell
@@ -120,7 +125,16 @@ pub(crate) enum EnvironmentCommand {
 /// # Errors
 ///
 /// Whatever the command could not do, ready to be printed.
-pub(crate) fn run_command(setup: &Setup, command: Command) -> CommandResult<ExitCode> {
+pub(crate) fn run_command(
+    global: &GlobalArgs,
+    printer: Printer,
+    command: Command,
+) -> CommandResult<ExitCode> {
+    // It is asked just where something is wrong, be it with the settings.
+    if let Command::Doctor(args) = &command {
+        return doctor::doctor(global, printer, args);
+    }
+    let setup = &Setup::new(global, printer)?;
     match command {
         Command::Start(args) => start::start(setup, &args),
         Command::Run(args) => run::run(setup, &args),
@@ -142,6 +156,7 @@ pub(crate) fn run_command(setup: &Setup, command: Command) -> CommandResult<Exit
         Command::Environment(EnvironmentCommand::Show(args)) => environment::show(setup, &args),
         Command::Environment(EnvironmentCommand::Ls(args)) => environment::ls(setup, &args),
         Command::Config(args) => config::config(setup, &args),
+        Command::Doctor(args) => doctor::doctor(global, printer, &args),
         Command::Clean(args) => clean::clean(setup, &args),
         Command::Completion(args) => completion::completion(setup, &args),
     }

@@ -157,7 +157,7 @@ fn mounted_beside(binds: &[Bind]) -> String {
 /// Returns the type of the file system at a mount point, from the text of
 /// `/proc/self/mountinfo`. There may be none: the variables may have travelled to a
 /// process outside, for example through `ssh`.
-fn file_system_at<'a>(mounts: &'a str, mount_point: &Path) -> Option<&'a str> {
+pub(super) fn file_system_at<'a>(mounts: &'a str, mount_point: &Path) -> Option<&'a str> {
     // The kernel writes blanks and backslashes as octal numbers.
     let wanted = mount_point
         .to_string_lossy()

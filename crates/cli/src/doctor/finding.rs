@@ -1,0 +1,168 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What was found, and what it means.
+
+use serde::Serialize;
+
+/// How something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum State {
+    /// As it should be.
+    Ok,
+    /// Not there, and nothing is wrong with that.
+    Off,
+    /// Works, but somebody should know something.
+    Note,
+    /// Broken, or the reason why nothing can be mounted.
+    Problem,
+}
+
+impl State {
+    /// Returns the word for it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Off => "off",
+            Self::Note => "note",
+            Self::Problem => "problem",
+        }
+    }
+}
+
+/// What findings are about, in the order of the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Group {
+    /// The ways to mount, and what each needs.
+    Ways,
+    /// What the kernel can do.
+    Kernel,
+    /// Images that are kept mounted.
+    Held,
+    /// Configuration files and repositories.
+    Configuration,
+    /// The environment of this process.
+    Surroundings,
+    /// Programs that builds use.
+    Tools,
+}
+
+impl Group {
+    /// Returns the headline.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Ways => "ways to mount",
+            Self::Kernel => "kernel",
+            Self::Held => "held images",
+            Self::Configuration => "configuration and repositories",
+            Self::Surroundings => "surroundings",
+            Self::Tools => "tools for building",
+        }
+    }
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Finding {
+    /// What it is about.
+    pub(crate) group: Group,
+    /// What was looked at.
+    pub(crate) name: String,
+    /// How it is.
+    pub(crate) state: State,
+    /// What was found.
+    pub(crate) found: String,
+    /// Why it is so, where that needs saying.
+    pub(crate) cause: Option<String>,
+    /// A command that mends it.
+    pub(crate) command: Option<String>,
+    /// What it is for.
+    pub(crate) purpose: &'static str,
+    /// Whether it alone makes a way to mount impossible.
+    #[serde(skip)]
+    pub(crate) blocks: bool,
+}
+
+impl Finding {
+    /// Makes a finding without cause and command.
+    pub(crate) fn new(
+        group: Group,
+        name: impl Into<String>,
+        state: State,
+        found: impl Into<String>,
+    ) -> Self {
+        Self {
+            group,
+            name: name.into(),
+            state,
+            found: found.into(),
+            cause: None,
+            command: None,
+            purpose: "",
+            blocks: false,
+        }
+    }
+
+    /// Says why.
+    pub(crate) fn because(mut self, cause: impl Into<String>) -> Self {
+        self.cause = Some(cause.into());
+        self
+    }
+
+    /// Says what can be typed.
+    pub(crate) fn mended_by(mut self, command: impl Into<String>) -> Self {
+        self.command = Some(command.into());
+        self
+    }
+
+    /// Says what it is for.
+    pub(crate) fn serving(mut self, purpose: &'static str) -> Self {
+        self.purpose = purpose;
+        self
+    }
+
+    /// Says that nothing can be mounted in one way because of it.
+    pub(crate) fn blocking(mut self) -> Self {
+        self.blocks = true;
+        self
+    }
+}
+
+/// A way to mount.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Way {
+    /// Its name, as `--backend` has it.
+    pub(crate) name: &'static str,
+    /// Whether it was seen to work.
+    pub(crate) works: bool,
+    /// Why not.
+    pub(crate) reason: Option<String>,
+}
+
+/// What `--backend auto` would do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Choice {
+    /// The way it would take for an image at one of the usual mount points.
+    pub(crate) backend: &'static str,
+    /// Whether that works.
+    pub(crate) works: bool,
+    /// Which way is taken for which images.
+    pub(crate) explanation: String,
+}
+
+/// Everything that is reported.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Report {
+    /// The version of the command.
+    pub(crate) version: &'static str,
+    /// Whether something can be mounted and nothing is broken.
+    pub(crate) healthy: bool,
+    /// What would be chosen.
+    pub(crate) choice: Choice,
+    /// The ways.
+    pub(crate) ways: Vec<Way>,
+    /// Everything that was looked at.
+    pub(crate) findings: Vec<Finding>,
+}

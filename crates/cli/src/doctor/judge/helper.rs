@@ -1,0 +1,320 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The set-uid helper and its policy.
+
+use super::quoted;
+use crate::doctor::facts::{
+    Answer, HelperFacts, Installed, PolicyFacts, Process, Weakness, WeaknessKind,
+};
+use crate::doctor::finding::{Finding, Group, State};
+
+const SET_UID: u32 = 0o4000;
+const POLICY: &str = "/etc/cabane/mount.policy";
+/// Writes a policy that trusts root's images.
+const WRITE_POLICY: &str = "printf 'mount-point /user-environment\\nimage-owners root\\n' | \
+                            sudo install -D -m 0644 /dev/stdin /etc/cabane/mount.policy";
+
+fn finding(name: &str, state: State, found: impl Into<String>) -> Finding {
+    Finding::new(Group::Ways, name, state, found)
+}
+
+/// Judges everything about the helper.
+pub(super) fn judge_helper(process: &Process, helper: &Answer<HelperFacts>) -> Vec<Finding> {
+    let helper = match helper.known() {
+        Ok(helper) => helper,
+        Err(reason) => {
+            let found = format!("cannot be looked at: {reason}");
+            return vec![finding("helper", State::Problem, found).blocking()];
+        }
+    };
+    if !process.in_first_user_namespace {
+        let found = "not possible: the process is in a user namespace";
+        return vec![
+            finding("helper", State::Off, found)
+                .because("as in an environment or a container without root")
+                .blocking(),
+        ];
+    }
+    let Some(installed) = &helper.installed else {
+        return judge_missing(process, helper);
+    };
+    let mut findings = vec![judge_program(installed)];
+    if process.no_new_privileges {
+        findings.push(no_new_privileges());
+    }
+    findings.extend(judge_policy(helper));
+    findings.extend(judge_start(process, helper));
+    findings
+}
+
+fn judge_missing(process: &Process, helper: &HelperFacts) -> Vec<Finding> {
+    let state = if process.counts_as_root {
+        State::Off
+    } else {
+        State::Note
+    };
+    let missing = finding("helper", state, "is not installed")
+        .because(format!(
+            "users can go without; with it their images are mounted by the kernel, faster \
+             (looked for {})",
+            helper.places.join(" ")
+        ))
+        .mended_by("sudo make install")
+        .serving("the kernel's file systems for users")
+        .blocking();
+    let mut findings = vec![missing];
+    // Root keeps to the policy, helper or not.
+    if policy_is_broken(&helper.policy) {
+        findings.extend(judge_policy(helper));
+    }
+    findings
+}
+
+fn judge_program(installed: &Installed) -> Finding {
+    let path = quoted(&installed.path);
+    let broken = |found: String| finding("helper", State::Problem, found).blocking();
+    let right = format!("sudo chown root:root {path} && sudo chmod 4755 {path}");
+    if installed.owner != 0 {
+        broken(format!("{} does not belong to root", installed.path))
+            .because(format!("its owner is user {}", installed.owner))
+            .mended_by(right)
+    } else if installed.mode & SET_UID == 0 {
+        broken(format!("{} is not set-uid root", installed.path))
+            .because(format!("its mode is {:04o}", installed.mode))
+            .mended_by(right)
+    } else if installed.mode & 0o022 != 0 {
+        broken(format!("{} can be changed by others", installed.path))
+            .because(format!("its mode is {:04o}", installed.mode))
+            .mended_by(right)
+    } else if let Some(place) = &installed.without_set_uid {
+        broken(format!(
+            "{} lies on a file system mounted with `nosuid`",
+            installed.path
+        ))
+        .because(format!("set-uid has no effect below {place}"))
+        .mended_by(format!("sudo mount -o remount,suid {}", quoted(place)))
+    } else {
+        finding(
+            "helper",
+            State::Ok,
+            format!("{}, set-uid root", installed.path),
+        )
+    }
+    .serving("the kernel's file systems for users")
+}
+
+fn no_new_privileges() -> Finding {
+    finding("privileges", State::Off, "this process cannot gain any")
+        .because("no_new_privs is set, as in an environment; the helper works outside of it")
+        .mended_by("exit")
+        .blocking()
+}
+
+/// Tells whether the policy is there and void.
+pub(super) fn policy_is_broken(policy: &PolicyFacts) -> bool {
+    !matches!(policy, PolicyFacts::Missing | PolicyFacts::Good { .. })
+}
+
+fn judge_policy(helper: &HelperFacts) -> Vec<Finding> {
+    let broken = |found: String| {
+        finding("policy", State::Problem, found)
+            .serving("what the helper may mount, and for whom")
+            .blocking()
+    };
+    let (mount_points, owners, images, idle) = match &helper.policy {
+        PolicyFacts::Missing => {
+            return vec![
+                broken(format!("{POLICY} is not there"))
+                    .because("without it the helper mounts nothing")
+                    .mended_by(WRITE_POLICY),
+            ];
+        }
+        PolicyFacts::Mistake { line, problem } => {
+            return vec![
+                broken(format!("{POLICY} has a mistake in line {line}"))
+                    .because(problem.clone())
+                    .mended_by(format!("sudoedit {POLICY}")),
+            ];
+        }
+        PolicyFacts::Weak(weakness) => {
+            let (what, command) = mend(weakness, false);
+            return vec![
+                broken(format!("{POLICY} cannot be trusted: {what}"))
+                    .because("only root may be able to change it, or a directory above it")
+                    .mended_by(command),
+            ];
+        }
+        PolicyFacts::Unreadable(reason) => {
+            return vec![
+                broken(format!("{POLICY} cannot be read"))
+                    .because(reason.clone())
+                    .mended_by(format!("sudo chmod 0644 {POLICY}")),
+            ];
+        }
+        PolicyFacts::Good {
+            mount_points,
+            owners,
+            images_per_user,
+            idle_seconds,
+        } => (mount_points, owners, images_per_user, idle_seconds),
+    };
+    if mount_points.is_empty() {
+        return vec![
+            broken(format!("{POLICY} lists no mount point"))
+                .because("the helper mounts nowhere else")
+                .mended_by(format!(
+                    "echo 'mount-point /user-environment' | sudo tee -a {POLICY}"
+                )),
+        ];
+    }
+    let found = format!(
+        "{} images; {images} for each user at once, held for {idle} s",
+        whose(owners.as_deref())
+    );
+    let mut findings = vec![
+        finding("policy", State::Ok, found).serving("what the helper may mount, and for whom"),
+    ];
+    findings.extend(judge_mount_points(mount_points));
+    findings
+}
+
+fn judge_mount_points(mount_points: &[(String, Option<Weakness>)]) -> Vec<Finding> {
+    let any_good = mount_points.iter().any(|(_, weakness)| weakness.is_none());
+    let judged = mount_points.iter().map(|(path, weakness)| {
+        let name = format!("mount point {path}");
+        let Some(weakness) = weakness else {
+            return finding(&name, State::Ok, "is there, and root's alone")
+                .serving("where the policy lets images be mounted");
+        };
+        let (what, command) = mend(weakness, true);
+        let weak = finding(&name, State::Problem, what)
+            .because(
+                "the helper covers only directories that nobody but root can change, and the \
+                 policy lists it",
+            )
+            .mended_by(command);
+        if any_good { weak } else { weak.blocking() }
+    });
+    judged.collect()
+}
+
+/// Returns what is wrong, and a command against it.
+fn mend(weakness: &Weakness, is_directory: bool) -> (String, String) {
+    let path = &weakness.path;
+    let typed = quoted(path);
+    match &weakness.kind {
+        WeaknessKind::Missing => (
+            format!("{path} is not there"),
+            format!("sudo install -d -m 0755 {typed}"),
+        ),
+        WeaknessKind::Link => (
+            format!("{path} is a link"),
+            format!("sudo rm {typed} && sudo install -d -m 0755 {typed}"),
+        ),
+        WeaknessKind::WrongKind => (
+            format!(
+                "{path} is no {}",
+                if is_directory {
+                    "directory"
+                } else {
+                    "plain file"
+                }
+            ),
+            format!("ls -ld {typed}"),
+        ),
+        WeaknessKind::Owner(owner) => (
+            format!("{path} belongs to user {owner}"),
+            format!("sudo chown root:root {typed}"),
+        ),
+        WeaknessKind::Writable(mode) => (
+            format!("others than root can write to {path} (mode {mode:04o})"),
+            if path == "/run/cabane" {
+                format!("sudo chmod 0700 {typed}")
+            } else {
+                format!("sudo chmod go-w {typed}")
+            },
+        ),
+        WeaknessKind::Unreachable(reason) => (
+            format!("{path} cannot be looked at: {reason}"),
+            format!("ls -ld {typed}"),
+        ),
+    }
+}
+
+fn judge_start(process: &Process, helper: &HelperFacts) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Some(weakness) = &helper.state_directory {
+        let (what, command) = mend(weakness, true);
+        findings.push(
+            finding("/run/cabane", State::Problem, what)
+                .because("images are held there, so only root may be able to change it")
+                .mended_by(command)
+                .serving("the place of the images that are held for all users")
+                .blocking(),
+        );
+    }
+    match &helper.started {
+        Some(Ok(())) => findings.push(
+            finding(
+                "start of the helper",
+                State::Ok,
+                "it was started, and does its work",
+            )
+            .serving("set-uid takes effect, and it speaks the language of this command"),
+        ),
+        Some(Err(reason)) if findings.is_empty() => {
+            let failed = finding(
+                "start of the helper",
+                State::Problem,
+                "it was started, and gave up",
+            );
+            let failed = failed.because(format!("it said: {reason}")).blocking();
+            findings.push(if reason.contains("does not understand") {
+                Finding {
+                    found: "it is of another version than this command".to_owned(),
+                    ..failed
+                }
+                .mended_by("sudo make install")
+            } else if process.is_filtered {
+                failed.mended_by("docker run --security-opt seccomp=unconfined …")
+            } else {
+                failed.mended_by("sudo make install")
+            });
+        }
+        _ => {}
+    }
+    findings
+}
+
+/// Says which images the helper mounts where, if it does anywhere.
+pub(super) fn images_and_places(helper: &HelperFacts) -> Option<String> {
+    let PolicyFacts::Good {
+        mount_points,
+        owners,
+        ..
+    } = &helper.policy
+    else {
+        return None;
+    };
+    if mount_points.is_empty() {
+        return None;
+    }
+    let places: Vec<&str> = mount_points.iter().map(|(path, _)| path.as_str()).collect();
+    Some(format!(
+        "{} images at {}",
+        whose(owners.as_deref()),
+        places.join(", ")
+    ))
+}
+
+fn whose(owners: Option<&[u32]>) -> String {
+    let Some(owners) = owners else {
+        return "all".to_owned();
+    };
+    let names = owners.iter().map(|owner| match owner {
+        0 => "root's".to_owned(),
+        owner => format!("user {owner}'s"),
+    });
+    names.collect::<Vec<_>>().join(" and ")
+}

@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! From what was seen to what it means. Nothing is touched here.
+
+mod configuration;
+mod helper;
+mod kernel;
+mod surroundings;
+#[cfg(test)]
+mod tests;
+mod user;
+mod ways;
+
+use super::facts::Facts;
+use super::finding::{Report, State};
+
+/// Judges everything.
+pub(crate) fn judge(facts: &Facts) -> Report {
+    let (ways, choice, mut findings) = ways::judge(facts);
+    findings.extend(kernel::judge(facts));
+    findings.extend(configuration::judge(facts));
+    findings.extend(surroundings::judge(facts));
+    let is_broken = findings
+        .iter()
+        .any(|finding| finding.state == State::Problem);
+    Report {
+        version: env!("CARGO_PKG_VERSION"),
+        healthy: choice.works && !is_broken,
+        choice,
+        ways,
+        findings,
+    }
+}
+
+/// Returns a word as a shell reads it as one.
+fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}

@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The environment of the process, and the programs that builds use.
+
+use crate::doctor::facts::{Facts, Process, Surroundings, Tool};
+use crate::doctor::finding::{Finding, Group, State};
+
+/// Judges what is around the process.
+pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
+    let mut findings = match facts.surroundings.known() {
+        Ok(surroundings) => judge_surroundings(surroundings, &facts.process),
+        Err(reason) => {
+            let found = format!("a directory of it does not answer: {reason}");
+            let finding = Finding::new(Group::Surroundings, "PATH", State::Problem, found);
+            vec![finding.because("its file system hangs; programs are looked for there")]
+        }
+    };
+    findings.extend(facts.tools.iter().map(judge_tool));
+    findings
+}
+
+fn finding(name: &str, state: State, found: impl Into<String>) -> Finding {
+    Finding::new(Group::Surroundings, name, state, found)
+}
+
+fn judge_surroundings(surroundings: &Surroundings, process: &Process) -> Vec<Finding> {
+    let mut findings = vec![judge_loaded(surroundings, process)];
+    if !surroundings.foreign.is_empty() {
+        let found = format!("{} set by another tool", surroundings.foreign.join(", "));
+        findings.push(
+            finding("variables", State::Note, found)
+                .because("scripts may take them for those of an environment of Cabane")
+                .mended_by(format!("unset {}", surroundings.foreign.join(" "))),
+        );
+    }
+    if let [first, others @ ..] = surroundings.commands.as_slice()
+        && !others.is_empty()
+    {
+        let found = format!(
+            "PATH holds different programs: {first}, {}",
+            others.join(", ")
+        );
+        findings.push(
+            finding("cabane", State::Note, found)
+                .because("the first is used; a helper of another version may not understand it")
+                .mended_by("type -a cabane"),
+        );
+    }
+    if let Some((path, is_this)) = &surroundings.uenv {
+        let found = if *is_this {
+            format!("{path} is this program")
+        } else {
+            format!("{path} is another program")
+        };
+        findings.push(finding("uenv", State::Off, found));
+    }
+    findings
+}
+
+fn judge_loaded(surroundings: &Surroundings, process: &Process) -> Finding {
+    let name = "environment";
+    if surroundings.loaded.is_empty() {
+        return finding(name, State::Off, "not inside one");
+    }
+    let (mounted, absent): (Vec<_>, Vec<_>) = surroundings
+        .loaded
+        .iter()
+        .partition(|(_, mounted)| *mounted);
+    let names = |images: Vec<&(String, bool)>| {
+        let names: Vec<&str> = images.iter().map(|(path, _)| path.as_str()).collect();
+        names.join(", ")
+    };
+    if !absent.is_empty() {
+        let found = format!("the variables name {}, which is not mounted", names(absent));
+        return finding(name, State::Note, found)
+            .because("they travelled to a process outside, for example through ssh")
+            .mended_by("unset CABANE_LOADED UENV_MOUNT_LIST UENV_VIEW");
+    }
+    let cause = if process.in_first_user_namespace && process.no_new_privileges {
+        "another one can be entered from here in a user namespace, not through the helper; \
+         set-uid programs gain nothing"
+    } else if process.in_first_user_namespace {
+        "another one can be entered from here"
+    } else {
+        "another one can be entered from here, in one more user namespace; set-uid programs \
+         gain nothing, and files of other users show as `nobody`"
+    };
+    finding(name, State::Ok, format!("inside: {}", names(mounted))).because(cause)
+}
+
+fn judge_tool(tool: &Tool) -> Finding {
+    let finding = |state, found: String| {
+        Finding::new(Group::Tools, tool.name, state, found).serving(tool.purpose)
+    };
+    match tool.found.known() {
+        Ok(Some(program)) => {
+            let version = program.version.as_deref().unwrap_or_default();
+            let found = format!("{} {version}", program.path);
+            finding(State::Ok, found.trim_end().to_owned())
+        }
+        Ok(None) => {
+            let missing = finding(State::Off, "is not in PATH".to_owned());
+            match tool.package {
+                Some(package) => missing.mended_by(format!("sudo apt-get install {package}")),
+                None => missing,
+            }
+        }
+        Err(reason) => finding(State::Note, format!("could not be looked for: {reason}")),
+    }
+}

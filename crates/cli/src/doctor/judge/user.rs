@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! User namespaces and FUSE.
+
+use crate::doctor::facts::{Answer, Failure, Fuse, Process, Program, Step, Trial, UserNamespaces};
+use crate::doctor::finding::{Finding, Group, State};
+
+const ENOENT: i32 = 2;
+const EACCES: i32 = 13;
+const ENOSPC: i32 = 28;
+
+/// Judges whether user namespaces can be had.
+pub(super) fn judge_user_namespaces(process: &Process, facts: &UserNamespaces) -> Finding {
+    let finding = |state, found: &str| {
+        Finding::new(Group::Ways, "user namespace", state, found)
+            .serving("mounting without privilege: other images, binds, environments in others")
+    };
+    let failure = match &facts.trial {
+        Trial::Works => return finding(State::Ok, "one was made, and something mounted in it"),
+        Trial::NotTried => return finding(State::Note, "not tried").blocking(),
+        Trial::Fails(failure) => failure,
+    };
+    let blocked = finding(State::Note, "cannot be made, or nothing be mounted in it").blocking();
+    match reason(process, facts, failure) {
+        Some((cause, command)) => blocked
+            .because(format!("{cause} ({})", failure.text))
+            .mended_by(command),
+        None => blocked.because(failure.text.clone()),
+    }
+}
+
+/// Returns why, and what can be typed.
+fn reason(
+    process: &Process,
+    facts: &UserNamespaces,
+    failure: &Failure,
+) -> Option<(String, &'static str)> {
+    let said = |cause: &str, command| Some((cause.to_owned(), command));
+    if facts.most == Some(0) {
+        return said(
+            "user.max_user_namespaces is 0",
+            "sudo sysctl -w user.max_user_namespaces=10000",
+        );
+    }
+    if failure.errno == Some(ENOSPC) {
+        let most = facts.most.unwrap_or_default();
+        return Some((
+            format!("the limit of user namespaces is reached: user.max_user_namespaces is {most}"),
+            "sudo sysctl -w user.max_user_namespaces=100000",
+        ));
+    }
+    if facts.unprivileged == Some(0) && process.user != 0 {
+        return said(
+            "kernel.unprivileged_userns_clone is 0",
+            "sudo sysctl -w kernel.unprivileged_userns_clone=1",
+        );
+    }
+    if facts.restricted.is_some_and(|value| value != 0) && !process.may_mount {
+        return said(
+            "AppArmor restricts them: kernel.apparmor_restrict_unprivileged_userns is 1",
+            "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+        );
+    }
+    if process.is_filtered {
+        return said(
+            "system calls are filtered, as in a container: its runtime forbids them",
+            "docker run --security-opt seccomp=unconfined …",
+        );
+    }
+    None
+}
+
+/// Judges what serves images in a user namespace.
+pub(super) fn judge_fuse(fuse: &Answer<Fuse>, namespaces: &UserNamespaces) -> Vec<Finding> {
+    let fuse = match fuse.known() {
+        Ok(fuse) => fuse,
+        Err(reason) => {
+            let found = format!("/dev/fuse cannot be looked at: {reason}");
+            return vec![Finding::new(Group::Ways, "FUSE", State::Note, found).blocking()];
+        }
+    };
+    let mut findings = vec![device(fuse), squashfs_program(fuse), erofs_program(fuse)];
+    findings.extend(trial("squashfs through FUSE", &fuse.squashfs_trial, true));
+    findings.extend(trial("EROFS through FUSE", &fuse.erofs_trial, false));
+    if fuse.squashfs_trial == Trial::NotTried && namespaces.trial.works() {
+        // The device or the program is the reason, and says so.
+        findings.retain(|finding| !finding.name.ends_with("through FUSE"));
+    }
+    findings
+}
+
+fn device(fuse: &Fuse) -> Finding {
+    let finding = |state, found: &str| {
+        Finding::new(Group::Ways, "/dev/fuse", state, found)
+            .serving("images in a user namespace, where the kernel reads none itself")
+    };
+    match fuse.device {
+        Ok(()) => finding(State::Ok, "can be opened"),
+        Err(ENOENT) => finding(State::Note, "is not there")
+            .because("the kernel module is not loaded, or a container was given no such device")
+            .mended_by("sudo modprobe fuse")
+            .blocking(),
+        Err(EACCES) => finding(State::Note, "is closed to you")
+            .because("its mode; 0666 is usual")
+            .mended_by("sudo chmod 0666 /dev/fuse")
+            .blocking(),
+        Err(errno) => finding(State::Note, "cannot be opened")
+            .because(std::io::Error::from_raw_os_error(errno).to_string())
+            .mended_by("ls -l /dev/fuse")
+            .blocking(),
+    }
+}
+
+fn squashfs_program(fuse: &Fuse) -> Finding {
+    let name = "squashfuse";
+    let purpose = "serves squashfs images through FUSE";
+    let Some(program) = &fuse.squashfs else {
+        return Finding::new(Group::Ways, name, State::Note, "is not installed")
+            .because("looked for in /usr/bin, /usr/local/bin and /bin")
+            .mended_by("sudo apt-get install squashfuse")
+            .serving(purpose)
+            .blocking();
+    };
+    let finding = Finding::new(Group::Ways, name, State::Ok, shown(program)).serving(purpose);
+    if program.path.ends_with("/squashfuse") {
+        let text = format!("{}, and no squashfuse_ll", shown(program));
+        Finding {
+            state: State::Note,
+            found: text,
+            ..finding
+        }
+        .because("squashfuse_ll serves several processes at once and is faster")
+        .mended_by("sudo apt-get install squashfuse")
+    } else {
+        finding
+    }
+}
+
+fn erofs_program(fuse: &Fuse) -> Finding {
+    let purpose = "serves EROFS images through FUSE";
+    match &fuse.erofs {
+        Some(program) => {
+            Finding::new(Group::Ways, "erofsfuse", State::Ok, shown(program)).serving(purpose)
+        }
+        None => Finding::new(Group::Ways, "erofsfuse", State::Off, "is not installed")
+            .because("without it EROFS images need root or the helper")
+            .mended_by("sudo apt-get install erofsfuse")
+            .serving(purpose),
+    }
+}
+
+fn trial(name: &str, trial: &Trial, is_needed: bool) -> Option<Finding> {
+    let finding = |state, found: &str| {
+        Finding::new(Group::Ways, name, state, found).serving("the whole way, tried for real")
+    };
+    let finding = match trial {
+        Trial::Works => finding(State::Ok, "an image was mounted and read"),
+        Trial::NotTried if is_needed => finding(State::Off, "not tried: see above"),
+        Trial::NotTried => return None,
+        Trial::Fails(failure) => {
+            let failed = finding(State::Note, "an image could not be mounted");
+            let failed = failed.because(failure.text.clone());
+            let failed = match (failure.step, &failure.hint) {
+                (Step::Image, None) => failed.mended_by("sudo modprobe fuse"),
+                _ => failed,
+            };
+            if is_needed { failed.blocking() } else { failed }
+        }
+    };
+    Some(finding)
+}
+
+fn shown(program: &Program) -> String {
+    match &program.version {
+        Some(version) => format!("{} {version}", program.path),
+        None => program.path.clone(),
+    }
+}

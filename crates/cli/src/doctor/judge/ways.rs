@@ -1,0 +1,222 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Which ways to mount work, and which would be chosen.
+
+use super::helper::{images_and_places, judge_helper, policy_is_broken};
+use super::user::{judge_fuse, judge_user_namespaces};
+use crate::doctor::facts::{Answer, AsRoot, Facts, Failure, Step, Trial};
+use crate::doctor::finding::{Choice, Finding, Group, State, Way};
+
+/// The three ways by their names.
+const ROOT: &str = "root";
+const HELPER: &str = "helper";
+const USER_NAMESPACE: &str = "user-namespace";
+
+/// Judges the ways to mount and what each needs.
+pub(super) fn judge(facts: &Facts) -> (Vec<Way>, Choice, Vec<Finding>) {
+    let root = judge_root(facts);
+    let helper = judge_helper(&facts.process, &facts.helper);
+    let mut user = vec![judge_user_namespaces(
+        &facts.process,
+        &facts.user_namespaces,
+    )];
+    user.extend(judge_fuse(&facts.fuse, &facts.user_namespaces));
+    let ways = vec![
+        way(ROOT, &root, !facts.process.counts_as_root),
+        way(HELPER, &helper, false),
+        way(USER_NAMESPACE, &user, false),
+    ];
+    let choice = choose(facts, &ways);
+    let mut findings: Vec<Finding> = [root, helper, user].into_iter().flatten().collect();
+    if ways.iter().any(|way| way.works) {
+        // What one way lacks matters less to who has the better one.
+        if facts.process.counts_as_root && choice.works && choice.backend == ROOT {
+            calm(&mut findings);
+        }
+    } else {
+        for finding in findings.iter_mut().filter(|finding| finding.blocks) {
+            finding.state = State::Problem;
+        }
+    }
+    findings.insert(0, judge_choice(facts, &ways, &choice));
+    (ways, choice, findings)
+}
+
+fn calm(findings: &mut [Finding]) {
+    for finding in findings {
+        if finding.blocks && finding.state == State::Note {
+            finding.state = State::Off;
+        }
+    }
+}
+
+fn way(name: &'static str, findings: &[Finding], is_impossible: bool) -> Way {
+    let blocking = findings.iter().find(|finding| finding.blocks);
+    let reason = match blocking {
+        Some(finding) => Some(format!("{}: {}", finding.name, finding.found)),
+        None if is_impossible => findings.first().map(|finding| finding.found.clone()),
+        None => None,
+    };
+    Way {
+        name,
+        works: reason.is_none(),
+        reason,
+    }
+}
+
+/// Mirrors what `cabane run` does.
+fn choose(facts: &Facts, ways: &[Way]) -> Choice {
+    let works = |name| ways.iter().any(|way| way.name == name && way.works);
+    let is_helper_taken = facts
+        .helper
+        .known()
+        .is_ok_and(|helper| helper.unavailable.is_none() && images_and_places(helper).is_some());
+    let backend = match &facts.configuration.wanted {
+        Some((name, _)) => name,
+        None if facts.process.counts_as_root => ROOT,
+        None if is_helper_taken => HELPER,
+        None => USER_NAMESPACE,
+    };
+    let explanation = match backend {
+        ROOT => "images are mounted as root, with the kernel's file systems".to_owned(),
+        HELPER => {
+            let which = facts.helper.known().ok().and_then(images_and_places);
+            let which = which.unwrap_or_else(|| "images".to_owned());
+            let rest = if facts.configuration.wanted.is_some() {
+                "nothing else can be mounted in this way"
+            } else if works(USER_NAMESPACE) {
+                "everything else in a user namespace, through FUSE"
+            } else {
+                "everything else is impossible here, since a user namespace with FUSE is"
+            };
+            format!("{which} are mounted through the helper; {rest}")
+        }
+        _ => "images are mounted in a user namespace, through FUSE".to_owned(),
+    };
+    Choice {
+        backend,
+        works: works(backend),
+        explanation,
+    }
+}
+
+fn judge_choice(facts: &Facts, ways: &[Way], choice: &Choice) -> Finding {
+    let found = |state, text: String| Finding::new(Group::Ways, "choice", state, text);
+    let other = ways.iter().find(|way| way.works);
+    let purpose = "what `cabane run` and `cabane start` do without `--backend`";
+    let finding = if choice.works {
+        let finding = found(State::Ok, choice.explanation.clone());
+        match &facts.configuration.wanted {
+            Some((name, origin)) => {
+                let text = format!("`{name}`, which {origin} asks for; {}", finding.found);
+                Finding {
+                    found: text,
+                    ..finding
+                }
+            }
+            None => finding,
+        }
+    } else if let Some(other) = other {
+        let cause = match &facts.configuration.wanted {
+            Some((_, origin)) => format!("{origin} asks for it"),
+            None => "it is chosen by what is installed, before anything is mounted".to_owned(),
+        };
+        found(
+            State::Problem,
+            format!(
+                "`{}` is chosen and does not work; `{}` does",
+                choice.backend, other.name
+            ),
+        )
+        .because(cause)
+        .mended_by(format!("export CABANE_BACKEND={}", other.name))
+    } else {
+        found(State::Problem, "nothing can be mounted here".to_owned())
+            .because("no way works; each reason stands below, and mending one is enough")
+    };
+    finding.serving(purpose)
+}
+
+/// Mounting as root: being root, and the kernel's file systems.
+fn judge_root(facts: &Facts) -> Vec<Finding> {
+    let process = &facts.process;
+    let finding = |state, found: &str| {
+        Finding::new(Group::Ways, "as root", state, found)
+            .serving("the kernel's file systems; for batch systems, containers and tests")
+    };
+    if process.user != 0 {
+        let found = format!("not possible: you are user {}", process.user);
+        return vec![finding(State::Off, &found)];
+    }
+    let Some(tried) = &facts.as_root else {
+        let found = if process.may_mount {
+            finding(State::Off, "not possible: root of a user namespace only")
+                .because("the kernel mounts no images of such a root")
+        } else {
+            finding(State::Note, "not possible: root without CAP_SYS_ADMIN")
+                .because("a container takes it away")
+                .mended_by("docker run --cap-add SYS_ADMIN …")
+        };
+        return vec![found];
+    };
+    let mut findings = vec![judge_root_trial(tried, &finding)];
+    if let (Answer::Known(helper), None) = (&facts.helper, blocking(&findings)) {
+        let stands_in_the_way = if policy_is_broken(&helper.policy) {
+            Some("the policy is broken, and root keeps to it as well")
+        } else if helper.state_directory.is_some()
+            && !matches!(helper.policy, crate::doctor::facts::PolicyFacts::Missing)
+        {
+            Some("there is no safe place for images that are held")
+        } else {
+            None
+        };
+        if let Some(reason) = stands_in_the_way {
+            let found = format!("not possible: {reason}");
+            findings = vec![
+                finding(State::Problem, &found)
+                    .because("see below")
+                    .blocking(),
+            ];
+        }
+    }
+    findings
+}
+
+fn blocking(findings: &[Finding]) -> Option<&Finding> {
+    findings.iter().find(|finding| finding.blocks)
+}
+
+fn judge_root_trial(tried: &AsRoot, finding: &dyn Fn(State, &str) -> Finding) -> Finding {
+    match (&tried.squashfs, &tried.erofs) {
+        (Trial::Works, Trial::Works) => {
+            finding(State::Ok, "squashfs and EROFS images were mounted")
+        }
+        (Trial::Works, _) => finding(
+            State::Ok,
+            "a squashfs image was mounted; EROFS is not there",
+        ),
+        (Trial::Fails(failure), _) => {
+            let cause = root_cause(failure);
+            let failed = finding(State::Problem, "a squashfs image could not be mounted")
+                .because(format!("{}{cause}", failure.text))
+                .blocking();
+            match (failure.step, &failure.hint) {
+                (Step::LoopDevice, _) => failed.mended_by("sudo modprobe loop"),
+                (Step::Image, Some(_)) => failed.mended_by("sudo modprobe squashfs"),
+                _ => failed.mended_by("export CABANE_BACKEND=user-namespace"),
+            }
+        }
+        (Trial::NotTried, _) => finding(State::Off, "not tried").blocking(),
+    }
+}
+
+fn root_cause(failure: &Failure) -> &'static str {
+    /// Operation not permitted.
+    const EPERM: i32 = 1;
+    if failure.errno == Some(EPERM) {
+        "; a container may allow CAP_SYS_ADMIN in name only"
+    } else {
+        ""
+    }
+}

@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Images that are held mounted for the node.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use cabane_sys::namespace::{enter_mounts, is_mount_namespace};
+
+use super::QUICK;
+use crate::doctor::facts::{Answer, Held, Process};
+use crate::doctor::probe::within;
+
+/// The file of the namespace that holds them, as the first process sees it.
+const PIN: &str = "/proc/1/root/run/cabane/images";
+
+/// Counts the images. The namespace in which they are is entered by a child.
+pub(crate) fn look_at_held_images(process: &Process) -> Answer<Held> {
+    if !process.counts_as_root {
+        return Answer::Known(Held::Hidden);
+    }
+    within(QUICK, || match count() {
+        Ok(held) => held,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Held::Nothing,
+        Err(error) => Held::Unreadable(error.to_string()),
+    })
+}
+
+fn count() -> io::Result<Held> {
+    let file = File::open(PIN)?;
+    if !is_mount_namespace(file.as_fd()) {
+        return Ok(Held::Nothing);
+    }
+    enter_mounts(file.as_fd())?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.unwrap_or_default().as_secs();
+    let (mut owners, mut longest) = (Vec::new(), 0);
+    for entry in fs::read_dir("/")? {
+        let entry = entry?;
+        if entry.file_name().as_bytes().starts_with(b".") {
+            continue;
+        }
+        let found = entry.metadata()?;
+        owners.push(found.uid());
+        let used = u64::try_from(found.mtime()).unwrap_or_default();
+        longest = longest.max(now.saturating_sub(used));
+    }
+    owners.sort_unstable();
+    Ok(if owners.is_empty() {
+        Held::Nothing
+    } else {
+        Held::Images { owners, longest }
+    })
+}

@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Programs, and their versions.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::QUICK;
+use crate::doctor::facts::{Answer, Program};
+use crate::doctor::probe::within;
+use crate::settings::find_program;
+
+/// Looks for a program in `PATH` and asks it for its version.
+pub(crate) fn look_for_program(
+    name: &str,
+    option: &str,
+    path: Option<&OsStr>,
+) -> Answer<Option<Program>> {
+    introduced(within(QUICK, || find_program(name, path)), option)
+}
+
+/// Asks a program at a certain place for its version, if it is there.
+pub(crate) fn look_at_program(path: &Path, option: &str) -> Answer<Option<Program>> {
+    let found = within(QUICK, || path.is_file().then(|| path.to_owned()));
+    introduced(found, option)
+}
+
+fn introduced(found: Answer<Option<PathBuf>>, option: &str) -> Answer<Option<Program>> {
+    match found {
+        Answer::Known(path) => Answer::Known(path.map(|path| Program {
+            version: version_of(&path, option),
+            path: path.to_string_lossy().into_owned(),
+        })),
+        Answer::Silent(seconds) => Answer::Silent(seconds),
+        Answer::Failed(reason) => Answer::Failed(reason),
+    }
+}
+
+/// Asks a program for its version.
+pub(super) fn version_of(path: &Path, option: &str) -> Option<String> {
+    let said = within(QUICK, || {
+        let output = Command::new(path)
+            .arg(option)
+            .env_clear()
+            .stdin(Stdio::null())
+            .output()
+            .ok()?;
+        let said = [output.stdout, output.stderr].concat();
+        Some(String::from_utf8_lossy(&said).into_owned())
+    });
+    match said {
+        Answer::Known(said) => version_in(&said?),
+        _ => None,
+    }
+}
+
+/// The first word that looks like a version.
+fn version_in(said: &str) -> Option<String> {
+    let word = said.split(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | ','));
+    let mut versions = word.filter(|word| {
+        word.starts_with(|c: char| c.is_ascii_digit())
+            && word.contains('.')
+            && word.len() < 30
+            && word.chars().all(|c| c.is_ascii_graphic())
+    });
+    versions.next().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::version_in;
+
+    #[test]
+    fn versions_are_found_in_what_programs_say() {
+        let said = [
+            "mksquashfs version 4.5.1 (2022/03/17)\n",
+            "squashfuse 0.1.104 (c) 2012 Somebody\n",
+            "uv 0.9.2\n",
+            "GNU gdb (Debian 13.1-3) 13.1\n",
+            "usage: nothing\n",
+        ];
+        let versions = said.map(|said| version_in(said).unwrap_or_default());
+        assert_eq!(versions, ["4.5.1", "0.1.104", "0.9.2", "13.1-3", ""]);
+    }
+}

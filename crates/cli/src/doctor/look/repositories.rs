@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Repositories. Each may lie on a file system that does not answer.
+
+use std::path::Path;
+
+use cabane_repository::{Damage, Repository};
+
+use super::{QUICK, READING};
+use crate::doctor::facts::{Answer, RepositoryFacts};
+use crate::doctor::probe::within;
+
+/// Opens a repository, then looks through it.
+pub(crate) fn look_at_repository(path: &Path) -> Answer<RepositoryFacts> {
+    match within(QUICK, || open(path)) {
+        Answer::Known(None) => match within(READING, || read(path)) {
+            Answer::Silent(_) => Answer::Known(RepositoryFacts::TooLong),
+            answer => answer,
+        },
+        Answer::Known(Some(unusable)) => Answer::Known(unusable),
+        Answer::Silent(seconds) => Answer::Silent(seconds),
+        Answer::Failed(reason) => Answer::Failed(reason),
+    }
+}
+
+/// Returns why it cannot be opened.
+fn open(path: &Path) -> Option<RepositoryFacts> {
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Some(RepositoryFacts::Missing)
+        }
+        _ => Repository::open(path).err().map(|error| unusable(&error)),
+    }
+}
+
+fn read(path: &Path) -> RepositoryFacts {
+    let status = Repository::open(path).and_then(|repository| repository.status(false));
+    let status = match status {
+        Ok(status) => status,
+        Err(error) => return unusable(&error),
+    };
+    let (leftovers, damaged): (Vec<_>, Vec<_>) = status
+        .damaged
+        .iter()
+        .partition(|damage| matches!(damage, Damage::Leftover { .. }));
+    RepositoryFacts::Usable {
+        file_system: status.file_system,
+        writable: status.writable,
+        labels: status.labels,
+        images: status.images,
+        free: status.free,
+        leftovers: leftovers.len(),
+        damaged: damaged.iter().map(ToString::to_string).collect(),
+    }
+}
+
+fn unusable(error: &cabane_repository::Error) -> RepositoryFacts {
+    let reason = match std::error::Error::source(error) {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    };
+    RepositoryFacts::Unusable {
+        reason,
+        hint: error.hint(),
+    }
+}

@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What `PATH` holds under our names.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::QUICK;
+use crate::doctor::facts::Answer;
+use crate::doctor::probe::within;
+
+/// Looks for different programs `cabane`, and for `uenv` with whether it is this
+/// program.
+pub(crate) fn look_at_path(path: Option<&OsStr>) -> Answer<(Vec<String>, Option<(String, bool)>)> {
+    let this = std::env::current_exe().ok();
+    within(QUICK, || {
+        let commands = all("cabane", path);
+        let mut different: Vec<(PathBuf, PathBuf)> = Vec::new();
+        for command in commands {
+            let file = real(&command);
+            if !different.iter().any(|(_, known)| *known == file) {
+                different.push((command, file));
+            }
+        }
+        let uenv = all("uenv", path).into_iter().next().map(|uenv| {
+            let is_this = this
+                .as_deref()
+                .is_some_and(|this| real(this) == real(&uenv));
+            (uenv.to_string_lossy().into_owned(), is_this)
+        });
+        let shown = |(command, _): (PathBuf, PathBuf)| command.to_string_lossy().into_owned();
+        (different.into_iter().map(shown).collect(), uenv)
+    })
+}
+
+fn all(name: &str, path: Option<&OsStr>) -> Vec<PathBuf> {
+    std::env::split_paths(path.unwrap_or_default())
+        .filter(|directory| directory.is_absolute())
+        .map(|directory| directory.join(name))
+        .filter(|program| fs::metadata(program).is_ok_and(|found| found.is_file()))
+        .collect()
+}
+
+fn real(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
