@@ -13,6 +13,7 @@ mod cabane;
 mod composition;
 mod config;
 mod diff;
+mod doctor;
 mod environment;
 mod explain;
 mod faults;

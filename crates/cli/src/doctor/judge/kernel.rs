@@ -4,7 +4,7 @@
 //! The kernel, loop devices and held images.
 
 use super::quoted;
-use crate::doctor::facts::{AsRoot, Facts, Has, Held, Kernel, Loops, Trial};
+use crate::doctor::facts::{AsRoot, Facts, Has, Held, Kernel, Loops, PolicyFacts, Trial};
 use crate::doctor::finding::{Finding, Group, State};
 
 /// More unused loop devices than this are told.
@@ -151,13 +151,21 @@ fn judge_held(facts: &Facts) -> Finding {
             );
             finding(State::Ok, &found).mended_by("sudo cabane clean --mounts")
         }
-        Ok(Held::Unreadable(reason)) => uncounted(finding, reason),
-        Err(reason) => uncounted(finding, &reason),
+        Ok(Held::Unreadable(reason)) => uncounted(facts, finding, reason),
+        Err(reason) => uncounted(facts, finding, &reason),
     }
 }
 
-fn uncounted(finding: impl Fn(State, &str) -> Finding, reason: &str) -> Finding {
-    finding(State::Note, "cannot be counted")
-        .because(reason)
-        .mended_by("ls -la /run/cabane")
+/// Without a policy nothing is ever held.
+fn uncounted(facts: &Facts, finding: impl Fn(State, &str) -> Finding, reason: &str) -> Finding {
+    let policy = facts.helper.known().map(|helper| &helper.policy);
+    let state = match policy {
+        Ok(PolicyFacts::Missing) => State::Off,
+        _ => State::Note,
+    };
+    finding(state, "cannot be counted")
+        .because(format!(
+            "/run of the first process cannot be looked into: {reason}"
+        ))
+        .mended_by("ls -la /proc/1/root/run/cabane")
 }

@@ -60,8 +60,9 @@ fn judge_surroundings(surroundings: &Surroundings, process: &Process) -> Vec<Fin
 
 fn judge_loaded(surroundings: &Surroundings, process: &Process) -> Finding {
     let name = "environment";
+    let purpose = "whether this process is inside an environment of Cabane";
     if surroundings.loaded.is_empty() {
-        return finding(name, State::Off, "not inside one");
+        return finding(name, State::Off, "not inside one").serving(purpose);
     }
     let (mounted, absent): (Vec<_>, Vec<_>) = surroundings
         .loaded

@@ -6,7 +6,9 @@
 use crate::doctor::facts::{Answer, Failure, Fuse, Process, Program, Step, Trial, UserNamespaces};
 use crate::doctor::finding::{Finding, Group, State};
 
+const EPERM: i32 = 1;
 const ENOENT: i32 = 2;
+const ENXIO: i32 = 6;
 const EACCES: i32 = 13;
 const ENOSPC: i32 = 28;
 
@@ -68,6 +70,12 @@ fn reason(
             "docker run --security-opt seccomp=unconfined …",
         );
     }
+    if failure.errno == Some(EPERM) {
+        return said(
+            "nothing here says why: the process may be in a chroot, or a security module says no",
+            "sudo dmesg | tail",
+        );
+    }
     None
 }
 
@@ -104,6 +112,10 @@ fn device(fuse: &Fuse) -> Finding {
         Err(EACCES) => finding(State::Note, "is closed to you")
             .because("its mode; 0666 is usual")
             .mended_by("sudo chmod 0666 /dev/fuse")
+            .blocking(),
+        Err(ENXIO) => finding(State::Note, "is something else than the device of FUSE")
+            .because("something was put in its place, as containers do")
+            .mended_by("ls -l /dev/fuse; sudo umount /dev/fuse")
             .blocking(),
         Err(errno) => finding(State::Note, "cannot be opened")
             .because(std::io::Error::from_raw_os_error(errno).to_string())

@@ -5,7 +5,7 @@
 
 use super::helper::{images_and_places, judge_helper, policy_is_broken};
 use super::user::{judge_fuse, judge_user_namespaces};
-use crate::doctor::facts::{Answer, AsRoot, Facts, Failure, Step, Trial};
+use crate::doctor::facts::{AsRoot, Facts, Failure, Held, PolicyFacts, Step, Trial};
 use crate::doctor::finding::{Choice, Finding, Group, State, Way};
 
 /// The three ways by their names.
@@ -160,31 +160,34 @@ fn judge_root(facts: &Facts) -> Vec<Finding> {
         };
         return vec![found];
     };
-    let mut findings = vec![judge_root_trial(tried, &finding)];
-    if let (Answer::Known(helper), None) = (&facts.helper, blocking(&findings)) {
-        let stands_in_the_way = if policy_is_broken(&helper.policy) {
-            Some("the policy is broken, and root keeps to it as well")
-        } else if helper.state_directory.is_some()
-            && !matches!(helper.policy, crate::doctor::facts::PolicyFacts::Missing)
-        {
-            Some("there is no safe place for images that are held")
-        } else {
-            None
-        };
-        if let Some(reason) = stands_in_the_way {
-            let found = format!("not possible: {reason}");
-            findings = vec![
-                finding(State::Problem, &found)
-                    .because("see below")
-                    .blocking(),
-            ];
-        }
+    let judged = judge_root_trial(tried, &finding);
+    match stands_in_the_way(facts).filter(|_| !judged.blocks) {
+        Some(reason) => vec![
+            finding(State::Problem, &format!("not possible: {reason}"))
+                .because("root keeps to the policy, where there is one; see below")
+                .blocking(),
+        ],
+        None => vec![judged],
     }
-    findings
 }
 
-fn blocking(findings: &[Finding]) -> Option<&Finding> {
-    findings.iter().find(|finding| finding.blocks)
+/// Where there is a policy, root uses images that are held for everybody.
+fn stands_in_the_way(facts: &Facts) -> Option<&'static str> {
+    let helper = facts.helper.known().ok()?;
+    if policy_is_broken(&helper.policy) {
+        Some("the policy is broken")
+    } else if helper.policy == PolicyFacts::Missing {
+        None
+    } else if helper.state_directory.is_some() {
+        Some("there is no safe place for images that are held")
+    } else if !matches!(
+        facts.held.known(),
+        Ok(Held::Nothing | Held::Images { .. } | Held::Hidden)
+    ) {
+        Some("the place of images that are held is out of reach")
+    } else {
+        None
+    }
 }
 
 fn judge_root_trial(tried: &AsRoot, finding: &dyn Fn(State, &str) -> Finding) -> Finding {

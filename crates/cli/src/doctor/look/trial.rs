@@ -10,12 +10,15 @@ use std::error::Error as _;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use cabane_mount::{
     Backend, Error, FusePrograms, ImageFile, ImageFormat, MountPlan, Operation, attach,
     enter_private_namespace, open_in_image, perform,
 };
+use rustix::fs::makedev;
+use rustix::io::Errno;
 use rustix::mount::{FsOpenFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsopen};
 
 use super::kernel::{loops, remove_surplus};
@@ -32,6 +35,8 @@ const SQUASHFS: &[u8] = include_bytes!("../probe.squashfs");
 const EROFS: &[u8] = include_bytes!("../probe.erofs");
 /// What is in the file `probe` of both.
 const CONTENT: &str = "cabane\n";
+/// The numbers of `/dev/fuse` (`linux/miscdevice.h`).
+const FUSE_DEVICE: (u32, u32) = (10, 229);
 /// A block device has no smaller parts than that.
 const WHOLE: usize = 4096;
 
@@ -57,9 +62,11 @@ pub(crate) fn try_fuse(programs: &FusePrograms, namespaces: &UserNamespaces) -> 
     let erofs = program(programs, ImageFormat::Erofs);
     let device = within(QUICK, || {
         let device = File::options().read(true).write(true).open("/dev/fuse");
-        device
-            .map(drop)
-            .map_err(|error| error.raw_os_error().unwrap_or_default())
+        match device.and_then(|device| device.metadata()) {
+            Ok(found) if found.rdev() == makedev(FUSE_DEVICE.0, FUSE_DEVICE.1) => Ok(()),
+            Ok(_) => Err(Errno::NXIO.raw_os_error()),
+            Err(error) => Err(error.raw_os_error().unwrap_or_default()),
+        }
     });
     let device = match device {
         Answer::Known(device) => device,

@@ -1,0 +1,587 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane doctor` on machines that lack one thing each, made for real.
+//!
+//! A machine is a set of namespaces: its own mounts, processes, `/etc`, `/run` and
+//! `/mnt`; a right one has the helper, FUSE and user namespaces. What is wrong with it
+//! is done to it by a few lines of shell. Then doctor says what would be chosen and
+//! whether it works, `cabane run` does it, and both must be the same.
+//!
+//! ```text
+//! /mnt/                 a file system in memory
+//! ├── prefix/           bin/cabane, libexec/cabane/cabane-mount
+//! ├── env/  env2/       mount points of the policy
+//! ├── etc/  dev/        what is seen as /etc; devices that a case may put at /dev
+//! └── home/             of the ordinary user
+//! ```
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cabane_testkit::{Finished, is_root, not_run};
+use serde_json::Value;
+
+use crate::cabane::{APP, Cabane, Who, everybody};
+
+/// The helper that is tested, where it is not the one beside the command.
+const HELPER_BINARY: &str = "CABANE_TEST_HELPER_BINARY";
+
+const RIGHT: &str = r#"
+set -e
+mount -t tmpfs -o mode=755 tmpfs /mnt
+mount -t tmpfs -o mode=755 tmpfs /run
+mkdir -p /mnt/env /mnt/env2 /mnt/home /mnt/prefix/bin /mnt/prefix/libexec/cabane /mnt/etc/cabane
+for file in /etc/*; do
+    if [ -L "$file" ] || [ -f "$file" ]; then cp -a "$file" /mnt/etc/; fi
+done
+cp -a /etc/alternatives /mnt/etc/ 2>/dev/null || true
+mount --bind /mnt/etc /etc
+chown 61234 /mnt/home
+bin=/mnt/prefix/bin/cabane
+helper=/mnt/prefix/libexec/cabane/cabane-mount
+policy=/etc/cabane/mount.policy
+cp "$PROGRAM" $bin
+install -m 4755 "$HELPER" $helper
+printf 'mount-point /mnt/env\nmount-point /mnt/env2\nimage-owners root\nidle-seconds 0\n' >$policy
+copy_dev() {
+    mkdir -m 755 /mnt/dev
+    cp -a /dev/null /dev/zero /dev/urandom /dev/loop* /dev/fuse /mnt/dev/
+}
+"#;
+
+const ASK: &str = r#"
+set +e
+$user $inside $bin doctor --json >"$OUT/doctor" 2>"$OUT/doctor.err"
+echo $? >"$OUT/doctor.code"
+$user $inside timeout 10 $bin run app:/mnt/env -- grep ' /mnt/env ' /proc/self/mountinfo \
+    >"$OUT/run" 2>"$OUT/run.err"
+echo $? >"$OUT/run.code"
+"#;
+
+/// A machine with something wrong.
+struct Machine<'a> {
+    who: Who,
+    /// What is done to a right machine before doctor looks.
+    wrong: &'a str,
+    /// How root enters the machine.
+    unshare: &'a [&'a str],
+}
+
+/// What doctor said, and what `cabane run` did.
+struct Verdict {
+    doctor: Value,
+    code: i32,
+    run: Finished,
+}
+
+impl<'a> Machine<'a> {
+    fn of(who: Who, wrong: &'a str) -> Self {
+        let unshare = &["--fork", "--pid", "--mount", "--mount-proc", "--kill-child"];
+        Self {
+            who,
+            wrong,
+            unshare,
+        }
+    }
+
+    fn ask(&self) -> Verdict {
+        let cabane = Cabane::with_app(Who::Root);
+        let out = cabane.world.directory("out");
+        let repository = cabane.world.path("home/.local/share/cabane/repository");
+        let user = match self.who {
+            Who::Root => "",
+            Who::OrdinaryUser => "setpriv --reuid=61234 --regid=61234 --clear-groups",
+        };
+        let variables = format!(
+            "env -i PATH=/mnt/prefix/bin:/usr/bin:/bin HOME=/mnt/home CABANE_SYSTEM=here \
+             CABANE_REPO=shared={}",
+            repository.display()
+        );
+        let script = format!(
+            "{RIGHT}\nuser='{user} {variables}'\ninside=\n{}\n{ASK}",
+            self.wrong
+        );
+        let mut command = Command::new("timeout");
+        command.args(["--kill-after=5", "120", "unshare"]);
+        command.args(self.unshare).args(["sh", "-c", &script]);
+        command
+            .env("PROGRAM", cabane.program())
+            .env("HELPER", helper_binary().unwrap_or_default())
+            .env("OUT", &out)
+            .current_dir("/");
+        let seen = Finished::of(&mut command);
+        assert!(seen.code == 0, "the machine could not be made: {seen:?}");
+        Verdict::read(&out)
+    }
+}
+
+impl Verdict {
+    fn read(out: &Path) -> Self {
+        let read = |name| std::fs::read_to_string(out.join(name)).unwrap();
+        let code = |name| read(name).trim().parse().unwrap();
+        let doctor = serde_json::from_str(&read("doctor"));
+        Self {
+            doctor: doctor.unwrap_or_else(|error| panic!("{error}: {}", read("doctor.err"))),
+            code: code("doctor.code"),
+            run: Finished {
+                code: code("run.code"),
+                stdout: read("run"),
+                stderr: read("run.err"),
+            },
+        }
+    }
+
+    /// Compares what doctor says would happen with what happened.
+    #[track_caller]
+    fn is_what_happens(&self, who: Who) {
+        let backend = self.doctor["choice"]["backend"].as_str().unwrap();
+        let works = self.doctor["choice"]["works"].as_bool().unwrap();
+        let happened = if self.run.code != 0 {
+            "nothing"
+        } else if self.run.stdout.contains(" - fuse") {
+            "user-namespace"
+        } else if who == Who::Root {
+            "root"
+        } else {
+            "helper"
+        };
+        let said = if works { backend } else { "nothing" };
+        assert_eq!(said, happened, "{:?}\n{:#}", self.run, self.doctor);
+        let healthy = self.doctor["healthy"].as_bool().unwrap();
+        assert_eq!(self.code, if healthy { 0 } else { 9 });
+    }
+
+    /// Returns `STATE: FOUND` and the command of one line of the report.
+    fn finding(&self, name: &str) -> (String, String) {
+        let findings = self.doctor["findings"].as_array().unwrap();
+        let found = findings.iter().find(|finding| finding["name"] == name);
+        let found = found.unwrap_or_else(|| panic!("no `{name}` in {:#}", self.doctor));
+        let text = |key: &str| found[key].as_str().unwrap_or_default().to_owned();
+        (
+            format!("{}: {}", text("state"), text("found")),
+            text("command"),
+        )
+    }
+}
+
+fn helper_binary() -> Option<PathBuf> {
+    let beside = || Path::new(env!("CARGO_BIN_EXE_cabane")).with_file_name("cabane-mount");
+    let binary = std::env::var_os(HELPER_BINARY).map_or_else(beside, PathBuf::from);
+    binary.is_file().then_some(binary)
+}
+
+/// Why machines cannot be made here.
+fn no_machines() -> Option<&'static str> {
+    if !is_root() {
+        Some("making machines needs root")
+    } else if helper_binary().is_none() {
+        Some("cabane-mount is not built; `cargo build --workspace` does it")
+    } else {
+        None
+    }
+}
+
+macro_rules! needs_machines {
+    () => {
+        if let Some(reason) = no_machines() {
+            not_run!("{reason}");
+        }
+    };
+}
+
+/// Makes a machine for an ordinary user and returns one line of doctor's report on it,
+/// after a look at whether the report is true.
+#[track_caller]
+fn diagnosis(wrong: &str, name: &str) -> (String, String) {
+    let verdict = Machine::of(Who::OrdinaryUser, wrong).ask();
+    verdict.is_what_happens(Who::OrdinaryUser);
+    verdict.finding(name)
+}
+
+fn line(found: &str, command: &str) -> (String, String) {
+    (found.to_owned(), command.to_owned())
+}
+
+#[test]
+fn on_a_right_machine_everybody_has_the_best_way() {
+    needs_machines!();
+    for who in everybody() {
+        let verdict = Machine::of(who, "").ask();
+        verdict.is_what_happens(who);
+        assert!(
+            verdict.code == 0 && verdict.run.stdout.contains(" - squashfs "),
+            "as {who:?}: {:#}",
+            verdict.doctor
+        );
+    }
+}
+
+#[test]
+fn without_the_helper_a_user_namespace_is_used_and_nothing_is_broken() {
+    needs_machines!();
+    let wrong = "rm $helper $policy";
+    let verdict = Machine::of(Who::OrdinaryUser, wrong).ask();
+    verdict.is_what_happens(Who::OrdinaryUser);
+    assert_eq!(
+        (verdict.code, verdict.finding("helper")),
+        (0, line("note: is not installed", "sudo make install"))
+    );
+}
+
+#[test]
+fn a_helper_that_is_not_set_uid_is_named_with_the_command_that_mends_it() {
+    needs_machines!();
+    let path = "/mnt/prefix/libexec/cabane/cabane-mount";
+    let mend = format!("sudo chown root:root {path} && sudo chmod 4755 {path}");
+    let seen = [
+        diagnosis("chmod 755 $helper", "helper"),
+        diagnosis("chown 61234 $helper; chmod 4755 $helper", "helper"),
+    ];
+    assert_eq!(
+        seen,
+        [
+            line(&format!("problem: {path} is not set-uid root"), &mend),
+            line(&format!("problem: {path} does not belong to root"), &mend),
+        ]
+    );
+}
+
+#[test]
+fn the_command_that_mends_a_helper_mends_it() {
+    needs_machines!();
+    let broken = "chown 61234 $helper; chmod 755 $helper";
+    let (_, command) = diagnosis(broken, "helper");
+    let mended = format!("{broken}\n{}", command.replace("sudo ", ""));
+    let (found, _) = diagnosis(&mended, "helper");
+    assert!(found.starts_with("ok: "), "{found}");
+}
+
+#[test]
+fn a_helper_on_a_nosuid_file_system_is_named_with_the_file_system() {
+    needs_machines!();
+    let place = "/mnt/prefix/libexec";
+    let wrong = format!(
+        "cp -a {place} /mnt/copy; mount -t tmpfs -o nosuid,mode=755 tmpfs {place}; \
+         cp -a /mnt/copy/cabane {place}/"
+    );
+    assert_eq!(
+        diagnosis(&wrong, "helper"),
+        line(
+            "problem: /mnt/prefix/libexec/cabane/cabane-mount lies on a file system mounted with \
+             `nosuid`",
+            &format!("sudo mount -o remount,suid {place}")
+        )
+    );
+}
+
+#[test]
+fn a_helper_that_does_not_understand_is_seen_before_it_is_needed() {
+    needs_machines!();
+    // It is root's and set-uid, but something else.
+    let wrong = "cp /bin/false $helper; chmod 4755 $helper";
+    let (found, command) = diagnosis(wrong, "start of the helper");
+    assert_eq!(
+        (found.as_str(), command.as_str()),
+        ("problem: it was started, and gave up", "sudo make install")
+    );
+}
+
+#[test]
+fn a_policy_that_is_missing_void_or_open_is_told_with_its_place() {
+    needs_machines!();
+    let seen = [
+        diagnosis("rm $policy", "policy").0,
+        diagnosis("printf '\\nmount-points /a\\n' >$policy", "policy").0,
+        diagnosis("chmod o+w $policy", "policy").0,
+        diagnosis("chown 61234 /etc/cabane", "policy").0,
+        diagnosis("echo 'image-owners any' >$policy", "policy").0,
+    ];
+    assert_eq!(
+        seen,
+        [
+            "problem: /etc/cabane/mount.policy is not there",
+            "problem: /etc/cabane/mount.policy has a mistake in line 2",
+            "problem: /etc/cabane/mount.policy cannot be trusted: others than root can write to \
+             /etc/cabane/mount.policy (mode 0646)",
+            "problem: /etc/cabane/mount.policy cannot be trusted: /etc/cabane belongs to user \
+             61234",
+            "problem: /etc/cabane/mount.policy lists no mount point",
+        ]
+    );
+}
+
+#[test]
+fn the_command_against_a_missing_policy_writes_a_good_one() {
+    needs_machines!();
+    let (_, command) = diagnosis("rm -r /etc/cabane", "policy");
+    let mended = format!("rm -r /etc/cabane\n{}", command.replace("sudo ", ""));
+    let (found, _) = diagnosis(&mended, "policy");
+    assert!(found.starts_with("ok: root's images"), "{found}");
+}
+
+#[test]
+fn a_broken_policy_stops_root_as_well() {
+    needs_machines!();
+    let verdict = Machine::of(Who::Root, "echo nonsense >$policy").ask();
+    verdict.is_what_happens(Who::Root);
+    assert_eq!(
+        verdict.finding("choice").0,
+        "problem: `root` is chosen and does not work; `user-namespace` does"
+    );
+}
+
+#[test]
+fn mount_points_that_the_helper_would_refuse_are_named() {
+    needs_machines!();
+    let name = "mount point /mnt/env";
+    let seen = [
+        diagnosis("rmdir /mnt/env /mnt/env2", name),
+        diagnosis("chown 61234 /mnt/env; rmdir /mnt/env2", name),
+        diagnosis("chmod 777 /mnt/env; rmdir /mnt/env2", name),
+        diagnosis("rmdir /mnt/env /mnt/env2; ln -s home /mnt/env", name),
+    ];
+    assert_eq!(
+        seen,
+        [
+            line(
+                "problem: /mnt/env is not there",
+                "sudo install -d -m 0755 /mnt/env"
+            ),
+            line(
+                "problem: /mnt/env belongs to user 61234",
+                "sudo chown root:root /mnt/env"
+            ),
+            line(
+                "problem: others than root can write to /mnt/env (mode 0777)",
+                "sudo chmod go-w /mnt/env"
+            ),
+            line(
+                "problem: /mnt/env is a link",
+                "sudo rm /mnt/env && sudo install -d -m 0755 /mnt/env"
+            ),
+        ]
+    );
+}
+
+#[test]
+fn a_place_for_held_images_that_is_not_roots_alone_is_told() {
+    needs_machines!();
+    let name = "/run/cabane";
+    let seen = [
+        diagnosis("mkdir -m 755 /run/cabane", name).1,
+        diagnosis("chmod 777 /run", name).1,
+    ];
+    assert_eq!(
+        seen,
+        ["sudo chmod 0700 /run/cabane", "sudo chmod go-w /run"]
+    );
+}
+
+#[test]
+fn without_the_helper_a_hidden_fuse_device_leaves_nothing() {
+    needs_machines!();
+    let name = "/dev/fuse";
+    let without = |wrong: &str| diagnosis(&format!("rm $helper $policy; {wrong}"), name);
+    let seen = [
+        without("copy_dev; rm /mnt/dev/fuse; mount --bind /mnt/dev /dev"),
+        without("copy_dev; chmod 600 /mnt/dev/fuse; mount --bind /mnt/dev /dev"),
+        without("mount --bind /dev/null /dev/fuse"),
+    ];
+    assert_eq!(
+        seen,
+        [
+            line("problem: is not there", "sudo modprobe fuse"),
+            line("problem: is closed to you", "sudo chmod 0666 /dev/fuse"),
+            line(
+                "problem: is something else than the device of FUSE",
+                "ls -l /dev/fuse; sudo umount /dev/fuse"
+            ),
+        ]
+    );
+}
+
+#[test]
+fn with_the_helper_a_missing_squashfuse_is_only_a_note() {
+    needs_machines!();
+    let hide = "for name in squashfuse squashfuse_ll; do for place in /usr/bin /usr/local/bin; do \
+                [ ! -e $place/$name ] || mount --bind /dev/null $place/$name; done; done";
+    let without_helper = format!("{hide}; rm $helper $policy");
+    let seen = [
+        diagnosis(hide, "squashfuse").0,
+        diagnosis(&without_helper, "squashfuse").0,
+    ];
+    assert_eq!(
+        seen,
+        ["note: is not installed", "problem: is not installed"]
+    );
+}
+
+#[test]
+fn without_user_namespaces_the_helper_goes_on_to_work() {
+    needs_machines!();
+    // In a chroot the kernel makes no user namespace.
+    let chroot = "mkdir /mnt/root; mount --rbind / /mnt/root; user=\"chroot /mnt/root $user\"";
+    let without_helper = format!("rm $helper $policy; {chroot}");
+    let seen = [
+        diagnosis(chroot, "user namespace").0,
+        diagnosis(&without_helper, "user namespace").0,
+    ];
+    assert_eq!(
+        seen,
+        [
+            "note: cannot be made, or nothing be mounted in it",
+            "problem: cannot be made, or nothing be mounted in it"
+        ]
+    );
+}
+
+#[test]
+fn a_switch_against_user_namespaces_is_named() {
+    needs_machines!();
+    // The switch is one of each user namespace; this one is made for it.
+    let machine = Machine {
+        who: Who::OrdinaryUser,
+        wrong: "rm $helper $policy; echo 0 >/proc/sys/user/max_user_namespaces",
+        unshare: &[
+            "--user",
+            "--map-users=0,0,4294967295",
+            "--map-groups=0,0,4294967295",
+            "--setuid=0",
+            "--setgid=0",
+            "--fork",
+            "--pid",
+            "--mount",
+            "--mount-proc",
+            "--kill-child",
+        ],
+    };
+    let verdict = machine.ask();
+    verdict.is_what_happens(Who::OrdinaryUser);
+    assert_eq!(
+        verdict.finding("user namespace"),
+        line(
+            "problem: cannot be made, or nothing be mounted in it",
+            "sudo sysctl -w user.max_user_namespaces=10000"
+        )
+    );
+}
+
+#[test]
+fn inside_an_environment_another_can_be_entered_in_a_user_namespace() {
+    needs_machines!();
+    for wrong in ["", "rm $helper $policy"] {
+        let wrong = format!("{wrong}\ninside=\"$bin run app:/mnt/env2 --\"");
+        let verdict = Machine::of(Who::OrdinaryUser, &wrong).ask();
+        verdict.is_what_happens(Who::OrdinaryUser);
+        let (found, _) = verdict.finding("environment");
+        assert_eq!((verdict.code, found.as_str()), (0, "ok: inside: /mnt/env2"));
+    }
+}
+
+#[test]
+fn a_way_that_is_asked_for_and_does_not_work_is_a_problem() {
+    needs_machines!();
+    let wrong = "rm $helper; user=\"$user CABANE_BACKEND=helper\"";
+    assert_eq!(
+        diagnosis(wrong, "choice"),
+        line(
+            "problem: `helper` is chosen and does not work; `user-namespace` does",
+            "export CABANE_BACKEND=user-namespace"
+        )
+    );
+}
+
+#[test]
+fn a_file_system_that_hangs_hangs_only_whoever_asks_it() {
+    needs_machines!();
+    // A FUSE file system whose server never answers.
+    let wrong = "mkdir /mnt/dead; exec 9<>/dev/fuse; \
+                 mount -i -t fuse -o fd=9,rootmode=40000,user_id=0,group_id=0,allow_other dead \
+                 /mnt/dead; user=\"$user CABANE_REPO=/mnt/dead/repository\"";
+    let verdict = Machine::of(Who::OrdinaryUser, wrong).ask();
+    assert_eq!(
+        verdict.finding("repository /mnt/dead/repository"),
+        line(
+            "problem: /mnt/dead/repository does not answer: no answer within 5 s",
+            "timeout 5 df /mnt/dead/repository"
+        )
+    );
+}
+
+#[test]
+fn probes_leave_no_mount_no_loop_device_and_no_process() {
+    needs_machines!();
+    let count = "cat /proc/[0-9]*/mountinfo | grep -c -e squashfs -e erofs; \
+                 losetup --list --noheadings | grep -c trial; \
+                 ls -d /proc/[0-9]* | wc -l; ls /sys/block | wc -l; ls -A /tmp /var/tmp | wc -l";
+    let wrong = format!(
+        "count() {{ {count}; }}; before=$(count || true); \
+         $user $bin doctor >/dev/null; $bin doctor >/dev/null; sleep 0.3; \
+         after=$(count || true); [ \"$before\" = \"$after\" ] || \
+         {{ echo \"$before and $after\" >&2; exit 1; }}"
+    );
+    Machine::of(Who::OrdinaryUser, &wrong).ask();
+}
+
+#[test]
+fn a_mistake_in_the_configuration_is_told_with_its_place_and_the_rest_is_looked_at() {
+    for who in everybody() {
+        let cabane = Cabane::new(who);
+        cabane.world.file("site.toml", "[build]\njob = 4\n");
+        let seen = cabane.run(&["doctor"]);
+        let says = |text: &str| seen.stdout.contains(text);
+        assert!(
+            seen.code == 9
+                && says("problem  configuration: cannot be used, so no command works")
+                && says("[WORLD]/site.toml:2:1: unknown key `job` in `build`")
+                && says("user namespace: "),
+            "as {who:?}: {seen:?}"
+        );
+    }
+}
+
+#[test]
+fn a_repository_with_damage_is_told_with_the_command_that_tidies_up() {
+    for who in everybody() {
+        let cabane = Cabane::with_app(who);
+        let repository = cabane.world.path("home/.local/share/cabane/repository");
+        let images = std::fs::read_dir(repository.join("images")).unwrap();
+        let image = images.flatten().next().unwrap().path();
+        std::fs::remove_dir_all(image).unwrap();
+        let seen = cabane.run(&["doctor"]);
+        assert!(
+            seen.code == 9
+                && seen
+                    .stdout
+                    .contains(&format!("of the label `{APP}` is missing"))
+                && seen.stdout.contains(
+                    "type   cabane repo update [WORLD]/home/.local/share/cabane/repository"
+                ),
+            "as {who:?}: {seen:?}"
+        );
+    }
+}
+
+#[test]
+fn variables_of_another_tool_are_noted() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let mut command = cabane.command(&["doctor"]);
+    let seen = cabane.finish(command.env("UENV_MOUNT_LIST", "/a:/b"));
+    assert!(
+        seen.stdout
+            .contains("note     variables: UENV_MOUNT_LIST set by another tool\n"),
+        "{seen:?}"
+    );
+}
+
+#[test]
+fn more_is_explained_to_who_asks_for_it() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let (short, long) = (cabane.run(&["doctor"]), cabane.run(&["doctor", "-v"]));
+    let purpose = "for    mounting without privilege";
+    assert!(
+        !short.stdout.contains(purpose) && long.stdout.contains(purpose),
+        "{short:?}\n{long:?}"
+    );
+}
