@@ -105,7 +105,12 @@ fn keep(
         Taken::Reserved(entry) => entry,
     };
     // At home, because the holder has neither `/dev` nor `/proc`.
-    let mounted = kernel::attach_for(image, user);
+    let mounted = if user == 0 {
+        // Root opened it with rights of its own, and may be in a namespace of its own.
+        kernel::attach(image)
+    } else {
+        kernel::attach_for(image, user)
+    };
     holder.visit(home, || match mounted {
         Ok(mount) => entry.fill(mount.as_fd()),
         Err(error) => {
