@@ -158,17 +158,19 @@ fn surroundings(calling: &BTreeMap<OsString, OsString>) -> Answer<Surroundings> 
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let images = loaded.images.iter().map(|image| {
         let place = &image.mount_point;
-        (place.display().to_string(), file_system_at(&mounts, place).is_some())
+        (
+            place.display().to_string(),
+            file_system_at(&mounts, place).is_some(),
+        )
     });
     let foreign = calling.keys().filter_map(|name| name.to_str());
     let foreign = foreign.filter(|name| name.starts_with("UENV_") && loaded.images.is_empty());
     let path = calling.get(OsStr::new(env_vars::PATH));
     match look::look_at_path(path.map(OsString::as_os_str)) {
-        Answer::Known((commands, uenv)) => Answer::Known(Surroundings {
+        Answer::Known(names) => Answer::Known(Surroundings {
             loaded: images.collect(),
             foreign: foreign.map(str::to_owned).collect(),
-            commands,
-            uenv,
+            names,
         }),
         Answer::Silent(seconds) => Answer::Silent(seconds),
         Answer::Failed(reason) => Answer::Failed(reason),

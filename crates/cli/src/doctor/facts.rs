@@ -28,6 +28,10 @@ impl<T> Answer<T> {
 }
 
 /// Who asks.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and all combinations occur"
+)]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Process {
     /// The effective user.
@@ -323,6 +327,13 @@ pub(crate) struct Surroundings {
     pub(crate) loaded: Vec<(String, bool)>,
     /// Variables of another tool.
     pub(crate) foreign: Vec<String>,
+    /// What `PATH` holds under our names.
+    pub(crate) names: OwnNames,
+}
+
+/// What `PATH` holds under our names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OwnNames {
     /// Different programs `cabane` in `PATH`.
     pub(crate) commands: Vec<String>,
     /// The program `uenv` in `PATH`, and whether it is this one.

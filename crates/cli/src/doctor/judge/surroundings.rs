@@ -34,7 +34,7 @@ fn judge_surroundings(surroundings: &Surroundings, process: &Process) -> Vec<Fin
                 .mended_by(format!("unset {}", surroundings.foreign.join(" "))),
         );
     }
-    if let [first, others @ ..] = surroundings.commands.as_slice()
+    if let [first, others @ ..] = surroundings.names.commands.as_slice()
         && !others.is_empty()
     {
         let found = format!(
@@ -47,7 +47,7 @@ fn judge_surroundings(surroundings: &Surroundings, process: &Process) -> Vec<Fin
                 .mended_by("type -a cabane"),
         );
     }
-    if let Some((path, is_this)) = &surroundings.uenv {
+    if let Some((path, is_this)) = &surroundings.names.uenv {
         let found = if *is_this {
             format!("{path} is this program")
         } else {

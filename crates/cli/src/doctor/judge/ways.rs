@@ -103,7 +103,8 @@ fn choose(facts: &Facts, ways: &[Way]) -> Choice {
 
 fn judge_choice(facts: &Facts, ways: &[Way], choice: &Choice) -> Finding {
     let found = |state, text: String| Finding::new(Group::Ways, "choice", state, text);
-    let other = ways.iter().find(|way| way.works);
+    // What stops root stops the helper as well.
+    let other = ways.iter().rev().find(|way| way.works);
     let purpose = "what `cabane run` and `cabane start` do without `--backend`";
     let finding = if choice.works {
         let finding = found(State::Ok, choice.explanation.clone());

@@ -8,12 +8,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::QUICK;
-use crate::doctor::facts::Answer;
+use crate::doctor::facts::{Answer, OwnNames};
 use crate::doctor::probe::within;
 
 /// Looks for different programs `cabane`, and for `uenv` with whether it is this
 /// program.
-pub(crate) fn look_at_path(path: Option<&OsStr>) -> Answer<(Vec<String>, Option<(String, bool)>)> {
+pub(crate) fn look_at_path(path: Option<&OsStr>) -> Answer<OwnNames> {
     let this = std::env::current_exe().ok();
     within(QUICK, || {
         let commands = all("cabane", path);
@@ -31,7 +31,10 @@ pub(crate) fn look_at_path(path: Option<&OsStr>) -> Answer<(Vec<String>, Option<
             (uenv.to_string_lossy().into_owned(), is_this)
         });
         let shown = |(command, _): (PathBuf, PathBuf)| command.to_string_lossy().into_owned();
-        (different.into_iter().map(shown).collect(), uenv)
+        OwnNames {
+            commands: different.into_iter().map(shown).collect(),
+            uenv,
+        }
     })
 }
 

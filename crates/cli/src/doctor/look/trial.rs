@@ -49,7 +49,7 @@ pub(crate) fn try_user_namespaces() -> UserNamespaces {
         outcome(perform(plan(FusePrograms::default(), operations)))
     });
     UserNamespaces {
-        trial: settled(trial),
+        trial: settled(&trial),
         most: number_in("/proc/sys/user/max_user_namespaces"),
         unprivileged: number_in("/proc/sys/kernel/unprivileged_userns_clone"),
         restricted: number_in("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"),
@@ -101,7 +101,7 @@ fn program(programs: &FusePrograms, format: ImageFormat) -> Option<Program> {
 }
 
 fn try_through_fuse(programs: &FusePrograms, format: ImageFormat) -> Trial {
-    settled(within(MOUNTING, || {
+    settled(&within(MOUNTING, || {
         let place = mount_point();
         let image = match probe_image(format) {
             Ok(image) => image,
@@ -124,11 +124,11 @@ pub(crate) fn try_as_root(process: &Process) -> Option<AsRoot> {
         return None;
     }
     let before = loops();
-    let mounted = |format| settled(within(MOUNTING, || mount_as_root(format)));
+    let mounted = |format| settled(&within(MOUNTING, || mount_as_root(format)));
     let tried = AsRoot {
         squashfs: mounted(ImageFormat::Squashfs),
         erofs: mounted(ImageFormat::Erofs),
-        erofs_from_file: settled(within(MOUNTING, erofs_from_file)),
+        erofs_from_file: settled(&within(MOUNTING, erofs_from_file)),
     };
     remove_surplus(&before);
     Some(tried)
@@ -257,7 +257,7 @@ fn outcome(result: Result<(), Error>) -> Trial {
     })
 }
 
-fn settled(answer: Answer<Trial>) -> Trial {
+fn settled(answer: &Answer<Trial>) -> Trial {
     match answer.known() {
         Ok(trial) => trial.clone(),
         Err(text) => Trial::Fails(Failure {

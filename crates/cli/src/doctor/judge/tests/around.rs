@@ -1,0 +1,236 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The kernel, repositories, and what is around the process.
+
+use super::*;
+
+#[test]
+fn what_the_kernel_lacks_is_told_by_what_needs_it() {
+    let seen = [
+        (
+            "new mount calls",
+            with_kernel(|kernel| kernel.new_mount_calls = Has::No),
+        ),
+        (
+            "openat2",
+            with_kernel(|kernel| kernel.openat2 = Has::Unknown),
+        ),
+        ("erofs", with_kernel(|kernel| kernel.erofs = Has::No)),
+        (
+            "loop devices",
+            with_kernel(|kernel| kernel.loops.control = false),
+        ),
+        (
+            "loop devices",
+            with_kernel(|kernel| kernel.loops.all = (0..300).collect()),
+        ),
+        (
+            "/dev/loop3",
+            with_kernel(|kernel| kernel.loops.used = vec![(3, "/a (deleted)".to_owned())]),
+        ),
+    ]
+    .map(|(name, facts)| state(&facts, name));
+    assert_eq!(
+        seen,
+        [
+            State::Problem,
+            State::Off,
+            State::Note,
+            State::Off,
+            State::Note,
+            State::Note
+        ]
+    );
+}
+
+#[test]
+fn a_kernel_that_could_not_be_tried_breaks_nothing() {
+    let facts = Facts {
+        kernel: Answer::Silent(15),
+        ..right()
+    };
+    assert!(judge(&facts).healthy);
+}
+
+#[test]
+fn held_images_are_counted_for_root() {
+    let held = Held::Images {
+        owners: vec![0, 1000, 1000],
+        longest: 90,
+    };
+    let facts = Facts {
+        held: Answer::Known(held),
+        ..as_root()
+    };
+    let report = judge(&facts);
+    assert_eq!(
+        find(&report, "on this node").found,
+        "3 of 2 users, unused for 90 s at most"
+    );
+}
+
+#[test]
+fn each_state_of_a_repository_has_its_verdict() {
+    let changed = |change: fn(&mut RepositoryFacts)| {
+        let mut facts = usable();
+        change(&mut facts);
+        Answer::Known(facts)
+    };
+    let unusable = RepositoryFacts::Unusable {
+        reason: "denied".to_owned(),
+        hint: None,
+    };
+    let seen = [
+        Answer::Known(usable()),
+        Answer::Known(RepositoryFacts::Missing),
+        Answer::Known(unusable),
+        Answer::Known(RepositoryFacts::TooLong),
+        Answer::Silent(5),
+        changed(|facts| {
+            if let RepositoryFacts::Usable { damaged, .. } = facts {
+                damaged.push("the image is missing".to_owned());
+            }
+        }),
+        changed(|facts| {
+            if let RepositoryFacts::Usable { leftovers, .. } = facts {
+                *leftovers = 2;
+            }
+        }),
+        changed(|facts| {
+            if let RepositoryFacts::Usable { free, .. } = facts {
+                *free = 1 << 20;
+            }
+        }),
+        changed(|facts| {
+            if let RepositoryFacts::Usable { file_system, .. } = facts {
+                "fuse".clone_into(file_system);
+            }
+        }),
+    ]
+    .map(|facts| state(&with_repository(facts), "repository site"));
+    assert_eq!(
+        seen,
+        [
+            State::Ok,
+            State::Problem,
+            State::Problem,
+            State::Note,
+            State::Problem,
+            State::Problem,
+            State::Note,
+            State::Note,
+            State::Note,
+        ]
+    );
+}
+
+#[test]
+fn a_users_own_repository_need_not_exist() {
+    let mut facts = with_repository(Answer::Known(RepositoryFacts::Missing));
+    facts.repositories[0].is_default = true;
+    assert_eq!(state(&facts, "repository site"), State::Off);
+}
+
+#[test]
+fn a_mistake_in_the_configuration_is_a_problem_with_its_text() {
+    let mistake = Mistake {
+        text: "there are 2 mistakes".to_owned(),
+        hint: None,
+    };
+    let facts = Facts {
+        configuration: Configuration {
+            mistake: Some(mistake),
+            ..Configuration::default()
+        },
+        ..right()
+    };
+    let report = judge(&facts);
+    assert_eq!(
+        find(&report, "configuration").cause.as_deref(),
+        Some("there are 2 mistakes")
+    );
+}
+
+#[test]
+fn a_way_that_is_asked_for_is_judged_as_asked() {
+    let mut facts = without_helper();
+    facts.configuration.wanted = Some(("helper", "variable CABANE_BACKEND".to_owned()));
+    let report = judge(&facts);
+    let choice = find(&report, "choice");
+    assert_eq!(
+        (report.choice.works, choice.cause.as_deref()),
+        (false, Some("variable CABANE_BACKEND asks for it"))
+    );
+}
+
+#[test]
+fn what_is_around_the_process_is_noted() {
+    let text = |name: &str| name.to_owned();
+    let seen = [
+        (
+            "environment",
+            with_surroundings(Surroundings {
+                loaded: vec![(text("/user-environment"), true)],
+                ..Surroundings::default()
+            }),
+        ),
+        (
+            "environment",
+            with_surroundings(Surroundings {
+                loaded: vec![(text("/user-environment"), false)],
+                ..Surroundings::default()
+            }),
+        ),
+        (
+            "variables",
+            with_surroundings(Surroundings {
+                foreign: vec![text("UENV_VIEW")],
+                ..Surroundings::default()
+            }),
+        ),
+        (
+            "cabane",
+            with_surroundings(Surroundings {
+                names: OwnNames {
+                    commands: vec![text("/a/cabane"), text("/b/cabane")],
+                    uenv: None,
+                },
+                ..Surroundings::default()
+            }),
+        ),
+        (
+            "uenv",
+            with_surroundings(Surroundings {
+                names: OwnNames {
+                    commands: Vec::new(),
+                    uenv: Some((text("/a/uenv"), true)),
+                },
+                ..Surroundings::default()
+            }),
+        ),
+    ]
+    .map(|(name, facts)| state(&facts, name));
+    assert_eq!(
+        seen,
+        [State::Ok, State::Note, State::Note, State::Note, State::Off]
+    );
+}
+
+#[test]
+fn a_tool_that_is_missing_breaks_nothing() {
+    let tool = Tool {
+        name: "mksquashfs",
+        purpose: "packing",
+        package: Some("squashfs-tools"),
+        found: Answer::Known(None),
+    };
+    let facts = Facts {
+        tools: vec![tool],
+        ..right()
+    };
+    assert_eq!(
+        verdict(&facts, "mksquashfs"),
+        (State::Off, "sudo apt-get install squashfs-tools".to_owned())
+    );
+}

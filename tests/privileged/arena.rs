@@ -1,0 +1,230 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Where the attacks take place.
+//!
+//! As root, and as an ordinary user whom `sudo` lets, a test starts itself again in a
+//! private world: namespaces of its own for processes and mounts, a helper of its own
+//! (set-uid root), a policy, mount points, an empty `/run`. There the test prepares
+//! as root, and attacks as an ordinary user. Without those rights the attack goes
+//! against the helper that is installed, with its policy.
+//!
+//! ```text
+//! /mnt/                        a file system in memory
+//! ├── cabane-mount             the helper
+//! ├── a/  a/inner/  b/  c/     mount points that the policy allows
+//! └── etc/                     what is seen as /etc
+//! ```
+
+use std::any::type_name;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cabane_mount::{ImageFormat, Policy};
+use cabane_testkit::{Tree, World, erofs, is_root, not_run, squashfs};
+
+use crate::left_over;
+use crate::start::Start;
+
+/// Says that the test is already inside of its private world.
+const INSIDE: &str = "CABANE_TEST_ARENA";
+/// The helper that is tested, where it is not the one that Cargo built.
+const BINARY: &str = "CABANE_TEST_HELPER_BINARY";
+/// Where packages and `make install` put the helper.
+const INSTALLED: [&str; 2] = [
+    "/usr/local/libexec/cabane/cabane-mount",
+    "/usr/libexec/cabane/cabane-mount",
+];
+/// After which time a test that hangs has failed.
+const SECONDS: &str = "150";
+
+/// What the policy of a private world says.
+pub(crate) const POLICY: &str = "mount-point /mnt/a\nmount-point /mnt/a/inner\n\
+                                 mount-point /mnt/b\nmount-point /mnt/c\n\
+                                 image-owners any\nimages-per-user 16\nidle-seconds 0\n";
+
+/// A helper, and a place for images.
+pub(crate) struct Arena {
+    /// Where the ordinary users can write.
+    pub(crate) world: World,
+    /// The set-uid program.
+    pub(crate) helper: PathBuf,
+    mount_points: Vec<PathBuf>,
+}
+
+/// Attacks in a private world, or against the helper of the system.
+pub(crate) fn in_arena<F: FnOnce(&Arena)>(attack: F) {
+    if std::env::var_os(INSIDE).is_some() {
+        finish(&Arena::private(), attack);
+    } else if is_root() || has_sudo() {
+        again_inside(&name_of::<F>());
+    } else if let Some(arena) = Arena::installed() {
+        finish(&arena, attack);
+    } else {
+        not_run!("it needs root, `sudo -n`, or an installed helper with two mount points");
+    }
+}
+
+/// Attacks in a private world only: root has to prepare something.
+pub(crate) fn in_private_world<F: FnOnce(&Arena)>(attack: F) {
+    if std::env::var_os(INSIDE).is_some() || is_root() || has_sudo() {
+        in_arena(attack);
+    } else {
+        not_run!("root has to prepare it: run it as root, or where `sudo -n` works");
+    }
+}
+
+fn finish(arena: &Arena, attack: impl FnOnce(&Arena)) {
+    attack(arena);
+    left_over::assert_none(arena);
+}
+
+/// The name of the test function around a closure.
+fn name_of<F>() -> String {
+    let name = type_name::<F>();
+    let name = name.split_once("::").map_or(name, |(_, inner)| inner);
+    name.trim_end_matches("::{{closure}}").to_owned()
+}
+
+fn has_sudo() -> bool {
+    let mut sudo = Command::new("sudo");
+    let output = sudo.args(["-n", "true"]).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+fn again_inside(name: &str) {
+    let program = std::env::current_exe().unwrap();
+    let mut command = Command::new(if is_root() { "env" } else { "sudo" });
+    if !is_root() {
+        command.args(["-n", "env"]);
+    }
+    command.arg(format!("{INSIDE}=1"));
+    if let Some(binary) = std::env::var_os(BINARY) {
+        command.arg(format!("{BINARY}={}", binary.display()));
+    }
+    command.args(["timeout", "--kill-after=5", SECONDS, "unshare"]);
+    command.args(["--fork", "--pid", "--mount", "--mount-proc", "--kill-child"]);
+    command
+        .arg(program)
+        .args(["--exact", name, "--nocapture", "--test-threads=1"]);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "in its private world:\n{said}\n{complained}"
+    );
+    for line in complained.lines().filter(|line| line.contains("note: ")) {
+        cabane_testkit::say(line);
+    }
+}
+
+impl Arena {
+    fn private() -> Self {
+        let binary =
+            std::env::var(BINARY).unwrap_or_else(|_| env!("CARGO_BIN_EXE_cabane-mount").to_owned());
+        root(&format!(
+            "mount -t tmpfs -o mode=755 tmpfs /mnt
+             mount -t tmpfs -o mode=755 tmpfs /run
+             mkdir -p /mnt/a/inner /mnt/b /mnt/c /mnt/etc/cabane
+             for file in /etc/*; do
+                 if [ -L \"$file\" ] || [ -f \"$file\" ]; then cp -a \"$file\" /mnt/etc/; fi
+             done
+             cp -a /etc/alternatives /mnt/etc/ 2>/dev/null || true
+             mount --bind /mnt/etc /etc
+             echo tester:x:61234:61234::/:/bin/sh >>/etc/passwd
+             if [ -e /dev/fuse ]; then
+                 mknod -m 666 /mnt/fuse c 10 229
+                 mount --bind /mnt/fuse /dev/fuse
+             fi
+             install -m 4755 -o 0 -g 0 '{binary}' /mnt/cabane-mount"
+        ));
+        let arena = Self {
+            world: World::new(),
+            helper: "/mnt/cabane-mount".into(),
+            mount_points: ["/mnt/a", "/mnt/b", "/mnt/c"].map(PathBuf::from).into(),
+        };
+        arena.set_policy(POLICY);
+        arena
+    }
+
+    fn installed() -> Option<Self> {
+        let helper = INSTALLED.iter().map(PathBuf::from).find(|path| {
+            fs::metadata(path).is_ok_and(|found| found.uid() == 0 && found.mode() & 0o4000 != 0)
+        })?;
+        let mount_points = Policy::read().ok()?.mount_points;
+        let is_enough = mount_points.len() >= 2;
+        is_enough.then(|| Self {
+            world: World::new(),
+            helper,
+            mount_points,
+        })
+    }
+
+    /// Tells whether root prepared this place, and only for this test.
+    #[expect(clippy::unused_self, reason = "it is a question about the arena")]
+    pub(crate) fn is_private(&self) -> bool {
+        std::env::var_os(INSIDE).is_some()
+    }
+
+    /// The first mount point that is allowed.
+    pub(crate) fn first(&self) -> &Path {
+        &self.mount_points[0]
+    }
+
+    /// The second mount point that is allowed.
+    pub(crate) fn second(&self) -> &Path {
+        &self.mount_points[1]
+    }
+
+    /// Writes the policy, as root may.
+    #[expect(clippy::unused_self, reason = "only within an arena")]
+    pub(crate) fn set_policy(&self, text: &str) {
+        fs::write(Policy::PATH, text).unwrap();
+    }
+
+    /// Packs an image that anybody may read; its file `name` holds the name.
+    pub(crate) fn image(&self, name: &str, format: ImageFormat) -> PathBuf {
+        let tree = Tree::new(self.world.path(&format!("trees/{name}"))).file("name", name);
+        self.pack(&tree, name, format)
+    }
+
+    /// A squashfs image, where the format makes no difference.
+    pub(crate) fn any_image(&self) -> PathBuf {
+        self.image("any", ImageFormat::Squashfs)
+    }
+
+    /// Packs a tree.
+    pub(crate) fn pack(&self, tree: &Tree, name: &str, format: ImageFormat) -> PathBuf {
+        let image = self.world.path(&format!("{name}.{format}"));
+        match format {
+            ImageFormat::Squashfs => squashfs(tree.root(), &image),
+            ImageFormat::Erofs => erofs(tree.root(), &image),
+        }
+        image
+    }
+
+    /// Copies an image: another file with the same content.
+    pub(crate) fn copy_of(&self, image: &Path, name: &str) -> PathBuf {
+        let copy = self.world.path(name);
+        fs::copy(image, &copy).unwrap();
+        copy
+    }
+
+    /// Prepares a start by the ordinary user.
+    pub(crate) fn start(&self) -> Start<'_> {
+        Start::new(self)
+    }
+}
+
+/// Runs a script as root.
+pub(crate) fn root(script: &str) {
+    let output = Command::new("sh").args(["-ec", script]).output().unwrap();
+    assert!(
+        output.status.success(),
+        "{script}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}

@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What is left after an attack: nothing may be.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use cabane_testkit::ORDINARY_USER;
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+
+use crate::arena::Arena;
+
+/// The other ordinary users of the tests follow the first one.
+pub(crate) const USERS: [u32; 4] = [
+    ORDINARY_USER,
+    ORDINARY_USER + 1,
+    ORDINARY_USER + 2,
+    ORDINARY_USER + 3,
+];
+
+/// For how long the kernel may go on cleaning up by itself.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Gives up what is unused, and counts.
+#[track_caller]
+pub(crate) fn assert_none(arena: &Arena) {
+    let begin = Instant::now();
+    loop {
+        for user in USERS {
+            arena.start().user(user).clean();
+            if !arena.is_private() {
+                break;
+            }
+        }
+        let left = left(arena);
+        if left.is_empty() {
+            return;
+        }
+        assert!(begin.elapsed() < PATIENCE, "left behind: {left:#?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn left(arena: &Arena) -> Vec<String> {
+    let mut left: Vec<String> = loop_devices(arena)
+        .into_iter()
+        .map(|device| format!("loop device {device}"))
+        .collect();
+    left.extend(mounts(arena).map(|line| format!("mount {line}")));
+    left.extend(processes());
+    if arena.is_private() {
+        left.extend(holder());
+    }
+    left
+}
+
+/// The numbers of the loop devices that are bound to files of the test.
+pub(crate) fn loop_devices(arena: &Arena) -> BTreeSet<u32> {
+    let inodes = inodes(&arena.world.path(""));
+    // Where root asks, files are known by number; their names can be hidden.
+    let mut losetup = Command::new("losetup");
+    let output = losetup
+        .args(["--list", "--noheadings", "--raw"])
+        .args(["--output", "NAME,BACK-INO,BACK-FILE"])
+        .output()
+        .unwrap();
+    let is_ours = |line: &&str| {
+        let mut words = line.split_whitespace().skip(1);
+        let inode = words.next().and_then(|word| word.parse().ok());
+        let file = words.next().unwrap_or_default();
+        inode.is_some_and(|inode| inodes.contains(&inode))
+            || Path::new(file).starts_with(arena.world.path(""))
+    };
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter(is_ours)
+        .filter_map(|line| {
+            let name = line.split_whitespace().next()?;
+            name.strip_prefix("/dev/loop")?.parse().ok()
+        })
+        .collect()
+}
+
+fn inodes(directory: &Path) -> BTreeSet<u64> {
+    let files = fs::read_dir(directory).into_iter().flatten().flatten();
+    let metadata = files.filter_map(|file| file.metadata().ok());
+    metadata
+        .filter(fs::Metadata::is_file)
+        .map(|found| found.ino())
+        .collect()
+}
+
+fn mounts(arena: &Arena) -> impl Iterator<Item = String> {
+    let text = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let mut places = vec![arena.first().to_owned(), arena.second().to_owned()];
+    places.push(arena.world.path(""));
+    let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    lines.into_iter().filter(move |line| {
+        let place = line.split(' ').nth(4).unwrap_or_default();
+        places.iter().any(|ours| Path::new(place).starts_with(ours))
+    })
+}
+
+fn processes() -> impl Iterator<Item = String> {
+    let own = std::process::id().to_string();
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let is_attacker = |status: &str| {
+        let value = |key: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+            Some(line.split_whitespace().next()?.to_owned())
+        };
+        let users = USERS.map(|user| Some(user.to_string()));
+        let is_helper = value("Name:").as_deref() == Some("cabane-mount");
+        let is_dead = value("State:").as_deref() == Some("Z");
+        !is_dead
+            && (is_helper
+                || std::env::var_os("CABANE_TEST_ARENA").is_some()
+                    && users.contains(&value("Uid:")))
+    };
+    all.filter(move |entry| entry.file_name() != own.as_str())
+        .filter_map(|entry| fs::read_to_string(entry.path().join("status")).ok())
+        .filter(move |status| is_attacker(status))
+        .map(|status| {
+            format!(
+                "process {}",
+                status.lines().take(9).collect::<Vec<_>>().join(" ")
+            )
+        })
+}
+
+fn holder() -> Option<String> {
+    let directory = Path::new("/run/cabane");
+    let state = rustix::fs::open(directory, OFlags::RDONLY, Mode::empty()).ok()?;
+    if flock(&state, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return Some("the lock of /run/cabane".to_owned());
+    }
+    let pin = directory.join("images");
+    pin.exists().then(|| "the holder".to_owned())
+}

@@ -1,0 +1,253 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! One superblock for an image, however many use it, and a limit for each user.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use cabane_mount::ImageFormat;
+
+use crate::arena::{Arena, in_arena, in_private_world, root};
+use crate::left_over::{USERS, loop_devices};
+use crate::start::{Start, assert_refused};
+
+/// A command that is up and stays so until it is ended.
+pub(crate) struct Up {
+    child: Child,
+    /// The first line that it wrote.
+    pub(crate) said: String,
+}
+
+impl Up {
+    /// Starts a command that says what a script says, and stays.
+    pub(crate) fn with(start: &Start<'_>, script: &str) -> Self {
+        let mut up = Self::begin(start, script);
+        up.wait();
+        up
+    }
+
+    /// Starts it without waiting for it to be up.
+    pub(crate) fn begin(start: &Start<'_>, script: &str) -> Self {
+        Self::of(
+            start
+                .clone()
+                .script(&format!("{script}; read wait"))
+                .process(),
+        )
+    }
+
+    /// Starts it without the helper.
+    pub(crate) fn direct(start: &Start<'_>, script: &str) -> Self {
+        let start = start.clone().script(&format!("{script}; read wait"));
+        let mut up = Self::of(start.process_directly());
+        up.wait();
+        up
+    }
+
+    fn of(mut command: Command) -> Self {
+        command.stdin(std::process::Stdio::piped());
+        command.stdout(std::process::Stdio::piped());
+        command.stderr(std::process::Stdio::piped());
+        Self {
+            child: command.spawn().unwrap(),
+            said: String::new(),
+        }
+    }
+
+    pub(crate) fn wait(&mut self) {
+        let mut reader = BufReader::new(self.child.stdout.as_mut().unwrap());
+        reader.read_line(&mut self.said).unwrap();
+        if self.said.is_empty() {
+            let mut complaint = String::new();
+            let stderr = self.child.stderr.as_mut().unwrap();
+            stderr.read_to_string(&mut complaint).unwrap();
+            panic!("the command is not up: {complaint}");
+        }
+    }
+
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn end(mut self) {
+        drop(self.child.stdin.take());
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn device(arena: &Arena) -> String {
+    format!("stat -c %d {}/name", arena.first().display())
+}
+
+#[test]
+fn one_user_may_hold_so_many_images_and_no_more() {
+    in_private_world(|arena| {
+        arena.set_policy("mount-point /mnt/a\nimage-owners any\nimages-per-user 3\n");
+        let image = arena.any_image();
+        let copy = |number| arena.copy_of(&image, &format!("copy{number}.squashfs"));
+        let images: Vec<PathBuf> = (0..4).map(copy).collect();
+        let start = |image: &Path| arena.start().image(image, arena.first());
+        let mut up: Vec<Up> = images[..3]
+            .iter()
+            .map(|image| Up::with(&start(image), "echo up"))
+            .collect();
+        assert_refused(&start(&images[3]).finish(), "3 images of yours are in use");
+        // Another user has places of his own.
+        start(&images[3]).user(USERS[1]).finish().success();
+        assert_eq!(loop_devices(arena).len(), 4);
+        up.pop().unwrap().end();
+        start(&arena.copy_of(&image, "fifth.squashfs"))
+            .finish()
+            .success();
+    });
+}
+
+#[test]
+fn simultaneous_starts_share_one_superblock() {
+    in_arena(|arena| {
+        let image = arena.any_image();
+        let start = arena.start().image(&image, arena.first());
+        let mut up: Vec<Up> = (0..20).map(|_| Up::begin(&start, &device(arena))).collect();
+        up.iter_mut().for_each(Up::wait);
+        let devices: BTreeSet<&str> = up.iter().map(|up| up.said.as_str()).collect();
+        let found = (devices.len(), loop_devices(arena).len());
+        up.into_iter().for_each(Up::end);
+        assert_eq!(found, (1, 1));
+    });
+}
+
+#[test]
+fn two_users_share_an_image_and_the_second_goes_on_alone() {
+    in_private_world(|arena| {
+        for format in [ImageFormat::Squashfs, ImageFormat::Erofs] {
+            let image = arena.image("shared", format);
+            let start = arena.start().image(&image, arena.first());
+            let first = Up::with(&start, &device(arena));
+            let second = start.clone().user(USERS[1]);
+            let script = format!("{}; read wait; cat /mnt/a/name >&2", device(arena));
+            let mut command = second.script(&script).process();
+            command.stdin(std::process::Stdio::piped());
+            command.stdout(std::process::Stdio::piped());
+            command.stderr(std::process::Stdio::piped());
+            let mut second = command.spawn().unwrap();
+            let mut said = String::new();
+            let mut reader = BufReader::new(second.stdout.take().unwrap());
+            reader.read_line(&mut said).unwrap();
+            assert_eq!(said, first.said);
+            first.end();
+            arena.start().clean();
+            drop(second.stdin.take());
+            let output = second.wait_with_output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&output.stderr), "shared");
+        }
+    });
+}
+
+#[test]
+fn surplus_loop_devices_are_removed() {
+    in_private_world(|arena| {
+        let image = arena.any_image();
+        let images = (0..10).map(|number| arena.copy_of(&image, &format!("copy{number}.squashfs")));
+        let up: Vec<Up> = images
+            .map(|image| Up::with(&arena.start().image(&image, arena.first()), "echo up"))
+            .collect();
+        let used = loop_devices(arena);
+        up.into_iter().for_each(Up::end);
+        arena.start().clean().success();
+        let surplus = used.iter().filter(|number| **number >= 8);
+        // Another test may take a number as soon as it is free.
+        let is_idle = |number: &&u32| {
+            let directory = PathBuf::from(format!("/sys/block/loop{number}"));
+            directory.exists() && !directory.join("loop").exists()
+        };
+        let begin = Instant::now();
+        loop {
+            let left: Vec<&u32> = surplus.clone().filter(is_idle).collect();
+            if left.is_empty() {
+                break;
+            }
+            assert!(begin.elapsed() < Duration::from_secs(3), "left: {left:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(used.len() == 10 && surplus.count() > 0);
+    });
+}
+
+#[test]
+fn without_loop_devices_only_squashfs_is_refused() {
+    in_private_world(|arena| {
+        let squashfs = arena.any_image();
+        let erofs = arena.image("erofs", ImageFormat::Erofs);
+        root("touch /mnt/none; mount --bind /mnt/none /dev/loop-control");
+        let finished = arena.start().image(&squashfs, arena.first()).finish();
+        assert_refused(&finished, "cannot get a loop device");
+        let start = arena.start().image(&erofs, arena.first());
+        let finished = start.script("cat /mnt/a/name").finish();
+        root("umount /dev/loop-control");
+        assert_eq!(finished.success().stdout, "erofs");
+    });
+}
+
+#[test]
+fn an_image_stays_warm_for_the_idle_time_and_goes_with_a_later_start() {
+    in_private_world(|arena| {
+        arena.set_policy("mount-point /mnt/a\nimage-owners any\nidle-seconds 1\n");
+        let (one, two) = (arena.any_image(), arena.image("two", ImageFormat::Squashfs));
+        let start = |image: &Path| arena.start().image(image, arena.first()).finish().success();
+        start(&one);
+        let warm = loop_devices(arena).len();
+        std::thread::sleep(Duration::from_millis(3100));
+        start(&two);
+        assert_eq!((warm, loop_devices(arena).len()), (1, 1));
+    });
+}
+
+#[test]
+fn cleaning_gives_up_unused_images_of_ones_own() {
+    in_private_world(|arena| {
+        arena.set_policy("mount-point /mnt/a\nimage-owners any\nidle-seconds 600\n");
+        let image = arena.any_image();
+        let copy = |name: &str| arena.copy_of(&image, &format!("{name}.squashfs"));
+        let start = |image: &Path| arena.start().image(image, arena.first());
+        let used = Up::with(&start(&copy("used")), "echo up");
+        start(&copy("unused")).finish().success();
+        start(&copy("foreign")).user(USERS[1]).finish().success();
+        let before = loop_devices(arena).len();
+        arena.start().clean().success();
+        let after = loop_devices(arena).len();
+        used.end();
+        assert_eq!((before, after), (3, 2));
+    });
+}
+
+#[test]
+fn two_hundred_and_fifty_six_starts_of_four_users_share_one_superblock() {
+    in_private_world(|arena| {
+        let image = arena.any_image();
+        let start = |number: usize| {
+            arena
+                .start()
+                .user(USERS[number % 4])
+                .image(&image, arena.first())
+        };
+        let mut up: Vec<Up> = (0..256)
+            .map(|number| Up::begin(&start(number), &device(arena)))
+            .collect();
+        up.iter_mut().for_each(Up::wait);
+        let devices: BTreeSet<&str> = up.iter().map(|up| up.said.as_str()).collect();
+        let found = (devices.len(), loop_devices(arena).len());
+        up.into_iter().for_each(Up::end);
+        assert_eq!(found, (1, 1));
+    });
+}
