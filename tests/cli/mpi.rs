@@ -136,6 +136,7 @@ fn a_launcher_in_one_image_may_start_ranks_in_another() {
         .cabane
         .command(&["run", &mpi.image, "--", "timeout", "120", "mpiexec", "-n"]);
     command.args(["4", program, "run", &app, "--", "ping_pong"]);
+    command.env("XDG_RUNTIME_DIR", mpi.cabane.world.path("home"));
     let seen = mpi.cabane.finish(&mut command).success();
     let (different, spoken) = places(&seen.stdout);
     let arrived = seen.stdout.contains("all messages arrived");
