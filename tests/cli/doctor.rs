@@ -160,7 +160,7 @@ impl Verdict {
         let said = if works { backend } else { "nothing" };
         assert_eq!(said, happened, "{:?}\n{:#}", self.run, self.doctor);
         let healthy = self.doctor["healthy"].as_bool().unwrap();
-        assert_eq!(self.code, if healthy { 0 } else { 9 });
+        assert_eq!(self.code, if healthy { 0 } else { 10 });
     }
 
     /// Returns `STATE: FOUND` and the command of one line of the report.
@@ -377,6 +377,23 @@ fn mount_points_that_the_helper_would_refuse_are_named() {
 }
 
 #[test]
+fn images_that_are_held_are_counted_for_root_and_hidden_from_others() {
+    needs_machines!();
+    let wrong = "sed -i 's,idle-seconds.*,idle-seconds 60,' $policy; \
+                 $user $bin run app:/mnt/env -- true";
+    let seen = everybody().into_iter().map(|who| {
+        let verdict = Machine::of(who, wrong).ask();
+        verdict.is_what_happens(who);
+        let (found, _) = verdict.finding("on this node");
+        found.split(", unused").next().unwrap().to_owned()
+    });
+    assert_eq!(
+        seen.collect::<Vec<_>>(),
+        ["ok: 1 of 1 users", "off: only root may look"]
+    );
+}
+
+#[test]
 fn a_place_for_held_images_that_is_not_roots_alone_is_told() {
     needs_machines!();
     let name = "/run/cabane";
@@ -535,7 +552,7 @@ fn a_mistake_in_the_configuration_is_told_with_its_place_and_the_rest_is_looked_
         let seen = cabane.run(&["doctor"]);
         let says = |text: &str| seen.stdout.contains(text);
         assert!(
-            seen.code == 9
+            seen.code == 10
                 && says("problem  configuration: cannot be used, so no command works")
                 && says("[WORLD]/site.toml:2:1: unknown key `job` in `build`")
                 && says("user namespace: "),
@@ -554,7 +571,7 @@ fn a_repository_with_damage_is_told_with_the_command_that_tidies_up() {
         std::fs::remove_dir_all(image).unwrap();
         let seen = cabane.run(&["doctor"]);
         assert!(
-            seen.code == 9
+            seen.code == 10
                 && seen
                     .stdout
                     .contains(&format!("of the label `{APP}` is missing"))

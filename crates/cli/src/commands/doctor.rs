@@ -27,6 +27,7 @@ use crate::doctor::{judge, look};
 use crate::env_vars;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
+use crate::joining::directories;
 use crate::printer::{Printer, style};
 use crate::report::CommandResult;
 use crate::settings::{Effective, RepositorySetting};
@@ -38,7 +39,7 @@ use crate::setup::helper_places;
 Everything is tried for real, in namespaces of its own, and nothing stays behind. Each
 line is `ok`, `off` (not there, and nothing is wrong with that), `note` or `problem`.
 
-The exit code is 9 if nothing can be mounted or something is broken.")]
+The exit code is 10 if nothing can be mounted or something is broken.")]
 pub(crate) struct DoctorArgs {
     /// Explain every line, not only what is wrong
     #[arg(short, long)]
@@ -108,6 +109,7 @@ fn look_at_everything(
         user_namespaces,
         kernel: look::look_at_kernel(&process),
         held: look::look_at_held_images(&process),
+        gatherings: look::look_at_gatherings(&directories(calling), process.user),
         configuration: configuration(settings, mistake),
         repositories: repositories.iter().map(repository).collect(),
         surroundings: surroundings(calling),

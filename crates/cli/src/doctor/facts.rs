@@ -118,6 +118,8 @@ pub(crate) enum WeaknessKind {
     Owner(u32),
     /// Others may write to it; its mode.
     Writable(u32),
+    /// It lies on FUSE, where some user's process says whose it is.
+    OnFuse,
     /// It cannot be looked at.
     Unreachable(String),
 }
@@ -287,6 +289,17 @@ pub(crate) enum Held {
     },
 }
 
+/// Where processes that share namespaces find each other.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Gatherings {
+    /// The first directory that is the user's alone, or can be made so.
+    pub(crate) place: Option<String>,
+    /// Those that are somebody else's, or open to others.
+    pub(crate) unsafe_places: Vec<String>,
+    /// How many files are left of namespaces in which nobody lives.
+    pub(crate) stale: usize,
+}
+
 /// A repository.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum RepositoryFacts {
@@ -407,6 +420,8 @@ pub(crate) struct Facts {
     pub(crate) kernel: Answer<Kernel>,
     /// Held images.
     pub(crate) held: Answer<Held>,
+    /// Where processes find each other.
+    pub(crate) gatherings: Answer<Gatherings>,
     /// The configuration.
     pub(crate) configuration: Configuration,
     /// The repositories.

@@ -39,7 +39,7 @@ pub(crate) enum Group {
     Ways,
     /// What the kernel can do.
     Kernel,
-    /// Images that are kept mounted.
+    /// Images that are kept mounted, and namespaces that processes share.
     Held,
     /// Configuration files and repositories.
     Configuration,
@@ -55,7 +55,7 @@ impl Group {
         match self {
             Self::Ways => "ways to mount",
             Self::Kernel => "kernel",
-            Self::Held => "held images",
+            Self::Held => "held images and shared namespaces",
             Self::Configuration => "configuration and repositories",
             Self::Surroundings => "surroundings",
             Self::Tools => "tools for building",

@@ -235,6 +235,10 @@ fn mend(weakness: &Weakness, is_directory: bool) -> (String, String) {
                 format!("sudo chmod go-w {typed}")
             },
         ),
+        WeaknessKind::OnFuse => (
+            format!("{path} lies on a FUSE file system"),
+            format!("findmnt --target {typed}"),
+        ),
         WeaknessKind::Unreachable(reason) => (
             format!("{path} cannot be looked at: {reason}"),
             format!("ls -ld {typed}"),

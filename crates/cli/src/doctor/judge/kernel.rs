@@ -20,6 +20,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
         }
     };
     findings.push(judge_held(facts));
+    findings.push(judge_gatherings(facts));
     findings
 }
 
@@ -153,6 +154,36 @@ fn judge_held(facts: &Facts) -> Finding {
         }
         Ok(Held::Unreadable(reason)) => uncounted(facts, finding, reason),
         Err(reason) => uncounted(facts, finding, &reason),
+    }
+}
+
+fn judge_gatherings(facts: &Facts) -> Finding {
+    let finding = |state, found: String| {
+        Finding::new(Group::Held, "shared namespaces", state, found)
+            .serving("where ranks of one program find each other, to share memory")
+    };
+    let gatherings = match facts.gatherings.known() {
+        Ok(gatherings) => gatherings,
+        Err(reason) => {
+            return finding(State::Note, format!("cannot be looked for: {reason}"))
+                .because("a directory for them does not answer")
+                .mended_by("echo $XDG_RUNTIME_DIR");
+        }
+    };
+    let unsafe_places = gatherings.unsafe_places.join(" ");
+    let Some(place) = &gatherings.place else {
+        return finding(State::Note, "there is no directory for them".to_owned())
+            .because(format!(
+                "ranks that are started one by one are refused; not yours alone: {unsafe_places}"
+            ))
+            .mended_by(format!("ls -ld {unsafe_places}").trim_end());
+    };
+    if gatherings.stale > 0 {
+        finding(State::Note, format!("{} left over", gatherings.stale))
+            .because("files of processes that were killed; the next start removes them, too")
+            .mended_by("cabane clean")
+    } else {
+        finding(State::Ok, place.clone())
     }
 }
 

@@ -1,23 +1,27 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Images that are held mounted for the node.
+//! What outlives a start: images that are held for the node, and the files by which
+//! processes that share namespaces find each other.
 
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use cabane_sys::namespace::{enter_mounts, is_mount_namespace};
 
 use super::QUICK;
-use crate::doctor::facts::{Answer, Held, Process};
+use crate::doctor::facts::{Answer, Gatherings, Held, Process};
 use crate::doctor::probe::within;
 
 /// The file of the namespace that holds them, as the first process sees it.
 const PIN: &str = "/proc/1/root/run/cabane/images";
+/// The same where the first process is out of sight, as in some containers.
+const OWN_PIN: &str = "/run/cabane/images";
 
 /// Counts the images. The namespace in which they are is entered by a child.
 pub(crate) fn look_at_held_images(process: &Process) -> Answer<Held> {
@@ -32,7 +36,10 @@ pub(crate) fn look_at_held_images(process: &Process) -> Answer<Held> {
 }
 
 fn count() -> io::Result<Held> {
-    let file = File::open(PIN)?;
+    let file = match File::open(PIN) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => File::open(OWN_PIN)?,
+        file => file?,
+    };
     if !is_mount_namespace(file.as_fd()) {
         return Ok(Held::Nothing);
     }
@@ -55,5 +62,34 @@ fn count() -> io::Result<Held> {
         Held::Nothing
     } else {
         Held::Images { owners, longest }
+    })
+}
+
+/// Looks at the directories in which processes of the user find each other.
+pub(crate) fn look_at_gatherings(directories: &[PathBuf], user: u32) -> Answer<Gatherings> {
+    within(QUICK, || {
+        let mut gatherings = Gatherings {
+            stale: cabane_run::sweep(directories, true).len(),
+            ..Gatherings::default()
+        };
+        for directory in directories {
+            let shown = directory.to_string_lossy().into_owned();
+            let is_usable = match fs::symlink_metadata(directory) {
+                Ok(found) => {
+                    let is_closed = found.mode() & 0o7777 == 0o700;
+                    let is_safe = found.is_dir() && found.uid() == user && is_closed;
+                    if !is_safe {
+                        gatherings.unsafe_places.push(shown.clone());
+                    }
+                    is_safe
+                }
+                // It is made when it is needed.
+                Err(_) => directory.parent().is_some_and(Path::is_dir),
+            };
+            if is_usable && gatherings.place.is_none() {
+                gatherings.place = Some(shown);
+            }
+        }
+        gatherings
     })
 }

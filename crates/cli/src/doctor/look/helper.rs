@@ -10,13 +10,15 @@ use std::path::{Path, PathBuf};
 use cabane_mount::helper::Helper;
 use cabane_mount::{Error, ImageOwners, Policy};
 use cabane_run::try_helper;
-use rustix::fs::{StatVfsMountFlags, statvfs};
+use rustix::fs::{StatVfsMountFlags, statfs, statvfs};
 
 use super::{MOUNTING, QUICK};
 use crate::doctor::facts::{Answer, HelperFacts, Installed, PolicyFacts, Weakness, WeaknessKind};
 use crate::doctor::probe::within;
 
 const OTHERS_WRITE: u32 = 0o022;
+/// `linux/magic.h`.
+const FUSE_MAGIC: u64 = 0x6573_5546;
 
 /// Looks at the helper, and starts it if the command would.
 pub(crate) fn look_at_helper(places: &[PathBuf]) -> Answer<HelperFacts> {
@@ -154,6 +156,8 @@ fn weakness_of(path: &Path, is_directory: bool, closed: u32) -> Option<WeaknessK
         Some(WeaknessKind::Owner(found.uid()))
     } else if found.mode() & closed != 0 {
         Some(WeaknessKind::Writable(found.mode() & 0o7777))
+    } else if statfs(path).is_ok_and(|system| u64::try_from(system.f_type) == Ok(FUSE_MAGIC)) {
+        Some(WeaknessKind::OnFuse)
     } else {
         None
     }

@@ -20,7 +20,7 @@ use rustix::thread::CapabilitySet;
 
 use super::facts::Process;
 
-pub(crate) use held::look_at_held_images;
+pub(crate) use held::{look_at_gatherings, look_at_held_images};
 pub(crate) use helper::look_at_helper;
 pub(crate) use kernel::look_at_kernel;
 pub(crate) use programs::{look_at_program, look_for_program};

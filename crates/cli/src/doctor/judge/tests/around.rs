@@ -71,6 +71,30 @@ fn held_images_are_counted_for_root() {
 }
 
 #[test]
+fn what_killed_ranks_left_and_a_missing_place_for_them_are_noted() {
+    let with = |gatherings| Facts {
+        gatherings: Answer::Known(gatherings),
+        ..right()
+    };
+    let left = Gatherings {
+        place: Some("/tmp/cabane-1000".to_owned()),
+        stale: 2,
+        ..Gatherings::default()
+    };
+    let nowhere = Gatherings {
+        unsafe_places: vec!["/tmp/cabane-1000".to_owned()],
+        ..Gatherings::default()
+    };
+    assert_eq!(
+        [left, nowhere].map(|gatherings| verdict(&with(gatherings), "shared namespaces")),
+        [
+            (State::Note, "cabane clean".to_owned()),
+            (State::Note, "ls -ld /tmp/cabane-1000".to_owned()),
+        ]
+    );
+}
+
+#[test]
 fn each_state_of_a_repository_has_its_verdict() {
     let changed = |change: fn(&mut RepositoryFacts)| {
         let mut facts = usable();

@@ -8,9 +8,9 @@ mod mounting;
 
 use super::judge;
 use crate::doctor::facts::{
-    Answer, AsRoot, Configuration, Facts, Failure, Fuse, Has, Held, HelperFacts, Installed, Kernel,
-    Loops, Mistake, OwnNames, PolicyFacts, Process, Program, RepositoryEntry, RepositoryFacts,
-    Step, Surroundings, Tool, Trial, UserNamespaces, Weakness, WeaknessKind,
+    Answer, AsRoot, Configuration, Facts, Failure, Fuse, Gatherings, Has, Held, HelperFacts,
+    Installed, Kernel, Loops, Mistake, OwnNames, PolicyFacts, Process, Program, RepositoryEntry,
+    RepositoryFacts, Step, Surroundings, Tool, Trial, UserNamespaces, Weakness, WeaknessKind,
 };
 use crate::doctor::finding::{Finding, Report, State};
 
@@ -85,6 +85,10 @@ fn right() -> Facts {
             },
         }),
         held: Answer::Known(Held::Hidden),
+        gatherings: Answer::Known(Gatherings {
+            place: Some("/tmp/cabane-1000".to_owned()),
+            ..Gatherings::default()
+        }),
         configuration: Configuration::default(),
         repositories: Vec::new(),
         surroundings: Answer::Known(Surroundings::default()),
