@@ -12,7 +12,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use cabane_sys::namespace;
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fcntl_getfl, fstat, openat2};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatxFlags, fcntl_getfl, fstat, openat2,
+    statx,
+};
 use rustix::mount::{MoveMountFlags, move_mount};
 
 use crate::backend::make_slave;
@@ -124,7 +127,36 @@ fn enter_of_caller(namespace: &File) -> Result<(), Error> {
             reason: "its mount namespace belongs to another user namespace",
         });
     }
+    if is_confined()? {
+        return Err(Error::Refused {
+            image: "the process".into(),
+            reason: "the caller is confined to a part of what there is to see",
+        });
+    }
     namespace::enter_mounts(namespace.as_fd()).map_err(failed)
+}
+
+/// Tells whether the root of the process is not that of its mount namespace, as after
+/// `chroot`: with a namespace one enters its root. Ends up at the latter.
+fn is_confined() -> Result<bool, Error> {
+    let root = || {
+        let flags = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
+        statx(CWD, "/", AtFlags::empty(), flags)
+            .map(|found| {
+                let device = (found.stx_dev_major, found.stx_dev_minor);
+                (device, found.stx_ino, found.stx_mnt_id)
+            })
+            .map_err(Error::step("look at", "/"))
+    };
+    let seen = root()?;
+    let failed = |source| Error::Step {
+        what: "look at the mount namespace of",
+        path: "the caller".into(),
+        source,
+    };
+    let own = namespace::own_mounts().map_err(failed)?;
+    namespace::enter_mounts(own.as_fd()).map_err(failed)?;
+    Ok(root()? != seen)
 }
 
 /// Attaches the mounts, the one nearest to the root first: one mount point may lie in

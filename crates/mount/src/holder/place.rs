@@ -283,7 +283,9 @@ fn empty_the_namespace() -> Result<(), Errno> {
 }
 
 fn pin(state: &OwnedFd, holder: &File) -> Result<(), Errno> {
-    let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // Whatever lies there: nothing may be waited for.
+    let wait = OFlags::NONBLOCK;
+    let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | wait;
     openat(state, PIN, flags, Mode::RUSR)?;
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
