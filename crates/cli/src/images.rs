@@ -6,13 +6,13 @@
 use cabane_label::{
     ImageDescription, Label, LabelDefaults, LabelPattern, UenvDescription, parse_uenv_list,
 };
-use cabane_mount::{Backend, ImageFile};
+use cabane_mount::ImageFile;
 use cabane_recipe::EnvironmentFile;
 use cabane_resolve::{
     ConcreteEnvironment, LocatedImage, RequestedImage, Resolver, assemble_requested,
 };
 use cabane_run::loaded::Additions;
-use cabane_run::{RunError, metadata, open_image, read_metadata_through};
+use cabane_run::{metadata, open_image};
 use cabane_view::{Meta, parse_view_list};
 use clap::Args;
 
@@ -172,7 +172,7 @@ pub(crate) fn fill_in_metadata(setup: &Setup, image: &mut LocatedImage) -> Comma
         return Ok(());
     }
     let file: ImageFile = open_image(&image.path, image.format).map_err(convert::run_error)?;
-    let bytes = read_metadata(setup, file).map_err(convert::run_error)?;
+    let bytes = metadata::read(&file, &setup.ways()).map_err(convert::run_error)?;
     if let Some(bytes) = bytes {
         let meta = Meta::from_json(&bytes).map_err(|error| {
             let place = format!("in meta/env.json of {}", image.path.display());
@@ -187,19 +187,6 @@ pub(crate) fn fill_in_metadata(setup: &Setup, image: &mut LocatedImage) -> Comma
         image.meta = Some(meta);
     }
     Ok(())
-}
-
-/// Through FUSE, or else through the helper: not every format has a FUSE program on
-/// every system.
-fn read_metadata(setup: &Setup, file: ImageFile) -> Result<Option<Vec<u8>>, RunError> {
-    let error = match metadata::read(&file, setup.backend, &setup.fuse) {
-        Err(error) if setup.backend != Backend::Root => error,
-        result => return result,
-    };
-    match setup.helper() {
-        Ok(helper) => read_metadata_through(&helper, file).map_err(|_| error),
-        Err(_) => Err(error),
-    }
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -12,6 +12,7 @@ use cabane_mount::helper::{Helper, NAME, Unavailable};
 use cabane_mount::{Backend, FusePrograms};
 use cabane_repository::Repository;
 use cabane_resolve::NamedRepository;
+use cabane_run::metadata::Ways;
 
 use crate::args::{BackendArg, GlobalArgs};
 use crate::convert;
@@ -56,7 +57,7 @@ impl Setup {
         let possible = Backend::detect();
         let backend = match settings.backend.value {
             BackendArg::Auto => possible,
-            // Looking into an image needs no helper; running in it does.
+            // Only what starts a command insists on the helper.
             BackendArg::Helper | BackendArg::UserNamespace => Backend::UserNamespace,
             BackendArg::Root if possible == Backend::Root => Backend::Root,
             BackendArg::Root => {
@@ -81,6 +82,17 @@ impl Setup {
     /// Why not.
     pub(crate) fn helper(&self) -> Result<Helper, Unavailable> {
         Helper::find(&self.helper_paths())
+    }
+
+    /// Returns the ways in which images may be looked into.
+    pub(crate) fn ways(&self) -> Ways {
+        let may_help = self.backend != Backend::Root
+            && self.settings.backend.value != BackendArg::UserNamespace;
+        Ways {
+            backend: self.backend,
+            fuse: self.fuse.clone(),
+            helper: may_help.then(|| self.helper().ok()).flatten(),
+        }
     }
 
     /// Returns where the helper is looked for, the first place first.

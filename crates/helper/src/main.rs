@@ -84,14 +84,25 @@ fn carry_out(
     }
 }
 
+/// Enters the working directory, or else `/`, where that may be.
+fn go_to_work(start: &StartRequest) -> Result<(), Failure> {
+    if let Some(path) = &start.working_directory {
+        match std::env::set_current_dir(path) {
+            Ok(()) => return Ok(()),
+            Err(source) if start.must_enter => {
+                let path = path.clone();
+                return Err(Failure::Directory { path, source });
+            }
+            Err(_) => outcome::warn_of_directory(path),
+        }
+    }
+    std::env::set_current_dir("/").map_err(Failure::System)
+}
+
 /// Starts the command in the place of this process. Returns only if that failed.
 fn become_command(start: &StartRequest, surroundings: &Surroundings) -> Failure {
-    let entered = start
-        .working_directory
-        .as_ref()
-        .is_some_and(|directory| std::env::set_current_dir(directory).is_ok());
-    if !entered && let Err(source) = std::env::set_current_dir("/") {
-        return Failure::System(source);
+    if let Err(failure) = go_to_work(start) {
+        return failure;
     }
     let [program, arguments @ ..] = start.command.as_slice() else {
         return Failure::Request(io::ErrorKind::InvalidInput.into());

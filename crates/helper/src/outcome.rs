@@ -7,7 +7,7 @@
 
 use std::fmt;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const NOT_STARTED: u8 = 125;
@@ -29,6 +29,13 @@ pub(crate) enum Failure {
     System(io::Error),
     /// Something is not allowed, or a step of mounting failed.
     Mount(cabane_mount::Error),
+    /// The directory in which the command must start cannot be entered.
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// What the system answered.
+        source: io::Error,
+    },
     /// The command could not be started.
     Command {
         /// What was to be started.
@@ -58,9 +65,10 @@ impl Failure {
     fn cause(&self) -> Option<String> {
         match self {
             Self::Command { source, .. } if source.kind() == io::ErrorKind::NotFound => None,
-            Self::Request(source) | Self::System(source) | Self::Command { source, .. } => {
-                Some(source.to_string())
-            }
+            Self::Request(source)
+            | Self::System(source)
+            | Self::Directory { source, .. }
+            | Self::Command { source, .. } => Some(source.to_string()),
             Self::Mount(error) => std::error::Error::source(error).map(ToString::to_string),
             Self::Usage | Self::Process | Self::NotPrivileged => None,
         }
@@ -73,6 +81,10 @@ impl Failure {
             Self::NotPrivileged => Some(
                 "`cabane doctor` tells what is wrong with its installation; without it, \
                  use `--backend user-namespace`"
+                    .into(),
+            ),
+            Self::Directory { .. } => Some(
+                "it must exist inside the environment: see `workdir` of the environment file"
                     .into(),
             ),
             Self::Command { source, program }
@@ -99,6 +111,9 @@ impl fmt::Display for Failure {
             Self::NotPrivileged => write!(f, "cabane-mount has no rights to mount"),
             Self::System(_) => write!(f, "cabane-mount cannot change its rights or limits"),
             Self::Mount(error) => write!(f, "{error}"),
+            Self::Directory { path, .. } => {
+                write!(f, "cannot start in the directory {}", path.display())
+            }
             Self::Command { program, source } if source.kind() == io::ErrorKind::NotFound => {
                 write!(f, "there is no command `{}`", program.display())
             }
@@ -117,6 +132,18 @@ pub(crate) fn tell(failure: &Failure) {
     }
     // Nobody is left to be told that nobody can be told.
     let _ = io::stderr().write_all(text.as_bytes());
+}
+
+/// Says that the command starts elsewhere than its caller is.
+pub(crate) fn warn_of_directory(path: &Path) {
+    let path = plain(&path.display().to_string());
+    let _ = io::stderr().write_all(
+        format!(
+            "warning: the directory {path} cannot be entered in the environment: the command \
+             starts in /\n"
+        )
+        .as_bytes(),
+    );
 }
 
 fn plain(text: &str) -> String {

@@ -11,7 +11,7 @@
 //! start | clean                        the task; nothing follows `clean`
 //! PROCESS | -                          whose mount namespace to enter first
 //! COUNT  (DESCRIPTOR FORMAT MOUNT_POINT NAME)…   images; the name is for messages
-//! DIRECTORY                            the working directory, empty for none
+//! must | may  DIRECTORY                whether it must be entered; empty for none
 //! COUNT  WORD…                         the command
 //! COUNT  NAME=VALUE…                   its variables
 //! ```
@@ -46,7 +46,10 @@ pub struct StartRequest {
     pub process: Option<u32>,
     /// The images.
     pub images: Vec<RequestedImage>,
-    /// The working directory, absolute; where it cannot be entered it is `/`.
+    /// Whether the command must not be started where the working directory cannot be
+    /// entered. Otherwise it is started in `/` then.
+    pub must_enter: bool,
+    /// The working directory, absolute; `/` if there is none.
     pub working_directory: Option<PathBuf>,
     /// The program and its arguments.
     pub command: Vec<OsString>,
@@ -149,6 +152,7 @@ impl StartRequest {
             writer.text(image.mount_point.as_os_str().as_bytes())?;
             writer.text(image.name.as_bytes())?;
         }
+        writer.text(if self.must_enter { b"must" } else { b"may" })?;
         let directory = self.working_directory.as_deref();
         writer.text(directory.map_or(b"".as_slice(), |path| path.as_os_str().as_bytes()))?;
         writer.list(&self.command)?;
@@ -161,6 +165,11 @@ impl StartRequest {
         let images = (0..count)
             .map(|_| RequestedImage::decode(reader))
             .collect::<Result<_, _>>()?;
+        let must_enter = match reader.next("`must` or `may`")? {
+            b"must" => true,
+            b"may" => false,
+            _ => return Err(reader.expected("`must` or `may`")),
+        };
         let directory = PathBuf::from(reader.owned("a directory")?);
         let working_directory = Some(directory).filter(|path| !path.as_os_str().is_empty());
         if working_directory
@@ -176,6 +185,7 @@ impl StartRequest {
         Ok(Self {
             process,
             images,
+            must_enter,
             working_directory,
             command,
             variables: reader.list()?,
@@ -341,6 +351,7 @@ mod tests {
         fn start()(
             process in prop::option::of(any::<u32>()),
             images in prop::collection::vec(image(), 0..4),
+            must_enter: bool,
             directory in prop::option::of(word()),
             command in prop::collection::vec(word(), 1..5),
             variables in prop::collection::vec(word(), 0..5),
@@ -351,7 +362,7 @@ mod tests {
                 PathBuf::from(path)
             };
             let working_directory = directory.map(absolute);
-            StartRequest { process, images, working_directory, command, variables }
+            StartRequest { process, images, must_enter, working_directory, command, variables }
         }
     }
 
@@ -411,11 +422,12 @@ mod tests {
                 "start",
                 "-",
                 "0",
+                "may",
                 "",
                 "99999999999999",
                 "x"
             ]),
-            "text 9 should be a text of the list"
+            "text 10 should be a text of the list"
         );
     }
 

@@ -27,7 +27,7 @@ use crate::become_command::exec;
 use crate::loaded::Additions;
 use crate::needs::check_before;
 use crate::prepare::{Need, operations_of, settle, variables_inside};
-use crate::through_helper::become_helper;
+use crate::through_helper::{WorkingDirectory, become_helper};
 
 /// What is to be started beside a process.
 #[derive(Debug)]
@@ -119,7 +119,7 @@ impl Attachment {
             Some(id),
             self.command,
             variables,
-            self.target.working_directory.as_deref(),
+            WorkingDirectory::May(self.target.working_directory),
         )
     }
 

@@ -41,5 +41,5 @@ pub use error::RunError;
 pub use join::{Company, JoinError, Joining, sweep};
 pub use prepare::{Prepared, RunRequest, open_image, prepare};
 pub use shell::login_shell;
-pub use through_helper::{clean_through, read_metadata_through, try_helper};
+pub use through_helper::{clean_through, try_helper};
 pub use warning::RunWarning;

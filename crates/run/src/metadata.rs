@@ -3,9 +3,8 @@
 
 //! The metadata inside an image that lies outside a repository.
 //!
-//! The image is mounted for a moment by a copy of this process; the same ways of
-//! mounting serve as for running, so an image whose metadata can be read can be
-//! used.
+//! The image is mounted for a moment; the same ways of mounting serve as for running, so
+//! an image whose metadata can be read can be used.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -14,6 +13,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+use cabane_mount::helper::Helper;
 use cabane_mount::{
     Backend, FusePrograms, ImageFile, attach, enter_private_namespace, open_in_image,
 };
@@ -22,23 +22,32 @@ use cabane_view::Meta;
 use rustix::fs::{Dir, FileType};
 
 use crate::RunError;
+use crate::through_helper::Held;
 
 /// The directory of an image that holds its metadata.
 const DIRECTORY: &str = "meta";
 const MAX_FILES: usize = 50_000;
 const MAX_BYTES: u64 = 256 << 20;
 
+/// The ways in which images may be looked into.
+#[derive(Clone, Debug)]
+pub struct Ways {
+    /// What this process can do by itself.
+    pub backend: Backend,
+    /// The programs that serve images through FUSE.
+    pub fuse: FusePrograms,
+    /// The set-uid helper, if there is one and it may be used. It is better than FUSE:
+    /// what is looked into is mounted for the next start then.
+    pub helper: Option<Helper>,
+}
+
 /// Reads `meta/env.json` of an image; `None` if it has none.
 ///
 /// # Errors
 ///
 /// [`RunError::Metadata`] if the image cannot be mounted or the file not be read.
-pub fn read(
-    image: &ImageFile,
-    backend: Backend,
-    fuse: &FusePrograms,
-) -> Result<Option<Vec<u8>>, RunError> {
-    let answer = look_into(&[image], backend, fuse, |mounts| {
+pub fn read(image: &ImageFile, ways: &Ways) -> Result<Option<Vec<u8>>, RunError> {
+    let answer = look_into(&[image], ways, |mounts| {
         let mount = only(mounts)?;
         let file = match open_in_image(mount.as_fd(), Path::new("meta/env.json")) {
             Ok(file) => file,
@@ -59,13 +68,8 @@ pub fn read(
 /// # Errors
 ///
 /// [`RunError::Metadata`], also if there is more of it than an image may carry.
-pub fn copy(
-    image: &ImageFile,
-    backend: Backend,
-    fuse: &FusePrograms,
-    destination: &Path,
-) -> Result<(), RunError> {
-    look_into(&[image], backend, fuse, |mounts| {
+pub fn copy(image: &ImageFile, ways: &Ways, destination: &Path) -> Result<(), RunError> {
+    look_into(&[image], ways, |mounts| {
         let mount = only(mounts)?;
         let mut budget = Budget {
             files: MAX_FILES,
@@ -81,12 +85,12 @@ pub fn copy(
 /// from one process to the other as a text.
 const HINT: char = '\0';
 
-/// Mounts images for a moment and returns what `look` finds in them, in a copy of this
-/// process; it gets them in the same order.
+/// Mounts images for a moment and returns what `look` finds in them; it gets them in the
+/// same order. The helper mounts them for processes of ours, and otherwise a copy of this
+/// process does.
 pub(crate) fn look_into(
     images: &[&ImageFile],
-    backend: Backend,
-    fuse: &FusePrograms,
+    ways: &Ways,
     look: impl FnOnce(&[OwnedFd]) -> io::Result<Vec<u8>>,
 ) -> Result<Vec<u8>, RunError> {
     let failed = |text: String| {
@@ -103,23 +107,35 @@ pub(crate) fn look_into(
             hint,
         }
     };
-    let as_text = |error: cabane_mount::Error| {
-        let hint = error
-            .hint()
-            .map(|hint| format!("{HINT}{hint}"))
-            .unwrap_or_default();
-        chain(&error) + &hint
-    };
+    let held = ways.helper.as_ref().map(|helper| {
+        let held = images.iter().map(|image| Held::mount(helper, image));
+        held.collect::<io::Result<Vec<_>>>()
+    });
+    if let Some(Ok(held)) = held {
+        let roots = held.iter().map(|held| held.root.try_clone());
+        let roots: io::Result<Vec<_>> = roots.collect();
+        return roots
+            .and_then(|roots| look(&roots))
+            .map_err(|error| failed(error.to_string()));
+    }
     ask(|| {
-        enter_private_namespace(backend).map_err(as_text)?;
+        enter_private_namespace(ways.backend).map_err(|error| as_text(&error))?;
         let mut mounts = Vec::with_capacity(images.len());
         for image in images {
-            mounts.push(attach(backend, image, fuse).map_err(as_text)?);
+            mounts.push(attach(ways.backend, image, &ways.fuse).map_err(|error| as_text(&error))?);
         }
         look(&mounts).map_err(|error| error.to_string())
     })
     .map_err(|error| failed(error.to_string()))?
     .map_err(failed)
+}
+
+fn as_text(error: &cabane_mount::Error) -> String {
+    let hint = error
+        .hint()
+        .map(|hint| format!("{HINT}{hint}"))
+        .unwrap_or_default();
+    chain(error) + &hint
 }
 
 fn only(mounts: &[OwnedFd]) -> io::Result<&OwnedFd> {

@@ -4,6 +4,7 @@
 //! Making the mount plan and the variables, and acting on them.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::path::{Component, Path, PathBuf};
@@ -18,7 +19,7 @@ use rustix::thread::set_no_new_privs;
 use crate::become_command::exec;
 use crate::join::{Joining, perform_or_join};
 use crate::loaded::{Additions, CABANE_LOADED, Loaded, UENV_MOUNT_LIST, UENV_VIEW};
-use crate::through_helper::become_helper;
+use crate::through_helper::{WorkingDirectory, become_helper};
 use crate::venv::Venv;
 use crate::{RunError, RunWarning, binds, needs};
 
@@ -226,27 +227,35 @@ impl Prepared {
         &self.warnings
     }
 
-    /// Mounts and becomes the command. The process must have one thread.
+    /// Mounts and becomes the command. The process must have one thread. What turns out
+    /// only then is handed to `tell`.
     ///
     /// Returns only if that failed: nothing of the user's has been started then.
-    pub fn exec(self) -> RunError {
-        match self.try_exec() {
+    pub fn exec(self, tell: impl FnOnce(&RunWarning)) -> RunError {
+        match self.try_exec(tell) {
             Ok(never) => match never {},
             Err(error) => error,
         }
     }
 
-    fn try_exec(self) -> Result<std::convert::Infallible, RunError> {
+    fn try_exec(self, tell: impl FnOnce(&RunWarning)) -> Result<Infallible, RunError> {
+        let here = std::env::current_dir().ok();
         if let Some(helper) = &self.helper {
             needs::check_before(&self.needs, &self.plan)?;
-            let here = std::env::current_dir().ok();
+            if self.working_directory.is_none() && here.is_none() {
+                tell(&RunWarning::Elsewhere { path: None });
+            }
+            let directory = match self.working_directory {
+                Some(path) => WorkingDirectory::Must(path),
+                None => WorkingDirectory::May(here),
+            };
             return become_helper(
                 helper,
                 &self.plan,
                 None,
                 self.command,
                 &self.variables,
-                self.working_directory.or(here).as_deref(),
+                directory,
             );
         }
         match self.plan.backend {
@@ -258,6 +267,8 @@ impl Prepared {
         if let Some(path) = self.working_directory {
             std::env::set_current_dir(&path)
                 .map_err(|source| RunError::WorkingDirectory { path, source })?;
+        } else if here.is_none() || std::env::current_dir().ok() != here {
+            tell(&RunWarning::Elsewhere { path: here });
         }
         Err(exec(self.command, Some(self.variables)))
     }

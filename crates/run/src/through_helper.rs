@@ -10,21 +10,28 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::ffi::{CString, OsString};
 use std::fs::File;
-use std::io::{self, Write};
-use std::os::fd::{AsFd, AsRawFd};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 use cabane_mount::helper::Helper;
 use cabane_mount::{
-    Backend, FusePrograms, ImageFile, MountPlan, Operation, Request, RequestedImage, StartRequest,
-    variable,
+    ImageFile, MountPlan, Operation, Request, RequestedImage, StartRequest, check_image, variable,
 };
-use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create, open};
 use rustix::io::{FdFlags, fcntl_setfd};
 
 use crate::RunError;
+
+/// Where the command starts.
+pub(crate) enum WorkingDirectory {
+    /// There, or not at all.
+    Must(PathBuf),
+    /// There if that is possible.
+    May(Option<PathBuf>),
+}
 
 /// Becomes the helper, which becomes the command.
 ///
@@ -37,16 +44,22 @@ pub(crate) fn become_helper(
     process: Option<u32>,
     command: Vec<OsString>,
     variables: &BTreeMap<OsString, OsString>,
-    working_directory: Option<&Path>,
+    working_directory: WorkingDirectory,
 ) -> Result<Infallible, RunError> {
     let failed = |source| RunError::Helper {
         path: helper.to_owned(),
         source,
     };
+    let (must_enter, directory) = match working_directory {
+        WorkingDirectory::Must(path) => (true, Some(path)),
+        WorkingDirectory::May(path) => (false, path),
+    };
     let request = Request::Start(StartRequest {
         process,
         images: images_of(plan).map_err(failed)?,
-        working_directory: working_directory.map(Path::to_owned),
+        must_enter,
+        // One that lies outside of everything to be seen begins with a remark.
+        working_directory: directory.filter(|path| path.is_absolute()),
         command,
         variables: variables
             .iter()
@@ -88,11 +101,8 @@ pub fn try_helper(helper: &Path) -> Result<(), RunError> {
         source,
     };
     let request = Request::Start(StartRequest {
-        process: None,
-        images: Vec::new(),
-        working_directory: None,
         command: vec!["/bin/true".into()],
-        variables: Vec::new(),
+        ..StartRequest::default()
     });
     let request = written_down(&request).map_err(failed)?;
     let output = called(helper, &request).output().map_err(failed)?;
@@ -116,68 +126,103 @@ fn refusal(said: &[u8]) -> io::Error {
     io::Error::other(lines.collect::<Vec<_>>().join(": "))
 }
 
-/// Reads `meta/env.json` of an image by way of the helper; `None` if it has none.
-///
-/// # Errors
-///
-/// [`RunError::Helper`] if the helper refuses; what it said is in the error.
-pub fn read_metadata_through(
-    helper: &Helper,
-    image: ImageFile,
-) -> Result<Option<Vec<u8>>, RunError> {
-    let failed = |source| RunError::Helper {
-        path: helper.path.clone(),
-        source,
-    };
-    // Any will do: nobody else sees it there.
-    let mount_point = helper.policy.mount_points.first();
-    let mount_point = mount_point.ok_or_else(|| failed(io::ErrorKind::Unsupported.into()))?;
-    let file = mount_point.join("meta/env.json");
-    let script = "[ -e \"$1\" ] || exit 0; exec cat -- \"$1\"";
-    let command = ["/bin/sh", "-c", script, "sh"].map(OsString::from);
-    let plan = MountPlan {
-        backend: Backend::Helper,
-        fuse: FusePrograms::default(),
-        operations: vec![Operation::Image {
-            image,
-            mount_point: mount_point.clone(),
-        }],
-    };
-    let request = Request::Start(StartRequest {
-        process: None,
-        images: images_of(&plan).map_err(failed)?,
-        working_directory: None,
-        command: command.into_iter().chain([file.into()]).collect(),
-        variables: vec!["PATH=/usr/bin:/bin".into()],
-    });
-    let request = written_down(&request).map_err(failed)?;
-    let output = called(&helper.path, &request).output().map_err(failed)?;
-    if output.status.success() {
-        Ok(Some(output.stdout).filter(|bytes| !bytes.is_empty()))
-    } else {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let first = said.lines().next().unwrap_or_default();
-        Err(failed(io::Error::other(
-            first.trim_start_matches("error: ").to_owned(),
-        )))
+/// An image that the helper has mounted for a process of ours, which waits.
+#[derive(Debug)]
+pub(crate) struct Held {
+    /// The root of the image.
+    pub(crate) root: OwnedFd,
+    process: Child,
+}
+
+impl Held {
+    /// Mounts an image at any mount point of the policy: nobody else sees it there.
+    ///
+    /// # Errors
+    ///
+    /// Why that cannot be.
+    pub(crate) fn mount(helper: &Helper, image: &ImageFile) -> io::Result<Self> {
+        let mount_point = helper.policy.mount_points.first();
+        let mount_point = mount_point.ok_or(io::ErrorKind::Unsupported)?;
+        check_image(&helper.policy, image.file.as_fd(), &image.path).map_err(io::Error::other)?;
+        // It ends with its standard input, and so with this process.
+        let command = ["/bin/sh", "-c", "echo; read _"].map(OsString::from);
+        let request = Request::Start(StartRequest {
+            images: vec![request_for(image, mount_point)?],
+            command: command.into(),
+            variables: vec!["PATH=/usr/bin:/bin".into()],
+            ..StartRequest::default()
+        });
+        let request = written_down(&request)?;
+        let mut process = called(&helper.path, &request)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let root = wait_for(&mut process).and_then(|()| {
+            let mut path = OsString::from(format!("/proc/{}/root", process.id()));
+            path.push(mount_point);
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            Ok(open(Path::new(&path), flags, Mode::empty())?)
+        });
+        fcntl_setfd(&image.file, FdFlags::CLOEXEC)?;
+        match root {
+            Ok(root) => Ok(Self { root, process }),
+            Err(error) => {
+                end(&mut process);
+                Err(error)
+            }
+        }
     }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        end(&mut self.process);
+    }
+}
+
+/// Waits until the command has begun, and everything is mounted.
+fn wait_for(process: &mut Child) -> io::Result<()> {
+    let mut byte = [0];
+    let begun = match &mut process.stdout {
+        Some(output) => output.read(&mut byte)? == 1,
+        None => false,
+    };
+    if begun {
+        return Ok(());
+    }
+    let mut said = Vec::new();
+    if let Some(errors) = &mut process.stderr {
+        errors.read_to_end(&mut said)?;
+    }
+    Err(refusal(&said))
+}
+
+fn end(process: &mut Child) {
+    drop(process.stdin.take());
+    // It has ended by itself, or does so now.
+    let _ = process.wait();
 }
 
 fn images_of(plan: &MountPlan) -> io::Result<Vec<RequestedImage>> {
     let mut images = Vec::with_capacity(plan.operations.len());
     for operation in &plan.operations {
         if let Operation::Image { image, mount_point } = operation {
-            // The helper is another program, and gets only what stays open.
-            fcntl_setfd(&image.file, FdFlags::empty())?;
-            images.push(RequestedImage {
-                descriptor: image.file.as_raw_fd(),
-                format: image.format,
-                mount_point: mount_point.clone(),
-                name: image.path.clone().into_os_string(),
-            });
+            images.push(request_for(image, mount_point)?);
         }
     }
     Ok(images)
+}
+
+fn request_for(image: &ImageFile, mount_point: &Path) -> io::Result<RequestedImage> {
+    // The helper is another program, and gets only what stays open.
+    fcntl_setfd(&image.file, FdFlags::empty())?;
+    Ok(RequestedImage {
+        descriptor: image.file.as_raw_fd(),
+        format: image.format,
+        mount_point: mount_point.to_owned(),
+        name: image.path.clone().into_os_string(),
+    })
 }
 
 /// A file in memory with the request.

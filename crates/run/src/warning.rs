@@ -22,6 +22,11 @@ pub enum RunWarning {
         /// The variable.
         variable: String,
     },
+    /// The command cannot start where its caller is.
+    Elsewhere {
+        /// Where that is, unless it is gone altogether.
+        path: Option<PathBuf>,
+    },
 }
 
 impl fmt::Display for RunWarning {
@@ -32,6 +37,15 @@ impl fmt::Display for RunWarning {
                 "a view sets PYTHONHOME; it is left out, as your virtual environment {} could \
                  not start its Python",
                 escape(&venv.to_string_lossy())
+            ),
+            Self::Elsewhere { path: Some(path) } => write!(
+                f,
+                "the directory {} cannot be entered in the environment: the command starts in /",
+                escape(&path.to_string_lossy())
+            ),
+            Self::Elsewhere { path: None } => write!(
+                f,
+                "the working directory does not exist any more: the command starts in /"
             ),
             Self::ListReplaced { variable } => {
                 let variable = escape(variable);

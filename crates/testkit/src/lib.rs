@@ -13,10 +13,12 @@
 )]
 
 mod image;
+mod private;
 mod user;
 mod world;
 
 pub use image::{Tree, erofs, squashfs};
+pub use private::{again_in_private_world, can_have_private_world, run_as_root};
 pub use user::{ORDINARY_USER, become_ordinary_user, is_root};
 pub use world::{Finished, World};
 

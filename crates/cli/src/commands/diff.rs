@@ -242,8 +242,7 @@ fn compare_whole(
         // A repository keeps a copy of the metadata beside the image.
         let beside = image.digest.as_ref().and(image.path.parent());
         let meta = beside.map(|directory| directory.join("meta"));
-        read_packages(&file, meta.as_deref(), setup.backend, &setup.fuse)
-            .map_err(convert::run_error)
+        read_packages(&file, meta.as_deref(), &setup.ways()).map_err(convert::run_error)
     };
     difference.packages = compare_packages(&packages(from)?, &packages(to)?);
     Ok(())
@@ -255,8 +254,7 @@ fn list_files(setup: &Setup, from: &LocatedImage, to: &LocatedImage) -> CommandR
         |image: &LocatedImage| open_image(&image.path, image.format).map_err(convert::run_error);
     let failed = || "make a temporary file".to_owned();
     let mut list = tempfile::tempfile().or_failed(failed)?;
-    compare_files(&open(from)?, &open(to)?, setup.backend, &setup.fuse, &list)
-        .map_err(convert::run_error)?;
+    compare_files(&open(from)?, &open(to)?, &setup.ways(), &list).map_err(convert::run_error)?;
     list.rewind().or_failed(failed)?;
     Ok(list)
 }

@@ -80,7 +80,7 @@ fn copy_metadata(
     directory: &Path,
 ) -> CommandResult<()> {
     let file = open_image(image, format).map_err(convert::run_error)?;
-    metadata::copy(&file, setup.backend, &setup.fuse, directory)
+    metadata::copy(&file, &setup.ways(), directory)
         .map_err(|error| convert::run_error(error).with_code(exit_codes::FAILURE))
 }
 

@@ -4,12 +4,11 @@
 //! `cabane run`: one command in one or several images.
 
 use std::ffi::OsString;
-use std::path::Path;
 
 use cabane_mount::Backend;
 use cabane_resolve::ConcreteEnvironment;
 use cabane_run::loaded::Additions;
-use cabane_run::{Joining, Prepared, RunError, RunRequest, prepare};
+use cabane_run::{Joining, Prepared, RunError, RunRequest, RunWarning, prepare};
 use clap::Args;
 
 use super::explain_start::explained;
@@ -98,7 +97,8 @@ fn enter_environment(
         setup.printer.data(describe(setup, &prepared));
         return Ok(exit_codes::SUCCESS);
     }
-    Err(not_started(prepared.exec()))
+    let tell = |warning: &RunWarning| setup.printer.warning(&warning.to_string());
+    Err(not_started(prepared.exec(tell)))
 }
 
 /// Gives an error the code that shells use.
@@ -114,11 +114,7 @@ pub(super) fn not_started(error: RunError) -> CommandError {
 /// Mounts through the helper where that is wanted, or better and possible.
 fn choose_helper(setup: &Setup, prepared: &mut Prepared) -> CommandResult<()> {
     let wanted = setup.settings.backend.value;
-    // The helper starts a command elsewhere if it cannot enter the directory. Where
-    // the file names one inside an image, an error is better.
-    let is_here = prepared.working_directory().is_none_or(Path::is_dir);
-    let is_better =
-        wanted == BackendArg::Auto && setup.backend == Backend::UserNamespace && is_here;
+    let is_better = wanted == BackendArg::Auto && setup.backend == Backend::UserNamespace;
     if wanted != BackendArg::Helper && !is_better {
         return Ok(());
     }

@@ -121,6 +121,7 @@ fn full(image: &LoadedImage, mounts: &str) -> String {
         "mounted",
         match file_system_at(mounts, &image.mount_point) {
             Some(kind) if kind.starts_with("fuse") => "through FUSE",
+            Some(_) if is_through_helper() => "by the kernel, through the helper",
             Some(_) => "by the kernel",
             None => "not here",
         },
@@ -141,6 +142,17 @@ fn full(image: &LoadedImage, mounts: &str) -> String {
         line("repository", repository);
     }
     text
+}
+
+/// The set-uid helper leaves a process that can have no capability, ever; nobody else
+/// does. In a user namespace that was entered later all may be had again.
+fn is_through_helper() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let bounds = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapBnd:"))
+        .map(str::trim);
+    bounds.is_some_and(|bounds| bounds.bytes().all(|digit| digit == b'0'))
 }
 
 /// What an environment file mounts beside the images.

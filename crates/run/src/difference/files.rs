@@ -3,8 +3,8 @@
 
 //! Which files of two images differ.
 //!
-//! Both trees are walked in step, directory by directory, in a copy of this process that
-//! has both images mounted; what differs goes into a file at once. So the memory that is
+//! Both trees are walked in step, directory by directory, while both images are mounted;
+//! what differs goes into a file at once. So the memory that is
 //! needed is that of the largest directory.
 
 use std::ffi::OsString;
@@ -14,12 +14,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use cabane_mount::{Backend, FusePrograms, ImageFile, open_in_image};
+use cabane_mount::{ImageFile, open_in_image};
 use rustix::fs::{AtFlags, Dir, FileType, Stat, readlinkat, statat};
 use serde::{Deserialize, Serialize};
 
 use crate::RunError;
-use crate::metadata::look_into;
+use crate::metadata::{Ways, look_into};
 
 /// What is at a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,11 +59,10 @@ pub struct FileDifference {
 pub fn compare_files(
     from: &ImageFile,
     to: &ImageFile,
-    backend: Backend,
-    fuse: &FusePrograms,
+    ways: &Ways,
     output: &File,
 ) -> Result<(), RunError> {
-    look_into(&[from, to], backend, fuse, |mounts| {
+    look_into(&[from, to], ways, |mounts| {
         let [from, to] = mounts else {
             return Err(io::Error::other("an image is missing"));
         };

@@ -10,13 +10,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use cabane_mount::{Backend, FusePrograms, ImageFile, open_in_image};
+use cabane_mount::{ImageFile, open_in_image};
 use rustix::fs::{Dir, FileType};
 use serde_json::Value;
 
 use crate::RunError;
 use crate::inside::Package;
-use crate::metadata::look_into;
+use crate::metadata::{Ways, look_into};
 
 /// The lock file of the python engine, in the metadata.
 const REQUIREMENTS: &str = "lock/requirements.txt";
@@ -37,14 +37,13 @@ const MOST_DIRECTORIES: usize = 20_000;
 pub fn read_packages(
     image: &ImageFile,
     meta: Option<&Path>,
-    backend: Backend,
-    fuse: &FusePrograms,
+    ways: &Ways,
 ) -> Result<Vec<Package>, RunError> {
     let beside = |name: &str| fs::read(meta?.join(name)).ok();
     if let Some(packages) = from_locks(beside) {
         return Ok(packages);
     }
-    let answer = look_into(&[image], backend, fuse, |mounts| {
+    let answer = look_into(&[image], ways, |mounts| {
         let Some(mount) = mounts.first() else {
             return Ok(Vec::new());
         };

@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! A private world for a test that needs root to prepare it.
+//!
+//! The test starts itself again as root, in namespaces of its own for processes and
+//! mounts. What it mounts there nobody else sees, and everything ends with it.
+
+use std::any::type_name;
+use std::process::Command;
+
+use crate::user::is_root;
+
+/// After which time a test that hangs has failed.
+const SECONDS: &str = "150";
+
+/// Tells whether a private world can be had: as root, or where `sudo` asks nothing.
+pub fn can_have_private_world() -> bool {
+    is_root() || {
+        let mut sudo = Command::new("sudo");
+        let output = sudo.args(["-n", "true"]).output();
+        output.is_ok_and(|output| output.status.success())
+    }
+}
+
+/// Runs the test function around a closure of type `F` once more, in a private world,
+/// where the variable `inside` is set. The variables `kept` are those of this process.
+///
+/// # Panics
+///
+/// With everything that was said, if the test fails there.
+pub fn again_in_private_world<F>(inside: &str, kept: &[&str]) {
+    let name = name_of::<F>();
+    let mut command = Command::new(if is_root() { "env" } else { "sudo" });
+    if !is_root() {
+        command.args(["-n", "env"]);
+    }
+    command.arg(format!("{inside}=1"));
+    for variable in kept {
+        if let Ok(value) = std::env::var(variable) {
+            command.arg(format!("{variable}={value}"));
+        }
+    }
+    command.args(["timeout", "--kill-after=5", SECONDS, "unshare"]);
+    command.args(["--fork", "--pid", "--mount", "--mount-proc", "--kill-child"]);
+    command
+        .arg(std::env::current_exe().expect("the test program"))
+        .args(["--exact", &name, "--nocapture", "--test-threads=1"]);
+    let output = command.output().expect("a private world");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "in its private world:\n{said}\n{complained}"
+    );
+}
+
+/// The name of the test function around a closure.
+fn name_of<F>() -> String {
+    let name = type_name::<F>();
+    let name = name.split_once("::").map_or(name, |(_, inner)| inner);
+    name.trim_end_matches("::{{closure}}").to_owned()
+}
+
+/// Runs a script as root.
+///
+/// # Panics
+///
+/// With what it said, if it fails.
+pub fn run_as_root(script: &str) {
+    let output = Command::new("sh")
+        .args(["-ec", script])
+        .output()
+        .expect("a shell");
+    assert!(
+        output.status.success(),
+        "{script}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
