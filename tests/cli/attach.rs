@@ -79,7 +79,7 @@ impl Drop for Running {
 }
 
 /// Starts a program and waits until it has said something.
-fn spawn(command: &mut Command) -> Child {
+pub(crate) fn spawn(command: &mut Command) -> Child {
     use std::io::Read;
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut byte = [0];
@@ -92,7 +92,7 @@ fn spawn(command: &mut Command) -> Child {
     child
 }
 
-fn compile(cabane: &Cabane, program: &Path) {
+pub(crate) fn compile(cabane: &Cabane, program: &Path) {
     std::fs::create_dir_all(program.parent().unwrap()).unwrap();
     let source = cabane.world.file("stays.c", SOURCE);
     let mut compiler = Command::new("cc");
@@ -100,7 +100,7 @@ fn compile(cabane: &Cabane, program: &Path) {
     Finished::of(&mut compiler).success();
 }
 
-fn has_gdb() -> bool {
+pub(crate) fn has_gdb() -> bool {
     Command::new("gdb")
         .arg("--version")
         .output()

@@ -33,6 +33,8 @@ pub(crate) struct Cabane {
     pub(crate) world: World,
     program: PathBuf,
     who: Who,
+    /// The set-uid helper, where a test brings one.
+    helper: Option<PathBuf>,
 }
 
 impl Cabane {
@@ -48,7 +50,14 @@ impl Cabane {
             world,
             program,
             who,
+            helper: None,
         }
+    }
+
+    /// The same world with a set-uid helper.
+    pub(crate) fn with_helper(mut self, helper: &str) -> Self {
+        self.helper = Some(helper.into());
+        self
     }
 
     /// A world with a repository that holds [`APP`]: a program `hello` and the
@@ -86,9 +95,8 @@ impl Cabane {
             Who::Root => self.world.command(&self.program),
             Who::OrdinaryUser => self.world.command_as_ordinary_user(&self.program),
         };
-        command.args(words).env("CABANE_SYSTEM", "here");
-        command.env("CABANE_SITE_CONFIG", self.world.path("site.toml"));
-        command
+        command.args(words);
+        self.with_variables(command)
     }
 
     /// Prepares another program for the same user.
@@ -97,10 +105,16 @@ impl Cabane {
             Who::Root => self.world.command(program),
             Who::OrdinaryUser => self.world.command_as_ordinary_user(program),
         };
-        command
-            .env("CABANE_SYSTEM", "here")
-            .env("CABANE", &self.program);
+        command.env("CABANE", &self.program);
+        self.with_variables(command)
+    }
+
+    fn with_variables(&self, mut command: Command) -> Command {
+        command.env("CABANE_SYSTEM", "here");
         command.env("CABANE_SITE_CONFIG", self.world.path("site.toml"));
+        if let Some(helper) = &self.helper {
+            command.env("CABANE_HELPER", helper);
+        }
         command
     }
 

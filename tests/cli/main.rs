@@ -7,6 +7,7 @@
 //! beside them; here it is shown that the command is connected to them and what its
 //! user sees.
 
+mod arena;
 mod attach;
 mod build;
 mod cabane;
@@ -17,6 +18,8 @@ mod doctor;
 mod environment;
 mod explain;
 mod faults;
+mod helper;
+mod helper_attach;
 mod image;
 mod join;
 mod mpi;
