@@ -21,6 +21,7 @@ use std::io::{self, Read, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, openat,
@@ -120,11 +121,12 @@ impl Directory {
     }
 
     /// Opens and locks a file, and makes it if it is not there. Waits while others
-    /// hold the lock.
-    pub(crate) fn lock(&self, name: &str) -> io::Result<Gathering> {
+    /// hold the lock and write; one who keeps it for longer than `patience` and does
+    /// not write may have been stopped.
+    pub(crate) fn lock(&self, name: &str, patience: Duration) -> Result<Gathering, LockError> {
         loop {
             let file = self.open_file(OsStr::new(name), OFlags::CREATE)?;
-            flock(&file, FlockOperation::LockExclusive)?;
+            wait_for_lock(&file, patience)?;
             // It may have been swept away while this process waited.
             if self.is_still_there(OsStr::new(name), &file) {
                 return Ok(Gathering { file });
@@ -180,6 +182,58 @@ impl Directory {
         };
         (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
     }
+}
+
+/// Why a file is not locked.
+#[derive(Debug)]
+pub(crate) enum LockError {
+    /// Somebody keeps the lock: this process, if the system tells.
+    Kept(Option<u32>),
+    /// The file cannot be used.
+    File(io::Error),
+}
+
+impl From<io::Error> for LockError {
+    fn from(error: io::Error) -> Self {
+        Self::File(error)
+    }
+}
+
+/// Asks again and again: a wait that the kernel does cannot be ended without a signal.
+fn wait_for_lock(file: &File, patience: Duration) -> Result<(), LockError> {
+    const LONGEST_PAUSE: Duration = Duration::from_millis(8);
+    let state = || fstat(file).map(|found| (found.st_size, found.st_mtime, found.st_mtime_nsec));
+    let mut pause = Duration::from_micros(200);
+    let (mut since, mut seen) = (Instant::now(), state().map_err(io::Error::from)?);
+    loop {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(()),
+            Err(Errno::WOULDBLOCK | Errno::INTR) => {}
+            Err(errno) => return Err(LockError::File(errno.into())),
+        }
+        let now = state().map_err(io::Error::from)?;
+        if now != seen {
+            (since, seen) = (Instant::now(), now);
+        } else if since.elapsed() > patience {
+            return Err(LockError::Kept(holder_of(file)));
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Returns who holds the lock of a file, if it is a process that can be seen from here.
+fn holder_of(file: &File) -> Option<u32> {
+    let inode = fstat(file).ok()?.st_ino.to_string();
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    // 1: FLOCK  ADVISORY  WRITE 4711 00:1d:1234 0 EOF
+    locks.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let is_it = words.get(1) == Some(&"FLOCK")
+            && words.get(5)?.rsplit(':').next() == Some(inode.as_str());
+        let id = words.get(4)?.parse().ok()?;
+        (is_it && id != 0).then_some(id)
+    })
 }
 
 fn not_closed() -> io::Error {
@@ -290,6 +344,8 @@ mod tests {
 
     use super::*;
 
+    const PATIENCE: Duration = Duration::from_millis(50);
+
     fn content(members: Vec<Member>) -> Content {
         Content {
             world: world().unwrap(),
@@ -317,7 +373,7 @@ mod tests {
     fn what_is_written_can_be_read_again() {
         let (_place, directory) = closed();
         let own = Member::own().unwrap();
-        let mut gathering = directory.lock("a").unwrap();
+        let mut gathering = directory.lock("a", PATIENCE).unwrap();
         gathering.begin(&content(vec![own])).unwrap();
         gathering.add(content(vec![own]), dead()).unwrap();
         assert_eq!(gathering.read().unwrap(), Some(content(vec![own, dead()])));
@@ -337,6 +393,34 @@ mod tests {
     }
 
     #[test]
+    fn who_keeps_the_lock_for_too_long_is_told() {
+        let (_place, directory) = closed();
+        let _kept = directory.lock("a", PATIENCE).unwrap();
+        let error = directory.lock("a", PATIENCE).unwrap_err();
+        let own = std::process::id();
+        assert!(
+            matches!(error, LockError::Kept(Some(id)) if id == own),
+            "{error:?}"
+        );
+    }
+
+    #[test]
+    fn many_who_write_one_after_the_other_are_waited_for() {
+        let (_place, directory) = closed();
+        let mut kept = directory.lock("a", PATIENCE).unwrap();
+        let ends = Instant::now() + 4 * PATIENCE;
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| directory.lock("a", PATIENCE).is_ok());
+            while Instant::now() < ends {
+                kept.add(content(Vec::new()), dead()).unwrap();
+                std::thread::sleep(PATIENCE / 10);
+            }
+            drop(kept);
+            assert!(waiting.join().unwrap());
+        });
+    }
+
+    #[test]
     fn only_namespaces_in_which_nobody_lives_are_swept() {
         let (_place, directory) = closed();
         let own = Member::own().unwrap();
@@ -349,9 +433,13 @@ mod tests {
             ("elsewhere", elsewhere),
             ("living", content(vec![dead(), own])),
         ] {
-            directory.lock(name).unwrap().begin(&content).unwrap();
+            directory
+                .lock(name, PATIENCE)
+                .unwrap()
+                .begin(&content)
+                .unwrap();
         }
-        let in_use = directory.lock("in-use").unwrap();
+        let in_use = directory.lock("in-use", PATIENCE).unwrap();
         let swept = directory.sweep(&world().unwrap(), false).unwrap();
         drop(in_use);
         assert_eq!(swept, [directory.path.join("dead")]);
@@ -384,6 +472,6 @@ mod tests {
         let other = place.path().join("other");
         fs::write(&other, "mine").unwrap();
         symlink(&other, directory.path.join("a")).unwrap();
-        assert!(directory.lock("a").is_err());
+        assert!(directory.lock("a", PATIENCE).is_err());
     }
 }

@@ -15,6 +15,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use cabane_label::escape;
 use cabane_mount::{MountPlan, perform};
@@ -22,10 +23,14 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use sha2::{Digest, Sha256};
 
 use crate::RunError;
-use crate::gathering::{Content, Directory, Member, world};
+use crate::gathering::{Content, Directory, LockError, Member, world};
 use crate::join_key::{digest_of, hex, images_of};
 use crate::launcher;
 use crate::process::{NamespaceNumbers, Namespaces, Process};
+
+/// For how long the lock may be held by somebody who does nothing: longer than it ever
+/// takes to mount.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// With whom namespaces are shared.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +77,17 @@ pub enum JoinError {
         /// What the system answered.
         source: io::Error,
     },
+    /// Somebody does not finish what only one can do at a time.
+    #[error(
+        "waited {seconds} s for {} to make or enter the environment that is to be shared",
+        holder.map_or("another process".to_owned(), |id| format!("process {id}"))
+    )]
+    Kept {
+        /// For how long nothing happened.
+        seconds: u64,
+        /// Who it is, if that is known.
+        holder: Option<u32>,
+    },
     /// Those who said the same name have something else.
     #[error("the environment named `{name}` is another one: it has {images}")]
     OtherEnvironment {
@@ -109,6 +125,14 @@ impl JoinError {
     /// Returns what the user can do about it.
     pub fn hint(&self) -> String {
         match self {
+            Self::Kept {
+                holder: Some(id), ..
+            } => {
+                return format!(
+                    "if it was stopped, `kill -CONT {id}` lets it go on; `--no-join` starts \
+                     anyway, but then ranks cannot read each other's memory"
+                );
+            }
             Self::OtherEnvironment { .. } => {
                 "name the same images in the same order and start from the same place, or choose \
                  another name with `--join=NAME`"
@@ -208,8 +232,14 @@ pub(crate) fn perform_or_join(
         }
     };
     let mut gathering = directory
-        .lock(&place.file)
-        .map_err(failed("wait for the others"))?;
+        .lock(&place.file, PATIENCE)
+        .map_err(|error| match error {
+            LockError::Kept(holder) => JoinError::Kept {
+                seconds: PATIENCE.as_secs(),
+                holder,
+            },
+            LockError::File(error) => failed("wait for the others")(error),
+        })?;
     let world = world().map_err(|source| JoinError::Own { source })?;
     let known = gathering
         .read()
@@ -345,6 +375,21 @@ mod tests {
     use std::fs;
 
     use super::*;
+
+    #[test]
+    fn who_has_stopped_the_others_is_named_with_the_command_that_lets_him_go_on() {
+        let error = JoinError::Kept {
+            seconds: 60,
+            holder: Some(4711),
+        };
+        assert_eq!(
+            (error.to_string().as_str(), &error.hint()[..42]),
+            (
+                "waited 60 s for process 4711 to make or enter the environment that is to be shared",
+                "if it was stopped, `kill -CONT 4711` lets "
+            )
+        );
+    }
 
     #[test]
     fn without_a_safe_directory_every_one_that_was_tried_is_named() {
