@@ -3,7 +3,7 @@
 
 //! `cabane config`, layers of settings, and what is common to all commands.
 
-use crate::cabane::{Cabane, Who, finished};
+use crate::cabane::{Cabane, Who, everybody, finished};
 
 fn value_of(cabane: &Cabane, words: &[&str], key: &str) -> (String, String) {
     let seen = cabane
@@ -97,4 +97,42 @@ fn there_is_no_colour_where_there_is_no_terminal() {
         cabane.run(&["run", "x", "--", "y"]).stderr,
     ];
     assert!(seen.iter().all(|text| !text.contains('\u{1b}')), "{seen:?}");
+}
+
+#[test]
+fn an_image_outside_of_a_repository_needs_no_home() {
+    for who in everybody() {
+        let cabane = Cabane::new(who);
+        let image = cabane.image("app", &cabane.mount_point("app"));
+        let mut command = cabane.command(&["run", &image, "--", "hello"]);
+        let seen = cabane.finish(command.env_remove("HOME"));
+        assert_eq!(seen, finished(0, "hello from app\n", ""), "as {who:?}");
+    }
+}
+
+#[test]
+fn what_needs_a_home_says_so() {
+    let cabane = Cabane::with_app(Who::OrdinaryUser);
+    let image = cabane.world.path("app.squashfs");
+    let image = image.to_string_lossy();
+    let without_home = |words: &[&str]| {
+        let seen = cabane.finish(cabane.command(words).env_remove("HOME"));
+        (seen.code, seen.stderr.lines().next().map(str::to_owned))
+    };
+    let seen = [
+        without_home(&["image", "add", "b/1:v1@here%x86_64", &image]),
+        without_home(&["run", "app", "--", "true"]),
+    ];
+    let said = |text: &str| Some(text.to_owned());
+    let expected = [
+        (
+            6,
+            said("error: the repository `default` cannot be used: the variable HOME is not set"),
+        ),
+        (
+            125,
+            said("warning: the repository `default` is left out: the variable HOME is not set"),
+        ),
+    ];
+    assert_eq!(seen, expected);
 }

@@ -60,6 +60,22 @@ impl<T> Value<T> {
     fn new(value: T, origin: Origin) -> Self {
         Self { value, origin }
     }
+
+    fn some(self) -> Value<Option<T>> {
+        Value::new(Some(self.value), self.origin)
+    }
+}
+
+impl Value<Option<PathBuf>> {
+    /// Returns the directory.
+    ///
+    /// # Errors
+    ///
+    /// That there is none, since nobody knows where the home is.
+    pub(crate) fn directory(&self) -> CommandResult<&Path> {
+        let none = || CommandError::new(exit_codes::FAILURE, SettingError::NoHome);
+        self.value.as_deref().ok_or_else(none)
+    }
 }
 
 /// A repository that is looked into.
@@ -92,10 +108,10 @@ pub(crate) struct Effective {
     pub(crate) backend: Value<BackendArg>,
     /// The repositories, the one asked first in front.
     pub(crate) repositories: Vec<RepositorySetting>,
-    /// Where caches lie.
-    pub(crate) cache_directory: Value<PathBuf>,
-    /// Where builds are kept.
-    pub(crate) build_directory: Value<PathBuf>,
+    /// Where caches lie; nowhere for who has no home and names no place.
+    pub(crate) cache_directory: Value<Option<PathBuf>>,
+    /// Where builds are kept; nowhere in the same case.
+    pub(crate) build_directory: Value<Option<PathBuf>>,
     /// The file system of built images.
     pub(crate) image_format: Value<FormatChoice>,
     /// How many processes a build runs at once.
@@ -173,14 +189,11 @@ impl Variables<'_> {
             })
     }
 
-    fn below_home(&self, variable: &str, relative: &str) -> CommandResult<PathBuf> {
-        if let Some(path) = self.directory(variable) {
-            return Ok(path);
-        }
-        let home = self
-            .directory(env_vars::HOME)
-            .ok_or_else(|| CommandError::new(exit_codes::FAILURE, SettingError::NoHome))?;
-        Ok(home.join(relative))
+    fn below_home(&self, variable: &str, relative: &str) -> Option<PathBuf> {
+        self.directory(variable).or_else(|| {
+            let home = self.directory(env_vars::HOME);
+            home.map(|home| home.join(relative))
+        })
     }
 }
 
@@ -201,7 +214,6 @@ impl Effective {
             .unwrap_or_else(|| PathBuf::from(DEFAULT_SITE_CONFIG));
         let user = variables
             .below_home(env_vars::XDG_CONFIG_HOME, ".config")
-            .ok()
             .map(|directory| directory.join("cabane/config.toml"));
         let mut files = Vec::new();
         for path in [Some(site), user].into_iter().flatten() {
@@ -221,7 +233,7 @@ impl Effective {
             uarch: layers.uarch()?,
             backend: layers.backend()?,
             repositories: layers.repositories()?,
-            build_directory: layers.build_directory(&cache_directory.value)?,
+            build_directory: layers.build_directory(cache_directory.value.as_deref())?,
             cache_directory,
             image_format: layers.image_format(),
             jobs: layers.jobs(),
@@ -313,31 +325,33 @@ impl Layers<'_> {
         }
     }
 
-    fn cache_directory(&self) -> CommandResult<Value<PathBuf>> {
-        if let Some(path) = self.variables.directory(env_vars::CABANE_CACHE_DIR) {
-            return Ok(Value::new(
-                path,
-                Origin::Variable(env_vars::CABANE_CACHE_DIR),
-            ));
+    fn cache_directory(&self) -> CommandResult<Value<Option<PathBuf>>> {
+        let variable = env_vars::CABANE_CACHE_DIR;
+        if let Some(path) = self.variables.directory(variable) {
+            return Ok(Value::new(Some(path), Origin::Variable(variable)));
         }
-        if let Some(found) = self.file_path(|settings| settings.build.cache.clone())? {
-            return Ok(found);
-        }
-        let caches = self
-            .variables
-            .below_home(env_vars::XDG_CACHE_HOME, ".cache")?;
-        Ok(Value::new(caches.join("cabane"), Origin::Default))
+        let found = self.file_path(|settings| settings.build.cache.clone())?;
+        let caches = || {
+            self.variables
+                .below_home(env_vars::XDG_CACHE_HOME, ".cache")
+        };
+        Ok(found.map_or_else(
+            || {
+                let caches = caches().map(|caches| caches.join("cabane"));
+                Value::new(caches, Origin::Default)
+            },
+            Value::some,
+        ))
     }
 
-    fn build_directory(&self, cache: &Path) -> CommandResult<Value<PathBuf>> {
-        if let Some(path) = self.variables.directory(env_vars::CABANE_BUILD_DIR) {
-            return Ok(Value::new(
-                path,
-                Origin::Variable(env_vars::CABANE_BUILD_DIR),
-            ));
+    fn build_directory(&self, cache: Option<&Path>) -> CommandResult<Value<Option<PathBuf>>> {
+        let variable = env_vars::CABANE_BUILD_DIR;
+        if let Some(path) = self.variables.directory(variable) {
+            return Ok(Value::new(Some(path), Origin::Variable(variable)));
         }
         let found = self.file_path(|settings| settings.build.directory.clone())?;
-        Ok(found.unwrap_or_else(|| Value::new(cache.join("builds"), Origin::Default)))
+        let builds = cache.map(|cache| cache.join("builds"));
+        Ok(found.map_or_else(|| Value::new(builds, Origin::Default), Value::some))
     }
 
     fn image_format(&self) -> Value<FormatChoice> {
@@ -359,10 +373,7 @@ impl Layers<'_> {
             ));
         }
         let found = self.file_path(|settings| settings.build.uv.clone())?;
-        Ok(match found {
-            Some(found) => Value::new(Some(found.value), found.origin),
-            None => Value::new(None, Origin::Default),
-        })
+        Ok(found.map_or_else(|| Value::new(None, Origin::Default), Value::some))
     }
 
     fn index_urls(&self) -> Value<Vec<String>> {
@@ -380,9 +391,7 @@ impl Layers<'_> {
         let own = self
             .variables
             .below_home(env_vars::XDG_CONFIG_HOME, ".config");
-        let own = own
-            .ok()
-            .map(|directory| directory.join("cabane/environments"));
+        let own = own.map(|directory| directory.join("cabane/environments"));
         let site = Some(PathBuf::from(SITE_ENVIRONMENTS));
         Value::new([own, site].into_iter().flatten().collect(), Origin::Default)
     }
@@ -433,33 +442,33 @@ impl Layers<'_> {
             .iter()
             .any(|known| known.name == DEFAULT_REPOSITORY)
         {
-            repositories.push(self.default_repository()?);
+            repositories.push(self.default_repository());
         }
         // Stable: among equals the order of the files counts.
         repositories.sort_by_key(|repository| std::cmp::Reverse(repository.priority));
         Ok(repositories)
     }
 
-    fn default_repository(&self) -> CommandResult<RepositorySetting> {
+    fn default_repository(&self) -> RepositorySetting {
         let scratch = self
             .variables
             .directory(env_vars::SCRATCH)
-            .filter(|path| path.is_dir());
-        let path = match scratch {
-            Some(scratch) => scratch.join(".cabane/repository"),
-            None => self
+            .filter(|path| path.is_dir())
+            .map(|scratch| scratch.join(".cabane/repository"));
+        let path = scratch.or_else(|| {
+            let data = self
                 .variables
-                .below_home(env_vars::XDG_DATA_HOME, ".local/share")?
-                .join("cabane/repository"),
-        };
-        Ok(RepositorySetting {
+                .below_home(env_vars::XDG_DATA_HOME, ".local/share");
+            data.map(|data| data.join("cabane/repository"))
+        });
+        RepositorySetting {
             name: DEFAULT_REPOSITORY.to_owned(),
-            path,
+            unusable: path.is_none().then(|| SettingError::NoHome.to_string()),
+            path: path.unwrap_or_else(|| "~/.local/share/cabane/repository".into()),
             priority: DEFAULT_REPOSITORY_PRIORITY,
             is_default: true,
-            unusable: None,
             origin: Origin::Default,
-        })
+        }
     }
 }
 

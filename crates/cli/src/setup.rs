@@ -41,6 +41,8 @@ pub(crate) struct Setup {
 enum SetupError {
     #[error("there is no repository yet")]
     NoRepository,
+    #[error("the repository `{name}` cannot be used: {reason}")]
+    Unusable { name: String, reason: String },
     #[error("the backend `root` needs to be root, with CAP_SYS_ADMIN")]
     NotRoot,
 }
@@ -156,11 +158,16 @@ impl Setup {
         let is_meant = |setting: &&RepositorySetting| {
             setting.is_default || matches!(setting.origin, Origin::Option(_) | Origin::Variable(_))
         };
-        self.settings
-            .repositories
-            .iter()
-            .find(is_meant)
-            .ok_or_else(|| CommandError::new(exit_codes::REPOSITORY, SetupError::NoRepository))
+        let failed = |error| CommandError::new(exit_codes::REPOSITORY, error);
+        let meant = self.settings.repositories.iter().find(is_meant);
+        let meant = meant.ok_or_else(|| failed(SetupError::NoRepository))?;
+        match &meant.unusable {
+            Some(reason) => Err(failed(SetupError::Unusable {
+                name: meant.name.clone(),
+                reason: reason.clone(),
+            })),
+            None => Ok(meant),
+        }
     }
 }
 

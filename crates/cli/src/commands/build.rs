@@ -158,10 +158,13 @@ fn request(setup: &Setup, args: &BuildArgs) -> CommandResult<BuildRequest> {
         build_dir: match &args.build_dir {
             Some(directory) => std::path::absolute(directory)
                 .or_failed(|| format!("find {}", directory.display()))?,
-            None => settings.build_directory.value.join(build_name(&recipe_dir)),
+            None => settings
+                .build_directory
+                .directory()?
+                .join(build_name(&recipe_dir)),
         },
         recipe_dir,
-        cache_dir: settings.cache_directory.value.clone(),
+        cache_dir: settings.cache_directory.directory()?.to_owned(),
         format,
         programs: Programs {
             uv: settings

@@ -40,7 +40,9 @@ pub(super) fn clean(setup: &Setup, args: &CleanArgs) -> CommandResult<ExitCode> 
     if args.mounts {
         return clean_mounts(setup);
     }
-    for build in cabane_build::build_directories(&setup.settings.build_directory.value) {
+    // Without a home there is nothing of either kind.
+    let builds = setup.settings.build_directory.value.as_deref();
+    for build in builds.map_or_else(Vec::new, cabane_build::build_directories) {
         if cabane_build::is_under_way(&build) {
             setup.printer.note(format_args!(
                 "kept {}: a build is under way",
@@ -50,9 +52,15 @@ pub(super) fn clean(setup: &Setup, args: &CleanArgs) -> CommandResult<ExitCode> 
             remove(setup, args, &build)?;
         }
     }
-    if args.cache {
+    if let Some(cache) = setup
+        .settings
+        .cache_directory
+        .value
+        .as_deref()
+        .filter(|_| args.cache)
+    {
         for name in cabane_build::CACHE_DIRECTORIES {
-            let directory = setup.settings.cache_directory.value.join(name);
+            let directory = cache.join(name);
             if directory.is_dir() {
                 remove(setup, args, &directory)?;
             }

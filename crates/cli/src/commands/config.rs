@@ -59,6 +59,10 @@ fn rows(settings: &Effective) -> Vec<Row> {
         });
     };
     let path = |path: &std::path::Path| path.display().to_string();
+    let directory = |found: &Option<std::path::PathBuf>| match found {
+        Some(found) => path(found),
+        None => "none: HOME is not set".to_owned(),
+    };
     let system = settings
         .system
         .value
@@ -86,12 +90,12 @@ fn rows(settings: &Effective) -> Vec<Row> {
     push("backend", backend.to_owned(), &settings.backend.origin);
     push(
         "build.cache",
-        path(&settings.cache_directory.value),
+        directory(&settings.cache_directory.value),
         &settings.cache_directory.origin,
     );
     push(
         "build.directory",
-        path(&settings.build_directory.value),
+        directory(&settings.build_directory.value),
         &settings.build_directory.origin,
     );
     push(
