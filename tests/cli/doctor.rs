@@ -1,205 +1,13 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! `cabane doctor` on machines that lack one thing each, made for real.
+//! `cabane doctor` on machines that lack one thing each.
 //!
-//! A machine is a set of namespaces: its own mounts, processes, `/etc`, `/run` and
-//! `/mnt`; a right one has the helper, FUSE and user namespaces. What is wrong with it
-//! is done to it by a few lines of shell. Then doctor says what would be chosen and
-//! whether it works, `cabane run` does it, and both must be the same.
-//!
-//! ```text
-//! /mnt/                 a file system in memory
-//! ├── prefix/           bin/cabane, libexec/cabane/cabane-mount
-//! ├── env/  env2/       mount points of the policy
-//! ├── etc/  dev/        what is seen as /etc; devices that a case may put at /dev
-//! └── home/             of the ordinary user
-//! ```
-
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-use cabane_testkit::{Finished, is_root, not_run};
-use serde_json::Value;
+//! Doctor says what would be chosen and whether it works, `cabane run` does it, and both
+//! must be the same. `machine.rs` makes the machines.
 
 use crate::cabane::{APP, Cabane, Who, everybody};
-
-/// The helper that is tested, where it is not the one beside the command.
-const HELPER_BINARY: &str = "CABANE_TEST_HELPER_BINARY";
-
-const RIGHT: &str = r#"
-set -e
-mount -t tmpfs -o mode=755 tmpfs /mnt
-mount -t tmpfs -o mode=755 tmpfs /run
-mkdir -p /mnt/env /mnt/env2 /mnt/home /mnt/prefix/bin /mnt/prefix/libexec/cabane /mnt/etc/cabane
-for file in /etc/*; do
-    if [ -L "$file" ] || [ -f "$file" ]; then cp -a "$file" /mnt/etc/; fi
-done
-cp -a /etc/alternatives /mnt/etc/ 2>/dev/null || true
-mount --bind /mnt/etc /etc
-chown 61234 /mnt/home
-bin=/mnt/prefix/bin/cabane
-helper=/mnt/prefix/libexec/cabane/cabane-mount
-policy=/etc/cabane/mount.policy
-cp "$PROGRAM" $bin
-install -m 4755 "$HELPER" $helper
-printf 'mount-point /mnt/env\nmount-point /mnt/env2\nimage-owners root\nidle-seconds 0\n' >$policy
-copy_dev() {
-    mkdir -m 755 /mnt/dev
-    cp -a /dev/null /dev/zero /dev/urandom /dev/loop* /dev/fuse /mnt/dev/
-}
-"#;
-
-const ASK: &str = r#"
-set +e
-$user $inside $bin doctor --json >"$OUT/doctor" 2>"$OUT/doctor.err"
-echo $? >"$OUT/doctor.code"
-$user $inside timeout 10 $bin run app:/mnt/env -- grep ' /mnt/env ' /proc/self/mountinfo \
-    >"$OUT/run" 2>"$OUT/run.err"
-echo $? >"$OUT/run.code"
-"#;
-
-/// Makes the machine inside of a user namespace in which everybody keeps his number.
-const IN_USER_NAMESPACE: &str = r#"
-mkfifo "$OUT/mapped"
-unshare --user sh -c "read _ <$OUT/mapped; exec $ENTER" & inside=$!
-while [ /proc/$inside/ns/user -ef /proc/self/ns/user ]; do sleep 0.01; done
-echo 0 0 4294967295 >/proc/$inside/uid_map
-echo 0 0 4294967295 >/proc/$inside/gid_map
-echo >"$OUT/mapped"
-wait $inside
-"#;
-
-const ENTER: &str =
-    "unshare --fork --pid --mount --mount-proc --kill-child sh -c 'eval \"$SCRIPT\"'";
-
-/// A machine with something wrong.
-struct Machine<'a> {
-    who: Who,
-    /// What is done to a right machine before doctor looks.
-    wrong: &'a str,
-    /// How root enters the machine.
-    entry: &'a str,
-}
-
-/// What doctor said, and what `cabane run` did.
-struct Verdict {
-    doctor: Value,
-    code: i32,
-    run: Finished,
-}
-
-impl<'a> Machine<'a> {
-    fn of(who: Who, wrong: &'a str) -> Self {
-        let entry = "eval \"exec $ENTER\"";
-        Self { who, wrong, entry }
-    }
-
-    fn ask(&self) -> Verdict {
-        let cabane = Cabane::with_app(Who::Root);
-        let out = cabane.world.directory("out");
-        let repository = cabane.world.path("home/.local/share/cabane/repository");
-        let user = match self.who {
-            Who::Root => "",
-            Who::OrdinaryUser => "setpriv --reuid=61234 --regid=61234 --clear-groups",
-        };
-        let variables = format!(
-            "env -i PATH=/mnt/prefix/bin:/usr/bin:/bin HOME=/mnt/home CABANE_SYSTEM=here \
-             CABANE_REPO=shared={}",
-            repository.display()
-        );
-        let script = format!(
-            "{RIGHT}\nuser='{user} {variables}'\ninside=\n{}\n{ASK}",
-            self.wrong
-        );
-        let mut command = Command::new("timeout");
-        command.args(["--kill-after=5", "120", "sh", "-c", self.entry]);
-        command
-            .env("ENTER", ENTER)
-            .env("SCRIPT", &script)
-            .env("PROGRAM", cabane.program())
-            .env("HELPER", helper_binary().unwrap_or_default())
-            .env("OUT", &out)
-            .current_dir("/");
-        let seen = Finished::of(&mut command);
-        assert!(seen.code == 0, "the machine could not be made: {seen:?}");
-        Verdict::read(&out)
-    }
-}
-
-impl Verdict {
-    fn read(out: &Path) -> Self {
-        let read = |name| std::fs::read_to_string(out.join(name)).unwrap();
-        let code = |name| read(name).trim().parse().unwrap();
-        let doctor = serde_json::from_str(&read("doctor"));
-        Self {
-            doctor: doctor.unwrap_or_else(|error| panic!("{error}: {}", read("doctor.err"))),
-            code: code("doctor.code"),
-            run: Finished {
-                code: code("run.code"),
-                stdout: read("run"),
-                stderr: read("run.err"),
-            },
-        }
-    }
-
-    /// Compares what doctor says would happen with what happened.
-    #[track_caller]
-    fn is_what_happens(&self, who: Who) {
-        let backend = self.doctor["choice"]["backend"].as_str().unwrap();
-        let works = self.doctor["choice"]["works"].as_bool().unwrap();
-        let happened = if self.run.code != 0 {
-            "nothing"
-        } else if self.run.stdout.contains(" - fuse") {
-            "user-namespace"
-        } else if who == Who::Root {
-            "root"
-        } else {
-            "helper"
-        };
-        let said = if works { backend } else { "nothing" };
-        assert_eq!(said, happened, "{:?}\n{:#}", self.run, self.doctor);
-        let healthy = self.doctor["healthy"].as_bool().unwrap();
-        assert_eq!(self.code, if healthy { 0 } else { 10 });
-    }
-
-    /// Returns `STATE: FOUND` and the command of one line of the report.
-    fn finding(&self, name: &str) -> (String, String) {
-        let findings = self.doctor["findings"].as_array().unwrap();
-        let found = findings.iter().find(|finding| finding["name"] == name);
-        let found = found.unwrap_or_else(|| panic!("no `{name}` in {:#}", self.doctor));
-        let text = |key: &str| found[key].as_str().unwrap_or_default().to_owned();
-        (
-            format!("{}: {}", text("state"), text("found")),
-            text("command"),
-        )
-    }
-}
-
-fn helper_binary() -> Option<PathBuf> {
-    let beside = || Path::new(env!("CARGO_BIN_EXE_cabane")).with_file_name("cabane-mount");
-    let binary = std::env::var_os(HELPER_BINARY).map_or_else(beside, PathBuf::from);
-    binary.is_file().then_some(binary)
-}
-
-/// Why machines cannot be made here.
-fn no_machines() -> Option<&'static str> {
-    if !is_root() {
-        Some("making machines needs root")
-    } else if helper_binary().is_none() {
-        Some("cabane-mount is not built; `cargo build --workspace` does it")
-    } else {
-        None
-    }
-}
-
-macro_rules! needs_machines {
-    () => {
-        if let Some(reason) = no_machines() {
-            not_run!("{reason}");
-        }
-    };
-}
+use crate::machine::{IN_USER_NAMESPACE, Machine, needs_machines};
 
 /// Makes a machine for an ordinary user and returns one line of doctor's report on it,
 /// after a look at whether the report is true.
@@ -224,6 +32,41 @@ fn on_a_right_machine_everybody_has_the_best_way() {
             verdict.code == 0 && verdict.run.stdout.contains(" - squashfs "),
             "as {who:?}: {:#}",
             verdict.doctor
+        );
+    }
+}
+
+#[test]
+fn with_and_without_helper_fuse_and_user_namespaces_the_best_way_is_named() {
+    needs_machines!();
+    let chroot = "mkdir /mnt/root; mount --rbind / /mnt/root; user=\"chroot /mnt/root $user\"";
+    let lacking = [
+        "rm $helper $policy",
+        "copy_dev; rm /mnt/dev/fuse; mount --bind /mnt/dev /dev",
+        // In a chroot the kernel makes no user namespace.
+        chroot,
+    ];
+    for case in 0..8 {
+        let has = [case & 1 == 0, case & 2 == 0, case & 4 == 0];
+        let wrong = lacking.iter().zip(has).filter(|(_, has)| !has);
+        let wrong: Vec<&str> = wrong.map(|(wrong, _)| *wrong).collect();
+        let verdict = Machine::of(Who::OrdinaryUser, &wrong.join("\n")).ask();
+        verdict.is_what_happens(Who::OrdinaryUser);
+        let choice = &verdict.doctor["choice"];
+        let seen = (choice["backend"].as_str(), choice["works"].as_bool());
+        let [helper, fuse, namespaces] = has;
+        let expected = if helper {
+            ("helper", true)
+        } else {
+            ("user-namespace", fuse && namespaces)
+        };
+        assert_eq!(
+            (seen, verdict.code),
+            (
+                (Some(expected.0), Some(expected.1)),
+                if expected.1 { 0 } else { 10 }
+            ),
+            "helper, FUSE, user namespaces: {has:?}"
         );
     }
 }
@@ -345,13 +188,15 @@ fn a_broken_policy_stops_root_as_well() {
 
 #[test]
 fn mount_points_that_the_helper_would_refuse_are_named() {
+    const LINK: &str = "rmdir /mnt/env /mnt/env2; ln -s home /mnt/env";
     needs_machines!();
     let name = "mount point /mnt/env";
     let seen = [
         diagnosis("rmdir /mnt/env /mnt/env2", name),
         diagnosis("chown 61234 /mnt/env; rmdir /mnt/env2", name),
         diagnosis("chmod 777 /mnt/env; rmdir /mnt/env2", name),
-        diagnosis("rmdir /mnt/env /mnt/env2; ln -s home /mnt/env", name),
+        // No way of mounting takes a link, so doctor's choice does not matter here.
+        Machine::of(Who::OrdinaryUser, LINK).ask().finding(name),
     ];
     assert_eq!(
         seen,
@@ -373,6 +218,21 @@ fn mount_points_that_the_helper_would_refuse_are_named() {
                 "sudo rm /mnt/env && sudo install -d -m 0755 /mnt/env"
             ),
         ]
+    );
+}
+
+#[test]
+fn where_the_helper_would_refuse_the_mount_point_a_user_namespace_is_used() {
+    needs_machines!();
+    let verdict = Machine::of(Who::OrdinaryUser, "rmdir /mnt/env /mnt/env2").ask();
+    verdict.is_what_happens(Who::OrdinaryUser);
+    let (found, _) = verdict.finding("choice");
+    assert_eq!(
+        (verdict.run.code, found.as_str()),
+        (
+            0,
+            "ok: images are mounted in a user namespace, through FUSE"
+        )
     );
 }
 
@@ -531,7 +391,7 @@ fn a_file_system_that_hangs_hangs_only_whoever_asks_it() {
 fn probes_leave_no_mount_no_loop_device_and_no_process() {
     needs_machines!();
     // The trial images are written to a file system that is this machine's alone.
-    let count = "cat /proc/[0-9]*/mountinfo | grep -c -e squashfs -e erofs; ls /proc | grep -c '^[0-9]'; \
+    let count = "cat /proc/[0-9]*/mountinfo | grep -c -e squashfs -e erofs; set -- /proc/[0-9]*; echo $#; \
                  losetup --list --noheadings --output BACK-MAJ:MIN | grep -c $device; \
                  ls -A /var/tmp";
     let wrong = format!(

@@ -57,6 +57,17 @@ fn a_mount_point_that_is_not_in_the_policy_goes_through_a_user_namespace() {
 }
 
 #[test]
+fn a_mount_point_that_is_not_there_goes_through_a_user_namespace() {
+    with_helper(|cabane| {
+        run_as_root("rmdir /mnt/a/inner /mnt/a");
+        let seen = run_script(cabane, &["-v", "run", "app"], SAYS_HOW);
+        let why = "mounting in a user namespace: there is no directory /mnt/a on which the helper \
+                   could mount\n";
+        assert_eq!(seen, finished(0, FUSE, why));
+    });
+}
+
+#[test]
 fn a_directory_that_is_to_be_mounted_goes_through_a_user_namespace() {
     with_helper(|cabane| {
         let file = "images = [\"app\"]\nmounts = [\"/usr/share:/mnt/b\"]\n";

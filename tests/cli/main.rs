@@ -22,6 +22,7 @@ mod helper;
 mod helper_attach;
 mod image;
 mod join;
+mod machine;
 mod mpi;
 mod nesting;
 mod repo;

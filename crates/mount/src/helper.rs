@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::fs;
+use std::io::ErrorKind::NotFound;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,7 @@ use rustix::fs::{StatVfsMountFlags, statvfs};
 use rustix::process::geteuid;
 
 use crate::backend::is_initial_user_namespace;
-use crate::{MountPlan, Operation, Policy, check_image};
+use crate::{MountPlan, Operation, Policy, check_image, trusted};
 
 /// The name of the program.
 pub const NAME: &str = "cabane-mount";
@@ -42,6 +43,11 @@ pub enum Unavailable {
     Policy(crate::Error),
     /// The policy forbids an image or a mount point.
     Forbidden(crate::Error),
+    /// There is nothing on which an image could be mounted.
+    NoMountPoint {
+        /// Where it should be.
+        path: PathBuf,
+    },
     /// The plan holds more than images.
     MoreThanImages {
         /// The place of what is more.
@@ -67,6 +73,11 @@ impl fmt::Display for Unavailable {
             ),
             Self::InUserNamespace => write!(f, "the process is in a user namespace"),
             Self::Policy(error) | Self::Forbidden(error) => write!(f, "{error}"),
+            Self::NoMountPoint { path } => write!(
+                f,
+                "there is no directory {} on which the helper could mount",
+                path.display()
+            ),
             Self::MoreThanImages { target } => write!(
                 f,
                 "the helper mounts nothing but images, and {} is to be something else",
@@ -119,6 +130,31 @@ impl Helper {
         })
     }
 
+    /// Returns the first place where the helper would mount an image.
+    pub fn any_mount_point(&self) -> Option<&Path> {
+        let mut places = self.policy.mount_points.iter().map(PathBuf::as_path);
+        places.find(|place| self.check_mount_point(place, false).is_ok())
+    }
+
+    fn check_mount_point(&self, path: &Path, is_inside: bool) -> Result<(), Unavailable> {
+        if !self.policy.allows_mount_point(path) {
+            let path = path.to_owned();
+            let error = crate::Error::MountPointNotAllowed { path };
+            return Err(Unavailable::Forbidden(error));
+        }
+        if is_inside {
+            return Ok(());
+        }
+        match trusted::open_directory(path) {
+            Ok(_) => Ok(()),
+            Err(crate::Error::Step { source, .. }) if source.kind() == NotFound => {
+                let path = path.to_owned();
+                Err(Unavailable::NoMountPoint { path })
+            }
+            Err(error) => Err(Unavailable::Forbidden(error)),
+        }
+    }
+
     /// Tells whether the helper would carry out a plan.
     ///
     /// # Errors
@@ -132,11 +168,11 @@ impl Helper {
                     target: operation.target().clone(),
                 });
             };
-            if !self.policy.allows_mount_point(mount_point) {
-                let path = mount_point.clone();
-                let error = crate::Error::MountPointNotAllowed { path };
-                return Err(Unavailable::Forbidden(error));
-            }
+            let mut others = plan.operations.iter().map(Operation::target);
+            // What another image brings cannot be looked at yet.
+            let is_inside =
+                others.any(|other| other != mount_point && mount_point.starts_with(other));
+            self.check_mount_point(mount_point, is_inside)?;
             if geteuid().is_root() {
                 continue;
             }

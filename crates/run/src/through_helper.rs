@@ -141,7 +141,7 @@ impl Held {
     ///
     /// Why that cannot be.
     pub(crate) fn mount(helper: &Helper, image: &ImageFile) -> io::Result<Self> {
-        let mount_point = helper.policy.mount_points.first();
+        let mount_point = helper.any_mount_point();
         let mount_point = mount_point.ok_or(io::ErrorKind::Unsupported)?;
         check_image(&helper.policy, image.file.as_fd(), &image.path).map_err(io::Error::other)?;
         // It ends with its standard input, and so with this process.

@@ -301,10 +301,13 @@ pub(super) fn images_and_places(helper: &HelperFacts) -> Option<String> {
     else {
         return None;
     };
-    if mount_points.is_empty() {
+    let good = mount_points
+        .iter()
+        .filter(|(_, weakness)| weakness.is_none());
+    let places: Vec<&str> = good.map(|(path, _)| path.as_str()).collect();
+    if places.is_empty() {
         return None;
     }
-    let places: Vec<&str> = mount_points.iter().map(|(path, _)| path.as_str()).collect();
     Some(format!(
         "{} images at {}",
         whose(owners.as_deref()),
