@@ -18,6 +18,7 @@
 
 use std::any::type_name;
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -216,6 +217,24 @@ impl Arena {
     /// Prepares a start by the ordinary user.
     pub(crate) fn start(&self) -> Start<'_> {
         Start::new(self)
+    }
+
+    /// What the holder holds, and the directory itself, for its lock.
+    #[expect(clippy::unused_self, reason = "only within an arena")]
+    pub(crate) fn holder(&self) -> Option<(Vec<String>, OwnedFd)> {
+        use cabane_sys::namespace;
+        use rustix::fs::{Mode, OFlags};
+        let look = || {
+            let pin = fs::File::open("/run/cabane/images").ok()?;
+            // A thread that shares its root with others may not go elsewhere.
+            namespace::unshare_mounts().ok()?;
+            namespace::enter_mounts(std::os::fd::AsFd::as_fd(&pin)).ok()?;
+            let names = fs::read_dir("/").ok()?.flatten();
+            let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+            let root = rustix::fs::open("/", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
+            Some((names.collect(), root.ok()?))
+        };
+        std::thread::scope(|scope| scope.spawn(look).join().unwrap())
     }
 }
 

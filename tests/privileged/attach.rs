@@ -9,7 +9,7 @@ use cabane_mount::ImageFormat;
 
 use crate::arena::{in_arena, in_private_world, root};
 use crate::limits::Up;
-use crate::start::assert_refused;
+use crate::start::{Start, assert_refused};
 
 #[test]
 fn the_mount_namespace_of_an_own_process_is_entered() {
@@ -96,21 +96,33 @@ const JAIL: &str = "mkdir -p /mnt/jail; mount --bind /mnt/jail /mnt/jail
     mkdir -p /mnt/jail/mnt/a; cp -a /mnt/cabane-mount /mnt/jail/mnt/; touch /mnt/jail/jail";
 const OPEN_JAIL: &str = "umount -R /mnt/jail";
 
+fn in_jail(start: Start<'_>) -> Start<'_> {
+    start.user(0).through(&[
+        "chroot",
+        "--userspec=61234:61234",
+        "--groups=61234",
+        "/mnt/jail",
+    ])
+}
+
 #[test]
 fn a_jail_holds_its_prisoner() {
     in_private_world(|arena| {
         let image = arena.any_image();
         root(JAIL);
-        let start = arena.start().user(0).image(&image, arena.first());
-        let start = start.through(&[
-            "chroot",
-            "--userspec=61234:61234",
-            "--groups=61234",
-            "/mnt/jail",
-        ]);
+        let start = in_jail(arena.start()).image(&image, arena.first());
         let start = start.script("ls -d /jail; cat /mnt/a/name");
         let inside = start.finish();
+        // By the way of a process of his own, in the same jail: the root of its
+        // namespace is outside.
+        let other = Up::direct(&in_jail(arena.start()), "echo up");
+        let escape = start.entering(other.process()).finish();
+        other.end();
         root(OPEN_JAIL);
         assert_eq!(inside.success().stdout, "/jail\nany");
+        assert!(
+            escape.stdout.starts_with("/jail\n") || escape.code == 125,
+            "{escape:?}"
+        );
     });
 }

@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use cabane_sys::loop_device;
-use rustix::fs::{major, makedev, minor};
+use rustix::fs::{AtFlags, CWD, StatxFlags, major, makedev, minor, statx};
 
 use super::entry::{self, Entry};
 use super::place::{Holder, Home};
@@ -60,14 +60,14 @@ pub fn sweep(scope: Scope) -> Result<usize, Error> {
         return Ok(0);
     };
     let home = Home::remember()?;
-    let devices = holder.visit(&home, || candidates(scope))?;
+    let (devices, root) = holder.visit(&home, || Ok((candidates(scope)?, root_of_holder()?)))?;
     let Some(devices) = devices else {
         return Ok(0);
     };
     let in_use = if devices.is_empty() {
         BTreeSet::new()
     } else {
-        devices_in_use()
+        devices_in_use(root)
     };
     let (given_up, is_empty) = holder.visit(&home, || give_up(scope, &in_use))?;
     for number in given_up.iter().copied().filter_map(surplus_loop_device) {
@@ -119,8 +119,16 @@ fn give_up(scope: Scope, in_use: &BTreeSet<u64>) -> Result<(Vec<u64>, bool), Err
     Ok((given_up, is_empty))
 }
 
-/// Returns the devices of all file systems that a process sees mounted.
-fn devices_in_use() -> BTreeSet<u64> {
+/// Returns the number of the mount that is the root of the holder.
+fn root_of_holder() -> Result<u64, Error> {
+    statx(CWD, "/", AtFlags::empty(), StatxFlags::MNT_ID)
+        .map(|found| found.stx_mnt_id)
+        .map_err(Error::holder("look at the root of the images"))
+}
+
+/// Returns the devices of all file systems that a process sees mounted. Who is only
+/// looking into the holder does not count: he sees all of them.
+fn devices_in_use(root_of_holder: u64) -> BTreeSet<u64> {
     let mut namespaces = BTreeSet::new();
     let mut devices = BTreeSet::new();
     let Ok(processes) = fs::read_dir("/proc") else {
@@ -132,25 +140,38 @@ fn devices_in_use() -> BTreeSet<u64> {
             continue;
         }
         let path = process.path();
+        let Ok(namespace) = fs::read_link(path.join("ns/mnt")) else {
+            continue;
+        };
         // Processes in one namespace see the same mounts.
-        let is_new = fs::read_link(path.join("ns/mnt")).is_ok_and(|link| namespaces.insert(link));
-        if is_new {
-            let mounts = fs::read(path.join("mountinfo")).unwrap_or_default();
-            devices.extend(
-                mounts
-                    .split(|byte| *byte == b'\n')
-                    .filter_map(device_of_mount),
-            );
+        if namespaces.contains(&namespace) {
+            continue;
+        }
+        let text = fs::read(path.join("mountinfo")).unwrap_or_default();
+        let mounts: Vec<(u64, u64)> = text
+            .split(|byte| *byte == b'\n')
+            .filter_map(mount_and_device)
+            .collect();
+        // It may have gone there since its namespace was looked up.
+        if mounts.iter().all(|(mount, _)| *mount != root_of_holder) {
+            namespaces.insert(namespace);
+            devices.extend(mounts.into_iter().map(|(_, device)| device));
         }
     }
     devices
 }
 
-/// The third word of a line is `MAJOR:MINOR` (`proc_pid_mountinfo(5)`).
-fn device_of_mount(line: &[u8]) -> Option<u64> {
-    let word = line.split(|byte| *byte == b' ').nth(2)?;
-    let (major, minor) = std::str::from_utf8(word).ok()?.split_once(':')?;
-    Some(makedev(major.parse().ok()?, minor.parse().ok()?))
+/// The first word of a line is the number of the mount, the third `MAJOR:MINOR`
+/// (`proc_pid_mountinfo(5)`).
+fn mount_and_device(line: &[u8]) -> Option<(u64, u64)> {
+    // Later words can hold anything.
+    let mut words = line
+        .split(|byte| *byte == b' ')
+        .map(|word| std::str::from_utf8(word).ok());
+    let mount = words.next()??.parse().ok()?;
+    let (major, minor) = words.nth(1)??.split_once(':')?;
+    let device = makedev(major.parse().ok()?, minor.parse().ok()?);
+    Some((mount, device))
 }
 
 fn surplus_loop_device(device: u64) -> Option<u32> {
@@ -163,9 +184,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_device_of_a_mount_is_read() {
+    fn number_and_device_of_a_mount_are_read() {
         let line = b"36 35 7:12 / /user-environment ro - squashfs /dev/loop12 ro";
-        assert_eq!(device_of_mount(line), Some(makedev(7, 12)));
+        assert_eq!(mount_and_device(line), Some((36, makedev(7, 12))));
     }
 
     #[test]

@@ -1,0 +1,374 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The helper is killed, stopped, spied on and interrupted.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use cabane_mount::ImageFormat;
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
+use rustix::process::{
+    Pid, PidfdFlags, PidfdGetfdFlags, Resource, Rlimit, Signal, kill_process, pidfd_getfd,
+    pidfd_open, prlimit,
+};
+
+use crate::arena::{Arena, in_private_world, root};
+use crate::limits::Up;
+use crate::random::Random;
+use crate::start::{Start, become_user};
+
+const KILLS: usize = 1000;
+
+#[test]
+fn a_thousand_kills_at_any_instant_leave_nothing() {
+    in_private_world(|arena| {
+        let images: Vec<PathBuf> = (0..6)
+            .map(|number| {
+                let format = [ImageFormat::Squashfs, ImageFormat::Erofs][number % 2];
+                arena.image(&format!("image{number}"), format)
+            })
+            .collect();
+        let start = |number: usize| {
+            let first = arena.start().image(&images[number % 6], arena.first());
+            first.image(&images[(number + 1) % 6], arena.second())
+        };
+        let begin = Instant::now();
+        start(0).finish().success();
+        let whole = usize::try_from(begin.elapsed().as_micros()).unwrap();
+        let mut random = Random::new(1);
+        let mut killed = 0;
+        for number in 0..KILLS {
+            // Now and then with nothing held, so that the holder is made anew.
+            if number % 5 == 0 {
+                arena.start().clean();
+            }
+            let mut child = start(random.below(6))
+                .process()
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            let instant = Duration::from_micros(random.below(whole) as u64);
+            std::thread::sleep(instant);
+            child.kill().unwrap();
+            killed += usize::from(!child.wait().unwrap().success());
+        }
+        assert!(
+            killed > KILLS / 5,
+            "only {killed} were killed before their end"
+        );
+        start(0).finish().success();
+    });
+}
+
+#[test]
+fn a_helper_that_was_stopped_or_killed_does_not_stop_others_for_long() {
+    in_private_world(|arena| {
+        let image = arena.any_image();
+        let mut random = Random::new(2);
+        for number in 0..4 {
+            arena.start().clean();
+            let first = arena.start().image(&image, arena.first()).process().spawn();
+            let mut first = first.unwrap();
+            std::thread::sleep(Duration::from_micros(random.below(3000) as u64 + 500));
+            let pid = Pid::from_child(&first);
+            kill_process(pid, Signal::STOP).unwrap();
+            let begin = Instant::now();
+            let others = [arena.start().user(61_235), arena.start().user(61_236)];
+            for other in others {
+                let finished = other.image(&image, arena.first()).finish();
+                assert!(
+                    finished.code == 0 || finished.code == 125,
+                    "{number}: {finished:?}"
+                );
+            }
+            assert!(begin.elapsed() < Duration::from_secs(25));
+            kill_process(pid, Signal::CONT).unwrap();
+            first.wait().unwrap();
+        }
+    });
+}
+
+/// A lock that somebody holds who does not get on.
+struct Held(OwnedFd);
+
+impl Held {
+    fn new(directory: OwnedFd) -> Self {
+        flock(&directory, FlockOperation::NonBlockingLockExclusive).unwrap();
+        Self(directory)
+    }
+
+    /// That of `/run/cabane`, before there is a holder.
+    fn of_state() -> Self {
+        root("mkdir -p -m 700 /run/cabane");
+        Self::new(File::open("/run/cabane").unwrap().into())
+    }
+
+    fn release(self) {
+        drop(self.0);
+    }
+}
+
+#[test]
+fn a_lock_that_is_never_released_delays_an_image_and_does_not_prevent_it() {
+    in_private_world(|arena| {
+        arena.set_policy("mount-point /mnt/a\nimage-owners any\nidle-seconds 600\n");
+        let image = arena.any_image();
+        // Somebody has made an entry and locked it, and stopped before mounting.
+        let other = arena.copy_of(&image, "other.squashfs");
+        let keep = Up::with(&arena.start().image(&other, arena.first()), "echo up");
+        let start = arena.start().image(&image, arena.first());
+        let (names, list) = arena.holder().unwrap();
+        start.finish().success();
+        let (now, _) = arena.holder().unwrap();
+        let name = now
+            .iter()
+            .find(|name| !names.contains(name))
+            .unwrap()
+            .clone();
+        arena.start().clean();
+        rustix::fs::mkdirat(&list, &name, Mode::RWXU).ok();
+        let entry = openat(
+            &list,
+            &name,
+            OFlags::RDONLY | OFlags::DIRECTORY,
+            Mode::empty(),
+        )
+        .unwrap();
+        let held = Held::new(entry);
+        let begin = Instant::now();
+        let finished = start.clone().script("cat /mnt/a/name").finish();
+        let delay = begin.elapsed();
+        held.release();
+        keep.end();
+        assert_eq!(finished.success().stdout, "any");
+        assert!(delay < Duration::from_secs(8), "{delay:?}");
+    });
+}
+
+#[test]
+fn a_lock_of_the_node_that_is_never_released_gives_an_error_before_long() {
+    in_private_world(|arena| {
+        let image = arena.any_image();
+        let start = arena.start().image(&image, arena.first());
+        let held = Held::of_state();
+        let begin = Instant::now();
+        let finished = start.finish();
+        let delay = begin.elapsed();
+        held.release();
+        assert!(
+            finished.code == 0 || finished.stderr.contains("lock"),
+            "{finished:?}"
+        );
+        assert!(delay < Duration::from_secs(8), "{delay:?}");
+        start.finish().success();
+    });
+}
+
+/// A helper in the middle of its privileged part, and the lock it waits for.
+fn in_the_middle(start: &Start<'_>) -> (Child, Held) {
+    let held = Held::of_state();
+    let child = start.spawn();
+    wait_for_rights(child.id());
+    (child, held)
+}
+
+fn wait_for_rights(process: u32) {
+    let begin = Instant::now();
+    let is_root = || {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+        status.contains("Uid:\t0\t0\t0\t0") && status.contains("cabane-mount")
+    };
+    while !is_root() {
+        assert!(begin.elapsed() < Duration::from_secs(5));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn the_user_can_neither_disturb_nor_spy_on_the_helper_while_it_has_rights() {
+    in_private_world(|arena| {
+        let image = arena.any_image();
+        let start = arena.start().image(&image, arena.first());
+        let (child, held) = in_the_middle(&start);
+        let pid = Pid::from_child(&child);
+        let attack = || {
+            become_user(61_234, &[]).unwrap();
+            let mut succeeded = Vec::new();
+            for signal in [
+                Signal::KILL,
+                Signal::STOP,
+                Signal::TERM,
+                Signal::TSTP,
+                Signal::USR1,
+                Signal::SEGV,
+            ] {
+                if kill_process(pid, signal).is_ok() {
+                    succeeded.push(format!("{signal:?}"));
+                }
+            }
+            for name in [
+                "mem",
+                "environ",
+                "auxv",
+                "maps",
+                "fd",
+                "fdinfo",
+                "cwd",
+                "root",
+                "exe",
+                "ns/mnt",
+                "stack",
+                "syscall",
+                "io",
+                "fd/3",
+                "map_files",
+            ] {
+                let path = format!("/proc/{}/{name}", pid.as_raw_nonzero());
+                let is_read = match name {
+                    "cwd" | "root" | "exe" | "ns/mnt" | "fd/3" => fs::read_link(&path).is_ok(),
+                    "fd" | "fdinfo" | "map_files" => {
+                        fs::read_dir(&path).is_ok_and(|list| list.flatten().next().is_some())
+                    }
+                    _ => fs::read(&path).is_ok_and(|bytes| !bytes.is_empty()),
+                };
+                if is_read {
+                    succeeded.push(name.to_owned());
+                }
+            }
+            let limit = Rlimit {
+                current: Some(0),
+                maximum: Some(0),
+            };
+            if prlimit(Some(pid), Resource::Nofile, limit).is_ok() {
+                succeeded.push("prlimit".to_owned());
+            }
+            let pidfd = pidfd_open(pid, PidfdFlags::empty()).unwrap();
+            for number in 0..64 {
+                if pidfd_getfd(&pidfd, number, PidfdGetfdFlags::empty()).is_ok() {
+                    succeeded.push(format!("descriptor {number}"));
+                }
+            }
+            let traced = std::process::Command::new("strace")
+                .args(["-p", &pid.as_raw_nonzero().to_string()])
+                .output();
+            if traced.is_ok_and(|output| output.status.success()) {
+                succeeded.push("strace".to_owned());
+            }
+            succeeded
+        };
+        let succeeded = std::thread::scope(|scope| scope.spawn(attack).join().unwrap());
+        held.release();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(succeeded, Vec::<String>::new());
+    });
+}
+
+#[test]
+fn keys_at_the_terminal_do_not_stop_the_helper_and_reach_the_command() {
+    in_private_world(|arena| {
+        let image = arena.any_image();
+        for (key, name) in [(b"\x1a", "stop"), (b"\x03", "interrupt"), (b"\x1c", "quit")] {
+            let held = Held::of_state();
+            let start = arena
+                .start()
+                .image(&image, arena.first())
+                .script("echo started; sleep 0.2");
+            let line = format!("{} {}", arena.helper.display(), crate::start::REQUEST);
+            // With a terminal of its own, as its foreground process.
+            let start = start.through_script(&format!("exec script -qec 'exec {line}' /dev/null"));
+            let mut command = start.process();
+            command
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped());
+            let mut child = command.spawn().unwrap();
+            let helper = wait_for_helper();
+            child.stdin.as_mut().unwrap().write_all(key).unwrap();
+            std::thread::sleep(Duration::from_millis(200));
+            let status = fs::read_to_string(format!("/proc/{helper}/status")).unwrap();
+            held.release();
+            assert!(status.contains("State:\tS"), "{name}: {status}");
+            std::thread::sleep(Duration::from_millis(500));
+            root("pkill -CONT -u 61234 || true; pkill -KILL -u 61234 sleep || true");
+            drop(child.stdin.take());
+            child.wait().unwrap();
+            root("pkill -KILL -u 61234 || true");
+            arena.start().clean();
+            root(
+                "if [ -e /run/cabane/images ]; then umount /run/cabane/images; rm /run/cabane/images; fi",
+            );
+        }
+    });
+}
+
+/// Waits for the helper that somebody else has started, in the middle of its work.
+fn wait_for_helper() -> u32 {
+    let begin = Instant::now();
+    loop {
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let is_helper = |number: &u32| {
+            let status = fs::read_to_string(format!("/proc/{number}/status")).unwrap_or_default();
+            status.starts_with("Name:\tcabane-mount") && status.contains("Uid:\t0\t0\t0\t0")
+        };
+        if let Some(number) = numbers.into_iter().find(is_helper) {
+            return number;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(5));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn without_room_in_run_there_is_an_error_and_nothing_half() {
+    in_private_world(|arena: &Arena| {
+        let image = arena.any_image();
+        let start = arena.start().image(&image, arena.first());
+        for options in ["size=4k,nr_inodes=1", "ro"] {
+            root(&format!("mount -t tmpfs -o mode=755,{options} tmpfs /run"));
+            let finished = start.finish();
+            root("umount /run");
+            assert!(
+                finished.code == 0 || finished.code == 125,
+                "{options}: {finished:?}"
+            );
+        }
+        // What others left there in another form.
+        for script in [
+            "touch /run/cabane/images",
+            "mkdir /run/cabane/images",
+            "ln -s /etc/passwd /run/cabane/images",
+            "mkfifo /run/cabane/images",
+        ] {
+            root(&format!(
+                "rm -rf /run/cabane; mkdir -m 700 /run/cabane; {script}"
+            ));
+            let finished = start.finish();
+            assert!(
+                finished.code == 0 || finished.code == 125,
+                "{script}: {finished:?}"
+            );
+            arena.start().clean();
+        }
+        for script in [
+            "chmod 755 /run/cabane",
+            "chown 61234 /run/cabane",
+            "rmdir /run/cabane; ln -s /tmp /run/cabane",
+        ] {
+            root(&format!(
+                "rm -rf /run/cabane; mkdir -m 700 /run/cabane; {script}"
+            ));
+            let finished = start.finish();
+            assert_eq!(finished.code, 125, "{script}: {finished:?}");
+        }
+        root("rm -rf /run/cabane");
+        start.finish().success();
+    });
+}
