@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cabane_mount::{ImageFormat, Policy};
-use cabane_testkit::{Tree, World, erofs, is_root, not_run, squashfs};
+use cabane_testkit::{ORDINARY_USER, Tree, World, erofs, is_root, not_run, squashfs};
 
 use crate::left_over;
 use crate::start::Start;
@@ -212,6 +212,20 @@ impl Arena {
         let copy = self.world.path(name);
         fs::copy(image, &copy).unwrap();
         copy
+    }
+
+    /// The ordinary users there are; only root can become several.
+    pub(crate) fn users(&self) -> &[u32] {
+        if self.is_private() {
+            &left_over::USERS
+        } else {
+            &left_over::USERS[..1]
+        }
+    }
+
+    /// Another ordinary user, where there is more than one.
+    pub(crate) fn another_user(&self) -> u32 {
+        self.users().last().copied().unwrap_or(ORDINARY_USER)
     }
 
     /// Prepares a start by the ordinary user.

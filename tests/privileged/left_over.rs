@@ -52,12 +52,7 @@ pub(crate) fn assert_none(arena: &Arena) {
 }
 
 fn clean(arena: &Arena) {
-    let users = if arena.is_private() {
-        &USERS[..]
-    } else {
-        &USERS[..1]
-    };
-    for user in users {
+    for user in arena.users() {
         arena.start().user(*user).clean();
     }
 }

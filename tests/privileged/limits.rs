@@ -251,3 +251,56 @@ fn two_hundred_and_fifty_six_starts_of_four_users_share_one_superblock() {
         assert_eq!(found, (1, 1));
     });
 }
+
+#[test]
+fn two_hundred_and_fifty_six_starts_with_different_images_do_not_fail() {
+    in_private_world(|arena| {
+        let image = arena.any_image();
+        let erofs = arena.image("erofs", ImageFormat::Erofs);
+        let copies: Vec<PathBuf> = (0..32)
+            .map(|number| match number % 2 {
+                0 => arena.copy_of(&image, &format!("copy{number}.squashfs")),
+                _ => arena.copy_of(&erofs, &format!("copy{number}.erofs")),
+            })
+            .collect();
+        let start = |number: usize| {
+            // Each user has eight of them; they wait for each other at the end.
+            let (user, copy) = (number % 4, number % 32);
+            let start = arena.start().user(USERS[user]);
+            start.image(&copies[copy], arena.first())
+        };
+        let mut up: Vec<Up> = (0..256)
+            .map(|number| Up::begin(&start(number), &device(arena)))
+            .collect();
+        up.iter_mut().for_each(Up::wait);
+        let devices: BTreeSet<&str> = up.iter().map(|up| up.said.as_str()).collect();
+        let found = (devices.len(), loop_devices(arena).len());
+        up.into_iter().for_each(Up::end);
+        assert_eq!(found, (32, 16));
+    });
+}
+
+#[test]
+fn what_is_unused_makes_room_however_many_start_meanwhile() {
+    in_arena(|arena| {
+        let image = arena.any_image();
+        let begin = |user: usize, part: usize| {
+            let copy = arena.world.path(&format!("copy{user}-{part}.squashfs"));
+            for _ in 0..20 {
+                // Another image each time, so that there are always too many.
+                std::fs::copy(&image, &copy).unwrap();
+                let start = arena.start().user(arena.users()[user]);
+                let finished = start.image(&copy, arena.first()).finish();
+                finished.success();
+                std::fs::remove_file(&copy).unwrap();
+            }
+        };
+        std::thread::scope(|scope| {
+            for user in 0..arena.users().len() {
+                for part in 0..3 {
+                    scope.spawn(move || begin(user, part));
+                }
+            }
+        });
+    });
+}

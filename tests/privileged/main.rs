@@ -18,7 +18,6 @@ mod left_over;
 mod limits;
 mod mount_points;
 mod policy;
-mod random;
 mod start;
 mod surroundings;
 
