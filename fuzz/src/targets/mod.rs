@@ -6,7 +6,9 @@
 mod environment;
 mod label;
 mod metadata;
+mod policy;
 mod recipe;
+mod request;
 mod view_list;
 
 use cabane_label::ParseError;
@@ -34,13 +36,15 @@ pub enum Verdict {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 8] = [
     label::TARGET,
     view_list::TARGET,
     metadata::TARGET,
     recipe::RECIPE,
     recipe::SETTINGS,
     environment::TARGET,
+    request::TARGET,
+    policy::TARGET,
 ];
 
 /// Compares what was read first with what was read from its printed form.
