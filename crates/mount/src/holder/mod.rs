@@ -79,6 +79,9 @@ pub(crate) fn obtain(
     Ok(taken.into_iter().flatten().collect())
 }
 
+/// How often room is made for an image of a user who holds many.
+const ATTEMPTS: u32 = 8;
+
 fn take_all(keys: &[Key]) -> Vec<Option<OwnedFd>> {
     keys.iter().map(entry::take).collect()
 }
@@ -92,13 +95,17 @@ fn keep(
     user: u32,
 ) -> Result<OwnedFd, Error> {
     let holder = Holder::find_or_make(home)?;
-    let reserve = || holder.visit(home, || entry::reserve(key, user, policy.images_per_user));
-    let taken = match reserve() {
-        Err(Error::TooManyImages { .. }) => {
-            sweep(Scope::UnusedOf(user))?;
-            reserve()?
+    let mut attempts = 0_u32;
+    let taken = loop {
+        match holder.visit(home, || entry::reserve(key, user, policy.images_per_user)) {
+            // Other starts of the user can take the room that was made before this one
+            // gets to it; where there was none to be made, that is seen twice.
+            Err(Error::TooManyImages { .. }) if attempts < ATTEMPTS => {
+                let made_room = sweep(Scope::UnusedOf(user))? > 0;
+                attempts = attempts.saturating_add(if made_room { 1 } else { ATTEMPTS / 2 });
+            }
+            taken => break taken?,
         }
-        taken => taken?,
     };
     let entry = match taken {
         Taken::Mounted(mount) => return Ok(mount),

@@ -152,8 +152,9 @@ fn devices_in_use(root_of_holder: u64) -> BTreeSet<u64> {
             .split(|byte| *byte == b'\n')
             .filter_map(mount_and_device)
             .collect();
-        // It may have gone there since its namespace was looked up.
-        if mounts.iter().all(|(mount, _)| *mount != root_of_holder) {
+        // It may have gone there since its namespace was looked up; on the way there or
+        // back it sees nothing.
+        if !mounts.is_empty() && mounts.iter().all(|(mount, _)| *mount != root_of_holder) {
             namespaces.insert(namespace);
             devices.extend(mounts.into_iter().map(|(_, device)| device));
         }
