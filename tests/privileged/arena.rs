@@ -7,7 +7,8 @@
 //! private world: namespaces of its own for processes and mounts, a helper of its own
 //! (set-uid root), a policy, mount points, an empty `/run`. There the test prepares
 //! as root, and attacks as an ordinary user. Without those rights the attack goes
-//! against the helper that is installed, with its policy.
+//! against the helper that is installed, with its policy, one test at a time: what one
+//! user may hold is limited, and all of them are that user.
 //!
 //! ```text
 //! /mnt/                        a file system in memory
@@ -22,6 +23,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use cabane_mount::{ImageFormat, Policy};
 use cabane_testkit::{ORDINARY_USER, Tree, World, erofs, is_root, not_run, squashfs};
@@ -38,6 +40,8 @@ const INSTALLED: [&str; 2] = [
     "/usr/local/libexec/cabane/cabane-mount",
     "/usr/libexec/cabane/cabane-mount",
 ];
+/// Held by the test that attacks the installed helper.
+static ALONE: Mutex<()> = Mutex::new(());
 /// After which time a test that hangs has failed.
 const SECONDS: &str = "150";
 
@@ -61,10 +65,12 @@ pub(crate) fn in_arena<F: FnOnce(&Arena)>(attack: F) {
         finish(&Arena::private(), attack);
     } else if is_root() || has_sudo() {
         again_inside(&name_of::<F>());
-    } else if let Some(arena) = Arena::installed() {
-        finish(&arena, attack);
     } else {
-        not_run!("it needs root, `sudo -n`, or an installed helper with two mount points");
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        match Arena::installed() {
+            Ok(arena) => finish(&arena, attack),
+            Err(missing) => not_run!("{missing}; or run `sudo make test`"),
+        }
     }
 }
 
@@ -73,7 +79,7 @@ pub(crate) fn in_private_world<F: FnOnce(&Arena)>(attack: F) {
     if std::env::var_os(INSIDE).is_some() || is_root() || has_sudo() {
         in_arena(attack);
     } else {
-        not_run!("root has to prepare it: run it as root, or where `sudo -n` works");
+        not_run!("root has to prepare it: run `sudo make test`");
     }
 }
 
@@ -151,16 +157,38 @@ impl Arena {
         arena
     }
 
-    fn installed() -> Option<Self> {
-        let helper = INSTALLED.iter().map(PathBuf::from).find(|path| {
+    /// The helper of the system, or what is missing.
+    fn installed() -> Result<Self, &'static str> {
+        let is_set_uid = |path: &PathBuf| {
             fs::metadata(path).is_ok_and(|found| found.uid() == 0 && found.mode() & 0o4000 != 0)
-        })?;
-        let mount_points = Policy::read().ok()?.mount_points;
-        let is_enough = mount_points.len() >= 2;
-        is_enough.then(|| Self {
+        };
+        let mut places = INSTALLED.iter().map(PathBuf::from);
+        let helper = places.find(is_set_uid).ok_or(
+            "no set-uid helper is installed: run \
+             `sudo make install IMAGE_OWNERS=any`",
+        )?;
+        if let Some(binary) = std::env::var_os(BINARY)
+            && fs::read(&helper).ok() != fs::read(binary).ok()
+        {
+            return Err("the installed helper is not the one that was built: \
+                        run `sudo make install`");
+        }
+        let policy =
+            Policy::read().map_err(|_| "the policy cannot be read: run `cabane doctor`")?;
+        let user = rustix::process::getuid().as_raw();
+        if policy.mount_points.len() < 2
+            || policy.images_per_user < 12
+            || !policy.allows_image(user, 0o644)
+        {
+            return Err(
+                "the policy has to allow two mount points, twelve images, and those of \
+                        this user (`image-owners any` in /etc/cabane/mount.policy)",
+            );
+        }
+        Ok(Self {
             world: World::new(),
             helper,
-            mount_points,
+            mount_points: policy.mount_points,
         })
     }
 
@@ -178,6 +206,21 @@ impl Arena {
     /// The second mount point that is allowed.
     pub(crate) fn second(&self) -> &Path {
         &self.mount_points[1]
+    }
+
+    /// Lets images stay mounted, where that can be chosen.
+    pub(crate) fn keep_warm(&self) {
+        if self.is_private() {
+            self.set_policy(&POLICY.replace("idle-seconds 0", "idle-seconds 600"));
+        }
+    }
+
+    /// How many images a user may hold; three where that can be chosen.
+    pub(crate) fn few_images(&self) -> usize {
+        if self.is_private() {
+            self.set_policy("mount-point /mnt/a\nimage-owners any\nimages-per-user 3\n");
+        }
+        Policy::read().unwrap().images_per_user as usize
     }
 
     /// Writes the policy, as root may.
@@ -220,6 +263,15 @@ impl Arena {
             &left_over::USERS
         } else {
             &left_over::USERS[..1]
+        }
+    }
+
+    /// The ordinary user who attacks.
+    pub(crate) fn user(&self) -> u32 {
+        if self.is_private() {
+            ORDINARY_USER
+        } else {
+            rustix::process::getuid().as_raw()
         }
     }
 

@@ -61,16 +61,20 @@ fn a_namespace_of_the_users_own_making_is_not_entered() {
 
 #[test]
 fn a_foreign_process_is_not_entered() {
-    in_private_world(|arena| {
+    in_arena(|arena| {
         let image = arena.any_image();
         let start = arena.start().image(&image, arena.first());
-        let up = Up::with(&start.clone().user(61_235), "echo up");
-        for process in [up.process(), 1] {
+        // An ordinary user finds none but those of the system.
+        let up = arena
+            .is_private()
+            .then(|| Up::with(&start.clone().user(61_235), "echo up"));
+        let foreign = up.iter().map(Up::process);
+        for process in foreign.chain([1]) {
             let finished = start.clone().entering(process).finish();
             // The same answer as for one that is not there.
             assert_refused(&finished, "there is no such process of yours");
         }
-        up.end();
+        up.into_iter().for_each(Up::end);
     });
 }
 

@@ -18,7 +18,7 @@ use rustix::process::{
     pidfd_open, prlimit,
 };
 
-use crate::arena::{Arena, in_private_world, root};
+use crate::arena::{Arena, in_arena, in_private_world, root};
 use crate::hostile::Random;
 use crate::limits::Up;
 use crate::start::{Start, become_user};
@@ -29,7 +29,7 @@ const KILLING: Duration = Duration::from_secs(60);
 
 #[test]
 fn a_thousand_kills_at_any_instant_leave_nothing() {
-    in_private_world(|arena| {
+    in_arena(|arena| {
         let images: Vec<PathBuf> = (0..6)
             .map(|number| {
                 let format = [ImageFormat::Squashfs, ImageFormat::Erofs][number % 2];
@@ -46,7 +46,7 @@ fn a_thousand_kills_at_any_instant_leave_nothing() {
             start(0).finish().success();
             usize::try_from(begin.elapsed().as_micros()).unwrap()
         };
-        let (cold, warm) = (time(), time());
+        let mut whole = [time(), time()];
         let mut random = Random::new(1);
         let (mut tried, mut killed) = (0, 0);
         let begin = Instant::now();
@@ -57,31 +57,39 @@ fn a_thousand_kills_at_any_instant_leave_nothing() {
             if is_cold {
                 arena.start().clean();
             }
-            let whole = if is_cold { cold } else { warm };
+            let whole = &mut whole[usize::from(!is_cold)];
             let mut child = start(random.below(6))
                 .process()
                 .stdout(Stdio::null())
                 .stderr(Stdio::piped())
                 .spawn()
                 .unwrap();
-            let instant = Duration::from_micros(random.below(whole) as u64);
+            let instant = Duration::from_micros(random.below(*whole) as u64);
             std::thread::sleep(instant);
-            child.kill().unwrap();
+            // Root can do that at any instant; the user may not while the helper has rights.
+            let allowed = child.kill();
+            assert!(allowed.is_ok() || !arena.is_private());
             let output = child.wait_with_output().unwrap();
             let is_killed = output.status.signal() == Some(Signal::KILL.as_raw());
             // What earlier ones left behind makes no difference.
             assert!(is_killed || output.status.success(), "{output:?}");
             killed += usize::from(is_killed);
+            // How busy the machine is changes all the time.
+            *whole = if is_killed {
+                *whole * 103 / 100
+            } else {
+                (*whole * 9 / 10).max(300)
+            };
         }
         cabane_testkit::say(&format!("note: {killed} of {tried} starts were killed"));
-        assert!(killed > tried / 2);
+        assert!(killed > tried / 4);
         start(0).finish().success();
     });
 }
 
 #[test]
 fn a_helper_that_was_stopped_or_killed_does_not_stop_others_for_long() {
-    in_private_world(|arena| {
+    in_arena(|arena| {
         let image = arena.any_image();
         let mut random = Random::new(2);
         for number in 0..4 {
@@ -90,10 +98,11 @@ fn a_helper_that_was_stopped_or_killed_does_not_stop_others_for_long() {
             let mut first = first.unwrap();
             std::thread::sleep(Duration::from_micros(random.below(3000) as u64 + 500));
             let pid = Pid::from_child(&first);
-            kill_process(pid, Signal::STOP).unwrap();
+            let is_stopped = kill_process(pid, Signal::STOP).is_ok();
+            assert!(is_stopped || !arena.is_private());
             let begin = Instant::now();
-            let others = [arena.start().user(61_235), arena.start().user(61_236)];
-            for other in others {
+            for user in arena.users().iter().rev().take(2) {
+                let other = arena.start().user(*user);
                 let finished = other.image(&image, arena.first()).finish();
                 assert!(
                     finished.code == 0 || finished.code == 125,
@@ -101,6 +110,7 @@ fn a_helper_that_was_stopped_or_killed_does_not_stop_others_for_long() {
                 );
             }
             assert!(begin.elapsed() < Duration::from_secs(25));
+            // Its user's signal to go on reaches it in any case.
             kill_process(pid, Signal::CONT).unwrap();
             first.wait().unwrap();
         }

@@ -72,37 +72,52 @@ fn left(arena: &Arena) -> Vec<String> {
 
 /// The numbers of the loop devices that are bound to files of the test.
 pub(crate) fn loop_devices(arena: &Arena) -> BTreeSet<u32> {
-    let inodes = inodes(&arena.world.path(""));
-    // Where root asks, files are known by number; their names can be hidden.
+    let files = files(&arena.world.path(""));
+    if arena.is_private() {
+        return loop_devices_by_inode(&files);
+    }
+    let devices = fs::read_dir("/sys/block").unwrap().flatten();
+    let number = |entry: fs::DirEntry| {
+        let name = entry.file_name().into_string().ok()?;
+        let number: u32 = name.strip_prefix("loop")?.parse().ok()?;
+        is_bound_to_one(&entry.path(), &files).then_some(number)
+    };
+    devices.filter_map(number).collect()
+}
+
+/// Root can ask which file a device is bound to.
+fn loop_devices_by_inode(files: &BTreeSet<(u64, u64)>) -> BTreeSet<u32> {
     let mut losetup = Command::new("losetup");
     let output = losetup
         .args(["--list", "--noheadings", "--raw"])
-        .args(["--output", "NAME,BACK-INO,BACK-FILE"])
+        .args(["--output", "NAME,BACK-INO"])
         .output()
         .unwrap();
-    let is_ours = |line: &&str| {
-        let mut words = line.split_whitespace().skip(1);
-        let inode = words.next().and_then(|word| word.parse().ok());
-        let file = words.next().unwrap_or_default();
-        inode.is_some_and(|inode| inodes.contains(&inode))
-            || Path::new(file).starts_with(arena.world.path(""))
+    let number = |line: &str| {
+        let (name, inode) = line.split_once(' ')?;
+        let inode: u64 = inode.trim().parse().ok()?;
+        let is_ours = files.iter().any(|(ours, _)| *ours == inode);
+        is_ours.then(|| name.strip_prefix("/dev/loop")?.parse().ok())?
     };
-    String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .filter(is_ours)
-        .filter_map(|line| {
-            let name = line.split_whitespace().next()?;
-            name.strip_prefix("/dev/loop")?.parse().ok()
-        })
-        .collect()
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().filter_map(number).collect()
 }
 
-fn inodes(directory: &Path) -> BTreeSet<u64> {
+/// The helper hides the names of files from everybody else, who has to go by the size:
+/// nothing but one test is at work then.
+fn is_bound_to_one(device: &Path, files: &BTreeSet<(u64, u64)>) -> bool {
+    let read = |name: &str| fs::read_to_string(device.join(name)).unwrap_or_default();
+    let sectors: u64 = read("size").trim().parse().unwrap_or_default();
+    read("loop/backing_file") == "/\n" && files.iter().any(|(_, size)| *size / 512 == sectors)
+}
+
+/// The inodes and sizes of files.
+fn files(directory: &Path) -> BTreeSet<(u64, u64)> {
     let files = fs::read_dir(directory).into_iter().flatten().flatten();
     let metadata = files.filter_map(|file| file.metadata().ok());
     metadata
         .filter(fs::Metadata::is_file)
-        .map(|found| found.ino())
+        .map(|found| (found.ino(), found.len()))
         .collect()
 }
 

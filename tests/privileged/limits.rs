@@ -92,20 +92,23 @@ fn device(arena: &Arena) -> String {
 
 #[test]
 fn one_user_may_hold_so_many_images_and_no_more() {
-    in_private_world(|arena| {
-        arena.set_policy("mount-point /mnt/a\nimage-owners any\nimages-per-user 3\n");
+    in_arena(|arena| {
+        let limit = arena.few_images();
         let image = arena.any_image();
         let copy = |number| arena.copy_of(&image, &format!("copy{number}.squashfs"));
-        let images: Vec<PathBuf> = (0..4).map(copy).collect();
+        let images: Vec<PathBuf> = (0..=limit).map(copy).collect();
         let start = |image: &Path| arena.start().image(image, arena.first());
-        let mut up: Vec<Up> = images[..3]
+        let mut up: Vec<Up> = images[..limit]
             .iter()
             .map(|image| Up::with(&start(image), "echo up"))
             .collect();
-        assert_refused(&start(&images[3]).finish(), "3 images of yours are in use");
+        let refused = start(&images[limit]).finish();
+        assert_refused(&refused, &format!("{limit} images of yours are in use"));
         // Another user has places of his own.
-        start(&images[3]).user(USERS[1]).finish().success();
-        assert_eq!(loop_devices(arena).len(), 4);
+        if arena.is_private() {
+            start(&images[limit]).user(USERS[1]).finish().success();
+            assert_eq!(loop_devices(arena).len(), limit + 1);
+        }
         up.pop().unwrap().end();
         start(&arena.copy_of(&image, "fifth.squashfs"))
             .finish()
@@ -129,13 +132,14 @@ fn simultaneous_starts_share_one_superblock() {
 
 #[test]
 fn two_users_share_an_image_and_the_second_goes_on_alone() {
-    in_private_world(|arena| {
+    in_arena(|arena| {
         for format in [ImageFormat::Squashfs, ImageFormat::Erofs] {
             let image = arena.image("shared", format);
             let start = arena.start().image(&image, arena.first());
             let first = Up::with(&start, &device(arena));
-            let second = start.clone().user(USERS[1]);
-            let script = format!("{}; read wait; cat /mnt/a/name >&2", device(arena));
+            let second = start.clone().user(arena.another_user());
+            let place = arena.first().display();
+            let script = format!("{}; read wait; cat {place}/name >&2", device(arena));
             let mut command = second.script(&script).process();
             command.stdin(std::process::Stdio::piped());
             command.stdout(std::process::Stdio::piped());
@@ -156,7 +160,7 @@ fn two_users_share_an_image_and_the_second_goes_on_alone() {
 
 #[test]
 fn surplus_loop_devices_are_removed() {
-    in_private_world(|arena| {
+    in_arena(|arena| {
         let image = arena.any_image();
         let images = (0..10).map(|number| arena.copy_of(&image, &format!("copy{number}.squashfs")));
         let up: Vec<Up> = images
@@ -215,30 +219,33 @@ fn an_image_stays_warm_for_the_idle_time_and_goes_with_a_later_start() {
 
 #[test]
 fn cleaning_gives_up_unused_images_of_ones_own() {
-    in_private_world(|arena| {
-        arena.set_policy("mount-point /mnt/a\nimage-owners any\nidle-seconds 600\n");
+    in_arena(|arena| {
+        arena.keep_warm();
         let image = arena.any_image();
         let copy = |name: &str| arena.copy_of(&image, &format!("{name}.squashfs"));
         let start = |image: &Path| arena.start().image(image, arena.first());
         let used = Up::with(&start(&copy("used")), "echo up");
         start(&copy("unused")).finish().success();
-        start(&copy("foreign")).user(USERS[1]).finish().success();
+        let foreign = usize::from(arena.is_private());
+        if arena.is_private() {
+            start(&copy("foreign")).user(USERS[1]).finish().success();
+        }
         let before = loop_devices(arena).len();
         arena.start().clean().success();
         let after = loop_devices(arena).len();
         used.end();
-        assert_eq!((before, after), (3, 2));
+        assert_eq!((before, after), (2 + foreign, 1 + foreign));
     });
 }
 
 #[test]
 fn two_hundred_and_fifty_six_starts_of_four_users_share_one_superblock() {
-    in_private_world(|arena| {
+    in_arena(|arena| {
         let image = arena.any_image();
         let start = |number: usize| {
             arena
                 .start()
-                .user(USERS[number % 4])
+                .user(arena.users()[number % arena.users().len()])
                 .image(&image, arena.first())
         };
         let mut up: Vec<Up> = (0..256)
@@ -254,20 +261,20 @@ fn two_hundred_and_fifty_six_starts_of_four_users_share_one_superblock() {
 
 #[test]
 fn two_hundred_and_fifty_six_starts_with_different_images_do_not_fail() {
-    in_private_world(|arena| {
+    in_arena(|arena| {
         let image = arena.any_image();
         let erofs = arena.image("erofs", ImageFormat::Erofs);
-        let copies: Vec<PathBuf> = (0..32)
+        // Each user has eight of them, and they wait for each other at the end.
+        let users = arena.users();
+        let copies: Vec<PathBuf> = (0..8 * users.len())
             .map(|number| match number % 2 {
                 0 => arena.copy_of(&image, &format!("copy{number}.squashfs")),
                 _ => arena.copy_of(&erofs, &format!("copy{number}.erofs")),
             })
             .collect();
         let start = |number: usize| {
-            // Each user has eight of them; they wait for each other at the end.
-            let (user, copy) = (number % 4, number % 32);
-            let start = arena.start().user(USERS[user]);
-            start.image(&copies[copy], arena.first())
+            let start = arena.start().user(users[number % users.len()]);
+            start.image(&copies[number % copies.len()], arena.first())
         };
         let mut up: Vec<Up> = (0..256)
             .map(|number| Up::begin(&start(number), &device(arena)))
@@ -276,7 +283,7 @@ fn two_hundred_and_fifty_six_starts_with_different_images_do_not_fail() {
         let devices: BTreeSet<&str> = up.iter().map(|up| up.said.as_str()).collect();
         let found = (devices.len(), loop_devices(arena).len());
         up.into_iter().for_each(Up::end);
-        assert_eq!(found, (32, 16));
+        assert_eq!(found, (copies.len(), copies.len() / 2));
     });
 }
 

@@ -135,12 +135,12 @@ fn a_listed_mount_point_inside_of_an_image_works_in_any_order() {
 
 #[test]
 fn a_place_inside_of_an_image_that_is_not_listed_is_refused() {
-    in_private_world(|arena| {
+    in_arena(|arena| {
         let tree = Tree::new(arena.world.path("trees/outer")).file("other/file", "");
         let outer = arena.pack(&tree, "outer", ImageFormat::Squashfs);
         let inner = arena.any_image();
-        let start = arena.start().image(&outer, Path::new("/mnt/a"));
-        let finished = start.image(&inner, Path::new("/mnt/a/other")).finish();
+        let start = arena.start().image(&outer, arena.first());
+        let finished = start.image(&inner, &arena.first().join("other")).finish();
         assert_refused(&finished, "not among the mount points");
     });
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 use cabane_mount::{ImageFormat, Policy};
 use cabane_testkit::Tree;
 
-use crate::arena::{Arena, POLICY, in_private_world, root};
+use crate::arena::{Arena, POLICY, in_arena, in_private_world, root};
 use crate::start::assert_refused;
 
 #[test]
@@ -147,7 +147,7 @@ fn serve(image: &Path, place: &Path, option: &str) {
 
 #[test]
 fn a_policy_that_the_user_brings_is_not_read() {
-    in_private_world(|arena| {
+    in_arena(|arena| {
         let image = arena.any_image();
         let own = arena
             .world
