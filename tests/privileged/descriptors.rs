@@ -161,7 +161,7 @@ fn a_request_that_is_no_request_is_refused() {
             b"cabane-mount\x001\0start\0",
             b"cabane-mount\x002\0clean\0",
             b"cabane-mount\x001\0clean\0more\0",
-            b"cabane-mount\x001\0start\0-\x001\x00951\0ext4\0/mnt/a\0x\0\x001\0true\x000\0",
+            b"cabane-mount\x001\0start\0-\x001\x00951\0ext4\0/mnt/a\0x\0may\0\x001\0true\x000\0",
         ];
         for text in texts {
             let finished = arena.start().bytes(text.to_vec()).finish();

@@ -29,6 +29,8 @@ pub(super) const TARGET: Target = Target {
         "01\0",
         "squashfs\0",
         "erofs\0",
+        "must\0",
+        "may\0",
         "/user-environment\0",
         "/a/../b\0",
         "NAME=VALUE\0",
