@@ -28,8 +28,6 @@ self-test: ## show that every check fails when its rule is broken
 
 bench: ## measure, and write docs/performance.md
 	@scripts/setup test
-	scripts/env cargo build --locked --release -p cabane-benches
-	scripts/build
 	scripts/env cargo run --locked --release -p cabane-benches
 
 docs: ## make the reference pages from the code

@@ -10,30 +10,34 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use rustix::process::{Gid, Uid, geteuid};
-use rustix::thread::{set_thread_gid, set_thread_groups, set_thread_uid};
 use tempfile::TempDir;
 
-use crate::measure::NotMeasured;
+use crate::images::Images;
+use crate::measure::{NotMeasured, finish};
 use crate::options::Options;
-use crate::starters::Images;
+use crate::world::World;
 
 /// A directory with everything that is measured.
 pub(crate) struct Bed {
     directory: TempDir,
     /// A copy of the `cabane` program that every user may run.
     pub(crate) cabane: Result<PathBuf, NotMeasured>,
-    /// A copy of the program that only mounts.
-    pub(crate) mounter: Result<PathBuf, NotMeasured>,
+    /// A copy of the small programs of the measurements.
+    pub(crate) small: Result<PathBuf, NotMeasured>,
+    /// Where the helper is.
+    pub(crate) world: World,
     images: OnceLock<Result<Images, NotMeasured>>,
+    numpy: OnceLock<Result<Images, NotMeasured>>,
 }
 
-const VARIABLE: &str = "CABANE_BENCH_CABANE";
+/// The name of the small programs of the measurements.
+const SMALL_PROGRAMS: &str = "cabane-bench-mount";
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 
 impl Bed {
     /// Makes the directory, builds `cabane` where that is possible, and goes there.
     pub(crate) fn make(options: &Options) -> Result<Self, String> {
+        build()?;
         let parent = options.directory.clone().unwrap_or_else(env::temp_dir);
         let failed = |error| format!("cannot make a directory in {}: {error}", parent.display());
         let mut builder = tempfile::Builder::new();
@@ -44,11 +48,12 @@ impl Bed {
         let path = directory.path().to_owned();
         fs::create_dir(path.join("home")).map_err(failed)?;
         let bed = Self {
-            cabane: find_cabane().and_then(|found| copy(&found, &path)),
-            mounter: beside_this_program("cabane-bench-mount")
-                .and_then(|found| copy(&found, &path)),
+            cabane: find("CABANE_BENCH_CABANE", "cabane").and_then(|found| copy(&found, &path)),
+            small: beside_this_program(SMALL_PROGRAMS).and_then(|found| copy(&found, &path)),
+            world: World::furnish(find("CABANE_BENCH_HELPER", "cabane-mount")),
             directory,
             images: OnceLock::new(),
+            numpy: OnceLock::new(),
         };
         // Not in the command of each sample: that would cost a copy of this process.
         env::set_current_dir(bed.path("home")).map_err(failed)?;
@@ -87,6 +92,9 @@ impl Bed {
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .env("CABANE_SITE_CONFIG", self.path("no-configuration"))
             .stdin(Stdio::null());
+        if let Ok(helper) = &self.world.helper {
+            command.env("CABANE_HELPER", helper);
+        }
         command
     }
 
@@ -97,79 +105,73 @@ impl Bed {
         Ok(command)
     }
 
+    /// Prepares one of the small programs.
+    pub(crate) fn small(&self, task: &str) -> Result<Command, NotMeasured> {
+        let mut command = self.command(self.small.as_ref().map_err(Clone::clone)?);
+        command.arg(task);
+        Ok(command)
+    }
+
+    /// Prepares the command that gives up the images that are held and not used: as
+    /// root all, as a user his own.
+    pub(crate) fn clean_mounts(&self) -> Result<Command, NotMeasured> {
+        let mut command = self.command(self.cabane.as_ref().map_err(Clone::clone)?);
+        command.args(["clean", "--mounts"]).stderr(Stdio::null());
+        Ok(command)
+    }
+
+    /// Sets whether there is a policy for the helper and for root, and sees to it that
+    /// nothing is held.
+    pub(crate) fn have_policy(&self, wanted: bool) -> Result<(), NotMeasured> {
+        self.world.have_policy(true)?;
+        finish(&mut self.clean_mounts()?)?;
+        self.world.have_policy(wanted)
+    }
+
     /// Returns the images that are started, made when they are first asked for.
     pub(crate) fn images(&self) -> Result<&Images, NotMeasured> {
         let images = self.images.get_or_init(|| Images::make(self));
         images.as_ref().map_err(Clone::clone)
     }
-}
 
-/// Does something in a thread that is an ordinary user, and whose children are.
-///
-/// In Linux each thread has an identity of its own, so that the commands need not
-/// change theirs: that would cost a copy of this process for each of them.
-pub(crate) fn as_ordinary_user<T: Send>(work: impl FnOnce() -> T + Send) -> T {
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            become_ordinary_user();
-            work()
-        });
-        match thread.join() {
-            Ok(result) => result,
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
-    })
-}
-
-fn become_ordinary_user() {
-    if !is_root() {
-        return;
+    /// Returns those with numpy.
+    pub(crate) fn numpy(&self) -> Result<&Images, NotMeasured> {
+        let images = self.numpy.get_or_init(|| Images::with_numpy(self));
+        images.as_ref().map_err(Clone::clone)
     }
-    let user = ordinary_user();
-    set_thread_groups(&[]).expect("root may give up its groups");
-    set_thread_gid(Gid::from_raw(user)).expect("root may change its group");
-    set_thread_uid(Uid::from_raw(user)).expect("root may change its user");
 }
 
-/// Returns a user who is not root. `fusermount3` serves only users who have a name,
-/// so the first one of the user database is taken, or `daemon`, whom every system has.
-fn ordinary_user() -> u32 {
-    let text = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let users = text
-        .lines()
-        .filter_map(|line| line.split(':').nth(2)?.parse().ok());
-    users
-        .into_iter()
-        .find(|user| (1000..60_000).contains(user))
-        .unwrap_or(1)
-}
-
-/// Finds the `cabane` to be measured: the one that is named, or the one that cargo
-/// builds now, so that it cannot be an old one.
-fn find_cabane() -> Result<PathBuf, NotMeasured> {
-    if let Some(path) = env::var_os(VARIABLE) {
-        return Ok(path.into());
+/// Finds a program of ours: the one that a variable names, or the one that was built.
+fn find(variable: &str, name: &str) -> Result<PathBuf, NotMeasured> {
+    match env::var_os(variable) {
+        Some(path) => Ok(path.into()),
+        None => beside_this_program(name),
     }
-    if let Some(cargo) = env::var_os("CARGO") {
-        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
-        let status = Command::new(cargo)
-            .args([
-                "build",
-                "--release",
-                "--package",
-                "cabane-cli",
-                "--bin",
-                "cabane",
-            ])
-            .args(["--manifest-path", manifest])
-            .stdin(Stdio::null())
-            .status();
-        match status {
+}
+
+/// Under cargo everything is built now, so that what is measured cannot be an old one;
+/// `cabane` and the helper are what `make build` makes.
+fn build() -> Result<(), String> {
+    let Some(cargo) = env::var_os("CARGO") else {
+        return Ok(());
+    };
+    let workspace = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let mut small = Command::new(cargo);
+    small
+        .current_dir(workspace)
+        .args(["rustc", "--locked", "--release", "-p", "cabane-benches"])
+        .args(["--bin", SMALL_PROGRAMS, "--", "-C"])
+        .arg("target-feature=+crt-static");
+    for mut command in [
+        Command::new(Path::new(workspace).join("scripts/build")),
+        small,
+    ] {
+        match command.stdin(Stdio::null()).status() {
             Ok(status) if status.success() => {}
-            _ => return Err("cargo cannot build cabane".to_owned()),
+            _ => return Err("cannot build what is to be measured".to_owned()),
         }
     }
-    beside_this_program("cabane")
+    Ok(())
 }
 
 fn beside_this_program(name: &str) -> Result<PathBuf, NotMeasured> {
@@ -185,14 +187,9 @@ fn copy(program: &Path, directory: &Path) -> Result<PathBuf, NotMeasured> {
     let failed = |error| format!("cannot copy {}: {error}", program.display());
     let name = program
         .file_name()
-        .ok_or_else(|| format!("{VARIABLE} names no file"))?;
+        .ok_or_else(|| format!("{} is no file", program.display()))?;
     let target = directory.join(name);
     fs::copy(program, &target).map_err(failed)?;
     fs::set_permissions(&target, Permissions::from_mode(0o755)).map_err(failed)?;
     Ok(target)
-}
-
-/// Whether this runs as root.
-pub(crate) fn is_root() -> bool {
-    geteuid().is_root()
 }

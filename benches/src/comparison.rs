@@ -62,24 +62,35 @@ impl Comparisons {
     }
 
     /// Runs two commands in turn and adds a row; what the first may cost at most
-    /// stands beside it.
+    /// stands beside it. Returns the ratio, or the difference.
     pub(crate) fn compare(
         &mut self,
         mut first: Candidate,
         mut second: Candidate,
         target: Option<f64>,
-    ) {
+    ) -> Option<Summary> {
         let figures = alternate(&mut first, &mut second, self.rounds)
             .and_then(|pairs| self.figures(&pairs, target));
         let mut row = vec![first.name, second.name];
-        match figures {
-            Ok(figures) => row.extend(figures),
-            Err(reason) => row.push(not_measured(&reason)),
-        }
+        let summary = match figures {
+            Ok((summary, figures)) => {
+                row.extend(figures);
+                Some(summary)
+            }
+            Err(reason) => {
+                row.push(not_measured(&reason));
+                None
+            }
+        };
         self.table.push(row);
+        summary
     }
 
-    fn figures(&self, pairs: &Pairs, target: Option<f64>) -> Result<Vec<String>, NotMeasured> {
+    fn figures(
+        &self,
+        pairs: &Pairs,
+        target: Option<f64>,
+    ) -> Result<(Summary, Vec<String>), NotMeasured> {
         let no_pairs = || "no pairs".to_owned();
         let first = pairs.first().ok_or_else(no_pairs)?;
         let second = pairs.second().ok_or_else(no_pairs)?;
@@ -88,7 +99,7 @@ impl Comparisons {
             Kind::Difference => (pairs.difference(), first.minimum - second.minimum),
         };
         let summary = summary.ok_or_else(no_pairs)?;
-        Ok(vec![
+        let cells = vec![
             format!(
                 "**{:.2}** [{:.2}, {:.2}]",
                 summary.median, summary.lower_quartile, summary.upper_quartile
@@ -101,7 +112,8 @@ impl Comparisons {
             times(first),
             times(second),
             pairs.count().to_string(),
-        ])
+        ];
+        Ok((summary, cells))
     }
 
     /// Returns the table.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::bed::Bed;
 use crate::comparison::{not_measured, verdict};
+use crate::goal::Goal;
 use crate::measure::{Candidate, NotMeasured, Rounds, alternate, finish, repeat};
 use crate::options::Options;
 use crate::peers;
@@ -18,7 +19,8 @@ use crate::tree::Random;
 
 const RECORDS: usize = 10_000;
 /// What a list may take, in milliseconds.
-const LIST: Option<f64> = Some(30.0);
+const GOAL: f64 = 30.0;
+const LIST: Option<f64> = Some(GOAL);
 /// The label of the one image that is really added; the others are made like it.
 const MODEL: &str = "model/1:v1@here%any";
 const SYSTEMS: [&str; 4] = ["here", "daint", "eiger", "clariden"];
@@ -32,9 +34,12 @@ pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
         "reached",
         "runs",
     ]);
-    let mut remarks = Vec::new();
+    let (mut goals, mut remarks) = (Vec::new(), Vec::new());
     match fill_repository(bed) {
-        Ok(repository) => measure(bed, &repository, options.long_rounds(), &mut table),
+        Ok(repository) => {
+            let goal = measure(bed, &repository, options.long_rounds(), &mut table);
+            goals.push(goal);
+        }
         Err(reason) => remarks.push(format!("Not measured: {reason}.")),
     }
     vec![Section {
@@ -45,11 +50,12 @@ pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
              repository is read."
         ),
         tables: vec![table],
+        goals,
         remarks,
     }]
 }
 
-fn measure(bed: &Bed, repository: &Path, rounds: Rounds, table: &mut Table) {
+fn measure(bed: &Bed, repository: &Path, rounds: Rounds, table: &mut Table) -> Goal {
     let cabane = |name: &str, words: &[&str]| {
         let command = bed.cabane(repository).map(|mut command| {
             command.args(words);
@@ -62,7 +68,10 @@ fn measure(bed: &Bed, repository: &Path, rounds: Rounds, table: &mut Table) {
     let one = || cabane("`cabane image ls NAME`", &["image", "ls", "image-0042"]);
     let dry = ["run", "--dry-run", MODEL, "--", "/bin/true"];
     let dry = || cabane("`cabane run --dry-run LABEL`", &dry);
-    pair(table, list(), json(), rounds, [LIST, LIST]);
+    let times = pair(table, list(), json(), rounds, [LIST, LIST]);
+    let goal = Goal::at_most("`image ls` with 10,000 images", GOAL, "ms")
+        .reached_by("table", times.0)
+        .reached_by("`--json`", times.1);
     pair(table, one(), dry(), rounds, [LIST, None]);
     let few = Rounds {
         warm_up: 1,
@@ -74,7 +83,7 @@ fn measure(bed: &Bed, repository: &Path, rounds: Rounds, table: &mut Table) {
             "without the index".into(),
             not_measured(&error.to_string()),
         ]);
-        return;
+        return goal;
     }
     // A reader writes no index, so each of these finds none.
     let cold = || cabane("`cabane image ls`, no index", &["image", "ls"]);
@@ -92,6 +101,7 @@ fn measure(bed: &Bed, repository: &Path, rounds: Rounds, table: &mut Table) {
         Ok(times) => row(update.name, times, None, few.pairs),
         Err(reason) => vec![update.name, not_measured(&reason)],
     });
+    goal
 }
 
 /// Runs two commands in turn and adds a row for each.
@@ -101,15 +111,17 @@ fn pair(
     mut second: Candidate,
     rounds: Rounds,
     targets: [Option<f64>; 2],
-) {
+) -> (Option<Summary>, Option<Summary>) {
     match alternate(&mut first, &mut second, rounds) {
         Ok(pairs) => {
             table.push(row(first.name, pairs.first(), targets[0], pairs.count()));
             table.push(row(second.name, pairs.second(), targets[1], pairs.count()));
+            (pairs.first(), pairs.second())
         }
         Err(reason) => {
             table.push(vec![first.name, not_measured(&reason)]);
             table.push(vec![second.name, not_measured(&reason)]);
+            (None, None)
         }
     }
 }

@@ -9,9 +9,10 @@ use std::path::Path;
 use std::process::Command;
 use std::thread::available_parallelism;
 
-use crate::bed::{Bed, is_root};
+use crate::bed::Bed;
 use crate::measure::finish;
 use crate::peers::{self, first_line};
+use crate::users::is_root;
 
 /// What was measured on.
 pub(crate) struct Machine {

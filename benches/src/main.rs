@@ -12,22 +12,29 @@
 
 mod bed;
 mod comparison;
+mod container;
+mod goal;
+mod images;
 mod listing;
 mod machine;
 mod measure;
 mod mpi;
 mod options;
 mod packing;
+mod peer_starters;
 mod peers;
 mod processor;
 mod python_tree;
 mod rebuild;
 mod report;
+mod request;
 mod start;
 mod start_python;
 mod starters;
 mod statistics;
 mod tree;
+mod users;
+mod world;
 
 use std::fs;
 use std::io::{self, Write};
@@ -50,6 +57,9 @@ const SECTIONS: &[(&str, MakeSection)] = &[
 ];
 
 fn main() -> ExitCode {
+    if let Some(code) = world::run_inside() {
+        return code;
+    }
     match Options::from_arguments(std::env::args().skip(1)).and_then(|options| run(&options)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
@@ -77,6 +87,7 @@ fn run(options: &Options) -> Result<(), String> {
         }
     }
     machine.note_load_after();
+    say(&format!("\n{}\n", report.goals()))?;
     say(&format!("load after: {}\n", machine.load_after))?;
     if let Some(output) = options.output() {
         let text = bed.scrubbed(&report.page(&machine, options));

@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::request::PreparedRequest;
 use crate::statistics::Summary;
 
 /// Why something was not measured, in words for the report.
@@ -25,6 +26,8 @@ pub(crate) struct Candidate {
     pub(crate) name: String,
     command: Result<Command, NotMeasured>,
     afterwards: Option<Command>,
+    /// What the command inherits.
+    _request: Option<PreparedRequest>,
 }
 
 impl Candidate {
@@ -38,7 +41,35 @@ impl Candidate {
             name: name.into(),
             command,
             afterwards: None,
+            _request: None,
         }
+    }
+
+    /// Calls it something else.
+    pub(crate) fn named(self, name: String) -> Self {
+        Self { name, ..self }
+    }
+
+    /// Keeps open what the command inherits.
+    pub(crate) fn keeping(self, request: PreparedRequest) -> Self {
+        Self {
+            _request: Some(request),
+            ..self
+        }
+    }
+
+    /// Returns the command, to be run in another way.
+    pub(crate) fn into_command(self) -> Result<Command, NotMeasured> {
+        self.command
+    }
+
+    /// Runs the command once and returns what it printed.
+    pub(crate) fn output(&mut self) -> Result<Vec<u8>, NotMeasured> {
+        let command = self.command.as_mut().map_err(|reason| reason.clone())?;
+        let outcome = finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+        self.tidy_up();
+        sleep(PAUSE);
+        outcome
     }
 
     /// Names a command that tidies up after each sample; its time is not counted.

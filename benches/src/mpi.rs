@@ -9,12 +9,13 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::bed::{Bed, as_ordinary_user};
+use crate::bed::Bed;
 use crate::comparison::{not_measured, verdict};
 use crate::measure::{NotMeasured, Rounds, finish};
 use crate::options::Options;
 use crate::report::{Section, Table};
 use crate::statistics::Summary;
+use crate::users::as_ordinary_user;
 
 /// What a message may cost over the same between ranks outside of images.
 const NATIVE: f64 = 1.1;
@@ -44,6 +45,7 @@ pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
         title: "Messages between ranks in images",
         method: METHOD.to_owned(),
         tables: Vec::new(),
+        goals: Vec::new(),
         remarks: Vec::new(),
     };
     for (title, name) in libraries {

@@ -15,8 +15,8 @@ Usage: cabane-benches [--quick] [--pairs N] [--only SECTION,…] [--output FILE]
   --quick          a run of about half a minute: fewer pairs, smaller trees. Writes no
                    page unless --output is given
   --pairs N        how often the two commands of a comparison are run in turn
-  --only LIST      sections to measure: start, python, list, pack, rebuild, mpi.
-                   Writes no page unless --output is given
+  --only LIST      sections to measure: start, python, many, busy, list, pack, rebuild,
+                   mpi. Writes no page unless --output is given
   --output FILE    the page to write
   --directory DIR  where images and trees are made; default: the directory for
                    temporary files. It must be a place where every user may read
@@ -85,6 +85,16 @@ impl Options {
     /// Returns how often commands that take a second are run in turn.
     pub(crate) fn run_rounds(&self) -> Rounds {
         self.rounds(if self.quick { 3 } else { 12 })
+    }
+
+    /// Returns how often crowds of starts come together.
+    pub(crate) fn crowd_rounds(&self) -> usize {
+        if self.quick { 1 } else { 5 }
+    }
+
+    /// Returns how often each way is tried on a busy machine.
+    pub(crate) fn busy_rounds(&self) -> usize {
+        if self.quick { 5 } else { 40 }
     }
 
     /// Returns how often work of many seconds is done in turn.

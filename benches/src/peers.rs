@@ -36,6 +36,8 @@ pub(crate) const FUSERMOUNT: Peer = peer("fusermount3", "CABANE_BENCH_FUSERMOUNT
 pub(crate) const SQUASHFS_MOUNT: Peer =
     peer("squashfs-mount", "CABANE_BENCH_SQUASHFS_MOUNT", "--version");
 pub(crate) const UENV: Peer = peer("uenv", "CABANE_BENCH_UENV", "--version");
+pub(crate) const CH_RUN: Peer = peer("ch-run", "CABANE_BENCH_CH_RUN", "--version");
+pub(crate) const UV: Peer = peer("uv", "CABANE_UV", "--version");
 pub(crate) const MKSQUASHFS: Peer = peer("mksquashfs", "CABANE_BENCH_MKSQUASHFS", "-version");
 pub(crate) const MKFS_EROFS: Peer = peer("mkfs.erofs", "CABANE_BENCH_MKFS_EROFS", "-V");
 pub(crate) const PYTHON: Peer = peer("python3", "CABANE_BENCH_PYTHON", "--version");
@@ -48,9 +50,11 @@ pub(crate) const ALL: &[Peer] = &[
     BWRAP,
     SQUASHFUSE,
     FUSERMOUNT,
+    CH_RUN,
     MKSQUASHFS,
     MKFS_EROFS,
     PYTHON,
+    UV,
 ];
 
 /// Directories that are searched after `PATH`; those of administrators are often
@@ -73,13 +77,24 @@ impl Peer {
         let mut directories = system.chain(env::split_paths(&path));
         directories
             .find_map(|directory| Some(directory.join(self.name)).filter(|path| path.is_file()))
-            .ok_or_else(|| format!("{} is not installed", self.name))
+            .ok_or_else(|| {
+                format!(
+                    "{} is not installed; {} can name it",
+                    self.name, self.variable
+                )
+            })
     }
 
     /// Returns the first line that the program says about its version.
     pub(crate) fn version(self) -> Result<String, NotMeasured> {
         let path = self.find()?;
-        Ok(first_line(&path, self.version).unwrap_or_else(|| "of unknown version".to_owned()))
+        let version = first_line(&path, self.version).unwrap_or("of unknown version".to_owned());
+        let names_itself = version.starts_with(|first: char| first.is_ascii_alphabetic());
+        Ok(if names_itself && version != "of unknown version" {
+            version
+        } else {
+            format!("{} {version}", self.name)
+        })
     }
 }
 
@@ -88,6 +103,8 @@ impl Peer {
 pub(crate) fn first_line(program: &Path, argument: &str) -> Option<String> {
     let output = Command::new(program)
         .arg(argument)
+        // Charliecloud says nothing without it.
+        .env("USER", "bench")
         .stdin(Stdio::null())
         .output()
         .ok()?;
@@ -111,6 +128,9 @@ mod tests {
     #[test]
     fn a_program_that_is_not_installed_is_said_to_be() {
         let missing = peer("no-such-peer", "CABANE_BENCH_NO_SUCH_PEER", "--version");
-        assert_eq!(missing.find().unwrap_err(), "no-such-peer is not installed");
+        assert_eq!(
+            missing.find().unwrap_err(),
+            "no-such-peer is not installed; CABANE_BENCH_NO_SUCH_PEER can name it"
+        );
     }
 }

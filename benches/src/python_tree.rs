@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::bed::Bed;
 use crate::measure::{NotMeasured, finish};
 use crate::peers;
+use crate::rebuild::PASSED_ON;
 
 /// What of a standard library no program needs; some of it is large.
 const LEFT_OUT: [&str; 7] = [
@@ -54,6 +55,42 @@ pub(crate) fn make(bed: &Bed, mount_point: &Path) -> Result<PathBuf, NotMeasured
     finish(bed.command(&copy).args(COMPILE).arg(tree.join("lib")))?;
     check(bed, &copy, &tree)?;
     write_meta(&tree, mount_point).map_err(|error| format!("cannot write metadata: {error}"))?;
+    Ok(tree)
+}
+
+/// Copies the tree and puts numpy into the library of its interpreter.
+pub(crate) fn with_numpy(bed: &Bed, plain: &Path) -> Result<PathBuf, NotMeasured> {
+    let tree = bed.path("tree-numpy");
+    finish(bed.command("cp").arg("-a").arg(plain).arg(&tree))?;
+    let python = tree.join("bin/python3");
+    let said = finish(
+        bed.command(&python)
+            .args(["-c", "import os; print(os.path.dirname(os.__file__))"]),
+    )?;
+    let library = PathBuf::from(String::from_utf8_lossy(&said).trim());
+    let mut install = bed.command(peers::UV.find()?);
+    for name in PASSED_ON {
+        if let Some(value) = std::env::var_os(name) {
+            install.env(name, value);
+        }
+    }
+    install.args([
+        "pip",
+        "install",
+        "--quiet",
+        "--no-config",
+        "--link-mode",
+        "copy",
+    ]);
+    install
+        .args(["--only-binary", ":all:", "--python"])
+        .arg(&python);
+    finish(install.arg("--target").arg(&library).arg("numpy"))?;
+    finish(
+        bed.command(&python)
+            .args(COMPILE)
+            .arg(library.join("numpy")),
+    )?;
     Ok(tree)
 }
 

@@ -21,7 +21,7 @@ use crate::tree;
 const TARGET: f64 = 2.0;
 
 /// Variables with which packages are found: passed on, if the caller has them.
-const PASSED_ON: [&str; 12] = [
+pub(crate) const PASSED_ON: [&str; 12] = [
     "PATH",
     "CABANE_UV",
     "HTTPS_PROXY",
@@ -71,6 +71,7 @@ pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
                  network."
             .to_owned(),
         tables: vec![table],
+        goals: Vec::new(),
         remarks: Vec::new(),
     }]
 }

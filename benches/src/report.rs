@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use crate::goal::{self, Goal};
 use crate::machine::Machine;
 use crate::options::Options;
 
@@ -19,7 +20,22 @@ pub(crate) struct Section {
     pub(crate) title: &'static str,
     pub(crate) method: String,
     pub(crate) tables: Vec<Table>,
+    /// Those of the numbers to reach that were measured here.
+    pub(crate) goals: Vec<Goal>,
     pub(crate) remarks: Vec<String>,
+}
+
+impl Section {
+    /// Says why there are no figures.
+    pub(crate) fn not_measured(title: &'static str, reason: &str) -> Self {
+        Self {
+            title,
+            method: format!("Not measured: {reason}."),
+            tables: Vec::new(),
+            goals: Vec::new(),
+            remarks: Vec::new(),
+        }
+    }
 }
 
 /// Figures in rows and columns.
@@ -62,6 +78,11 @@ the work of other programs on the machine is not kept away, and whatever could n
 measured is named with the reason.
 ";
 
+const GOALS: &str = "\
+The targets of the design of Cabane, as far as they are measured here; the sections below
+have the figures with quartiles. A ratio is over what is named.
+";
+
 const QUICK: &str = "\nThis was a quick run: few pairs, small trees.\n";
 
 impl Report {
@@ -74,10 +95,17 @@ impl Report {
         let quick = if options.quick { QUICK } else { "" };
         let load = &machine.load_after;
         let mut page = format!("{head}{METHOD}{quick}\n{machine}- load after: {load}\n");
+        page += &format!("\n{}", self.goals());
         for section in &self.sections {
             page += &section.to_string();
         }
         page
+    }
+
+    /// Returns what was to be reached, and what was.
+    pub(crate) fn goals(&self) -> String {
+        let goals = self.sections.iter().flat_map(|section| &section.goals);
+        format!("## Numbers to reach\n\n{GOALS}\n{}", goal::table(goals))
     }
 }
 

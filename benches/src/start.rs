@@ -3,147 +3,287 @@
 
 //! What it costs to start a program that does nothing.
 
-use crate::bed::{Bed, as_ordinary_user, is_root};
+use crate::bed::Bed;
 use crate::comparison::Comparisons;
-use crate::measure::NotMeasured;
+use crate::goal::Goal;
+use crate::images::Format::{Erofs, Squashfs};
+use crate::images::Images;
 use crate::options::Options;
-use crate::report::Section;
-use crate::starters::{Format, Images, Starters};
+use crate::report::{Section, Table};
+use crate::starters::Before::{Alone, Held};
+use crate::starters::{Starters, Through};
+use crate::users::{as_ordinary_user, is_root};
 
-/// What a start in an image that is not yet mounted may cost over two bare starts.
-const ALONE: Option<f64> = Some(1.6);
+/// What a start in an image that nobody has mounted may cost over two bare starts.
+const ALONE: f64 = 1.6;
+/// The same in an image that is mounted on the node.
+const HELD: f64 = 1.15;
 /// What the whole command line may add to the mount steps, in milliseconds.
-const COMMAND_LINE: Option<f64> = Some(1.5);
+const COMMAND_LINE: f64 = 1.5;
 
 pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
     match bed.images() {
-        Ok(images) => {
-            vec![
-                as_root(bed, images, options),
-                as_user(bed, images, options),
-                parts(bed, images, options),
-            ]
-        }
-        Err(reason) => vec![without_images(&reason)],
-    }
-}
-
-/// Says why nothing was started.
-fn without_images(reason: &NotMeasured) -> Section {
-    Section {
-        title: "Start",
-        method: "Starting programs in an image.".to_owned(),
-        tables: Vec::new(),
-        remarks: vec![format!(
-            "Not measured, because there is no image: {reason}."
+        Ok(images) => vec![
+            through_helper(bed, images, options),
+            what_the_command_line_adds(bed, images, options),
+            as_root(bed, images, options),
+            through_fuse(bed, images, options),
+        ],
+        Err(reason) => vec![Section::not_measured(
+            "Start",
+            &format!("there is no image: {reason}"),
         )],
     }
 }
 
-fn as_root(bed: &Bed, images: &Images, options: &Options) -> Section {
-    let start = Starters::of_true(bed, images);
-    let bare = || start.bare("bare exec");
-    let mut remarks = vec![
-        "Not measured yet: the start from an image that is already mounted on the node \
-         (target: ≤ 1.15). Mounts are not shared yet."
-            .to_owned(),
-        "A program that prepares something and then becomes another one costs two starts \
-         in a row at least; the row of `env` shows how much that is. The figures and targets \
-         in the design of Cabane are over such a floor: no tool of this kind can come close \
-         to one start. The target is one for the mount; for what the rest of the command \
-         line adds there is another one, below."
-            .to_owned(),
-    ];
-    let mut tables = Vec::new();
-    if is_root() {
-        let mut compare = Comparisons::ratios(options.short_rounds());
-        compare.compare(start.bare("control: bare exec"), bare(), None);
-        compare.compare(start.through_env(), bare(), None);
-        compare.compare(start.mounter(Format::Squashfs), bare(), None);
-        compare.compare(start.mounter(Format::Erofs), bare(), None);
-        compare.compare(start.cabane(Format::Squashfs), bare(), None);
-        compare.compare(start.cabane(Format::Erofs), bare(), None);
-        compare.compare(start.cabane_at_new_mount_point(), bare(), None);
-        compare.compare(start.unshare(), bare(), None);
-        compare.compare(start.squashfs_mount(), bare(), None);
-        compare.compare(start.uenv(), bare(), None);
-        tables.push(compare.table().captioned("Over one start".to_owned()));
-        let mut compare = Comparisons::ratios(options.short_rounds());
-        let two = || start.through_env();
-        compare.compare(start.mounter(Format::Squashfs), two(), ALONE);
-        compare.compare(start.mounter(Format::Erofs), two(), ALONE);
-        compare.compare(start.cabane(Format::Squashfs), two(), ALONE);
-        compare.compare(start.cabane(Format::Erofs), two(), ALONE);
-        compare.compare(start.cabane(Format::Squashfs), start.unshare(), None);
-        compare.compare(start.cabane(Format::Squashfs), start.squashfs_mount(), None);
-        tables.push(
-            compare
-                .table()
-                .captioned("Over two starts in a row, and over peers".to_owned()),
-        );
-    } else {
-        remarks.push("Not measured: this needs root.".to_owned());
-    }
-    Section {
-        title: "Start as root, through the kernel",
-        method: "`true` of the system is started in a mount namespace in which an image of \
-                 a Python interpreter is mounted; over the same `true` started directly."
-            .to_owned(),
-        tables,
-        remarks,
-    }
-}
+const HELPER_METHOD: &str = "\
+As an ordinary user: `true` of the system in a mount namespace in which the image of a \
+Python interpreter is mounted. *Held* is an image that is mounted on the node already; \
+*alone* one that nobody has, with nothing left of earlier starts. A program that prepares \
+something and then becomes another one costs two starts in a row at least. The helper is \
+linked statically and gets a request that was written beforehand, so its floor is a static \
+program that does nothing but become `true`; `env`, which is linked dynamically, is the \
+floor in the design of Cabane, and that of squashfs-mount. The whole command line is three \
+programs in a row: `cabane`, the helper, `true`.";
 
-fn as_user(bed: &Bed, images: &Images, options: &Options) -> Section {
-    let table = as_ordinary_user(|| {
+fn through_helper(bed: &Bed, images: &Images, options: &Options) -> Section {
+    const TITLE: &str = "Start through the helper";
+    if let Err(reason) = bed.world.helper.clone().and_then(|_| bed.have_policy(true)) {
+        return Section::not_measured(TITLE, &reason);
+    }
+    let (tables, goals) = as_ordinary_user(|| {
         let start = Starters::of_true(bed, images);
-        let bare = || start.bare("bare exec");
-        let mut compare = Comparisons::ratios(options.short_rounds());
-        compare.compare(start.bare("control: bare exec"), bare(), None);
-        compare.compare(start.mounter(Format::Squashfs), bare(), None);
-        compare.compare(start.cabane(Format::Squashfs), bare(), None);
-        compare.compare(start.cabane_at_new_mount_point(), bare(), None);
-        compare.compare(start.bubblewrap(), bare(), None);
-        compare.compare(start.bubblewrap_alone(), bare(), None);
-        compare.compare(start.cabane(Format::Squashfs), start.bubblewrap(), None);
-        compare.table()
+        let (steps, goals) = helper_over_two(&start, options);
+        (vec![steps, command_over_floors(&start, options)], goals)
     });
     Section {
-        title: "Start as an ordinary user, through FUSE",
-        method: "The same as an ordinary user: a user namespace, and squashfuse_ll serves the \
-                 image. Unmounting what squashfuse mounted for bubblewrap is not in its time; \
-                 Cabane's ends by itself."
-            .to_owned(),
-        tables: vec![table],
+        title: TITLE,
+        method: HELPER_METHOD.to_owned(),
+        tables,
+        goals,
         remarks: Vec::new(),
     }
 }
 
-fn parts(bed: &Bed, images: &Images, options: &Options) -> Section {
+fn helper_over_two(start: &Starters<'_>, options: &Options) -> (Table, Vec<Goal>) {
+    let mut compare = Comparisons::ratios(options.short_rounds());
+    let floor = || start.through_static(1);
+    compare.compare(
+        start.through_static(1).named("control".to_owned()),
+        floor(),
+        None,
+    );
+    let squashfs_held = compare.compare(start.helper(Squashfs, Held), floor(), Some(HELD));
+    compare.compare(start.helper(Erofs, Held), floor(), Some(HELD));
+    let squashfs = compare.compare(start.helper(Squashfs, Alone), floor(), Some(ALONE));
+    let erofs = compare.compare(start.helper(Erofs, Alone), floor(), Some(ALONE));
+    let env = || start.through_env();
+    compare.compare(start.helper(Squashfs, Held), env(), Some(HELD));
+    compare.compare(start.helper(Squashfs, Alone), env(), Some(ALONE));
+    compare.compare(start.helper(Erofs, Alone), env(), Some(ALONE));
+    let peer = compare.compare(start.squashfs_mount(), env(), None);
+    let peers = peer.map_or(String::new(), |peer| {
+        format!("squashfs-mount {:.2} over `env`", peer.median)
+    });
+    let goals = vec![
+        Goal::ratio("start of `true`, helper over its floor, held", HELD)
+            .reached_by("squashfs", squashfs_held)
+            .beside(peers.clone()),
+        Goal::ratio("start of `true`, helper over its floor, alone", ALONE)
+            .reached_by("squashfs", squashfs)
+            .reached_by("EROFS", erofs)
+            .beside(peers),
+    ];
+    let caption = "The helper and its peer over two starts in a row";
+    (compare.table().captioned(caption.to_owned()), goals)
+}
+
+fn command_over_floors(start: &Starters<'_>, options: &Options) -> Table {
+    let mut compare = Comparisons::ratios(options.short_rounds());
+    let bare = || start.bare("bare exec");
+    let cabane = |format, before| start.cabane(Through::Helper, format, before);
+    compare.compare(start.through_static(1), bare(), None);
+    compare.compare(start.through_static(2), bare(), None);
+    compare.compare(start.through_env(), bare(), None);
+    compare.compare(cabane(Squashfs, Held), bare(), None);
+    compare.compare(cabane(Erofs, Held), bare(), None);
+    compare.compare(cabane(Squashfs, Alone), bare(), None);
+    compare.compare(cabane(Erofs, Alone), bare(), None);
+    compare.compare(start.squashfs_mount(), bare(), None);
+    compare.compare(cabane(Squashfs, Held), start.through_static(2), None);
+    compare.compare(cabane(Squashfs, Held), start.squashfs_mount(), None);
+    compare.compare(cabane(Squashfs, Alone), start.squashfs_mount(), None);
+    compare.compare(cabane(Erofs, Alone), start.squashfs_mount(), None);
+    let caption = "The whole command line, over one start, over its floor and over its peer";
+    compare.table().captioned(caption.to_owned())
+}
+
+fn what_the_command_line_adds(bed: &Bed, images: &Images, options: &Options) -> Section {
+    let mut section = Section {
+        title: "What the command line adds",
+        method: "`cabane run` minus a program that carries out the same mount steps and does \
+                 nothing else: the helper with a request written beforehand, or a small program \
+                 as root. It reads options, configuration and metadata, finds the image, works \
+                 out variables. And `cabane run --dry-run`, which does all of that but mounts \
+                 and starts nothing, minus a bare exec."
+            .to_owned(),
+        tables: Vec::new(),
+        goals: Vec::new(),
+        remarks: Vec::new(),
+    };
+    let ready = bed.world.helper.clone().and_then(|_| bed.have_policy(true));
+    if let Err(reason) = ready {
+        let remark = format!("Through the helper: not measured: {reason}.");
+        section.remarks.push(remark);
+    } else {
+        let (table, goal) = as_ordinary_user(|| added_to_the_helper(bed, images, options));
+        section.tables.push(table);
+        section.goals.push(goal);
+    }
+    if is_root() && bed.have_policy(false).is_ok() {
+        section.tables.push(added_as_root(bed, images, options));
+    }
+    section
+}
+
+fn added_to_the_helper(bed: &Bed, images: &Images, options: &Options) -> (Table, Goal) {
     let start = Starters::of_true(bed, images);
     let mut compare = Comparisons::differences(options.short_rounds());
-    compare.compare(
-        start.cabane(Format::Squashfs),
-        start.mounter(Format::Squashfs),
-        COMMAND_LINE,
+    let cabane = |format, before| start.cabane(Through::Helper, format, before);
+    let held = compare.compare(
+        cabane(Squashfs, Held),
+        start.helper(Squashfs, Held),
+        Some(COMMAND_LINE),
     );
     compare.compare(
-        start.cabane(Format::Erofs),
-        start.mounter(Format::Erofs),
-        COMMAND_LINE,
+        cabane(Squashfs, Alone),
+        start.helper(Squashfs, Alone),
+        Some(COMMAND_LINE),
     );
-    compare.compare(start.cabane_dry_run(), start.bare("bare exec"), None);
-    let (root, user) = ("as root", "as an ordinary user");
-    Section {
-        title: "What the command line adds",
-        method: format!(
-            "`cabane run` minus a program that carries out the same mount steps and does \
-             nothing else: reading options, configuration and metadata, finding the image, \
-             working out variables. And `cabane run --dry-run`, which does all of that but \
-             mounts and starts nothing, minus a bare exec. Measured {}.",
-            if is_root() { root } else { user }
+    compare.compare(
+        cabane(Erofs, Alone),
+        start.helper(Erofs, Alone),
+        Some(COMMAND_LINE),
+    );
+    let dry = start.cabane_dry_run(Through::Helper);
+    compare.compare(dry, start.bare("bare exec"), None);
+    let goal = Goal::at_most("what the command line adds", COMMAND_LINE, "ms")
+        .reached_by("held", held)
+        .beside(String::new());
+    let caption = "As an ordinary user, through the helper";
+    (compare.table().captioned(caption.to_owned()), goal)
+}
+
+fn added_as_root(bed: &Bed, images: &Images, options: &Options) -> Table {
+    let start = Starters::of_true(bed, images);
+    let mut compare = Comparisons::differences(options.short_rounds());
+    for format in [Squashfs, Erofs] {
+        compare.compare(
+            start.cabane(Through::Root, format, Held),
+            start.mounter(format),
+            Some(COMMAND_LINE),
+        );
+    }
+    let dry = start.cabane_dry_run(Through::Root);
+    compare.compare(dry, start.bare("bare exec"), None);
+    compare.table().captioned("As root".to_owned())
+}
+
+fn as_root(bed: &Bed, images: &Images, options: &Options) -> Section {
+    const TITLE: &str = "Start as root, through the kernel";
+    if !is_root() {
+        return Section::not_measured(TITLE, "this needs root");
+    }
+    let mut section = Section {
+        title: TITLE,
+        method: "The same as root. Without a policy each start has a mount of its own, and \
+                 nothing is left of it; with the policy of a site images are shared and held, \
+                 as through the helper."
+            .to_owned(),
+        tables: Vec::new(),
+        goals: Vec::new(),
+        remarks: Vec::new(),
+    };
+    let parts = [
+        (
+            false,
+            without_policy as fn(&Starters<'_>, &Options) -> Table,
         ),
-        tables: vec![compare.table()],
+        (true, with_policy),
+    ];
+    for (policy, table) in parts {
+        match bed.have_policy(policy) {
+            Ok(()) => section
+                .tables
+                .push(table(&Starters::of_true(bed, images), options)),
+            Err(reason) => section.remarks.push(format!("Not measured: {reason}.")),
+        }
+    }
+    section
+}
+
+fn without_policy(start: &Starters<'_>, options: &Options) -> Table {
+    let mut compare = Comparisons::ratios(options.short_rounds());
+    let floor = || start.through_static(1);
+    let cabane = |format| start.cabane(Through::Root, format, Held);
+    compare.compare(start.mounter(Squashfs), floor(), Some(ALONE));
+    compare.compare(start.mounter(Erofs), floor(), Some(ALONE));
+    compare.compare(cabane(Squashfs), floor(), None);
+    compare.compare(cabane(Erofs), floor(), None);
+    compare.compare(
+        start.cabane_at_new_mount_point(Through::Root),
+        floor(),
+        None,
+    );
+    compare.compare(start.squashfs_mount(), start.through_env(), None);
+    compare.compare(start.unshare(), start.through_env(), None);
+    compare.compare(start.uenv(), start.through_env(), None);
+    compare.compare(cabane(Squashfs), start.unshare(), None);
+    compare.compare(cabane(Squashfs), start.squashfs_mount(), None);
+    compare.table().captioned("Without a policy".to_owned())
+}
+
+fn with_policy(start: &Starters<'_>, options: &Options) -> Table {
+    let mut compare = Comparisons::ratios(options.short_rounds());
+    let floor = || start.through_static(1);
+    for before in [Held, Alone] {
+        let target = Some(if before == Held { HELD } else { ALONE });
+        for format in [Squashfs, Erofs] {
+            compare.compare(start.sharing_mounter(format, before), floor(), target);
+        }
+    }
+    let cabane = start.cabane(Through::Root, Squashfs, Held);
+    compare.compare(cabane, floor(), None);
+    compare
+        .table()
+        .captioned("With the policy of a site".to_owned())
+}
+
+fn through_fuse(bed: &Bed, images: &Images, options: &Options) -> Section {
+    let table = as_ordinary_user(|| {
+        let start = Starters::of_true(bed, images);
+        let bare = || start.bare("bare exec");
+        let cabane = || start.cabane(Through::UserNamespace, Squashfs, Held);
+        let elsewhere = start.cabane_at_new_mount_point(Through::UserNamespace);
+        let mut compare = Comparisons::ratios(options.short_rounds());
+        compare.compare(start.bare("control: bare exec"), bare(), None);
+        compare.compare(start.mounter(Squashfs), bare(), None);
+        compare.compare(cabane(), bare(), None);
+        compare.compare(elsewhere, bare(), None);
+        compare.compare(start.bubblewrap(), bare(), None);
+        compare.compare(start.bubblewrap_alone(), bare(), None);
+        compare.compare(cabane(), start.bubblewrap(), None);
+        compare.compare(start.charliecloud(), bare(), None);
+        compare.table()
+    });
+    Section {
+        title: "Start as an ordinary user, through FUSE",
+        method: "The same as an ordinary user without the helper: a user namespace, and \
+                 squashfuse_ll serves the image. Unmounting what squashfuse mounted for \
+                 bubblewrap is not in its time; Cabane's ends by itself."
+            .to_owned(),
+        tables: vec![table],
+        goals: Vec::new(),
         remarks: Vec::new(),
     }
 }

@@ -3,81 +3,123 @@
 
 //! What it costs to start an interpreter that lies in the image.
 
-use crate::bed::{Bed, as_ordinary_user, is_root};
+use crate::bed::Bed;
 use crate::comparison::Comparisons;
+use crate::goal::Goal;
+use crate::images::Format::{Erofs, Squashfs};
+use crate::images::Images;
 use crate::measure::Rounds;
 use crate::options::Options;
 use crate::report::{Section, Table};
-use crate::starters::{Format, Images, Starters};
+use crate::starters::Before::{Alone, Held};
+use crate::starters::{Starters, Through};
+use crate::users::{as_ordinary_user, is_root};
 
 /// What `python -c pass` may cost over the same from a directory, the image not yet
 /// mounted.
-const ALONE: Option<f64> = Some(2.0);
+const ALONE: f64 = 2.0;
+/// The same in an image that is mounted on the node.
+const HELD: f64 = 1.25;
 
 const METHOD: &str = "\
 `python3 -c pass`, the interpreter and its library in the image, over the same tree in a \
-directory. The modules are compiled; both start without writing anything. Each start mounts \
-anew, so the interpreter is decompressed again; over FUSE every page comes from another \
-process, too.";
+directory; the whole command line. The modules are compiled; both start without writing \
+anything. A start alone mounts anew, so the interpreter is decompressed again; from a held \
+image it is in memory already. Over FUSE every page comes from another process.";
 
 pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
     let mut section = Section {
         title: "Start of Python",
         method: METHOD.to_owned(),
         tables: Vec::new(),
-        remarks: vec![
-            "Not measured yet: the start from an image that is already mounted on the node \
-             (target: ≤ 1.25). Mounts are not shared yet."
-                .to_owned(),
-        ],
+        goals: Vec::new(),
+        remarks: Vec::new(),
     };
     let rounds = options.long_rounds();
-    match bed.images() {
-        Ok(images) => {
-            if is_root() {
-                section.tables.push(as_root(bed, images, rounds));
-            } else {
-                section
-                    .remarks
-                    .push("As root: not measured, this needs root.".to_owned());
-            }
-            section
-                .tables
-                .push(as_ordinary_user(|| as_user(bed, images, rounds)));
-        }
+    let images = match bed.images() {
+        Ok(images) => images,
         Err(reason) => {
-            section.remarks.push(format!(
-                "Not measured, because there is no image: {reason}."
-            ));
+            return vec![Section::not_measured(
+                section.title,
+                &format!("there is no image: {reason}"),
+            )];
         }
+    };
+    let ready = bed.world.helper.clone().and_then(|_| bed.have_policy(true));
+    match ready {
+        Ok(()) => {
+            let (table, goals) = as_ordinary_user(|| through_helper(bed, images, rounds));
+            section.tables.push(table);
+            section.goals.extend(goals);
+        }
+        Err(reason) => section
+            .remarks
+            .push(format!("Through the helper: not measured: {reason}.")),
     }
+    if is_root() && bed.have_policy(false).is_ok() {
+        section.tables.push(as_root(bed, images, rounds));
+    }
+    section
+        .tables
+        .push(as_ordinary_user(|| through_fuse(bed, images, rounds)));
     vec![section]
+}
+
+fn through_helper(bed: &Bed, images: &Images, rounds: Rounds) -> (Table, Vec<Goal>) {
+    let start = Starters::of_python(bed, images);
+    let directory = || start.bare("from a directory");
+    let cabane = |format, before| start.cabane(Through::Helper, format, before);
+    let mut compare = Comparisons::ratios(rounds);
+    compare.compare(start.bare("control: from a directory"), directory(), None);
+    let squashfs_held = compare.compare(cabane(Squashfs, Held), directory(), Some(HELD));
+    let erofs_held = compare.compare(cabane(Erofs, Held), directory(), Some(HELD));
+    let squashfs = compare.compare(cabane(Squashfs, Alone), directory(), Some(ALONE));
+    let erofs = compare.compare(cabane(Erofs, Alone), directory(), Some(ALONE));
+    let peer = compare.compare(start.squashfs_mount(), directory(), None);
+    compare.compare(cabane(Squashfs, Held), start.squashfs_mount(), None);
+    compare.compare(cabane(Squashfs, Alone), start.squashfs_mount(), None);
+    compare.compare(cabane(Erofs, Alone), start.squashfs_mount(), None);
+    let peers = peer.map_or(String::new(), |peer| {
+        format!("squashfs-mount {:.2}", peer.median)
+    });
+    let goals = vec![
+        Goal::ratio("`python -c pass` over a directory, held", HELD)
+            .reached_by("squashfs", squashfs_held)
+            .reached_by("EROFS", erofs_held)
+            .beside(peers.clone()),
+        Goal::ratio("`python -c pass` over a directory, alone", ALONE)
+            .reached_by("squashfs", squashfs)
+            .reached_by("EROFS", erofs)
+            .beside(peers),
+    ];
+    let caption = "As an ordinary user, through the helper";
+    (compare.table().captioned(caption.to_owned()), goals)
 }
 
 fn as_root(bed: &Bed, images: &Images, rounds: Rounds) -> Table {
     let start = Starters::of_python(bed, images);
     let directory = || start.bare("from a directory");
+    let cabane = |format| start.cabane(Through::Root, format, Held);
     let mut compare = Comparisons::ratios(rounds);
-    compare.compare(start.bare("control: from a directory"), directory(), None);
-    compare.compare(start.cabane(Format::Squashfs), directory(), ALONE);
-    compare.compare(start.cabane(Format::Erofs), directory(), ALONE);
+    compare.compare(cabane(Squashfs), directory(), Some(ALONE));
+    compare.compare(cabane(Erofs), directory(), Some(ALONE));
     compare.compare(start.unshare(), directory(), None);
-    compare.compare(start.squashfs_mount(), directory(), None);
     compare.compare(start.uenv(), directory(), None);
-    compare.compare(start.cabane(Format::Erofs), start.unshare(), None);
+    compare.compare(cabane(Erofs), start.unshare(), None);
     compare
         .table()
-        .captioned("As root, through the kernel".to_owned())
+        .captioned("As root without a policy: every start mounts".to_owned())
 }
 
-fn as_user(bed: &Bed, images: &Images, rounds: Rounds) -> Table {
+fn through_fuse(bed: &Bed, images: &Images, rounds: Rounds) -> Table {
     let start = Starters::of_python(bed, images);
     let directory = || start.bare("from a directory");
+    let cabane = || start.cabane(Through::UserNamespace, Squashfs, Held);
     let mut compare = Comparisons::ratios(rounds);
-    compare.compare(start.bare("control: from a directory"), directory(), None);
-    compare.compare(start.cabane(Format::Squashfs), directory(), ALONE);
+    compare.compare(cabane(), directory(), None);
     compare.compare(start.bubblewrap(), directory(), None);
-    compare.compare(start.cabane(Format::Squashfs), start.bubblewrap(), None);
+    compare.compare(cabane(), start.bubblewrap(), None);
+    compare.compare(start.charliecloud(), directory(), None);
     compare
         .table()
         .captioned("As an ordinary user, through FUSE".to_owned())
