@@ -11,8 +11,10 @@
 #![forbid(unsafe_code)]
 
 mod bed;
+mod busy;
 mod comparison;
 mod container;
+mod crowd;
 mod goal;
 mod images;
 mod listing;
@@ -32,6 +34,7 @@ mod start;
 mod start_python;
 mod starters;
 mod statistics;
+mod together;
 mod tree;
 mod users;
 mod world;
@@ -50,6 +53,8 @@ type MakeSection = fn(&Bed, &Options) -> Vec<Section>;
 const SECTIONS: &[(&str, MakeSection)] = &[
     ("start", start::sections),
     ("python", start_python::sections),
+    ("many", together::sections),
+    ("busy", busy::sections),
     ("list", listing::sections),
     ("pack", packing::sections),
     ("rebuild", rebuild::sections),
