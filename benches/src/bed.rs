@@ -12,9 +12,11 @@ use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
-use crate::images::Images;
+use crate::images::{Format, Images};
+use crate::keeper::{self, Keeper};
 use crate::measure::{NotMeasured, finish};
 use crate::options::Options;
+use crate::users::as_ordinary_user;
 use crate::world::World;
 
 /// A directory with everything that is measured.
@@ -28,6 +30,7 @@ pub(crate) struct Bed {
     pub(crate) world: World,
     images: OnceLock<Result<Images, NotMeasured>>,
     numpy: OnceLock<Result<Images, NotMeasured>>,
+    small_image: OnceLock<Result<(Format, PathBuf), NotMeasured>>,
 }
 
 /// The name of the small programs of the measurements.
@@ -54,6 +57,7 @@ impl Bed {
             directory,
             images: OnceLock::new(),
             numpy: OnceLock::new(),
+            small_image: OnceLock::new(),
         };
         // Not in the command of each sample: that would cost a copy of this process.
         env::set_current_dir(bed.path("home")).map_err(failed)?;
@@ -128,6 +132,18 @@ impl Bed {
         self.world.have_policy(wanted)
     }
 
+    /// Sets up a site: a policy for the helper, nothing held but another image.
+    pub(crate) fn with_helper(&self) -> Result<Site<'_>, NotMeasured> {
+        self.world.helper.as_ref().map_err(Clone::clone)?;
+        self.have_policy(true)?;
+        let made = self.small_image.get_or_init(|| keeper::image(self));
+        let (format, image) = made.as_ref().map_err(Clone::clone)?;
+        Ok(Site {
+            bed: self,
+            keeper: Some(as_ordinary_user(|| Keeper::start(self, *format, image))?),
+        })
+    }
+
     /// Returns the images that are started, made when they are first asked for.
     pub(crate) fn images(&self) -> Result<&Images, NotMeasured> {
         let images = self.images.get_or_init(|| Images::make(self));
@@ -138,6 +154,20 @@ impl Bed {
     pub(crate) fn numpy(&self) -> Result<&Images, NotMeasured> {
         let images = self.numpy.get_or_init(|| Images::with_numpy(self));
         images.as_ref().map_err(Clone::clone)
+    }
+}
+
+/// A policy for the helper, and another image in use.
+pub(crate) struct Site<'a> {
+    bed: &'a Bed,
+    keeper: Option<Keeper>,
+}
+
+impl Site<'_> {
+    /// From now on nothing is in use, and nothing is held.
+    pub(crate) fn fall_idle(&mut self) -> Result<(), NotMeasured> {
+        self.keeper = None;
+        finish(&mut self.bed.clean_mounts()?).map(drop)
     }
 }
 

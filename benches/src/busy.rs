@@ -15,7 +15,7 @@ use crate::images::Images;
 use crate::measure::{Candidate, NotMeasured};
 use crate::options::Options;
 use crate::report::{Section, Table};
-use crate::starters::Before::{self, Alone, Held};
+use crate::starters::Before::{self, Alone, First, Held};
 use crate::starters::{Starters, Through};
 use crate::statistics::Summary;
 use crate::users::{as_ordinary_user, is_root};
@@ -43,16 +43,11 @@ struct Way {
 }
 
 pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
-    let ready = bed
-        .have_policy(true)
-        .and_then(|()| bed.images())
-        .and_then(|images| Spinners::start(bed).map(|spinners| (images, spinners)));
-    let (images, spinners) = match ready {
-        Ok(ready) => ready,
-        Err(reason) => return vec![Section::not_measured(TITLE, &reason)],
-    };
-    let result = measure(bed, images, options.busy_rounds());
-    drop(spinners);
+    let result = bed.images().and_then(|images| {
+        let _site = bed.with_helper()?;
+        let _spinners = Spinners::start(bed)?;
+        measure(bed, images, options.busy_rounds())
+    });
     let (table, goals) = match result {
         Ok(result) => result,
         Err(reason) => return vec![Section::not_measured(TITLE, &reason)],
@@ -171,7 +166,7 @@ impl Way {
         };
         let candidate = &mut self.candidate;
         let prepared = match self.before {
-            Some(Alone) => bed.have_policy(true),
+            Some(First | Alone) => bed.have_policy(true),
             Some(Held) => as_ordinary_user(|| candidate.probe()),
             None => Ok(()),
         };

@@ -8,8 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::bed::Bed;
+use crate::images::make_squashfs;
 use crate::measure::{NotMeasured, finish};
-use crate::peers;
 
 /// What such tools mount something on, or look into.
 const DIRECTORIES: [&str; 8] = ["dev", "proc", "sys", "tmp", "home", "root", "etc", "var"];
@@ -38,12 +38,7 @@ pub(crate) fn make(bed: &Bed, tree: &Path, mount_point: &Path) -> Result<PathBuf
         fs::create_dir_all(copy.parent().unwrap_or(&root)).map_err(failed)?;
         fs::copy(&file, &copy).map_err(failed)?;
     }
-    let mut pack = bed.command(peers::MKSQUASHFS.find()?);
-    pack.arg(&root)
-        .arg(&image)
-        .args(["-noappend", "-all-root", "-no-progress"]);
-    finish(pack.args(["-comp", "zstd", "-Xcompression-level", "3"]))?;
-    Ok(image)
+    make_squashfs(bed, &root, &image)
 }
 
 /// Returns the libraries of programs, as `ldd` finds them.

@@ -25,6 +25,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// How long the kernel gets to remove what a crowd left.
 const CALM: Duration = Duration::from_millis(100);
 
+/// The unit of the sizes of devices, in bytes.
+const SECTOR: u64 = 512;
+
 /// What it took to have all of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gathering {
@@ -32,24 +35,24 @@ pub(crate) struct Gathering {
     pub(crate) milliseconds: f64,
     /// How many never were.
     pub(crate) failures: usize,
-    /// Loop devices with a file of ours that were added.
+    /// Loop devices of the image, while all were there.
     pub(crate) loop_devices: usize,
     /// Megabytes that were added to the page cache of the machine.
     pub(crate) cached: f64,
 }
 
-/// Starts so many, as many by each user, and waits for all; loop devices are counted
-/// whose file is below a directory. A failure of all has its reason in `Err`.
+/// Starts so many, as many by each user, and waits for all; the loop devices of the
+/// image are counted.
 pub(crate) fn gather(
     make: impl Fn() -> Result<Command, NotMeasured> + Sync,
     count: usize,
     users: &[u32],
-    directory: &Path,
+    image: &Path,
 ) -> Result<Gathering, NotMeasured> {
     let failed = |error: rustix::io::Errno| format!("cannot make a pipe: {error}");
     let (ready, say_ready) = pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
     let (hold, let_go) = pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
-    let before = (loop_devices(directory), cached());
+    let before = cached();
     let begun = Instant::now();
     let shares = users.iter().map(|user| {
         let (hold, say_ready) = (hold.try_clone(), say_ready.try_clone());
@@ -62,7 +65,7 @@ pub(crate) fn gather(
     let mut children: Vec<Child> = started?.into_iter().flatten().collect();
     let arrived = wait_for(&ready, &mut children);
     let time = begun.elapsed();
-    let after = (loop_devices(directory), cached());
+    let (loop_devices, after) = (loop_devices(image), cached());
     drop(let_go);
     for child in &mut children {
         let _ = child.wait();
@@ -71,8 +74,8 @@ pub(crate) fn gather(
     Ok(Gathering {
         milliseconds: time.as_secs_f64() * 1e3,
         failures: count - arrived.min(count),
-        loop_devices: after.0.saturating_sub(before.0),
-        cached: after.1 - before.1,
+        loop_devices,
+        cached: after - before,
     })
 }
 
@@ -118,12 +121,16 @@ fn wait_for(ready: &OwnedFd, children: &mut [Child]) -> usize {
     arrived
 }
 
-fn loop_devices(directory: &Path) -> usize {
-    let directory = directory.to_string_lossy().into_owned();
+/// Counts the loop devices in use that are as large as the file. Their own names for
+/// it depend on who looks, and from where.
+fn loop_devices(image: &Path) -> usize {
+    let sectors = fs::metadata(image).map_or(0, |metadata| metadata.len() / SECTOR);
     let devices = fs::read_dir("/sys/block").into_iter().flatten().flatten();
     devices
-        .filter_map(|device| fs::read_to_string(device.path().join("loop/backing_file")).ok())
-        .filter(|file| file.starts_with(&directory))
+        .map(|device| device.path())
+        .filter(|device| device.join("loop/backing_file").exists())
+        .filter_map(|device| fs::read_to_string(device.join("size")).ok())
+        .filter(|size| size.trim().parse() == Ok(sectors))
         .count()
 }
 

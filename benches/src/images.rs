@@ -3,6 +3,7 @@
 
 //! The images that are started.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::bed::Bed;
@@ -19,6 +20,9 @@ pub(crate) struct Images {
     pub(crate) fuse_mount_point: PathBuf,
     /// The repository with both.
     pub(crate) repository: Result<PathBuf, NotMeasured>,
+    /// A copy for others, who use the loop device of a file again whoever made it: they
+    /// must not find ours.
+    pub(crate) for_peers: PathBuf,
     squashfs: PathBuf,
     erofs: Result<PathBuf, NotMeasured>,
     container: Result<PathBuf, NotMeasured>,
@@ -56,7 +60,7 @@ impl From<Format> for cabane_mount::ImageFormat {
 impl Images {
     /// Makes the tree of the interpreter and packs it.
     pub(crate) fn make(bed: &Bed) -> Result<Self, NotMeasured> {
-        let mount_point = match &bed.world.mount_point {
+        let mount_point = match bed.world.mount_points.first() {
             Some(path) => path.clone(),
             None => bed.directory("environment")?,
         };
@@ -84,12 +88,9 @@ impl Images {
         tree: PathBuf,
         mount_point: PathBuf,
     ) -> Result<Self, NotMeasured> {
-        let squashfs = bed.path(&format!("{name}.squashfs"));
-        let mut pack = bed.command(peers::MKSQUASHFS.find()?);
-        pack.arg(&tree)
-            .arg(&squashfs)
-            .args(["-noappend", "-all-root", "-no-progress"]);
-        finish(pack.args(["-comp", "zstd", "-Xcompression-level", "3"]))?;
+        let squashfs = make_squashfs(bed, &tree, &bed.path(&format!("{name}.squashfs")))?;
+        let for_peers = bed.path(&format!("{name}-peers.squashfs"));
+        fs::copy(&squashfs, &for_peers).map_err(|error| format!("no copy of it: {error}"))?;
         let erofs = make_erofs(bed, &tree, &bed.path(&format!("{name}.erofs")));
         let repository = bed.path(&format!("repository-{name}"));
         Ok(Self {
@@ -97,6 +98,7 @@ impl Images {
             fuse_mount_point: bed.directory("fuse")?,
             tree,
             mount_point,
+            for_peers,
             squashfs,
             erofs,
             container: Err("there is no such container".to_owned()),
@@ -118,7 +120,16 @@ impl Images {
     }
 }
 
-fn make_erofs(bed: &Bed, tree: &Path, image: &Path) -> Result<PathBuf, NotMeasured> {
+pub(crate) fn make_squashfs(bed: &Bed, tree: &Path, image: &Path) -> Result<PathBuf, NotMeasured> {
+    let mut pack = bed.command(peers::MKSQUASHFS.find()?);
+    pack.arg(tree)
+        .arg(image)
+        .args(["-noappend", "-all-root", "-no-progress"]);
+    finish(pack.args(["-comp", "zstd", "-Xcompression-level", "3"]))?;
+    Ok(image.to_owned())
+}
+
+pub(crate) fn make_erofs(bed: &Bed, tree: &Path, image: &Path) -> Result<PathBuf, NotMeasured> {
     let mut pack = bed.command(peers::MKFS_EROFS.find()?);
     pack.args(["--quiet", "--all-root", "-zlz4", "-C65536"])
         .arg(image)

@@ -17,6 +17,7 @@ mod container;
 mod crowd;
 mod goal;
 mod images;
+mod keeper;
 mod listing;
 mod machine;
 mod measure;

@@ -5,8 +5,7 @@
 
 use std::ffi::OsString;
 
-use crate::images::Format;
-use crate::measure::{Candidate, NotMeasured};
+use crate::measure::Candidate;
 use crate::peers;
 use crate::starters::Starters;
 
@@ -18,7 +17,7 @@ impl Starters<'_> {
             let mut command = self.bed.command(peers::UNSHARE.find()?);
             command
                 .args(["-m", "/bin/sh", "-c", script, "sh"])
-                .arg(self.images.file(Format::Squashfs)?);
+                .arg(&self.images.for_peers);
             command.arg(&self.images.mount_point).args(&self.inside);
             Ok(command)
         };
@@ -30,7 +29,7 @@ impl Starters<'_> {
             let program = self.bed.world.squashfs_mount.as_ref();
             let mut command = self.bed.command(program.map_err(Clone::clone)?);
             command
-                .arg(self.image_and_mount_point()?)
+                .arg(self.image_and_mount_point())
                 .arg("--")
                 .args(&self.inside);
             Ok(command)
@@ -43,7 +42,7 @@ impl Starters<'_> {
             let mut command = self.bed.command(peers::UENV.find()?);
             command
                 .arg("run")
-                .arg(self.image_and_mount_point()?)
+                .arg(self.image_and_mount_point())
                 .arg("--")
                 .args(&self.inside);
             Ok(command)
@@ -51,11 +50,11 @@ impl Starters<'_> {
         Candidate::new("`uenv run`", command())
     }
 
-    fn image_and_mount_point(&self) -> Result<OsString, NotMeasured> {
-        let mut words = OsString::from(self.images.file(Format::Squashfs)?);
+    fn image_and_mount_point(&self) -> OsString {
+        let mut words = OsString::from(&self.images.for_peers);
         words.push(":");
         words.push(&self.images.mount_point);
-        Ok(words)
+        words
     }
 
     /// squashfuse and bubblewrap; what squashfuse mounted is unmounted off the clock.
@@ -68,7 +67,7 @@ impl Starters<'_> {
                 .args(["-c", script, "sh"])
                 .arg(peers::SQUASHFUSE.find()?);
             command
-                .arg(self.images.file(Format::Squashfs)?)
+                .arg(&self.images.for_peers)
                 .arg(&self.images.fuse_mount_point);
             command
                 .arg(peers::BWRAP.find()?)
@@ -97,7 +96,7 @@ impl Starters<'_> {
             command
                 .args(["-c", script, "sh"])
                 .arg(peers::SQUASHFUSE.find()?)
-                .arg(self.images.file(Format::Squashfs)?)
+                .arg(&self.images.for_peers)
                 .arg(peers::FUSERMOUNT.find()?)
                 .arg(peers::BWRAP.find()?)
                 .arg(&self.images.mount_point)

@@ -10,7 +10,7 @@ use crate::images::Format::{Erofs, Squashfs};
 use crate::images::Images;
 use crate::options::Options;
 use crate::report::{Section, Table};
-use crate::starters::Before::{Alone, Held};
+use crate::starters::Before::{Alone, First, Held};
 use crate::starters::{Starters, Through};
 use crate::users::{as_ordinary_user, is_root};
 
@@ -39,60 +39,76 @@ pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
 const HELPER_METHOD: &str = "\
 As an ordinary user: `true` of the system in a mount namespace in which the image of a \
 Python interpreter is mounted. *Held* is an image that is mounted on the node already; \
-*alone* one that nobody has, with nothing left of earlier starts. A program that prepares \
-something and then becomes another one costs two starts in a row at least. The helper is \
-linked statically and gets a request that was written beforehand, so its floor is a static \
-program that does nothing but become `true`; `env`, which is linked dynamically, is the \
-floor in the design of Cabane, and that of squashfs-mount. The whole command line is three \
-programs in a row: `cabane`, the helper, `true`.";
+*alone* one that nobody has, with nothing left of earlier starts, while somebody has \
+another one; the *first* start finds nothing held on the node. A program that prepares \
+something and then becomes another one costs two starts in a row at least. In the design of \
+Cabane that floor is a program that is linked dynamically, as `env` and squashfs-mount are. \
+The helper is linked statically and gets a request that was written beforehand; a static \
+program that does nothing but become `true` is the stricter floor. The whole command line is \
+three programs in a row: `cabane`, the helper, `true`.";
 
 fn through_helper(bed: &Bed, images: &Images, options: &Options) -> Section {
     const TITLE: &str = "Start through the helper";
-    if let Err(reason) = bed.world.helper.clone().and_then(|_| bed.have_policy(true)) {
-        return Section::not_measured(TITLE, &reason);
-    }
-    let (tables, goals) = as_ordinary_user(|| {
-        let start = Starters::of_true(bed, images);
-        let (steps, goals) = helper_over_two(&start, options);
-        (vec![steps, command_over_floors(&start, options)], goals)
-    });
-    Section {
+    let mut site = match bed.with_helper() {
+        Ok(site) => site,
+        Err(reason) => return Section::not_measured(TITLE, &reason),
+    };
+    let mut section = Section {
         title: TITLE,
         method: HELPER_METHOD.to_owned(),
-        tables,
-        goals,
+        tables: Vec::new(),
+        goals: Vec::new(),
         remarks: Vec::new(),
-    }
+    };
+    as_ordinary_user(|| {
+        let start = Starters::of_true(bed, images);
+        let (steps, goals) = helper_over_two(&start, options);
+        section.tables.push(steps);
+        section.tables.push(command_over_floors(&start, options));
+        section.goals = goals;
+        match site.fall_idle() {
+            Ok(()) => section.tables.push(first_on_the_node(&start, options)),
+            Err(reason) => section.remarks.push(format!("Not measured: {reason}.")),
+        }
+    });
+    section
 }
 
 fn helper_over_two(start: &Starters<'_>, options: &Options) -> (Table, Vec<Goal>) {
     let mut compare = Comparisons::ratios(options.short_rounds());
     let floor = || start.through_static(1);
-    compare.compare(
-        start.through_static(1).named("control".to_owned()),
-        floor(),
-        None,
-    );
-    let squashfs_held = compare.compare(start.helper(Squashfs, Held), floor(), Some(HELD));
-    compare.compare(start.helper(Erofs, Held), floor(), Some(HELD));
-    let squashfs = compare.compare(start.helper(Squashfs, Alone), floor(), Some(ALONE));
-    let erofs = compare.compare(start.helper(Erofs, Alone), floor(), Some(ALONE));
     let env = || start.through_env();
-    compare.compare(start.helper(Squashfs, Held), env(), Some(HELD));
-    compare.compare(start.helper(Squashfs, Alone), env(), Some(ALONE));
-    compare.compare(start.helper(Erofs, Alone), env(), Some(ALONE));
+    compare.compare(start.through_env().named("control".to_owned()), env(), None);
+    let mut over_env =
+        |format, before, target| compare.compare(start.helper(format, before), env(), Some(target));
+    let held = over_env(Squashfs, Held, HELD);
+    let erofs_held = over_env(Erofs, Held, HELD);
+    let alone = over_env(Squashfs, Alone, ALONE);
+    let erofs_alone = over_env(Erofs, Alone, ALONE);
     let peer = compare.compare(start.squashfs_mount(), env(), None);
-    let peers = peer.map_or(String::new(), |peer| {
+    let mut over_floor = |format, before, target| {
+        compare.compare(start.helper(format, before), floor(), Some(target))
+    };
+    let held_over_floor = over_floor(Squashfs, Held, HELD);
+    over_floor(Erofs, Held, HELD);
+    let alone_over_floor = over_floor(Squashfs, Alone, ALONE);
+    let erofs_over_floor = over_floor(Erofs, Alone, ALONE);
+    let peer = peer.map_or(String::new(), |peer| {
         format!("squashfs-mount {:.2} over `env`", peer.median)
     });
+    let what = "start of `true` through the helper, over two starts in a row";
     let goals = vec![
-        Goal::ratio("start of `true`, helper over its floor, held", HELD)
-            .reached_by("squashfs", squashfs_held)
-            .beside(peers.clone()),
-        Goal::ratio("start of `true`, helper over its floor, alone", ALONE)
-            .reached_by("squashfs", squashfs)
-            .reached_by("EROFS", erofs)
-            .beside(peers),
+        Goal::ratio(&format!("{what}, held"), HELD)
+            .reached_by("over `env`: squashfs", held)
+            .reached_by("EROFS", erofs_held)
+            .reached_by("over a static program: squashfs", held_over_floor)
+            .beside(peer.clone()),
+        Goal::ratio(&format!("{what}, alone"), ALONE)
+            .reached_by("over `env`: squashfs", alone)
+            .reached_by("EROFS", erofs_alone)
+            .reached_by("over a static program: squashfs", alone_over_floor)
+            .reached_by("EROFS", erofs_over_floor)
+            .beside(peer),
     ];
     let caption = "The helper and its peer over two starts in a row";
     (compare.table().captioned(caption.to_owned()), goals)
@@ -118,6 +134,17 @@ fn command_over_floors(start: &Starters<'_>, options: &Options) -> Table {
     compare.table().captioned(caption.to_owned())
 }
 
+fn first_on_the_node(start: &Starters<'_>, options: &Options) -> Table {
+    let mut compare = Comparisons::ratios(options.short_rounds());
+    for format in [Squashfs, Erofs] {
+        compare.compare(start.helper(format, First), start.through_static(1), None);
+        let cabane = start.cabane(Through::Helper, format, First);
+        compare.compare(cabane, start.squashfs_mount(), None);
+    }
+    let caption = "The first start on the node, which makes the namespace for images, too";
+    compare.table().captioned(caption.to_owned())
+}
+
 fn what_the_command_line_adds(bed: &Bed, images: &Images, options: &Options) -> Section {
     let mut section = Section {
         title: "What the command line adds",
@@ -131,14 +158,16 @@ fn what_the_command_line_adds(bed: &Bed, images: &Images, options: &Options) -> 
         goals: Vec::new(),
         remarks: Vec::new(),
     };
-    let ready = bed.world.helper.clone().and_then(|_| bed.have_policy(true));
-    if let Err(reason) = ready {
-        let remark = format!("Through the helper: not measured: {reason}.");
-        section.remarks.push(remark);
-    } else {
-        let (table, goal) = as_ordinary_user(|| added_to_the_helper(bed, images, options));
-        section.tables.push(table);
-        section.goals.push(goal);
+    match bed.with_helper() {
+        Ok(_site) => {
+            let (table, goal) = as_ordinary_user(|| added_to_the_helper(bed, images, options));
+            section.tables.push(table);
+            section.goals.push(goal);
+        }
+        Err(reason) => {
+            let remark = format!("Through the helper: not measured: {reason}.");
+            section.remarks.push(remark);
+        }
     }
     if is_root() && bed.have_policy(false).is_ok() {
         section.tables.push(added_as_root(bed, images, options));
@@ -164,6 +193,11 @@ fn added_to_the_helper(bed: &Bed, images: &Images, options: &Options) -> (Table,
         cabane(Erofs, Alone),
         start.helper(Erofs, Alone),
         Some(COMMAND_LINE),
+    );
+    compare.compare(
+        start.cabane_of_path(Through::Helper, Squashfs),
+        start.helper(Squashfs, Held),
+        None,
     );
     let dry = start.cabane_dry_run(Through::Helper);
     compare.compare(dry, start.bare("bare exec"), None);
@@ -204,20 +238,14 @@ fn as_root(bed: &Bed, images: &Images, options: &Options) -> Section {
         goals: Vec::new(),
         remarks: Vec::new(),
     };
-    let parts = [
-        (
-            false,
-            without_policy as fn(&Starters<'_>, &Options) -> Table,
-        ),
-        (true, with_policy),
-    ];
-    for (policy, table) in parts {
-        match bed.have_policy(policy) {
-            Ok(()) => section
-                .tables
-                .push(table(&Starters::of_true(bed, images), options)),
-            Err(reason) => section.remarks.push(format!("Not measured: {reason}.")),
-        }
+    let start = Starters::of_true(bed, images);
+    match bed.have_policy(false) {
+        Ok(()) => section.tables.push(without_policy(&start, options)),
+        Err(reason) => section.remarks.push(format!("Not measured: {reason}.")),
+    }
+    match bed.with_helper() {
+        Ok(_site) => section.tables.push(with_policy(&start, options)),
+        Err(reason) => section.remarks.push(format!("Not measured: {reason}.")),
     }
     section
 }

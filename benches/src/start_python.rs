@@ -23,7 +23,7 @@ const HELD: f64 = 1.25;
 
 const METHOD: &str = "\
 `python3 -c pass`, the interpreter and its library in the image, over the same tree in a \
-directory; the whole command line. The modules are compiled; both start without writing \
+directory; the whole command line, and the helper by itself. The modules are compiled; both start without writing \
 anything. A start alone mounts anew, so the interpreter is decompressed again; from a held \
 image it is in memory already. Over FUSE every page comes from another process.";
 
@@ -45,9 +45,8 @@ pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
             )];
         }
     };
-    let ready = bed.world.helper.clone().and_then(|_| bed.have_policy(true));
-    match ready {
-        Ok(()) => {
+    match bed.with_helper() {
+        Ok(_site) => {
             let (table, goals) = as_ordinary_user(|| through_helper(bed, images, rounds));
             section.tables.push(table);
             section.goals.extend(goals);
@@ -76,6 +75,8 @@ fn through_helper(bed: &Bed, images: &Images, rounds: Rounds) -> (Table, Vec<Goa
     let squashfs = compare.compare(cabane(Squashfs, Alone), directory(), Some(ALONE));
     let erofs = compare.compare(cabane(Erofs, Alone), directory(), Some(ALONE));
     let peer = compare.compare(start.squashfs_mount(), directory(), None);
+    compare.compare(start.helper(Squashfs, Held), directory(), Some(HELD));
+    compare.compare(start.helper(Erofs, Held), directory(), Some(HELD));
     compare.compare(cabane(Squashfs, Held), start.squashfs_mount(), None);
     compare.compare(cabane(Squashfs, Alone), start.squashfs_mount(), None);
     compare.compare(cabane(Erofs, Alone), start.squashfs_mount(), None);

@@ -16,7 +16,9 @@ use crate::request::PreparedRequest;
 /// Whether the image is mounted on the node when a start begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Before {
-    /// Nobody has it: what was held is given up after each start.
+    /// Nobody has any image: what was held is given up after each start.
+    First,
+    /// Nobody has it, but another one.
     Alone,
     /// It is held from an earlier start.
     Held,
@@ -25,6 +27,7 @@ pub(crate) enum Before {
 impl Before {
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::First => "first",
             Self::Alone => "alone",
             Self::Held => "held",
         }
@@ -226,6 +229,20 @@ impl<'a> Starters<'a> {
         self.left(before, Candidate::new(name, command))
     }
 
+    /// `cabane run` of the image's path: its metadata is in the image only.
+    pub(crate) fn cabane_of_path(&self, through: Through, format: Format) -> Candidate {
+        let command = || {
+            let image = self.images.file(format)?;
+            let repository = self.images.repository.as_ref().map_err(Clone::clone)?;
+            let mut command = self.bed.cabane(repository)?;
+            command.args(["--backend", through.option(), "run"]);
+            command.arg(image).arg("--").args(&self.inside);
+            Ok(command)
+        };
+        let name = format!("`cabane run PATH`, {}, held", format.name());
+        Candidate::new(name, command())
+    }
+
     /// Prints what would be mounted, mounts nothing and starts nothing.
     pub(crate) fn cabane_dry_run(&self, through: Through) -> Candidate {
         let command = self.cabane_run(through, Format::Squashfs, "", &["--dry-run"]);
@@ -262,7 +279,7 @@ impl<'a> Starters<'a> {
 
     fn left(&self, before: Before, candidate: Candidate) -> Candidate {
         match (before, self.bed.clean_mounts()) {
-            (Before::Alone, Ok(clean)) => candidate.tidied_by(clean),
+            (Before::First | Before::Alone, Ok(clean)) => candidate.tidied_by(clean),
             _ => candidate,
         }
     }

@@ -39,6 +39,7 @@ const SQUASHFS_ALONE: &str = "`cabane run`, squashfs, alone";
 const EROFS_HELD: &str = "`cabane run`, erofs, held";
 const EROFS_ALONE: &str = "`cabane run`, erofs, alone";
 const LOOPS: &str = "`unshare -m`, `mount -o loop`, as root";
+const OWN_LOOPS: &str = "a loop device each, as root";
 const ONE: &str = "`cabane run`, squashfs, alone, one start";
 
 const METHOD: &str = "\
@@ -67,6 +68,8 @@ struct Way {
     before: Before,
     /// Whether only root can go this way.
     as_root: bool,
+    /// Whether images are shared, as the policy of a site says.
+    has_policy: bool,
     /// Whether only one of the crowd does.
     is_single: bool,
     results: Result<Vec<Gathering>, NotMeasured>,
@@ -81,9 +84,10 @@ pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
             return vec![Section::not_measured(TITLE, &reason)];
         }
     };
-    if let Err(reason) = bed.have_policy(true) {
-        return vec![Section::not_measured(TITLE, &reason)];
-    }
+    let _site = match bed.with_helper() {
+        Ok(site) => site,
+        Err(reason) => return vec![Section::not_measured(TITLE, &reason)],
+    };
     let mut section = Section {
         title: TITLE,
         method: METHOD.to_owned(),
@@ -181,7 +185,7 @@ fn cache_goal(count: usize, ways: &[Way]) -> Goal {
         let (all, one) = (find(ways, name)?, find(ways, ONE)?);
         ratios(all, one, |one| one.cached)
     };
-    let beside = [PEER, LOOPS].map(|name| {
+    let beside = [PEER, OWN_LOOPS].map(|name| {
         let copies = copies(name).map_or("not measured".to_owned(), |ratio| {
             format!("{:.1}", ratio.median)
         });
@@ -224,6 +228,7 @@ fn way(name: &str, before: Before, candidate: fn(&Starters<'_>) -> Candidate) ->
         candidate,
         before,
         as_root: false,
+        has_policy: true,
         is_single: false,
         results: Ok(Vec::new()),
     }
@@ -276,11 +281,17 @@ fn all_ways() -> Vec<Way> {
 }
 
 /// With one that starts alone, to tell how much one copy is, and mounts that share
-/// nothing.
+/// nothing: `mount -o loop` finds the device of another, if it does not come at the same
+/// moment.
 fn numpy_ways() -> Vec<Way> {
     let mut ways = kernel_ways();
     ways.extend([
         loops(),
+        Way {
+            as_root: true,
+            has_policy: false,
+            ..way(OWN_LOOPS, Alone, |start| start.mounter(Squashfs))
+        },
         Way {
             is_single: true,
             ..squashfs(ONE, Alone)
@@ -352,13 +363,12 @@ impl Crowd<'_> {
         let start = self.starters()?;
         let make = || (way.candidate)(&start).into_command();
         let users = if way.as_root { &[0][..] } else { &self.users };
-        let directory = self.bed.path("");
-        let gather = |count: usize, users: &[u32]| gather(make, count, users, &directory);
+        let image = self.images.file(Squashfs)?;
+        let gather = |count: usize, users: &[u32]| gather(make, count, users, image);
+        self.bed.have_policy(way.has_policy)?;
         if way.before == Held {
             // Everything is read once before.
             gather(1, users.get(..1).unwrap_or_default())?;
-        } else {
-            self.bed.have_policy(true)?;
         }
         let count = if way.is_single { 1 } else { self.count };
         let gathering = gather(count, users)?;

@@ -18,8 +18,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use cabane_mount::helper::Helper;
+use cabane_sys::namespace::unshare_mounts;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags, mount, move_mount, open_tree};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::measure::NotMeasured;
 use crate::peers;
@@ -30,6 +32,9 @@ const INSIDE: &str = "CABANE_BENCH_WORLD";
 const POLICY_DIRECTORY: &str = "/etc/cabane";
 /// Below the private directory: root's alone, as the helper demands.
 const OWN: &str = "/etc/cabane/bench";
+const MOUNT_POINTS: [&str; 2] = ["environment", "tools"];
+/// How many numbers of namespaces a processor takes at once (`COOKIE_LOCAL_BATCH`).
+const BLOCK: usize = 4096;
 const INSTALLED: [&str; 2] = [
     "/usr/local/libexec/cabane/cabane-mount",
     "/usr/libexec/cabane/cabane-mount",
@@ -39,8 +44,8 @@ const INSTALLED: [&str; 2] = [
 pub(crate) struct World {
     /// The helper.
     pub(crate) helper: Result<PathBuf, NotMeasured>,
-    /// The first mount point that its policy allows.
-    pub(crate) mount_point: Option<PathBuf>,
+    /// The first mount points that its policy allows.
+    pub(crate) mount_points: Vec<PathBuf>,
     /// squashfs-mount, which needs the rights of root, too.
     pub(crate) squashfs_mount: Result<PathBuf, NotMeasured>,
     is_private: bool,
@@ -97,22 +102,23 @@ impl World {
             });
             return Self {
                 squashfs_mount,
-                mount_point: installed
-                    .is_ok()
-                    .then(|| Path::new(OWN).join("environment")),
+                mount_points: match installed {
+                    Ok(_) => MOUNT_POINTS.map(|name| Path::new(OWN).join(name)).into(),
+                    Err(_) => Vec::new(),
+                },
                 helper: installed,
                 is_private: true,
             };
         }
         let found = Helper::find(&INSTALLED.map(PathBuf::from));
         let found = found.map_err(|reason| reason.to_string());
-        let mount_point = found
+        let mount_points = found
             .as_ref()
-            .ok()
-            .and_then(|helper| helper.policy.mount_points.first().cloned());
+            .map(|helper| helper.policy.mount_points.clone())
+            .unwrap_or_default();
         Self {
             helper: found.map(|helper| helper.path),
-            mount_point,
+            mount_points,
             squashfs_mount: peers::SQUASHFS_MOUNT.find(),
             is_private: false,
         }
@@ -125,8 +131,9 @@ impl World {
         }
         let path = Path::new(POLICY_DIRECTORY).join("mount.policy");
         let text = format!(
-            "mount-point {OWN}/environment\nmount-point {OWN}/tools\nimage-owners root\n\
-             images-per-user 16\nidle-seconds 600\n"
+            "mount-point {OWN}/{}\nmount-point {OWN}/{}\nimage-owners root\n\
+             images-per-user 16\nidle-seconds 600\n",
+            MOUNT_POINTS[0], MOUNT_POINTS[1]
         );
         let changed = if wanted {
             fs::write(&path, text)
@@ -147,12 +154,37 @@ fn set_uid_copy(program: &Path, name: &str) -> io::Result<PathBuf> {
 }
 
 fn make_private() -> io::Result<()> {
+    grow_old()?;
     mount_memory(POLICY_DIRECTORY)?;
     replace_run()?;
-    for directory in ["environment", "tools"] {
+    for directory in MOUNT_POINTS {
         fs::create_dir_all(Path::new(OWN).join(directory))?;
     }
     Ok(())
+}
+
+/// Sees to it that namespaces made from now on have higher numbers than this one, on
+/// each processor, as they do on a machine with its first namespace. Otherwise the
+/// first start may have to look for a processor where that is so.
+fn grow_old() -> io::Result<()> {
+    let allowed = sched_getaffinity(None)?;
+    let processors = (0..CpuSet::MAX_CPU).filter(|number| allowed.is_set(*number));
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = processors
+            .map(|processor| scope.spawn(move || use_up_a_block(processor)))
+            .collect();
+        threads.into_iter().try_for_each(|thread| {
+            let ended = thread.join();
+            ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    })
+}
+
+fn use_up_a_block(processor: usize) -> io::Result<()> {
+    let mut only = CpuSet::new();
+    only.set(processor);
+    sched_setaffinity(None, &only)?;
+    (0..BLOCK).try_for_each(|_| unshare_mounts())
 }
 
 /// Puts a new `/run` over the old one. Some of what is in the old one is needed, to
