@@ -12,7 +12,7 @@ Measures Cabane beside its peers, prints every figure and writes docs/performanc
 
 Usage: cabane-benches [--quick] [--pairs N] [--only SECTION,…] [--output FILE] [--directory DIR]
 
-  --quick          a run of about half a minute: fewer pairs, smaller trees. Writes no
+  --quick          a run of one or two minutes: fewer pairs, smaller trees. Writes no
                    page unless --output is given
   --pairs N        how often the two commands of a comparison are run in turn
   --only LIST      sections to measure: start, python, many, busy, list, pack, rebuild,
