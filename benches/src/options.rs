@@ -74,7 +74,7 @@ impl Options {
 
     /// Returns how often commands of a few milliseconds are run in turn.
     pub(crate) fn short_rounds(&self) -> Rounds {
-        self.rounds(if self.quick { 30 } else { 200 })
+        self.rounds(if self.quick { 30 } else { 150 })
     }
 
     /// Returns how often commands of some tens of milliseconds are run in turn.
@@ -89,7 +89,7 @@ impl Options {
 
     /// Returns how often crowds of starts come together.
     pub(crate) fn crowd_rounds(&self) -> usize {
-        if self.quick { 1 } else { 5 }
+        if self.quick { 1 } else { 4 }
     }
 
     /// Returns how often each way is tried on a busy machine.
