@@ -45,7 +45,9 @@ impl Goal {
     }
 
     fn row(&self) -> Vec<String> {
-        let unit = |number: f64| format!("{number:.2} {}", self.unit).trim().to_owned();
+        // What is to be none at all is counted.
+        let digits = if self.target > 0.0 { 2 } else { 0 };
+        let unit = |number: f64| format!("{number:.digits$} {}", self.unit).trim().to_owned();
         let each = |text: &dyn Fn(Summary) -> String| {
             let texts = self.results.iter().map(|(way, result)| {
                 let text = result.map_or("not measured".to_owned(), text);

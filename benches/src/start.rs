@@ -99,15 +99,15 @@ fn helper_over_two(start: &Starters<'_>, options: &Options) -> (Table, Vec<Goal>
     let what = "start of `true` through the helper, over two starts in a row";
     let goals = vec![
         Goal::ratio(&format!("{what}, held"), HELD)
-            .reached_by("over `env`: squashfs", held)
-            .reached_by("EROFS", erofs_held)
-            .reached_by("over a static program: squashfs", held_over_floor)
+            .reached_by("squashfs, over `env`", held)
+            .reached_by("EROFS, over `env`", erofs_held)
+            .reached_by("squashfs, over a static program", held_over_floor)
             .beside(peer.clone()),
         Goal::ratio(&format!("{what}, alone"), ALONE)
-            .reached_by("over `env`: squashfs", alone)
-            .reached_by("EROFS", erofs_alone)
-            .reached_by("over a static program: squashfs", alone_over_floor)
-            .reached_by("EROFS", erofs_over_floor)
+            .reached_by("squashfs, over `env`", alone)
+            .reached_by("EROFS, over `env`", erofs_alone)
+            .reached_by("squashfs, over a static program", alone_over_floor)
+            .reached_by("EROFS, over a static program", erofs_over_floor)
             .beside(peer),
     ];
     let caption = "The helper and its peer over two starts in a row";

@@ -75,7 +75,7 @@ fn through_helper(bed: &Bed, images: &Images, rounds: Rounds) -> (Table, Vec<Goa
     let squashfs = compare.compare(cabane(Squashfs, Alone), directory(), Some(ALONE));
     let erofs = compare.compare(cabane(Erofs, Alone), directory(), Some(ALONE));
     let peer = compare.compare(start.squashfs_mount(), directory(), None);
-    compare.compare(start.helper(Squashfs, Held), directory(), Some(HELD));
+    let helper = compare.compare(start.helper(Squashfs, Held), directory(), Some(HELD));
     compare.compare(start.helper(Erofs, Held), directory(), Some(HELD));
     compare.compare(cabane(Squashfs, Held), start.squashfs_mount(), None);
     compare.compare(cabane(Squashfs, Alone), start.squashfs_mount(), None);
@@ -87,6 +87,7 @@ fn through_helper(bed: &Bed, images: &Images, rounds: Rounds) -> (Table, Vec<Goa
         Goal::ratio("`python -c pass` over a directory, held", HELD)
             .reached_by("squashfs", squashfs_held)
             .reached_by("EROFS", erofs_held)
+            .reached_by("squashfs, the helper by itself", helper)
             .beside(peers.clone()),
         Goal::ratio("`python -c pass` over a directory, alone", ALONE)
             .reached_by("squashfs", squashfs)

@@ -196,7 +196,6 @@ fn cache_goal(count: usize, ways: &[Way]) -> Goal {
     );
     Goal::ratio(&what, ONE_COPY)
         .reached_by("squashfs, alone", copies(SQUASHFS_ALONE))
-        .reached_by("EROFS, alone", copies(EROFS_ALONE))
         .beside(beside.join("; "))
 }
 
