@@ -114,8 +114,9 @@ pub(crate) struct Effective {
     pub(crate) build_directory: Value<Option<PathBuf>>,
     /// The file system of built images.
     pub(crate) image_format: Value<FormatChoice>,
-    /// How many processes a build runs at once.
-    pub(crate) jobs: Value<usize>,
+    /// How many processes a build runs at once; as many as there are processors if
+    /// nothing is said. Those are not counted at every start.
+    pub(crate) jobs: Value<Option<usize>>,
     /// The `uv` program, if one is named.
     pub(crate) uv: Value<Option<PathBuf>>,
     /// Where Python packages come from, the first before the others; empty for what
@@ -359,10 +360,9 @@ impl Layers<'_> {
             .unwrap_or(Value::new(FormatChoice::Squashfs, Origin::Default))
     }
 
-    fn jobs(&self) -> Value<usize> {
-        let available = || std::thread::available_parallelism().map_or(1, usize::from);
-        self.file_value(|settings| settings.build.jobs.map(|jobs| jobs.get() as usize))
-            .unwrap_or_else(|| Value::new(available(), Origin::Default))
+    fn jobs(&self) -> Value<Option<usize>> {
+        self.file_value(|settings| settings.build.jobs.map(|jobs| Some(jobs.get() as usize)))
+            .unwrap_or(Value::new(None, Origin::Default))
     }
 
     fn uv(&self) -> CommandResult<Value<Option<PathBuf>>> {
@@ -530,6 +530,11 @@ fn read_file(path: &Path) -> CommandResult<Option<Settings>> {
     parse_settings(path, &text)
         .map(Some)
         .map_err(|error| convert::settings_error(&error))
+}
+
+/// Counts the processors that this process may use.
+pub(crate) fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Returns the first program of a name in a list of directories as `PATH` has it.

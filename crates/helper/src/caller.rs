@@ -9,10 +9,10 @@ use cabane_sys::privilege::{self, Numbers};
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Gid, Uid, set_dumpable_behavior};
 use rustix::thread::{
-    CapabilitySet, CapabilitySets, capabilities, capability_is_in_ambient_set,
-    capability_is_in_bounding_set, clear_ambient_capability_set, no_new_privs,
-    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs, set_thread_gid,
-    set_thread_res_gid, set_thread_res_uid, set_thread_uid,
+    CapabilitySet, CapabilitySets, capabilities, capability_is_in_bounding_set,
+    clear_ambient_capability_set, no_new_privs, remove_capability_from_bounding_set,
+    set_capabilities, set_no_new_privs, set_thread_gid, set_thread_res_gid, set_thread_res_uid,
+    set_thread_uid,
 };
 
 const ROOT: Uid = Uid::ROOT;
@@ -107,8 +107,8 @@ impl Caller {
 }
 
 /// Tells whether a capability cannot come back. One that the kernel does not know is in
-/// no set.
+/// no set. The ambient set holds nothing that is not permitted and inheritable, too
+/// (capabilities(7)), so it need not be asked.
 fn is_nowhere(bit: CapabilitySet) -> bool {
     !capability_is_in_bounding_set(bit).unwrap_or(false)
-        && !capability_is_in_ambient_set(bit).unwrap_or(false)
 }

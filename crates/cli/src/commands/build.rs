@@ -27,7 +27,7 @@ use crate::format::json;
 use crate::images::complete_label;
 use crate::progress::Shown;
 use crate::report::{CommandError, CommandResult, IoContext};
-use crate::settings::find_program;
+use crate::settings::{find_program, processors};
 use crate::setup::Setup;
 use crate::table::size;
 
@@ -181,7 +181,11 @@ fn request(setup: &Setup, args: &BuildArgs) -> CommandResult<BuildRequest> {
             .map(|path| std::env::split_paths(path).collect())
             .unwrap_or_default(),
         epoch: epoch(setup)?,
-        jobs: args.jobs.unwrap_or(settings.jobs.value).max(1),
+        jobs: args
+            .jobs
+            .or(settings.jobs.value)
+            .unwrap_or_else(processors)
+            .max(1),
         backend: setup.backend,
     })
 }

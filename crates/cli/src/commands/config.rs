@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::report::CommandResult;
-use crate::settings::{Effective, Origin};
+use crate::settings::{Effective, Origin, processors};
 use crate::setup::Setup;
 use crate::table::{Align, Table};
 
@@ -105,7 +105,7 @@ fn rows(settings: &Effective) -> Vec<Row> {
     );
     push(
         "build.jobs",
-        settings.jobs.value.to_string(),
+        settings.jobs.value.unwrap_or_else(processors).to_string(),
         &settings.jobs.origin,
     );
     push("build.uv", uv, &settings.uv.origin);
