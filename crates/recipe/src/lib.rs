@@ -25,6 +25,9 @@
 //! );
 //! ```
 //!
+//! A recipe for Spack has more files: [`parse_stack`] reads them all, and
+//! [`parse_system`] the configuration of a system.
+//!
 //! This crate opens no file, reads no variable, prints nothing, and knows no
 //! build engine: what a recipe names may not exist.
 
@@ -38,6 +41,7 @@ mod node;
 mod recipe;
 mod report;
 mod settings;
+mod stack;
 mod suggest;
 mod text;
 mod toml_tree;
@@ -50,11 +54,18 @@ pub use environment::{
     Surroundings, parse_environment_file,
 };
 pub use recipe::{
-    EngineConfig, EnvVars, FormatVersion, InterpreterRequest, PythonConfig, PythonSource, Recipe,
-    TreeConfig, ViewRecipe,
+    Cleanup, EngineConfig, EnvVars, FormatVersion, GitSource, InterpreterRequest,
+    PackageRepository, PythonConfig, PythonSource, Recipe, SpackConfig, TreeConfig, ViewRecipe,
 };
 pub use settings::{
     BuildSettings, ColorChoice, FormatChoice, PathTemplate, PathTemplateError, RepositorySettings,
     Settings, SettingsError, parse_settings,
+};
+pub use stack::{
+    AccessPair, BuildCache, CompilerName, CompilerRequest, Compilers, Connection, Duplicates,
+    FileText, GccRequest, Link, MirrorFlags, Mirrors, ModuleKind, MpiDefaults, MpiRequest,
+    SourceMirror, SpackVersion, SpecProblem, StackEnvironment, StackFile, StackFiles, StackModules,
+    StackOptions, StackRecipe, StackView, SystemConfig, SystemFiles, Unify, Yaml, YamlMap,
+    package_name, parse_mirrors, parse_stack, parse_system,
 };
 pub use text::MAX_FILE_SIZE;

@@ -63,8 +63,8 @@ pub enum EngineConfig {
     Python(PythonConfig),
     /// A directory that is there already.
     Tree(TreeConfig),
-    /// Spack. The section has been checked and is not interpreted yet.
-    Spack,
+    /// Spack; the other files of the recipe say what is built.
+    Spack(SpackConfig),
 }
 
 impl EngineConfig {
@@ -74,7 +74,65 @@ impl EngineConfig {
         match self {
             Self::Python(_) => "python",
             Self::Tree(_) => "tree",
-            Self::Spack => "spack",
+            Self::Spack(_) => "spack",
+        }
+    }
+}
+
+/// The section `spack:`, and what else a recipe for Spack says to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpackConfig {
+    /// Where Spack comes from.
+    pub source: GitSource,
+    /// Where packages come from; the first that has a package is asked. None
+    /// are given in recipes that are older than package repositories.
+    pub package_repositories: Vec<PackageRepository>,
+    /// What is removed after the build.
+    pub cleanup: Cleanup,
+    /// Whether there are module files, where `config.yaml` says so.
+    pub modules: Option<bool>,
+}
+
+/// A Git repository, at a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GitSource {
+    /// Its address, or the path of a clone.
+    pub repo: String,
+    /// A branch, a tag or a commit; none for what the repository has by default.
+    pub commit: Option<String>,
+}
+
+/// A package repository of Spack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PackageRepository {
+    /// Its name.
+    pub name: String,
+    /// Where it comes from.
+    pub source: GitSource,
+    /// Where in there it lies.
+    pub path: String,
+}
+
+/// What is removed when all packages have been built (`cleanup:`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cleanup {
+    /// Nothing.
+    #[default]
+    None,
+    /// What is needed neither to run nor to build what is there.
+    Build,
+    /// What is not needed to run.
+    Runtime,
+}
+
+impl Cleanup {
+    /// Returns the word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Build => "build",
+            Self::Runtime => "runtime",
         }
     }
 }

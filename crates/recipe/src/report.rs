@@ -35,6 +35,7 @@ pub(crate) struct Report<'a> {
     source: &'a Source<'a>,
     language: Language,
     problems: Vec<Diagnostic>,
+    remarks: Vec<Diagnostic>,
 }
 
 impl<'a> Report<'a> {
@@ -43,6 +44,7 @@ impl<'a> Report<'a> {
             source,
             language,
             problems: Vec::new(),
+            remarks: Vec::new(),
         }
     }
 
@@ -85,6 +87,19 @@ impl<'a> Report<'a> {
             Some(hint) if self.problems.len() < MAX_PROBLEMS => diagnostic.with_hint(hint),
             _ => diagnostic,
         });
+    }
+
+    /// Notes what the author should know, though nothing is wrong.
+    pub(crate) fn remark(&mut self, place: Place, message: &str, hint: &str) {
+        if self.remarks.len() < MAX_PROBLEMS {
+            let diagnostic = self.source.diagnostic(place.into(), message);
+            self.remarks.push(diagnostic.with_hint(hint));
+        }
+    }
+
+    /// Returns what the author should know.
+    pub(crate) fn take_remarks(&mut self) -> Vec<Diagnostic> {
+        std::mem::take(&mut self.remarks)
     }
 
     /// Returns what was read if nothing is wrong, and else the problems in the

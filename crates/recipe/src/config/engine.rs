@@ -115,11 +115,18 @@ impl Engine {
         format: Option<FormatVersion>,
     ) -> Option<EngineConfig> {
         match self {
-            Self::Spack => spack::check(report, file, format).map(|()| EngineConfig::Spack),
+            Self::Spack => spack::read(report, file, format).map(EngineConfig::Spack),
             Self::Python => python::read(report, file).map(EngineConfig::Python),
             Self::Tree => tree::read(report, file).map(EngineConfig::Tree),
         }
     }
+}
+
+/// The keys that a recipe for Spack can have, without those of format 1 alone.
+#[cfg(test)]
+pub(crate) fn spack_keys() -> Vec<&'static str> {
+    let keys = COMMON.iter().chain(Engine::Spack.keys());
+    keys.copied().filter(|key| *key != "mirror").collect()
 }
 
 /// Notes every key that the recipe should not have.

@@ -9,12 +9,12 @@ use crate::diagnostic::quote;
 use crate::node::{Entry, Node, Place, Value};
 use crate::recipe::EnvVars;
 use crate::report::{Language, Report};
-use crate::suggest::nearest;
+use crate::suggest::{enumerate, nearest};
 
 const KEYS: &[&str] = &["set", "prepend_path", "append_path"];
 
 /// Variables that hold a list of paths, of which a view changes some.
-const PATH_LISTS: &[&str] = &[
+pub(crate) const PATH_LISTS: &[&str] = &[
     "ACLOCAL_PATH",
     "CMAKE_PREFIX_PATH",
     "CPATH",
@@ -30,7 +30,45 @@ const PATH_LISTS: &[&str] = &[
 /// What the build puts in the place of `$@name@`.
 const SUBSTITUTIONS: &[&str] = &["mount", "view_path", "view_name"];
 
-pub(super) fn read(report: &mut Report<'_>, field: &Field<'_>) -> Option<EnvVars> {
+/// Reads the variables of a view of Spack: only those are changed as lists that
+/// every tool knows as such.
+pub(crate) fn read_for_lists(report: &mut Report<'_>, field: &Field<'_>) -> Option<EnvVars> {
+    let env_vars = read(report, field);
+    let section = report.section(field)?;
+    let mut is_right = true;
+    for key in ["prepend_path", "append_path"] {
+        let items = section.get(key).and_then(|field| match &field.node.value {
+            Value::List(items) => Some(items),
+            _ => None,
+        });
+        for item in items.into_iter().flatten() {
+            if let Value::Section(entries) = &item.value
+                && let [entry] = entries.as_slice()
+                && is_identifier(&entry.key)
+                && !PATH_LISTS.contains(&entry.key.as_str())
+            {
+                is_right = false;
+                refuse_list(report, entry);
+            }
+        }
+    }
+    env_vars.filter(|_| is_right)
+}
+
+fn refuse_list(report: &mut Report<'_>, entry: &Entry) {
+    let message = format!("`{}` is not known as a list of paths", entry.key);
+    let hint = match nearest(&entry.key, PATH_LISTS) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => format!(
+            "set the whole of it: `set: [{{{}: …}}]`; lists are {}",
+            entry.key,
+            enumerate(PATH_LISTS, "and")
+        ),
+    };
+    report.problem_with_hint(entry.key_place, &message, &hint);
+}
+
+pub(crate) fn read(report: &mut Report<'_>, field: &Field<'_>) -> Option<EnvVars> {
     let section = report.section(field)?;
     section.refuse_unknown(report, KEYS, |key| match key {
         "unset" => Some((

@@ -8,7 +8,7 @@
 //! recipe names is for the build to find out.
 
 mod engine;
-mod env_vars;
+pub(crate) mod env_vars;
 mod path;
 mod python;
 mod spack;
@@ -29,6 +29,9 @@ use crate::report::{Language, Report};
 use crate::suggest::{enumerate, nearest};
 use crate::{text, yaml};
 use engine::Engine;
+#[cfg(test)]
+pub(crate) use engine::spack_keys;
+pub(crate) use env_vars::PATH_LISTS;
 
 /// A `config.yaml` and where it came from.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +45,7 @@ pub struct ConfigText<'a> {
 /// Why a recipe was refused: everything that is wrong with it, in the order of
 /// the file, at least one diagnostic.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecipeError(Vec<Diagnostic>);
+pub struct RecipeError(pub(crate) Vec<Diagnostic>);
 
 impl RecipeError {
     /// Returns what is wrong, in the order of the file.
@@ -76,7 +79,7 @@ pub fn parse_config(text: &ConfigText<'_>) -> Result<Recipe, RecipeError> {
 const EXAMPLE: &str = "begin with the name of the image: `name: my-tools`";
 
 /// Reads what can be read; what is missing or wrong has been noted.
-fn read(report: &mut Report<'_>, root: &Node) -> Option<Recipe> {
+pub(crate) fn read(report: &mut Report<'_>, root: &Node) -> Option<Recipe> {
     let file = report.file(root, EXAMPLE)?;
     let engine = Engine::choose(report, &file);
     engine::refuse_unknown_keys(report, &file, engine);

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Recipes for Spack: their keys are checked, nothing is kept of them yet.
+//! What `config.yaml` says to Spack: where Spack and packages come from.
 
 use crate::ask::{Field, Section};
 use crate::diagnostic::quote;
-use crate::node::Value;
-use crate::recipe::FormatVersion;
+use crate::node::{Entry, Value};
+use crate::recipe::{Cleanup, FormatVersion, GitSource, PackageRepository, SpackConfig};
 use crate::report::Report;
 
 pub(super) const KEYS: &[&str] = &["repo", "commit", "packages"];
@@ -20,18 +20,17 @@ const ADD_SECTION: &str = "add where Spack comes from:\nspack:\n  \
 const ADD_PACKAGES: &str = "add where the packages of Spack come from:\n  packages:\n    \
     repo: https://github.com/spack/spack-packages.git\n    commit: develop";
 
-/// Checks everything that only recipes for Spack have.
-pub(super) fn check(
+/// Reads everything that only recipes for Spack have.
+pub(super) fn read(
     report: &mut Report<'_>,
     file: &Section<'_>,
     format: Option<FormatVersion>,
-) -> Option<()> {
-    if let Some(field) = file.get("modules") {
-        report.truth(&field);
-    }
-    if let Some(field) = file.get("cleanup") {
-        report.choice(&field, &[("none", ()), ("runtime", ()), ("build", ())]);
-    }
+) -> Option<SpackConfig> {
+    let modules = file.get("modules").map(|field| report.truth(&field));
+    let cleanup = match file.get("cleanup") {
+        Some(field) => report.choice(&field, CLEANUPS),
+        None => Some(Cleanup::default()),
+    };
     if let Some(field) = file.get("mirror") {
         check_mirror(report, &field, format);
     }
@@ -45,69 +44,131 @@ pub(super) fn check(
             )
         })
     });
-    check_source(report, &section);
-    match section.get("packages") {
-        Some(field) => check_packages(report, &field),
+    let source = git_source(report, &section);
+    let package_repositories = match section.get("packages") {
+        Some(field) => packages(report, &field),
         // Recipes of the second version exist that rely on Spack's default.
-        None if format == Some(FormatVersion::V3) => {
-            section.require(report, "packages", ADD_PACKAGES);
-        }
-        None => {}
-    }
-    Some(())
-}
-
-/// Checks where something comes from: `repo` and `commit`.
-fn check_source(report: &mut Report<'_>, section: &Section<'_>) {
-    let hint = "add the address of a Git repository: `repo: https://…`";
-    if let Some(field) = section.require(report, "repo", hint) {
-        report.text(&field);
-    }
-    if let Some(field) = section.given("commit") {
-        report.text(&field);
-    }
-}
-
-/// Checks `packages`, which is one package repository, or several with names.
-fn check_packages(report: &mut Report<'_>, field: &Field<'_>) {
-    let Some(section) = report.section(field) else {
-        return;
+        None if format == Some(FormatVersion::V3) => section
+            .require(report, "packages", ADD_PACKAGES)
+            .map(|_| Vec::new()),
+        None => Some(Vec::new()),
     };
+    Some(SpackConfig {
+        source: source?,
+        package_repositories: package_repositories?,
+        cleanup: cleanup?,
+        modules: modules.flatten(),
+    })
+}
+
+const CLEANUPS: &[(&str, Cleanup)] = &[
+    ("none", Cleanup::None),
+    ("runtime", Cleanup::Runtime),
+    ("build", Cleanup::Build),
+];
+
+/// Reads where something comes from: `repo` and `commit`.
+fn git_source(report: &mut Report<'_>, section: &Section<'_>) -> Option<GitSource> {
+    let hint = "add the address of a Git repository: `repo: https://…`";
+    let repo = section
+        .require(report, "repo", hint)
+        .and_then(|field| git_word(report, &field));
+    let commit = section
+        .given("commit")
+        .map(|field| git_word(report, &field));
+    Some(GitSource {
+        repo: repo?,
+        commit: match commit {
+            Some(commit) => Some(commit?),
+            None => None,
+        },
+    })
+}
+
+/// Reads an address or a commit, which is given to Git as it is.
+fn git_word(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+    let text = report.text(field)?;
+    let message = if text.is_empty() {
+        format!("{} is empty", field.name)
+    } else if text.starts_with('-') {
+        format!("{} cannot begin with `-`", field.name)
+    } else if text.contains(|c: char| c.is_control() || c.is_whitespace()) {
+        format!("{} cannot contain spaces", field.name)
+    } else {
+        return Some(text.to_owned());
+    };
+    report.note(Some(field.place()), &message, None);
+    None
+}
+
+/// Reads `packages`, which is one package repository, or several with names.
+fn packages(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<PackageRepository>> {
+    let section = report.section(field)?;
     let is_single = section.entries().iter().any(|entry| {
         PACKAGE_REPO_KEYS.contains(&entry.key.as_str())
             && !matches!(entry.value.value, Value::Section(_))
     });
     if is_single || section.entries().is_empty() {
-        return check_package_repo(report, &section);
+        return package_repository(report, &section, "builtin").map(|one| vec![one]);
     }
-    for entry in section.entries() {
-        let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
-        if !entry.key.chars().all(is_word) || entry.key.starts_with('-') {
-            let message = format!(
-                "{} is not the name of a package repository",
-                quote(&entry.key)
-            );
-            let hint = "such a name has letters, digits, `_` and `-`";
-            report.problem_with_hint(entry.key_place, &message, hint);
-        } else if matches!(entry.key.as_str(), "recipe" | "alps") {
-            let message = format!(
-                "the name `{}` is taken: it means the recipe's own packages or the system's",
-                entry.key
-            );
-            report.problem_with_hint(entry.key_place, &message, "give it another name");
-        }
-        if let Some(section) = report.section(&Field::of(entry)) {
-            check_package_repo(report, &section);
-        }
+    let all: Vec<_> = section
+        .entries()
+        .iter()
+        .map(|entry| {
+            check_repository_name(report, entry);
+            let section = report.section(&Field::of(entry))?;
+            package_repository(report, &section, &entry.key)
+        })
+        .collect();
+    all.into_iter().collect()
+}
+
+fn check_repository_name(report: &mut Report<'_>, entry: &Entry) {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+    if !entry.key.chars().all(is_word) || entry.key.starts_with('-') {
+        let message = format!(
+            "{} is not the name of a package repository",
+            quote(&entry.key)
+        );
+        let hint = "such a name has letters, digits, `_` and `-`";
+        report.problem_with_hint(entry.key_place, &message, hint);
+    } else if matches!(entry.key.as_str(), "recipe" | "alps") {
+        let message = format!(
+            "the name `{}` is taken: it means the recipe's own packages or the system's",
+            entry.key
+        );
+        report.problem_with_hint(entry.key_place, &message, "give it another name");
     }
 }
 
-fn check_package_repo(report: &mut Report<'_>, section: &Section<'_>) {
+fn package_repository(
+    report: &mut Report<'_>,
+    section: &Section<'_>,
+    name: &str,
+) -> Option<PackageRepository> {
     section.refuse_unknown(report, PACKAGE_REPO_KEYS, |_| None);
-    check_source(report, section);
-    if let Some(field) = section.get("path") {
-        report.text(&field);
+    let source = git_source(report, section);
+    let path = match section.get("path") {
+        Some(field) => path_inside(report, &field),
+        None => Some(format!("repos/spack_repo/{name}")),
+    };
+    Some(PackageRepository {
+        name: name.to_owned(),
+        source: source?,
+        path: path?,
+    })
+}
+
+/// Reads where in its Git repository a package repository lies.
+fn path_inside(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+    let text = report.text(field)?;
+    if text.is_empty() || text.starts_with('/') || text.split('/').any(|part| part == "..") {
+        let message = "`path` must lead to a directory of the Git repository";
+        let hint = "write it without `/` at the beginning: `path: repos/spack_repo/builtin`";
+        report.problem_with_hint(field.place(), message, hint);
+        return None;
     }
+    Some(text.to_owned())
 }
 
 /// Checks `mirror`, which only recipes of the first version have.

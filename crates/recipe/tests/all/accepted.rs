@@ -6,7 +6,8 @@
 use std::path::PathBuf;
 
 use cabane_recipe::{
-    EngineConfig, FormatVersion, InterpreterRequest, PythonConfig, PythonSource, TreeConfig,
+    EngineConfig, FormatVersion, InterpreterRequest, PythonConfig, PythonSource, SpackConfig,
+    TreeConfig,
 };
 
 use super::{accepted, parse};
@@ -221,14 +222,21 @@ fn a_file_of_windows_is_read_like_any_other() {
     assert_eq!(accepted(&windows), accepted(text));
 }
 
+fn spack(engine: EngineConfig) -> SpackConfig {
+    match engine {
+        EngineConfig::Spack(config) => config,
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn a_recipe_of_stackinator_without_a_version_is_of_the_first() {
     let recipe = accepted(&format!(
         "{SPACK}  commit: releases/v0.22\nmodules: True\nmirror:\n  key: /k.gpg\n  enable: True\n"
     ));
     assert_eq!(
-        (recipe.format, recipe.engine),
-        (FormatVersion::V1, EngineConfig::Spack)
+        (recipe.format, spack(recipe.engine).modules),
+        (FormatVersion::V1, Some(true))
     );
 }
 
@@ -249,15 +257,25 @@ fn a_recipe_of_stackinator_may_name_several_package_repositories() {
          repo:\n      repo: https://example.org/q.git\n      commit: null\n      \
          path: custom/path\nversion: 3\n"
     ));
-    assert_eq!(recipe.format, FormatVersion::V3);
+    let places: Vec<_> = spack(recipe.engine)
+        .package_repositories
+        .into_iter()
+        .map(|one| (one.name, one.path))
+        .collect();
+    let expected = [
+        ("builtin", "repos/spack_repo/builtin"),
+        ("repo", "custom/path"),
+    ];
+    assert_eq!(
+        places,
+        expected.map(|(name, path)| (name.to_owned(), path.to_owned()))
+    );
 }
 
 #[test]
 fn the_engine_spack_can_be_named() {
-    assert_eq!(
-        accepted(&format!("engine: spack\n{SPACK}")).engine,
-        EngineConfig::Spack
-    );
+    let recipe = accepted(&format!("engine: spack\n{SPACK}"));
+    assert_eq!(recipe.engine.name(), "spack");
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod memory;
 mod properties;
 mod refused;
 mod settings;
+mod stack;
 
 use std::path::Path;
 

@@ -1,0 +1,158 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `compilers.yaml`.
+
+use std::collections::BTreeMap;
+
+use super::recipe::{CompilerName, CompilerRequest, Compilers, GccRequest};
+use super::spec_fields::{Wanted, spec};
+use super::{format_one, keys};
+use crate::ask::{Field, Section};
+use crate::diagnostic::quote;
+use crate::node::Node;
+use crate::recipe::FormatVersion;
+use crate::report::Report;
+
+/// What is read of the file: the compilers, in any format.
+#[derive(Debug)]
+pub(super) struct CompilerFile {
+    pub(super) compilers: Compilers,
+}
+
+const EXAMPLE: &str = "begin with the version of gcc:\ngcc:\n  version: \"14\"";
+
+pub(super) fn read(
+    report: &mut Report<'_>,
+    root: &Node,
+    format: FormatVersion,
+) -> Option<CompilerFile> {
+    let file = report.file(root, EXAMPLE)?;
+    if format == FormatVersion::V1 {
+        return format_one::compilers(report, &file);
+    }
+    let has_bootstrap = file.get("bootstrap").is_some();
+    file.refuse_unknown(report, &keys::names(keys::COMPILERS), |key| match key {
+        "bootstrap" => Some((
+            Some("`bootstrap` is of format 1, but this recipe is of a later one".to_owned()),
+            "remove it: gcc is built by the compiler of the system".to_owned(),
+        )),
+        "intel" | "oneapi" | "intel-oneapi" => {
+            Some((None, "did you mean `intel-oneapi-compilers`?".to_owned()))
+        }
+        _ => None,
+    });
+    let gcc = file.require(report, "gcc", EXAMPLE);
+    let gcc = gcc.and_then(|field| gcc_request(report, &field, has_bootstrap));
+    let mut others = BTreeMap::new();
+    let mut is_right = true;
+    for name in CompilerName::ALL.into_iter().skip(1) {
+        let Some(field) = file.given(name.package()) else {
+            continue;
+        };
+        match request(report, &field, name) {
+            Some(request) => drop(others.insert(name, request)),
+            None => is_right = false,
+        }
+    }
+    let compilers = Compilers { gcc: gcc?, others };
+    is_right.then_some(CompilerFile { compilers })
+}
+
+fn gcc_request(
+    report: &mut Report<'_>,
+    field: &Field<'_>,
+    has_bootstrap: bool,
+) -> Option<GccRequest> {
+    if has_bootstrap && report.section(field)?.get("specs").is_some() {
+        let hint =
+            "write `version: 1` into config.yaml, or here `version:` with the version of gcc";
+        let message = "`specs` is of format 1, but this recipe is of a later one";
+        report.problem_with_hint(field.key_place(), message, hint);
+        return None;
+    }
+    let request = request(report, field, CompilerName::Gcc)?;
+    if request.version != "system" {
+        return Some(GccRequest::Built(request));
+    }
+    if request.spec.is_some()
+        && let Some(spec) = report.section(field)?.get("spec")
+    {
+        report.remark(
+            spec.key_place(),
+            "`spec` means nothing with `version: system`",
+            "remove it",
+        );
+    }
+    Some(GccRequest::System)
+}
+
+fn request(
+    report: &mut Report<'_>,
+    field: &Field<'_>,
+    name: CompilerName,
+) -> Option<CompilerRequest> {
+    let section = report.section(field)?;
+    section.refuse_unknown(report, &["version", "spec"], |key| {
+        (key == "variants").then(|| (None, "write variants behind `spec:`".to_owned()))
+    });
+    let package = name.package();
+    let hint = format!("add the version of {package}: `version: \"14\"`");
+    let version = section
+        .require(report, "version", &hint)
+        .and_then(|field| version(report, &field, name));
+    let spec = spec_of(report, &section);
+    Some(CompilerRequest {
+        version: version?,
+        spec: spec?,
+    })
+}
+
+/// Reads a version, which is put behind `@` as it is.
+pub(super) fn version(
+    report: &mut Report<'_>,
+    field: &Field<'_>,
+    name: CompilerName,
+) -> Option<String> {
+    let text = report.text(field)?;
+    let is_version = |c: char| c.is_ascii_alphanumeric() || "._-:=,".contains(c);
+    if text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '=')
+        && text.chars().all(is_version)
+        && (name == CompilerName::Gcc || text != "system")
+    {
+        return Some(text.to_owned());
+    }
+    let message = match text {
+        "system" => format!("only gcc can be that of the system, not {}", name.package()),
+        _ => format!("{} is not a version", quote(text)),
+    };
+    let bare = text
+        .trim_start_matches(name.package())
+        .trim_start_matches('@');
+    let digits = bare.split([' ', '+', '~', '%']).next().unwrap_or_default();
+    let hint = if digits.starts_with(|c: char| c.is_ascii_digit()) && digits != text {
+        format!("write `version: \"{digits}\"`; variants belong in `spec:`")
+    } else {
+        "write one such as `version: \"14.2\"`".to_owned()
+    };
+    report.problem_with_hint(field.place(), &message, &hint);
+    None
+}
+
+/// Reads the variants of a compiler; `None` if they are wrong.
+#[expect(clippy::option_option, reason = "missing is right, wrong is not")]
+fn spec_of(report: &mut Report<'_>, section: &Section<'_>) -> Option<Option<String>> {
+    match section.given("spec") {
+        None => Some(None),
+        Some(field) => {
+            let item = spec(report, field, Wanted::Anything)?;
+            if let Some(package) = &item.words.package {
+                let message = format!("`spec` has variants, but {} is a package", quote(package));
+                let hint = "the name and the version of the compiler are put before it";
+                report.problem_with_hint(item.field.place(), &message, hint);
+                return None;
+            }
+            Some(Some(item.text.to_owned()))
+        }
+    }
+}

@@ -1,0 +1,301 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `environments.yaml`.
+
+use std::collections::HashMap;
+
+use super::context::Context;
+use super::network;
+use super::recipe::{CompilerName, Duplicates, StackEnvironment, Unify};
+use super::spec_fields::{SpecItem, Wanted, place_of, specs, texts, texts_of};
+use super::{format_one, keys, views};
+use crate::ask::{Field, Section};
+use crate::diagnostic::quote;
+use crate::node::{Entry, Kind, Node, Place, Scalar, Value};
+use crate::recipe::FormatVersion;
+use crate::report::Report;
+use crate::suggest::{enumerate, nearest};
+
+const EXAMPLE: &str = "begin with an environment:\ntools:\n  compiler: [gcc]\n  \
+                       specs: [cmake]\n  views:\n    default:";
+
+pub(super) fn read(
+    report: &mut Report<'_>,
+    root: &Node,
+    context: &Context<'_>,
+) -> Option<Vec<StackEnvironment>> {
+    let file = report.file(root, EXAMPLE)?;
+    if file.entries().is_empty() {
+        report.note(None, "this file has no environments", Some(EXAMPLE));
+    }
+    let mut view_places = HashMap::new();
+    let environments: Vec<_> = file
+        .entries()
+        .iter()
+        .map(|entry| environment(report, entry, context, &mut view_places))
+        .collect();
+    environments.into_iter().collect()
+}
+
+fn environment(
+    report: &mut Report<'_>,
+    entry: &Entry,
+    context: &Context<'_>,
+    view_places: &mut HashMap<String, Place>,
+) -> Option<StackEnvironment> {
+    check_name(report, entry, context);
+    let field = Field::of(entry).called(format!("the environment {}", quote(&entry.key)));
+    let section = report.section(&field)?;
+    refuse_unknown(report, &section, context.format);
+
+    let compilers = compilers(report, &section, context);
+    let network = network::read(report, &section, context);
+    let specs = section
+        .require(report, "specs", "add what is installed: `specs: [cmake]`")
+        .and_then(|field| specs(report, &field, Wanted::Package));
+    if let (Some(specs), Some(compilers)) = (&specs, &compilers) {
+        check_compilers_of_specs(report, specs, compilers, context);
+    }
+    let variants = texts_of(report, &section, "variants", Wanted::Anything);
+    let prefer = match section.given("prefer") {
+        None => Some(None),
+        Some(field) => texts(report, &field, Wanted::Anything).map(Some),
+    };
+    let packages = texts_of(report, &section, "packages", Wanted::Package);
+    remark_packages(report, &section, context.format);
+    let deprecated = section
+        .get("deprecated")
+        .map_or(Some(false), |field| report.truth(&field));
+    let unify = section
+        .get("unify")
+        .map_or(Some(Unify::Yes), |field| unify(report, &field));
+    let duplicates = duplicates(report, &section);
+    let views = views::read(report, &section, view_places);
+
+    let network = network?;
+    Some(StackEnvironment {
+        name: entry.key.clone(),
+        compilers: compilers?,
+        mpi: network.mpi,
+        network_specs: network.specs,
+        specs: specs?.iter().map(|spec| spec.text.to_owned()).collect(),
+        variants: variants?,
+        prefer: prefer?.filter(|prefer| !prefer.is_empty()),
+        deprecated: deprecated?,
+        unify: unify?,
+        duplicates: duplicates?,
+        packages: packages?,
+        views: views?,
+    })
+}
+
+fn refuse_unknown(report: &mut Report<'_>, section: &Section<'_>, format: FormatVersion) {
+    let known = match format {
+        FormatVersion::V1 => keys::ENVIRONMENT_ONE.to_vec(),
+        FormatVersion::V2 | FormatVersion::V3 => keys::names(keys::ENVIRONMENT),
+    };
+    section.refuse_unknown(report, &known, |key| {
+        network::elsewhere(key, format).or_else(|| match key {
+            "view" => Some((None, "did you mean `views`?".to_owned())),
+            "strategy" => Some((None, "write `duplicates: {strategy: …}`".to_owned())),
+            "link" | "uenv" | "exclude" | "select" | "projections" => Some((
+                None,
+                "it belongs to a view: below `views:` and the name of the view".to_owned(),
+            )),
+            _ => None,
+        })
+    });
+}
+
+/// Checks the name of an environment, which becomes that of a group of specs.
+fn check_name(report: &mut Report<'_>, entry: &Entry, context: &Context<'_>) {
+    let name = entry.key.as_str();
+    let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if !name.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
+        || !name.chars().all(is_word)
+    {
+        let message = format!("{} is not the name of an environment", quote(name));
+        let hint = "such a name has letters, digits, `_`, `-` and `.`";
+        return report.problem_with_hint(entry.key_place, &message, hint);
+    }
+    let is_built = |compiler| {
+        let file = context.compilers;
+        file.is_some_and(|file| file.compilers.request(compiler).is_some())
+    };
+    if CompilerName::of(name).is_some_and(is_built) {
+        let message = format!("the name `{name}` is taken: it means the compiler");
+        let hint = format!("write `{name}-env:`");
+        report.problem_with_hint(entry.key_place, &message, &hint);
+    }
+}
+
+/// Reads the compilers of an environment: at least one, each in compilers.yaml.
+fn compilers(
+    report: &mut Report<'_>,
+    section: &Section<'_>,
+    context: &Context<'_>,
+) -> Option<Vec<CompilerName>> {
+    let field = section.require(report, "compiler", "add its compilers: `compiler: [gcc]`")?;
+    let items = report.list(&field)?;
+    if items.is_empty() {
+        let message = "an environment needs a compiler";
+        report.problem_with_hint(field.place(), message, "write `compiler: [gcc]`");
+        return None;
+    }
+    let mut compilers: Vec<CompilerName> = Vec::new();
+    let mut is_right = true;
+    for item in items {
+        match compiler(report, item, context) {
+            Some(name) if !compilers.contains(&name) => compilers.push(name),
+            Some(_) => {}
+            None => is_right = false,
+        }
+    }
+    is_right.then_some(compilers)
+}
+
+fn compiler(report: &mut Report<'_>, item: &Node, context: &Context<'_>) -> Option<CompilerName> {
+    let name = match context.format {
+        FormatVersion::V1 => format_one::compiler(report, item)?,
+        FormatVersion::V2 | FormatVersion::V3 => named_compiler(report, item)?,
+    };
+    let Some(file) = context.compilers else {
+        return Some(name);
+    };
+    if file.compilers.has(name) {
+        return Some(name);
+    }
+    let package = name.package();
+    let message = format!("compilers.yaml does not have `{package}`");
+    let known: Vec<&str> = CompilerName::ALL
+        .into_iter()
+        .filter(|name| file.compilers.has(*name))
+        .map(CompilerName::package)
+        .collect();
+    let hint = format!(
+        "add it there, or use what it has: {}",
+        enumerate(&known, "and")
+    );
+    report.problem_with_hint(item.place, &message, &hint);
+    None
+}
+
+fn named_compiler(report: &mut Report<'_>, item: &Node) -> Option<CompilerName> {
+    let field = Field::item("a compiler", item);
+    if let Value::Section(entries) = &item.value
+        && entries.iter().any(|entry| entry.key == "toolchain")
+    {
+        let hint = "write their names: `compiler: [gcc]`";
+        report.wrong_type(&field, "a name", Some(hint));
+        return None;
+    }
+    let text = report.text(&field)?;
+    if let Some(name) = CompilerName::of(text) {
+        return Some(name);
+    }
+    let known = CompilerName::ALL.map(CompilerName::package);
+    let bare = text.split('@').next().unwrap_or_default();
+    let meant = CompilerName::of_spec(bare).map(CompilerName::package);
+    let (message, hint) = match meant.or_else(|| nearest(bare, &known)) {
+        Some(meant) if bare == meant => (
+            "the version of a compiler is said in compilers.yaml alone".to_owned(),
+            format!("write `{meant}`"),
+        ),
+        Some(meant) => (
+            format!("there is no compiler {}", quote(text)),
+            format!("write `{meant}`"),
+        ),
+        None => (
+            format!("there is no compiler {}", quote(text)),
+            format!("the compilers are {}", enumerate(&known, "and")),
+        ),
+    };
+    report.problem_with_hint(field.place(), &message, &hint);
+    None
+}
+
+/// Checks that specs ask for no compiler that the environment does not have.
+fn check_compilers_of_specs(
+    report: &mut Report<'_>,
+    specs: &[SpecItem<'_>],
+    compilers: &[CompilerName],
+    context: &Context<'_>,
+) {
+    for spec in specs {
+        for (name, bytes) in &spec.words.built_with {
+            let Some(compiler) = CompilerName::of_spec(name) else {
+                continue;
+            };
+            if compilers.contains(&compiler) {
+                continue;
+            }
+            let place = place_of(report, &spec.field, bytes.clone());
+            let package = compiler.package();
+            let has = context
+                .compilers
+                .is_none_or(|file| file.compilers.has(compiler));
+            let message = format!("the environment does not have the compiler `{name}`");
+            let mut names: Vec<&str> = compilers.iter().map(|name| name.package()).collect();
+            names.push(package);
+            let list = names.join(", ");
+            let hint = if has {
+                format!("write `compiler: [{list}]`, or remove it here")
+            } else {
+                format!("add `{package}:` to compilers.yaml and write `compiler: [{list}]`")
+            };
+            report.problem_with_hint(place, &message, &hint);
+        }
+    }
+}
+
+fn remark_packages(report: &mut Report<'_>, section: &Section<'_>, format: FormatVersion) {
+    if format == FormatVersion::V3
+        && let Some(field) = section.given("packages")
+    {
+        report.remark(
+            field.key_place(),
+            "`packages` means nothing in format 3",
+            "describe packages of the system in packages.yaml, of the recipe or of the system",
+        );
+    }
+}
+
+fn unify(report: &mut Report<'_>, field: &Field<'_>) -> Option<Unify> {
+    if let Value::Scalar(Scalar {
+        text,
+        kind: Kind::Boolean,
+    }) = &field.node.value
+    {
+        return Some(if text.eq_ignore_ascii_case("true") {
+            Unify::Yes
+        } else {
+            Unify::No
+        });
+    }
+    report.choice(
+        field,
+        &[
+            ("true", Unify::Yes),
+            ("false", Unify::No),
+            ("when_possible", Unify::WhenPossible),
+        ],
+    )
+}
+
+fn duplicates(report: &mut Report<'_>, section: &Section<'_>) -> Option<Duplicates> {
+    let Some(field) = section.given("duplicates") else {
+        return Some(Duplicates::default());
+    };
+    let section = report.section(&field)?;
+    section.refuse_unknown(report, &["strategy"], |_| None);
+    let field = section.require(report, "strategy", "write `strategy: full`")?;
+    report.choice(
+        &field,
+        &[
+            ("minimal", Duplicates::Minimal),
+            ("full", Duplicates::Full),
+            ("none", Duplicates::None),
+        ],
+    )
+}

@@ -1,0 +1,356 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `mirrors.yaml`: where packages and sources come from, and where they go.
+//!
+//! Nothing is looked up: whether a key or a directory exists is for the build to
+//! find out, and so is what variables in paths stand for.
+
+use super::keys;
+use crate::ask::{Field, Section};
+use crate::diagnostic::quote;
+use crate::node::{Entry, Node, Value};
+use crate::report::Report;
+
+/// Mirrors and caches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Mirrors {
+    /// Where Spack finds what it needs itself: an address, or a directory.
+    pub bootstrap: Option<String>,
+    /// Where packages that are built come from and go.
+    pub build_cache: Option<BuildCache>,
+    /// Where sources come from.
+    pub source_mirrors: Vec<SourceMirror>,
+    /// The directory in which sources are kept that were fetched.
+    pub source_cache: Option<String>,
+    /// The directory in which results of the concretizer are kept.
+    pub concretizer_cache: Option<String>,
+}
+
+/// A build cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuildCache {
+    /// Its name.
+    pub name: String,
+    /// Whether each mount point has a directory of its own in it.
+    pub mount_specific: bool,
+    /// The key that signs: a path, relative to the file, or the key itself.
+    pub private_key: Option<String>,
+    /// The key that verifies: a path, relative to the file, or the key itself.
+    pub public_key: Option<String>,
+    /// What it holds.
+    pub flags: MirrorFlags,
+    /// How it is read.
+    pub fetch: Option<Connection>,
+    /// How it is written.
+    pub push: Option<Connection>,
+}
+
+/// A mirror with sources.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceMirror {
+    /// Its name.
+    pub name: String,
+    /// What it holds.
+    pub flags: MirrorFlags,
+    /// How it is read.
+    pub fetch: Option<Connection>,
+    /// How it is written.
+    pub push: Option<Connection>,
+}
+
+/// What a mirror holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MirrorFlags {
+    /// Sources.
+    pub source: bool,
+    /// Packages that are built.
+    pub binary: bool,
+    /// Whether these must be signed, where that is said.
+    pub signed: Option<bool>,
+    /// Whether they go there as soon as they are built, where that is said.
+    pub autopush: Option<bool>,
+}
+
+/// How a mirror is reached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Connection {
+    /// Its address.
+    pub url: String,
+    /// The view of the index.
+    pub view: Option<String>,
+    /// The profile of the account for S3.
+    pub profile: Option<String>,
+    /// The address of another S3 service.
+    pub endpoint_url: Option<String>,
+    /// The variable that holds a token.
+    pub access_token_variable: Option<String>,
+    /// The account and its secret.
+    pub access_pair: Option<AccessPair>,
+}
+
+/// An account and where its secret is found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessPair {
+    /// The name of the account.
+    pub id: Option<String>,
+    /// The variable that holds the name of the account.
+    pub id_variable: Option<String>,
+    /// The variable that holds the secret.
+    pub secret_variable: String,
+}
+
+const EXAMPLE: &str = "begin with a mirror:\nsourcemirror:\n  local:\n    url: file:///opt/sources";
+
+pub(super) fn read(report: &mut Report<'_>, root: &Node) -> Option<Mirrors> {
+    // A file without mirrors is what somebody leaves who removes the last one.
+    if matches!(root.value, Value::Null) {
+        return Some(Mirrors::default());
+    }
+    let file = report.file(root, EXAMPLE)?;
+    file.refuse_unknown(report, &keys::names(keys::MIRRORS), |_| None);
+    let bootstrap = part(&file, "bootstrap", |field| {
+        let section = report.section(field)?;
+        section.refuse_unknown(report, &["description", "url"], |_| None);
+        let url = section.require(report, "url", "add its address: `url: https://…`")?;
+        report.text(&url).map(str::to_owned)
+    });
+    let build_cache = part(&file, "buildcache", |field| build_cache(report, field));
+    let source_mirrors = part(&file, "sourcemirror", |field| {
+        let section = report.section(field)?;
+        let all: Vec<_> = section
+            .entries()
+            .iter()
+            .map(|entry| source_mirror(report, entry))
+            .collect();
+        all.into_iter().collect::<Option<Vec<_>>>()
+    });
+    let source_cache = part(&file, "sourcecache", |field| cache(report, field));
+    let concretizer_cache = part(&file, "concretizer", |field| cache(report, field));
+    Some(Mirrors {
+        bootstrap: bootstrap?,
+        build_cache: build_cache?,
+        source_mirrors: source_mirrors?.unwrap_or_default(),
+        source_cache: source_cache?,
+        concretizer_cache: concretizer_cache?,
+    })
+}
+
+/// Reads a value if it is given; the outer `None` says that it is wrong.
+#[expect(clippy::option_option, reason = "missing is right, wrong is not")]
+fn part<'n, T>(
+    section: &Section<'n>,
+    key: &str,
+    read: impl FnOnce(&Field<'n>) -> Option<T>,
+) -> Option<Option<T>> {
+    match section.given(key) {
+        None => Some(None),
+        Some(field) => read(&field).map(Some),
+    }
+}
+
+fn build_cache(report: &mut Report<'_>, field: &Field<'_>) -> Option<BuildCache> {
+    let section = report.section(field)?;
+    section.refuse_unknown(report, &keys::names(keys::BUILD_CACHE), |key| match key {
+        "key" => Some((None, "did you mean `private_key`?".to_owned())),
+        "root" => Some((None, "did you mean `url`?".to_owned())),
+        _ => None,
+    });
+    let name = part(&section, "name", |field| mirror_name(report, field));
+    let mount_specific = part(&section, "mount_specific", |field| report.truth(field));
+    let private_key = text(report, &section, "private_key");
+    let public_key = text(report, &section, "public_key");
+    let flags = flags(report, &section, false);
+    let connections = connections(report, &section);
+    let (fetch, push) = connections?;
+    Some(BuildCache {
+        name: name?.unwrap_or_else(|| "buildcache".to_owned()),
+        mount_specific: mount_specific?.unwrap_or(false),
+        private_key: private_key?,
+        public_key: public_key?,
+        flags: flags?,
+        fetch,
+        push,
+    })
+}
+
+fn mirror_name(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+    let text = report.text(field)?;
+    let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if !text.is_empty() && !text.starts_with(['-', '.']) && text.chars().all(is_word) {
+        return Some(text.to_owned());
+    }
+    let message = format!("{} is not the name of a mirror", quote(text));
+    let hint = "such a name has letters, digits, `_`, `-` and `.`";
+    report.problem_with_hint(field.place(), &message, hint);
+    None
+}
+
+fn source_mirror(report: &mut Report<'_>, entry: &Entry) -> Option<SourceMirror> {
+    let field = Field::of(entry).called(format!("the mirror {}", quote(&entry.key)));
+    let section = report.section(&field)?;
+    section.refuse_unknown(report, &keys::names(keys::SOURCE_MIRROR), |key| match key {
+        "private_key" | "public_key" | "mount_specific" => {
+            Some((None, "only a build cache has it: remove it".to_owned()))
+        }
+        _ => None,
+    });
+    let flags = flags(report, &section, true);
+    let (fetch, push) = connections(report, &section)?;
+    Some(SourceMirror {
+        name: entry.key.clone(),
+        flags: flags?,
+        fetch,
+        push,
+    })
+}
+
+fn flags(report: &mut Report<'_>, section: &Section<'_>, source: bool) -> Option<MirrorFlags> {
+    let mut flag = |key| part(section, key, |field| report.truth(field));
+    let (sources, binary) = (flag("source"), flag("binary"));
+    let (signed, autopush) = (flag("signed"), flag("autopush"));
+    Some(MirrorFlags {
+        source: sources?.unwrap_or(source),
+        binary: binary?.unwrap_or(!source),
+        signed: signed?,
+        autopush: autopush?,
+    })
+}
+
+/// Reads how a mirror is read and written: both as the mirror itself says, where
+/// neither is said.
+fn connections(
+    report: &mut Report<'_>,
+    section: &Section<'_>,
+) -> Option<(Option<Connection>, Option<Connection>)> {
+    let own = match section.given("url") {
+        None => Some(None),
+        Some(_) => connection(report, section).map(Some),
+    };
+    let mut one = |key| part(section, key, |field| fetch_or_push(report, field));
+    let (fetch, push) = (one("fetch"), one("push"));
+    let (own, fetch, push) = (own?, fetch?, push?);
+    if own.is_none() && fetch.is_none() && push.is_none() {
+        let message = "this mirror has no address";
+        report.note(
+            section.place,
+            message,
+            Some("add it: `url: file:///opt/mirror`"),
+        );
+        return None;
+    }
+    Some((fetch.or_else(|| own.clone()), push.or(own)))
+}
+
+fn fetch_or_push(report: &mut Report<'_>, field: &Field<'_>) -> Option<Connection> {
+    if let Value::Scalar(_) = field.node.value {
+        return url(report, field).map(|url| Connection {
+            url,
+            ..Connection::default()
+        });
+    }
+    let section = report.section(field)?;
+    section.refuse_unknown(report, &keys::names(keys::CONNECTION), |_| None);
+    connection(report, &section)
+}
+
+fn connection(report: &mut Report<'_>, section: &Section<'_>) -> Option<Connection> {
+    let url = section
+        .require(report, "url", "add its address: `url: https://…`")
+        .and_then(|field| url(report, &field));
+    let mut word = |key| text(report, section, key);
+    let (view, profile) = (word("view"), word("profile"));
+    let endpoint_url = word("endpoint_url");
+    let access_token_variable = word("access_token_variable");
+    let access_pair = part(section, "access_pair", |field| access_pair(report, field));
+    Some(Connection {
+        url: url?,
+        view: view?,
+        profile: profile?,
+        endpoint_url: endpoint_url?,
+        access_token_variable: access_token_variable?,
+        access_pair: access_pair?,
+    })
+}
+
+fn url(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+    const SCHEMES: &[&str] = &[
+        "file", "http", "https", "s3", "gs", "oci", "oci+http", "ssh",
+    ];
+    let text = report.text(field)?;
+    let (scheme, path) = match text.split_once("://") {
+        Some((scheme, path)) => (scheme, path),
+        None => ("file", text),
+    };
+    let hint = match scheme {
+        _ if path.is_empty() => "write one such as `file:///opt/mirror`".to_owned(),
+        "file" if !path.starts_with(['/', '$']) => {
+            "write an absolute path, with three slashes: `file:///opt/mirror`".to_owned()
+        }
+        scheme if SCHEMES.contains(&scheme) => return Some(text.to_owned()),
+        _ => format!("addresses begin with {}", SCHEMES.join("://, ") + "://"),
+    };
+    let message = format!("{} is not the address of a mirror", quote(text));
+    report.problem_with_hint(field.place(), &message, &hint);
+    None
+}
+
+fn access_pair(report: &mut Report<'_>, field: &Field<'_>) -> Option<AccessPair> {
+    let section = report.section(field)?;
+    section.refuse_unknown(report, &["id", "id_variable", "secret_variable"], |key| {
+        (key == "secret").then(|| {
+            (
+                Some("a secret does not belong into a file".to_owned()),
+                "name the variable that holds it: `secret_variable: MIRROR_SECRET`".to_owned(),
+            )
+        })
+    });
+    let id = text(report, &section, "id");
+    let id_variable = text(report, &section, "id_variable");
+    let hint = "name the variable that holds it: `secret_variable: MIRROR_SECRET`";
+    let secret = section
+        .require(report, "secret_variable", hint)
+        .and_then(|field| report.text(&field).map(str::to_owned));
+    let (id, id_variable) = (id?, id_variable?);
+    if id.is_some() == id_variable.is_some() {
+        let message = "the account is named either by `id` or by `id_variable`";
+        report.note(section.place, message, Some("keep one of the two"));
+        return None;
+    }
+    Some(AccessPair {
+        id,
+        id_variable,
+        secret_variable: secret?,
+    })
+}
+
+fn cache(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+    let section = report.section(field)?;
+    section.refuse_unknown(report, &["description", "path"], |key| {
+        (key == "url").then(|| {
+            (
+                None,
+                "it is a directory: write `path: /opt/cache`".to_owned(),
+            )
+        })
+    });
+    let field = section.require(report, "path", "add its directory: `path: /opt/cache`")?;
+    let path = report.text(&field)?;
+    if path.starts_with(['/', '$']) {
+        return Some(path.to_owned());
+    }
+    let message = "the directory of a cache must be absolute";
+    report.problem_with_hint(
+        field.place(),
+        message,
+        "write one such as `path: /opt/cache`",
+    );
+    None
+}
+
+/// Reads a text if it is given; the outer `None` says that it is wrong.
+#[expect(clippy::option_option, reason = "missing is right, wrong is not")]
+fn text(report: &mut Report<'_>, section: &Section<'_>, key: &str) -> Option<Option<String>> {
+    part(section, key, |field| report.text(field).map(str::to_owned))
+}

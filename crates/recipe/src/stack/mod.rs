@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Recipes for Spack: several files that belong together, and the system they
+//! are built for.
+//!
+//! [`parse_stack`] reads `config.yaml`, `compilers.yaml`, `environments.yaml`,
+//! `modules.yaml` and `packages.yaml` of a recipe, [`parse_system`] what a site
+//! says about a system. The formats 1 and 2 are read into the types of
+//! format 3. What is wrong is told for all files at once; what one file says is
+//! checked against the others. What Spack is handed is made elsewhere.
+
+mod compilers;
+mod context;
+mod environments;
+mod files;
+mod format_one;
+mod keys;
+mod mirrors;
+mod modules;
+mod network;
+mod packages;
+mod recipe;
+mod schema;
+mod spec;
+mod spec_fields;
+mod system;
+mod value;
+mod version;
+mod views;
+
+pub use files::{
+    FileText, StackFiles, StackOptions, SystemFiles, parse_mirrors, parse_stack, parse_system,
+};
+pub use mirrors::{AccessPair, BuildCache, Connection, MirrorFlags, Mirrors, SourceMirror};
+pub use recipe::{
+    CompilerName, CompilerRequest, Compilers, Duplicates, GccRequest, Link, ModuleKind, MpiRequest,
+    StackEnvironment, StackModules, StackRecipe, StackView, Unify,
+};
+pub use schema::StackFile;
+pub use spec::{SpecProblem, package_name};
+pub use system::{MpiDefaults, SystemConfig};
+pub use value::{Yaml, YamlMap};
+pub use version::SpackVersion;

@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The MPI of an environment, and whether the system has it.
+
+use super::context::Context;
+use super::recipe::MpiRequest;
+use super::spec_fields::{Wanted, place_of, spec, texts};
+use super::{format_one, keys};
+use crate::ask::{Field, Section};
+use crate::node::Place;
+use crate::recipe::FormatVersion;
+use crate::report::Report;
+use crate::suggest::{enumerate, nearest};
+
+/// What an environment says about its network.
+#[derive(Debug, Default)]
+pub(super) struct Network {
+    pub(super) mpi: Option<MpiRequest>,
+    pub(super) specs: Option<Vec<String>>,
+}
+
+/// Reads `network:`, or `mpi:` of format 1.
+pub(super) fn read(
+    report: &mut Report<'_>,
+    environment: &Section<'_>,
+    context: &Context<'_>,
+) -> Option<Network> {
+    if context.format == FormatVersion::V1 {
+        let mpi = format_one::mpi(report, environment)?;
+        if let (Some(mpi), Some(field)) = (&mpi, environment.get("mpi")) {
+            let place = spec_place(report, &field);
+            check_mpi(report, &mpi.package, place, context);
+        }
+        return Some(Network { mpi, specs: None });
+    }
+    let Some(field) = environment.given("network") else {
+        return Some(Network::default());
+    };
+    let section = report.section(&field)?;
+    section.refuse_unknown(report, &["mpi", "specs"], |key| match key {
+        "spec" => Some((None, "write the spec of the MPI behind `mpi:`".to_owned())),
+        "gpu" => Some((
+            None,
+            "write the GPU as a variant: `mpi: cray-mpich +cuda`".to_owned(),
+        )),
+        _ => None,
+    });
+    let mpi = match section.given("mpi") {
+        None => Some(None),
+        Some(field) => mpi(report, field, context).map(Some),
+    };
+    let specs = match section.given("specs") {
+        None => Some(None),
+        Some(field) => texts(report, &field, Wanted::Package).map(Some),
+    };
+    Some(Network {
+        mpi: mpi?,
+        specs: specs?.filter(|specs| !specs.is_empty()),
+    })
+}
+
+fn mpi(report: &mut Report<'_>, field: Field<'_>, context: &Context<'_>) -> Option<MpiRequest> {
+    let item = spec(report, field, Wanted::Package)?;
+    let package = item.words.package.clone()?;
+    let start = item.text.len() - item.text.trim_start().len();
+    let place = place_of(report, &item.field, start..start + package.len());
+    check_mpi(report, &package, place, context);
+    Some(MpiRequest {
+        package,
+        spec: item.text.trim().to_owned(),
+    })
+}
+
+/// Returns where the spec of a section stands.
+fn spec_place(report: &mut Report<'_>, field: &Field<'_>) -> Place {
+    report
+        .section(field)
+        .and_then(|section| section.get("spec"))
+        .map_or(field.place(), |spec| spec.place())
+}
+
+fn check_mpi(report: &mut Report<'_>, package: &str, place: Place, context: &Context<'_>) {
+    let Some(system) = context.system else { return };
+    let known: Vec<&str> = system.mpis.iter().map(|mpi| mpi.package.as_str()).collect();
+    if known.contains(&package) {
+        return;
+    }
+    let message = format!("the system has no MPI `{package}`");
+    let hint = match (known.as_slice(), nearest(package, &known)) {
+        ([], _) => "it has none at all: describe it below `mpi:` in its network.yaml".to_owned(),
+        (_, Some(meant)) => format!("did you mean `{meant}`?"),
+        (_, None) => format!(
+            "it has {}; another one is described below `mpi:` in its network.yaml",
+            enumerate(&known, "and")
+        ),
+    };
+    report.problem_with_hint(place, &message, &hint);
+}
+
+/// Says where a key belongs that an environment of this format does not have.
+pub(super) fn elsewhere(key: &str, format: FormatVersion) -> Option<(Option<String>, String)> {
+    match (key, format) {
+        ("mpi", FormatVersion::V2 | FormatVersion::V3) => Some((
+            Some("`mpi` is of format 1, but this recipe is of a later one".to_owned()),
+            "write `network:` and below it `mpi: cray-mpich +cuda`".to_owned(),
+        )),
+        (key, FormatVersion::V1) if keys::names(keys::ENVIRONMENT).contains(&key) => Some((
+            Some(format!(
+                "`{key}` is of a later format, but this recipe is of format 1"
+            )),
+            "write `version: 2` into config.yaml if the recipe is for Spack 1.0 or later"
+                .to_owned(),
+        )),
+        _ => None,
+    }
+}

@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `packages.yaml`, of a recipe or of a system: its shape is checked, the rest
+//! is Spack's.
+
+use super::keys;
+use super::spec_fields::{Wanted, spec};
+use super::value::YamlMap;
+use crate::ask::{Field, Section};
+use crate::diagnostic::quote;
+use crate::node::{Entry, Node};
+use crate::report::Report;
+use crate::suggest::{enumerate, nearest};
+
+const EXAMPLE: &str = "begin with packages and what holds for them:\npackages:\n  hdf5:\n    \
+                       require: [+mpi]";
+
+/// What Spack knows to say about a package.
+const PACKAGE_KEYS: &[&str] = &[
+    "buildable",
+    "compiler",
+    "conflict",
+    "externals",
+    "package_attributes",
+    "permissions",
+    "prefer",
+    "providers",
+    "require",
+    "target",
+    "variants",
+    "version",
+];
+
+/// Reads a whole file.
+pub(super) fn read(report: &mut Report<'_>, root: &Node) -> Option<YamlMap> {
+    let file = report.file(root, EXAMPLE)?;
+    file.refuse_unknown(report, &keys::names(keys::PACKAGES), |_| {
+        Some((
+            None,
+            "packages belong below `packages:`, indented by two spaces".to_owned(),
+        ))
+    });
+    let field = file.require(report, "packages", EXAMPLE)?;
+    section(report, &field)
+}
+
+/// Reads packages with what holds for them.
+pub(super) fn section(report: &mut Report<'_>, field: &Field<'_>) -> Option<YamlMap> {
+    let section = report.section(field)?;
+    for entry in section.entries() {
+        package(report, entry);
+    }
+    Some(YamlMap::of(section.entries()))
+}
+
+fn package(report: &mut Report<'_>, entry: &Entry) -> Option<()> {
+    let field = Field::of(entry).called(format!("the package {}", quote(&entry.key)));
+    let section = report.section(&field)?;
+    for entry in section.entries() {
+        // With a colon at its end, a key replaces what others say.
+        let key = entry.key.trim_end_matches(':');
+        if !PACKAGE_KEYS.contains(&key) {
+            let message = format!("unknown key {} in {}", quote(key), field.name);
+            let hint = match nearest(key, PACKAGE_KEYS) {
+                Some(meant) => format!("did you mean `{meant}`?"),
+                None => format!("the keys here are {}", enumerate(PACKAGE_KEYS, "and")),
+            };
+            report.problem_with_hint(entry.key_place, &message, &hint);
+        }
+    }
+    if let Some(buildable) = section.given("buildable") {
+        // YAML 1.1 has other words for it, which recipes use.
+        let is_word = Field::of(section.entries().iter().find(|e| e.key == "buildable")?);
+        let text = matches!(&is_word.node.value, crate::node::Value::Scalar(s)
+            if matches!(s.text.to_ascii_lowercase().as_str(), "yes" | "no" | "on" | "off"));
+        if !text {
+            report.truth(&buildable);
+        }
+    }
+    let externals = section.given("externals")?;
+    for item in report.list(&externals)? {
+        external(report, item);
+    }
+    Some(())
+}
+
+fn external(report: &mut Report<'_>, item: &Node) -> Option<()> {
+    let field = Field::item("an external package", item);
+    let section = report.section(&field)?;
+    let hint = "add what it is: `spec: hdf5@1.14`";
+    let field = require(report, &section, item, "spec", hint)?;
+    spec(report, field, Wanted::Package)?;
+    if section.get("modules").is_none() {
+        let hint = "add where it lies: `prefix: /usr`";
+        let prefix = require(report, &section, item, "prefix", hint)?;
+        report.text(&prefix)?;
+    }
+    Some(())
+}
+
+/// Returns a value of an item that must be there.
+fn require<'n>(
+    report: &mut Report<'_>,
+    section: &Section<'n>,
+    item: &Node,
+    key: &str,
+    hint: &str,
+) -> Option<Field<'n>> {
+    let found = section.given(key);
+    if found.is_none() {
+        let message = format!("this external package has no `{key}`");
+        report.problem_with_hint(item.place, &message, hint);
+    }
+    found
+}

@@ -1,0 +1,371 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Specs of Spack, as far as words can tell whether they are right.
+//!
+//! Whether a package, a version or a variant exists is for Spack to find out.
+//! What is found here is what Spack would refuse to read, with its place, and
+//! the compilers that a spec asks for.
+
+use std::ops::Range;
+
+use crate::diagnostic::quote;
+
+/// Why a text is not a spec.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpecProblem {
+    /// The bytes that are wrong.
+    pub place: Range<usize>,
+    /// What is wrong with them.
+    pub message: String,
+    /// What to type instead.
+    pub hint: Option<String>,
+}
+
+/// What was found in a spec.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SpecWords {
+    /// The package, if one is named before anything else.
+    pub(crate) package: Option<String>,
+    /// What stands behind `%`, with its bytes.
+    pub(crate) built_with: Vec<(String, Range<usize>)>,
+}
+
+/// Returns the package of a spec: `hdf5` of `hdf5@1.14 +mpi`.
+#[must_use]
+pub fn package_name(spec: &str) -> &str {
+    let spec = spec.trim_start();
+    &spec[..name_length(spec)]
+}
+
+/// Reads a spec.
+pub(crate) fn read(text: &str) -> Result<SpecWords, SpecProblem> {
+    let mut reader = Reader { text, at: 0 };
+    let mut words = SpecWords::default();
+    let mut has_something = false;
+    while let Some(character) = reader.peek() {
+        let start = reader.at;
+        match character {
+            c if c.is_whitespace() => {
+                reader.skip(1);
+                continue;
+            }
+            '@' => reader.version()?,
+            '+' | '~' => reader.variant()?,
+            '-' if has_something || reader.is_anonymous_variant() => reader.variant()?,
+            '^' | '%' => {
+                let is_compiler = character == '%';
+                let name = reader.dependency()?;
+                if is_compiler {
+                    words.built_with.push(name);
+                }
+            }
+            '/' => reader.hash()?,
+            '[' => return Err(reader.problem(start..start + 1, "`[` belongs behind `^` or `%`")),
+            c if is_name_start(c) => match reader.word() {
+                Word::KeyAndValue => reader.value()?,
+                Word::Name(name) if !has_something => {
+                    words.package = Some(name.to_owned());
+                }
+                Word::Name(name) => {
+                    let message =
+                        format!("a spec names one package, but {} is another", quote(name));
+                    return Err(reader.problem(start..reader.at, &message).hinted(
+                        "write each package into a line of its own, and what it needs behind `^`",
+                    ));
+                }
+            },
+            c => {
+                let message = format!("{} means nothing in a spec", quote(&c.to_string()));
+                return Err(reader.problem(start..start + c.len_utf8(), &message));
+            }
+        }
+        has_something = true;
+    }
+    if has_something {
+        return Ok(words);
+    }
+    Err(reader.problem(0..text.len(), "this spec is empty"))
+}
+
+impl SpecProblem {
+    fn hinted(mut self, hint: &str) -> Self {
+        self.hint = Some(hint.to_owned());
+        self
+    }
+}
+
+enum Word<'t> {
+    Name(&'t str),
+    /// A name with `=`, of which the value comes next.
+    KeyAndValue,
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+impl<'t> Reader<'t> {
+    fn rest(&self) -> &'t str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    /// Skips characters.
+    fn skip(&mut self, count: usize) {
+        let length: usize = self.rest().chars().take(count).map(char::len_utf8).sum();
+        self.at += length;
+    }
+
+    /// Takes everything up to a character that does not belong.
+    fn take_while(&mut self, belongs: impl Fn(char) -> bool) -> &'t str {
+        let rest = self.rest();
+        let length = rest.find(|c| !belongs(c)).unwrap_or(rest.len());
+        self.at += length;
+        &rest[..length]
+    }
+
+    #[expect(clippy::unused_self, reason = "it reads better with the reader")]
+    fn problem(&self, place: Range<usize>, message: &str) -> SpecProblem {
+        SpecProblem {
+            place,
+            message: message.to_owned(),
+            hint: None,
+        }
+    }
+
+    /// `@1.2:1.4,2`, `@=1.2`, `@git.main=1.2`.
+    fn version(&mut self) -> Result<(), SpecProblem> {
+        let start = self.at;
+        self.skip(1);
+        let is_version = |c: char| c.is_ascii_alphanumeric() || "._-:,=/+".contains(c);
+        // `+` begins a variant unless a reference of Git has it.
+        let is_git = self.rest().starts_with("git.");
+        let version = self.take_while(|c| is_version(c) && (c != '+' || is_git));
+        if version.is_empty() {
+            let message = "a version is expected after `@`";
+            return Err(self.problem(start..start + 1, message));
+        }
+        Ok(())
+    }
+
+    /// Tells whether a variant begins here that is switched off with a hyphen.
+    fn is_anonymous_variant(&self) -> bool {
+        self.rest()[1..].starts_with(is_name_start)
+    }
+
+    /// `+mpi`, `~mpi`, `++mpi`, `~~mpi`.
+    fn variant(&mut self) -> Result<(), SpecProblem> {
+        let (start, sign) = (self.at, self.peek());
+        self.skip(1);
+        if self.peek() == sign {
+            self.skip(1);
+        }
+        // Spack allows it, and recipes have it: `gcc + bootstrap`.
+        self.take_while(|c| c == ' ');
+        if self.take_while(is_name_character).is_empty() {
+            let sign = &self.text[start..=start];
+            let message = format!("the name of a variant is expected after `{sign}`");
+            return Err(self.problem(start..start + 1, &message));
+        }
+        Ok(())
+    }
+
+    /// `^name`, `%name`, `%%name`, `%c,cxx=name`, `%[when=%c] c=name`.
+    fn dependency(&mut self) -> Result<(String, Range<usize>), SpecProblem> {
+        let start = self.at;
+        let sign = self.peek().unwrap_or('%');
+        self.skip(1);
+        if self.peek() == Some(sign) {
+            self.skip(1);
+        }
+        self.take_while(char::is_whitespace);
+        if self.peek() == Some('[') {
+            self.brackets()?;
+            self.take_while(char::is_whitespace);
+        }
+        let virtuals = self.take_while(|c| is_name_character(c) || c == ',');
+        if self.peek() == Some('=') && !virtuals.is_empty() {
+            self.skip(1);
+        } else {
+            self.at -= virtuals.len();
+        }
+        let name_start = self.at;
+        if self.peek() == Some('/') {
+            self.hash()?;
+        } else if self.take_while(is_name_character).is_empty() {
+            let message = format!("the name of a package is expected after `{sign}`");
+            return Err(self.problem(start..start + 1, &message));
+        }
+        let place = name_start..self.at;
+        Ok((self.text[place.clone()].to_owned(), place))
+    }
+
+    fn brackets(&mut self) -> Result<(), SpecProblem> {
+        let start = self.at;
+        let mut quoted = None;
+        while let Some(character) = self.peek() {
+            self.skip(1);
+            match (quoted, character) {
+                (None, ']') => return Ok(()),
+                (None, '\'' | '"') => quoted = Some(character),
+                (Some(quote), c) if c == quote => quoted = None,
+                _ => {}
+            }
+        }
+        Err(self.problem(start..start + 1, "this `[` is never closed"))
+    }
+
+    fn hash(&mut self) -> Result<(), SpecProblem> {
+        let start = self.at;
+        self.skip(1);
+        if self.take_while(|c| c.is_ascii_alphanumeric()).is_empty() {
+            return Err(self.problem(start..start + 1, "a hash is expected after `/`"));
+        }
+        Ok(())
+    }
+
+    /// A name, or the key of `key=value`, `key:=value`, `key==value`.
+    fn word(&mut self) -> Word<'t> {
+        let word = self.take_while(is_name_character);
+        for sign in [":==", "==", ":=", "="] {
+            if self.rest().starts_with(sign) {
+                self.at += sign.len();
+                return Word::KeyAndValue;
+            }
+        }
+        Word::Name(word)
+    }
+
+    /// What stands behind `=`.
+    fn value(&mut self) -> Result<(), SpecProblem> {
+        let start = self.at;
+        if let Some(mark @ ('"' | '\'')) = self.peek() {
+            self.skip(1);
+            self.take_while(|c| c != mark);
+            if self.peek() != Some(mark) {
+                return Err(self.problem(start..start + 1, "this quote is never closed"));
+            }
+            self.skip(1);
+            return Ok(());
+        }
+        let value = self.take_while(|c| !c.is_whitespace() && !matches!(c, '"' | '\''));
+        if value.is_empty() {
+            let sign = start.saturating_sub(1)..start;
+            return Err(self.problem(sign, "a value is expected after `=`"));
+        }
+        Ok(())
+    }
+}
+
+fn is_name_start(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+fn is_name_character(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')
+}
+
+/// The length of the name of a package, without what a version follows.
+fn name_length(spec: &str) -> usize {
+    spec.find(|c| !is_name_character(c)).unwrap_or(spec.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_specs_of_real_recipes_are_read() {
+        let specs = [
+            "hdf5+cxx+hl+fortran",
+            "kokkos +aggressive_vectorization ~alloc_async cuda_arch=90 cxxstd=17",
+            "cray-mpich@9.1.0+cuda %c,cxx,fortran=nvhpc",
+            "cuda@13.1.1 ^libxml2 %c=gcc",
+            "libfabric@2.2: fabrics=lnx,shm,xpmem",
+            "gcc@14.2 + bootstrap",
+            "conduit@git.df1394ba=0.9.6",
+            "py-torch@2.8.0:2.9 ~mpi cuda_arch=90a %[virtuals=c,cxx] gcc@13",
+            "%[when=%c] c=gcc@14 %[when=%cxx] cxx=gcc@14",
+            "zlib cflags=\"-O3 -g\" /abcdef",
+            "builtin.zlib@=1.3.1 target=x86_64_v3:",
+            "arbor ~python -mpi",
+            "xz ldflags=-L/opt/lib^zlib",
+        ];
+        for spec in specs {
+            assert!(read(spec).is_ok(), "{spec}: {:?}", read(spec));
+        }
+    }
+
+    #[test]
+    fn the_compilers_of_a_spec_are_found() {
+        let words = read("hdf5 %c,cxx=gcc@13 ^zlib%nvhpc %[when=%c] fortran=llvm").unwrap();
+        let names: Vec<&str> = words
+            .built_with
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .collect();
+        assert_eq!(names, ["gcc", "nvhpc", "llvm"]);
+    }
+
+    #[test]
+    fn what_spack_would_not_read_is_told_with_its_place() {
+        let specs = [
+            "hdf5@ +mpi",
+            "hdf5 +",
+            "hdf5 zlib",
+            "hdf5 %",
+            "hdf5 a=",
+            "hdf5 ^[x=y",
+            "hdf5 a='b",
+            "",
+            "hdf5 {a}",
+            "zlib /",
+            "[a]",
+        ];
+        let told: Vec<String> = specs
+            .iter()
+            .map(|spec| {
+                let problem = read(spec).unwrap_err();
+                format!("{} {}", problem.place.start, problem.message)
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [
+                "4 a version is expected after `@`",
+                "5 the name of a variant is expected after `+`",
+                "5 a spec names one package, but `zlib` is another",
+                "5 the name of a package is expected after `%`",
+                "6 a value is expected after `=`",
+                "6 this `[` is never closed",
+                "7 this quote is never closed",
+                "0 this spec is empty",
+                "5 `{` means nothing in a spec",
+                "5 a hash is expected after `/`",
+                "0 `[` belongs behind `^` or `%`",
+            ]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_spec_or_has_a_place_that_is_wrong(text in "[\\PC]{0,30}") {
+            if let Err(problem) = read(&text) {
+                prop_assert!(text.get(problem.place).is_some());
+            }
+        }
+
+        #[test]
+        fn any_text_of_signs_is_a_spec_or_has_a_place_that_is_wrong(text in "[a-c@+~%^=,/\\[\\]'\" :-]{0,20}") {
+            if let Err(problem) = read(&text) {
+                prop_assert!(text.get(problem.place).is_some());
+            }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Specs in files: each with its place.
+
+use super::spec::{self, SpecProblem, SpecWords};
+use crate::ask::{Field, Section};
+use crate::node::{Place, Value};
+use crate::report::Report;
+
+/// A spec of a list, where it stands, and what was found in it.
+#[derive(Debug)]
+pub(super) struct SpecItem<'n> {
+    pub(super) field: Field<'n>,
+    pub(super) text: &'n str,
+    pub(super) words: SpecWords,
+}
+
+/// Whether a spec has to name a package.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Package,
+    Anything,
+}
+
+/// Reads a list of specs; those that are wrong have been noted.
+pub(super) fn specs<'n>(
+    report: &mut Report<'_>,
+    field: &Field<'n>,
+    wanted: Wanted,
+) -> Option<Vec<SpecItem<'n>>> {
+    let items = report.list(field)?;
+    let specs: Vec<_> = items
+        .iter()
+        .map(|item| {
+            let field = Field::item("a spec", item);
+            if let Value::Section(entries) = &item.value {
+                let hint = match entries.first() {
+                    Some(entry) if entry.key == "matrix" => "write out the specs that are meant",
+                    _ => "put a spec that contains `: ` in quotes",
+                };
+                report.wrong_type(&field, "text", Some(hint));
+                return None;
+            }
+            spec(report, field, wanted)
+        })
+        .collect();
+    specs.into_iter().collect()
+}
+
+/// Reads one spec.
+pub(super) fn spec<'n>(
+    report: &mut Report<'_>,
+    field: Field<'n>,
+    wanted: Wanted,
+) -> Option<SpecItem<'n>> {
+    let text = report.text(&field)?;
+    match spec::read(text) {
+        Ok(words) if words.package.is_none() && wanted == Wanted::Package => {
+            let message = "this spec does not begin with the name of a package";
+            let hint = if text.trim_start().starts_with(['+', '~', '-', '%']) {
+                Some("what holds for all packages belongs in `variants` or `prefer`")
+            } else {
+                None
+            };
+            report.note(Some(field.place()), message, hint);
+            None
+        }
+        Ok(words) => Some(SpecItem { field, text, words }),
+        Err(problem) => {
+            note(report, &field, &problem);
+            None
+        }
+    }
+}
+
+fn note(report: &mut Report<'_>, field: &Field<'_>, problem: &SpecProblem) {
+    let place = place_of(report, field, problem.place.clone());
+    report.note(Some(place), &problem.message, problem.hint.as_deref());
+}
+
+/// Returns the place of some bytes of a text, as well as it can be told.
+pub(super) fn place_of(
+    report: &Report<'_>,
+    field: &Field<'_>,
+    bytes: std::ops::Range<usize>,
+) -> Place {
+    let start = report.place_within(field, bytes.start);
+    if start == field.place() || bytes.is_empty() {
+        return start;
+    }
+    Place {
+        end: start.start + bytes.len(),
+        ..start
+    }
+}
+
+/// Returns the texts of a list that need not be there.
+pub(super) fn texts_of(
+    report: &mut Report<'_>,
+    section: &Section<'_>,
+    key: &str,
+    wanted: Wanted,
+) -> Option<Vec<String>> {
+    match section.given(key) {
+        None => Some(Vec::new()),
+        Some(field) => texts(report, &field, wanted),
+    }
+}
+
+/// Returns the texts of a list of specs.
+pub(super) fn texts(
+    report: &mut Report<'_>,
+    field: &Field<'_>,
+    wanted: Wanted,
+) -> Option<Vec<String>> {
+    let specs = specs(report, field, wanted)?;
+    Some(specs.iter().map(|spec| spec.text.to_owned()).collect())
+}

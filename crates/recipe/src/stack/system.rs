@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What a site says about a system: its packages, its network, its package
+//! repositories.
+
+use std::path::PathBuf;
+
+use super::mirrors::Mirrors;
+use super::spec_fields::{Wanted, texts_of};
+use super::value::{Yaml, YamlMap};
+use super::{keys, packages};
+use crate::ask::Field;
+use crate::diagnostic::quote;
+use crate::node::{Entry, Node};
+use crate::report::Report;
+
+/// The configuration of a system.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SystemConfig {
+    /// The packages of its `packages.yaml`; gcc is among them.
+    pub packages: YamlMap,
+    /// The packages of its `network.yaml`.
+    pub network_packages: YamlMap,
+    /// The MPIs that recipes can ask for.
+    pub mpis: Vec<MpiDefaults>,
+    /// Its package repositories, relative to its directory or absolute. The first
+    /// that has a package is asked.
+    pub package_repositories: Vec<PathBuf>,
+    /// Its mirrors and caches.
+    pub mirrors: Mirrors,
+}
+
+impl SystemConfig {
+    /// Returns what is known about an MPI.
+    #[must_use]
+    pub fn mpi(&self, package: &str) -> Option<&MpiDefaults> {
+        self.mpis.iter().find(|mpi| mpi.package == package)
+    }
+}
+
+/// An MPI of a system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MpiDefaults {
+    /// The name of its package.
+    pub package: String,
+    /// What is installed beside it, unless a recipe says otherwise.
+    pub specs: Vec<String>,
+}
+
+/// Reads `packages.yaml` of a system, in which gcc must be described.
+pub(super) fn system_packages(report: &mut Report<'_>, root: &Node) -> Option<YamlMap> {
+    let packages = packages::read(report, root)?;
+    let externals = packages
+        .get("gcc")
+        .and_then(|gcc| gcc.at(&["externals"]))
+        .and_then(Yaml::as_list);
+    let Some(externals) = externals.filter(|externals| !externals.is_empty()) else {
+        let message = "the gcc of the system is not described, and nothing can be built without";
+        report.note(None, message, Some(GCC));
+        return None;
+    };
+    let has_compilers = |gcc: &Yaml| gcc.at(&["extra_attributes", "compilers", "c"]).is_some();
+    if !externals.iter().any(has_compilers) {
+        let message = "the gcc of the system has no compilers";
+        report.note(None, message, Some(GCC));
+        return None;
+    }
+    Some(packages)
+}
+
+const GCC: &str = "describe it below `packages:` such as\n  gcc:\n    externals:\n    \
+    - spec: gcc@12.2.0 languages='c,c++,fortran'\n      prefix: /usr\n      extra_attributes:\n        \
+    compilers: {c: /usr/bin/gcc, cxx: /usr/bin/g++, fortran: /usr/bin/gfortran}";
+
+/// What `network.yaml` says.
+#[derive(Debug, Default)]
+pub(super) struct NetworkFile {
+    pub(super) packages: YamlMap,
+    pub(super) mpis: Vec<MpiDefaults>,
+}
+
+const NETWORK_EXAMPLE: &str = "begin with the MPIs of the system:\nmpi:\n  mpich:\n    specs: []";
+
+pub(super) fn network(report: &mut Report<'_>, root: &Node) -> Option<NetworkFile> {
+    let file = report.file(root, NETWORK_EXAMPLE)?;
+    file.refuse_unknown(report, &keys::names(keys::SYSTEM_NETWORK), |_| None);
+    let packages = match file.given("packages") {
+        None => Some(YamlMap::new()),
+        Some(field) => packages::section(report, &field),
+    };
+    let mpis = match file.given("mpi") {
+        None => Some(Vec::new()),
+        Some(field) => {
+            let section = report.section(&field)?;
+            let mpis: Vec<_> = section
+                .entries()
+                .iter()
+                .map(|entry| mpi(report, entry))
+                .collect();
+            mpis.into_iter().collect()
+        }
+    };
+    Some(NetworkFile {
+        packages: packages?,
+        mpis: mpis?,
+    })
+}
+
+fn mpi(report: &mut Report<'_>, entry: &Entry) -> Option<MpiDefaults> {
+    let field = Field::of(entry).called(format!("the MPI {}", quote(&entry.key)));
+    let section = report.section(&field)?;
+    section.refuse_unknown(report, &["specs"], |_| None);
+    Some(MpiDefaults {
+        package: entry.key.clone(),
+        specs: texts_of(report, &section, "specs", Wanted::Package)?,
+    })
+}
+
+const REPOS_EXAMPLE: &str = "list the package repositories of the system: `repos: [packages]`";
+
+pub(super) fn repos(report: &mut Report<'_>, root: &Node) -> Option<Vec<PathBuf>> {
+    let file = report.file(root, REPOS_EXAMPLE)?;
+    file.refuse_unknown(report, &keys::names(keys::SYSTEM_REPOS), |_| None);
+    let field = file.require(report, "repos", REPOS_EXAMPLE)?;
+    let items = report.list(&field)?;
+    let paths: Vec<_> = items
+        .iter()
+        .map(|item| {
+            let field = Field::item("a package repository", item);
+            let text = report.text(&field)?;
+            if text.is_empty() || text.contains("://") || text.starts_with(['~', '$']) {
+                let message = format!("{} is not the path of a package repository", quote(text));
+                let hint = "write a path, relative to the directory of this file or absolute";
+                report.problem_with_hint(field.place(), &message, hint);
+                return None;
+            }
+            Some(PathBuf::from(text))
+        })
+        .collect();
+    paths.into_iter().collect()
+}

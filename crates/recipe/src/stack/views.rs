@@ -1,0 +1,223 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The views of an environment.
+
+use std::collections::HashMap;
+
+use cabane_view::ViewName;
+
+use super::keys;
+use super::recipe::{Link, StackView};
+use super::spec_fields::{Wanted, texts_of};
+use super::value::YamlMap;
+use crate::ask::{Field, Section, similar_word};
+use crate::config::{PATH_LISTS, env_vars};
+use crate::diagnostic::quote;
+use crate::node::{Entry, Place};
+use crate::recipe::EnvVars;
+use crate::report::Report;
+use crate::suggest::{enumerate, nearest};
+
+/// Reads the views of an environment; `None` if any of them is wrong.
+pub(super) fn read(
+    report: &mut Report<'_>,
+    environment: &Section<'_>,
+    places: &mut HashMap<String, Place>,
+) -> Option<Vec<StackView>> {
+    let Some(field) = environment.given("views") else {
+        return Some(Vec::new());
+    };
+    let section = report.section(&field)?;
+    let views: Vec<_> = section
+        .entries()
+        .iter()
+        .map(|entry| view(report, entry, places))
+        .collect();
+    views.into_iter().collect()
+}
+
+fn view(
+    report: &mut Report<'_>,
+    entry: &Entry,
+    places: &mut HashMap<String, Place>,
+) -> Option<StackView> {
+    let name = name(report, entry, places);
+    let field = Field::of(entry).called(format!("the view {}", quote(&entry.key)));
+    let section = report.section(&field)?;
+    let in_uenv = keys::names(keys::VIEW_UENV);
+    section.refuse_unknown(report, &keys::names(keys::VIEW), |key| match key {
+        "root" | "group" => Some((None, "remove it: the view has its place already".to_owned())),
+        "set" | "prepend_path" | "append_path" => Some((
+            None,
+            "it belongs in `uenv:` and there in `env_vars:`".to_owned(),
+        )),
+        key if in_uenv.contains(&key) => Some((
+            None,
+            "it belongs in `uenv:`, indented by two spaces".to_owned(),
+        )),
+        _ => None,
+    });
+    let link = match section.given("link") {
+        None => Some(Link::default()),
+        Some(field) => report.choice(&field, LINKS),
+    };
+    let select = texts_of(report, &section, "select", Wanted::Anything);
+    let exclude = texts_of(report, &section, "exclude", Wanted::Anything);
+    let projections = projections(report, &section);
+    let uenv = uenv(report, &section);
+    let uenv = uenv?;
+    Some(StackView {
+        name: name?,
+        link: link?,
+        select: select?,
+        exclude: exclude?,
+        projections: projections?,
+        add_compilers: uenv.add_compilers,
+        prefix_paths: uenv.prefix_paths,
+        env_vars: uenv.env_vars,
+    })
+}
+
+const LINKS: &[(&str, Link)] = &[
+    ("roots", Link::Roots),
+    ("all", Link::All),
+    ("run", Link::Run),
+];
+
+/// Reads the name of a view, which no other view of the recipe has.
+fn name(
+    report: &mut Report<'_>,
+    entry: &Entry,
+    places: &mut HashMap<String, Place>,
+) -> Option<ViewName> {
+    let name = match entry.key.parse::<ViewName>() {
+        Ok(name) => name,
+        Err(error) => {
+            let hint = similar_word::<ViewName>(&entry.key).map(|word| format!("write `{word}:`"));
+            report.note(Some(entry.key_place), &error.to_string(), hint.as_deref());
+            return None;
+        }
+    };
+    if matches!(name.as_str(), "modules" | "spack") {
+        let message = format!("the name `{name}` is taken: such a view is made by itself");
+        report.problem_with_hint(entry.key_place, &message, "give the view another name");
+        return None;
+    }
+    if let Some(first) = places.get(name.as_str()) {
+        let line = report.source().line_number(first.start);
+        let message = format!("another view has the name `{name}`");
+        let hint = format!("rename one of the two; the other is in line {line}");
+        report.problem_with_hint(entry.key_place, &message, &hint);
+        return None;
+    }
+    places.insert(entry.key.clone(), entry.key_place);
+    Some(name)
+}
+
+fn projections(report: &mut Report<'_>, section: &Section<'_>) -> Option<YamlMap> {
+    let Some(field) = section.given("projections") else {
+        return Some(YamlMap::new());
+    };
+    let section = report.section(&field)?;
+    let mut projections = YamlMap::new();
+    let mut is_right = true;
+    for entry in section.entries() {
+        match report.text(&Field::of(entry)) {
+            Some(text) => projections.insert(&entry.key, text),
+            None => is_right = false,
+        }
+    }
+    is_right.then_some(projections)
+}
+
+struct Uenv {
+    add_compilers: bool,
+    prefix_paths: Vec<(String, Vec<String>)>,
+    env_vars: EnvVars,
+}
+
+fn uenv(report: &mut Report<'_>, view: &Section<'_>) -> Option<Uenv> {
+    let Some(field) = view.given("uenv") else {
+        return Some(Uenv {
+            add_compilers: true,
+            prefix_paths: Vec::new(),
+            env_vars: EnvVars::default(),
+        });
+    };
+    let section = report.section(&field)?;
+    section.refuse_unknown(report, &keys::names(keys::VIEW_UENV), |key| match key {
+        "set" | "prepend_path" | "append_path" => Some((
+            None,
+            "it belongs in `env_vars:`, indented by two spaces".to_owned(),
+        )),
+        "link" | "select" | "exclude" | "projections" => {
+            Some((None, "it belongs to the view, not below `uenv:`".to_owned()))
+        }
+        _ => None,
+    });
+    let add_compilers = section
+        .get("add_compilers")
+        .map_or(Some(true), |field| report.truth(&field));
+    let prefix_paths = match section.given("prefix_paths") {
+        None => Some(Vec::new()),
+        Some(field) => prefix_paths(report, &field),
+    };
+    let env_vars = match section.given("env_vars") {
+        None => Some(EnvVars::default()),
+        Some(field) => env_vars::read_for_lists(report, &field),
+    };
+    Some(Uenv {
+        add_compilers: add_compilers?,
+        prefix_paths: prefix_paths?,
+        env_vars: env_vars?,
+    })
+}
+
+/// Reads which directories of the view are put into which variables.
+fn prefix_paths(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<(String, Vec<String>)>> {
+    let section = report.section(field)?;
+    let variables: Vec<_> = section
+        .entries()
+        .iter()
+        .map(|entry| {
+            let is_known = check_list_variable(report, entry);
+            let items = report.list(&Field::of(entry))?;
+            let paths: Vec<_> = items.iter().map(|item| prefix_path(report, item)).collect();
+            let paths = paths.into_iter().collect::<Option<Vec<_>>>()?;
+            is_known.then(|| (entry.key.clone(), paths))
+        })
+        .collect();
+    variables.into_iter().collect()
+}
+
+fn prefix_path(report: &mut Report<'_>, item: &crate::node::Node) -> Option<String> {
+    let field = Field::item("a directory of the view", item);
+    let text = report.text(&field)?;
+    if text.is_empty() || text.starts_with('/') || text.split('/').any(|part| part == "..") {
+        let message = "a directory of the view is written without `/` at the beginning";
+        report.problem_with_hint(field.place(), message, "write one such as `lib64`");
+        return None;
+    }
+    if let Some(at) = text.find([':', ',', '=']) {
+        let place = report.place_within(&field, at);
+        let message = "a directory of the view cannot contain `:`, `,` or `=`";
+        report.problem_with_hint(place, message, "write an item for each directory");
+        return None;
+    }
+    Some(text.to_owned())
+}
+
+/// Checks that a variable is one that holds a list of paths.
+fn check_list_variable(report: &mut Report<'_>, entry: &Entry) -> bool {
+    if PATH_LISTS.contains(&entry.key.as_str()) {
+        return true;
+    }
+    let message = format!("{} is not known as a list of paths", quote(&entry.key));
+    let hint = match nearest(&entry.key, PATH_LISTS) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => format!("such variables are {}", enumerate(PATH_LISTS, "and")),
+    };
+    report.problem_with_hint(entry.key_place, &message, &hint);
+    false
+}
