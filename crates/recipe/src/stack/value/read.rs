@@ -3,11 +3,29 @@
 
 //! From the tree of a file to a value without places.
 
+use std::path::Path;
+
+use crate::config::RecipeError;
+use crate::diagnostic::Source;
 use crate::node::{Entry, Kind, Node, Scalar, Value};
+
+use crate::report::{Language, Report};
+use crate::{text, yaml};
 
 use super::{Yaml, YamlMap};
 
 impl Yaml {
+    /// Reads a file of any shape.
+    pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, RecipeError> {
+        let refused = |problem| RecipeError(vec![problem]);
+        let text = text::check(path, bytes).map_err(refused)?;
+        let source = Source::new(path, text);
+        let mut report = Report::new(&source, Language::Yaml);
+        let root = yaml::parse(&mut report);
+        let root = report.finish(root).map_err(RecipeError)?;
+        Ok(Self::of(&root))
+    }
+
     /// Takes a value out of a file.
     ///
     /// Without quotes, `yes` and `no` are truth values, as they are for the

@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The files of the system scope, and those for whom the image is an upstream.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use cabane_recipe::{Mirrors, SpackVersion, StackRecipe, SystemConfig, Yaml, YamlMap};
+
+use crate::places::{Places, Upstream};
+use crate::{mirrors, packages};
+
+/// Returns the files of the system scope.
+pub(crate) fn config(
+    recipe: &StackRecipe,
+    system: &SystemConfig,
+    places: &Places,
+    version: SpackVersion,
+) -> BTreeMap<String, String> {
+    let mut all = packages::merged(recipe, system);
+    // In a chain only the environment that builds gcc knows that of the system.
+    if version < SpackVersion::SPEC_GROUPS && !recipe.compilers.use_system_gcc() {
+        all = packages::without_gcc(all);
+    }
+    let mut files = BTreeMap::new();
+    let mut add = |name: &str, text: String| drop(files.insert(name.to_owned(), text));
+    add("packages.yaml", packages::file(all));
+    add("repos.yaml", repos(places));
+    add("config.yaml", config_yaml(recipe, &system.mirrors, places));
+    add(
+        "mirrors.yaml",
+        mirrors::file(recipe, &system.mirrors, places),
+    );
+    if let Some(text) = concretizer(&system.mirrors, places, version) {
+        add("concretizer.yaml", text);
+    }
+    mirrors::add_bootstrap(&mut files, &system.mirrors, places);
+    files
+}
+
+/// Returns the package repositories: the first that has a package is asked.
+fn repos(places: &Places) -> String {
+    let repos: YamlMap = places
+        .repositories
+        .iter()
+        .map(|place| (place.name.as_str(), path(&place.path)))
+        .collect();
+    Yaml::map([("repos", repos.into())]).to_string()
+}
+
+fn config_yaml(recipe: &StackRecipe, mirrors: &Mirrors, places: &Places) -> String {
+    let mut config = YamlMap::new();
+    let root = recipe.config.store.as_str().into();
+    config.insert("install_tree", Yaml::map([("root", root)]));
+    let source_cache = match (&places.source_cache, &mirrors.source_cache) {
+        (Some(place), _) => Some(path(place)),
+        (None, Some(said)) => Some(said.as_str().into()),
+        (None, None) => None,
+    };
+    if let Some(source_cache) = source_cache {
+        config.insert("source_cache", source_cache);
+    }
+    if let Some(place) = &places.misc_cache {
+        config.insert("misc_cache", path(place));
+    }
+    if let Some(place) = &places.build_stage {
+        config.insert("build_stage", vec![path(place)]);
+    }
+    if let Some(jobs) = places.build_jobs {
+        config.insert("build_jobs", jobs);
+    }
+    Yaml::map([("config", config.into())]).to_string()
+}
+
+/// Returns `concretizer.yaml`, if results are kept and Spack can do so.
+fn concretizer(mirrors: &Mirrors, places: &Places, version: SpackVersion) -> Option<String> {
+    let url = match &places.concretizer_cache {
+        Some(place) => path(place),
+        None => mirrors.concretizer_cache.as_deref()?.into(),
+    };
+    if version < SpackVersion::CONCRETIZATION_CACHE {
+        return None;
+    }
+    let cache = Yaml::map([("enable", true.into()), ("url", url)]);
+    let concretizer = Yaml::map([("concretization_cache", cache)]);
+    Some(Yaml::map([("concretizer", concretizer)]).to_string())
+}
+
+/// Returns the files in `config` of the image.
+pub(crate) fn upstream(
+    recipe: &StackRecipe,
+    system: &SystemConfig,
+    places: &Places,
+) -> BTreeMap<String, String> {
+    let tree = Yaml::map([("install_tree", recipe.config.store.as_str().into())]);
+    let upstreams = Yaml::map([("upstreams", Yaml::map([("system", tree)]))]);
+    let repos: YamlMap = places
+        .repositories
+        .iter()
+        .map(|place| {
+            let found = match &place.upstream {
+                Upstream::Same => path(&place.path),
+                Upstream::Path(other) => path(other),
+                Upstream::Git { source, path } => git(&source.repo, source.commit.as_deref(), path),
+            };
+            (place.name.as_str(), found)
+        })
+        .collect();
+    let files = [
+        (
+            "packages.yaml",
+            packages::file(packages::upstream(recipe, system)),
+        ),
+        ("upstreams.yaml", upstreams.to_string()),
+        (
+            "repos.yaml",
+            Yaml::map([("repos", repos.into())]).to_string(),
+        ),
+    ];
+    let files = files
+        .into_iter()
+        .map(|(name, text)| (name.to_owned(), text));
+    files.collect()
+}
+
+/// A package repository that Spack clones.
+fn git(repo: &str, commit: Option<&str>, path: &str) -> Yaml {
+    let mut map = YamlMap::new();
+    map.insert("git", repo);
+    if let Some(commit) = commit {
+        map.insert("commit", commit);
+    }
+    map.insert("paths", Yaml::texts([path]));
+    map.into()
+}
+
+fn path(path: &Path) -> Yaml {
+    path.to_string_lossy().into_owned().into()
+}

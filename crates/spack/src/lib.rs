@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What Spack is handed: from a recipe and a system to configuration files.
+//!
+//! [`lower`] takes a recipe and a system that have been read, and the places at
+//! which things lie during the build, and returns a [`SpackStack`]: data that can
+//! be printed and compared. Nothing is opened and nothing is run here.
+
+#![forbid(unsafe_code)]
+
+mod chain;
+mod error;
+mod files;
+mod groups;
+mod lower;
+mod mirrors;
+mod modules;
+mod packages;
+mod places;
+mod sources;
+mod specs;
+mod stack;
+mod views;
+
+pub use chain::{InstalledCompiler, compiler_externals};
+pub use error::LowerError;
+pub use lower::lower;
+pub use places::{BinaryCache, OwnPackages, Places, RepositoryPlace, Upstream};
+pub use sources::{RECIPE_REPOSITORY, SYSTEM_REPOSITORY};
+pub use stack::{
+    CompilerNeed, Key, KeyPurpose, ModuleFiles, Sources, SpackEnvironment, SpackStack, StackView,
+};

@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Mirrors: `mirrors.yaml` and `bootstrap.yaml` of the system scope, and keys.
+
+use std::collections::BTreeMap;
+
+use cabane_recipe::{AccessPair, Connection, MirrorFlags, Mirrors, StackRecipe, Yaml, YamlMap};
+
+use crate::places::Places;
+use crate::stack::{Key, KeyPurpose};
+
+/// The name of the cache that needs no set-up.
+const LOCAL_CACHE: &str = "cabane-cache";
+
+/// What describes a bootstrap mirror that has an address.
+const BOOTSTRAP_METADATA: &str = "bootstrap/metadata.yaml";
+
+/// Returns `mirrors.yaml`.
+pub(crate) fn file(recipe: &StackRecipe, mirrors: &Mirrors, places: &Places) -> String {
+    let mut all = YamlMap::new();
+    if let Some(cache) = &places.binary_cache {
+        let flags = MirrorFlags {
+            source: false,
+            binary: true,
+            signed: Some(false),
+            autopush: Some(cache.autopush),
+        };
+        let connection = Connection {
+            url: format!("file://{}", cache.path.display()),
+            ..Connection::default()
+        };
+        all.insert(
+            LOCAL_CACHE,
+            mirror(flags, Some(&connection), Some(&connection), None),
+        );
+    }
+    if let Some(cache) = &mirrors.build_cache {
+        let below = cache
+            .mount_specific
+            .then(|| recipe.config.store.as_str().trim_start_matches('/'));
+        let (fetch, push) = (cache.fetch.as_ref(), cache.push.as_ref());
+        all.insert(&cache.name, mirror(cache.flags, fetch, push, below));
+    }
+    for one in &mirrors.source_mirrors {
+        let (fetch, push) = (one.fetch.as_ref(), one.push.as_ref());
+        all.insert(&one.name, mirror(one.flags, fetch, push, None));
+    }
+    // Two colons: what other scopes say does not count.
+    let key = if places.only_named_mirrors {
+        "mirrors:"
+    } else {
+        "mirrors"
+    };
+    Yaml::map([(key, all.into())]).to_string()
+}
+
+fn mirror(
+    flags: MirrorFlags,
+    fetch: Option<&Connection>,
+    push: Option<&Connection>,
+    below: Option<&str>,
+) -> Yaml {
+    let mut map = YamlMap::new();
+    map.insert("source", flags.source);
+    map.insert("binary", flags.binary);
+    for (key, connection) in [("fetch", fetch), ("push", push)] {
+        if let Some(found) = connection {
+            map.insert(key, of_connection(found, below));
+        }
+    }
+    for (key, flag) in [("signed", flags.signed), ("autopush", flags.autopush)] {
+        if let Some(flag) = flag {
+            map.insert(key, flag);
+        }
+    }
+    map.into()
+}
+
+fn of_connection(connection: &Connection, below: Option<&str>) -> Yaml {
+    let mut map = YamlMap::new();
+    let url = match below {
+        Some(below) => format!("{}/{below}", connection.url.trim_end_matches('/')),
+        None => connection.url.clone(),
+    };
+    map.insert("url", url);
+    let words = [
+        ("view", &connection.view),
+        ("profile", &connection.profile),
+        ("endpoint_url", &connection.endpoint_url),
+        ("access_token_variable", &connection.access_token_variable),
+    ];
+    insert_words(&mut map, words);
+    if let Some(AccessPair {
+        id,
+        id_variable,
+        secret_variable,
+    }) = &connection.access_pair
+    {
+        let mut pair = YamlMap::new();
+        insert_words(&mut pair, [("id", id), ("id_variable", id_variable)]);
+        pair.insert("secret_variable", secret_variable.as_str());
+        map.insert("access_pair", pair);
+    }
+    map.into()
+}
+
+fn insert_words<const N: usize>(map: &mut YamlMap, words: [(&str, &Option<String>); N]) {
+    for (key, word) in words {
+        if let Some(word) = word {
+            map.insert(key, word.as_str());
+        }
+    }
+}
+
+/// Adds `bootstrap.yaml`: without a mirror, Spack finds everything in the Python
+/// that it is started with, and may not look elsewhere.
+pub(crate) fn add_bootstrap(
+    config: &mut BTreeMap<String, String>,
+    mirrors: &Mirrors,
+    places: &Places,
+) {
+    let mut sources = Vec::new();
+    let mut add = |name: String, metadata: String| {
+        let source = [
+            ("name", name.as_str().into()),
+            ("metadata", metadata.into()),
+        ];
+        sources.push((name.clone(), Yaml::map(source)));
+    };
+    for directory in &places.bootstrap_metadata {
+        let name = directory.file_name().unwrap_or_default().to_string_lossy();
+        add(format!("bootstrap-{name}"), directory.display().to_string());
+    }
+    let address = mirrors.bootstrap.as_deref();
+    if let Some(url) = address.filter(|url| url.contains("://") && !url.starts_with("file://")) {
+        let url = Yaml::map([("url", url.into())]);
+        let metadata = Yaml::map([("type", "install".into()), ("info", url)]);
+        config.insert(BOOTSTRAP_METADATA.to_owned(), metadata.to_string());
+        let directory = places.config.join("bootstrap");
+        add(
+            "bootstrap-mirror".to_owned(),
+            directory.display().to_string(),
+        );
+    }
+    let trusted: YamlMap = sources
+        .iter()
+        .map(|(name, _)| (name.as_str(), true.into()))
+        .collect();
+    let mut bootstrap = YamlMap::new();
+    bootstrap.insert("enable", true);
+    // Two colons, as in `mirrors.yaml`.
+    let listed: Vec<Yaml> = sources.iter().map(|(_, source)| source.clone()).collect();
+    bootstrap.insert("sources:", listed);
+    if !trusted.is_empty() {
+        bootstrap.insert("trusted", trusted);
+    }
+    let file = Yaml::map([("bootstrap", bootstrap.into())]).to_string();
+    config.insert("bootstrap.yaml".to_owned(), file);
+}
+
+/// Returns the keys of the build cache.
+pub(crate) fn keys(mirrors: &Mirrors) -> Vec<Key> {
+    let Some(cache) = &mirrors.build_cache else {
+        return Vec::new();
+    };
+    let keys = [
+        (KeyPurpose::Sign, &cache.private_key),
+        (KeyPurpose::Verify, &cache.public_key),
+    ];
+    let keys = keys.into_iter().filter_map(|(purpose, source)| {
+        let mirror = cache.name.clone();
+        source.clone().map(|source| Key {
+            mirror,
+            purpose,
+            source,
+        })
+    });
+    keys.collect()
+}
+
+/// Returns the mirror to which packages go: a build cache with a key that signs,
+/// or one for which signatures are explicitly not wanted.
+pub(crate) fn push_to(mirrors: &Mirrors) -> Option<String> {
+    let cache = mirrors.build_cache.as_ref()?;
+    let may_push = cache.private_key.is_some() || cache.flags.signed == Some(false);
+    (may_push && cache.push.is_some()).then(|| cache.name.clone())
+}

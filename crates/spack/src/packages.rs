@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What holds for packages: the system, its network, the recipe. Of two that
+//! speak about a package, the later is taken whole.
+
+use cabane_recipe::{StackRecipe, SystemConfig, Yaml, YamlMap};
+
+/// Returns everything that is said about packages.
+pub(crate) fn merged(recipe: &StackRecipe, system: &SystemConfig) -> YamlMap {
+    system
+        .packages
+        .clone()
+        .overlaid(&system.network_packages)
+        .overlaid(&recipe.packages)
+}
+
+/// Returns packages without gcc: that of the system does not count where another
+/// one is built.
+pub(crate) fn without_gcc(mut packages: YamlMap) -> YamlMap {
+    packages.remove("gcc");
+    packages
+}
+
+/// Returns what those need to know who use the image as an upstream.
+pub(crate) fn upstream(recipe: &StackRecipe, system: &SystemConfig) -> YamlMap {
+    let packages = merged(recipe, system);
+    if recipe.compilers.use_system_gcc() {
+        packages
+    } else {
+        without_gcc(packages)
+    }
+}
+
+/// Returns a `packages.yaml`.
+pub(crate) fn file(packages: YamlMap) -> String {
+    Yaml::map([("packages", packages.into())]).to_string()
+}

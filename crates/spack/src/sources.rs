@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Which Spack and which packages.
+
+use cabane_recipe::{GitSource, PackageRepository, SpackVersion, StackRecipe};
+
+/// The package repository of the recipe: `repo/`.
+pub const RECIPE_REPOSITORY: &str = "recipe";
+
+/// The package repository of the system, in which all of its packages lie. Its
+/// name is part of their hashes, and the packages of other sites refer to it.
+pub const SYSTEM_REPOSITORY: &str = "alps";
+
+const SPACK_PACKAGES: &str = "https://github.com/spack/spack-packages.git";
+
+/// Returns the package repositories that a recipe names, or else what its Spack
+/// has by default.
+pub(crate) fn package_repositories(recipe: &StackRecipe) -> Vec<PackageRepository> {
+    if !recipe.spack.package_repositories.is_empty() {
+        return recipe.spack.package_repositories.clone();
+    }
+    let commit = match recipe.version {
+        SpackVersion { major: 1, minor: 0 } => "releases/v2025.07",
+        SpackVersion { major: 1, minor: 1 } => "releases/v2025.11",
+        _ => "develop",
+    };
+    vec![PackageRepository {
+        name: "builtin".to_owned(),
+        source: GitSource {
+            repo: SPACK_PACKAGES.to_owned(),
+            commit: Some(commit.to_owned()),
+        },
+        path: "repos/spack_repo/builtin".to_owned(),
+    }]
+}

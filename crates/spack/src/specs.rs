@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The specs of an environment, and what holds for all of its packages.
+
+use cabane_recipe::{
+    CompilerName, Compilers, StackEnvironment, SystemConfig, Unify, Yaml, YamlMap,
+};
+
+use crate::LowerError;
+
+/// Returns what is installed: what the environment names, its MPI, and what
+/// belongs to it.
+pub(crate) fn all(
+    environment: &StackEnvironment,
+    system: &SystemConfig,
+) -> Result<Vec<String>, LowerError> {
+    let mut specs = environment.specs.clone();
+    if let Some(mpi) = &environment.mpi {
+        let known = system.mpi(&mpi.package).ok_or_else(|| LowerError::NoMpi {
+            environment: environment.name.clone(),
+            mpi: mpi.package.clone(),
+            known: system.mpis.iter().map(|mpi| mpi.package.clone()).collect(),
+        })?;
+        specs.push(mpi.spec.clone());
+        let beside = environment.network_specs.as_ref().unwrap_or(&known.specs);
+        specs.extend_from_slice(beside);
+    }
+    Ok(specs)
+}
+
+/// Returns `packages:` of an environment: what all packages prefer, and its MPI.
+pub(crate) fn packages(environment: &StackEnvironment, compilers: Option<&Compilers>) -> YamlMap {
+    let prefer = match &environment.prefer {
+        Some(prefer) => prefer.clone(),
+        None => environment
+            .compilers
+            .first()
+            .map(|name| preferred_compiler(*name, compilers))
+            .into_iter()
+            .collect(),
+    };
+    let mut all = YamlMap::new();
+    if !prefer.is_empty() {
+        all.insert("prefer", list(&prefer));
+    }
+    if !environment.variants.is_empty() {
+        all.insert("variants", list(&environment.variants));
+    }
+    let mut packages = YamlMap::new();
+    if !all.is_empty() {
+        packages.insert("all", all);
+    }
+    if let Some(mpi) = &environment.mpi {
+        packages.insert("mpi", Yaml::map([("require", mpi.package.as_str().into())]));
+    }
+    packages
+}
+
+/// Says that a package is built with a compiler, for each language it needs.
+///
+/// A compiler that is built has its version, to tell it from one of the system.
+fn preferred_compiler(name: CompilerName, compilers: Option<&Compilers>) -> String {
+    let word = name.in_specs();
+    let request = compilers.and_then(|compilers| compilers.request(name));
+    let compiler = match request {
+        Some(request) => format!("{word}@{}", request.version),
+        None => word.to_owned(),
+    };
+    let language = |language: &str| format!("%[when=%{language}] {language}={compiler}");
+    ["c", "cxx", "fortran"].map(language).join(" ")
+}
+
+/// Returns `concretizer:` of an environment.
+pub(crate) fn concretizer(environment: &StackEnvironment) -> Yaml {
+    let unify = match environment.unify {
+        Unify::Yes => true.into(),
+        Unify::No => false.into(),
+        Unify::WhenPossible => "when_possible".into(),
+    };
+    let strategy = environment.duplicates.as_str().into();
+    Yaml::map([
+        ("reuse", false.into()),
+        ("unify", unify),
+        ("duplicates", Yaml::map([("strategy", strategy)])),
+    ])
+}
+
+/// Returns `concretizer:` for a compiler.
+pub(crate) fn compiler_concretizer() -> Yaml {
+    Yaml::map([("reuse", false.into()), ("unify", "when_possible".into())])
+}
+
+pub(crate) fn list(texts: &[String]) -> Yaml {
+    Yaml::texts(texts.iter().map(String::as_str))
+}
