@@ -25,6 +25,7 @@ mod join;
 mod machine;
 mod mpi;
 mod nesting;
+mod recipe;
 mod repo;
 mod run;
 mod shells;

@@ -80,6 +80,13 @@ pub(crate) fn recipe_error(error: &RecipeError) -> CommandError {
     CommandError::new(exit_codes::BAD_INPUT, Mistakes { count, place }).detailed(error.to_string())
 }
 
+/// Every mistake in the configuration of a system.
+pub(crate) fn system_error(error: &RecipeError) -> CommandError {
+    let place = " in the configuration of the system";
+    let count = error.diagnostics().len();
+    CommandError::new(exit_codes::BAD_INPUT, Mistakes { count, place }).detailed(error.to_string())
+}
+
 /// Every mistake in a configuration file.
 pub(crate) fn settings_error(error: &SettingsError) -> CommandError {
     let place = " in the configuration";

@@ -28,6 +28,8 @@ mod image_inspect;
 mod image_ls;
 mod image_rm;
 mod recipe;
+mod recipe_files;
+mod recipe_show;
 mod repo;
 mod run;
 mod start;
@@ -60,7 +62,7 @@ pub(crate) enum Command {
     Repo(RepoCommand),
     /// Build an image from a recipe and add it to the repository
     Build(build::BuildArgs),
-    /// Check recipes
+    /// Check recipes, and look at what they ask for
     #[command(subcommand)]
     Recipe(RecipeCommand),
     /// Look at environment files
@@ -106,6 +108,10 @@ pub(crate) enum RepoCommand {
 pub(crate) enum RecipeCommand {
     /// Read a recipe and name every mistake in it
     Check(recipe::CheckArgs),
+    /// Tell what Spack will be handed for a recipe
+    Show(recipe_show::ShowArgs),
+    /// Print the JSON schema of a file of a recipe for Spack, or of a system
+    Schema(recipe::SchemaArgs),
 }
 
 /// What can be done with environment files.
@@ -152,6 +158,8 @@ pub(crate) fn run_command(
         Command::Repo(RepoCommand::Update(args)) => repo::update(setup, &args),
         Command::Build(args) => build::build(setup, &args),
         Command::Recipe(RecipeCommand::Check(args)) => recipe::check(setup, &args),
+        Command::Recipe(RecipeCommand::Show(args)) => recipe_show::show(setup, &args),
+        Command::Recipe(RecipeCommand::Schema(args)) => recipe::schema(setup, &args),
         Command::Environment(EnvironmentCommand::Check(args)) => environment::check(setup, &args),
         Command::Environment(EnvironmentCommand::Show(args)) => environment::show(setup, &args),
         Command::Environment(EnvironmentCommand::Ls(args)) => environment::ls(setup, &args),

@@ -223,19 +223,22 @@ fn check_compilers_of_specs(
     context: &Context<'_>,
 ) {
     for spec in specs {
-        for (name, bytes) in &spec.words.built_with {
-            let Some(compiler) = CompilerName::of_spec(name) else {
+        for found in &spec.words.built_with {
+            let Some(compiler) = CompilerName::of_spec(&found.name) else {
                 continue;
             };
             if compilers.contains(&compiler) {
                 continue;
             }
-            let place = place_of(report, &spec.field, bytes.clone());
+            let place = place_of(report, &spec.field, found.place.clone());
             let package = compiler.package();
             let has = context
                 .compilers
                 .is_none_or(|file| file.compilers.has(compiler));
-            let message = format!("the environment does not have the compiler `{name}`");
+            let message = format!(
+                "the environment does not have the compiler `{}`",
+                found.name
+            );
             let mut names: Vec<&str> = compilers.iter().map(|name| name.package()).collect();
             names.push(package);
             let list = names.join(", ");
@@ -244,7 +247,12 @@ fn check_compilers_of_specs(
             } else {
                 format!("add `{package}:` to compilers.yaml and write `compiler: [{list}]`")
             };
-            report.problem_with_hint(place, &message, &hint);
+            // llvm is a library as well, on which packages depend.
+            if compiler == CompilerName::Llvm && !found.is_compiler {
+                report.remark(place, &message, &hint);
+            } else {
+                report.problem_with_hint(place, &message, &hint);
+            }
         }
     }
 }

@@ -27,8 +27,18 @@ pub struct SpecProblem {
 pub(crate) struct SpecWords {
     /// The package, if one is named before anything else.
     pub(crate) package: Option<String>,
-    /// What stands behind `%`, with its bytes.
-    pub(crate) built_with: Vec<(String, Range<usize>)>,
+    /// What stands behind `%` and may be a compiler.
+    pub(crate) built_with: Vec<BuiltWith>,
+}
+
+/// A package behind `%`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BuiltWith {
+    pub(crate) name: String,
+    /// The bytes of the name.
+    pub(crate) place: Range<usize>,
+    /// Whether it is said to be a compiler: `%cxx=llvm`.
+    pub(crate) is_compiler: bool,
 }
 
 /// Returns the package of a spec: `hdf5` of `hdf5@1.14 +mpi`.
@@ -54,10 +64,9 @@ pub(crate) fn read(text: &str) -> Result<SpecWords, SpecProblem> {
             '+' | '~' => reader.variant()?,
             '-' if has_something || reader.is_anonymous_variant() => reader.variant()?,
             '^' | '%' => {
-                let is_compiler = character == '%';
-                let name = reader.dependency()?;
-                if is_compiler {
-                    words.built_with.push(name);
+                let found = reader.dependency()?;
+                if character == '%' {
+                    words.built_with.extend(found);
                 }
             }
             '/' => reader.hash()?,
@@ -176,7 +185,10 @@ impl<'t> Reader<'t> {
     }
 
     /// `^name`, `%name`, `%%name`, `%c,cxx=name`, `%[when=%c] c=name`.
-    fn dependency(&mut self) -> Result<(String, Range<usize>), SpecProblem> {
+    ///
+    /// What is asked for as something else than a compiler, `%libllvm=llvm`, is
+    /// not returned.
+    fn dependency(&mut self) -> Result<Option<BuiltWith>, SpecProblem> {
         let start = self.at;
         let sign = self.peek().unwrap_or('%');
         self.skip(1);
@@ -189,7 +201,8 @@ impl<'t> Reader<'t> {
             self.take_while(char::is_whitespace);
         }
         let virtuals = self.take_while(|c| is_name_character(c) || c == ',');
-        if self.peek() == Some('=') && !virtuals.is_empty() {
+        let has_virtuals = self.peek() == Some('=') && !virtuals.is_empty();
+        if has_virtuals {
             self.skip(1);
         } else {
             self.at -= virtuals.len();
@@ -201,8 +214,14 @@ impl<'t> Reader<'t> {
             let message = format!("the name of a package is expected after `{sign}`");
             return Err(self.problem(start..start + 1, &message));
         }
+        let is_language = |word: &str| matches!(word, "c" | "cxx" | "fortran");
+        let is_compiler = has_virtuals && virtuals.split(',').any(is_language);
         let place = name_start..self.at;
-        Ok((self.text[place.clone()].to_owned(), place))
+        Ok((is_compiler || !has_virtuals).then(|| BuiltWith {
+            name: self.text[place.clone()].to_owned(),
+            place,
+            is_compiler,
+        }))
     }
 
     fn brackets(&mut self) -> Result<(), SpecProblem> {
@@ -304,11 +323,12 @@ mod tests {
 
     #[test]
     fn the_compilers_of_a_spec_are_found() {
-        let words = read("hdf5 %c,cxx=gcc@13 ^zlib%nvhpc %[when=%c] fortran=llvm").unwrap();
+        let text = "hdf5 %c,cxx=gcc@13 ^zlib%nvhpc %libllvm=llvm %[when=%c] fortran=llvm";
+        let words = read(text).unwrap();
         let names: Vec<&str> = words
             .built_with
             .iter()
-            .map(|(name, _)| name.as_str())
+            .map(|one| one.name.as_str())
             .collect();
         assert_eq!(names, ["gcc", "nvhpc", "llvm"]);
     }

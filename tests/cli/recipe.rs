@@ -1,0 +1,210 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane recipe`: looking at recipes for Spack without building them.
+
+use crate::cabane::{Cabane, Who, finished};
+
+const CONFIG: &str = "name: demo\nversion: 3\nspack:\n  repo: https://example.org/spack.git\n  \
+                      commit: releases/v1.2\n  packages:\n    \
+                      repo: https://example.org/packages.git\n";
+
+const ENVIRONMENTS: &str = "demo:\n  compiler: [gcc]\n  network: {mpi: mpich}\n  specs: [zlib]\n  \
+                            views: {default: }\n";
+
+/// A recipe for Spack and a system: `recipe` and `system`.
+fn world() -> Cabane {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    cabane.world.file("recipe/config.yaml", CONFIG);
+    cabane
+        .world
+        .file("recipe/compilers.yaml", "gcc: {version: system}\n");
+    cabane.world.file("recipe/environments.yaml", ENVIRONMENTS);
+    cabane.world.file(
+        "system/packages.yaml",
+        "packages:\n  gcc:\n    externals:\n    - spec: gcc@12.2.0\n      prefix: /usr\n      \
+         extra_attributes: {compilers: {c: /usr/bin/gcc}}\n",
+    );
+    cabane.world.file(
+        "system/network.yaml",
+        "mpi: {mpich: {specs: [libfabric]}}\n",
+    );
+    cabane
+}
+
+#[test]
+fn a_recipe_and_its_system_are_checked_together() {
+    let cabane = world();
+    let seen = cabane.run(&["recipe", "check", "../recipe", "--system", "../system"]);
+    assert_eq!(seen, finished(0, "", "../recipe: demo, engine spack\n"));
+}
+
+#[test]
+fn the_mistakes_of_all_files_are_told_at_once() {
+    let cabane = world();
+    cabane.world.file(
+        "recipe/config.yaml",
+        &CONFIG.replace("name: demo", "nmae: demo"),
+    );
+    cabane.world.file(
+        "recipe/compilers.yaml",
+        "gcc: {version: system}\nlvm: {version: 19}\n",
+    );
+    cabane.world.file(
+        "recipe/environments.yaml",
+        &ENVIRONMENTS.replace("mpich", "mpihc"),
+    );
+    let seen = cabane.run(&["recipe", "check", "../recipe", "--system", "../system"]);
+    let told: Vec<&str> = seen
+        .stderr
+        .lines()
+        .filter(|line| line.starts_with("../recipe"))
+        .collect();
+    assert_eq!(
+        (seen.code, told),
+        (
+            3,
+            vec![
+                "../recipe/config.yaml:1:1: unknown key `nmae`",
+                "../recipe/config.yaml:1:1: the key `name` is missing",
+                "../recipe/compilers.yaml:2:1: unknown key `lvm`",
+                "../recipe/environments.yaml:3:18: the system has no MPI `mpihc`",
+            ]
+        )
+    );
+}
+
+#[test]
+fn mistakes_are_told_to_programs() {
+    let cabane = world();
+    cabane.world.file(
+        "recipe/compilers.yaml",
+        "gcc: {version: system, spec: +x}\nlvm: {}\n",
+    );
+    let seen = cabane.run(&["recipe", "check", "../recipe", "--json"]);
+    let found: serde_json::Value = serde_json::from_str(&seen.stdout).unwrap();
+    let mistake = serde_json::json!([{
+        "file": "../recipe/compilers.yaml",
+        "line": 2,
+        "column": 1,
+        "message": "unknown key `lvm`",
+        "hint": "did you mean `llvm`?",
+    }]);
+    assert_eq!(
+        (seen.code, &found[0]["mistakes"], seen.stderr.as_str()),
+        (3, &mistake, "")
+    );
+}
+
+#[test]
+fn a_recipe_for_an_old_spack_says_what_to_do() {
+    let cabane = world();
+    let config = "name: demo\nspack:\n  repo: https://example.org/spack.git\n  commit: v0.23.1\n";
+    cabane.world.file("recipe/config.yaml", config);
+    let seen = cabane.run(&["recipe", "check", "../recipe"]);
+    assert!(
+        seen.stderr
+            .contains("config.yaml:4:11: Spack 0.23 is too old")
+            && seen.stderr.contains("`cabane recipe convert`"),
+        "{}",
+        seen.stderr
+    );
+}
+
+#[test]
+fn one_file_that_spack_is_handed_can_be_shown() {
+    let cabane = world();
+    let seen = cabane.run(&[
+        "recipe",
+        "show",
+        "../recipe",
+        "config/config.yaml",
+        "--system",
+        "../system",
+    ]);
+    let expected = "config:\n  install_tree:\n    root: /user-environment\n";
+    assert_eq!(seen, finished(0, expected, ""));
+}
+
+#[test]
+fn a_file_that_spack_is_not_handed_is_told_with_those_that_it_is() {
+    let cabane = world();
+    let seen = cabane.run(&[
+        "recipe",
+        "show",
+        "../recipe",
+        "spack.yaml",
+        "--system",
+        "../system",
+    ]);
+    assert!(
+        seen.code == 4 && seen.stderr.contains("stack/spack.yaml"),
+        "{}: {}",
+        seen.code,
+        seen.stderr
+    );
+}
+
+#[test]
+fn all_that_spack_is_handed_can_be_shown_to_programs() {
+    let cabane = world();
+    let seen = cabane.run(&[
+        "recipe",
+        "show",
+        "../recipe",
+        "--system",
+        "../system",
+        "--json",
+    ]);
+    let shown: serde_json::Value = serde_json::from_str(&seen.stdout).unwrap();
+    let spack_yaml = shown["files"]["stack/spack.yaml"].as_str().unwrap();
+    assert!(
+        spack_yaml.contains("    specs:\n    - zlib\n    - mpich\n    - libfabric\n"),
+        "{spack_yaml}"
+    );
+}
+
+#[test]
+fn other_mirrors_take_the_place_of_those_of_the_system() {
+    let cabane = world();
+    cabane
+        .world
+        .file("mirrors.yaml", "sourcemirror: {local: {url: file:///m}}\n");
+    let words = [
+        "recipe",
+        "show",
+        "../recipe",
+        "config/mirrors.yaml",
+        "--system",
+        "../system",
+        "--mirrors",
+        "../mirrors.yaml",
+    ];
+    let seen = cabane.run(&words);
+    assert!(seen.stdout.contains("url: file:///m\n"), "{}", seen.stdout);
+}
+
+#[test]
+fn mistakes_of_a_system_are_told_with_their_places() {
+    let cabane = world();
+    cabane.world.file("system/network.yaml", "mip: {}\n");
+    let seen = cabane.run(&["recipe", "show", "../recipe", "--system", "../system"]);
+    assert_eq!(
+        seen,
+        finished(
+            3,
+            "",
+            "error: a mistake in the configuration of the system\n\
+             ../system/network.yaml:1:1: unknown key `mip`\n  | mip: {}\n  | ^^^\n  \
+             hint: did you mean `mpi`?\n"
+        )
+    );
+}
+
+#[test]
+fn a_schema_is_printed_for_editors() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let seen = cabane.run(&["recipe", "schema", "compilers"]);
+    let schema: serde_json::Value = serde_json::from_str(&seen.stdout).unwrap();
+    assert_eq!(schema["required"], serde_json::json!(["gcc"]));
+}
