@@ -202,6 +202,76 @@ fn mistakes_of_a_system_are_told_with_their_places() {
 }
 
 #[test]
+fn a_recipe_is_converted_to_another_directory_with_all_of_its_files() {
+    let cabane = world();
+    let config = CONFIG.replace("version: 3", "version: 2 # the second");
+    cabane.world.file("recipe/config.yaml", &config);
+    cabane
+        .world
+        .file("recipe/repo/packages/x/package.py", "x\n");
+    let seen = cabane.run(&["recipe", "convert", "../recipe", "--output", "../new"]);
+    let read = |name: &str| std::fs::read_to_string(cabane.world.path(name)).unwrap();
+    assert_eq!(
+        (
+            seen,
+            read("new/config.yaml"),
+            read("new/repo/packages/x/package.py"),
+            read("recipe/config.yaml")
+        ),
+        (
+            finished(0, "", "written: ../new/config.yaml\n"),
+            CONFIG.replace("version: 3", "version: 3 # the second"),
+            "x\n".to_owned(),
+            config,
+        )
+    );
+}
+
+#[test]
+fn a_recipe_is_converted_in_its_place() {
+    let cabane = world();
+    let words = ["recipe", "convert", "../recipe", "--output", "../own"];
+    cabane.run(&words).success();
+    let config = cabane.world.path("own/config.yaml");
+    std::fs::write(&config, CONFIG.replace("version: 3", "version: 2")).unwrap();
+    cabane.run(&["recipe", "convert", "../own"]).success();
+    assert_eq!(std::fs::read_to_string(config).unwrap(), CONFIG);
+}
+
+#[test]
+fn a_directory_that_is_there_is_no_place_for_a_converted_recipe() {
+    let cabane = world();
+    let seen = cabane.run(&["recipe", "convert", "../recipe", "--output", "../system"]);
+    assert_eq!(
+        seen,
+        finished(
+            1,
+            "",
+            "error: ../system is there already\nhint: name a directory that does not exist yet\n"
+        )
+    );
+}
+
+#[test]
+fn a_link_that_leads_out_of_a_recipe_becomes_what_it_leads_to() {
+    let cabane = world();
+    let compilers = cabane.world.path("recipe/compilers.yaml");
+    std::fs::rename(&compilers, cabane.world.path("common.yaml")).unwrap();
+    std::os::unix::fs::symlink("../common.yaml", &compilers).unwrap();
+    cabane
+        .run(&[
+            "recipe",
+            "convert",
+            "../recipe",
+            "--output",
+            "../deeper/new",
+        ])
+        .success();
+    let copied = std::fs::read_to_string(cabane.world.path("deeper/new/compilers.yaml"));
+    assert_eq!(copied.unwrap(), "gcc: {version: system}\n");
+}
+
+#[test]
 fn a_schema_is_printed_for_editors() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let seen = cabane.run(&["recipe", "schema", "compilers"]);

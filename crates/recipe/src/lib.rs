@@ -62,10 +62,10 @@ pub use settings::{
     Settings, SettingsError, parse_settings,
 };
 pub use stack::{
-    AccessPair, BuildCache, CompilerName, CompilerRequest, Compilers, Connection, Duplicates,
-    FileText, GccRequest, Link, MirrorFlags, Mirrors, ModuleKind, MpiDefaults, MpiRequest,
-    SourceMirror, SpackVersion, SpecProblem, StackEnvironment, StackFile, StackFiles, StackModules,
-    StackOptions, StackRecipe, StackView, SystemConfig, SystemFiles, Unify, Yaml, YamlMap,
-    package_name, parse_mirrors, parse_stack, parse_system,
+    AccessPair, BuildCache, CompilerName, CompilerRequest, Compilers, Connection, Conversion,
+    Duplicates, FileText, GccRequest, Link, MirrorFlags, Mirrors, ModuleKind, MpiDefaults,
+    MpiRequest, SourceMirror, SpackVersion, SpecProblem, StackEnvironment, StackFile, StackFiles,
+    StackModules, StackOptions, StackRecipe, StackView, SystemConfig, SystemFiles, Unify, Yaml,
+    YamlMap, convert_stack, package_name, parse_mirrors, parse_stack, parse_system,
 };
 pub use text::MAX_FILE_SIZE;

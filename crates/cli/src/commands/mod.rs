@@ -28,6 +28,7 @@ mod image_inspect;
 mod image_ls;
 mod image_rm;
 mod recipe;
+mod recipe_convert;
 mod recipe_files;
 mod recipe_show;
 mod repo;
@@ -110,6 +111,8 @@ pub(crate) enum RecipeCommand {
     Check(recipe::CheckArgs),
     /// Tell what Spack will be handed for a recipe
     Show(recipe_show::ShowArgs),
+    /// Write a recipe of format 1 or 2 in format 3
+    Convert(recipe_convert::ConvertArgs),
     /// Print the JSON schema of a file of a recipe for Spack, or of a system
     Schema(recipe::SchemaArgs),
 }
@@ -159,6 +162,7 @@ pub(crate) fn run_command(
         Command::Build(args) => build::build(setup, &args),
         Command::Recipe(RecipeCommand::Check(args)) => recipe::check(setup, &args),
         Command::Recipe(RecipeCommand::Show(args)) => recipe_show::show(setup, &args),
+        Command::Recipe(RecipeCommand::Convert(args)) => recipe_convert::convert(setup, &args),
         Command::Recipe(RecipeCommand::Schema(args)) => recipe::schema(setup, &args),
         Command::Environment(EnvironmentCommand::Check(args)) => environment::check(setup, &args),
         Command::Environment(EnvironmentCommand::Show(args)) => environment::show(setup, &args),

@@ -12,6 +12,7 @@
 
 mod compilers;
 mod context;
+mod convert;
 mod environments;
 mod files;
 mod format_one;
@@ -29,6 +30,7 @@ mod value;
 mod version;
 mod views;
 
+pub use convert::{Conversion, convert_stack};
 pub use files::{
     FileText, StackFiles, StackOptions, SystemFiles, parse_mirrors, parse_stack, parse_system,
 };

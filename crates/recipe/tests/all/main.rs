@@ -4,6 +4,7 @@
 //! What this crate promises to those who write recipes, in one binary.
 
 mod accepted;
+mod convert;
 mod environments;
 mod hostile;
 mod memory;

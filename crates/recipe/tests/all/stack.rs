@@ -45,18 +45,21 @@ impl Files {
             Some(_) => Some(self.system()?),
             None => None,
         };
-        let files = StackFiles {
+        let options = StackOptions {
+            system: system.as_ref(),
+            accept_old_spack: false,
+        };
+        parse_stack(&self.stack(), &options)
+    }
+
+    pub(crate) fn stack(&self) -> StackFiles<'_> {
+        StackFiles {
             config: self.get("config.yaml").unwrap(),
             compilers: self.get("compilers.yaml"),
             environments: self.get("environments.yaml"),
             modules: self.get("modules.yaml"),
             packages: self.get("packages.yaml"),
-        };
-        let options = StackOptions {
-            system: system.as_ref(),
-            accept_old_spack: false,
-        };
-        parse_stack(&files, &options)
+        }
     }
 
     pub(crate) fn system(&self) -> Result<SystemConfig, RecipeError> {

@@ -1,0 +1,232 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! From formats 1 and 2 to format 3.
+//!
+//! The files are changed where they must be, so that what their authors wrote
+//! around it stays: order, comments, empty lines. The result is read again and
+//! compared with what was meant; a file in which that fails is written anew,
+//! without its comments, and the notes say so.
+
+mod edit;
+mod fresh;
+mod notes;
+mod old_files;
+
+use std::path::Path;
+
+use super::files::{FileText, StackFiles, StackOptions, parse_stack};
+use super::recipe::StackRecipe;
+use super::version::SpackVersion;
+use crate::config::RecipeError;
+use crate::recipe::{FormatVersion, GitSource, PackageRepository};
+
+/// A recipe in format 3.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conversion {
+    /// The files that are different now, by name.
+    pub files: Vec<(&'static str, String)>,
+    /// The files that must not be there any more.
+    pub removed: Vec<&'static str>,
+    /// What a person must still look at.
+    pub notes: Vec<String>,
+}
+
+/// The Spack of recipes whose own is too old.
+const SPACK: &str = "releases/v1.2";
+const PACKAGES: &str = "https://github.com/spack/spack-packages.git";
+const PACKAGES_COMMIT: &str = "releases/v2026.06";
+
+/// What a recipe becomes.
+struct Target {
+    recipe: StackRecipe,
+    /// Whether it gets another Spack.
+    has_new_spack: bool,
+    /// Whether it gets a package repository.
+    has_new_packages: bool,
+}
+
+impl Target {
+    fn of(mut recipe: StackRecipe) -> Self {
+        let has_new_spack = recipe.version < SpackVersion::OLDEST;
+        let has_new_packages = recipe.spack.package_repositories.is_empty();
+        if has_new_spack {
+            recipe.spack.source.commit = Some(SPACK.to_owned());
+            recipe.version = SpackVersion::of_commit(Some(SPACK), FormatVersion::V3);
+        }
+        if has_new_packages {
+            recipe.spack.package_repositories = vec![PackageRepository {
+                name: "builtin".to_owned(),
+                source: GitSource {
+                    repo: PACKAGES.to_owned(),
+                    commit: Some(PACKAGES_COMMIT.to_owned()),
+                },
+                path: "repos/spack_repo/builtin".to_owned(),
+            }];
+        }
+        recipe.spack.modules = None;
+        for environment in &mut recipe.environments {
+            environment.packages.clear();
+        }
+        Self {
+            recipe,
+            has_new_spack,
+            has_new_packages,
+        }
+    }
+
+    /// Tells whether another recipe builds the same.
+    fn is(&self, other: &StackRecipe) -> bool {
+        let config = |recipe: &StackRecipe| {
+            let config = recipe.config.clone();
+            (
+                config.name,
+                config.store,
+                config.description,
+                config.default_view,
+            )
+        };
+        other.config.format == FormatVersion::V3
+            && config(&self.recipe) == config(other)
+            && self.recipe.spack == other.spack
+            && self.recipe.compilers == other.compilers
+            && self.recipe.environments == other.environments
+    }
+}
+
+/// Writes a recipe in format 3.
+///
+/// # Errors
+///
+/// Everything that is wrong with the recipe, but for the age of its Spack.
+pub fn convert_stack(files: &StackFiles<'_>) -> Result<Conversion, RecipeError> {
+    let options = StackOptions {
+        system: None,
+        accept_old_spack: true,
+    };
+    let recipe = parse_stack(files, &options)?;
+    if recipe.config.format == FormatVersion::V3 && recipe.version >= SpackVersion::OLDEST {
+        return Ok(Conversion {
+            files: Vec::new(),
+            removed: Vec::new(),
+            notes: vec!["the recipe is of format 3 already".to_owned()],
+        });
+    }
+    let mut notes = notes::about(&recipe);
+    let target = Target::of(recipe.clone());
+    let modules = old_files::modules(&recipe, files.modules.is_some());
+    let changed = [
+        (
+            "config.yaml",
+            Some(files.config),
+            edit::config as Edit,
+            fresh::config as Fresh,
+        ),
+        (
+            "compilers.yaml",
+            files.compilers,
+            edit::compilers,
+            fresh::compilers,
+        ),
+        (
+            "environments.yaml",
+            files.environments,
+            edit::environments,
+            fresh::environments,
+        ),
+    ];
+    let mut texts = Texts::default();
+    for (name, file, edit, fresh) in changed {
+        let Some(file) = file else { continue };
+        let before = String::from_utf8_lossy(file.text).into_owned();
+        let edited = edit(&before, &recipe, &target).filter(|text| {
+            texts.set(name, text);
+            texts.reads_as(&target, files)
+        });
+        let text = edited.unwrap_or_else(|| {
+            notes.push(format!("{name} was written anew, without its comments"));
+            fresh(&target.recipe)
+        });
+        texts.set(name, &text);
+    }
+    let mut changed = texts.changed(files);
+    changed.extend(modules.added.map(|text| ("modules.yaml", text)));
+    Ok(Conversion {
+        files: changed,
+        removed: modules
+            .is_removed
+            .then_some("modules.yaml")
+            .into_iter()
+            .collect(),
+        notes,
+    })
+}
+
+type Edit = fn(&str, &StackRecipe, &Target) -> Option<String>;
+type Fresh = fn(&StackRecipe) -> String;
+
+/// The files as they are so far.
+#[derive(Default)]
+struct Texts(Vec<(&'static str, String)>);
+
+impl Texts {
+    fn set(&mut self, name: &'static str, text: &str) {
+        self.0.retain(|(other, _)| *other != name);
+        self.0.push((name, text.to_owned()));
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(other, _)| *other == name);
+        found.map(|(_, text)| text.as_str())
+    }
+
+    /// Tells whether the files read as what was meant; those that are not there
+    /// yet are taken as they would be written anew.
+    fn reads_as(&self, target: &Target, files: &StackFiles<'_>) -> bool {
+        let text = |name: &str, fresh: Fresh| {
+            self.get(name)
+                .map_or_else(|| fresh(&target.recipe), str::to_owned)
+        };
+        let config = text("config.yaml", fresh::config);
+        let compilers = text("compilers.yaml", fresh::compilers);
+        let environments = text("environments.yaml", fresh::environments);
+        let file = |name: &'static str, text: &'static str| FileText {
+            path: Path::new(name),
+            text: text.as_bytes(),
+        };
+        let modules = target
+            .recipe
+            .modules
+            .as_ref()
+            .map(|_| file("modules.yaml", "modules: {}\n"));
+        let read = parse_stack(
+            &StackFiles {
+                config: as_file("config.yaml", &config),
+                compilers: Some(as_file("compilers.yaml", &compilers)),
+                environments: Some(as_file("environments.yaml", &environments)),
+                modules,
+                packages: files.packages,
+            },
+            &StackOptions::default(),
+        );
+        read.is_ok_and(|read| target.is(&read))
+    }
+
+    /// Returns the files that are not what they were.
+    fn changed(self, files: &StackFiles<'_>) -> Vec<(&'static str, String)> {
+        let before = |name: &str| match name {
+            "config.yaml" => Some(files.config.text),
+            "compilers.yaml" => files.compilers.map(|file| file.text),
+            _ => files.environments.map(|file| file.text),
+        };
+        let is_changed = |(name, text): &(&str, String)| before(name) != Some(text.as_bytes());
+        self.0.into_iter().filter(is_changed).collect()
+    }
+}
+
+fn as_file<'a>(name: &'a str, text: &'a str) -> FileText<'a> {
+    FileText {
+        path: Path::new(name),
+        text: text.as_bytes(),
+    }
+}
