@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! A public collection of recipes, each read and planned for its system.
+//!
+//! `CABANE_TEST_RECIPES` names a checkout of alps-uenv, `CABANE_TEST_SYSTEMS` one of
+//! alps-cluster-config. Recipes for Spack before 1.0 are converted first. What cannot be
+//! planned must be a fault of the recipe that is known below.
+
+mod catalogue;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cabane_recipe::{
+    Conversion, FileText, RecipeError, StackFiles, StackOptions, StackRecipe, SystemConfig,
+    SystemFiles, convert_stack, parse_stack, parse_system,
+};
+use cabane_spack::{OwnPackages, Places, lower};
+use cabane_testkit::{not_run, say};
+
+/// Faults of recipes, each with what is told.
+const FAULTS: &[(&str, &str)] = &[(
+    "gromacs/2024/mc",
+    "environments.yaml:29:3: the key `packages` is given twice",
+)];
+
+const FILES: [&str; 5] = [
+    "config.yaml",
+    "compilers.yaml",
+    "environments.yaml",
+    "modules.yaml",
+    "packages.yaml",
+];
+
+/// The files of a directory that are there.
+struct Texts(BTreeMap<&'static str, (PathBuf, Vec<u8>)>);
+
+impl Texts {
+    fn read(directory: &Path, names: &[&'static str]) -> Self {
+        let read = |name: &&'static str| {
+            let text = fs::read(directory.join(name)).ok()?;
+            Some((*name, (PathBuf::from(name), text)))
+        };
+        Self(names.iter().filter_map(read).collect())
+    }
+
+    fn get(&self, name: &str) -> Option<FileText<'_>> {
+        self.0.get(name).map(|(path, text)| FileText { path, text })
+    }
+
+    fn stack(&self) -> StackFiles<'_> {
+        StackFiles {
+            config: self.get("config.yaml").unwrap(),
+            compilers: self.get("compilers.yaml"),
+            environments: self.get("environments.yaml"),
+            modules: self.get("modules.yaml"),
+            packages: self.get("packages.yaml"),
+        }
+    }
+
+    /// Takes over what a conversion changed.
+    fn converted(mut self, conversion: Conversion) -> Self {
+        for (name, text) in conversion.files {
+            self.0
+                .insert(name, (PathBuf::from(name), text.into_bytes()));
+        }
+        for name in conversion.removed {
+            self.0.remove(name);
+        }
+        self
+    }
+}
+
+fn systems(directory: &Path) -> BTreeMap<String, (SystemConfig, PathBuf)> {
+    let names = [
+        "packages.yaml",
+        "network.yaml",
+        "repos.yaml",
+        "mirrors.yaml",
+    ];
+    let entries = fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    entries
+        .filter(|path| path.join("packages.yaml").exists())
+        .map(|path| {
+            let texts = Texts::read(&path, &names);
+            let system = parse_system(&SystemFiles {
+                packages: texts.get("packages.yaml").unwrap(),
+                network: texts.get("network.yaml"),
+                repos: texts.get("repos.yaml"),
+                mirrors: texts.get("mirrors.yaml"),
+            });
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            let system = system.unwrap_or_else(|error| panic!("the system {name}\n{error}"));
+            (name, (system, path))
+        })
+        .collect()
+}
+
+/// How a recipe was planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Way {
+    AsItIs,
+    Converted,
+}
+
+/// Reads and plans one recipe.
+fn plan(directory: &Path, system: &SystemConfig) -> Result<(Way, usize), RecipeError> {
+    let texts = Texts::read(directory, &FILES);
+    let options = StackOptions {
+        system: Some(system),
+        accept_old_spack: false,
+    };
+    let (way, recipe) = match parse_stack(&texts.stack(), &options) {
+        Ok(recipe) => (Way::AsItIs, recipe),
+        Err(error) if is_old(&error) => {
+            let converted = convert_stack(&texts.stack())?;
+            let texts = texts.converted(converted);
+            (Way::Converted, parse_stack(&texts.stack(), &options)?)
+        }
+        Err(error) => return Err(error),
+    };
+    Ok((way, environments(directory, &recipe, system)))
+}
+
+/// Tells whether nothing is wrong with a recipe but its age.
+fn is_old(error: &RecipeError) -> bool {
+    let hint = |hint: &String| hint.starts_with("`cabane recipe convert`");
+    error
+        .diagnostics()
+        .iter()
+        .all(|one| one.hint.as_ref().is_some_and(hint))
+}
+
+fn environments(directory: &Path, recipe: &StackRecipe, system: &SystemConfig) -> usize {
+    let own = OwnPackages {
+        recipe: directory.join("repo/packages").is_dir(),
+        system: !system.package_repositories.is_empty(),
+    };
+    let places = Places::in_image(recipe, Path::new("/build/config"), own);
+    let stack = lower(recipe, system, &places).unwrap_or_else(|error| panic!("{error}"));
+    stack.environments.len()
+}
+
+#[test]
+fn every_recipe_is_planned_or_has_a_known_fault() {
+    let variable = |name| std::env::var_os(name).map(PathBuf::from);
+    let (Some(recipes), Some(systems_directory)) = (
+        variable("CABANE_TEST_RECIPES"),
+        variable("CABANE_TEST_SYSTEMS"),
+    ) else {
+        not_run!("CABANE_TEST_RECIPES and CABANE_TEST_SYSTEMS name no checkouts");
+    };
+    let systems = systems(&systems_directory);
+    let targets = catalogue::targets(&recipes.join("config.yaml"));
+    let mut planned = BTreeMap::<Way, usize>::new();
+    let mut faults = String::new();
+    let mut unknown = String::new();
+    for directory in catalogue::recipes(&recipes.join("recipes")) {
+        let name = directory.strip_prefix(recipes.join("recipes")).unwrap();
+        let name = name.to_string_lossy().into_owned();
+        let system = targets.get(&name).and_then(|name| systems.get(name));
+        // Old recipes stand in the collection that no system builds any more.
+        let (system, _) = system.unwrap_or_else(|| &systems["daint"]);
+        match plan(&directory, system) {
+            Ok((way, _)) => *planned.entry(way).or_default() += 1,
+            Err(error) => {
+                let text = error.to_string();
+                let is_known = FAULTS
+                    .iter()
+                    .any(|(fault, told)| *fault == name && text.contains(told));
+                let list = if is_known { &mut faults } else { &mut unknown };
+                let _ = writeln!(list, "{name}: {text}");
+            }
+        }
+    }
+    say(&format!(
+        "systems: {}; recipes: {planned:?}; known faults:\n{faults}",
+        systems.len()
+    ));
+    assert!(unknown.is_empty(), "{unknown}");
+}
