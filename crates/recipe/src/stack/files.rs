@@ -70,12 +70,17 @@ pub fn parse_stack(
 ) -> Result<StackRecipe, RecipeError> {
     let mut found = Findings::default();
     let mut format = None;
+    let mut is_for_another = false;
     let config = found.read(&files.config, |report, root| {
         format = written_format(root);
         let recipe = config::read(report, root)?;
+        is_for_another = !matches!(recipe.engine, EngineConfig::Spack(_));
         let version = check_spack(report, root, &recipe, options)?;
         Some((recipe, version))
     });
+    if is_for_another {
+        return Err(RecipeError(found.problems));
+    }
     let format = config.as_ref().map(|(recipe, _)| recipe.format).or(format);
     let format = format.unwrap_or(FormatVersion::V1);
 

@@ -26,7 +26,7 @@ pub(super) fn compilers(report: &mut Report<'_>, file: &Section<'_>) -> Option<C
             let message = format!("`{key}` is of a later format, but this recipe is of format 1");
             (
                 Some(message),
-                "write `version: 2` into config.yaml if the recipe is for Spack 1.0 or later"
+                "write `version: 3` into config.yaml if the recipe is for Spack 1.0 or later"
                     .to_owned(),
             )
         })
@@ -64,7 +64,7 @@ fn versions(
     section.refuse_unknown(report, &["specs", "requires"], |key| match key {
         "version" => Some((
             Some("`version` is of a later format, but this recipe is of format 1".to_owned()),
-            "write `version: 2` into config.yaml if the recipe is for Spack 1.0 or later"
+            "write `version: 3` into config.yaml if the recipe is for Spack 1.0 or later"
                 .to_owned(),
         )),
         _ => None,
@@ -131,7 +131,7 @@ pub(super) fn compiler(report: &mut Report<'_>, item: &Node) -> Option<CompilerN
     let field = Field::item("a compiler", item);
     if let Value::Scalar(_) = item.value {
         let hint = "write `- toolchain: gcc` and below it `spec: gcc@12`; \
-                    or `version: 2` into config.yaml, if the recipe is for Spack 1.0 or later";
+                    or `version: 3` into config.yaml, if the recipe is for Spack 1.0 or later";
         report.wrong_type(&field, "a section with `toolchain` and `spec`", Some(hint));
         return None;
     }

@@ -109,7 +109,7 @@ pub(super) fn elsewhere(key: &str, format: FormatVersion) -> Option<(Option<Stri
             Some(format!(
                 "`{key}` is of a later format, but this recipe is of format 1"
             )),
-            "write `version: 2` into config.yaml if the recipe is for Spack 1.0 or later"
+            "write `version: 3` into config.yaml if the recipe is for Spack 1.0 or later"
                 .to_owned(),
         )),
         _ => None,

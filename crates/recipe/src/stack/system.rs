@@ -63,7 +63,7 @@ pub(super) fn system_packages(report: &mut Report<'_>, root: &Node) -> Option<Ya
     };
     let has_compilers = |gcc: &Yaml| gcc.at(&["extra_attributes", "compilers", "c"]).is_some();
     if !externals.iter().any(has_compilers) {
-        let message = "the gcc of the system has no compilers";
+        let message = "the gcc of the system does not say which programs are its compilers";
         report.note(None, message, Some(GCC));
         return None;
     }

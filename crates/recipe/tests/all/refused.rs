@@ -95,11 +95,23 @@ fn the_author_of_a_malformed_environment_file_is_told_what_to_type() {
 }
 
 #[test]
+fn the_author_of_a_malformed_recipe_for_spack_is_told_what_to_type() {
+    assert_told(
+        "refused-stacks.txt",
+        |text| match super::stack::Files::of(text).recipe() {
+            Ok(_) => "accepted".to_owned(),
+            Err(error) => error.to_string(),
+        },
+    );
+}
+
+#[test]
 fn no_case_is_named_twice() {
+    let stacks = include_str!("../data/refused-stacks.txt");
     let environments = include_str!("../data/refused-environments.txt");
     let recipes = include_str!("../data/refused-recipes.txt");
     let settings = include_str!("../data/refused-settings.txt");
-    let twice: Vec<_> = [recipes, settings, environments]
+    let twice: Vec<_> = [recipes, settings, environments, stacks]
         .iter()
         .flat_map(|table| {
             let mut names: Vec<_> = cases(table).iter().map(|case| case.name).collect();

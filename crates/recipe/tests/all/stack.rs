@@ -8,8 +8,10 @@ use std::path::Path;
 
 use cabane_recipe::{
     CompilerName, FileText, GccRequest, ModuleKind, RecipeError, SpackVersion, StackFiles,
-    StackOptions, StackRecipe, SystemConfig, SystemFiles, Unify, Yaml, parse_stack, parse_system,
+    StackOptions, StackRecipe, SystemConfig, SystemFiles, Unify, Yaml, convert_stack, parse_stack,
+    parse_system,
 };
+use proptest::prelude::*;
 
 /// Files by their names, as they stand one below the other in a test:
 /// a line `--- name` before each.
@@ -241,4 +243,59 @@ repos:
             vec!["../site/packages".into()]
         )
     );
+}
+
+/// A recipe and a system with everything that these files can have.
+const EVERYTHING: &str = include_str!("../data/everything.stack");
+
+#[test]
+fn everything_that_the_files_can_have_is_accepted() {
+    let remarks = accepted(EVERYTHING).remarks;
+    assert_eq!(remarks, []);
+}
+
+/// Reads whatever it is; what is refused has places.
+fn read_any(text: &str) -> Result<(), TestCaseError> {
+    let files = Files::of(text);
+    if files.get("config.yaml").is_none() {
+        return Ok(());
+    }
+    if let Err(error) = files.recipe() {
+        prop_assert!(error.diagnostics().iter().all(|one| one.line > 0));
+    }
+    if let Ok(conversion) = convert_stack(&files.stack()) {
+        prop_assert!(conversion.files.len() <= 4);
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn a_recipe_in_which_a_word_is_another_is_read_or_refused(
+        at in 0..EVERYTHING.len(),
+        length in 0usize..12,
+        new in "(\\PC{0,6}|: |\n  |[\\[\\]{}&*!|>'\"%@^~+-]{0,3}|null|gcc|[0-9.]{0,4})",
+    ) {
+        let (start, end) = (floor(at), floor((at + length).min(EVERYTHING.len())));
+        read_any(&format!("{}{new}{}", &EVERYTHING[..start], &EVERYTHING[end..]))?;
+    }
+
+    #[test]
+    fn a_recipe_of_format_2_in_which_lines_are_missing_is_read_or_refused(
+        missing in prop::collection::vec(any::<prop::sample::Index>(), 0..4),
+    ) {
+        let text = EVERYTHING.replace("version: 3", "version: 2");
+        let mut lines: Vec<&str> = text.split_inclusive('\n').collect();
+        for index in missing {
+            lines.remove(index.index(lines.len()));
+        }
+        read_any(&lines.concat())?;
+    }
+}
+
+fn floor(at: usize) -> usize {
+    (0..=at)
+        .rev()
+        .find(|at| EVERYTHING.is_char_boundary(*at))
+        .unwrap()
 }
