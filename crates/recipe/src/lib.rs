@@ -65,7 +65,8 @@ pub use stack::{
     AccessPair, BuildCache, CompilerName, CompilerRequest, Compilers, Connection, Conversion,
     Duplicates, FileText, GccRequest, Link, MirrorFlags, Mirrors, ModuleKind, MpiDefaults,
     MpiRequest, SourceMirror, SpackVersion, SpecProblem, StackEnvironment, StackFile, StackFiles,
-    StackModules, StackOptions, StackRecipe, StackView, SystemConfig, SystemFiles, Unify, Yaml,
-    YamlMap, convert_stack, package_name, parse_mirrors, parse_stack, parse_system,
+    StackModules, StackOptions, StackRecipe, StackView, SystemConfig, SystemFiles, Unify,
+    UnknownVariable, Yaml, YamlMap, convert_stack, package_name, parse_mirrors, parse_stack,
+    parse_system,
 };
 pub use text::MAX_FILE_SIZE;

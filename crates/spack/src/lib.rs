@@ -3,7 +3,7 @@
 
 //! What Spack is handed: from a recipe and a system to configuration files.
 //!
-//! [`lower`] takes a recipe and a system that have been read, and the places at
+//! [`lower()`] takes a recipe and a system that have been read, and the places at
 //! which things lie during the build, and returns a [`SpackStack`]: data that can
 //! be printed and compared. Nothing is opened and nothing is run here.
 

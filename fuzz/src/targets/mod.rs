@@ -9,6 +9,7 @@ mod metadata;
 mod policy;
 mod recipe;
 mod request;
+mod stack;
 mod view_list;
 
 use cabane_label::ParseError;
@@ -36,13 +37,14 @@ pub enum Verdict {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 9] = [
     label::TARGET,
     view_list::TARGET,
     metadata::TARGET,
     recipe::RECIPE,
     recipe::SETTINGS,
     environment::TARGET,
+    stack::TARGET,
     request::TARGET,
     policy::TARGET,
 ];

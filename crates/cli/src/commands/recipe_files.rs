@@ -3,6 +3,7 @@
 
 //! The files of recipes for Spack and of systems, read from their directories.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ use cabane_spack::{OwnPackages, Places, SpackStack, lower};
 use crate::convert;
 use crate::exit_codes;
 use crate::report::{CommandError, CommandResult, IoContext as _};
+use crate::setup::Setup;
 
 /// The text of a file, with its path.
 struct Text {
@@ -125,6 +127,17 @@ pub(super) fn system(directory: &Path, mirrors: Option<&Path>) -> CommandResult<
         system.mirrors = mirrors_of(path)?;
     }
     Ok(system)
+}
+
+/// Replaces the variables in the paths of mirrors.
+pub(super) fn expand(setup: &Setup, mirrors: Mirrors) -> CommandResult<Mirrors> {
+    let value = |name: &str| {
+        let value = setup.calling.get(OsStr::new(name))?;
+        value.to_str().map(str::to_owned)
+    };
+    mirrors
+        .expanded(&value)
+        .map_err(|error| CommandError::new(exit_codes::BAD_INPUT, error))
 }
 
 fn mirrors_of(path: &Path) -> CommandResult<Mirrors> {

@@ -48,7 +48,8 @@ struct NoSuchFile {
 }
 
 pub(super) fn show(setup: &Setup, args: &ShowArgs) -> CommandResult<ExitCode> {
-    let system = recipe_files::system(&args.system, args.mirrors.as_deref())?;
+    let mut system = recipe_files::system(&args.system, args.mirrors.as_deref())?;
+    system.mirrors = recipe_files::expand(setup, system.mirrors)?;
     let options = StackOptions {
         system: Some(&system),
         accept_old_spack: false,

@@ -14,6 +14,7 @@ mod compilers;
 mod context;
 mod convert;
 mod environments;
+mod expand;
 mod files;
 mod format_one;
 mod keys;
@@ -31,6 +32,7 @@ mod version;
 mod views;
 
 pub use convert::{Conversion, convert_stack};
+pub use expand::UnknownVariable;
 pub use files::{
     FileText, StackFiles, StackOptions, SystemFiles, parse_mirrors, parse_stack, parse_system,
 };
