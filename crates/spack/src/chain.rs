@@ -14,9 +14,12 @@ use cabane_recipe::{
     CompilerName, FormatVersion, StackEnvironment, StackRecipe, SystemConfig, Yaml, YamlMap,
 };
 
-use crate::groups::GCC_VARIANTS;
 use crate::stack::{CompilerNeed, SpackEnvironment};
-use crate::{LowerError, specs, views};
+use crate::{LowerError, packages, specs, views};
+
+/// The variants that gcc gets when it is built. With Spack 1.0 and 1.1 it was always
+/// trained with what it compiles first, and its hash shall stay what it was.
+const GCC_VARIANTS: &str = "build_type=Release +bootstrap +profiled +strip ~binutils";
 
 /// The file beside `spack.yaml` that describes compilers.
 const INCLUDED: &str = "packages.yaml";
@@ -47,9 +50,8 @@ fn compiler(
     spack.insert("specs", Yaml::texts([spec]));
     spack.insert("view", false);
     if name == CompilerName::Gcc {
-        let mut gcc = match system.packages.get("gcc") {
-            Some(Yaml::Map(gcc)) => gcc.clone(),
-            _ => return Err(LowerError::NoGcc),
+        let Some(Yaml::Map(mut gcc)) = packages::merged(recipe, system).remove("gcc") else {
+            return Err(LowerError::NoGcc);
         };
         gcc.insert("variants", Yaml::texts([GCC_VARIANTS]));
         spack.insert("packages", Yaml::map([("gcc", gcc.into())]));
@@ -77,9 +79,9 @@ fn one(
     spack.insert("concretizer", specs::concretizer(environment));
     // Only the compilers of the environment are known to it, so no version is
     // needed to tell them apart.
-    let packages = specs::packages(environment, None);
-    if !packages.is_empty() {
-        spack.insert("packages", packages);
+    let wanted = specs::packages(environment, None);
+    if !wanted.is_empty() {
+        spack.insert("packages", wanted);
     }
     spack.insert("specs", specs::list(&specs::all(environment, system)?));
     let views: YamlMap = environment
@@ -147,7 +149,7 @@ pub struct InstalledCompiler {
 /// Returns the `packages.yaml` that describes compilers to an environment.
 #[must_use]
 pub fn compiler_externals(compilers: &[InstalledCompiler]) -> String {
-    let mut packages = YamlMap::new();
+    let mut described = YamlMap::new();
     for installed in compilers {
         let programs: YamlMap = installed
             .programs
@@ -163,15 +165,18 @@ pub fn compiler_externals(compilers: &[InstalledCompiler]) -> String {
             ),
         ]);
         let package = installed.compiler.package();
-        let mut externals = match packages.get(package).and_then(|one| one.at(&["externals"])) {
+        let mut externals = match described
+            .get(package)
+            .and_then(|one| one.at(&["externals"]))
+        {
             Some(Yaml::List(externals)) => externals.clone(),
             _ => Vec::new(),
         };
         externals.push(external);
         let one = [("externals", externals.into()), ("buildable", false.into())];
-        packages.insert(package, Yaml::map(one));
+        described.insert(package, Yaml::map(one));
     }
-    crate::packages::file(packages)
+    packages::file(described)
 }
 
 fn path(path: &std::path::Path) -> Yaml {

@@ -18,11 +18,11 @@ pub(crate) fn config(
     places: &Places,
     version: SpackVersion,
 ) -> BTreeMap<String, String> {
-    let mut all = packages::merged(recipe, system);
-    // In a chain only the environment that builds gcc knows that of the system.
-    if version < SpackVersion::SPEC_GROUPS && !recipe.compilers.use_system_gcc() {
-        all = packages::without_gcc(all);
-    }
+    let all = if version < SpackVersion::SPEC_GROUPS {
+        packages::of_chain(recipe, system)
+    } else {
+        packages::merged(recipe, system)
+    };
     let mut files = BTreeMap::new();
     let mut add = |name: &str, text: String| drop(files.insert(name.to_owned(), text));
     add("packages.yaml", packages::file(all));

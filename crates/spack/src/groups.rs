@@ -15,7 +15,7 @@ use crate::{LowerError, specs, views};
 pub(crate) const NAME: &str = "stack";
 
 /// The variants that gcc gets when it is built.
-pub(crate) const GCC_VARIANTS: &str = "build_type=Release +bootstrap +strip ~binutils";
+const GCC_VARIANTS: &str = "build_type=Release +bootstrap +strip ~binutils";
 
 pub(crate) fn environment(
     recipe: &StackRecipe,

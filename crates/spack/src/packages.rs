@@ -15,21 +15,26 @@ pub(crate) fn merged(recipe: &StackRecipe, system: &SystemConfig) -> YamlMap {
         .overlaid(&recipe.packages)
 }
 
-/// Returns packages without gcc: that of the system does not count where another
-/// one is built.
-pub(crate) fn without_gcc(mut packages: YamlMap) -> YamlMap {
+/// Returns what is said to all environments of a chain: that which builds gcc
+/// alone knows the gcc of the system.
+pub(crate) fn of_chain(recipe: &StackRecipe, system: &SystemConfig) -> YamlMap {
+    if recipe.compilers.use_system_gcc() {
+        return merged(recipe, system);
+    }
+    let mut packages = system.packages.clone();
     packages.remove("gcc");
     packages
+        .overlaid(&system.network_packages)
+        .overlaid(&recipe.packages)
 }
 
 /// Returns what those need to know who use the image as an upstream.
 pub(crate) fn upstream(recipe: &StackRecipe, system: &SystemConfig) -> YamlMap {
-    let packages = merged(recipe, system);
-    if recipe.compilers.use_system_gcc() {
-        packages
-    } else {
-        without_gcc(packages)
+    let mut packages = merged(recipe, system);
+    if !recipe.compilers.use_system_gcc() {
+        packages.remove("gcc");
     }
+    packages
 }
 
 /// Returns a `packages.yaml`.
