@@ -186,6 +186,16 @@ fn other_mirrors_take_the_place_of_those_of_the_system() {
 }
 
 #[test]
+fn a_variable_of_mirrors_that_is_not_set_is_told() {
+    let cabane = world();
+    let mirrors = "sourcecache: {path: $NOT_SET/x}\n";
+    cabane.world.file("system/mirrors.yaml", mirrors);
+    let seen = cabane.run(&["recipe", "show", "../recipe", "--system", "../system"]);
+    let told = "error: `$NOT_SET/x` in mirrors.yaml names the variable NOT_SET, which is not set\n";
+    assert_eq!(seen, finished(3, "", told));
+}
+
+#[test]
 fn mistakes_of_a_system_are_told_with_their_places() {
     let cabane = world();
     cabane.world.file("system/network.yaml", "mip: {}\n");
@@ -270,6 +280,22 @@ fn a_link_that_leads_out_of_a_recipe_becomes_what_it_leads_to() {
         .success();
     let copied = std::fs::read_to_string(cabane.world.path("deeper/new/compilers.yaml"));
     assert_eq!(copied.unwrap(), "gcc: {version: system}\n");
+}
+
+#[test]
+fn a_package_repository_of_a_system_that_is_not_there_is_told() {
+    let cabane = world();
+    cabane.world.file("system/repos.yaml", "repos: [../site]\n");
+    let seen = cabane.run(&["recipe", "check", "../recipe", "--system", "../system"]);
+    assert_eq!(
+        seen,
+        finished(
+            3,
+            "",
+            "error: ../system/../site is not a package repository\n\
+             hint: repos.yaml of the system names directories that hold `packages`\n"
+        )
+    );
 }
 
 #[test]

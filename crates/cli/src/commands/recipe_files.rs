@@ -102,6 +102,12 @@ pub(super) fn is_for_spack(directory: &Path, recipe: Option<&Recipe>) -> bool {
     }
 }
 
+#[derive(Debug, thiserror::Error)]
+#[error("{} is not a package repository", path.display())]
+struct NoPackages {
+    path: PathBuf,
+}
+
 /// Reads the configuration of a system, and another `mirrors.yaml` if one is named.
 pub(super) fn system(directory: &Path, mirrors: Option<&Path>) -> CommandResult<SystemConfig> {
     let read = |name: &str| Text::read(directory.join(name));
@@ -125,6 +131,13 @@ pub(super) fn system(directory: &Path, mirrors: Option<&Path>) -> CommandResult<
     .map_err(|error| convert::system_error(&error))?;
     if let Some(path) = mirrors {
         system.mirrors = mirrors_of(path)?;
+    }
+    let repositories = system.package_repositories.iter();
+    let mut paths = repositories.map(|path| directory.join(path));
+    if let Some(path) = paths.find(|path| !path.join("packages").is_dir()) {
+        let error = CommandError::new(exit_codes::BAD_INPUT, NoPackages { path });
+        let hint = "repos.yaml of the system names directories that hold `packages`";
+        return Err(error.hinted(hint.to_owned()));
     }
     Ok(system)
 }

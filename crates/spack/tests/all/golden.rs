@@ -91,6 +91,11 @@ fn a_recipe_of_format_2_for_spack_1_1_is_a_chain() {
 }
 
 #[test]
+fn a_recipe_of_format_2_for_spack_1_2_has_groups() {
+    assert_handed("format-2", |_| {});
+}
+
+#[test]
 fn a_recipe_of_format_1_for_spack_1_0_is_a_chain() {
     assert_handed("format-1-chain", |_| {});
 }
