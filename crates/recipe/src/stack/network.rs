@@ -52,7 +52,14 @@ pub(super) fn read(
     };
     let specs = match section.given("specs") {
         None => Some(None),
-        Some(field) => texts(report, &field, Wanted::Package).map(Some),
+        Some(field) => {
+            if section.given("mpi").is_none() {
+                let message = "`specs` of the network mean nothing without `mpi`";
+                let hint = "add the MPI, or move them to `specs` of the environment";
+                report.remark(field.key_place(), message, hint);
+            }
+            texts(report, &field, Wanted::Package).map(Some)
+        }
     };
     Some(Network {
         mpi: mpi?,

@@ -193,6 +193,31 @@ cuda:
 }
 
 #[test]
+fn what_means_nothing_is_remarked_though_nothing_is_wrong() {
+    let recipe = accepted(&format!(
+        "{}--- compilers.yaml\ngcc: {{version: system, spec: +nvptx}}\n--- environments.yaml\n\
+         tools:\n  compiler: [gcc]\n  network: {{specs: [libfabric]}}\n  \
+         specs: [mesa %llvm]\n  packages: [perl]\n--- modules.yaml\nmodules: {{}}\n",
+        CONFIG.replace("version: 3", "version: 3\nmodules: true")
+    ));
+    let told: Vec<String> = recipe
+        .remarks
+        .iter()
+        .map(|one| format!("{}:{}: {}", one.file.display(), one.line, one.message))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "compilers.yaml:1: `spec` means nothing with `version: system`",
+            "environments.yaml:3: `specs` of the network mean nothing without `mpi`",
+            "environments.yaml:4: the environment does not have the compiler `llvm`",
+            "environments.yaml:5: `packages` means nothing in format 3",
+            "config.yaml:3: `modules` says what modules.yaml says by being there",
+        ]
+    );
+}
+
+#[test]
 fn configuration_of_spack_is_kept_as_it_stands() {
     let recipe = accepted(&format!(
         "{CONFIG}{COMPILERS}--- environments.yaml\ntools: {{compiler: [gcc], specs: [cmake]}}\n\
