@@ -29,6 +29,8 @@ mod recipe;
 mod repo;
 mod run;
 mod shells;
+mod spack;
+mod spack_real;
 mod status;
 
 use std::fs;

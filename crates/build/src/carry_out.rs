@@ -64,16 +64,18 @@ fn work(
 ) -> Result<Built, BuildError> {
     let job = &plan.job;
     // Not those of the plan: what has been done is certain only now.
-    let steps = job.steps()?;
+    let mut steps = job.steps()?;
     if steps.iter().any(|step| step.state != State::Done) {
         prepare_directories(job)?;
     }
     for warning in &plan.warnings {
         progress.warning(warning);
     }
-    for (index, step) in steps.iter().enumerate() {
+    let mut index = 0;
+    while let Some(step) = steps.get(index) {
         if step.state == State::Done {
             progress.skipped(step);
+            index += 1;
             continue;
         }
         forget(&job.layout, &steps[index..])?;
@@ -83,6 +85,9 @@ fn work(
         Marker::new(step.fingerprint.clone(), step.inputs.clone(), image)
             .write(&job.layout, step.name)?;
         progress.finished(step, start.elapsed());
+        index += 1;
+        // What comes later may depend on what this one found out.
+        steps = job.steps()?;
     }
     built(job)
 }

@@ -10,12 +10,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use cabane_recipe::{EngineConfig, Recipe};
-use cabane_view::{EnvPatch, Needs};
+use cabane_view::{EnvPatch, Needs, View, ViewName};
 
 use crate::fingerprint::Inputs;
 use crate::pack::Tree;
 use crate::python::PythonEngine;
 use crate::sandbox::Invocation;
+use crate::spack::SpackEngine;
 use crate::tree::TreeEngine;
 use crate::workbench::Workbench;
 use crate::{BuildError, BuildRequest, StepName};
@@ -27,13 +28,13 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync {
     fn name(&self) -> &'static str;
 
     /// The steps before the metadata is written.
-    fn steps(&self) -> Vec<StepDraft>;
+    fn steps(&self) -> Result<Vec<StepDraft>, BuildError>;
 
     /// Does one of them.
     fn carry_out(&self, step: StepName, bench: &mut Workbench<'_>) -> Result<(), BuildError>;
 
-    /// What must be there if the step has been done.
-    fn result_of(&self, step: StepName) -> Option<PathBuf>;
+    /// Whether what a step made is there still.
+    fn has_result(&self, step: StepName) -> bool;
 
     /// The tree that the steps lead to.
     fn tree(&self) -> Tree<'_>;
@@ -102,8 +103,10 @@ pub(crate) struct Facts {
     pub(crate) versions: BTreeMap<String, String>,
     /// Metadata that the tree brings; it is completed, not replaced.
     pub(crate) existing: Option<PathBuf>,
+    /// The views, where the engine makes them itself from its own files of the recipe.
+    pub(crate) views: Option<BTreeMap<ViewName, View>>,
     /// Further files: the name in `meta/`, and where they are.
-    pub(crate) files: Vec<(&'static str, PathBuf)>,
+    pub(crate) files: Vec<(String, PathBuf)>,
 }
 
 /// Where a recipe is.
@@ -170,6 +173,7 @@ pub(crate) fn prepare(
         EngineConfig::Tree(config) => Ok(Box::new(TreeEngine::prepare(
             request, recipe, config, directory,
         )?)),
+        EngineConfig::Spack(_) => Ok(Box::new(SpackEngine::prepare(request, recipe, directory)?)),
         other => Err(BuildError::UnknownEngine {
             engine: other.name(),
         }),

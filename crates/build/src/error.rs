@@ -10,6 +10,7 @@ use std::process::ExitStatus;
 
 use cabane_label::{MountPoint, escape};
 use cabane_recipe::RecipeError;
+use cabane_spack::LowerError;
 use cabane_view::MetaError;
 
 use crate::pack::PackError;
@@ -28,6 +29,17 @@ pub enum BuildError {
         /// The directory.
         path: PathBuf,
     },
+    /// A file that must be there is not.
+    #[error("{} holds no {name}", shown(directory))]
+    NoSuchFile {
+        /// The directory.
+        directory: PathBuf,
+        /// The file.
+        name: &'static str,
+    },
+    /// The recipe does not fit the system.
+    #[error(transparent)]
+    Lower(#[from] LowerError),
     /// The engine exists in recipes only.
     #[error("the engine `{engine}` is not there yet")]
     UnknownEngine {
@@ -161,6 +173,43 @@ pub enum BuildError {
         /// The step that failed, if a program ran.
         failure: Option<Box<Failure>>,
     },
+    /// A directory that should be a Git repository is none.
+    #[error("cannot read the Git repository {}: {}", shown(path), escape(answer))]
+    NoRepository {
+        /// The directory.
+        path: PathBuf,
+        /// What Git said.
+        answer: String,
+    },
+    /// A Git repository does not have what the recipe names.
+    #[error(
+        "{} has no commit, tag or branch `{}`",
+        escape(address),
+        escape(reference)
+    )]
+    NoCommit {
+        /// The address of the repository.
+        address: String,
+        /// What was looked for.
+        reference: String,
+    },
+    /// A script of the recipe wants something filled in that is not known.
+    #[error(
+        "{}:{line}: there is no `{}` to be filled in",
+        shown(path),
+        escape(said)
+    )]
+    NoPlaceholder {
+        /// The script.
+        path: PathBuf,
+        /// The line, from one.
+        line: usize,
+        /// What stands between the braces.
+        said: String,
+    },
+    /// Spack builds for a system, and none was named.
+    #[error("a recipe for Spack needs a system")]
+    NoSystem,
     /// The sandbox cannot be made.
     #[error("cannot make the sandbox: {message}")]
     Sandbox {
@@ -255,6 +304,14 @@ impl BuildError {
                  one from anywhere",
                 list(&searched.iter().map(|path| shown(path)).collect::<Vec<_>>())
             )),
+            Self::NoPlaceholder { .. } => {
+                Some("there are env.mount, env.config, env.build and env.spack".to_owned())
+            }
+            Self::NoSystem => Some(
+                "name the directory of its configuration: `--system DIR`; `cabane system probe` \
+                 writes one for this machine"
+                    .to_owned(),
+            ),
             Self::DiskFull { .. } => {
                 Some("make room there, or choose another build directory or cache".to_owned())
             }
@@ -266,6 +323,7 @@ impl BuildError {
                 Some(format!("the whole log is in {}", shown(&failure.log)))
             }
             Self::Pack(error) => error.hint(),
+            Self::Lower(error) => error.hint(),
             _ => None,
         }
     }
@@ -281,6 +339,7 @@ fn installation(program: &str) -> Option<String> {
         }
         "mksquashfs" => "squashfs-tools",
         "mkfs.erofs" => "erofs-utils",
+        "git" => "git",
         _ => return None,
     };
     Some(format!(

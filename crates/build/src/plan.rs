@@ -83,12 +83,18 @@ pub enum State {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum StepName {
+    /// The build tool and its recipes are there.
+    Sources,
     /// Requirements become exact versions with hashes.
     Lock,
+    /// Specs become packages with all their variants.
+    Concretize,
     /// Packages are put into the tree.
     Install,
     /// Python modules are compiled.
     Bytecode,
+    /// Views, module files and configuration are made.
+    Views,
     /// Views and metadata are written.
     Metadata,
     /// The tree becomes an image.
@@ -161,7 +167,7 @@ impl Job {
 
     /// Compares what is to be done with what has been done.
     pub(crate) fn steps(&self) -> Result<Vec<Step>, BuildError> {
-        let mut drafts = self.engine.steps();
+        let mut drafts = self.engine.steps()?;
         drafts.push(metadata::draft(self)?);
         drafts.push(self.draft_of_packing());
         let mut steps: Vec<Step> = Vec::with_capacity(drafts.len());
@@ -229,7 +235,7 @@ impl Job {
             (Some(made), _) => pack::is_unchanged(&self.layout.image(self.tool.format), made),
             (None, StepName::Pack) => false,
             (None, StepName::Metadata) => self.layout.meta().join(metadata::ENV_JSON).exists(),
-            (None, _) => self.engine.result_of(name).is_none_or(|path| path.exists()),
+            (None, _) => self.engine.has_result(name),
         };
         (!is_there).then(|| "its result is gone".to_owned())
     }
@@ -317,9 +323,12 @@ fn as_name<S: Serializer>(format: &ImageFormat, serializer: S) -> Result<S::Ok, 
 impl fmt::Display for StepName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
+            Self::Sources => "sources",
             Self::Lock => "lock",
+            Self::Concretize => "concretize",
             Self::Install => "install",
             Self::Bytecode => "bytecode",
+            Self::Views => "views",
             Self::Metadata => "metadata",
             Self::Pack => "pack",
         })

@@ -4,8 +4,9 @@
 //! Programs of the system, and asking them who they are.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use crate::BuildError;
 use crate::process::lines;
@@ -33,6 +34,35 @@ pub(crate) fn ask_version(path: &Path, option: &str) -> Result<String, BuildErro
     let said = lines(&[output.stdout, output.stderr].concat());
     let line = said.first().cloned().unwrap_or_default();
     version_in(&line).ok_or_else(|| strange(line))
+}
+
+/// Asks a program something in a directory. It answers with one line, or the error is
+/// what it said first.
+pub(crate) fn ask_line(
+    program: &Path,
+    directory: &Path,
+    arguments: &[&str],
+) -> Result<String, String> {
+    let output = ask(program, directory, arguments).map_err(|error| error.to_string())?;
+    let said = lines(&output.stdout);
+    match said.as_slice() {
+        [line] if output.status.success() => Ok(line.clone()),
+        _ => Err(lines(&output.stderr).into_iter().next().unwrap_or_default()),
+    }
+}
+
+/// Whether a program that is asked something in a directory succeeds.
+pub(crate) fn succeeds(program: &Path, directory: &Path, arguments: &[&str]) -> bool {
+    ask(program, directory, arguments).is_ok_and(|output| output.status.success())
+}
+
+fn ask(program: &Path, directory: &Path, arguments: &[&str]) -> io::Result<Output> {
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .current_dir(directory)
+        .stdin(Stdio::null());
+    command.output()
 }
 
 fn version_in(line: &str) -> Option<String> {

@@ -20,6 +20,8 @@ pub struct BuildRequest {
     /// Where the build keeps its steps, logs and results. One directory per
     /// recipe; builds in the same directory wait for each other.
     pub build_dir: PathBuf,
+    /// The configuration of the system that is built for, for engines that need one.
+    pub system_dir: Option<PathBuf>,
     /// What was downloaded, for later builds of any recipe.
     pub cache_dir: PathBuf,
     /// The format of the image.
@@ -48,6 +50,10 @@ pub struct BuildRequest {
 pub struct Programs {
     /// `uv`, for Python packages.
     pub uv: Option<PathBuf>,
+    /// A Python that has Spack's solver; one is made if there is none.
+    pub spack_python: Option<PathBuf>,
+    /// `git`, for what comes from repositories.
+    pub git: Option<PathBuf>,
     /// `mksquashfs`, for images in squashfs.
     pub mksquashfs: Option<PathBuf>,
     /// `mkfs.erofs`, for images in EROFS.

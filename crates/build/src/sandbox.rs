@@ -104,6 +104,33 @@ impl Invocation {
     }
 }
 
+impl Invocation {
+    /// Starts the program in the world as it is. It leads a process group of its own
+    /// and dies with this thread.
+    pub(crate) fn start_outside(
+        &self,
+        variables: &[(&str, &OsStr)],
+        log: &File,
+    ) -> Result<Child, BuildError> {
+        let failed = || BuildError::file("start", &self.program);
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.arguments)
+            .args(&self.speed)
+            .envs(variables.iter().copied())
+            .current_dir(&self.directory)
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().map_err(failed())?)
+            .stderr(log.try_clone().map_err(failed())?);
+        prepare_child(&mut command, || {
+            Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
+        })
+        .spawn()
+        .map_err(failed())
+    }
+}
+
 fn quoted(word: &OsStr) -> String {
     let word = word.to_string_lossy();
     let is_plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);

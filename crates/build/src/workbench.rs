@@ -3,9 +3,11 @@
 
 //! What a step has at hand while it is carried out.
 
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cabane_recipe::Recipe;
@@ -46,12 +48,30 @@ impl Workbench<'_> {
         sandbox: &Sandbox,
         invocation: &Invocation,
     ) -> Result<(), BuildError> {
+        self.follow(invocation, |log| sandbox.start(invocation, log))
+    }
+
+    /// Runs a program of the system outside of any sandbox to its end, with further
+    /// variables: for what needs the user's own access, such as private sources.
+    pub(crate) fn run_outside(
+        &mut self,
+        invocation: &Invocation,
+        variables: &[(&str, &OsStr)],
+    ) -> Result<(), BuildError> {
+        self.follow(invocation, |log| invocation.start_outside(variables, log))
+    }
+
+    fn follow(
+        &mut self,
+        invocation: &Invocation,
+        start: impl FnOnce(&File) -> Result<Child, BuildError>,
+    ) -> Result<(), BuildError> {
         self.check_interrupt()?;
         let path = self.log();
         let failed = || BuildError::file("write the log", &path);
         let log = open_log(&path, invocation).map_err(failed())?;
         let mut follower = Follower::new(&path).map_err(failed())?;
-        let mut child = sandbox.start(invocation, &log)?;
+        let mut child = start(&log)?;
         let step = self.step;
         let progress = &mut *self.progress;
         let mut show = |line: &str| progress.output(step, line);

@@ -47,6 +47,8 @@ variables! {
     CABANE_ENVIRONMENT_PATH;
     /// The `uv` program of the python engine. Default: the first one in `PATH`.
     CABANE_UV;
+    /// A Python that has Spack's solver, the package `clingo`. Default: one that is made from the package index, in the cache.
+    CABANE_SPACK_PYTHON;
     /// With whom a command shares its namespaces: `auto` (ranks of a launcher with each other), `no`, `yes` (everything of the same environment on the node), or a name. The options `--join` and `--no-join` win over it.
     CABANE_JOIN;
     /// The name of the cluster, read like `CABANE_SYSTEM` where that is not set.

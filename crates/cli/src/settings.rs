@@ -14,7 +14,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use cabane_label::{System, Uarch};
-use cabane_recipe::{FormatChoice, MAX_FILE_SIZE, PathTemplate, Settings, parse_settings};
+use cabane_recipe::{
+    BuildSettings, FormatChoice, MAX_FILE_SIZE, PathTemplate, Settings, parse_settings,
+};
 use clap::ValueEnum;
 
 use crate::args::{BackendArg, GlobalArgs, When};
@@ -117,6 +119,8 @@ pub(crate) struct Effective {
     /// How many processes a build runs at once; as many as there are processors if
     /// nothing is said. Those are not counted at every start.
     pub(crate) jobs: Value<Option<usize>>,
+    /// The Python that has Spack's solver, if one is named.
+    pub(crate) spack_python: Value<Option<PathBuf>>,
     /// The `uv` program, if one is named.
     pub(crate) uv: Value<Option<PathBuf>>,
     /// Where Python packages come from, the first before the others; empty for what
@@ -238,7 +242,10 @@ impl Effective {
             cache_directory,
             image_format: layers.image_format(),
             jobs: layers.jobs(),
-            uv: layers.uv()?,
+            spack_python: layers.program(env_vars::CABANE_SPACK_PYTHON, |build| {
+                build.spack_python.clone()
+            })?,
+            uv: layers.program(env_vars::CABANE_UV, |build| build.uv.clone())?,
             index_urls: layers.index_urls(),
             environment_directories: layers.environment_directories(),
             files: files.iter().map(|(path, _)| path.clone()).collect(),
@@ -365,14 +372,15 @@ impl Layers<'_> {
             .unwrap_or(Value::new(None, Origin::Default))
     }
 
-    fn uv(&self) -> CommandResult<Value<Option<PathBuf>>> {
-        if let Some(path) = self.variables.directory(env_vars::CABANE_UV) {
-            return Ok(Value::new(
-                Some(path),
-                Origin::Variable(env_vars::CABANE_UV),
-            ));
+    fn program(
+        &self,
+        variable: &'static str,
+        choose: impl Fn(&BuildSettings) -> Option<PathTemplate>,
+    ) -> CommandResult<Value<Option<PathBuf>>> {
+        if let Some(path) = self.variables.directory(variable) {
+            return Ok(Value::new(Some(path), Origin::Variable(variable)));
         }
-        let found = self.file_path(|settings| settings.build.uv.clone())?;
+        let found = self.file_path(|settings| choose(&settings.build))?;
         Ok(found.map_or_else(|| Value::new(None, Origin::Default), Value::some))
     }
 

@@ -27,7 +27,7 @@ pub use chain::{InstalledCompiler, compiler_externals};
 pub use error::LowerError;
 pub use lower::lower;
 pub use places::{BinaryCache, OwnPackages, Places, RepositoryPlace, Upstream};
-pub use sources::{RECIPE_REPOSITORY, SYSTEM_REPOSITORY};
+pub use sources::{RECIPE_REPOSITORY, SYSTEM_REPOSITORY, package_repositories};
 pub use stack::{
     CompilerNeed, Key, KeyPurpose, ModuleFiles, Sources, SpackEnvironment, SpackStack, StackView,
 };

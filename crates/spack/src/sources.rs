@@ -16,7 +16,8 @@ const SPACK_PACKAGES: &str = "https://github.com/spack/spack-packages.git";
 
 /// Returns the package repositories that a recipe names, or else what its Spack
 /// has by default.
-pub(crate) fn package_repositories(recipe: &StackRecipe) -> Vec<PackageRepository> {
+#[must_use]
+pub fn package_repositories(recipe: &StackRecipe) -> Vec<PackageRepository> {
     if !recipe.spack.package_repositories.is_empty() {
         return recipe.spack.package_repositories.clone();
     }

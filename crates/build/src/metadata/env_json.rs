@@ -37,16 +37,19 @@ pub(super) fn compose(job: &Job, facts: &Facts) -> Result<String, BuildError> {
 
 fn meta(job: &Job, facts: &Facts, existing: &Meta) -> Meta {
     let recipe = &job.recipe;
-    let mut said: BTreeMap<ViewName, ViewRecipe> = recipe.views.clone();
     let default = DEFAULT_VIEW.parse::<ViewName>().ok();
-    let is_new = |name: &ViewName| !existing.views.contains_key(name);
-    if let Some(name) = default.clone().filter(is_new) {
-        said.entry(name).or_default();
-    }
-    let views: BTreeMap<_, _> = said
-        .iter()
-        .map(|(name, view)| (name.clone(), views::view(recipe, facts, name, view)))
-        .collect();
+    let of_recipe = || {
+        let mut said: BTreeMap<ViewName, ViewRecipe> = recipe.views.clone();
+        let is_new = |name: &ViewName| !existing.views.contains_key(name);
+        if let Some(name) = default.clone().filter(is_new) {
+            said.entry(name).or_default();
+        }
+        said.iter()
+            .map(|(name, view)| (name.clone(), views::view(recipe, facts, name, view)))
+            .collect()
+    };
+    let views = facts.views.clone().unwrap_or_else(of_recipe);
+    let is_there = |name: &ViewName| views.contains_key(name) || existing.views.contains_key(name);
     Meta {
         name: recipe.name.to_string(),
         description: recipe.description.clone(),
@@ -56,7 +59,7 @@ fn meta(job: &Job, facts: &Facts, existing: &Meta) -> Meta {
             .default_view
             .clone()
             .or_else(|| existing.default_view.clone())
-            .or(default),
+            .or_else(|| default.clone().filter(is_there)),
         views,
         needs: facts.needs.clone(),
         engine: Some(job.engine.name().to_owned()),

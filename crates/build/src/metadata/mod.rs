@@ -29,8 +29,8 @@ use crate::fingerprint::{self, Hash, Inputs};
 use crate::plan::Job;
 use crate::{BuildError, StepName, disk};
 
-pub(crate) use recipe_files::RecipeFiles;
-pub(crate) use views::directories_patch;
+pub(crate) use recipe_files::{RecipeFiles, copy_all};
+pub(crate) use views::{Words, directories_patch};
 
 /// The file that starts an image.
 pub(crate) const ENV_JSON: &str = "env.json";
@@ -83,7 +83,7 @@ pub(crate) fn write(job: &Job) -> Result<(), BuildError> {
     disk::make_empty(&meta)?;
     let facts = job.engine.facts()?;
     if let Some(existing) = &facts.existing {
-        recipe_files::copy_all(existing, &meta)?;
+        copy_all(existing, &meta)?;
     }
     let text = env_json::compose(job, &facts)?;
     write_file(&meta.join(ENV_JSON), text.as_bytes())?;

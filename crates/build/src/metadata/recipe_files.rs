@@ -109,7 +109,7 @@ fn is_left_out(name: &OsStr) -> bool {
 }
 
 /// Copies the metadata that a tree brings, with everything that is in it.
-pub(super) fn copy_all(source: &Path, target: &Path) -> Result<(), BuildError> {
+pub(crate) fn copy_all(source: &Path, target: &Path) -> Result<(), BuildError> {
     let mut room = LIMIT;
     copy_directory(source, target, &mut room)
 }

@@ -65,10 +65,13 @@ pub(super) fn view(recipe: &Recipe, facts: &Facts, name: &ViewName, said: &ViewR
 }
 
 /// What the words `$@…@` of a recipe stand for.
-struct Words<'a> {
-    mount: &'a str,
-    view_path: &'a str,
-    view_name: &'a str,
+pub(crate) struct Words<'a> {
+    /// The mount point.
+    pub(crate) mount: &'a str,
+    /// The directory of the view.
+    pub(crate) view_path: &'a str,
+    /// Its name.
+    pub(crate) view_name: &'a str,
 }
 
 impl Words<'_> {
@@ -78,7 +81,8 @@ impl Words<'_> {
             .replace("$@view_name@", self.view_name)
     }
 
-    fn apply(&self, said: &EnvVars, patch: &mut EnvPatch) {
+    /// Adds what a recipe says to the changes of a view.
+    pub(crate) fn apply(&self, said: &EnvVars, patch: &mut EnvPatch) {
         for (variable, value) in &said.set {
             let change = match value {
                 Some(value) => Change::Set(self.replace(value)),

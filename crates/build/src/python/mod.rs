@@ -31,7 +31,7 @@ use crate::sandbox::{Invocation, Sandbox};
 use crate::workbench::Workbench;
 use crate::{BuildError, BuildRequest, StepName};
 
-use interpreter::Interpreter;
+pub(crate) use interpreter::{Interpreter, find as find_interpreter};
 
 /// The environment in the store.
 const ENVIRONMENT: &str = "env/default";
@@ -187,7 +187,7 @@ impl Engine for PythonEngine {
         "python"
     }
 
-    fn steps(&self) -> Vec<StepDraft> {
+    fn steps(&self) -> Result<Vec<StepDraft>, BuildError> {
         let (_, tools) = self.sandbox(&self.request);
         let lock: Vec<_> = self.source.invocation(&tools).into_iter().collect();
         let bytecode = Inputs::from([("bytecode".to_owned(), self.bytecode.to_string())]);
@@ -209,7 +209,7 @@ impl Engine for PythonEngine {
                     .from(Inputs::from([("compiler".to_owned(), compiler)])),
             );
         }
-        steps
+        Ok(steps)
     }
 
     fn carry_out(&self, step: StepName, bench: &mut Workbench<'_>) -> Result<(), BuildError> {
@@ -217,15 +217,16 @@ impl Engine for PythonEngine {
             StepName::Lock => lock::carry_out(self, bench),
             StepName::Install => install::carry_out(self, bench),
             StepName::Bytecode => install::compile(self, bench),
-            StepName::Metadata | StepName::Pack => Ok(()),
+            _ => Ok(()),
         }
     }
 
-    fn result_of(&self, step: StepName) -> Option<PathBuf> {
-        match step {
-            StepName::Lock => Some(lock::path(&self.layout)),
-            _ => Some(self.environment_here().join("pyvenv.cfg")),
-        }
+    fn has_result(&self, step: StepName) -> bool {
+        let result = match step {
+            StepName::Lock => lock::path(&self.layout),
+            _ => self.environment_here().join("pyvenv.cfg"),
+        };
+        result.exists()
     }
 
     fn tree(&self) -> Tree<'_> {
@@ -254,7 +255,8 @@ impl Engine for PythonEngine {
             },
             versions: BTreeMap::from([("uv".to_owned(), self.uv_version.clone())]),
             existing: None,
-            files: vec![(lock::LOCK, lock::path(&self.layout))],
+            views: None,
+            files: vec![(lock::LOCK.to_owned(), lock::path(&self.layout))],
         })
     }
 

@@ -60,16 +60,16 @@ impl Engine for TreeEngine {
         "tree"
     }
 
-    fn steps(&self) -> Vec<StepDraft> {
-        Vec::new()
+    fn steps(&self) -> Result<Vec<StepDraft>, BuildError> {
+        Ok(Vec::new())
     }
 
     fn carry_out(&self, _: StepName, _: &mut Workbench<'_>) -> Result<(), BuildError> {
         Ok(())
     }
 
-    fn result_of(&self, _: StepName) -> Option<PathBuf> {
-        None
+    fn has_result(&self, _: StepName) -> bool {
+        true
     }
 
     fn tree(&self) -> Tree<'_> {
@@ -89,6 +89,7 @@ impl Engine for TreeEngine {
             needs: Needs::default(),
             versions: BTreeMap::new(),
             existing,
+            views: None,
             files: Vec::new(),
         })
     }

@@ -124,10 +124,13 @@ pub(crate) fn request(world: &World, build: &str) -> BuildRequest {
     BuildRequest {
         recipe_dir: world.path("recipe"),
         build_dir: world.directory(build),
+        system_dir: None,
         cache_dir: world.directory("cache"),
         format: ImageFormat::Squashfs,
         programs: Programs {
             uv: tool("uv"),
+            spack_python: None,
+            git: tool("git"),
             mksquashfs: tool("mksquashfs"),
             mkfs_erofs: tool("mkfs.erofs"),
         },

@@ -38,6 +38,7 @@ Examples:
   cabane build examples/mpi-python mpi-python/1.0
   cabane build --dry-run ./recipe app/2.1:rc1
   cabane build ./recipe --output app.squashfs
+  cabane build --system ./systems/eiger ./prgenv-gnu prgenv-gnu/26.1
 
 A build that was stopped goes on where it was; with nothing changed nothing is done.
 Parts of the label that are left out are filled in: the tag with v1, the system with
@@ -60,6 +61,9 @@ pub(crate) struct BuildArgs {
     /// The file system of the image
     #[arg(long, value_name = "FORMAT", value_enum)]
     image_format: Option<FormatArg>,
+    /// The configuration of the system to build for; recipes for Spack need one
+    #[arg(long, value_name = "DIR")]
+    system: Option<PathBuf>,
     /// Where the build is kept
     #[arg(long, value_name = "DIR")]
     build_dir: Option<PathBuf>,
@@ -163,6 +167,7 @@ fn request(setup: &Setup, args: &BuildArgs) -> CommandResult<BuildRequest> {
                 .directory()?
                 .join(build_name(&recipe_dir)),
         },
+        system_dir: args.system.clone(),
         recipe_dir,
         cache_dir: settings.cache_directory.directory()?.to_owned(),
         format,
@@ -172,6 +177,8 @@ fn request(setup: &Setup, args: &BuildArgs) -> CommandResult<BuildRequest> {
                 .value
                 .clone()
                 .or_else(|| find_program("uv", path)),
+            spack_python: settings.spack_python.value.clone(),
+            git: find_program("git", path),
             mksquashfs: find_program("mksquashfs", path),
             mkfs_erofs: find_program("mkfs.erofs", path),
         },

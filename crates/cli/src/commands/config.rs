@@ -108,6 +108,12 @@ fn rows(settings: &Effective) -> Vec<Row> {
         settings.jobs.value.unwrap_or_else(processors).to_string(),
         &settings.jobs.origin,
     );
+    let python = settings.spack_python.value.as_deref();
+    push(
+        "build.spack_python",
+        python.map_or("made when it is needed".to_owned(), path),
+        &settings.spack_python.origin,
+    );
     push("build.uv", uv, &settings.uv.origin);
     if !settings.index_urls.value.is_empty() {
         let urls = settings.index_urls.value.join(" ");

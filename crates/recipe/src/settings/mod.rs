@@ -76,6 +76,8 @@ pub struct BuildSettings {
     pub cache: Option<PathTemplate>,
     /// The program `uv`.
     pub uv: Option<PathTemplate>,
+    /// A Python that has Spack's solver.
+    pub spack_python: Option<PathTemplate>,
     /// Where Python packages come from, the first before the others.
     pub index_urls: Option<Vec<String>>,
 }
@@ -132,6 +134,7 @@ impl BuildSettings {
             directory: higher.directory.or(lower.directory),
             cache: higher.cache.or(lower.cache),
             uv: higher.uv.or(lower.uv),
+            spack_python: higher.spack_python.or(lower.spack_python),
             index_urls: higher.index_urls.or(lower.index_urls),
         }
     }

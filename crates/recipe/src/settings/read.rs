@@ -30,6 +30,7 @@ const BUILD_KEYS: &[&str] = &[
     "directory",
     "cache",
     "uv",
+    "spack_python",
     "index_url",
     "index_urls",
 ];
@@ -192,6 +193,9 @@ fn build(report: &mut Report<'_>, section: &Section<'_>) -> BuildSettings {
             .and_then(|field| path_template(report, &field)),
         uv: section
             .get("uv")
+            .and_then(|field| path_template(report, &field)),
+        spack_python: section
+            .get("spack_python")
             .and_then(|field| path_template(report, &field)),
         index_urls: index_urls(report, section),
     }

@@ -1,0 +1,171 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The compilers of a stack: where they are, for views and for those who build on top.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use cabane_recipe::{CompilerName, SystemConfig, Yaml};
+use cabane_spack::InstalledCompiler;
+
+use crate::{BuildError, disk};
+
+use super::{SpackEngine, handed, lock};
+
+/// The programs of a compiler, each with the language that Spack calls it by.
+fn programs(name: CompilerName) -> [(&'static str, &'static str); 3] {
+    match name {
+        CompilerName::Gcc => [("c", "gcc"), ("cxx", "g++"), ("fortran", "gfortran")],
+        CompilerName::Nvhpc => [("c", "nvc"), ("cxx", "nvc++"), ("fortran", "nvfortran")],
+        CompilerName::Llvm | CompilerName::LlvmAmdgpu => {
+            [("c", "clang"), ("cxx", "clang++"), ("fortran", "flang-new")]
+        }
+        CompilerName::IntelOneapi => [("c", "icx"), ("cxx", "icpx"), ("fortran", "ifx")],
+    }
+}
+
+/// The programs of one compiler, by language.
+pub(super) type Found = BTreeMap<&'static str, PathBuf>;
+
+/// Reads where the gcc of a system is: the first that its configuration describes.
+pub(super) fn of_system(system: &SystemConfig) -> Found {
+    let mut found = Found::new();
+    let gcc = system
+        .packages
+        .get("gcc")
+        .and_then(|gcc| gcc.at(&["externals"]));
+    let first = gcc.and_then(Yaml::as_list).and_then(<[Yaml]>::first);
+    for (language, program) in programs(CompilerName::Gcc) {
+        let said = first.and_then(|one| one.at(&["extra_attributes", "compilers", language]));
+        if let Some(path) = said.and_then(Yaml::as_text) {
+            found.insert(language, path.into());
+        } else if let Some(prefix) = first
+            .and_then(|one| one.at(&["prefix"]))
+            .and_then(Yaml::as_text)
+        {
+            found.insert(language, Path::new(prefix).join("bin").join(program));
+        }
+    }
+    found
+}
+
+/// A compiler that was built.
+pub(super) struct Installed {
+    /// As Spack calls it, with the languages it has.
+    pub(super) spec: String,
+    /// Where it is when the image is mounted.
+    pub(super) prefix: PathBuf,
+    /// Its programs, there.
+    pub(super) programs: Found,
+}
+
+impl Installed {
+    /// As those need it who hand it to the next environment.
+    pub(super) fn hand_on(self, compiler: CompilerName) -> InstalledCompiler {
+        let programs = self.programs.into_iter();
+        InstalledCompiler {
+            compiler,
+            spec: self.spec,
+            prefix: self.prefix,
+            programs: programs
+                .map(|(language, path)| (language.to_owned(), path))
+                .collect(),
+        }
+    }
+}
+
+/// Finds a compiler that was built in one of the environments.
+pub(super) fn installed(
+    engine: &SpackEngine,
+    name: CompilerName,
+) -> Result<Option<Installed>, BuildError> {
+    for environment in &engine.stack.environments {
+        let path = handed::lock_file(&engine.layout, &environment.name);
+        if !path.exists() {
+            continue;
+        }
+        for (package, relative) in lock::read(&path)?.built(name.package()) {
+            let here = engine.store_here.join(&relative);
+            let prefix = engine.store.join(relative);
+            let programs = look_below(&here, &prefix, name);
+            if !programs.is_empty() {
+                let spec = package.spec();
+                return Ok(Some(Installed {
+                    spec,
+                    prefix,
+                    programs,
+                }));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Looks for a compiler below the directory it was installed in. `here` is where the
+/// directory `prefix` is seen from.
+fn look_below(here: &Path, prefix: &Path, name: CompilerName) -> Found {
+    let mut found = Found::new();
+    let wanted = programs(name);
+    let mut directories = vec![here.to_owned()];
+    while let Some(directory) = directories.pop() {
+        let mut entries: Vec<_> = fs::read_dir(&directory)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .collect();
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            let path = entry.path();
+            let Ok(kind) = entry.file_type() else {
+                continue;
+            };
+            if kind.is_dir() {
+                directories.push(path);
+                continue;
+            }
+            let named = wanted
+                .iter()
+                .find(|(_, program)| entry.file_name() == *program);
+            let inside = path
+                .strip_prefix(here)
+                .map(|relative| prefix.join(relative));
+            if let (Some((language, _)), Ok(inside), true) = (named, inside, is_program(&path)) {
+                found.entry(language).or_insert(inside);
+            }
+        }
+        if found.len() == wanted.len() {
+            break;
+        }
+    }
+    found
+}
+
+fn is_program(path: &Path) -> bool {
+    let metadata = fs::symlink_metadata(path);
+    metadata.is_ok_and(|found| found.is_symlink() || found.permissions().mode() & 0o111 != 0)
+}
+
+/// Puts the programs of compilers into a view, under the names by which they are
+/// called. What the view has already stays.
+pub(super) fn link<'a>(
+    view: &Path,
+    compilers: impl IntoIterator<Item = (CompilerName, &'a Found)>,
+) -> Result<(), BuildError> {
+    let directory = view.join("bin");
+    for (name, found) in compilers {
+        for (language, program) in programs(name) {
+            let Some(target) = found.get(language) else {
+                continue;
+            };
+            disk::make_directory(&directory)?;
+            let place = directory.join(program);
+            if place.symlink_metadata().is_err() {
+                symlink(target, &place).map_err(BuildError::file("make the link", &place))?;
+            }
+        }
+    }
+    Ok(())
+}

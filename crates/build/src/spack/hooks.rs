@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `pre-install` and `post-install`: scripts of a recipe, with places filled in.
+//!
+//! A script may say `{{ env.mount }}`, `{{ env.config }}`, `{{ env.build }}` and
+//! `{{ env.spack }}`; nothing else is expanded.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::BuildError;
+use crate::layout::Inside;
+use crate::sandbox::Invocation;
+use crate::workbench::Workbench;
+
+use super::session::{HANDED, SOURCES, Session};
+use super::{SpackEngine, handed};
+
+/// The script that runs before anything is concretized.
+pub(super) const PRE_INSTALL: &str = "pre-install";
+/// The script that runs when everything but the metadata is there.
+pub(super) const POST_INSTALL: &str = "post-install";
+
+/// Whether a recipe has a script.
+pub(super) fn exists(engine: &SpackEngine, name: &str) -> bool {
+    engine.recipe_dir.path.join(name).is_file()
+}
+
+/// Runs a script of the recipe in the sandbox, if there is one.
+pub(super) fn run(
+    engine: &SpackEngine,
+    name: &str,
+    bench: &mut Workbench<'_>,
+) -> Result<(), BuildError> {
+    if !exists(engine, name) {
+        return Ok(());
+    }
+    let source = engine.recipe_dir.path.join(name);
+    let script = fs::read_to_string(&source).map_err(BuildError::file("read", &source))?;
+    let places = Places {
+        mount: &engine.store,
+        build: &Inside::work(HANDED),
+        spack: &Path::new(SOURCES).join("spack"),
+    };
+    let text = fill_in(&script, &source, &places)?;
+    let path = handed::directory(&engine.layout).join(name);
+    let executable = fs::Permissions::from_mode(0o755);
+    fs::write(&path, text)
+        .and_then(|()| fs::set_permissions(&path, executable))
+        .map_err(BuildError::file("write", &path))?;
+    let program = Inside::work(HANDED).join(name);
+    let invocation = Invocation::new(program, Inside::work(HANDED));
+    bench.run(&Session::new(engine).sandbox(), &invocation)
+}
+
+/// What a script may ask for.
+pub(super) struct Places<'a> {
+    /// Where the image will be mounted.
+    pub(super) mount: &'a Path,
+    /// The directory of the build.
+    pub(super) build: &'a Path,
+    /// Where Spack is.
+    pub(super) spack: &'a Path,
+}
+
+impl Places<'_> {
+    fn find(&self, name: &str) -> Option<PathBuf> {
+        Some(match name {
+            "env.mount" => self.mount.to_owned(),
+            "env.config" => self.mount.join("config"),
+            "env.build" => self.build.to_owned(),
+            "env.spack" => self.spack.to_owned(),
+            _ => return None,
+        })
+    }
+}
+
+/// Fills a script in. `path` is where it comes from, for messages.
+pub(super) fn fill_in(
+    script: &str,
+    path: &Path,
+    places: &Places<'_>,
+) -> Result<String, BuildError> {
+    let mut text = String::new();
+    let mut rest = script;
+    while let Some((before, from)) = rest.split_once("{{") {
+        text.push_str(before);
+        let line = 1 + script[..script.len() - from.len()].matches('\n').count();
+        let unknown = |said: &str| BuildError::NoPlaceholder {
+            path: path.to_owned(),
+            line,
+            said: said.to_owned(),
+        };
+        let Some((name, after)) = from.split_once("}}") else {
+            return Err(unknown(from.lines().next().unwrap_or_default()));
+        };
+        let place = places
+            .find(name.trim())
+            .ok_or_else(|| unknown(name.trim()))?;
+        text.push_str(&place.to_string_lossy());
+        rest = after;
+    }
+    text.push_str(rest);
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(script: &str) -> Result<String, String> {
+        let places = Places {
+            mount: Path::new("/user-environment"),
+            build: Path::new("/cabane/work"),
+            spack: Path::new("/cabane/sources/spack"),
+        };
+        fill_in(script, Path::new("post-install"), &places).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn places_are_filled_in() {
+        assert_eq!(
+            filled("cd {{ env.mount }}; ls {{env.config}} ${HOME}"),
+            Ok("cd /user-environment; ls /user-environment/config ${HOME}\n".to_owned()),
+        );
+    }
+
+    #[test]
+    fn what_is_unknown_is_told_with_its_line() {
+        assert_eq!(
+            filled("#!/bin/sh\n\necho {{ env.store }}\n"),
+            Err("post-install:3: there is no `env.store` to be filled in".to_owned()),
+        );
+    }
+}

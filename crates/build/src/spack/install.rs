@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Concretizing and installing.
+//!
+//! Spack 1.2 and later have one environment for everything. For those before, there is a
+//! chain: what is built with a compiler can be concretized when the compiler is there.
+//! What was concretized is kept in the cache under everything that it depends on, so
+//! that the same recipe costs nothing in the next build directory.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cabane_spack::{SpackEnvironment, compiler_externals};
+
+use crate::fingerprint::{self, Hash, Inputs};
+use crate::workbench::Workbench;
+use crate::{BuildError, StepName, disk};
+
+use super::session::{self, Session};
+use super::{SpackEngine, compilers, handed, hooks, settle};
+
+/// Concretizations, below the cache.
+const CONCRETIZED: &str = "spack/concretized";
+/// The file of an environment that describes compilers.
+const COMPILERS: &str = "packages.yaml";
+
+/// Decides which packages are built, as far as that can be known before any is.
+pub(super) fn concretize(
+    engine: &SpackEngine,
+    bench: &mut Workbench<'_>,
+) -> Result<(), BuildError> {
+    handed::write(engine)?;
+    hooks::run(engine, hooks::PRE_INSTALL, bench)?;
+    let first = engine
+        .stack
+        .environments
+        .iter()
+        .filter(|one| one.needs.is_empty());
+    first
+        .into_iter()
+        .try_for_each(|one| concretize_one(engine, one, bench))
+}
+
+fn concretize_one(
+    engine: &SpackEngine,
+    environment: &SpackEnvironment,
+    bench: &mut Workbench<'_>,
+) -> Result<(), BuildError> {
+    let name = environment.name.as_str();
+    let lock = handed::lock_file(&engine.layout, name);
+    if lock.exists() {
+        return Ok(());
+    }
+    let described = describe_compilers(engine, environment)?;
+    // A script may change anything.
+    let is_kept = !hooks::exists(engine, hooks::PRE_INSTALL);
+    let kept = kept(engine, environment, &described);
+    if is_kept && kept.exists() {
+        return copy(&kept, &lock);
+    }
+    let sandbox = Session::new(engine).sandbox();
+    if !environment.external_find.is_empty() {
+        let find = session::in_environment(name).with(["external", "find", "--not-buildable"]);
+        bench.run(&sandbox, &find.with(&environment.external_find))?;
+    }
+    bench.run(&sandbox, &session::concretize(name))?;
+    if is_kept { copy(&lock, &kept) } else { Ok(()) }
+}
+
+/// Writes which compilers an environment gets from others, and returns the text.
+fn describe_compilers(
+    engine: &SpackEngine,
+    environment: &SpackEnvironment,
+) -> Result<String, BuildError> {
+    let mut found = Vec::new();
+    for need in &environment.compilers {
+        let installed = compilers::installed(engine, need.compiler)?;
+        found.extend(installed.map(|installed| installed.hand_on(need.compiler)));
+    }
+    let text = compiler_externals(&found);
+    let path = handed::environment(&engine.layout, &environment.name).join(COMPILERS);
+    fs::write(&path, &text).map_err(BuildError::file("write", &path))?;
+    Ok(text)
+}
+
+/// Where a concretization is kept: its name changes with all that it depends on.
+fn kept(engine: &SpackEngine, environment: &SpackEnvironment, described: &str) -> PathBuf {
+    let mut hash = Hash::new();
+    for (name, value) in engine.handed_inputs() {
+        hash.text(&name);
+        hash.text(&value);
+    }
+    hash.text(&environment.name);
+    hash.text(described);
+    let name = format!("{}.lock", hash.finish());
+    engine.request.cache_dir.join(CONCRETIZED).join(name)
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), BuildError> {
+    let content = fs::read(from).map_err(BuildError::file("read", from))?;
+    disk::make_directory(to.parent().unwrap_or(to))?;
+    disk::write(to, &content)
+}
+
+/// What the installation depends on beside the steps before it.
+pub(super) fn inputs(engine: &SpackEngine) -> Result<Inputs, BuildError> {
+    let mut inputs = Inputs::new();
+    for environment in engine
+        .stack
+        .environments
+        .iter()
+        .filter(|one| one.needs.is_empty())
+    {
+        let lock = handed::lock_file(&engine.layout, &environment.name);
+        let digest = match fingerprint::of_file(&lock) {
+            Ok(digest) => digest.to_string(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                "not there yet".to_owned()
+            }
+            Err(error) => return Err(BuildError::file("read", &lock)(error)),
+        };
+        inputs.insert(format!("spack.lock of {}", environment.name), digest);
+    }
+    Ok(inputs)
+}
+
+/// Builds the packages, or takes them from caches.
+pub(super) fn install(engine: &SpackEngine, bench: &mut Workbench<'_>) -> Result<(), BuildError> {
+    let sandbox = Session::new(engine).sandbox();
+    for environment in &engine.stack.environments {
+        concretize_one(engine, environment, bench)?;
+        bench.run(&sandbox, &session::install(engine, &environment.name))?;
+    }
+    settle::packages(&engine.store_here, &engine.store, engine.request.epoch)
+}
+
+/// Whether everything has been concretized that a step needs.
+pub(super) fn is_concretized(engine: &SpackEngine, step: StepName) -> bool {
+    let all = engine.stack.environments.iter();
+    let mut needed = all.filter(|one| step != StepName::Concretize || one.needs.is_empty());
+    needed.all(|one| handed::lock_file(&engine.layout, &one.name).exists())
+}

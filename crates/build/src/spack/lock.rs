@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What a lock file of Spack says about the packages of a stack.
+//!
+//! Only what is asked for here is read; the format is that of `spack.lock`, version 6
+//! and later, whose `concrete_specs` are objects keyed by hash.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::BuildError;
+use crate::program::Version;
+
+/// The packages of a stack.
+#[derive(Debug, Deserialize)]
+pub(super) struct Lock {
+    concrete_specs: BTreeMap<String, Package>,
+}
+
+/// One package.
+#[derive(Debug, Deserialize)]
+pub(super) struct Package {
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) arch: Architecture,
+    #[serde(default)]
+    pub(super) parameters: serde_json::Map<String, serde_json::Value>,
+    /// There for packages of the system.
+    #[serde(default)]
+    pub(super) external: Option<serde::de::IgnoredAny>,
+}
+
+/// What it was built for.
+#[derive(Debug, Deserialize)]
+pub(super) struct Architecture {
+    pub(super) platform: String,
+    /// A name, or an object with one.
+    pub(super) target: serde_json::Value,
+}
+
+/// Reads a lock file.
+pub(super) fn read(path: &Path) -> Result<Lock, BuildError> {
+    let text = fs::read(path).map_err(BuildError::file("read", path))?;
+    serde_json::from_slice(&text).map_err(|error| BuildError::file("read", path)(error.into()))
+}
+
+impl Lock {
+    /// Finds the packages of a name that are built, the newest version first, each with
+    /// where it is below the root of a store.
+    pub(super) fn built(&self, name: &str) -> Vec<(&Package, PathBuf)> {
+        let all = self.concrete_specs.iter();
+        let named = all.filter(|(_, one)| one.name == name && one.external.is_none());
+        let mut found: Vec<_> = named
+            .map(|(hash, one)| (one, PathBuf::from(one.prefix(hash))))
+            .collect();
+        found.sort_by_key(|(one, _)| std::cmp::Reverse(Version::parse(&one.version)));
+        found
+    }
+}
+
+impl Package {
+    /// As Spack calls it, with the languages that it has, if it is a compiler.
+    pub(super) fn spec(&self) -> String {
+        let languages = self
+            .parameters
+            .get("languages")
+            .and_then(|said| said.as_array());
+        let languages: Vec<_> = languages
+            .into_iter()
+            .flatten()
+            .filter_map(|one| one.as_str())
+            .collect();
+        let spec = format!("{}@{}", self.name, self.version);
+        if languages.is_empty() {
+            return spec;
+        }
+        format!("{spec} languages='{}'", languages.join(","))
+    }
+
+    /// Where it is below the root of the store, as Spack arranges it by default.
+    fn prefix(&self, hash: &str) -> String {
+        let target = match &self.arch.target {
+            serde_json::Value::String(name) => name,
+            other => other
+                .get("name")
+                .and_then(|name| name.as_str())
+                .unwrap_or_default(),
+        };
+        format!(
+            "{}-{target}/{}-{}-{hash}",
+            self.arch.platform, self.name, self.version
+        )
+    }
+}

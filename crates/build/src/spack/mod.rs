@@ -1,0 +1,287 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The engine `spack`: a stack from a recipe and the configuration of a system.
+//!
+//! What Spack is handed is decided by `cabane-spack`; here it is written down, Spack is
+//! run in the sandbox, with the tree at the mount point, and what it leaves becomes
+//! views, module files and the configuration for those who build on top. The reasons
+//! stand in `docs/design/0007-the-spack-engine.md`.
+
+mod activation;
+mod compilers;
+mod handed;
+mod hooks;
+mod install;
+mod lock;
+mod read;
+mod session;
+mod settle;
+mod solver;
+mod sources;
+mod views;
+
+pub use read::{read_stack, read_system};
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use cabane_recipe::{InterpreterRequest, Recipe, StackOptions, StackRecipe, SystemConfig};
+use cabane_spack::{SpackEnvironment, SpackStack};
+use cabane_view::{EnvPatch, Needs};
+
+use crate::engine::{Engine, Facts, RecipeDir, StepDraft};
+use crate::fingerprint::{self, Hash, Inputs};
+use crate::layout::Layout;
+use crate::pack::Tree;
+use crate::python::find_interpreter;
+use crate::sandbox::Invocation;
+use crate::workbench::Workbench;
+use crate::{BuildError, BuildRequest, StepName, program};
+
+use handed::OwnPackageDirectories;
+use session::Session;
+use solver::{Environment, Solver};
+use sources::{Source, Sources};
+
+/// A stack that becomes an image.
+#[derive(Debug)]
+pub(crate) struct SpackEngine {
+    request: BuildRequest,
+    layout: Layout,
+    recipe_dir: RecipeDir,
+    recipe: StackRecipe,
+    stack: SpackStack,
+    system: SystemConfig,
+    packages: OwnPackageDirectories,
+    /// Changes with any of them.
+    packages_digest: String,
+    store: PathBuf,
+    store_here: PathBuf,
+    sources: Sources,
+    solver: Solver,
+    host: String,
+}
+
+impl SpackEngine {
+    pub(crate) fn prepare(
+        request: &BuildRequest,
+        recipe: &Recipe,
+        directory: &RecipeDir,
+    ) -> Result<Self, BuildError> {
+        let root = std::path::absolute(&request.build_dir)
+            .map_err(BuildError::file("find", &request.build_dir))?;
+        let layout = Layout::new(root);
+        let system_dir = request.system_dir.clone().ok_or(BuildError::NoSystem)?;
+        let system = read_system(&system_dir)?;
+        let options = StackOptions {
+            system: Some(&system),
+            ..StackOptions::default()
+        };
+        let stack_recipe = read_stack(&directory.path, &options)?;
+        let packages = handed::package_directories(&directory.path, &system_dir, &system)?;
+        let git = program::find("git", request.programs.git.as_deref())?;
+        let solver = match &request.programs.spack_python {
+            Some(path) => Solver::Named(path.clone()),
+            None => Solver::Made(Environment::new(
+                program::find("uv", request.programs.uv.as_deref())?,
+                &request.cache_dir,
+                find_interpreter(request, &InterpreterRequest::Any)?,
+            )),
+        };
+        let sources = Sources {
+            list: list_of_sources(&stack_recipe),
+            git,
+            cache: request.cache_dir.clone(),
+        };
+        let commits = sources.commits(&layout).unwrap_or_default();
+        Ok(Self {
+            stack: handed::lower(&stack_recipe, &system, &packages, &commits)?,
+            sources,
+            solver,
+            store: recipe.store.as_path().to_owned(),
+            store_here: layout.store(),
+            request: request.clone(),
+            recipe_dir: directory.clone(),
+            recipe: stack_recipe,
+            host: session::host(),
+            packages_digest: handed::digest_of_packages(&packages)?,
+            packages,
+            system,
+            layout,
+        })
+    }
+
+    /// The configuration for those who build on top, with the commits that are known
+    /// now.
+    fn upstream(&self) -> BTreeMap<String, String> {
+        let commits = self.sources.commits(&self.layout).unwrap_or_default();
+        let stack = handed::lower(&self.recipe, &self.system, &self.packages, &commits);
+        stack.map_or_else(|_| self.stack.upstream.clone(), |stack| stack.upstream)
+    }
+
+    /// What concretization depends on, beside the sources.
+    fn handed_inputs(&self) -> Inputs {
+        let mut inputs = Inputs::from([
+            ("host".to_owned(), self.host.clone()),
+            ("solver".to_owned(), self.solver.input()),
+            ("own packages".to_owned(), self.packages_digest.clone()),
+        ]);
+        for (name, text) in handed::files(self) {
+            inputs.insert(name, fingerprint::of_bytes(text.as_bytes()).to_string());
+        }
+        let commits = self.sources.commits(&self.layout).unwrap_or_default();
+        for (name, commit) in commits {
+            inputs.insert(format!("commit of {name}"), commit);
+        }
+        let hook = self.recipe_dir.path.join(hooks::PRE_INSTALL);
+        if let Ok(digest) = fingerprint::of_file(&hook) {
+            inputs.insert(hooks::PRE_INSTALL.to_owned(), digest.to_string());
+        }
+        inputs
+    }
+}
+
+fn list_of_sources(recipe: &StackRecipe) -> Vec<Source> {
+    let source = |name: &str, source: &cabane_recipe::GitSource| Source {
+        name: name.to_owned(),
+        address: source.repo.clone(),
+        reference: source.commit.clone(),
+    };
+    let mut sources = vec![source("spack", &recipe.spack.source)];
+    for one in cabane_spack::package_repositories(recipe) {
+        sources.push(source(&one.name, &one.source));
+    }
+    sources
+}
+
+impl Engine for SpackEngine {
+    fn name(&self) -> &'static str {
+        "spack"
+    }
+
+    fn steps(&self) -> Result<Vec<StepDraft>, BuildError> {
+        let all = |command: &dyn Fn(&str) -> Invocation| -> Vec<Invocation> {
+            let environments = self.stack.environments.iter();
+            environments.map(|one| command(&one.name)).collect()
+        };
+        let mut sources = self.sources.inputs();
+        sources.insert("solver".to_owned(), self.solver.input());
+        let mut get = self.sources.invocations();
+        get.extend(self.solver.invocations());
+        Ok(vec![
+            StepDraft::new(StepName::Sources, "get Spack, its packages and its solver")
+                .running(&get)
+                .from(sources),
+            StepDraft::new(
+                StepName::Concretize,
+                "decide which packages are built, and how",
+            )
+            .running(&all(&session::concretize))
+            .from(self.handed_inputs()),
+            StepDraft::new(
+                StepName::Install,
+                "build the packages, or take them from caches",
+            )
+            .running(&all(&|name| session::install(self, name)))
+            .from(install::inputs(self)?),
+            StepDraft::new(
+                StepName::Views,
+                "make views, module files and configuration",
+            )
+            .running(&views::invocations(self))
+            .from(views::inputs(self)),
+        ])
+    }
+
+    fn carry_out(&self, step: StepName, bench: &mut Workbench<'_>) -> Result<(), BuildError> {
+        match step {
+            StepName::Sources => {
+                self.sources.carry_out(bench)?;
+                let sandbox = Session::new(self).sandbox();
+                self.solver.carry_out(sandbox, bench)
+            }
+            StepName::Concretize => install::concretize(self, bench),
+            StepName::Install => install::install(self, bench),
+            StepName::Views => views::carry_out(self, bench),
+            _ => Ok(()),
+        }
+    }
+
+    fn has_result(&self, step: StepName) -> bool {
+        match step {
+            StepName::Sources => {
+                self.sources.commits(&self.layout).is_some() && self.solver.exists()
+            }
+            StepName::Concretize => install::is_concretized(self, step),
+            StepName::Install => {
+                install::is_concretized(self, step)
+                    && self.store_here.join(".spack-db/index.json").exists()
+            }
+            _ => self.store_here.join("config/upstreams.yaml").exists(),
+        }
+    }
+
+    fn tree(&self) -> Tree<'_> {
+        Tree {
+            path: &self.store_here,
+            ours: true,
+        }
+    }
+
+    fn facts(&self) -> Result<Facts, BuildError> {
+        let mut versions = BTreeMap::from([("python".to_owned(), self.solver.input())]);
+        let commits = self.sources.commits(&self.layout).unwrap_or_default();
+        versions.extend(commits);
+        let environments = self.stack.environments.iter();
+        let lock_of = |one: &SpackEnvironment| {
+            let name = format!("lock/{}/spack.lock", one.name);
+            (name, handed::lock_file(&self.layout, &one.name))
+        };
+        Ok(Facts {
+            view_root: self.store.to_string_lossy().into_owned(),
+            activate: None,
+            patch: EnvPatch::new(),
+            needs: Needs::default(),
+            versions,
+            existing: None,
+            files: environments.map(lock_of).collect(),
+            views: Some(views::metadata(self)?),
+        })
+    }
+
+    fn inputs_of_facts(&self) -> Inputs {
+        Inputs::new()
+    }
+
+    fn outside_recipe(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    fn named_files(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    fn needs_visible(&self) -> Vec<PathBuf> {
+        vec![self.solver.program()]
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let remarks = self.recipe.remarks.iter();
+        remarks.map(ToString::to_string).collect()
+    }
+}
+
+/// A digest over several texts.
+fn digest_of<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
+    let mut hash = Hash::new();
+    for text in texts {
+        hash.text(text);
+    }
+    hash.finish().to_string()
+}
+
+/// The path of something as Spack writes it.
+fn text_of(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}

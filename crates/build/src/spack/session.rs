@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Running Spack: its sandbox, its variables, its commands.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cabane_spack::SpackStack;
+
+use crate::layout::Inside;
+use crate::sandbox::{Invocation, Sandbox};
+
+use super::{SpackEngine, digest_of, text_of};
+
+/// Where the sources of a build are in the sandbox.
+pub(super) const SOURCES: &str = "/cabane/sources";
+/// Where everything is that Spack is handed.
+pub(super) const HANDED: &str = "spack";
+
+/// The sandbox of a build, and the commands that run in it.
+pub(super) struct Session<'a> {
+    engine: &'a SpackEngine,
+}
+
+impl<'a> Session<'a> {
+    pub(super) fn new(engine: &'a SpackEngine) -> Self {
+        Self { engine }
+    }
+
+    /// Makes the sandbox. The tree is at the mount point.
+    pub(super) fn sandbox(&self) -> Sandbox {
+        let engine = self.engine;
+        let mut sandbox = Sandbox::new(&engine.request, &engine.layout);
+        engine.solver.show_in(&mut sandbox);
+        sandbox.bind(&engine.recipe_dir.path, Inside::RECIPE, true);
+        sandbox.bind(engine.layout.work(), Inside::WORK, false);
+        sandbox.bind(&engine.request.cache_dir, Inside::CACHE, false);
+        if engine.store_here.is_dir() {
+            sandbox.bind(&engine.store_here, &engine.store, false);
+        }
+        let commits = engine.sources.commits(&engine.layout).unwrap_or_default();
+        for (name, commit) in &commits {
+            let place = Path::new(SOURCES).join(name);
+            sandbox.bind(engine.sources.tree(commit), place, true);
+        }
+        for directory in local_mirrors(&engine.stack) {
+            sandbox.keep(&directory);
+        }
+        for (variable, value) in self.variables(commits.into_values()) {
+            sandbox.set(variable, value);
+        }
+        // Compiled once for all builds, outside of the sources.
+        sandbox.unset("PYTHONDONTWRITEBYTECODE");
+        sandbox
+    }
+
+    fn variables(&self, commits: impl Iterator<Item = String>) -> [(&'static str, PathBuf); 8] {
+        let handed = Inside::work(HANDED);
+        // Spack tells package repositories apart by their names alone.
+        let commits: Vec<String> = commits.collect();
+        let packages = handed_id(self.engine, &commits);
+        let cache = Path::new(Inside::CACHE).join("spack");
+        [
+            ("SPACK_PYTHON", self.engine.solver.program()),
+            ("SPACK_SYSTEM_CONFIG_PATH", handed.join("config")),
+            ("SPACK_USER_CONFIG_PATH", handed.join("user")),
+            ("SPACK_USER_CACHE_PATH", cache.join("index").join(packages)),
+            ("SPACK_COLOR", "never".into()),
+            ("PYTHONPYCACHEPREFIX", cache.join("bytecode")),
+            ("UV_NO_CONFIG", "1".into()),
+            ("UV_CACHE_DIR", Inside::UV_CACHE.into()),
+        ]
+    }
+}
+
+/// Where Spack is in the sandbox.
+pub(super) fn spack_program() -> PathBuf {
+    Path::new(SOURCES).join("spack/bin/spack")
+}
+
+/// A command of Spack.
+pub(super) fn spack() -> Invocation {
+    Invocation::new(spack_program(), Inside::work(HANDED))
+}
+
+/// Where an environment of Spack is in the sandbox.
+pub(super) fn environment(name: &str) -> PathBuf {
+    Inside::work(HANDED).join("env").join(name)
+}
+
+/// A command of Spack in an environment.
+pub(super) fn in_environment(name: &str) -> Invocation {
+    spack().with(["-e".into(), text_of(&environment(name))])
+}
+
+/// Decides what an environment is made of.
+pub(super) fn concretize(name: &str) -> Invocation {
+    in_environment(name).with(["concretize", "--force"])
+}
+
+/// Installs an environment.
+pub(super) fn install(engine: &SpackEngine, name: &str) -> Invocation {
+    let mut install = in_environment(name).with(["install", "--include-build-deps", "--fail-fast"]);
+    install.speed = vec!["--jobs".into(), engine.request.jobs.to_string().into()];
+    install
+}
+
+/// Finds the mirrors that are directories of this machine.
+fn local_mirrors(stack: &SpackStack) -> Vec<PathBuf> {
+    let text = stack.config.get("mirrors.yaml").map_or("", String::as_str);
+    let urls = text.split("file://").skip(1);
+    let ends = |c: char| c.is_whitespace() || c == '"' || c == '\'';
+    let paths = urls.filter_map(|url| url.split(ends).next());
+    let found = paths.map(PathBuf::from).filter(|path| path.is_dir());
+    found
+        .filter(|path| !path.starts_with(Inside::ROOT))
+        .collect()
+}
+
+/// Names what Spack knows about the packages of a build.
+fn handed_id(engine: &SpackEngine, commits: &[String]) -> String {
+    let own = engine.packages_digest.as_str();
+    let commits = commits.iter().map(String::as_str);
+    digest_of(commits.chain([own]))[..16].to_owned()
+}
+
+/// What the concretizer sees of this machine: another system or processor gives other
+/// packages.
+pub(super) fn host() -> String {
+    let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let kind = ["ID", "VERSION_ID"].map(|key| {
+        let line = release
+            .lines()
+            .find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+        line.unwrap_or_default().trim_matches('"').to_owned()
+    });
+    let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let features = processor
+        .lines()
+        .find(|line| line.starts_with("flags") || line.starts_with("Features"));
+    let features = digest_of([features.unwrap_or_default()]);
+    format!(
+        "{} on {} {}",
+        kind.join(" "),
+        std::env::consts::ARCH,
+        &features[..16]
+    )
+}

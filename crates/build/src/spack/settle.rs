@@ -1,0 +1,141 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Makes equal what differs from one build of the same packages to the next: times, and
+//! whether a package was built or came from a cache.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::{BuildError, disk};
+
+/// The database of a store.
+const DATABASE: &str = ".spack-db";
+/// What Spack writes beside the files of a package.
+const NOTES: &str = ".spack";
+/// Those that say where a package was unpacked from, and how long each step took. The
+/// output of builds is in the log of the step.
+const PASSING: [&str; 2] = ["binary_distribution", "spack-build-out.txt.gz"];
+/// The list of what a package is made of.
+const BILL: &str = "sbom/spdx-2.3.json";
+
+/// Settles the packages of a store that will be mounted at `mount_point`: `epoch` is the
+/// time at which all of them were installed, in seconds since 1970.
+pub(super) fn packages(store: &Path, mount_point: &Path, epoch: u32) -> Result<(), BuildError> {
+    let database = store.join(DATABASE);
+    let mut prefixes = Vec::new();
+    rewrite(&database.join("index.json"), |document| {
+        let installs = document.pointer_mut("/database/installs");
+        let installs = installs.and_then(Value::as_object_mut);
+        for record in installs.into_iter().flat_map(|all| all.values_mut()) {
+            let prefix = record.get("path").and_then(Value::as_str);
+            // Packages of the system are not below the mount point, and have no notes.
+            let relative = Path::new(prefix.unwrap_or_default()).strip_prefix(mount_point);
+            prefixes.extend(relative.map(|relative| store.join(relative)));
+            if let Some(record) = record.as_object_mut() {
+                record.insert("installation_time".to_owned(), epoch.into());
+            }
+        }
+    })?;
+    for prefix in prefixes {
+        let notes = prefix.join(NOTES);
+        forget(&notes)?;
+        let bill = notes.join(BILL);
+        if bill.is_file() {
+            rewrite(&bill, |document| {
+                if let Some(created) = document.pointer_mut("/creationInfo/created") {
+                    *created = "1980-01-01T00:00:00Z".into();
+                }
+            })?;
+        }
+    }
+    // Names this copy of the database, so that others notice when it changes.
+    disk::remove(&database.join("index_verifier"))
+}
+
+/// Settles a view: it links the notes of its packages.
+pub(super) fn view(view: &Path) -> Result<(), BuildError> {
+    directories(&view.join(NOTES))
+        .iter()
+        .try_for_each(|notes| forget(notes))
+}
+
+fn forget(notes: &Path) -> Result<(), BuildError> {
+    PASSING
+        .iter()
+        .try_for_each(|name| disk::remove(&notes.join(name)))
+}
+
+/// Takes the time out of the heads of module files.
+pub(super) fn modules(directory: &Path) -> Result<(), BuildError> {
+    let failed = || BuildError::file("list", directory);
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed()(error)),
+    };
+    for entry in entries {
+        let entry = entry.map_err(failed())?;
+        let path = entry.path();
+        if entry.file_type().map_err(failed())?.is_dir() {
+            modules(&path)?;
+            continue;
+        }
+        let text = fs::read(&path).map_err(BuildError::file("read", &path))?;
+        let text = String::from_utf8_lossy(&text);
+        let settled: String = text.split_inclusive('\n').map(without_time).collect();
+        if settled != text {
+            fs::write(&path, settled).map_err(BuildError::file("write", &path))?;
+        }
+    }
+    Ok(())
+}
+
+/// `## Module file created by spack (…) on 2026-11-21 15:51:27.5` loses its end.
+fn without_time(line: &str) -> String {
+    let end = line
+        .contains("created by spack")
+        .then(|| line.rfind(" on "))
+        .flatten();
+    match end.and_then(|end| line.get(..end)) {
+        Some(start) => format!("{start}\n"),
+        None => line.to_owned(),
+    }
+}
+
+fn directories(path: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}
+
+fn rewrite(path: &Path, change: impl FnOnce(&mut Value)) -> Result<(), BuildError> {
+    let text = fs::read(path).map_err(BuildError::file("read", path))?;
+    let mut document: Value = serde_json::from_slice(&text)
+        .map_err(|error| BuildError::file("read", path)(error.into()))?;
+    change(&mut document);
+    let text = serde_json::to_vec(&document)
+        .map_err(|error| BuildError::file("write", path)(error.into()))?;
+    disk::write(path, &text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_head_of_a_module_file_loses_its_time() {
+        let head = "## Module file created by spack (https://example.org) on 2026-11-21 15:51:27\n";
+        assert_eq!(
+            without_time(head),
+            "## Module file created by spack (https://example.org)\n",
+        );
+    }
+
+    #[test]
+    fn other_lines_of_a_module_file_stay() {
+        let line = "prepend-path PATH /opt/on the/bin on demand\n";
+        assert_eq!(without_time(line), line);
+    }
+}

@@ -1,0 +1,286 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Spack and its package repositories, each at one commit, from a cache of clones.
+//!
+//! ```text
+//! <cache>/git/<id>/           a bare clone with what was ever asked for of one address
+//! <cache>/git/<id>.lock       held by the build that adds to it
+//! <cache>/trees/<commit>/     the files of a commit; read by builds, never written
+//! <build>/work/sources.json   which commit stands behind each name in this build
+//! ```
+//!
+//! A branch is looked up once per build directory: its build stays the same until the
+//! directory is removed or the recipe names another commit.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::fingerprint::{self, Inputs};
+use crate::layout::Layout;
+use crate::sandbox::Invocation;
+use crate::turn::Turn;
+use crate::workbench::Workbench;
+use crate::{BuildError, disk, program};
+
+/// The clones and the trees in the cache.
+const GIT: &str = "git";
+const TREES: &str = "trees";
+const RECORD: &str = "sources.json";
+
+/// Something that comes from a Git repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Source {
+    /// Its name in this build: `spack`, or that of a package repository.
+    pub(super) name: String,
+    /// The address: a URL, or a path.
+    pub(super) address: String,
+    /// A commit, tag or branch; the default branch if there is none.
+    pub(super) reference: Option<String>,
+}
+
+/// The commits that a build uses, by the name of the source.
+pub(super) type Commits = BTreeMap<String, String>;
+
+/// What a build takes from Git repositories.
+#[derive(Clone, Debug)]
+pub(super) struct Sources {
+    pub(super) list: Vec<Source>,
+    pub(super) git: PathBuf,
+    pub(super) cache: PathBuf,
+}
+
+impl Sources {
+    /// What decides about the commits.
+    pub(super) fn inputs(&self) -> Inputs {
+        let said = |source: &Source| {
+            let reference = source.reference.as_deref().unwrap_or("the default branch");
+            (
+                source.name.clone(),
+                format!("{} {reference}", source.address),
+            )
+        };
+        self.list.iter().map(said).collect()
+    }
+
+    /// Returns where the record of a build is.
+    pub(super) fn record(layout: &Layout) -> PathBuf {
+        layout.work().join(RECORD)
+    }
+
+    /// Returns the commits of a build, if all of them are known and there.
+    pub(super) fn commits(&self, layout: &Layout) -> Option<Commits> {
+        let text = fs::read(Self::record(layout)).ok()?;
+        let commits: Commits = serde_json::from_slice(&text).ok()?;
+        let is_there = |source: &Source| {
+            let commit = commits.get(&source.name)?;
+            self.tree(commit).is_dir().then_some(())
+        };
+        self.list
+            .iter()
+            .all(|source| is_there(source).is_some())
+            .then_some(commits)
+    }
+
+    /// Returns where the files of a commit are.
+    pub(super) fn tree(&self, commit: &str) -> PathBuf {
+        self.cache.join(TREES).join(commit)
+    }
+
+    /// Returns the commands that get a source, as they could be typed.
+    pub(super) fn invocations(&self) -> Vec<Invocation> {
+        let fetch = |source: &Source| self.fetch(&self.clone_of(&source.address), source);
+        self.list.iter().map(fetch).collect()
+    }
+
+    /// Gets everything, and records the commits.
+    pub(super) fn carry_out(&self, bench: &mut Workbench<'_>) -> Result<(), BuildError> {
+        for directory in [GIT, TREES] {
+            disk::make_directory(&self.cache.join(directory))?;
+        }
+        let mut commits = Commits::new();
+        for source in &self.list {
+            let commit = self.get(source, bench)?;
+            commits.insert(source.name.clone(), commit);
+        }
+        let text = serde_json::to_string_pretty(&commits).unwrap_or_default();
+        disk::write(&Self::record(bench.layout), text.as_bytes())
+    }
+
+    fn clone_of(&self, address: &str) -> PathBuf {
+        let id = fingerprint::of_bytes(address.as_bytes()).id().to_string();
+        self.cache.join(GIT).join(id)
+    }
+
+    /// Gets one source and returns its commit.
+    fn get(&self, source: &Source, bench: &mut Workbench<'_>) -> Result<String, BuildError> {
+        let local = Path::new(&source.address);
+        if local.is_absolute() && local.is_dir() {
+            return self.get_local(local, source, bench);
+        }
+        let clone = self.clone_of(&source.address);
+        let _turn = Turn::take(
+            &clone.with_extension("lock"),
+            bench.progress,
+            bench.interrupt,
+        )?;
+        if !clone.is_dir() {
+            self.make_clone(&clone, bench)?;
+        }
+        let known = source
+            .reference
+            .as_deref()
+            .filter(|reference| is_commit(reference));
+        let commit = match known {
+            Some(commit) if self.has(&clone, commit) => commit.to_owned(),
+            _ => self.look_up(&clone, source, bench)?,
+        };
+        let tree = self.tree(&commit);
+        if !tree.is_dir() {
+            self.check_out(&clone, &commit, &tree, bench)?;
+        }
+        Ok(commit)
+    }
+
+    /// Gets a source from a clone on this machine, which is read where it is.
+    fn get_local(
+        &self,
+        clone: &Path,
+        source: &Source,
+        bench: &mut Workbench<'_>,
+    ) -> Result<String, BuildError> {
+        let question = ["rev-parse", "--absolute-git-dir"];
+        let directory = program::ask_line(&self.git, clone, &question);
+        let directory = directory.map_err(|answer| BuildError::NoRepository {
+            path: clone.to_owned(),
+            answer,
+        })?;
+        let directory = Path::new(&directory);
+        let name = source.reference.as_deref().unwrap_or("HEAD");
+        let remote = format!("origin/{name}");
+        let found = [name, &remote]
+            .iter()
+            .find_map(|name| self.commit_of(directory, name, source).ok());
+        let commit = match found {
+            Some(commit) => commit,
+            None => self.commit_of(directory, name, source)?,
+        };
+        let tree = self.tree(&commit);
+        let lock = tree.with_extension("lock");
+        let _turn = Turn::take(&lock, bench.progress, bench.interrupt)?;
+        if !tree.is_dir() {
+            self.check_out(directory, &commit, &tree, bench)?;
+        }
+        Ok(commit)
+    }
+
+    fn make_clone(&self, clone: &Path, bench: &mut Workbench<'_>) -> Result<(), BuildError> {
+        let new = clone.with_extension("new");
+        disk::remove(&new)?;
+        let arguments: [&OsStr; 4] = [
+            "init".as_ref(),
+            "--quiet".as_ref(),
+            "--bare".as_ref(),
+            new.as_ref(),
+        ];
+        bench.run_outside(&self.git_in(Path::new("/")).with(arguments), &quiet())?;
+        disk::rename(&new, clone)
+    }
+
+    /// Asks the address for a branch, tag or commit: for that alone, and where it does
+    /// not give single commits, for everything.
+    fn look_up(
+        &self,
+        clone: &Path,
+        source: &Source,
+        bench: &mut Workbench<'_>,
+    ) -> Result<String, BuildError> {
+        match bench.run_outside(&self.fetch(clone, source), &quiet()) {
+            Ok(()) => return self.commit_of(clone, "FETCH_HEAD", source),
+            Err(BuildError::StepFailed(_)) if source.reference.is_some() => {}
+            Err(error) => return Err(error),
+        }
+        let everything = self.git_in(clone).with([
+            "fetch",
+            "--quiet",
+            "--force",
+            "--tags",
+            &source.address,
+            "+refs/heads/*:refs/heads/*",
+        ]);
+        bench.run_outside(&everything, &quiet())?;
+        self.commit_of(clone, source.reference.as_deref().unwrap_or("HEAD"), source)
+    }
+
+    fn fetch(&self, clone: &Path, source: &Source) -> Invocation {
+        self.git_in(clone).with([
+            "fetch",
+            "--quiet",
+            "--depth=1",
+            "--no-tags",
+            &source.address,
+            source.reference.as_deref().unwrap_or("HEAD"),
+        ])
+    }
+
+    fn has(&self, clone: &Path, commit: &str) -> bool {
+        let name = format!("{commit}^{{tree}}");
+        program::succeeds(&self.git, clone, &["cat-file", "-e", &name])
+    }
+
+    fn commit_of(&self, clone: &Path, name: &str, source: &Source) -> Result<String, BuildError> {
+        let wanted = format!("{name}^{{commit}}");
+        let question = ["rev-parse", "--verify", "--quiet", &wanted];
+        let said = program::ask_line(&self.git, clone, &question).ok();
+        said.filter(|commit| is_commit(commit))
+            .ok_or_else(|| BuildError::NoCommit {
+                address: source.address.clone(),
+                reference: name.to_owned(),
+            })
+    }
+
+    /// Writes the files of a commit into the cache.
+    fn check_out(
+        &self,
+        clone: &Path,
+        commit: &str,
+        tree: &Path,
+        bench: &mut Workbench<'_>,
+    ) -> Result<(), BuildError> {
+        let new = tree.with_extension("new");
+        let index = tree.with_extension("index");
+        disk::make_empty(&new)?;
+        disk::remove(&index)?;
+        let variables = [
+            ("GIT_DIR", clone.as_os_str()),
+            ("GIT_WORK_TREE", new.as_os_str()),
+            ("GIT_INDEX_FILE", index.as_os_str()),
+        ];
+        let commands = [
+            self.git_in(&new).with(["read-tree", commit]),
+            self.git_in(&new)
+                .with(["checkout-index", "--all", "--force"]),
+        ];
+        for command in &commands {
+            bench.run_outside(command, &variables)?;
+        }
+        disk::remove(&index)?;
+        disk::rename(&new, tree)
+    }
+
+    fn git_in(&self, directory: &Path) -> Invocation {
+        Invocation::new(&self.git, directory)
+    }
+}
+
+/// Nobody is there to be asked for a password.
+fn quiet() -> [(&'static str, &'static OsStr); 1] {
+    [("GIT_TERMINAL_PROMPT", OsStr::new("0"))]
+}
+
+/// Whether a text is the full name of a commit.
+fn is_commit(text: &str) -> bool {
+    matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}

@@ -1,0 +1,250 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Views, module files, and the configuration for those who build on top.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cabane_recipe::{CompilerName, StackView};
+use cabane_view::{Change, EnvPatch, ListOperation, View, ViewName};
+
+use crate::fingerprint::{self, Hash, Inputs};
+use crate::layout::Inside;
+use crate::metadata::Words;
+use crate::sandbox::Invocation;
+use crate::workbench::Workbench;
+use crate::{BuildError, disk};
+
+use super::compilers::{self, Found};
+use super::session::{HANDED, Session, environment, spack, spack_program};
+use super::{SpackEngine, activation, handed, hooks, settle, text_of};
+
+/// What views depend on beside the packages.
+pub(super) fn inputs(engine: &SpackEngine) -> Inputs {
+    let mut hash = Hash::new();
+    for (environment, view) in engine.recipe.views() {
+        hash.text(&environment.name);
+        hash.text(&format!("{view:?}"));
+    }
+    let mut inputs = Inputs::from([("views".to_owned(), hash.finish().to_string())]);
+    let upstream = engine.upstream();
+    let texts = upstream.iter();
+    let modules = engine
+        .stack
+        .modules
+        .as_ref()
+        .map(|modules| &modules.modules_yaml);
+    let name = "modules.yaml".to_owned();
+    for (name, text) in texts.chain(modules.map(|text| (&name, text))) {
+        let digest = fingerprint::of_bytes(text.as_bytes());
+        inputs.insert(format!("upstream {name}"), digest.to_string());
+    }
+    let hook = engine.recipe_dir.path.join(hooks::POST_INSTALL);
+    if let Ok(digest) = fingerprint::of_file(&hook) {
+        inputs.insert(hooks::POST_INSTALL.to_owned(), digest.to_string());
+    }
+    inputs
+}
+
+/// Returns the commands, as they could be typed.
+pub(super) fn invocations(engine: &SpackEngine) -> Vec<Invocation> {
+    let views = engine.stack.views.iter().map(activate);
+    let modules = engine
+        .stack
+        .modules
+        .iter()
+        .flat_map(|modules| &modules.kinds);
+    views
+        .chain(modules.map(|kind| refresh_modules(kind.as_str())))
+        .collect()
+}
+
+/// Writes how Spack enters a view.
+fn activate(view: &cabane_spack::StackView) -> Invocation {
+    let script = "exec \"$0\" env activate -d \"$1\" --with-view \"$2\" --sh > \"$3\"";
+    let output = Inside::work(HANDED).join(format!("views/{}.sh", view.name));
+    Invocation::new("/bin/sh", Inside::work(HANDED)).with([
+        "-c".to_owned(),
+        script.to_owned(),
+        text_of(&spack_program()),
+        text_of(&environment(&view.spack_environment)),
+        view.name.to_string(),
+        text_of(&output),
+    ])
+}
+
+fn refresh_modules(kind: &str) -> Invocation {
+    let scope = Inside::work(HANDED).join("modules");
+    spack().with([
+        "-C".to_owned(),
+        text_of(&scope),
+        "module".to_owned(),
+        kind.to_owned(),
+        "refresh".to_owned(),
+        "--upstream-modules".to_owned(),
+        "--delete-tree".to_owned(),
+        "--yes-to-all".to_owned(),
+    ])
+}
+
+/// Makes everything.
+pub(super) fn carry_out(engine: &SpackEngine, bench: &mut Workbench<'_>) -> Result<(), BuildError> {
+    let session = Session::new(engine);
+    let sandbox = session.sandbox();
+    write_upstream(engine)?;
+    write_modules(engine)?;
+    for invocation in invocations(engine) {
+        bench.run(&sandbox, &invocation)?;
+    }
+    let found = find_compilers(engine)?;
+    for (environment, view) in engine.recipe.views() {
+        let root = engine.store_here.join("env").join(view.name.as_str());
+        disk::make_directory(&root)?;
+        if view.add_compilers {
+            let wanted = environment.compilers.iter();
+            let wanted = wanted.filter_map(|name| Some((*name, found.get(name)?)));
+            compilers::link(&root, wanted)?;
+        }
+        let script = script_of(engine, &view.name);
+        let text = fs::read(&script).map_err(BuildError::file("read", &script))?;
+        let path = root.join("activate.sh");
+        fs::write(&path, text).map_err(BuildError::file("write", &path))?;
+        settle::view(&root)?;
+    }
+    settle::modules(&engine.store_here.join("modules"))?;
+    hooks::run(engine, hooks::POST_INSTALL, bench)
+}
+
+fn script_of(engine: &SpackEngine, view: &ViewName) -> PathBuf {
+    handed::directory(&engine.layout).join(format!("views/{view}.sh"))
+}
+
+fn write_upstream(engine: &SpackEngine) -> Result<(), BuildError> {
+    let directory = engine.store_here.join("config");
+    disk::make_empty(&directory)?;
+    for (name, text) in &engine.upstream() {
+        let path = directory.join(name);
+        fs::write(&path, text).map_err(BuildError::file("write", &path))?;
+    }
+    Ok(())
+}
+
+fn write_modules(engine: &SpackEngine) -> Result<(), BuildError> {
+    let directory = handed::directory(&engine.layout).join("modules");
+    disk::make_empty(&directory)?;
+    let Some(modules) = &engine.stack.modules else {
+        return Ok(());
+    };
+    let mut files = engine.upstream();
+    files.insert("modules.yaml".to_owned(), modules.modules_yaml.clone());
+    for (name, text) in files {
+        let path = directory.join(name);
+        fs::write(&path, text).map_err(BuildError::file("write", &path))?;
+    }
+    Ok(())
+}
+
+/// Finds the compilers of the recipe: those that were built, and gcc of the system.
+fn find_compilers(engine: &SpackEngine) -> Result<BTreeMap<CompilerName, Found>, BuildError> {
+    let mut found = BTreeMap::new();
+    for name in CompilerName::ALL {
+        if engine.recipe.compilers.request(name).is_some() {
+            let installed = compilers::installed(engine, name)?;
+            found.extend(installed.map(|installed| (name, installed.programs)));
+        } else if name == CompilerName::Gcc {
+            found.insert(name, compilers::of_system(&engine.system));
+        }
+    }
+    Ok(found)
+}
+
+/// Makes the views for the metadata.
+pub(super) fn metadata(engine: &SpackEngine) -> Result<BTreeMap<ViewName, View>, BuildError> {
+    let mount = text_of(&engine.store);
+    let mut views = BTreeMap::new();
+    for (_, view) in engine.recipe.views() {
+        let script = script_of(engine, &view.name);
+        let text = fs::read_to_string(&script).map_err(BuildError::file("read", &script))?;
+        let root = format!("{mount}/env/{}", view.name);
+        let mut patch = activation::read(&text, &mount);
+        let here = engine.store_here.join("env").join(view.name.as_str());
+        add_prefix_paths(view, &here, &root, &mut patch);
+        let words = Words {
+            mount: &mount,
+            view_path: &root,
+            view_name: view.name.as_str(),
+        };
+        words.apply(&view.env_vars, &mut patch);
+        let view_of = View {
+            description: None,
+            activate: Some(format!("{root}/activate.sh")),
+            root: Some(root),
+            patch,
+        };
+        views.insert(view.name.clone(), view_of);
+    }
+    views.extend(special(engine, &mount));
+    Ok(views)
+}
+
+/// Directories of the view, where they exist, for the variables that the recipe names.
+fn add_prefix_paths(view: &StackView, here: &Path, root: &str, patch: &mut EnvPatch) {
+    for (variable, directories) in &view.prefix_paths {
+        let there = directories
+            .iter()
+            .filter(|directory| here.join(directory).is_dir());
+        let values: Vec<String> = there
+            .map(|directory| format!("{root}/{directory}"))
+            .collect();
+        if !values.is_empty() {
+            patch.push(variable, prepend(values));
+        }
+    }
+}
+
+fn prepend(values: Vec<String>) -> Change {
+    Change::List {
+        operation: ListOperation::Prepend,
+        values,
+    }
+}
+
+/// The views that do not show packages: `modules`, and `spack` for those who build on
+/// top.
+fn special(engine: &SpackEngine, mount: &str) -> Vec<(ViewName, View)> {
+    let mut views = Vec::new();
+    let mut add = |name: &str, description: &str, patch: EnvPatch| {
+        if let Ok(name) = name.parse::<ViewName>() {
+            let description = Some(description.to_owned());
+            views.push((
+                name,
+                View {
+                    description,
+                    root: None,
+                    activate: None,
+                    patch,
+                },
+            ));
+        }
+    };
+    if engine.stack.modules.is_some() {
+        let mut patch = EnvPatch::new();
+        patch.push("MODULEPATH", prepend(vec![format!("{mount}/modules")]));
+        add("modules", "module files of the packages", patch);
+    }
+    let commits = engine.sources.commits(&engine.layout).unwrap_or_default();
+    let spack = &engine.stack.sources.spack;
+    let mut patch = EnvPatch::new();
+    let mut set = |variable: &str, value: String| patch.push(variable, Change::Set(value));
+    set("UENV_SPACK_CONFIG_PATH", format!("{mount}/config"));
+    set("UENV_SPACK_URL", spack.repo.clone());
+    set("UENV_SPACK_REF", spack.commit.clone().unwrap_or_default());
+    set(
+        "UENV_SPACK_COMMIT",
+        commits.get("spack").cloned().unwrap_or_default(),
+    );
+    add("spack", "for Spack: build on top of this image", patch);
+    views
+}

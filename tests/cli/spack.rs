@@ -1,0 +1,290 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane build` with recipes for Spack, up to the point where Spack is called, and
+//! what follows when it fails or is done.
+//!
+//! In the place of Spack stands a script that answers as Spack does and writes what
+//! Spack writes; builds with real Spack are in `spack_real.rs`.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use cabane_testkit::Finished;
+
+use crate::cabane::{Cabane, Who, everybody};
+
+/// Answers as Spack does. Where the file `fail` in its directory names a command, that
+/// one fails.
+const STAND_IN: &str = r###"#!/bin/sh
+here=$(dirname "$(dirname "$0")")
+while [ $# -gt 0 ]; do
+    case $1 in -e | -C) scope=$2; shift 2 ;; *) break ;; esac
+done
+echo "spack $*" >>/tmp/called
+env | sort >/tmp/variables
+if [ "$(cat "$here/fail")" = "$1" ]; then
+    echo "==> Error: the $1 went wrong" >&2
+    exit 1
+fi
+case $1 in
+concretize)
+    echo '{"concrete_specs": {"abc": {"name": "hello", "version": "1.0",
+        "arch": {"platform": "linux", "target": "x86_64_v3"}}}}' >"$scope/spack.lock" ;;
+install)
+    prefix=linux-x86_64_v3/hello-1.0-abc
+    mkdir -p "$MOUNT/$prefix/bin" "$MOUNT/$prefix/.spack" "$MOUNT/.spack-db" "$MOUNT/env/default/bin"
+    printf '#!/bin/sh\necho hello from a stack\n' >"$MOUNT/$prefix/bin/hello"
+    chmod +x "$MOUNT/$prefix/bin/hello"
+    ln -sf "../../../$prefix/bin/hello" "$MOUNT/env/default/bin/hello"
+    date >"$MOUNT/$prefix/.spack/binary_distribution"
+    echo "{\"database\": {\"installs\": {\"abc\": {\"path\": \"$MOUNT/$prefix\",
+        \"installation_time\": $(date +%s)}}}}" >"$MOUNT/.spack-db/index.json" ;;
+env)
+    echo "export SPACK_ENV=$scope;"
+    echo "export PATH=$MOUNT/env/default/bin:/usr/bin:/bin;" ;;
+module)
+    mkdir -p "$MOUNT/modules/hello"
+    echo "## Module file created by spack (there) on $(date)" >"$MOUNT/modules/hello/1.0" ;;
+esac
+"###;
+
+/// A world with a recipe, a system, and what stands in the place of Spack.
+struct Stack {
+    cabane: Cabane,
+}
+
+impl Stack {
+    fn new(who: Who) -> Self {
+        let cabane = Cabane::new(who);
+        let mount_point = cabane.mount_point("stack");
+        let path = |name: &str| cabane.world.path(name).to_string_lossy().into_owned();
+        let file = |name: &str, text: &str| cabane.world.file(name, text);
+        file(
+            "recipe/config.yaml",
+            &format!(
+                "name: stack\nstore: {mount_point}\nversion: 3\nspack:\n  repo: {}\n  packages:\n    \
+                 repo: {}\n",
+                path("home/clones/spack"),
+                path("home/clones/packages"),
+            ),
+        );
+        file("recipe/compilers.yaml", "gcc:\n  version: system\n");
+        file(
+            "recipe/environments.yaml",
+            "tools:\n  compiler: [gcc]\n  specs: [hello]\n  views:\n    default:\n      uenv:\n        \
+             env_vars:\n          set:\n            - STACK: $@mount@\n",
+        );
+        file(
+            "system/packages.yaml",
+            "packages:\n  gcc:\n    externals:\n    - spec: gcc@12.2.0\n      prefix: /usr\n      \
+             extra_attributes:\n        compilers: {c: /usr/bin/gcc}\n",
+        );
+        let script = STAND_IN.replace("$MOUNT", &mount_point);
+        file("spack/bin/spack", &script);
+        file("spack/fail", "nothing\n");
+        file(
+            "packages/repos/spack_repo/builtin/repo.yaml",
+            "repo: {namespace: builtin}\n",
+        );
+        let stack = Self { cabane };
+        for repository in ["spack", "packages"] {
+            stack.commit(repository);
+        }
+        stack
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.cabane.world.path(name).to_string_lossy().into_owned()
+    }
+
+    /// Makes a commit of all that is in a directory of the world.
+    fn commit(&self, directory: &str) {
+        let place = self.cabane.world.path(directory);
+        let script = "mkdir -p $HOME/clones/$1; cd $HOME/clones/$1; [ -e .git ] || git init -q\n\
+                      cp -r $2/. .; if [ -e bin ]; then chmod -R +x bin; fi; git add -A\n\
+                      git -c user.name=x -c user.email=x@y commit -q --allow-empty -m all";
+        let mut shell = self.cabane.other("sh");
+        shell.args(["-e", "-c", script, "sh", directory]).arg(place);
+        Finished::of(&mut shell).success();
+    }
+
+    /// Makes a command fail in the next builds.
+    fn fail(&self, command: &str) {
+        self.cabane.world.file("spack/fail", command);
+        self.commit("spack");
+    }
+
+    fn command(&self, more: &[&str]) -> Command {
+        let (recipe, system) = (self.path("recipe"), self.path("system"));
+        let build = self.path("build");
+        let words = ["build", "--system", &system, "--build-dir", &build, &recipe];
+        let words: Vec<&str> = words.iter().chain(more).copied().collect();
+        let mut command = self.cabane.command(&words);
+        // It is not asked for anything.
+        command.env("CABANE_SPACK_PYTHON", "/usr/bin/python3");
+        command
+    }
+
+    fn build(&self, more: &[&str]) -> Finished {
+        self.cabane.finish(&mut self.command(more))
+    }
+
+    /// The commands of Spack that were called since the last time somebody asked.
+    fn called(&self) -> Vec<String> {
+        let path = self.cabane.world.path("build/tmp/called");
+        let called = fs::read_to_string(&path).unwrap_or_default();
+        let _ = fs::remove_file(&path);
+        let first = |line: &str| line.split(' ').nth(1).map(str::to_owned);
+        called.lines().filter_map(first).collect()
+    }
+
+    fn remove_build(&self) {
+        fs::remove_dir_all(self.cabane.world.path("build")).unwrap();
+    }
+
+    fn digest(&self) -> String {
+        let ls = ["image", "ls", "--format={digest}"];
+        self.cabane.run(&ls).success().stdout
+    }
+}
+
+#[test]
+fn a_stack_is_built_and_its_view_is_entered() {
+    for who in everybody() {
+        let stack = Stack::new(who);
+        stack.build(&["stack/1.0"]).success();
+        let script =
+            "hello; readlink -f $(which gcc); [ $STACK = $UENV_MOUNT_LIST ] || echo $STACK";
+        let seen = stack
+            .cabane
+            .run(&["run", "--view=default", "stack", "--", "sh", "-c", script]);
+        let lines: Vec<_> = seen.success().stdout.lines().map(str::to_owned).collect();
+        assert_eq!(lines[0], "hello from a stack", "as {who:?}");
+        assert!(lines[1].contains("gcc"), "as {who:?}: {lines:?}");
+    }
+}
+
+#[test]
+fn the_steps_of_a_stack_call_spack_in_their_order_and_once() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    stack.build(&["stack/1.0"]).success();
+    assert_eq!(stack.called(), ["concretize", "install", "env"]);
+    stack.build(&["stack/1.0"]).success();
+    assert_eq!(stack.called(), Vec::<String>::new());
+}
+
+#[test]
+fn a_failure_of_any_step_is_shown_and_the_next_build_goes_on_there() {
+    let steps = ["concretize", "install", "env"];
+    for (number, step) in steps.into_iter().enumerate() {
+        let stack = Stack::new(Who::OrdinaryUser);
+        stack.fail(step);
+        let failed = stack.build(&["stack/1.0"]);
+        assert_eq!(failed.code, 7, "{failed:?}");
+        let expected = format!("  ==> Error: the {step} went wrong\n");
+        assert!(failed.stderr.contains(&expected), "{failed:?}");
+        assert_eq!(stack.called(), steps[..=number]);
+        // The same commit fails again, and what was done before is not done again.
+        stack.build(&["stack/1.0"]);
+        assert_eq!(stack.called(), steps[number..=number]);
+    }
+}
+
+#[test]
+fn nothing_of_the_users_own_reaches_spack() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    let mut command = stack.command(&["stack/1.0"]);
+    command.env("SPACK_ROOT", "/elsewhere").env("CC", "clang");
+    Finished::of(&mut command).success();
+    let variables = fs::read_to_string(stack.cabane.world.path("build/tmp/variables")).unwrap();
+    assert!(
+        !variables.contains("elsewhere") && !variables.contains("clang"),
+        "{variables}"
+    );
+    let home = variables.lines().find(|line| line.starts_with("HOME="));
+    assert_eq!(home, Some("HOME=/cabane/home"));
+}
+
+#[test]
+fn a_concretization_is_kept_for_other_build_directories() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    stack.build(&["stack/1.0"]).success();
+    stack.remove_build();
+    stack.build(&["stack/1.1"]).success();
+    assert_eq!(stack.called(), ["install", "env"]);
+}
+
+#[test]
+fn when_and_how_packages_came_does_not_change_the_image() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    stack.cabane.world.file(
+        "recipe/modules.yaml",
+        "modules:\n  default:\n    arch_folder: false\n",
+    );
+    stack.build(&["stack/1.0"]).success();
+    let before = stack.digest();
+    stack.remove_build();
+    // The stand-in writes the time into several files.
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    stack.build(&["stack/1.0"]).success();
+    assert_eq!(stack.digest(), before);
+}
+
+#[test]
+fn a_new_commit_of_a_branch_counts_in_the_next_build_directory() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    stack.build(&["stack/1.0"]).success();
+    stack.called();
+    stack.fail("install");
+    stack.build(&["stack/1.0"]).success();
+    assert_eq!(stack.called(), Vec::<String>::new());
+    stack.remove_build();
+    assert_eq!(stack.build(&["stack/1.0"]).code, 7);
+}
+
+#[test]
+fn scripts_of_the_recipe_run_with_their_places_filled_in() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    let recipe = |name: &str, text: &str| stack.cabane.world.file(&format!("recipe/{name}"), text);
+    recipe(
+        "pre-install",
+        "#!/bin/sh\necho before >>/tmp/hooks; ls {{ env.build }}/config >/dev/null\n",
+    );
+    recipe(
+        "post-install",
+        "#!/bin/sh\necho after >>/tmp/hooks; echo data >{{ env.mount }}/note\n",
+    );
+    stack.build(&["stack/1.0"]).success();
+    let hooks = fs::read_to_string(stack.cabane.world.path("build/tmp/hooks")).unwrap();
+    assert_eq!(hooks, "before\nafter\n");
+    assert!(Path::new(&stack.path("build/store/note")).exists());
+}
+
+#[test]
+fn a_recipe_for_spack_without_a_system_says_what_to_type() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    let recipe = stack.path("recipe");
+    let refused = stack.cabane.run(&["build", &recipe, "stack/1.0"]);
+    assert!(
+        refused.stderr.contains("hint: name the directory"),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_commit_that_is_nowhere_is_named() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    let config = stack.cabane.world.path("recipe/config.yaml");
+    let text = fs::read_to_string(&config).unwrap();
+    let text = text.replace("  packages:", "  commit: v9.9.9\n  packages:");
+    stack.cabane.world.file("recipe/config.yaml", &text);
+    let refused = stack.build(&["stack/1.0"]);
+    assert!(
+        refused
+            .stderr
+            .contains("has no commit, tag or branch `v9.9.9`"),
+        "{refused:?}"
+    );
+}

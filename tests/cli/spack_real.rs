@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane build` with real Spack, from source, without a network.
+//!
+//! `make test-spack` runs these. `CABANE_TEST_SPACK` and `CABANE_TEST_SPACK_PACKAGES`
+//! name clones of Spack and of its packages that hold the commits of the examples, and
+//! `CABANE_TEST_SPACK_MIRROR` the sources, as `scripts/spack-mirror` collects them.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use cabane_testkit::{Finished, not_run, say};
+
+use crate::cabane::{Cabane, everybody};
+
+/// What reaches the package index from here.
+const PASSED: [&str; 5] = [
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "UV_DEFAULT_INDEX",
+    "UV_INDEX",
+    "CABANE_SPACK_PYTHON",
+];
+
+struct Real {
+    cabane: Cabane,
+    system: String,
+    clones: [(&'static str, PathBuf); 2],
+}
+
+impl Real {
+    /// Describes this machine; `None` where there is no Spack.
+    fn new() -> Option<Self> {
+        let named = |name: &str| env::var_os(name).map(PathBuf::from);
+        let clones = [
+            (
+                "https://github.com/spack/spack.git",
+                named("CABANE_TEST_SPACK")?,
+            ),
+            (
+                "https://github.com/spack/spack-packages.git",
+                named("CABANE_TEST_SPACK_PACKAGES")?,
+            ),
+        ];
+        let mirror = named("CABANE_TEST_SPACK_MIRROR")?;
+        // Git reads the clones of its own user only.
+        let cabane = Cabane::new(everybody()[0]);
+        let system = cabane.world.path("system").to_string_lossy().into_owned();
+        cabane
+            .run(&["system", "probe", "--output", &system])
+            .success();
+        let mirrors = format!(
+            "sourcemirror:\n  here:\n    url: file://{}\n",
+            mirror.display()
+        );
+        cabane.world.file("system/mirrors.yaml", &mirrors);
+        Some(Self {
+            cabane,
+            system,
+            clones,
+        })
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = self.cabane.command(words);
+        for (number, (address, clone)) in self.clones.iter().enumerate() {
+            let key = format!("url.{}.insteadOf", clone.display());
+            command.env(format!("GIT_CONFIG_KEY_{number}"), key);
+            command.env(format!("GIT_CONFIG_VALUE_{number}"), address);
+        }
+        command.env("GIT_CONFIG_COUNT", self.clones.len().to_string());
+        for name in PASSED {
+            command.envs(env::var_os(name).map(|value| (name, value)));
+        }
+        // Where `scripts/setup` has put it.
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let uv = root.join(".cabane/bin/uv");
+        if uv.exists() {
+            command.env("CABANE_UV", uv.canonicalize().unwrap());
+        }
+        command
+    }
+
+    fn build(&self, recipe: &str, directory: &str, label: &str) -> Finished {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+        let recipe = root.join(recipe).canonicalize().unwrap();
+        let directory = self.cabane.world.path(directory);
+        let words = ["build", "--system", &self.system, "--build-dir"];
+        let words = words.map(str::to_owned).into_iter().chain([
+            directory.to_string_lossy().into_owned(),
+            recipe.to_string_lossy().into_owned(),
+            label.to_owned(),
+        ]);
+        let words: Vec<String> = words.collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let begin = Instant::now();
+        let built = self.cabane.finish(&mut self.command(&words)).success();
+        say(&format!(
+            "note: {label} was built in {:.1} s",
+            begin.elapsed().as_secs_f64()
+        ));
+        built
+    }
+
+    fn digest(&self, label: &str) -> String {
+        let ls = ["image", "ls", "--format={digest}", label];
+        self.cabane.run(&ls).success().stdout
+    }
+
+    fn run(&self, label: &str, script: &str) -> String {
+        let words = ["run", label, "--", "sh", "-e", "-c", script];
+        self.cabane.run(&words).success().stdout
+    }
+}
+
+macro_rules! with_spack {
+    () => {
+        match Real::new() {
+            Some(real) => real,
+            None => not_run!("it needs Spack: `make test-spack` says which variables name it"),
+        }
+    };
+}
+
+#[test]
+fn small_tools_are_built_from_source_and_again_from_the_cache() {
+    let real = with_spack!();
+    real.build("tools", "first", "tools/1.0");
+    let seen = real.run(
+        "tools/1.0",
+        "echo text | lz4 -c | lz4 -dc; tree --version | head -c 7",
+    );
+    assert_eq!(seen, "text\ntree v2");
+    // In another directory all packages come from the cache, and the image is the same.
+    real.build("tools", "second", "tools/1.1");
+    assert_eq!(real.digest("tools/1.0"), real.digest("tools/1.1"));
+    let log = fs::read_to_string(real.cabane.world.path("second/logs/install.log")).unwrap();
+    assert!(!log.contains(" build ("), "{log}");
+}
+
+#[test]
+fn a_parallel_program_is_compiled_and_run_with_a_stack() {
+    let real = with_spack!();
+    if env::var_os("CABANE_TEST_SPACK_LONG").is_none() {
+        not_run!("it builds for ten minutes: `make test-spack LONG=1`");
+    }
+    real.build("prgenv-mpich", "prgenv", "prgenv/1.0");
+    let program = "#include <mpi.h>\n#include <stdio.h>\nint main(int c, char **v) {\n int rank, sum;\n \
+                   MPI_Init(&c, &v);\n MPI_Comm_rank(MPI_COMM_WORLD, &rank);\n \
+                   MPI_Reduce(&rank, &sum, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);\n \
+                   if (!rank) printf(\"%d\\n\", sum);\n MPI_Finalize();\n}\n";
+    real.cabane.world.file("work/sum.c", program);
+    let script = "cd $HOME; $CC -o sum ../work/sum.c; mpiexec -n 4 ./sum; ldd sum | grep -o '/user-.*libmpi'";
+    let seen = real.run("prgenv/1.0", script);
+    assert!(seen.starts_with("6\n/user-environment/"), "{seen}");
+}
