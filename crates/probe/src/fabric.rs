@@ -1,0 +1,258 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The fabric: its devices, and the libraries below an MPI.
+
+use std::path::Path;
+
+use crate::directories::{library, prefix_of, program, version_in_pc, versions_in};
+use crate::found::{Device, DeviceKind, External, Section};
+use crate::machine::Machine;
+use crate::version::Version;
+
+/// Looks for devices of fabrics.
+pub(crate) fn devices(machine: &Machine) -> Vec<Device> {
+    let cxi = "/sys/class/cxi";
+    let mut found: Vec<Device> = machine
+        .names(cxi)
+        .first()
+        .map(|name| Device::new(DeviceKind::Cxi, format!("{cxi}/{name}")))
+        .into_iter()
+        .collect();
+    let verbs = "/sys/class/infiniband";
+    for name in machine.names(verbs) {
+        let seen = format!("{verbs}/{name}");
+        let driver = machine.real(&format!("{seen}/device/driver"));
+        let driver = driver
+            .as_deref()
+            .and_then(Path::file_name)
+            .and_then(|name| name.to_str());
+        let kind = match driver.unwrap_or(&name) {
+            driver if driver.starts_with("hfi1") => DeviceKind::OmniPath,
+            driver if driver.starts_with("efa") => DeviceKind::Efa,
+            _ => DeviceKind::InfiniBand,
+        };
+        let link = machine.text(&format!("{seen}/ports/1/link_layer"));
+        let link = link.map(|link| link.trim().to_owned());
+        let link = link.filter(|link| matches!(link.as_str(), "InfiniBand" | "Ethernet"));
+        let is_mlx5 = driver.unwrap_or(&name).starts_with("mlx5");
+        let device = Device::new(kind, seen)
+            .with("link", link)
+            .with("driver", is_mlx5.then_some("mlx5"));
+        if !found.iter().any(|known| known.kind == kind) {
+            found.push(device);
+        }
+    }
+    found
+}
+
+/// Looks for the libraries of verbs with their headers.
+pub(crate) fn rdma_core(machine: &Machine) -> Option<External> {
+    let file = library(machine, "librdmacm")?;
+    if !machine.has("/usr/include/infiniband/verbs.h") {
+        let text = "left out, the headers of rdma-core are missing: install rdma-core-devel or \
+                    libibverbs-dev and librdmacm-dev";
+        machine.note(file, text);
+        return None;
+    }
+    // A name such as `librdmacm.so.1.3.44.0`: the release begins at the third number.
+    let (_, numbers) = file.rsplit_once(".so.")?;
+    let mut parts = numbers.splitn(3, '.').skip(2);
+    let version = Version::new(parts.next()?)?;
+    Some(external(
+        "rdma-core",
+        version,
+        String::new(),
+        "/usr".to_owned(),
+        file,
+        false,
+    ))
+}
+
+/// Looks for XPMEM: memory of other processes.
+pub(crate) fn xpmem(machine: &Machine) -> Option<External> {
+    let places = ["/usr", "/opt/cray/xpmem/default", "/opt/xpmem"];
+    let mut names = ["cray-xpmem", "xpmem"].into_iter();
+    let (pc, version) = names.find_map(|name| version_in_pc(machine, &places, name))?;
+    let prefix = places.into_iter().find(|prefix| pc.starts_with(prefix))?;
+    let variants = "~kernel-module".to_owned();
+    machine.has(&format!("{prefix}/include/xpmem.h")).then(|| {
+        external(
+            "xpmem",
+            version.numbers().unwrap_or(version),
+            variants,
+            prefix.to_owned(),
+            pc,
+            false,
+        )
+    })
+}
+
+/// Returns where a program of a fabric's library may be: in the system, and where
+/// vendors of fabrics put their own, the newest first.
+fn places(machine: &Machine, name: &str, vendors: &[&str]) -> Vec<String> {
+    let mut all: Vec<String> = program(machine, name).into_iter().collect();
+    for vendor in vendors {
+        let versions = versions_in(machine, vendor, "/bin").into_iter();
+        let single = [format!("{vendor}/bin")].into_iter();
+        for directory in versions.map(|(_, directory)| directory).chain(single) {
+            all.extend(machine.program(&format!("{directory}/{name}")));
+        }
+    }
+    all
+}
+
+/// The providers that Spack knows, and their names where they differ.
+const PROVIDERS: [(&str, &str); 16] = [
+    ("cxi", "cxi"),
+    ("efa", "efa"),
+    ("lnx", "lnx"),
+    ("ofi_mrail", "mrail"),
+    ("ofi_rxd", "rxd"),
+    ("ofi_rxm", "rxm"),
+    ("opx", "opx"),
+    ("psm", "psm"),
+    ("psm2", "psm2"),
+    ("psm3", "psm3"),
+    ("shm", "shm"),
+    ("sockets", "sockets"),
+    ("tcp", "tcp"),
+    ("udp", "udp"),
+    ("usnic", "usnic"),
+    ("verbs", "verbs"),
+];
+
+/// Looks for libfabric with its headers.
+pub(crate) fn libfabric(machine: &Machine) -> Vec<External> {
+    let vendors = ["/opt/cray/libfabric", "/opt/amazon/efa", "/opt/libfabric"];
+    let found = places(machine, "fi_info", &vendors)
+        .into_iter()
+        .filter_map(|fi_info| {
+            let prefix = prefix_of(&fi_info);
+            if !machine.has(&format!("{prefix}/include/rdma/fabric.h")) {
+                machine.note(fi_info, "left out, the headers of libfabric are missing");
+                return None;
+            }
+            let text = machine.ask(&fi_info, &["--version"])?;
+            let version = Version::after(&text, "libfabric: ")?.numbers()?;
+            // Each provider has a line of its own, such as `tcp:`.
+            let list = machine.ask(&fi_info, &["--list"]).unwrap_or_default();
+            let heads: Vec<&str> = list
+                .lines()
+                .filter_map(|line| line.strip_suffix(':'))
+                .collect();
+            let known = PROVIDERS
+                .iter()
+                .filter(|(provider, _)| heads.contains(provider));
+            let mut fabrics: Vec<&str> = known.map(|(_, fabric)| *fabric).collect();
+            fabrics.sort_unstable();
+            let mut variants = libfabric_gpus(machine, &prefix);
+            if !fabrics.is_empty() {
+                let blank = if variants.is_empty() { "" } else { " " };
+                variants += &format!("{blank}fabrics={}", fabrics.join(","));
+            }
+            Some(external(
+                "libfabric",
+                version,
+                variants,
+                prefix,
+                fi_info,
+                true,
+            ))
+        });
+    found.collect()
+}
+
+/// Tells for which GPUs a libfabric was built: those whose functions it names. An MPI
+/// that hands it memory of GPUs needs that, and no program of libfabric says it.
+fn libfabric_gpus(machine: &Machine, prefix: &str) -> String {
+    let functions = [
+        ("cudaMemcpy", "+cuda"),
+        ("hsa_amd_pointer_info", "+rocm"),
+        ("zeMemGetAllocProperties", "+level_zero"),
+    ];
+    let below = [
+        "lib64",
+        "lib",
+        "lib/x86_64-linux-gnu",
+        "lib/aarch64-linux-gnu",
+    ];
+    let mut files = below
+        .iter()
+        .map(|below| format!("{prefix}/{below}/libfabric.so"));
+    let Some(file) = files.find(|file| machine.has(file)) else {
+        return String::new();
+    };
+    let named = machine.words_in(&file, &functions.map(|(function, _)| function));
+    let of = functions
+        .iter()
+        .filter(|(function, _)| named.contains(function));
+    of.map(|(_, variant)| *variant).collect()
+}
+
+/// The options with which UCX was built, and Spack's variants for them.
+const UCX_OPTIONS: [(&str, &str); 15] = [
+    ("--enable-cma", "+cma"),
+    ("--with-cuda", "+cuda"),
+    ("--with-dc", "+dc"),
+    ("--with-dm", "+dm"),
+    ("--with-gdrcopy", "+gdrcopy"),
+    ("--with-ib-hw-tm", "+ib_hw_tm"),
+    ("--with-knem", "+knem"),
+    ("--with-mlx5-dv", "+mlx5_dv"),
+    ("--with-rc", "+rc"),
+    ("--with-rdmacm", "+rdmacm"),
+    ("--with-rocm", "+rocm"),
+    ("--enable-mt", "+thread_multiple"),
+    ("--with-ud", "+ud"),
+    ("--with-verbs", "+verbs"),
+    ("--with-xpmem", "+xpmem"),
+];
+
+/// Looks for UCX with its headers.
+pub(crate) fn ucx(machine: &Machine) -> Vec<External> {
+    let found = places(machine, "ucx_info", &["/opt/ucx"])
+        .into_iter()
+        .filter_map(|ucx_info| {
+            let prefix = prefix_of(&ucx_info);
+            if !machine.has(&format!("{prefix}/include/ucp/api/ucp.h")) {
+                machine.note(ucx_info, "left out, the headers of UCX are missing");
+                return None;
+            }
+            let text = machine.ask(&ucx_info, &["-v"])?;
+            let marks = ["Library version: ", "version=", "version "];
+            let version = marks
+                .iter()
+                .find_map(|mark| Version::after(&text, mark)?.numbers())?;
+            let words: Vec<&str> = text.split_whitespace().collect();
+            let is_given = |option: &str| {
+                let mut words = words.iter().filter_map(|word| word.strip_prefix(option));
+                words.any(|value| value.is_empty() || value.starts_with('=') && value != "=no")
+            };
+            let given = UCX_OPTIONS.iter().filter(|(option, _)| is_given(option));
+            let variants = given.map(|(_, variant)| *variant).collect();
+            Some(external("ucx", version, variants, prefix, ucx_info, true))
+        });
+    found.collect()
+}
+
+fn external(
+    package: &'static str,
+    version: Version,
+    variants: String,
+    prefix: String,
+    origin: String,
+    buildable: bool,
+) -> External {
+    External {
+        section: Section::Fabric,
+        package,
+        version,
+        variants,
+        prefix,
+        compilers: None,
+        buildable,
+        origin,
+        checks: Vec::new(),
+    }
+}

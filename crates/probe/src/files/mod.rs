@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What was found as the files of a system configuration.
+//!
+//! ```text
+//! DIR/
+//! ├── packages.yaml    the processor, compilers, tools, Slurm, GPU software, verbs
+//! └── network.yaml     the MPIs that recipes can name, and the libraries below them
+//! ```
+//!
+//! Every file begins with a sum of what follows, so that it can be told whether
+//! somebody has changed it since.
+
+mod network;
+mod packages;
+mod save;
+mod sum;
+mod yaml;
+
+pub use save::SaveError;
+
+use crate::found::Found;
+
+/// The files of a system configuration, as text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SystemText {
+    /// `packages.yaml`.
+    pub packages: String,
+    /// `network.yaml`.
+    pub network: String,
+}
+
+impl SystemText {
+    /// Writes what was found. The same machine gives the same bytes.
+    #[must_use]
+    pub fn of(found: &Found) -> Self {
+        Self {
+            packages: sum::signed("What Spack takes from this system.", &packages::text(found)),
+            network: sum::signed(
+                "The fabric of this system, and its MPIs.",
+                &network::text(found),
+            ),
+        }
+    }
+}

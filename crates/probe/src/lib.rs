@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Looks at a machine and describes it as a system configuration.
+//!
+//! [`probe()`] looks for what builds take from the system and returns it as data;
+//! [`SystemText`] says the same in the files of a system configuration, and
+//! [`SystemText::save`] puts them into a directory. What is looked for, and how a thing
+//! is called, follows what Spack finds by itself: recipes depend on those names.
+//!
+//! Programs are asked in an empty environment, with a limit on their time and output,
+//! and what they say is taken apart with suspicion: nothing but versions, words from
+//! fixed lists and paths that were there beforehand comes out of it.
+
+#![forbid(unsafe_code)]
+
+mod ask;
+mod compilers;
+mod directories;
+mod fabric;
+mod files;
+mod found;
+mod gpu;
+mod machine;
+mod mpi;
+mod mpi_text;
+mod network;
+mod probe;
+mod processor;
+mod python;
+mod slurm;
+mod tools;
+mod turns;
+mod version;
+
+pub use files::{SaveError, SystemText};
+pub use found::{CompilerPaths, Device, DeviceKind, External, Found, Note, Section};
+pub use machine::Limits;
+pub use network::{PackageRules, Rule};
+pub use probe::{Request, probe};
+pub use processor::{Processor, TargetChoice, TargetError};
+pub use version::Version;

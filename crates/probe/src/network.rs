@@ -1,0 +1,214 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! From what was found to what holds for MPIs and the libraries below them.
+//!
+//! What an MPI must have to use the fabric and to be started by the scheduler is
+//! required; what it can do without, such as GPUs, is preferred.
+
+use serde::Serialize;
+
+use crate::found::{DeviceKind, External, Found};
+
+/// What holds for a package on this system.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct PackageRules {
+    /// The name of Spack's package.
+    pub package: &'static str,
+    /// What it must have.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub require: Vec<Rule>,
+    /// What it has unless a recipe says otherwise.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub prefer: Vec<Rule>,
+}
+
+/// A rule, and why it is there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Rule {
+    /// A spec, such as `netmod=ofi`.
+    pub spec: String,
+    /// The reason.
+    pub because: String,
+}
+
+impl PackageRules {
+    fn new(package: &'static str) -> Self {
+        Self {
+            package,
+            require: Vec::new(),
+            prefer: Vec::new(),
+        }
+    }
+
+    fn must(&mut self, spec: impl Into<String>, because: impl Into<String>) {
+        let (spec, because) = (spec.into(), because.into());
+        self.require.push(Rule { spec, because });
+    }
+
+    fn may(&mut self, spec: impl Into<String>, because: impl Into<String>) {
+        let (spec, because) = (spec.into(), because.into());
+        self.prefer.push(Rule { spec, because });
+    }
+
+    fn is_empty(&self) -> bool {
+        self.require.is_empty() && self.prefer.is_empty()
+    }
+}
+
+/// The library through which an MPI uses the fabric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Library {
+    Libfabric,
+    Ucx,
+}
+
+/// Returns the MPIs that recipes can name: those that are installed, and two that can
+/// be built everywhere.
+pub(crate) fn mpis(found: &Found) -> Vec<PackageRules> {
+    let is_installed = |package: &&&str| found.of(package).next().is_some();
+    let vendors = ["cray-mpich", "intel-oneapi-mpi"];
+    let vendors = vendors.iter().filter(is_installed);
+    let mut all: Vec<_> = vendors.map(|package| PackageRules::new(package)).collect();
+    all.push(mpich(found));
+    all.push(openmpi(found));
+    all
+}
+
+/// Returns the fabric and its library, if there is one beside Ethernet.
+fn fabric(found: &Found) -> Option<(DeviceKind, Library, String)> {
+    let kinds = [
+        (DeviceKind::Cxi, Library::Libfabric),
+        (DeviceKind::Efa, Library::Libfabric),
+        (DeviceKind::OmniPath, Library::Libfabric),
+        (DeviceKind::InfiniBand, Library::Ucx),
+    ];
+    kinds.into_iter().find_map(|(kind, library)| {
+        let device = found.device(kind)?;
+        Some((
+            kind,
+            library,
+            format!("{} at {}", kind.title(), device.seen),
+        ))
+    })
+}
+
+fn mpich(found: &Found) -> PackageRules {
+    let mut rules = PackageRules::new("mpich");
+    if let Some((_, library, because)) = fabric(found) {
+        let netmod = match library {
+            Library::Libfabric => "ofi",
+            Library::Ucx => "ucx",
+        };
+        rules.must(format!("device=ch4 netmod={netmod}"), because);
+    }
+    if let Some(slurm) = found.device(DeviceKind::Slurm) {
+        if let Some(headers) = slurm.detail("headers") {
+            rules.must("+slurm", format!("Slurm, with {headers}"));
+        }
+        if let Some(pmi2) = slurm.detail("pmi2") {
+            rules.must(
+                "pmi=pmi2",
+                format!("srun --mpi=pmi2 starts it, with {pmi2}"),
+            );
+        }
+    }
+    gpus(found, &mut rules, &["+cuda", "+rocm", "+level_zero"]);
+    rules
+}
+
+fn openmpi(found: &Found) -> PackageRules {
+    let mut rules = PackageRules::new("openmpi");
+    if let Some((_, library, because)) = fabric(found) {
+        let library = match library {
+            Library::Libfabric => "ofi",
+            Library::Ucx => "ucx",
+        };
+        let xpmem = if found.of("xpmem").next().is_some() {
+            ",xpmem"
+        } else {
+            ""
+        };
+        rules.must(format!("fabrics=cma,{library}{xpmem}"), because);
+    }
+    if let Some(slurm) = found.device(DeviceKind::Slurm) {
+        rules.must("schedulers=slurm", format!("Slurm at {}", slurm.seen));
+        let because = match slurm.detail("pmix") {
+            Some(plugin) => format!("srun --mpi=pmix starts it, with {plugin}"),
+            None => "the PMIx that Open MPI brings along starts it".to_owned(),
+        };
+        rules.may("+internal-pmix", because);
+    }
+    gpus(found, &mut rules, &["+cuda", "+rocm"]);
+    rules
+}
+
+fn gpus(found: &Found, rules: &mut PackageRules, variants: &[&str]) {
+    let kinds = [
+        ("+cuda", DeviceKind::NvidiaGpu),
+        ("+rocm", DeviceKind::AmdGpu),
+        ("+level_zero", DeviceKind::IntelGpu),
+    ];
+    for (variant, kind) in kinds {
+        if let Some(device) = found.device(kind).filter(|_| variants.contains(&variant)) {
+            let details = device.details.iter().filter(|(key, _)| **key != "driver");
+            let details: Vec<String> = details
+                .map(|(key, value)| format!(", {key}={value}"))
+                .collect();
+            let details = details.concat();
+            rules.may(
+                variant,
+                format!("{} at {}{details}", kind.title(), device.seen),
+            );
+        }
+    }
+}
+
+/// Returns what holds for the libraries below an MPI.
+pub(crate) fn libraries(found: &Found) -> Vec<PackageRules> {
+    let mut libfabric = PackageRules::new("libfabric");
+    let mut ucx = PackageRules::new("ucx");
+    if let Some((kind, _, because)) = fabric(found) {
+        let provider = match kind {
+            DeviceKind::Cxi => Some("cxi"),
+            DeviceKind::Efa => Some("efa"),
+            DeviceKind::OmniPath => Some("opx"),
+            _ => None,
+        };
+        let is_mlx5 = |device: &crate::found::Device| device.detail("driver") == Some("mlx5");
+        match provider {
+            Some(provider) if has_provider(found, provider) => {
+                libfabric.must(format!("fabrics={provider}"), because);
+            }
+            Some(provider) => libfabric.must(format!("fabrics={provider},rxm,tcp"), because),
+            None => {
+                let general = "+cma+rc+rdmacm+thread_multiple+ud+verbs";
+                ucx.must(general, because.clone());
+                if found.device(kind).is_some_and(is_mlx5) {
+                    ucx.must("+dc+mlx5_dv", because);
+                }
+            }
+        }
+    }
+    [libfabric, ucx]
+        .into_iter()
+        .filter(|rules| !rules.is_empty())
+        .collect()
+}
+
+fn has_provider(found: &Found, provider: &str) -> bool {
+    found
+        .of("libfabric")
+        .any(|external| provides(external, provider))
+}
+
+/// Tells whether a libfabric has a provider.
+pub(crate) fn provides(libfabric: &External, provider: &str) -> bool {
+    let fabrics = libfabric
+        .variants
+        .split(' ')
+        .find_map(|word| word.strip_prefix("fabrics="));
+    fabrics.is_some_and(|fabrics| fabrics.split(',').any(|fabric| fabric == provider))
+}

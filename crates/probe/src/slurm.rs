@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Slurm: its programs, and what an MPI needs to be started by it.
+
+use crate::directories::{prefix_of, program, version_in_pc};
+use crate::found::{Device, DeviceKind, External, Section};
+use crate::machine::Machine;
+use crate::version::Version;
+
+/// Where sites put it, beside the directories of the system.
+const OPT: [&str; 3] = [
+    "/opt/slurm/bin",
+    "/opt/slurm/default/bin",
+    "/opt/slurm/current/bin",
+];
+
+/// Libraries below its prefix.
+const LIB: [&str; 4] = [
+    "lib64",
+    "lib",
+    "lib/x86_64-linux-gnu",
+    "lib/aarch64-linux-gnu",
+];
+
+/// Looks for Slurm.
+pub(crate) fn look(machine: &Machine) -> Option<(External, Device)> {
+    let in_opt = || {
+        let mut paths = OPT.iter().map(|directory| format!("{directory}/srun"));
+        paths.find_map(|path| machine.program(&path))
+    };
+    let srun = program(machine, "srun").or_else(in_opt)?;
+    let text = machine.ask(&srun, &["--version"])?;
+    let version =
+        Version::after(&text, "slurm-wlm ").or_else(|| Version::after(&text, "slurm "))?;
+    let prefix = prefix_of(&srun);
+    let header = |name: &str| {
+        let path = format!("{prefix}/include/slurm/{name}");
+        machine.has(&path).then_some(path)
+    };
+    let library = |name: &str| {
+        let mut paths = LIB.iter().map(|lib| format!("{prefix}/{lib}/{name}"));
+        paths.find(|path| machine.has(path))
+    };
+    let plugin = || {
+        ["slurm/mpi_pmix.so", "slurm-wlm/mpi_pmix.so"]
+            .into_iter()
+            .find_map(library)
+    };
+    let can_link = header("slurm.h").filter(|_| library("libslurm.so").is_some());
+    let device = Device::new(DeviceKind::Slurm, srun.as_str())
+        .with("headers", can_link)
+        .with(
+            "pmi2",
+            header("pmi2.h").filter(|_| library("libpmi2.so").is_some()),
+        )
+        .with("pmix", plugin());
+    let mut checks = Vec::new();
+    if device.detail("headers").is_none() {
+        checks.push(
+            "its headers are missing (slurm-devel or libslurm-dev), so MPICH is built without it"
+                .to_owned(),
+        );
+    }
+    let found = External {
+        section: Section::Scheduler,
+        package: "slurm",
+        version: version.numbers()?,
+        variants: String::new(),
+        prefix,
+        compilers: None,
+        buildable: false,
+        origin: srun,
+        checks,
+    };
+    Some((found, device))
+}
+
+/// Looks for `PMIx` with its header, which Debian hides elsewhere.
+pub(crate) fn pmix(machine: &Machine) -> Option<External> {
+    let (pc, version) = version_in_pc(machine, &["/usr", "/opt/pmix"], "pmix")?;
+    let prefix = ["/opt/pmix", "/usr"]
+        .into_iter()
+        .find(|prefix| pc.starts_with(prefix))?;
+    machine
+        .has(&format!("{prefix}/include/pmix.h"))
+        .then(|| External {
+            section: Section::Scheduler,
+            package: "pmix",
+            version,
+            variants: String::new(),
+            prefix: prefix.to_owned(),
+            compilers: None,
+            buildable: true,
+            origin: pc,
+            checks: Vec::new(),
+        })
+}

@@ -1,0 +1,165 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! This machine, beside what real Spack finds on it and makes of what is written.
+//!
+//! `CABANE_TEST_SPACK` names a checkout of Spack, `CABANE_TEST_SPACK_PACKAGES` one of
+//! its packages, and `CABANE_TEST_SPACK_PYTHON` a Python that has clingo. Spack writes
+//! nothing into them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cabane_probe::{External, Found, Limits, Request, SystemText, probe};
+use cabane_testkit::{Finished, not_run};
+use tempfile::TempDir;
+
+struct Spack {
+    program: PathBuf,
+    python: PathBuf,
+    world: TempDir,
+}
+
+impl Spack {
+    /// Returns Spack with the configuration of a system, if there is a Spack.
+    fn with(found: &Found) -> Option<Self> {
+        let variable = |name| Some(PathBuf::from(std::env::var_os(name)?));
+        let checkout = variable("CABANE_TEST_SPACK")?;
+        let packages = variable("CABANE_TEST_SPACK_PACKAGES")?;
+        let python = variable("CABANE_TEST_SPACK_PYTHON")
+            .unwrap_or_else(|| checkout.join("../venv/bin/python"));
+        let world = tempfile::tempdir().unwrap();
+        let system = world.path().join("system");
+        SystemText::of(found).save(&system, false).unwrap();
+        let builtin = packages.join("repos/spack_repo/builtin");
+        let repos = format!("repos: {{builtin: {}}}\n", builtin.display());
+        fs::write(system.join("repos.yaml"), repos).unwrap();
+        let bootstrap = "bootstrap: {enable: true, sources: []}\n";
+        fs::write(system.join("bootstrap.yaml"), bootstrap).unwrap();
+        let concretizer = "concretizer: {reuse: false}\n";
+        fs::write(system.join("concretizer.yaml"), concretizer).unwrap();
+        Some(Self {
+            program: checkout.join("bin/spack"),
+            python,
+            world,
+        })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.world.path().join(name)
+    }
+
+    fn run(&self, words: &[&str]) -> Finished {
+        let mut command = Command::new(&self.program);
+        command
+            .args(words)
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", self.path("home"))
+            .env("LANG", "C.UTF-8")
+            .env("PYTHONPYCACHEPREFIX", self.path("pycache"))
+            .env("SPACK_PYTHON", &self.python)
+            .env("SPACK_SYSTEM_CONFIG_PATH", self.path("system"))
+            .env("SPACK_USER_CONFIG_PATH", self.path("user"))
+            .env("SPACK_USER_CACHE_PATH", self.path("cache"));
+        Finished::of(&mut command)
+    }
+}
+
+fn this_machine() -> Found {
+    probe(&Request {
+        root: "/".into(),
+        homes: Vec::new(),
+        target: None,
+        limits: Limits::default(),
+    })
+}
+
+/// Returns the specs of externals by package, from a file that Spack has written.
+fn specs_in(file: &Path) -> BTreeMap<String, Vec<String>> {
+    let text = fs::read_to_string(file).unwrap();
+    let mut specs: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for line in text.lines() {
+        if let Some(spec) = line.trim().strip_prefix("- spec: ") {
+            let end = spec.find('@').unwrap();
+            let package = spec[..end].to_owned();
+            specs.entry(package).or_default().push(spec.to_owned());
+        }
+    }
+    specs
+}
+
+#[test]
+fn every_version_and_variant_is_the_one_that_spack_itself_finds() {
+    let found = this_machine();
+    let Some(spack) = Spack::with(&found) else {
+        not_run!("needs CABANE_TEST_SPACK and CABANE_TEST_SPACK_PACKAGES");
+    };
+    // What Spack has no detection for.
+    let is_detected = |package: &&str| !matches!(*package, "patchelf" | "pmix" | "ucx" | "xpmem");
+    let mut packages: Vec<&str> = found.externals.iter().map(|e| e.package).collect();
+    packages.dedup();
+    packages.retain(is_detected);
+    // Alone, so that it does not find what we have told it.
+    fs::remove_file(spack.path("system/packages.yaml")).unwrap();
+    let words = [
+        &["external", "find", "--not-buildable"],
+        packages.as_slice(),
+    ]
+    .concat();
+    let finished = spack.run(&words);
+    let theirs = specs_in(&spack.path("user/packages.yaml"));
+    let sorted = |mut specs: Vec<String>| {
+        specs.sort();
+        specs
+    };
+    let ours: Vec<Vec<String>> = packages
+        .iter()
+        .map(|package| sorted(found.of(package).map(External::spec).collect()))
+        .collect();
+    let nothing = Vec::new();
+    let theirs: Vec<Vec<String>> = packages
+        .iter()
+        .map(|package| sorted(theirs.get(*package).unwrap_or(&nothing).clone()))
+        .collect();
+    assert_eq!(ours, theirs, "{}", finished.stderr);
+}
+
+#[test]
+fn spack_concretizes_with_what_is_written_and_takes_what_is_there() {
+    let found = this_machine();
+    let Some(spack) = Spack::with(&found) else {
+        not_run!("needs CABANE_TEST_SPACK and CABANE_TEST_SPACK_PACKAGES");
+    };
+    let finished = spack.run(&["spec", "zlib", "bzip2", "cmake"]);
+    let externals: Vec<&str> = finished
+        .stdout
+        .lines()
+        .filter(|line| line.starts_with("[e]"))
+        .filter_map(|line| {
+            line[3..]
+                .trim()
+                .trim_start_matches('^')
+                .split(['~', '+', ' '])
+                .next()
+        })
+        .collect();
+    let target = found.processor.target.clone().unwrap();
+    let expected: Vec<String> = ["cmake", "gcc", "gmake"]
+        .iter()
+        .flat_map(|package| found.of(package).take(1))
+        .map(|external| format!("{}@{}", external.package, external.version))
+        .collect();
+    assert!(
+        finished.code == 0
+            && expected
+                .iter()
+                .all(|spec| externals.contains(&spec.as_str()))
+            && finished.stdout.contains(&format!("target={target}")),
+        "{expected:?}\n{}\n{}",
+        finished.stdout,
+        finished.stderr
+    );
+}
