@@ -32,6 +32,7 @@ mod shells;
 mod spack;
 mod spack_real;
 mod status;
+mod system;
 
 use std::fs;
 use std::path::Path;

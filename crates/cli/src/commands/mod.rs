@@ -36,6 +36,8 @@ mod run;
 mod start;
 mod status;
 mod status_save;
+mod system;
+mod system_text;
 
 /// What can be done.
 #[derive(Debug, Subcommand)]
@@ -69,6 +71,9 @@ pub(crate) enum Command {
     /// Look at environment files
     #[command(subcommand)]
     Environment(EnvironmentCommand),
+    /// Describe systems for building
+    #[command(subcommand)]
+    System(SystemCommand),
     /// Tell the configuration in effect and where each value comes from
     Config(config::ConfigArgs),
     /// Tell which ways of mounting work here, what stands in the way, and what mends it
@@ -129,6 +134,13 @@ pub(crate) enum EnvironmentCommand {
     Ls(environment::LsArgs),
 }
 
+/// What can be done with systems.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SystemCommand {
+    /// Look at this machine, and describe it for building
+    Probe(system::ProbeArgs),
+}
+
 /// Carries out a command.
 ///
 /// # Errors
@@ -167,6 +179,7 @@ pub(crate) fn run_command(
         Command::Environment(EnvironmentCommand::Check(args)) => environment::check(setup, &args),
         Command::Environment(EnvironmentCommand::Show(args)) => environment::show(setup, &args),
         Command::Environment(EnvironmentCommand::Ls(args)) => environment::ls(setup, &args),
+        Command::System(SystemCommand::Probe(args)) => system::probe(setup, &args),
         Command::Config(args) => config::config(setup, &args),
         Command::Doctor(args) => doctor::doctor(global, printer, &args),
         Command::Clean(args) => clean::clean(setup, &args),

@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane system probe`: describes the machine it runs on as a system configuration.
+
+use std::path::PathBuf;
+
+use cabane_label::escape;
+use cabane_probe::{Found, Limits, Request, SaveError, SystemText, TargetChoice};
+use clap::Args;
+use serde::Serialize;
+
+use super::system_text::text;
+use crate::env_vars;
+use crate::exit_codes::{self, ExitCode};
+use crate::format::json;
+use crate::report::{CommandError, CommandResult};
+use crate::setup::Setup;
+
+/// Look at this machine, and describe it for building
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Compilers, tools, MPIs, the fabric, Slurm, GPUs and the processor are looked for where
+systems have them, never in your home or in what your PATH adds. With --output, the
+directory is what `--system` of builds takes: packages.yaml and network.yaml, with
+comments that say where each thing was found and what to check. Run it on a compute
+node if those differ from this one.")]
+pub(crate) struct ProbeArgs {
+    /// Write a system configuration into this directory
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Build for this target instead of the one that suits most nodes, such as `x86_64_v4`
+    #[arg(long, value_name = "NAME")]
+    target: Option<String>,
+    /// Replace files also if they were changed by hand
+    #[arg(long, requires = "output")]
+    force: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Look at the machine whose files are below this directory
+    #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
+    root: PathBuf,
+}
+
+/// What is printed for programs.
+#[derive(Serialize)]
+struct Outcome<'a> {
+    #[serde(flatten)]
+    found: &'a Found,
+    written: Vec<String>,
+}
+
+pub(super) fn probe(setup: &Setup, args: &ProbeArgs) -> CommandResult<ExitCode> {
+    let target = args.target.as_deref().map(str::parse::<TargetChoice>);
+    let target = target.transpose().map_err(|error| {
+        let hint = error.hint();
+        CommandError::new(exit_codes::USAGE, error).hinted(hint)
+    })?;
+    let home = std::env::var_os(env_vars::HOME).map(PathBuf::from);
+    let found = cabane_probe::probe(&Request {
+        root: args.root.clone(),
+        homes: home.into_iter().collect(),
+        target,
+        limits: Limits::default(),
+    });
+    let written = match &args.output {
+        None => Vec::new(),
+        Some(directory) => SystemText::of(&found)
+            .save(directory, args.force)
+            .map_err(save_error)?,
+    };
+    if args.json {
+        let written = written.iter().map(|path| path.display().to_string());
+        let written = written.collect();
+        let found = &found;
+        setup.printer.data(json(&Outcome { found, written }));
+    } else if args.output.is_none() {
+        setup.printer.data(text(&found));
+    }
+    for path in &written {
+        let path = escape(&path.display().to_string()).to_string();
+        setup.printer.note(format_args!("wrote {path}"));
+    }
+    if !args.json || args.output.is_some() {
+        for note in &found.notes {
+            let (subject, text) = (escape(&note.subject), escape(&note.text));
+            setup.printer.note(format_args!("{subject}: {text}"));
+        }
+    }
+    Ok(exit_codes::SUCCESS)
+}
+
+fn save_error(error: SaveError) -> CommandError {
+    let hint = error.hint();
+    CommandError::new(exit_codes::FAILURE, error).hinted(hint)
+}
