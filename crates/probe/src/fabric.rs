@@ -220,7 +220,7 @@ pub(crate) fn ucx(machine: &Machine) -> Vec<External> {
                 return None;
             }
             let text = machine.ask(&ucx_info, &["-v"])?;
-            let marks = ["Library version: ", "version=", "version "];
+            let marks = ["# Version ", "# Library version: ", "version="];
             let version = marks
                 .iter()
                 .find_map(|mark| Version::after(&text, mark)?.numbers())?;

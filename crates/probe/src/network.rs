@@ -204,6 +204,44 @@ fn has_provider(found: &Found, provider: &str) -> bool {
         .any(|external| provides(external, provider))
 }
 
+/// Says at every external whose package has rules what it lacks of them: Spack will not
+/// take it.
+pub(crate) fn remark(found: &mut Found) {
+    let all: Vec<_> = found.mpi.iter().chain(&found.fabric).cloned().collect();
+    for rules in all {
+        let externals = found.externals.iter_mut();
+        for external in externals.filter(|external| external.package == rules.package) {
+            let wanted = rules.require.iter().flat_map(|rule| words(&rule.spec));
+            let has = words(&external.variants);
+            let lacks: Vec<String> = wanted.filter(|word| !has_word(&has, word)).collect();
+            if !lacks.is_empty() {
+                let lacks = lacks.join(" ");
+                external.checks.push(format!(
+                    "nothing says that it has {lacks}, which is required below, so Spack does \
+                     not use it; add that to the spec if it has"
+                ));
+            }
+        }
+    }
+}
+
+/// Takes a spec apart into its variants.
+fn words(spec: &str) -> Vec<String> {
+    let apart = spec.replace('+', " +").replace('~', " ~");
+    apart.split_whitespace().map(str::to_owned).collect()
+}
+
+fn has_word(has: &[String], wanted: &str) -> bool {
+    let Some((name, values)) = wanted.split_once('=') else {
+        return has.iter().any(|word| word == wanted);
+    };
+    let mut given = has.iter().filter_map(|word| word.split_once('='));
+    given.any(|(other, given)| {
+        let given: Vec<&str> = given.split(',').collect();
+        other == name && values.split(',').all(|value| given.contains(&value))
+    })
+}
+
 /// Tells whether a libfabric has a provider.
 pub(crate) fn provides(libfabric: &External, provider: &str) -> bool {
     let fabrics = libfabric
@@ -211,4 +249,24 @@ pub(crate) fn provides(libfabric: &External, provider: &str) -> bool {
         .split(' ')
         .find_map(|word| word.strip_prefix("fabrics="));
     fabrics.is_some_and(|fabrics| fabrics.split(',').any(|fabric| fabric == provider))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_external_has_what_is_required_only_if_it_says_so() {
+        let has = words("~cuda+slurm device=ch4 fabrics=cxi,rxm,tcp");
+        let wanted = [
+            "+slurm",
+            "+cuda",
+            "device=ch4",
+            "fabrics=tcp,cxi",
+            "fabrics=efa",
+            "pmi=pmi2",
+        ];
+        let answers = wanted.map(|word| has_word(&has, word));
+        assert_eq!(answers, [true, false, true, true, false, false]);
+    }
 }

@@ -131,6 +131,7 @@ pub fn probe(request: &Request) -> Found {
     no_building_of_cxi(&mut found);
     found.mpi = network::mpis(&found);
     found.fabric = network::libraries(&found);
+    network::remark(&mut found);
     found
 }
 

@@ -30,10 +30,8 @@ pub(crate) fn look(machine: &Machine) -> Option<(External, Device)> {
         paths.find_map(|path| machine.program(&path))
     };
     let srun = program(machine, "srun").or_else(in_opt)?;
-    let text = machine.ask(&srun, &["--version"])?;
-    let version =
-        Version::after(&text, "slurm-wlm ").or_else(|| Version::after(&text, "slurm "))?;
     let prefix = prefix_of(&srun);
+    let version = version_in_header(machine, &prefix).or_else(|| version_of(machine, &srun))?;
     let header = |name: &str| {
         let path = format!("{prefix}/include/slurm/{name}");
         machine.has(&path).then_some(path)
@@ -65,7 +63,7 @@ pub(crate) fn look(machine: &Machine) -> Option<(External, Device)> {
     let found = External {
         section: Section::Scheduler,
         package: "slurm",
-        version: version.numbers()?,
+        version,
         variants: String::new(),
         prefix,
         compilers: None,
@@ -74,6 +72,23 @@ pub(crate) fn look(machine: &Machine) -> Option<(External, Device)> {
         checks,
     };
     Some((found, device))
+}
+
+/// Reads the version where no program must be asked: a node that knows of no cluster
+/// looks for one in the network before it tells even that.
+fn version_in_header(machine: &Machine, prefix: &str) -> Option<Version> {
+    let text = machine.text(&format!("{prefix}/include/slurm/slurm_version.h"))?;
+    let mut lines = text.lines();
+    let number = lines.find_map(|line| line.strip_prefix("#define SLURM_VERSION_NUMBER 0x"))?;
+    let number = u32::from_str_radix(number.trim(), 16).ok()?;
+    let (year, month, patch) = (number >> 16 & 255, number >> 8 & 255, number & 255);
+    Version::new(&format!("{year:02}.{month:02}.{patch}"))
+}
+
+fn version_of(machine: &Machine, srun: &str) -> Option<Version> {
+    let text = machine.ask(srun, &["--version"])?;
+    let version = Version::after(&text, "slurm-wlm ").or_else(|| Version::after(&text, "slurm "));
+    version?.numbers()
 }
 
 /// Looks for `PMIx` with its header, which Debian hides elsewhere.

@@ -104,7 +104,7 @@ fn a_cray_with_slingshot_and_gpus_of_nvidia_gives_their_libraries() {
 
 #[test]
 fn a_cluster_with_infiniband_and_gpus_of_amd_gives_their_libraries() {
-    let ucx = "# Library version: 1.15.0\n# Library path: /usr/lib64/libucs.so.0\n# Configured \
+    let ucx = "# Version 1.15.0\n# Git branch '', revision 0000000\n# Configured \
                with: --prefix=/usr --enable-mt --with-verbs --with-mlx5-dv=yes --without-cuda";
     let mpich = "MPICH Version:    \t4.1.2\nMPICH Device:     \tch4:ucx\nMPICH configure:  \
                  \t--with-device=ch4:ucx --with-slurm=/usr";
@@ -119,7 +119,8 @@ fn a_cluster_with_infiniband_and_gpus_of_amd_gives_their_libraries() {
         .link("/usr/lib64/librdmacm.so.1", "librdmacm.so.1.3.44.0")
         .says("/usr/bin/ucx_info", ucx)
         .files(&["/usr/include/ucp/api/ucp.h"])
-        .says("/usr/bin/srun", "slurm-wlm 23.11.4")
+        .program("/usr/bin/srun", "echo no cluster; exit 1")
+        .file("/usr/include/slurm/slurm_version.h", "#define SLURM_VERSION_NUMBER 0x170b04\n")
         .files(&[
             "/usr/include/slurm/slurm.h",
             "/usr/include/slurm/pmi2.h",
