@@ -41,6 +41,15 @@ impl Default for Limits {
 /// Files larger than this hold nothing that is looked for.
 const LARGEST_FILE: u64 = 8 << 20;
 
+/// What belongs to the system, whoever calls it his home.
+const SYSTEM: [&str; 5] = [
+    "/usr/bin",
+    "/usr/sbin",
+    "/usr/lib",
+    "/usr/local/bin",
+    "/opt",
+];
+
 /// The number of links that are followed on one path.
 const LINKS: usize = 40;
 
@@ -57,7 +66,11 @@ pub(crate) struct Machine {
 impl Machine {
     pub(crate) fn new(root: &Path, homes: &[PathBuf], limits: Limits) -> Self {
         let usual = ["/home", "/root"].map(PathBuf::from);
-        let is_home = |home: &PathBuf| home.is_absolute() && home.parent().is_some();
+        // Users of services have homes such as `/bin`; that does not make it private.
+        let is_home = |home: &PathBuf| {
+            let mut places = SYSTEM.iter().map(Path::new);
+            home.is_absolute() && !places.any(|place| place.starts_with(home))
+        };
         let mut machine = Self {
             root: root.to_owned(),
             homes: Vec::new(),
@@ -70,6 +83,7 @@ impl Machine {
         let real: Vec<PathBuf> = named
             .clone()
             .filter_map(|home| machine.resolved(home))
+            .filter(is_home)
             .collect();
         machine.homes = named.cloned().chain(real).collect();
         machine
@@ -284,6 +298,16 @@ mod tests {
         symlink("/nfs/me", root.path().join("users/me")).unwrap();
         symlink("/users/me/shims/cmake", root.path().join("usr/bin/cmake")).unwrap();
         assert_eq!(machine(root.path()).program("/usr/bin/cmake"), None);
+    }
+
+    #[test]
+    fn a_service_whose_home_is_a_directory_of_the_system_hides_nothing() {
+        let root = tempfile::tempdir().unwrap();
+        shim(root.path(), "usr/bin/cmake");
+        symlink("usr/bin", root.path().join("bin")).unwrap();
+        let homes = ["/", "/bin", "/usr"].map(PathBuf::from);
+        let machine = Machine::new(root.path(), &homes, Limits::default());
+        assert!(machine.program("/usr/bin/cmake").is_some());
     }
 
     #[test]

@@ -80,7 +80,10 @@ pub(crate) const TOOLS: &[Tool] = &[
         more: openssl,
         ..wanted("openssl", "openssl", "OpenSSL ")
     },
-    wanted("patchelf", "patchelf", "patchelf "),
+    Tool {
+        more: patchelf,
+        ..wanted("patchelf", "patchelf", "patchelf ")
+    },
     Tool {
         arguments: PERL,
         more: perl,
@@ -223,6 +226,16 @@ fn has_header(machine: &Machine, program: &str, header: &str) -> bool {
     platforms
         .iter()
         .any(|platform| machine.has(&format!("{prefix}/include/{platform}{header}")))
+}
+
+/// Release 0.18 misplaces what it moves: programs whose search path it has set do not
+/// start any more.
+fn patchelf(machine: &Machine, path: &str, text: &str) -> Option<String> {
+    if text.contains("patchelf 0.18") {
+        machine.note(path, "left out, patchelf 0.18 breaks programs");
+        return None;
+    }
+    Some(String::new())
 }
 
 fn flex(machine: &Machine, path: &str, _: &str) -> Option<String> {

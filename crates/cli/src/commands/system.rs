@@ -22,9 +22,9 @@ use crate::setup::Setup;
 #[command(after_help = "\
 Compilers, tools, MPIs, the fabric, Slurm, GPUs and the processor are looked for where
 systems have them, never in your home or in what your PATH adds. With --output, the
-directory is what `--system` of builds takes: packages.yaml and network.yaml, with
-comments that say where each thing was found and what to check. Run it on a compute
-node if those differ from this one.")]
+directory becomes a system configuration: packages.yaml and network.yaml, with comments
+that say where each thing was found and what to check. Run it on a compute node if
+those differ from this one.")]
 pub(crate) struct ProbeArgs {
     /// Write a system configuration into this directory
     #[arg(short, long, value_name = "DIR")]

@@ -77,6 +77,15 @@ fn someone_elses_program_of_the_same_name_is_left_out() {
 }
 
 #[test]
+fn a_patchelf_that_breaks_programs_is_left_out() {
+    let of = |version: &str| specs(&MadeUp::new().says("/usr/bin/patchelf", version));
+    assert_eq!(
+        [of("patchelf 0.17.2"), of("patchelf 0.18.0")],
+        [vec!["patchelf@0.17.2".to_owned()], Vec::new()]
+    );
+}
+
+#[test]
 fn what_lies_in_a_home_is_left_out_by_whatever_link_it_is_reached() {
     let machine = MadeUp::new()
         .says("/users/me/.pyenv/shims/cmake", "cmake version 3.99.0")
