@@ -7,6 +7,7 @@ mod files;
 mod machines;
 mod made_up;
 mod programs;
+mod reads;
 mod spack;
 
 #[test]
