@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use cabane_testkit::{Finished, not_run, say};
+use cabane_testkit::{Finished, belongs_to, say};
 
 use crate::cabane::{Cabane, everybody};
 
@@ -121,7 +121,7 @@ macro_rules! with_spack {
     () => {
         match Real::new() {
             Some(real) => real,
-            None => not_run!("it needs Spack: `make test-spack` says which variables name it"),
+            None => belongs_to!("make test-spack"),
         }
     };
 }
@@ -146,7 +146,7 @@ fn small_tools_are_built_from_source_and_again_from_the_cache() {
 fn a_parallel_program_is_compiled_and_run_with_a_stack() {
     let real = with_spack!();
     if env::var_os("CABANE_TEST_SPACK_LONG").is_none() {
-        not_run!("it builds for ten minutes: `make test-spack LONG=1`");
+        belongs_to!("make test-spack LONG=1");
     }
     real.build("prgenv-mpich", "prgenv", "prgenv/1.0");
     let program = "#include <mpi.h>\n#include <stdio.h>\nint main(int c, char **v) {\n int rank, sum;\n \

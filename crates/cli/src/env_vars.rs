@@ -124,6 +124,26 @@ const SET: &[Variable] = &[
         is_set: true,
         purpose: "The views in use: `MOUNT_POINT:NAME:VIEW`, separated by commas.",
     },
+    Variable {
+        name: "UENV_SPACK_CONFIG_PATH",
+        is_set: true,
+        purpose: "In the view `spack` of a stack: the configuration with which Spack builds on top of the image.",
+    },
+    Variable {
+        name: "UENV_SPACK_URL",
+        is_set: true,
+        purpose: "In the view `spack` of a stack: where the Spack comes from that built it.",
+    },
+    Variable {
+        name: "UENV_SPACK_REF",
+        is_set: true,
+        purpose: "In the view `spack` of a stack: the branch, tag or commit of that Spack, as the recipe names it.",
+    },
+    Variable {
+        name: "UENV_SPACK_COMMIT",
+        is_set: true,
+        purpose: "In the view `spack` of a stack: the commit of that Spack.",
+    },
 ];
 
 /// Variables that a build may see, because packages could not be fetched without

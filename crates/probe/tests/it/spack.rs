@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cabane_probe::{External, Found, Limits, Request, Section, SystemText, probe};
-use cabane_testkit::{Finished, not_run};
+use cabane_testkit::{Finished, belongs_to};
 use tempfile::TempDir;
 
 struct Spack {
@@ -95,7 +95,7 @@ fn specs_in(file: &Path) -> BTreeMap<String, Vec<String>> {
 fn versions_and_variants_of_tools_are_those_that_spack_itself_finds() {
     let found = this_machine();
     let Some(spack) = Spack::with(&found) else {
-        not_run!("needs CABANE_TEST_SPACK and CABANE_TEST_SPACK_PACKAGES");
+        belongs_to!("make test-spack");
     };
     // Of MPIs and their libraries we say more than Spack does; patchelf it does not look for.
     let is_comparable = |external: &&External| {
@@ -134,7 +134,7 @@ fn versions_and_variants_of_tools_are_those_that_spack_itself_finds() {
 fn spack_concretizes_with_what_is_written_and_takes_what_is_there() {
     let found = this_machine();
     let Some(spack) = Spack::with(&found) else {
-        not_run!("needs CABANE_TEST_SPACK and CABANE_TEST_SPACK_PACKAGES");
+        belongs_to!("make test-spack");
     };
     let finished = spack.run(&["spec", "zlib", "bzip2", "cmake"]);
     let externals: Vec<&str> = finished
