@@ -8,8 +8,10 @@
 //! Spack writes; builds with real Spack are in `spack_real.rs`.
 
 use std::fs;
+use std::ops::Not;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use cabane_testkit::Finished;
 
@@ -189,6 +191,36 @@ fn a_failure_of_any_step_is_shown_and_the_next_build_goes_on_there() {
         // The same commit fails again, and what was done before is not done again.
         stack.build(&["stack/1.0"]);
         assert_eq!(stack.called(), steps[number..=number]);
+    }
+}
+
+#[test]
+fn a_build_that_is_stopped_leaves_no_process() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    // As Spack does, in a group and a session of its own.
+    let script = "#!/bin/sh\nsetsid sh -c 'echo $$ >/tmp/number; sleep 1234; true' &\nwait\n";
+    stack.cabane.world.file("spack/bin/spack", script);
+    stack.commit("spack");
+    let mut build = stack.command(&["stack/1.0"]).spawn().unwrap();
+    let number = stack.cabane.world.path("build/tmp/number");
+    let started = Instant::now();
+    while fs::read_to_string(&number)
+        .is_ok_and(|text| text.ends_with('\n'))
+        .not()
+    {
+        assert!(started.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let process = fs::read_to_string(&number).unwrap();
+    let place = Path::new("/proc").join(process.trim());
+    assert!(place.exists());
+    let pid = rustix::process::Pid::from_child(&build);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    build.wait().unwrap();
+    // Whoever adopted it has to notice.
+    while place.exists() {
+        assert!(started.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

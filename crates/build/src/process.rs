@@ -3,7 +3,7 @@
 
 //! Waiting for a program: its output, its end, and the wish to stop it.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::process::{Child, ExitStatus};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cabane_label::escape;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 
 /// How long nobody looks at the log and at the wish to stop.
 const TICK: Timespec = Timespec {
@@ -26,7 +26,8 @@ const TAIL_BYTES: u64 = 64 << 10;
 const LONGEST_LINE: usize = 1000;
 
 /// Waits for the end of a program and shows the lines it writes into its log.
-/// `None` if it was stopped. Nothing that it started in its group outlives it.
+/// `None` if it was stopped. Nothing that it started in its group outlives it, and if
+/// it was stopped, nothing at all: Spack gives every package a group of its own.
 pub(crate) fn wait(
     child: &mut Child,
     log: &mut Follower,
@@ -35,10 +36,55 @@ pub(crate) fn wait(
 ) -> io::Result<Option<ExitStatus>> {
     let group = Pid::from_child(child);
     let outcome = watch(group, log, show, interrupt);
+    if !matches!(outcome, Ok(true)) {
+        kill_tree(group);
+    }
     // The leader is not reaped yet, so that the number still names this group.
     let _ = kill_process_group(group, Signal::KILL);
     let status = child.wait()?;
     Ok(outcome?.then_some(status))
+}
+
+/// Ends all processes below one that still runs. Whoever is stopped starts no others, so
+/// that all are found before the first one dies and hides the others.
+fn kill_tree(root: Pid) {
+    let stop = |process: &Pid| {
+        let _ = kill_process(*process, Signal::STOP);
+    };
+    stop(&root);
+    let mut found = Vec::new();
+    loop {
+        let known = found.len();
+        let parents: Vec<Pid> = std::iter::once(root).chain(found.iter().copied()).collect();
+        for child in parents.into_iter().flat_map(children) {
+            if !found.contains(&child) {
+                stop(&child);
+                found.push(child);
+            }
+        }
+        if found.len() == known {
+            break;
+        }
+    }
+    for process in found {
+        let _ = kill_process(process, Signal::KILL);
+    }
+}
+
+/// Asks for the children of all threads of a process; none where the kernel does not
+/// tell (`CONFIG_PROC_CHILDREN`).
+fn children(process: Pid) -> Vec<Pid> {
+    let threads = format!("/proc/{}/task", process.as_raw_nonzero());
+    let threads = fs::read_dir(threads).into_iter().flatten().flatten();
+    let lists =
+        threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    let read = |list: String| -> Vec<Pid> {
+        let numbers = list
+            .split_whitespace()
+            .filter_map(|number| number.parse().ok());
+        numbers.filter_map(Pid::from_raw).collect()
+    };
+    lists.flat_map(read).collect()
 }
 
 /// Returns whether the program ended by itself.
