@@ -15,7 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use cabane_testkit::{
-    ORDINARY_USER, again_in_private_world, can_have_private_world, not_run, run_as_root,
+    again_in_private_world, can_have_private_world, furnish_private_world, not_run, run_as_root,
 };
 
 use crate::cabane::{APP, Cabane, Who};
@@ -50,22 +50,13 @@ pub(crate) fn with_helper<F: FnOnce(&Cabane)>(test: F) {
 
 fn prepare() -> Cabane {
     let binary = helper_binary().unwrap();
-    let binary = binary.display();
-    run_as_root(&format!(
-        "mount -t tmpfs -o mode=755 tmpfs /mnt
-         mount -t tmpfs -o mode=755 tmpfs /run
-         mkdir -p /mnt/a/inner /mnt/b /mnt/else /mnt/etc/cabane
-         for file in /etc/*; do
-             if [ -L \"$file\" ] || [ -f \"$file\" ]; then cp -a \"$file\" /mnt/etc/; fi
-         done
-         cp -a /etc/alternatives /mnt/etc/ 2>/dev/null || true
-         mount --bind /mnt/etc /etc
-         echo tester:x:{ORDINARY_USER}:{ORDINARY_USER}::/:/bin/sh >>/etc/passwd
-         install -m 4755 -o 0 -g 0 '{binary}' {HELPER}
+    furnish_private_world(&binary.to_string_lossy(), HELPER);
+    run_as_root(
+        "mkdir -p /mnt/a/inner /mnt/b /mnt/else
          printf 'mount-point %s\\n' /mnt/a /mnt/a/inner /mnt/b >/etc/cabane/mount.policy
          printf '%s\\n' 'image-owners any' 'images-per-user 16' 'idle-seconds 60' \
-             >>/etc/cabane/mount.policy"
-    ));
+             >>/etc/cabane/mount.policy",
+    );
     let cabane = Cabane::new(Who::OrdinaryUser).with_helper(HELPER);
     let image = cabane.image("app", "/mnt/a");
     cabane.run(&["image", "add", APP, &image]).success();

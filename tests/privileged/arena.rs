@@ -17,16 +17,18 @@
 //! └── etc/                     what is seen as /etc
 //! ```
 
-use std::any::type_name;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
 use cabane_mount::{ImageFormat, Policy};
-use cabane_testkit::{ORDINARY_USER, Tree, World, erofs, is_root, not_run, squashfs};
+pub(crate) use cabane_testkit::run_as_root as root;
+use cabane_testkit::{
+    ORDINARY_USER, Tree, World, again_in_private_world, can_have_private_world, erofs,
+    furnish_private_world, not_run, squashfs,
+};
 
 use crate::left_over;
 use crate::start::Start;
@@ -42,8 +44,6 @@ const INSTALLED: [&str; 2] = [
 ];
 /// Held by the test that attacks the installed helper.
 static ALONE: Mutex<()> = Mutex::new(());
-/// After which time a test that hangs has failed.
-const SECONDS: &str = "150";
 
 /// What the policy of a private world says.
 pub(crate) const POLICY: &str = "mount-point /mnt/a\nmount-point /mnt/a/inner\n\
@@ -63,8 +63,8 @@ pub(crate) struct Arena {
 pub(crate) fn in_arena<F: FnOnce(&Arena)>(attack: F) {
     if std::env::var_os(INSIDE).is_some() {
         finish(&Arena::private(), attack);
-    } else if is_root() || has_sudo() {
-        again_inside(&name_of::<F>());
+    } else if can_have_private_world() {
+        again_in_private_world::<F>(INSIDE, &[BINARY]);
     } else {
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         match Arena::installed() {
@@ -76,7 +76,7 @@ pub(crate) fn in_arena<F: FnOnce(&Arena)>(attack: F) {
 
 /// Attacks in a private world only: root has to prepare something.
 pub(crate) fn in_private_world<F: FnOnce(&Arena)>(attack: F) {
-    if std::env::var_os(INSIDE).is_some() || is_root() || has_sudo() {
+    if std::env::var_os(INSIDE).is_some() || can_have_private_world() {
         in_arena(attack);
     } else {
         not_run!("root has to prepare it: run `sudo make test`");
@@ -88,66 +88,18 @@ fn finish(arena: &Arena, attack: impl FnOnce(&Arena)) {
     left_over::assert_none(arena);
 }
 
-/// The name of the test function around a closure.
-fn name_of<F>() -> String {
-    let name = type_name::<F>();
-    let name = name.split_once("::").map_or(name, |(_, inner)| inner);
-    name.trim_end_matches("::{{closure}}").to_owned()
-}
-
-fn has_sudo() -> bool {
-    let mut sudo = Command::new("sudo");
-    let output = sudo.args(["-n", "true"]).output();
-    output.is_ok_and(|output| output.status.success())
-}
-
-fn again_inside(name: &str) {
-    let program = std::env::current_exe().unwrap();
-    let mut command = Command::new(if is_root() { "env" } else { "sudo" });
-    if !is_root() {
-        command.args(["-n", "env"]);
-    }
-    command.arg(format!("{INSIDE}=1"));
-    if let Some(binary) = std::env::var_os(BINARY) {
-        command.arg(format!("{BINARY}={}", binary.display()));
-    }
-    command.args(["timeout", "--kill-after=5", SECONDS, "unshare"]);
-    command.args(["--fork", "--pid", "--mount", "--mount-proc", "--kill-child"]);
-    command
-        .arg(program)
-        .args(["--exact", name, "--nocapture", "--test-threads=1"]);
-    let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    let complained = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success() && said.contains("1 passed"),
-        "in its private world:\n{said}\n{complained}"
-    );
-    for line in complained.lines().filter(|line| line.contains("note: ")) {
-        cabane_testkit::say(line);
-    }
-}
-
 impl Arena {
     fn private() -> Self {
         let binary =
             std::env::var(BINARY).unwrap_or_else(|_| env!("CARGO_BIN_EXE_cabane-mount").to_owned());
-        root(&format!(
-            "mount -t tmpfs -o mode=755 tmpfs /mnt
-             mount -t tmpfs -o mode=755 tmpfs /run
-             mkdir -p /mnt/a/inner /mnt/b /mnt/c /mnt/etc/cabane
-             for file in /etc/*; do
-                 if [ -L \"$file\" ] || [ -f \"$file\" ]; then cp -a \"$file\" /mnt/etc/; fi
-             done
-             cp -a /etc/alternatives /mnt/etc/ 2>/dev/null || true
-             mount --bind /mnt/etc /etc
-             echo tester:x:61234:61234::/:/bin/sh >>/etc/passwd
+        furnish_private_world(&binary, "/mnt/cabane-mount");
+        root(
+            "mkdir -p /mnt/a/inner /mnt/b /mnt/c
              if [ -e /dev/fuse ]; then
                  mknod -m 666 /mnt/fuse c 10 229
                  mount --bind /mnt/fuse /dev/fuse
-             fi
-             install -m 4755 -o 0 -g 0 '{binary}' /mnt/cabane-mount"
-        ));
+             fi",
+        );
         let arena = Self {
             world: World::new(),
             helper: "/mnt/cabane-mount".into(),
@@ -302,14 +254,4 @@ impl Arena {
         };
         std::thread::scope(|scope| scope.spawn(look).join().unwrap())
     }
-}
-
-/// Runs a script as root.
-pub(crate) fn root(script: &str) {
-    let output = Command::new("sh").args(["-ec", script]).output().unwrap();
-    assert!(
-        output.status.success(),
-        "{script}\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
 }

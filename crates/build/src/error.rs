@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use cabane_label::{MountPoint, escape};
-use cabane_recipe::RecipeError;
+use cabane_recipe::{RecipeError, UnknownVariable};
 use cabane_spack::LowerError;
 use cabane_view::MetaError;
 
@@ -29,14 +29,24 @@ pub enum BuildError {
         /// The directory.
         path: PathBuf,
     },
-    /// A file that must be there is not.
-    #[error("{} holds no {name}", shown(directory))]
-    NoSuchFile {
-        /// The directory.
-        directory: PathBuf,
+    /// The configuration of the system is wrong.
+    #[error(transparent)]
+    System(RecipeError),
+    /// A file of the system that must be there is not.
+    #[error("there is no {}", shown(path))]
+    NoSystemFile {
         /// The file.
-        name: &'static str,
+        path: PathBuf,
     },
+    /// A directory that the system names holds no packages.
+    #[error("{} is not a package repository", shown(path))]
+    NoPackageRepository {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A path of a mirror names a variable that is not set.
+    #[error(transparent)]
+    Mirror(#[from] UnknownVariable),
     /// The recipe does not fit the system.
     #[error(transparent)]
     Lower(#[from] LowerError),
@@ -306,6 +316,12 @@ impl BuildError {
             )),
             Self::NoPlaceholder { .. } => {
                 Some("there are env.mount, env.config, env.build and env.spack".to_owned())
+            }
+            Self::NoSystemFile { .. } => Some(
+                "a system is a directory with packages.yaml, network.yaml, repos.yaml".to_owned(),
+            ),
+            Self::NoPackageRepository { .. } => {
+                Some("repos.yaml of the system names directories that hold `packages`".to_owned())
             }
             Self::NoSystem => Some(
                 "name the directory of its configuration: `--system DIR`; `cabane system probe` \

@@ -42,4 +42,4 @@ pub use plan::{Plan, State, Step, StepName, plan, read_recipe};
 pub use progress::Progress;
 pub use python::FoundInterpreter;
 pub use request::{BuildRequest, DEFAULT_EPOCH, Programs};
-pub use spack::{read_stack, read_system};
+pub use spack::{StackTexts, read_system};

@@ -22,6 +22,8 @@ pub struct BuildRequest {
     pub build_dir: PathBuf,
     /// The configuration of the system that is built for, for engines that need one.
     pub system_dir: Option<PathBuf>,
+    /// The variables that the paths of its mirrors may name.
+    pub path_variables: BTreeMap<String, String>,
     /// What was downloaded, for later builds of any recipe.
     pub cache_dir: PathBuf,
     /// The format of the image.

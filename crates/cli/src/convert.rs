@@ -117,6 +117,7 @@ pub(crate) fn build_error(error: BuildError) -> CommandError {
     let tail = error.failure().map(|failure| failure.tail.join("\n"));
     match error {
         BuildError::Recipe(error) => recipe_error(&error),
+        BuildError::System(error) => system_error(&error),
         error => {
             let converted = CommandError::new(exit_codes::BUILD, error).hinted(hint);
             match tail.filter(|tail| !tail.is_empty()) {

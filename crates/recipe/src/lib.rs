@@ -47,7 +47,7 @@ mod text;
 mod toml_tree;
 mod yaml;
 
-pub use config::{ConfigText, RecipeError, parse_config};
+pub use config::{ConfigText, PATH_LISTS, RecipeError, parse_config};
 pub use diagnostic::Diagnostic;
 pub use environment::{
     BaseReference, EnvironmentFile, EnvironmentFileError, EnvironmentReference, MountEntry,

@@ -18,7 +18,9 @@ mod user;
 mod world;
 
 pub use image::{Tree, erofs, squashfs};
-pub use private::{again_in_private_world, can_have_private_world, run_as_root};
+pub use private::{
+    again_in_private_world, can_have_private_world, furnish_private_world, run_as_root,
+};
 pub use user::{ORDINARY_USER, become_ordinary_user, is_root};
 pub use world::{Finished, World};
 

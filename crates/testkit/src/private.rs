@@ -9,7 +9,7 @@
 use std::any::type_name;
 use std::process::Command;
 
-use crate::user::is_root;
+use crate::user::{ORDINARY_USER, is_root};
 
 /// After which time a test that hangs has failed.
 const SECONDS: &str = "150";
@@ -53,6 +53,31 @@ pub fn again_in_private_world<F>(inside: &str, kept: &[&str]) {
         output.status.success() && said.contains("1 passed"),
         "in its private world:\n{said}\n{complained}"
     );
+    for line in complained.lines().filter(|line| line.contains("note: ")) {
+        crate::say(line);
+    }
+}
+
+/// Furnishes the private world that this process is in: an empty `/mnt` and `/run`, an
+/// `/etc` that can be changed, with an ordinary user called `tester`, and the program
+/// `binary` as the set-uid helper at `helper`.
+///
+/// # Panics
+///
+/// If that is not possible, as it is not outside of a private world without root.
+pub fn furnish_private_world(binary: &str, helper: &str) {
+    run_as_root(&format!(
+        "mount -t tmpfs -o mode=755 tmpfs /mnt
+         mount -t tmpfs -o mode=755 tmpfs /run
+         mkdir -p /mnt/etc/cabane
+         for file in /etc/*; do
+             if [ -L \"$file\" ] || [ -f \"$file\" ]; then cp -a \"$file\" /mnt/etc/; fi
+         done
+         cp -a /etc/alternatives /mnt/etc/ 2>/dev/null || true
+         mount --bind /mnt/etc /etc
+         echo tester:x:{ORDINARY_USER}:{ORDINARY_USER}::/:/bin/sh >>/etc/passwd
+         install -m 4755 -o 0 -g 0 '{binary}' '{helper}'"
+    ));
 }
 
 /// The name of the test function around a closure.

@@ -7,21 +7,8 @@
 //! lies outside of the image is left out: whoever starts the image has it already, and
 //! in front of other images it would hide theirs.
 
+use cabane_recipe::PATH_LISTS;
 use cabane_view::{Change, EnvPatch, ListOperation};
-
-/// Variables that are lists of directories.
-pub(super) const LISTS: [&str; 10] = [
-    "ACLOCAL_PATH",
-    "CMAKE_PREFIX_PATH",
-    "CPATH",
-    "LD_LIBRARY_PATH",
-    "LIBRARY_PATH",
-    "MANPATH",
-    "MODULEPATH",
-    "PATH",
-    "PKG_CONFIG_PATH",
-    "PYTHONPATH",
-];
 
 /// Reads the lines `export NAME=VALUE;` of a script for `sh`. Directories of lists are
 /// kept if they lie below `mount_point`.
@@ -32,7 +19,7 @@ pub(super) fn read(script: &str, mount_point: &str) -> EnvPatch {
         if name.starts_with("SPACK_") {
             continue;
         }
-        if !LISTS.contains(&name) {
+        if !PATH_LISTS.contains(&name) {
             patch.push(name, Change::Set(value));
             continue;
         }

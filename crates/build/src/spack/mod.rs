@@ -21,12 +21,12 @@ mod solver;
 mod sources;
 mod views;
 
-pub use read::{read_stack, read_system};
+pub use read::{StackTexts, read_system};
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use cabane_recipe::{InterpreterRequest, Recipe, StackOptions, StackRecipe, SystemConfig};
+use cabane_recipe::{Cleanup, InterpreterRequest, Recipe, StackOptions, StackRecipe, SystemConfig};
 use cabane_spack::{SpackEnvironment, SpackStack};
 use cabane_view::{EnvPatch, Needs};
 
@@ -73,12 +73,14 @@ impl SpackEngine {
             .map_err(BuildError::file("find", &request.build_dir))?;
         let layout = Layout::new(root);
         let system_dir = request.system_dir.clone().ok_or(BuildError::NoSystem)?;
-        let system = read_system(&system_dir)?;
+        let mut system = read_system(&system_dir, None)?;
+        let variables = &request.path_variables;
+        system.mirrors = read::expand(system.mirrors, &|name| variables.get(name).cloned())?;
         let options = StackOptions {
             system: Some(&system),
             ..StackOptions::default()
         };
-        let stack_recipe = read_stack(&directory.path, &options)?;
+        let stack_recipe = StackTexts::read(&directory.path)?.parse(&options)?;
         let packages = handed::package_directories(&directory.path, &system_dir, &system)?;
         let git = program::find("git", request.programs.git.as_deref())?;
         let solver = match &request.programs.spack_python {
@@ -268,7 +270,18 @@ impl Engine for SpackEngine {
 
     fn warnings(&self) -> Vec<String> {
         let remarks = self.recipe.remarks.iter();
-        remarks.map(ToString::to_string).collect()
+        let mut warnings: Vec<String> = remarks.map(ToString::to_string).collect();
+        // Whoever asks for something must be told that it is not done.
+        if self.stack.cleanup != Cleanup::None {
+            let asked = self.stack.cleanup.as_str();
+            warnings.push(format!(
+                "`cleanup: {asked}` is not carried out yet: everything stays"
+            ));
+        }
+        if !self.stack.keys.is_empty() {
+            warnings.push("keys of mirrors are not used yet".to_owned());
+        }
+        warnings
     }
 }
 

@@ -1,97 +1,137 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Reading the files of a recipe and of a system.
+//! Reading the files of a recipe and of a system from their directories.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use cabane_recipe::{
-    FileText, MAX_FILE_SIZE, StackFiles, StackOptions, StackRecipe, SystemConfig, SystemFiles,
-    parse_stack, parse_system,
+    FileText, MAX_FILE_SIZE, Mirrors, RecipeError, StackFiles, StackOptions, StackRecipe,
+    SystemConfig, SystemFiles, parse_mirrors, parse_stack, parse_system,
 };
 
 use crate::{BuildError, disk};
 
-/// A file as it was found.
+/// The text of a file, with its path.
+#[derive(Debug)]
 struct Text {
     path: PathBuf,
-    text: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 impl Text {
-    fn read(directory: &Path, name: &str) -> Result<Option<Self>, BuildError> {
-        let path = directory.join(name);
+    /// Reads a file that need not be there.
+    fn read(path: PathBuf) -> Result<Option<Self>, BuildError> {
         // One byte more than is allowed tells the parser that there is too much.
         match disk::read_start(&path, MAX_FILE_SIZE + 1) {
-            Ok(text) => Ok(Some(Self { path, text })),
+            Ok(bytes) => Ok(Some(Self { path, bytes })),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(BuildError::file("read", &path)(error)),
         }
     }
 
-    fn needed(directory: &Path, name: &'static str) -> Result<Self, BuildError> {
-        Self::read(directory, name)?.ok_or_else(|| BuildError::NoSuchFile {
-            directory: directory.to_owned(),
-            name,
-        })
-    }
-
-    fn shown(&self) -> FileText<'_> {
+    fn as_file(&self) -> FileText<'_> {
         FileText {
             path: &self.path,
-            text: &self.text,
+            text: &self.bytes,
         }
     }
 }
 
-/// Reads the configuration of a system.
-///
-/// # Errors
-///
-/// [`BuildError::NoSuchFile`] if there is no `packages.yaml`, [`BuildError::Recipe`] with
-/// every mistake in its files.
-pub fn read_system(directory: &Path) -> Result<SystemConfig, BuildError> {
-    let packages = Text::needed(directory, "packages.yaml")?;
-    let network = Text::read(directory, "network.yaml")?;
-    let repos = Text::read(directory, "repos.yaml")?;
-    let mirrors = Text::read(directory, "mirrors.yaml")?;
-    Ok(parse_system(&SystemFiles {
-        packages: packages.shown(),
-        network: network.as_ref().map(Text::shown),
-        repos: repos.as_ref().map(Text::shown),
-        mirrors: mirrors.as_ref().map(Text::shown),
-    })?)
+/// The files of a recipe for Spack, as they are.
+#[derive(Debug)]
+pub struct StackTexts {
+    config: Text,
+    compilers: Option<Text>,
+    environments: Option<Text>,
+    modules: Option<Text>,
+    packages: Option<Text>,
 }
 
-/// Reads the files of a recipe for Spack. Without a system, nobody can tell whether it
-/// has the MPI that the recipe names.
+impl StackTexts {
+    /// Reads the files of the recipe in a directory.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError::NoRecipe`] if there is no `config.yaml`, [`BuildError::File`] if a
+    /// file cannot be read.
+    pub fn read(directory: &Path) -> Result<Self, BuildError> {
+        let read = |name: &str| Text::read(directory.join(name));
+        let no_recipe = || BuildError::NoRecipe {
+            path: directory.to_owned(),
+        };
+        Ok(Self {
+            config: read("config.yaml")?.ok_or_else(no_recipe)?,
+            compilers: read("compilers.yaml")?,
+            environments: read("environments.yaml")?,
+            modules: read("modules.yaml")?,
+            packages: read("packages.yaml")?,
+        })
+    }
+
+    /// Returns the files for a parser.
+    #[must_use]
+    pub fn files(&self) -> StackFiles<'_> {
+        StackFiles {
+            config: self.config.as_file(),
+            compilers: self.compilers.as_ref().map(Text::as_file),
+            environments: self.environments.as_ref().map(Text::as_file),
+            modules: self.modules.as_ref().map(Text::as_file),
+            packages: self.packages.as_ref().map(Text::as_file),
+        }
+    }
+
+    /// Says what the recipe means.
+    ///
+    /// # Errors
+    ///
+    /// Every mistake in its files.
+    pub fn parse(&self, options: &StackOptions<'_>) -> Result<StackRecipe, RecipeError> {
+        parse_stack(&self.files(), options)
+    }
+}
+
+/// Reads the configuration of a system, with another `mirrors.yaml` if one is named.
 ///
 /// # Errors
 ///
-/// [`BuildError::NoRecipe`] if there is none, [`BuildError::Recipe`] with every mistake
-/// in its files.
-pub fn read_stack(directory: &Path, options: &StackOptions<'_>) -> Result<StackRecipe, BuildError> {
-    let config = Text::read(directory, "config.yaml")?;
-    let config = config.ok_or_else(|| BuildError::NoRecipe {
-        path: directory.to_owned(),
-    })?;
-    let others = [
-        "compilers.yaml",
-        "environments.yaml",
-        "modules.yaml",
-        "packages.yaml",
-    ];
-    let [compilers, environments, modules, packages] =
-        others.map(|name| Text::read(directory, name));
-    let (compilers, environments) = (compilers?, environments?);
-    let (modules, packages) = (modules?, packages?);
-    let files = StackFiles {
-        config: config.shown(),
-        compilers: compilers.as_ref().map(Text::shown),
-        environments: environments.as_ref().map(Text::shown),
-        modules: modules.as_ref().map(Text::shown),
-        packages: packages.as_ref().map(Text::shown),
+/// [`BuildError::NoSystemFile`] if there is no `packages.yaml`, or not the other
+/// `mirrors.yaml`; [`BuildError::System`] with every mistake in its files;
+/// [`BuildError::NoPackageRepository`] for a directory of `repos.yaml` without packages.
+pub fn read_system(directory: &Path, mirrors: Option<&Path>) -> Result<SystemConfig, BuildError> {
+    let read = |name: &str| Text::read(directory.join(name));
+    let needed = |path: PathBuf| Text::read(path.clone())?.ok_or(BuildError::NoSystemFile { path });
+    let packages = needed(directory.join("packages.yaml"))?;
+    let network = read("network.yaml")?;
+    let repos = read("repos.yaml")?;
+    let own_mirrors = match mirrors {
+        Some(_) => None,
+        None => read("mirrors.yaml")?,
     };
-    Ok(parse_stack(&files, options)?)
+    let files = SystemFiles {
+        packages: packages.as_file(),
+        network: network.as_ref().map(Text::as_file),
+        repos: repos.as_ref().map(Text::as_file),
+        mirrors: own_mirrors.as_ref().map(Text::as_file),
+    };
+    let mut system = parse_system(&files).map_err(BuildError::System)?;
+    if let Some(path) = mirrors {
+        let text = needed(path.to_owned())?;
+        system.mirrors = parse_mirrors(&text.as_file()).map_err(BuildError::System)?;
+    }
+    let repositories = system.package_repositories.iter();
+    let mut paths = repositories.map(|path| directory.join(path));
+    match paths.find(|path| !path.join("packages").is_dir()) {
+        Some(path) => Err(BuildError::NoPackageRepository { path }),
+        None => Ok(system),
+    }
+}
+
+/// Replaces the variables in the paths of mirrors.
+pub(super) fn expand(
+    mirrors: Mirrors,
+    value: &dyn Fn(&str) -> Option<String>,
+) -> Result<Mirrors, BuildError> {
+    Ok(mirrors.expanded(value)?)
 }

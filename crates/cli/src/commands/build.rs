@@ -8,8 +8,8 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use cabane_build::{BuildRequest, Built, DEFAULT_EPOCH, ImageFormat, Programs, carry_out, plan};
 use cabane_label::{Label, LabelPattern};
@@ -124,17 +124,30 @@ pub(super) fn build(setup: &Setup, args: &BuildArgs) -> CommandResult<ExitCode> 
     Ok(exit_codes::SUCCESS)
 }
 
-/// A build that is interrupted ends its programs before it ends itself. The second
-/// time the signal does what it always does.
+/// How long a build may take to end its programs before a second signal ends it. Some
+/// senders, `timeout` among them, send theirs twice at once.
+const TO_CLEAN_UP: Duration = Duration::from_secs(2);
+
+/// A build that is interrupted ends its programs before it ends itself. A signal that
+/// comes later than that does what it always does.
 fn stop_when_interrupted() -> CommandResult<Arc<AtomicBool>> {
     let interrupt = Arc::new(AtomicBool::new(false));
+    let is_late = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        let twice = flag::register_conditional_default(signal, Arc::clone(&interrupt));
-        let once = flag::register(signal, Arc::clone(&interrupt));
-        twice
-            .and(once)
+        let later = flag::register_conditional_default(signal, Arc::clone(&is_late));
+        let first = flag::register(signal, Arc::clone(&interrupt));
+        later
+            .and(first)
             .or_failed(|| "watch for signals".to_owned())?;
     }
+    let seen = Arc::clone(&interrupt);
+    std::thread::spawn(move || {
+        while !seen.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        std::thread::sleep(TO_CLEAN_UP);
+        is_late.store(true, Ordering::Relaxed);
+    });
     Ok(interrupt)
 }
 
@@ -168,6 +181,7 @@ fn request(setup: &Setup, args: &BuildArgs) -> CommandResult<BuildRequest> {
                 .join(build_name(&recipe_dir)),
         },
         system_dir: args.system.clone(),
+        path_variables: path_variables(setup),
         recipe_dir,
         cache_dir: settings.cache_directory.directory()?.to_owned(),
         format,
@@ -210,6 +224,14 @@ fn build_name(recipe: &Path) -> String {
         "{name}-{}",
         cabane_build::digest_of(recipe.as_os_str().as_encoded_bytes()).id()
     )
+}
+
+/// What the paths of mirrors may name.
+fn path_variables(setup: &Setup) -> BTreeMap<String, String> {
+    let calling = setup.calling.iter();
+    let text = calling.filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
+    text.map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
 }
 
 fn passed_variables(setup: &Setup) -> BTreeMap<String, String> {

@@ -11,7 +11,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde::Serialize;
 
-use super::recipe_files::{self, RecipeTexts, is_for_spack};
+use super::recipe_files::{self, is_for_spack};
 use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
@@ -168,7 +168,7 @@ fn look_at(
         system,
         accept_old_spack: false,
     };
-    let stack = RecipeTexts::read(directory)?
+    let stack = recipe_files::texts(directory)?
         .parse(&options)
         .map_err(|error| {
             finding.mistakes = error.diagnostics().iter().map(Mistake::from).collect();

@@ -11,7 +11,7 @@ use cabane_recipe::{Conversion, convert_stack};
 use clap::Args;
 use serde::Serialize;
 
-use super::recipe_files::RecipeTexts;
+use super::recipe_files;
 use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
@@ -52,7 +52,7 @@ struct OutputExists {
 }
 
 pub(super) fn convert(setup: &Setup, args: &ConvertArgs) -> CommandResult<ExitCode> {
-    let texts = RecipeTexts::read(&args.recipe)?;
+    let texts = recipe_files::texts(&args.recipe)?;
     let conversion =
         convert_stack(&texts.files()).map_err(|error| convert::recipe_error(&error))?;
     let directory = match &args.output {

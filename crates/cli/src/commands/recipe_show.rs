@@ -11,7 +11,7 @@ use cabane_spack::SpackStack;
 use clap::Args;
 use serde::Serialize;
 
-use super::recipe_files::{self, RecipeTexts};
+use super::recipe_files;
 use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
@@ -54,7 +54,7 @@ pub(super) fn show(setup: &Setup, args: &ShowArgs) -> CommandResult<ExitCode> {
         system: Some(&system),
         accept_old_spack: false,
     };
-    let recipe = RecipeTexts::read(&args.recipe)?
+    let recipe = recipe_files::texts(&args.recipe)?
         .parse(&options)
         .map_err(|error| convert::recipe_error(&error))?;
     for remark in &recipe.remarks {

@@ -13,8 +13,8 @@ use crate::suggest::{enumerate, nearest};
 
 const KEYS: &[&str] = &["set", "prepend_path", "append_path"];
 
-/// Variables that hold a list of paths, of which a view changes some.
-pub(crate) const PATH_LISTS: &[&str] = &[
+/// Variables that hold a list of paths, of which a view of Spack changes some.
+pub const PATH_LISTS: &[&str] = &[
     "ACLOCAL_PATH",
     "CMAKE_PREFIX_PATH",
     "CPATH",

@@ -31,7 +31,7 @@ use crate::{text, yaml};
 use engine::Engine;
 #[cfg(test)]
 pub(crate) use engine::spack_keys;
-pub(crate) use env_vars::PATH_LISTS;
+pub use env_vars::PATH_LISTS;
 
 /// A `config.yaml` and where it came from.
 #[derive(Clone, Copy, Debug)]
