@@ -22,7 +22,10 @@ const TICK: Timespec = Timespec {
 
 /// How many lines of a log tell what went wrong.
 const TAIL_LINES: usize = 20;
-const TAIL_BYTES: u64 = 64 << 10;
+const TAIL_BYTES: u64 = 256 << 10;
+/// How Spack begins to say what is wrong. Its reasons may go on for hundreds of lines,
+/// and the first ones are those that matter.
+const ERROR: &str = "==> Error:";
 const LONGEST_LINE: usize = 1000;
 
 /// Waits for the end of a program and shows the lines it writes into its log.
@@ -143,7 +146,8 @@ impl Follower {
     }
 }
 
-/// Returns the last lines of a log, safe to show.
+/// Returns the lines of a log that tell what went wrong, safe to show: the last ones, or
+/// where they are many more, those where the last error begins.
 pub(crate) fn tail(path: &Path) -> Vec<String> {
     let read = || -> io::Result<Vec<u8>> {
         let mut log = File::open(path)?;
@@ -153,8 +157,19 @@ pub(crate) fn tail(path: &Path) -> Vec<String> {
         log.read_to_end(&mut bytes)?;
         Ok(bytes)
     };
-    let mut lines = lines(&read().unwrap_or_default());
-    lines.split_off(lines.len().saturating_sub(TAIL_LINES))
+    telling(lines(&read().unwrap_or_default()))
+}
+
+fn telling(mut lines: Vec<String>) -> Vec<String> {
+    let last = lines.len().saturating_sub(TAIL_LINES);
+    let error = lines.iter().rposition(|line| line.starts_with(ERROR));
+    let Some(start) = error.filter(|start| *start < last) else {
+        return lines.split_off(last);
+    };
+    let mut told = lines.split_off(start);
+    told.truncate(TAIL_LINES);
+    told.push("…".to_owned());
+    told
 }
 
 /// Splits what a program wrote into lines as a terminal would show them: of a line
@@ -177,6 +192,25 @@ mod tests {
     #[test]
     fn of_a_progress_bar_the_last_state_remains() {
         assert_eq!(lines(b"10 %\r20 %\r\ndone\n"), ["20 %", "done"]);
+    }
+
+    #[test]
+    fn of_an_error_that_goes_on_and_on_its_beginning_is_told() {
+        let mut log = vec!["==> Error: no version".to_owned()];
+        log.extend((0..100).map(|number| format!("because of {number}")));
+        let told = telling(log);
+        assert_eq!(
+            told.first().map(String::as_str),
+            Some("==> Error: no version")
+        );
+        assert_eq!(told.len(), TAIL_LINES + 1);
+    }
+
+    #[test]
+    fn without_an_error_the_last_lines_are_told() {
+        let told = telling((0..100).map(|number| number.to_string()).collect());
+        assert_eq!(told.last().map(String::as_str), Some("99"));
+        assert_eq!(told.len(), TAIL_LINES);
     }
 
     #[test]

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use super::recipe::{CompilerName, CompilerRequest, Compilers, GccRequest};
 use super::spec_fields::{Wanted, spec};
+use super::system::SystemConfig;
+use super::value::{Yaml, YamlMap};
 use super::{format_one, keys};
 use crate::ask::{Field, Section};
 use crate::diagnostic::quote;
@@ -57,6 +59,45 @@ pub(super) fn read(
     }
     let compilers = Compilers { gcc: gcc?, others };
     is_right.then_some(CompilerFile { compilers })
+}
+
+/// Complains about a compiler that is to be built where the system forbids that: Spack
+/// says so as well, in many lines, and after a minute.
+pub(super) fn refuse_unbuildable(
+    report: &mut Report<'_>,
+    root: &Node,
+    compilers: &Compilers,
+    system: &SystemConfig,
+    packages: &YamlMap,
+) {
+    let Some(file) = report.file(root, EXAMPLE) else {
+        return;
+    };
+    for (name, _) in compilers.built() {
+        let package = name.package();
+        // What comes later replaces the whole of what was said before.
+        let described = [packages, &system.network_packages, &system.packages];
+        let last = described.into_iter().find_map(|map| map.get(package));
+        let is_forbidden = last
+            .and_then(|said| said.at(&["buildable"]))
+            .is_some_and(|said| *said == Yaml::Bool(false));
+        if !is_forbidden {
+            continue;
+        }
+        // Toolchains of format 1 have other keys than their compilers.
+        let Some(field) = file.given(package).or_else(|| file.given("llvm")) else {
+            continue;
+        };
+        let message =
+            format!("{package} is to be built, but the system says `buildable: false` for it");
+        let hint = match name {
+            CompilerName::Gcc => {
+                "remove that line from its packages.yaml, or write here `version: system`"
+            }
+            _ => "remove that line from its packages.yaml",
+        };
+        report.problem_with_hint(field.key_place(), &message, hint);
+    }
 }
 
 fn gcc_request(

@@ -118,6 +118,13 @@ pub fn parse_stack(
             check_default_view(report, root, recipe, environments, modules.is_some());
         });
     }
+    if let (Some(file), Some(compilers), Some(system), Some(packages)) =
+        (&files.compilers, &compilers, options.system, &packages)
+    {
+        found.check_again(file, |report, root| {
+            compilers::refuse_unbuildable(report, root, &compilers.compilers, system, packages);
+        });
+    }
     let stack = || {
         let (config, version) = config?;
         let EngineConfig::Spack(spack) = config.engine.clone() else {
