@@ -22,7 +22,9 @@ pub struct BuildRequest {
     pub build_dir: PathBuf,
     /// The configuration of the system that is built for, for engines that need one.
     pub system_dir: Option<PathBuf>,
-    /// The variables that the paths of its mirrors may name.
+    /// Mirrors in the place of those of the system.
+    pub mirrors: Option<PathBuf>,
+    /// The variables that the paths of mirrors may name.
     pub path_variables: BTreeMap<String, String>,
     /// What was downloaded, for later builds of any recipe.
     pub cache_dir: PathBuf,

@@ -73,7 +73,7 @@ impl SpackEngine {
             .map_err(BuildError::file("find", &request.build_dir))?;
         let layout = Layout::new(root);
         let system_dir = request.system_dir.clone().ok_or(BuildError::NoSystem)?;
-        let mut system = read_system(&system_dir, None)?;
+        let mut system = read_system(&system_dir, request.mirrors.as_deref())?;
         let variables = &request.path_variables;
         system.mirrors = read::expand(system.mirrors, &|name| variables.get(name).cloned())?;
         let options = StackOptions {

@@ -125,6 +125,7 @@ pub(crate) fn request(world: &World, build: &str) -> BuildRequest {
         recipe_dir: world.path("recipe"),
         build_dir: world.directory(build),
         system_dir: None,
+        mirrors: None,
         path_variables: std::collections::BTreeMap::new(),
         cache_dir: world.directory("cache"),
         format: ImageFormat::Squashfs,

@@ -64,6 +64,9 @@ pub(crate) struct BuildArgs {
     /// The configuration of the system to build for; recipes for Spack need one
     #[arg(long, value_name = "DIR")]
     system: Option<PathBuf>,
+    /// Mirrors and caches, in the place of those of the system
+    #[arg(long, value_name = "FILE", requires = "system")]
+    mirrors: Option<PathBuf>,
     /// Where the build is kept
     #[arg(long, value_name = "DIR")]
     build_dir: Option<PathBuf>,
@@ -181,6 +184,7 @@ fn request(setup: &Setup, args: &BuildArgs) -> CommandResult<BuildRequest> {
                 .join(build_name(&recipe_dir)),
         },
         system_dir: args.system.clone(),
+        mirrors: args.mirrors.clone(),
         path_variables: path_variables(setup),
         recipe_dir,
         cache_dir: settings.cache_directory.directory()?.to_owned(),
