@@ -31,6 +31,8 @@ mod python_tree;
 mod rebuild;
 mod report;
 mod request;
+mod stack;
+mod stack_site;
 mod start;
 mod start_python;
 mod starters;
@@ -60,6 +62,7 @@ const SECTIONS: &[(&str, MakeSection)] = &[
     ("pack", packing::sections),
     ("rebuild", rebuild::sections),
     ("mpi", mpi::sections),
+    ("stack", stack::sections),
 ];
 
 fn main() -> ExitCode {

@@ -40,6 +40,7 @@ pub(crate) const CH_RUN: Peer = peer("ch-run", "CABANE_BENCH_CH_RUN", "--version
 pub(crate) const UV: Peer = peer("uv", "CABANE_UV", "--version");
 pub(crate) const MKSQUASHFS: Peer = peer("mksquashfs", "CABANE_BENCH_MKSQUASHFS", "-version");
 pub(crate) const MKFS_EROFS: Peer = peer("mkfs.erofs", "CABANE_BENCH_MKFS_EROFS", "-V");
+pub(crate) const STACKINATOR: Peer = peer("stack-config", "CABANE_BENCH_STACKINATOR", "--version");
 pub(crate) const PYTHON: Peer = peer("python3", "CABANE_BENCH_PYTHON", "--version");
 
 /// The order in which the report lists them.
@@ -53,6 +54,7 @@ pub(crate) const ALL: &[Peer] = &[
     CH_RUN,
     MKSQUASHFS,
     MKFS_EROFS,
+    STACKINATOR,
     PYTHON,
     UV,
 ];

@@ -18,7 +18,7 @@ use cabane_testkit::Finished;
 use crate::cabane::{Cabane, Who, everybody};
 
 /// Answers as Spack does. Where the file `fail` in its directory names a command, that
-/// one fails.
+/// one fails; with a file `links` its views are links, as they are before Spack 1.2.
 const STAND_IN: &str = r###"#!/bin/sh
 here=$(dirname "$(dirname "$0")")
 while [ $# -gt 0 ]; do
@@ -36,10 +36,15 @@ concretize)
         "arch": {"platform": "linux", "target": "x86_64_v3"}}}}' >"$scope/spack.lock" ;;
 install)
     prefix=linux-x86_64_v3/hello-1.0-abc
-    mkdir -p "$MOUNT/$prefix/bin" "$MOUNT/$prefix/.spack" "$MOUNT/.spack-db" "$MOUNT/env/default/bin"
+    mkdir -p "$MOUNT/$prefix/bin" "$MOUNT/$prefix/.spack" "$MOUNT/.spack-db" "$MOUNT/env"
+    if [ -e "$here/links" ]; then
+        mkdir -p "$MOUNT/env/._default/abc"
+        ln -sfn "$MOUNT/env/._default/abc" "$MOUNT/env/default"
+    fi
+    mkdir -p "$MOUNT/env/default/bin"
     printf '#!/bin/sh\necho hello from a stack\n' >"$MOUNT/$prefix/bin/hello"
     chmod +x "$MOUNT/$prefix/bin/hello"
-    ln -sf "../../../$prefix/bin/hello" "$MOUNT/env/default/bin/hello"
+    ln -sf "$MOUNT/$prefix/bin/hello" "$MOUNT/env/default/bin/hello"
     date >"$MOUNT/$prefix/.spack/binary_distribution"
     echo "{\"database\": {\"installs\": {\"abc\": {\"path\": \"$MOUNT/$prefix\",
         \"installation_time\": $(date +%s)}}}}" >"$MOUNT/.spack-db/index.json" ;;
@@ -47,6 +52,10 @@ env)
     echo "export SPACK_ENV=$scope;"
     echo "export PATH=$MOUNT/env/default/bin:/usr/bin:/bin;" ;;
 module)
+    if [ -e "$scope/repos.yaml" ]; then
+        echo "==> Error: there is no network to get package repositories" >&2
+        exit 1
+    fi
     mkdir -p "$MOUNT/modules/hello"
     echo "## Module file created by spack (there) on $(date)" >"$MOUNT/modules/hello/1.0" ;;
 esac
@@ -262,6 +271,30 @@ fn when_and_how_packages_came_does_not_change_the_image() {
     std::thread::sleep(std::time::Duration::from_millis(1100));
     stack.build(&["stack/1.0"]).success();
     assert_eq!(stack.digest(), before);
+}
+
+#[test]
+fn a_view_that_is_a_link_gets_everything_that_a_directory_gets() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    stack.cabane.world.file("spack/links", "");
+    stack.commit("spack");
+    stack.build(&["stack/1.0"]).success();
+    let script = "hello; head -n1 $PREFIX/activate.sh | cut -d= -f1";
+    let script = script.replace(
+        "$PREFIX",
+        &format!("{}/env/default", stack.cabane.mount_point("stack")),
+    );
+    let words = [
+        "run",
+        "--view=default",
+        "stack/1.0",
+        "--",
+        "sh",
+        "-c",
+        &script,
+    ];
+    let seen = stack.cabane.run(&words).success().stdout;
+    assert_eq!(seen, "hello from a stack\nexport SPACK_ENV\n");
 }
 
 #[test]

@@ -100,7 +100,7 @@ pub(super) fn carry_out(engine: &SpackEngine, bench: &mut Workbench<'_>) -> Resu
     }
     let found = find_compilers(engine)?;
     for (environment, view) in engine.recipe.views() {
-        let root = engine.store_here.join("env").join(view.name.as_str());
+        let root = view_here(engine, &view.name);
         disk::make_directory(&root)?;
         if view.add_compilers {
             let wanted = environment.compilers.iter();
@@ -115,6 +115,18 @@ pub(super) fn carry_out(engine: &SpackEngine, bench: &mut Workbench<'_>) -> Resu
     }
     settle::modules(&engine.store_here.join("modules"))?;
     hooks::run(engine, hooks::POST_INSTALL, bench)
+}
+
+/// Returns where the files of a view are now. Before Spack 1.2 a view is a link to a
+/// directory beside it, which leads nowhere outside of the sandbox.
+fn view_here(engine: &SpackEngine, name: &ViewName) -> PathBuf {
+    let path = engine.store_here.join("env").join(name.as_str());
+    let target = fs::read_link(&path).ok();
+    let inside = target.and_then(|target| {
+        let relative = target.strip_prefix(&engine.store).ok()?;
+        Some(engine.store_here.join(relative))
+    });
+    inside.unwrap_or(path)
 }
 
 fn script_of(engine: &SpackEngine, view: &ViewName) -> PathBuf {
@@ -138,6 +150,8 @@ fn write_modules(engine: &SpackEngine) -> Result<(), BuildError> {
         return Ok(());
     };
     let mut files = engine.upstream();
+    // Those on top get packages from their address; here they are at hand.
+    files.remove("repos.yaml");
     files.insert("modules.yaml".to_owned(), modules.modules_yaml.clone());
     for (name, text) in files {
         let path = directory.join(name);
@@ -169,7 +183,7 @@ pub(super) fn metadata(engine: &SpackEngine) -> Result<BTreeMap<ViewName, View>,
         let text = fs::read_to_string(&script).map_err(BuildError::file("read", &script))?;
         let root = format!("{mount}/env/{}", view.name);
         let mut patch = activation::read(&text, &mount);
-        let here = engine.store_here.join("env").join(view.name.as_str());
+        let here = view_here(engine, &view.name);
         add_prefix_paths(view, &here, &root, &mut patch);
         let words = Words {
             mount: &mount,

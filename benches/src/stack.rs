@@ -1,0 +1,249 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What it costs to build a stack with Spack, beside Stackinator.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::bed::Bed;
+use crate::comparison::not_measured;
+use crate::goal::Goal;
+use crate::measure::NotMeasured;
+use crate::options::Options;
+use crate::peers::STACKINATOR;
+use crate::processor::{Cost, to_float};
+use crate::report::{Section, Table};
+use crate::stack_site::{Built, Cache, Place, Site};
+use crate::statistics::Summary;
+
+const METHOD: &str = "\
+`benches/stack`, six compressors of which the last needs four others, for the gcc of the \
+system, with the same Spack, packages, sources and solver, and no network. Stackinator: \
+`stack-config` and the `make` that it says; its packer is the squashfs of the stack. Cabane: \
+`cabane build` to an image in a file. Each begins with empty build directories, in turn. *From \
+source* begins with empty caches as well, *from the cache* is another build directory with the \
+caches of the build before, and *one changed* the same with another variant of zlib, which \
+squashfs needs. Times are wall time, *computed* is the processor time of all processes.";
+
+const TITLE: &str = "Stacks from Spack";
+
+pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
+    match Site::furnish(bed).and_then(|site| measure(&site, options)) {
+        Ok(section) => vec![section],
+        Err(reason) => vec![Section::not_measured(TITLE, &reason)],
+    }
+}
+
+/// The figures of the rounds, one number a round each.
+#[derive(Default)]
+struct Figures {
+    configure: Vec<f64>,
+    build: Vec<f64>,
+    from_cache: Vec<f64>,
+    changed: Vec<f64>,
+    again: Vec<f64>,
+    to_image: Vec<f64>,
+    size: Vec<f64>,
+}
+
+fn measure(site: &Site<'_>, options: &Options) -> Result<Section, NotMeasured> {
+    let mut figures = Figures::default();
+    let mut rows = Rows::default();
+    let mut remarks = Vec::new();
+    // A build takes minutes: what is said about three is said about one as well.
+    for round in 0..options.heavy_rounds().min(2) {
+        match STACKINATOR.find() {
+            Ok(_) => beside_the_peer(site, round, &mut figures, &mut rows)?,
+            Err(reason) => remarks.push(format!("Stackinator: not measured: {reason}.")),
+        }
+        by_ourselves(site, round, &mut figures, &mut rows)?;
+    }
+    let ways = Table::new(&["what", "wall, s", "computed, s", "image, MB"]);
+    Ok(Section {
+        title: TITLE,
+        method: METHOD.to_owned(),
+        tables: vec![rows.table(ways)],
+        goals: figures.goals(),
+        remarks,
+    })
+}
+
+/// Both from nothing: configuring, and the whole.
+fn beside_the_peer(
+    site: &Site<'_>,
+    round: usize,
+    figures: &mut Figures,
+    rows: &mut Rows,
+) -> Result<(), NotMeasured> {
+    let show = site.show()?;
+    let configured = site.stack_config(round)?;
+    figures.configure.push(show.wall / configured.wall);
+    rows.add("Stackinator: `stack-config`", configured, None);
+    rows.add(
+        "Cabane: `recipe show`, all that Spack is handed",
+        show,
+        None,
+    );
+
+    let ours = site.build("source", round, Place::Disk, Cache::Empty)?;
+    let theirs = site.make(round)?;
+    figures
+        .build
+        .push(ours.cost.wall / (configured.wall + theirs.cost.wall));
+    figures
+        .size
+        .push(to_float(ours.bytes) / to_float(theirs.bytes));
+    rows.add(
+        "Stackinator: `make`, from source",
+        theirs.cost,
+        Some(theirs.bytes),
+    );
+    rows.add("Cabane: from source", ours.cost, Some(ours.bytes));
+    figures.rest(site, round, &ours, rows)
+}
+
+fn by_ourselves(
+    site: &Site<'_>,
+    round: usize,
+    figures: &mut Figures,
+    rows: &mut Rows,
+) -> Result<(), NotMeasured> {
+    if STACKINATOR.find().is_err() {
+        let ours = site.build("source", round, Place::Disk, Cache::Empty)?;
+        rows.add("Cabane: from source", ours.cost, Some(ours.bytes));
+        figures.rest(site, round, &ours, rows)?;
+    }
+    let memory = site.build("memory", round, Place::Memory, Cache::Empty)?;
+    rows.add(
+        "Cabane: from source, in memory",
+        memory.cost,
+        Some(memory.bytes),
+    );
+    Ok(())
+}
+
+impl Figures {
+    /// What comes after a build from source.
+    fn rest(
+        &mut self,
+        site: &Site<'_>,
+        round: usize,
+        source: &Built,
+        rows: &mut Rows,
+    ) -> Result<(), NotMeasured> {
+        let again = site.build("source", round, Place::Disk, Cache::Kept)?;
+        self.again.push(again.cost.wall);
+        rows.add("Cabane: nothing changed", again.cost, None);
+
+        let cached = site.build("cached", round, Place::Disk, Cache::Kept)?;
+        if !same_bytes(&cached.image, &source.image)? {
+            return Err("the image from the cache is another one".to_owned());
+        }
+        self.from_cache.push(cached.cost.wall / source.cost.wall);
+        self.to_image.push(cached.after_packages);
+        rows.add("Cabane: from the cache", cached.cost, Some(cached.bytes));
+
+        let changed = site.build_changed("changed", round)?;
+        self.changed.push(changed.cost.wall / source.cost.wall);
+        rows.add("Cabane: one changed", changed.cost, Some(changed.bytes));
+        Ok(())
+    }
+
+    fn goals(&self) -> Vec<Goal> {
+        let over = |what: &str, target, numbers: &[f64]| {
+            Goal::ratio(what, target).reached_by("", Summary::of(numbers))
+        };
+        let seconds = |what: &str, target, numbers: &[f64]| {
+            Goal::at_most(what, target, "s").reached_by("", Summary::of(numbers))
+        };
+        vec![
+            over(
+                "configuring a stack, over `stack-config`",
+                0.1,
+                &self.configure,
+            ),
+            over("a whole stack, over Stackinator", 1.0, &self.build),
+            over(
+                "a stack from a full cache, over from source",
+                0.1,
+                &self.from_cache,
+            ),
+            over("with one package in the middle changed", 0.3, &self.changed),
+            seconds("a stack with nothing changed", 2.0, &self.again),
+            seconds("from the last package to the image", 3.0, &self.to_image),
+            over("size of the image, over Stackinator's", 0.8, &self.size),
+        ]
+    }
+}
+
+/// What each way cost, in the order in which it was first seen.
+#[derive(Default)]
+struct Rows(Vec<Row>);
+
+struct Row {
+    name: &'static str,
+    costs: Vec<Cost>,
+    bytes: Option<u64>,
+}
+
+impl Rows {
+    fn add(&mut self, name: &'static str, cost: Cost, bytes: Option<u64>) {
+        match self.0.iter_mut().find(|row| row.name == name) {
+            Some(row) => row.costs.push(cost),
+            None => self.0.push(Row {
+                name,
+                costs: vec![cost],
+                bytes,
+            }),
+        }
+    }
+
+    fn table(&self, mut table: Table) -> Table {
+        for row in &self.0 {
+            let median = |number: &dyn Fn(&Cost) -> f64| {
+                let numbers: Vec<f64> = row.costs.iter().map(number).collect();
+                let summary = Summary::of(&numbers);
+                summary.map_or_else(
+                    || not_measured("no runs"),
+                    |summary| format!("{:.2}", summary.median),
+                )
+            };
+            table.push(vec![
+                row.name.to_owned(),
+                median(&|cost| cost.wall),
+                median(&|cost| cost.user + cost.system),
+                row.bytes.map_or(String::new(), |bytes| {
+                    format!("{:.1}", to_float(bytes) / 1e6)
+                }),
+            ]);
+        }
+        table
+    }
+}
+
+fn same_bytes(one: &Path, other: &Path) -> Result<bool, NotMeasured> {
+    let read =
+        |path: &Path| fs::read(path).map_err(|error| format!("cannot read an image: {error}"));
+    Ok(read(one)? == read(other)?)
+}
+
+/// Copies a directory with everything in it.
+pub(crate) fn copy_directory(from: &Path, to: &Path) -> Result<(), NotMeasured> {
+    let failed = |path: &Path| {
+        let path = path.display().to_string();
+        move |error| format!("cannot copy {path}: {error}")
+    };
+    fs::create_dir_all(to).map_err(failed(to))?;
+    for entry in fs::read_dir(from).map_err(failed(from))? {
+        let source = entry.map_err(failed(from))?.path();
+        let name = source.file_name().ok_or("a file without a name")?;
+        let target: PathBuf = to.join(name);
+        if source.is_dir() && !source.is_symlink() {
+            copy_directory(&source, &target)?;
+        } else {
+            fs::copy(&source, &target).map_err(failed(&source))?;
+        }
+    }
+    Ok(())
+}

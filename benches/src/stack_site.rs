@@ -1,0 +1,320 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! A site with Spack: sources, a solver, the description of this machine, and the two
+//! programs that build stacks.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::bed::Bed;
+use crate::measure::{NotMeasured, finish};
+use crate::peers::{STACKINATOR, UV};
+use crate::processor::{Cost, cost_of};
+use crate::rebuild::PASSED_ON;
+use crate::stack::copy_directory;
+
+/// Stackinator's sandbox hides `/tmp` and the home.
+const PARENT: &str = "/var/tmp";
+/// Memory that is a directory.
+const MEMORY: &str = "/dev/shm";
+/// The addresses that the recipe names, and the variables that name clones of them.
+const CLONES: [(&str, &str); 2] = [
+    ("https://github.com/spack/spack.git", "CABANE_TEST_SPACK"),
+    (
+        "https://github.com/spack/spack-packages.git",
+        "CABANE_TEST_SPACK_PACKAGES",
+    ),
+];
+const SOURCES: &str = "CABANE_TEST_SPACK_MIRROR";
+
+/// Where a build is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Disk,
+    Memory,
+}
+
+/// What a build finds of earlier ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cache {
+    Empty,
+    Kept,
+}
+
+/// A stack that was built.
+pub(crate) struct Built {
+    pub(crate) cost: Cost,
+    pub(crate) bytes: u64,
+    pub(crate) image: PathBuf,
+    /// How long everything after the installation took, in seconds.
+    pub(crate) after_packages: f64,
+}
+
+/// Everything that both need.
+pub(crate) struct Site<'a> {
+    bed: &'a Bed,
+    directory: TempDir,
+    memory: TempDir,
+    recipe: PathBuf,
+}
+
+impl<'a> Site<'a> {
+    pub(crate) fn furnish(bed: &'a Bed) -> Result<Self, NotMeasured> {
+        let sources = CLONES.map(|(_, variable)| variable);
+        for variable in sources.into_iter().chain([SOURCES]) {
+            env::var_os(variable).ok_or(format!("{variable} names no directory"))?;
+        }
+        let make = |parent: &str| {
+            tempfile::Builder::new()
+                .prefix("cabane-bench-")
+                .tempdir_in(parent)
+                .map_err(|error| format!("cannot make a directory in {parent}: {error}"))
+        };
+        let site = Self {
+            bed,
+            directory: make(PARENT)?,
+            memory: make(MEMORY)?,
+            recipe: Path::new(env!("CARGO_MANIFEST_DIR")).join("stack"),
+        };
+        // The peer wants it to be there.
+        fs::create_dir_all("/user-environment")
+            .map_err(|error| format!("cannot make the mount point: {error}"))?;
+        fs::create_dir_all(site.path("home")).map_err(|error| error.to_string())?;
+        site.describe_machine()?;
+        site.make_solver()?;
+        site.change_recipe()?;
+        Ok(site)
+    }
+
+    fn path(&self, relative: &str) -> PathBuf {
+        self.directory.path().join(relative)
+    }
+
+    fn describe_machine(&self) -> Result<(), NotMeasured> {
+        let mut probe = self.cabane()?;
+        finish(
+            probe
+                .args(["system", "probe", "--output"])
+                .arg(self.path("system")),
+        )?;
+        let sources = PathBuf::from(env::var_os(SOURCES).unwrap_or_default());
+        copy_directory(&sources, &self.path("sources"))?;
+        let mirrors = format!(
+            "sourcemirror:\n  here:\n    url: file://{}\n",
+            self.path("sources").display()
+        );
+        fs::write(self.path("mirrors.yaml"), mirrors).map_err(|error| error.to_string())
+    }
+
+    /// Makes the Python with Spack's solver that both use.
+    fn make_solver(&self) -> Result<(), NotMeasured> {
+        let uv = UV.find()?;
+        let requirements = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../crates/build/src/spack/requirements.txt"
+        );
+        let prepared = |words: &[&str]| {
+            let mut command = self.bed.command(&uv);
+            for name in PASSED_ON {
+                command.envs(env::var_os(name).map(|value| (name, value)));
+            }
+            command.args(words);
+            command
+        };
+        let mut make = prepared(&["venv", "--no-config", "--python", "/usr/bin/python3"]);
+        finish(make.arg(self.path("solver")))?;
+        let mut fill = prepared(&["pip", "install", "--no-config", "--requirements"]);
+        finish(fill.arg(requirements).arg("--python").arg(self.solver())).map(drop)
+    }
+
+    fn solver(&self) -> PathBuf {
+        self.path("solver/bin/python3")
+    }
+
+    /// Makes the same recipe with another variant of a package in the middle.
+    fn change_recipe(&self) -> Result<(), NotMeasured> {
+        copy_directory(&self.recipe, &self.path("changed"))?;
+        let path = self.path("changed/environments.yaml");
+        let text = fs::read_to_string(&path).map_err(|error| error.to_string())?;
+        let changed = text.replace("- zlib@1.3.1\n", "- zlib@1.3.1 ~optimize\n");
+        if changed == text {
+            return Err("the recipe of the benchmark has no zlib to change".to_owned());
+        }
+        fs::write(&path, changed).map_err(|error| error.to_string())
+    }
+
+    fn cabane(&self) -> Result<Command, NotMeasured> {
+        let program = self.bed.cabane.as_ref().map_err(Clone::clone)?;
+        let mut command = self.bed.command(program);
+        command
+            .env("HOME", self.path("home"))
+            .env("CABANE_SPACK_PYTHON", self.solver());
+        lead_to_clones(&mut command);
+        Ok(command)
+    }
+
+    /// What Spack will be handed.
+    pub(crate) fn show(&self) -> Result<Cost, NotMeasured> {
+        let mut command = self.cabane()?;
+        command.args(["recipe", "show"]).arg(&self.recipe);
+        self.name_system(&mut command);
+        cost_of(&mut command)
+    }
+
+    fn name_system(&self, command: &mut Command) {
+        command
+            .arg("--system")
+            .arg(self.path("system"))
+            .arg("--mirrors")
+            .arg(self.path("mirrors.yaml"));
+    }
+
+    /// Builds the recipe, in the build directory of this name and round.
+    pub(crate) fn build(
+        &self,
+        name: &str,
+        round: usize,
+        place: Place,
+        cache: Cache,
+    ) -> Result<Built, NotMeasured> {
+        let cached = match (cache, place) {
+            (Cache::Empty, _) => format!("cache-{name}-{round}"),
+            (Cache::Kept, _) => format!("cache-source-{round}"),
+        };
+        self.build_recipe(&self.recipe, &format!("{name}-{round}"), place, &cached)
+    }
+
+    /// Builds the other recipe with a copy of the caches: it fills them.
+    pub(crate) fn build_changed(&self, name: &str, round: usize) -> Result<Built, NotMeasured> {
+        let cached = format!("cache-{name}-{round}");
+        copy_directory(
+            &self.path(&format!("cache-source-{round}")),
+            &self.path(&cached),
+        )?;
+        let recipe = self.path("changed");
+        self.build_recipe(&recipe, &format!("{name}-{round}"), Place::Disk, &cached)
+    }
+
+    fn build_recipe(
+        &self,
+        recipe: &Path,
+        name: &str,
+        place: Place,
+        cached: &str,
+    ) -> Result<Built, NotMeasured> {
+        let image = self.path(&format!("{name}.squashfs"));
+        let directory = match place {
+            Place::Disk => self.path(name),
+            Place::Memory => self.memory.path().join(name),
+        };
+        let mut command = self.cabane()?;
+        command
+            .env("CABANE_CACHE_DIR", self.path(cached))
+            .arg("build")
+            .arg(recipe)
+            .arg("--build-dir")
+            .arg(&directory)
+            .arg("--output")
+            .arg(&image);
+        self.name_system(&mut command);
+        let cost = cost_of(&mut command)?;
+        let built = Built {
+            cost,
+            bytes: size_of(&image)?,
+            image,
+            after_packages: after_packages(&directory).unwrap_or(f64::NAN),
+        };
+        if place == Place::Memory {
+            fs::remove_dir_all(&directory).map_err(|error| error.to_string())?;
+        }
+        Ok(built)
+    }
+
+    /// Configures the build of the peer.
+    pub(crate) fn stack_config(&self, round: usize) -> Result<Cost, NotMeasured> {
+        let mut command = self.bed.command(STACKINATOR.find()?);
+        command.env("HOME", self.path("home"));
+        lead_to_clones(&mut command);
+        command
+            .arg("-b")
+            .arg(self.peer_build(round))
+            .arg("-r")
+            .arg(&self.recipe)
+            .arg("-s")
+            .arg(self.path("system"))
+            .arg("--mirror")
+            .arg(self.path("mirrors.yaml"));
+        cost_of(&mut command)
+    }
+
+    fn peer_build(&self, round: usize) -> PathBuf {
+        self.path(&format!("peer-{round}"))
+    }
+
+    /// Runs what the peer tells its users to.
+    pub(crate) fn make(&self, round: usize) -> Result<Built, NotMeasured> {
+        let directory = self.peer_build(round);
+        // Some distributions call the group of nobody `nogroup`.
+        let makefile = directory.join("Makefile");
+        let text = fs::read_to_string(&makefile).map_err(|error| error.to_string())?;
+        let groups = fs::read_to_string("/etc/group").unwrap_or_default();
+        if !groups.lines().any(|line| line.starts_with("nobody:")) {
+            let text = text.replace("-force-gid nobody", "-force-gid nogroup");
+            fs::write(&makefile, text).map_err(|error| error.to_string())?;
+        }
+        let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut path = OsString::from("/usr/bin:/bin:");
+        path.push(directory.join("spack/bin"));
+        let mut command = Command::new("/usr/bin/make");
+        command
+            .env_clear()
+            .env("PATH", path)
+            .env("HOME", self.path("home"))
+            .env("SPACK_PYTHON", self.solver())
+            .arg("-C")
+            .arg(&directory)
+            .arg("store.squashfs")
+            .arg(format!("NJOBS={jobs}"));
+        let cost = cost_of(&mut command)?;
+        let image = directory.join("store.squashfs");
+        Ok(Built {
+            cost,
+            bytes: size_of(&image)?,
+            image,
+            after_packages: f64::NAN,
+        })
+    }
+}
+
+/// Sets the variables with which the addresses of the recipe lead to the clones.
+fn lead_to_clones(command: &mut Command) {
+    command.env("GIT_CONFIG_COUNT", CLONES.len().to_string());
+    for (number, (address, variable)) in CLONES.iter().enumerate() {
+        let mut key = OsString::from("url.");
+        key.push(env::var_os(variable).unwrap_or_default());
+        key.push(".insteadOf");
+        command.env(format!("GIT_CONFIG_KEY_{number}"), key);
+        command.env(format!("GIT_CONFIG_VALUE_{number}"), address);
+    }
+}
+
+fn size_of(image: &Path) -> Result<u64, NotMeasured> {
+    let found = fs::metadata(image);
+    found
+        .map(|found| found.len())
+        .map_err(|error| format!("no image: {error}"))
+}
+
+/// Returns the time between the last word of the installation and the image.
+fn after_packages(build: &Path) -> Option<f64> {
+    let changed = |relative: &str| fs::metadata(build.join(relative)).ok()?.modified().ok();
+    let installed = changed("logs/install.log")?;
+    let packed = changed("steps/pack.json")?;
+    Some(packed.duration_since(installed).ok()?.as_secs_f64())
+}
