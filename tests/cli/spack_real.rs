@@ -87,7 +87,10 @@ impl Real {
 
     fn build(&self, recipe: &str, directory: &str, label: &str) -> Finished {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-        let recipe = root.join(recipe).canonicalize().unwrap();
+        self.build_recipe(&root.join(recipe).canonicalize().unwrap(), directory, label)
+    }
+
+    fn build_recipe(&self, recipe: &Path, directory: &str, label: &str) -> Finished {
         let directory = self.cabane.world.path(directory);
         let words = ["build", "--system", &self.system, "--build-dir"];
         let words = words.map(str::to_owned).into_iter().chain([
@@ -157,4 +160,68 @@ fn a_parallel_program_is_compiled_and_run_with_a_stack() {
     let script = "cd $HOME; $CC -o sum ../work/sum.c; mpiexec -n 4 ./sum; ldd sum | grep -o '/user-.*libmpi'";
     let seen = real.run("prgenv/1.0", script);
     assert!(seen.starts_with("6\n/user-environment/"), "{seen}");
+}
+
+#[test]
+fn a_users_own_spack_finds_the_packages_of_an_image() {
+    let real = with_spack!();
+    let Some(python) = env::var_os("CABANE_TEST_SPACK_PYTHON") else {
+        belongs_to!("make test-spack");
+    };
+    real.build("tools", "first", "tools/1.0");
+    let script = "export SPACK_PYTHON=$1 SPACK_USER_CONFIG_PATH=$HOME/config \
+                  SPACK_USER_CACHE_PATH=$HOME/cache SPACK_SYSTEM_CONFIG_PATH=$HOME/none\n\
+                  \"$2\"/bin/spack -C $UENV_SPACK_CONFIG_PATH find --format '{name}@{version}' lz4";
+    let (_, spack) = &real.clones[0];
+    let (python, spack) = (python.to_string_lossy(), spack.to_string_lossy());
+    let words = [
+        "run",
+        "--view=spack",
+        "tools/1.0",
+        "--",
+        "sh",
+        "-e",
+        "-c",
+        script,
+        "sh",
+    ];
+    let words: Vec<&str> = words.into_iter().chain([&*python, &*spack]).collect();
+    let seen = real.cabane.finish(&mut real.command(&words)).success();
+    assert_eq!(seen.stdout, "lz4@1.10.0\n");
+}
+
+/// Spack before 1.2 has no groups of specs.
+#[test]
+fn an_older_spack_builds_one_environment_after_the_other() {
+    let mut real = with_spack!();
+    let Some(older) = env::var_os("CABANE_TEST_SPACK_1_1").map(PathBuf::from) else {
+        belongs_to!("make test-spack, with a clone that has Spack 1.1.0 in CABANE_TEST_SPACK_1_1");
+    };
+    real.clones[0] = ("https://github.com/spack/spack.git", older);
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/tools");
+    let original = |name: &str| fs::read_to_string(example.join(name)).unwrap();
+    let file = |name: &str, text: &str| {
+        real.cabane.world.file(&format!("older/{name}"), text);
+    };
+    let config = original("config.yaml");
+    let commit = config.lines().find(|line| line.starts_with("  commit:"));
+    let config = config
+        .replace(commit.unwrap(), "  commit: v1.1.0")
+        .replace("version: 3", "version: 2")
+        .replace("default-view: tools", "default-view: one");
+    file("config.yaml", &config);
+    file("compilers.yaml", &original("compilers.yaml"));
+    let environment = |view: &str, spec: &str| {
+        format!("{view}-env:\n  compiler: [gcc]\n  specs: [{spec}]\n  views:\n    {view}:\n")
+    };
+    let both = environment("one", "lz4@1.10.0") + &environment("two", "bzip2@1.0.8");
+    file("environments.yaml", &both);
+    let recipe = real.cabane.world.path("older");
+    real.build_recipe(&recipe, "chain", "older/1.0");
+    let words = ["run", "--view=one,two", "older/1.0", "--", "sh", "-c"];
+    let words: Vec<&str> = words.into_iter().chain(["which lz4 bzip2"]).collect();
+    let seen = real.cabane.run(&words).success().stdout;
+    let expected =
+        ["one/bin/lz4", "two/bin/bzip2"].map(|end| format!("/user-environment/env/{end}\n"));
+    assert_eq!(seen, expected.concat());
 }
