@@ -8,6 +8,8 @@
 //! Spack writes; builds with real Spack are in `spack_real.rs`.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::ops::Not;
 use std::path::Path;
 use std::process::Command;
@@ -295,6 +297,106 @@ fn a_view_that_is_a_link_gets_everything_that_a_directory_gets() {
     ];
     let seen = stack.cabane.run(&words).success().stdout;
     assert_eq!(seen, "hello from a stack\nexport SPACK_ENV\n");
+}
+
+/// Spack and its packages as archives, the first by a URL of a file.
+fn with_archives(stack: &Stack) -> String {
+    let archive = |directory: &str| {
+        let file = stack.path(&format!("{directory}-1.3.0.tar.gz"));
+        let mut tar = stack.cabane.other("tar");
+        let clone = stack.path("home/clones");
+        tar.args([
+            "--create",
+            "--gzip",
+            "--file",
+            &file,
+            "--directory",
+            &clone,
+            "--exclude=.git",
+        ]);
+        Finished::of(tar.arg(directory)).success();
+        file
+    };
+    let config = fs::read_to_string(stack.cabane.world.path("recipe/config.yaml")).unwrap();
+    let config = config
+        .replace(
+            &stack.path("home/clones/spack"),
+            &format!("file://{}", archive("spack")),
+        )
+        .replace(&stack.path("home/clones/packages"), &archive("packages"));
+    stack.cabane.world.file("recipe/config.yaml", &config);
+    config
+}
+
+#[test]
+fn spack_and_its_packages_may_come_from_archives() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    with_archives(&stack);
+    stack.build(&["stack/1.0"]).success();
+    assert_eq!(stack.called(), ["concretize", "install", "env"]);
+    // Nobody could clone an archive: what is in it is in the image.
+    let repository = format!(
+        "{}/repos/spack_repo/builtin/repo.yaml",
+        stack.cabane.mount_point("stack")
+    );
+    let seen = stack
+        .cabane
+        .run(&["run", "stack/1.0", "--", "cat", &repository])
+        .success();
+    assert_eq!(seen.stdout, "repo: {namespace: builtin}\n");
+}
+
+#[test]
+fn an_archive_that_is_elsewhere_is_got_once() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    let config = with_archives(&stack);
+    let file = stack.path("packages-1.3.0.tar.gz");
+    let content = fs::read(&file).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/packages.tar.gz", listener.local_addr().unwrap());
+    let server = std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        let mut request = [0; 4096];
+        let _ = client.read(&mut request).unwrap();
+        let head = format!(
+            "HTTP/1.0 200 OK\r\nContent-Length: {}\r\n\r\n",
+            content.len()
+        );
+        client.write_all(head.as_bytes()).unwrap();
+        client.write_all(&content).unwrap();
+    });
+    let config = config.replace(&file, &address);
+    stack.cabane.world.file("recipe/config.yaml", &config);
+    stack.build(&["stack/1.0"]).success();
+    server.join().unwrap();
+    // Nobody answers any more.
+    stack.remove_build();
+    stack.build(&["stack/1.1"]).success();
+}
+
+#[test]
+fn an_archive_is_the_one_that_the_recipe_names() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    let config = with_archives(&stack);
+    let sum = "0".repeat(64);
+    let config = config.replacen(
+        "spack-1.3.0.tar.gz\n",
+        &format!("spack-1.3.0.tar.gz\n  commit: {sum}\n"),
+        1,
+    );
+    stack.cabane.world.file("recipe/config.yaml", &config);
+    let refused = stack.build(&["stack/1.0"]);
+    assert_eq!(refused.code, 7);
+    assert!(
+        refused
+            .stderr
+            .contains("is another archive than the recipe names"),
+        "{refused:?}"
+    );
+    let hint = refused.stderr.split("`commit: ").nth(1).unwrap();
+    let config = config.replace(&sum, &hint[..64]);
+    stack.cabane.world.file("recipe/config.yaml", &config);
+    stack.build(&["stack/1.0"]).success();
 }
 
 #[test]

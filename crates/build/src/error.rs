@@ -203,6 +203,19 @@ pub enum BuildError {
         /// What was looked for.
         reference: String,
     },
+    /// An archive is not the one that the recipe names.
+    #[error(
+        "{} is another archive than the recipe names: its sha256 is {found}, not {wanted}",
+        cabane_label::escape(address)
+    )]
+    OtherArchive {
+        /// Where it comes from.
+        address: String,
+        /// What the recipe says.
+        wanted: String,
+        /// What it is.
+        found: String,
+    },
     /// A script of the recipe wants something filled in that is not known.
     #[error(
         "{}:{line}: there is no `{}` to be filled in",
@@ -313,6 +326,9 @@ impl BuildError {
                 "it was looked for in {}; `interpreter: /path/to/python3` in config.yaml takes \
                  one from anywhere",
                 list(&searched.iter().map(|path| shown(path)).collect::<Vec<_>>())
+            )),
+            Self::OtherArchive { found, .. } => Some(format!(
+                "if it is right, write `commit: {found}` in config.yaml"
             )),
             Self::NoPlaceholder { .. } => {
                 Some("there are env.mount, env.config, env.build and env.spack".to_owned())

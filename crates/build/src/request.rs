@@ -58,6 +58,10 @@ pub struct Programs {
     pub spack_python: Option<PathBuf>,
     /// `git`, for what comes from repositories.
     pub git: Option<PathBuf>,
+    /// `tar`, for what comes from archives.
+    pub tar: Option<PathBuf>,
+    /// `curl`, for archives that are elsewhere.
+    pub curl: Option<PathBuf>,
     /// `mksquashfs`, for images in squashfs.
     pub mksquashfs: Option<PathBuf>,
     /// `mkfs.erofs`, for images in EROFS.

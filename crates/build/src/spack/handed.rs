@@ -29,6 +29,7 @@ use crate::layout::{Inside, Layout};
 use crate::{BuildError, disk, pack};
 
 use super::SpackEngine;
+use super::archives::is_archive;
 use super::session::{HANDED, SOURCES};
 use super::sources::Commits;
 
@@ -53,12 +54,17 @@ pub(super) fn lower(
     let others = cabane_spack::package_repositories(recipe).into_iter();
     let others = others.map(|one| RepositoryPlace {
         path: Path::new(SOURCES).join(&one.name).join(&one.path),
-        upstream: Upstream::Git {
-            source: GitSource {
-                commit: commits.get(&one.name).cloned().or(one.source.commit),
-                repo: one.source.repo,
-            },
-            path: one.path,
+        upstream: if is_archive(&one.source.repo) {
+            // Spack clones repositories only: what is in an archive travels with the image.
+            Upstream::Path(mount_point.join(REPOSITORIES).join(&one.name))
+        } else {
+            Upstream::Git {
+                source: GitSource {
+                    commit: commits.get(&one.name).cloned().or(one.source.commit),
+                    repo: one.source.repo,
+                },
+                path: one.path,
+            }
         },
         name: one.name,
     });
@@ -171,6 +177,24 @@ pub(super) fn write(engine: &SpackEngine) -> Result<(), BuildError> {
         for source in sources {
             copy_packages(source, &packages)?;
         }
+    }
+    Ok(())
+}
+
+/// Copies the package repositories that those on top of the image could not get.
+pub(super) fn copy_archived(engine: &SpackEngine) -> Result<(), BuildError> {
+    let commits = engine.sources.commits(&engine.layout).unwrap_or_default();
+    for one in cabane_spack::package_repositories(&engine.recipe) {
+        let Some(digest) = commits
+            .get(&one.name)
+            .filter(|_| is_archive(&one.source.repo))
+        else {
+            continue;
+        };
+        let from = engine.sources.tree(digest).join(&one.path);
+        let to = engine.store_here.join(REPOSITORIES).join(&one.name);
+        disk::remove(&to)?;
+        crate::metadata::copy_all(&from, &to)?;
     }
     Ok(())
 }

@@ -9,6 +9,7 @@
 //! stand in `docs/design/0007-the-spack-engine.md`.
 
 mod activation;
+mod archives;
 mod compilers;
 mod handed;
 mod hooks;
@@ -94,6 +95,8 @@ impl SpackEngine {
         let sources = Sources {
             list: list_of_sources(&stack_recipe),
             git,
+            tar: tool("tar", request.programs.tar.as_ref()),
+            curl: tool("curl", request.programs.curl.as_ref()),
             cache: request.cache_dir.clone(),
         };
         let commits = sources.commits(&layout).unwrap_or_default();
@@ -142,6 +145,11 @@ impl SpackEngine {
         }
         inputs
     }
+}
+
+/// A program that few recipes need: that it is missing is told when it is started.
+fn tool(name: &str, found: Option<&PathBuf>) -> PathBuf {
+    found.map_or_else(|| name.into(), Clone::clone)
 }
 
 fn list_of_sources(recipe: &StackRecipe) -> Vec<Source> {

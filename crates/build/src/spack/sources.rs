@@ -25,6 +25,8 @@ use crate::turn::Turn;
 use crate::workbench::Workbench;
 use crate::{BuildError, disk, program};
 
+use super::archives::{ARCHIVES, is_archive};
+
 /// The clones and the trees in the cache.
 const GIT: &str = "git";
 const TREES: &str = "trees";
@@ -49,6 +51,9 @@ pub(super) type Commits = BTreeMap<String, String>;
 pub(super) struct Sources {
     pub(super) list: Vec<Source>,
     pub(super) git: PathBuf,
+    /// For archives: unpacks, and gets what is elsewhere.
+    pub(super) tar: PathBuf,
+    pub(super) curl: PathBuf,
     pub(super) cache: PathBuf,
 }
 
@@ -91,13 +96,18 @@ impl Sources {
 
     /// Returns the commands that get a source, as they could be typed.
     pub(super) fn invocations(&self) -> Vec<Invocation> {
-        let fetch = |source: &Source| self.fetch(&self.clone_of(&source.address), source);
-        self.list.iter().map(fetch).collect()
+        let commands = |source: &Source| {
+            if is_archive(&source.address) {
+                return self.archive_invocations(source);
+            }
+            vec![self.fetch(&self.clone_of(&source.address), source)]
+        };
+        self.list.iter().flat_map(commands).collect()
     }
 
     /// Gets everything, and records the commits.
     pub(super) fn carry_out(&self, bench: &mut Workbench<'_>) -> Result<(), BuildError> {
-        for directory in [GIT, TREES] {
+        for directory in [GIT, TREES, ARCHIVES] {
             disk::make_directory(&self.cache.join(directory))?;
         }
         let mut commits = Commits::new();
@@ -116,6 +126,9 @@ impl Sources {
 
     /// Gets one source and returns its commit.
     fn get(&self, source: &Source, bench: &mut Workbench<'_>) -> Result<String, BuildError> {
+        if is_archive(&source.address) {
+            return self.get_archive(source, bench);
+        }
         let local = Path::new(&source.address);
         if local.is_absolute() && local.is_dir() {
             return self.get_local(local, source, bench);
@@ -281,6 +294,6 @@ fn quiet() -> [(&'static str, &'static OsStr); 1] {
 }
 
 /// Whether a text is the full name of a commit.
-fn is_commit(text: &str) -> bool {
+pub(super) fn is_commit(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

@@ -94,6 +94,7 @@ pub(super) fn carry_out(engine: &SpackEngine, bench: &mut Workbench<'_>) -> Resu
     let session = Session::new(engine);
     let sandbox = session.sandbox();
     write_upstream(engine)?;
+    handed::copy_archived(engine)?;
     write_modules(engine)?;
     for invocation in invocations(engine) {
         bench.run(&sandbox, &invocation)?;

@@ -133,6 +133,8 @@ pub(crate) fn request(world: &World, build: &str) -> BuildRequest {
             uv: tool("uv"),
             spack_python: None,
             git: tool("git"),
+            tar: tool("tar"),
+            curl: tool("curl"),
             mksquashfs: tool("mksquashfs"),
             mkfs_erofs: tool("mkfs.erofs"),
         },

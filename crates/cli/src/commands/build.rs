@@ -197,6 +197,8 @@ fn request(setup: &Setup, args: &BuildArgs) -> CommandResult<BuildRequest> {
                 .or_else(|| find_program("uv", path)),
             spack_python: settings.spack_python.value.clone(),
             git: find_program("git", path),
+            tar: find_program("tar", path),
+            curl: find_program("curl", path),
             mksquashfs: find_program("mksquashfs", path),
             mkfs_erofs: find_program("mkfs.erofs", path),
         },

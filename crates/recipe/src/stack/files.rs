@@ -286,7 +286,14 @@ fn check_spack(
         report.note(None, &message, None);
         return None;
     };
-    let version = SpackVersion::of_commit(source.commit.as_deref(), recipe.format);
+    // An archive has its version in its own name, if not beside it.
+    let named = || SpackVersion::in_name(source.repo.rsplit('/').next()?);
+    let version = match &source.commit {
+        Some(commit) if SpackVersion::in_name(commit).is_some() => None,
+        _ => named(),
+    };
+    let version =
+        version.unwrap_or_else(|| SpackVersion::of_commit(source.commit.as_deref(), recipe.format));
     if version >= SpackVersion::OLDEST || options.accept_old_spack {
         return Some(version);
     }

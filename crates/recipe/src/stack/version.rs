@@ -83,6 +83,7 @@ mod tests {
             "develop",
             "099e65c3ef9c",
             "v2026",
+            "spack-1.1.0.tar.gz",
         ];
         let found = names.map(|name| SpackVersion::in_name(name).map(|v| v.to_string()));
         let expected = [
@@ -93,6 +94,7 @@ mod tests {
             None,
             None,
             None,
+            Some("1.1"),
         ];
         assert_eq!(found, expected.map(|version| version.map(str::to_owned)));
     }

@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Spack or its packages from an archive, in the place of a Git repository.
+//!
+//! What takes the place of the commit is the sha256 of the archive. A recipe that names
+//! it as its `commit` gets exactly this archive or an error; another name there is only
+//! that: it may tell the version of Spack.
+//!
+//! ```text
+//! <cache>/archives/<id>          what an address gave, when it was first asked
+//! <cache>/trees/<sha256>/        what is in it, as for commits
+//! ```
+
+use std::path::{Path, PathBuf};
+
+use crate::sandbox::Invocation;
+use crate::turn::Turn;
+use crate::workbench::Workbench;
+use crate::{BuildError, disk, fingerprint};
+
+use super::sources::{Source, Sources, is_commit};
+
+/// The archives in the cache.
+pub(super) const ARCHIVES: &str = "archives";
+
+const ENDINGS: [&str; 6] = [".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst"];
+
+/// Whether an address is that of an archive.
+pub(super) fn is_archive(address: &str) -> bool {
+    ENDINGS.iter().any(|ending| address.ends_with(ending))
+}
+
+impl Sources {
+    /// Returns the commands that get an archive, as they could be typed.
+    pub(super) fn archive_invocations(&self, source: &Source) -> Vec<Invocation> {
+        let file = self.archive_of(source);
+        let tree = Path::new("SHA256");
+        match &file {
+            Place::Here(file) => vec![self.unpack(file, tree)],
+            Place::Cached(file) => vec![self.download(source, file), self.unpack(file, tree)],
+        }
+    }
+
+    /// Gets an archive and unpacks it; returns its sha256.
+    pub(super) fn get_archive(
+        &self,
+        source: &Source,
+        bench: &mut Workbench<'_>,
+    ) -> Result<String, BuildError> {
+        let wanted = source.reference.as_deref().filter(|name| is_sha256(name));
+        let place = self.archive_of(source);
+        let (Place::Here(file) | Place::Cached(file)) = &place;
+        let lock = match &place {
+            Place::Cached(file) => file.with_extension("lock"),
+            Place::Here(file) => self
+                .cache
+                .join(ARCHIVES)
+                .join(format!("{}.lock", id_of(file))),
+        };
+        let _turn = Turn::take(&lock, bench.progress, bench.interrupt)?;
+        let digest = |file: &Path| {
+            let found = fingerprint::of_file(file).map(|digest| digest.to_string());
+            found.map_err(BuildError::file("read", file))
+        };
+        if let Place::Cached(file) = &place {
+            let is_right = file.exists()
+                && wanted.is_none_or(|wanted| digest(file).is_ok_and(|found| found == wanted));
+            if !is_right {
+                let new = file.with_extension("new");
+                disk::remove(&new)?;
+                bench.run_outside(&self.download(source, &new), &[])?;
+                disk::rename(&new, file)?;
+            }
+        }
+        let found = digest(file)?;
+        if let Some(wanted) = wanted.filter(|wanted| *wanted != found) {
+            return Err(BuildError::OtherArchive {
+                address: source.address.clone(),
+                wanted: wanted.to_owned(),
+                found,
+            });
+        }
+        let tree = self.tree(&found);
+        if !tree.is_dir() {
+            let new = tree.with_extension("new");
+            disk::make_empty(&new)?;
+            bench.run_outside(&self.unpack(file, &new), &[])?;
+            disk::rename(&new, &tree)?;
+        }
+        Ok(found)
+    }
+
+    fn archive_of(&self, source: &Source) -> Place {
+        let address = source.address.as_str();
+        let local = address.strip_prefix("file://").unwrap_or(address);
+        if local.starts_with('/') {
+            return Place::Here(local.into());
+        }
+        Place::Cached(self.cache.join(ARCHIVES).join(id_of(Path::new(address))))
+    }
+
+    fn download(&self, source: &Source, to: &Path) -> Invocation {
+        let words = [
+            "--fail",
+            "--location",
+            "--silent",
+            "--show-error",
+            "--retry",
+            "3",
+            "--output",
+        ];
+        let words = words.map(PathBuf::from).into_iter();
+        let words = words.chain([to.to_owned(), PathBuf::from(&source.address)]);
+        Invocation::new(&self.curl, "/").with(words)
+    }
+
+    fn unpack(&self, file: &Path, to: &Path) -> Invocation {
+        let words = ["--extract", "--no-same-owner", "--strip-components=1"];
+        let words = words.map(PathBuf::from).into_iter();
+        let places = [
+            PathBuf::from("--file"),
+            file.to_owned(),
+            PathBuf::from("--directory"),
+            to.to_owned(),
+        ];
+        Invocation::new(&self.tar, "/").with(words.chain(places))
+    }
+}
+
+/// Where an archive is.
+enum Place {
+    Here(PathBuf),
+    Cached(PathBuf),
+}
+
+fn id_of(address: &Path) -> String {
+    fingerprint::of_bytes(address.as_os_str().as_encoded_bytes())
+        .id()
+        .to_string()
+}
+
+fn is_sha256(name: &str) -> bool {
+    name.len() == 64 && is_commit(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repository_is_no_archive() {
+        let addresses = [
+            "https://example.org/spack.git",
+            "/srv/spack",
+            "https://example.org/v1.2.0.tar.gz",
+        ];
+        assert_eq!(addresses.map(is_archive), [false, false, true]);
+    }
+}
