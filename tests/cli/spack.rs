@@ -28,6 +28,7 @@ while [ $# -gt 0 ]; do
 done
 echo "spack $*" >>/tmp/called
 env | sort >/tmp/variables
+{ id -u; getent passwd "$(id -u)"; } >/tmp/user
 if [ "$(cat "$here/fail")" = "$1" ]; then
     echo "==> Error: the $1 went wrong" >&2
     exit 1
@@ -248,6 +249,15 @@ fn nothing_of_the_users_own_reaches_spack() {
     );
     let home = variables.lines().find(|line| line.starts_with("HOME="));
     assert_eq!(home, Some("HOME=/cabane/home"));
+}
+
+#[test]
+fn a_user_whom_no_database_knows_has_a_name_for_spack() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    stack.build(&["stack/1.0"]).success();
+    let user = fs::read_to_string(stack.cabane.world.path("build/tmp/user")).unwrap();
+    let (number, entry) = user.split_once('\n').unwrap();
+    assert_eq!(entry.split(':').nth(2), Some(number), "{user:?}");
 }
 
 #[test]

@@ -179,7 +179,8 @@ pub(crate) fn lines(bytes: &[u8]) -> Vec<String> {
         .lines()
         .filter_map(|line| line.rsplit('\r').find(|state| !state.trim().is_empty()))
         .map(|line| {
-            let line: String = line.trim_end().chars().take(LONGEST_LINE).collect();
+            let line = line.trim_end().replace('\t', "    ");
+            let line: String = line.chars().take(LONGEST_LINE).collect();
             escape(&line).into_owned()
         })
         .collect()
@@ -211,6 +212,11 @@ mod tests {
         let told = telling((0..100).map(|number| number.to_string()).collect());
         assert_eq!(told.last().map(String::as_str), Some("99"));
         assert_eq!(told.len(), TAIL_LINES);
+    }
+
+    #[test]
+    fn a_tab_in_a_log_is_space() {
+        assert_eq!(lines(b"\tgit config\n"), ["    git config"]);
     }
 
     #[test]

@@ -28,10 +28,10 @@ use crate::fingerprint::Hash;
 use crate::layout::{Inside, Layout};
 use crate::{BuildError, disk, pack};
 
-use super::SpackEngine;
 use super::archives::is_archive;
 use super::session::{HANDED, SOURCES};
 use super::sources::Commits;
+use super::{SpackEngine, user};
 
 /// Package recipes below the store, or the mount point.
 const REPOSITORIES: &str = "repos/spack_repo";
@@ -158,6 +158,7 @@ pub(super) fn digest_of_packages(packages: &OwnPackageDirectories) -> Result<Str
 pub(super) fn write(engine: &SpackEngine) -> Result<(), BuildError> {
     let directory = directory(&engine.layout);
     disk::make_empty(&directory)?;
+    user::write_database(&engine.layout)?;
     for name in ["config", "environments", "user", "views"] {
         disk::make_directory(&directory.join(name))?;
     }

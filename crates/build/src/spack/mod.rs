@@ -20,6 +20,7 @@ mod session;
 mod settle;
 mod solver;
 mod sources;
+mod user;
 mod views;
 
 pub use read::{StackTexts, read_system};

@@ -11,7 +11,7 @@ use cabane_spack::SpackStack;
 use crate::layout::Inside;
 use crate::sandbox::{Invocation, Sandbox};
 
-use super::{SpackEngine, digest_of, text_of};
+use super::{SpackEngine, digest_of, text_of, user};
 
 /// Where the sources of a build are in the sandbox.
 pub(super) const SOURCES: &str = "/cabane/sources";
@@ -36,6 +36,10 @@ impl<'a> Session<'a> {
         sandbox.bind(&engine.recipe_dir.path, Inside::RECIPE, true);
         sandbox.bind(engine.layout.work(), Inside::WORK, false);
         sandbox.bind(&engine.request.cache_dir, Inside::CACHE, false);
+        let users = user::database(&engine.layout);
+        if users.is_file() {
+            sandbox.bind(users, user::DATABASE, true);
+        }
         if engine.store_here.is_dir() {
             sandbox.bind(&engine.store_here, &engine.store, false);
         }
