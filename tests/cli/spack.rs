@@ -181,6 +181,55 @@ fn a_stack_is_built_and_its_view_is_entered() {
 }
 
 #[test]
+fn a_system_is_known_by_its_name() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    let system = stack.path("system");
+    fs::create_dir_all(stack.cabane.world.path("home/.config/cabane/systems")).unwrap();
+    let named = stack.cabane.world.path("home/.config/cabane/systems/here");
+    std::os::unix::fs::symlink(&system, named).unwrap();
+    let words = |system: &str| {
+        let (build, recipe) = (stack.path("build"), stack.path("recipe"));
+        let words = [
+            "build",
+            "--system",
+            system,
+            "--build-dir",
+            &build,
+            &recipe,
+            "stack/1.0",
+        ];
+        let mut command = stack.cabane.command(&words);
+        command.env("CABANE_SPACK_PYTHON", "/usr/bin/python3");
+        Finished::of(&mut command)
+    };
+    let unknown = words("hree");
+    assert_eq!(unknown.code, 3, "{unknown:?}");
+    assert!(
+        unknown.stderr.contains("hint: described are here"),
+        "{unknown:?}"
+    );
+    // The image is one of that system.
+    words("here").success();
+    let ls = stack
+        .cabane
+        .run(&["image", "ls", "--format={system}", "stack@here"]);
+    assert_eq!(ls.success().stdout.trim(), "here");
+}
+
+#[test]
+fn without_a_word_about_it_the_system_is_that_of_the_settings() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    let (build, recipe) = (stack.path("build"), stack.path("recipe"));
+    let words = ["build", "--build-dir", &build, &recipe, "stack/1.0"];
+    let mut command = stack.cabane.command(&words);
+    command
+        .env("CABANE_SPACK_PYTHON", "/usr/bin/python3")
+        .env("CABANE_SYSTEM_PATH", stack.path(""))
+        .env("CABANE_SYSTEM", "system");
+    Finished::of(&mut command).success();
+}
+
+#[test]
 fn the_steps_of_a_stack_call_spack_in_their_order_and_once() {
     let stack = Stack::new(Who::OrdinaryUser);
     stack.build(&["stack/1.0"]).success();
@@ -445,7 +494,7 @@ fn a_recipe_for_spack_without_a_system_says_what_to_type() {
     let recipe = stack.path("recipe");
     let refused = stack.cabane.run(&["build", &recipe, "stack/1.0"]);
     assert!(
-        refused.stderr.contains("hint: name the directory"),
+        refused.stderr.contains("`cabane system probe --output"),
         "{refused:?}"
     );
 }

@@ -340,8 +340,8 @@ impl BuildError {
                 Some("repos.yaml of the system names directories that hold `packages`".to_owned())
             }
             Self::NoSystem => Some(
-                "name the directory of its configuration: `--system DIR`; `cabane system probe` \
-                 writes one for this machine"
+                "name it, or the directory of its configuration: `--system SYSTEM`; `cabane \
+                 system probe --output DIR` writes one for this machine"
                     .to_owned(),
             ),
             Self::DiskFull { .. } => {

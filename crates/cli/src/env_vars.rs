@@ -45,6 +45,8 @@ variables! {
     CABANE_SITE_CONFIG;
     /// The directories in which environment files are looked for by name, separated by colons. Default: `cabane/environments` in `XDG_CONFIG_HOME`, then `/etc/cabane/environments`.
     CABANE_ENVIRONMENT_PATH;
+    /// The directories in which configurations of systems are looked for by name, separated by colons. Default: `cabane/systems` in `XDG_CONFIG_HOME`, then `/etc/cabane/systems`.
+    CABANE_SYSTEM_PATH;
     /// The `uv` program of the python engine. Default: the first one in `PATH`.
     CABANE_UV;
     /// A Python that has Spack's solver, the package `clingo`. Default: one that is made from the package index, in the cache.

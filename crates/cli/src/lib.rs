@@ -25,6 +25,7 @@ mod report;
 mod settings;
 mod setup;
 mod shown_image;
+mod systems;
 mod table;
 
 use std::ffi::OsString;

@@ -128,6 +128,8 @@ pub(crate) struct Effective {
     pub(crate) index_urls: Value<Vec<String>>,
     /// Where environment files are looked for by name, the first one first.
     pub(crate) environment_directories: Value<Vec<PathBuf>>,
+    /// Where configurations of systems are looked for by name, likewise.
+    pub(crate) system_directories: Value<Vec<PathBuf>>,
     /// The configuration files that were read, the site's first.
     pub(crate) files: Vec<PathBuf>,
 }
@@ -137,7 +139,8 @@ const DEFAULT_REPOSITORY: &str = "default";
 /// The priority of the user's own repository: just below those of a configuration.
 const DEFAULT_REPOSITORY_PRIORITY: i32 = 9;
 const DEFAULT_SITE_CONFIG: &str = "/etc/cabane/config.toml";
-const SITE_ENVIRONMENTS: &str = "/etc/cabane/environments";
+/// Where a site keeps what is found by name, in directories of one kind each.
+const SITE_DIRECTORY: &str = "/etc/cabane";
 
 #[derive(Debug, thiserror::Error)]
 enum SettingError {
@@ -247,7 +250,9 @@ impl Effective {
             })?,
             uv: layers.program(env_vars::CABANE_UV, |build| build.uv.clone())?,
             index_urls: layers.index_urls(),
-            environment_directories: layers.environment_directories(),
+            environment_directories: layers
+                .directories(env_vars::CABANE_ENVIRONMENT_PATH, "environments"),
+            system_directories: layers.directories(env_vars::CABANE_SYSTEM_PATH, "systems"),
             files: files.iter().map(|(path, _)| path.clone()).collect(),
         })
     }
@@ -389,8 +394,9 @@ impl Layers<'_> {
             .unwrap_or(Value::new(Vec::new(), Origin::Default))
     }
 
-    fn environment_directories(&self) -> Value<Vec<PathBuf>> {
-        let name = env_vars::CABANE_ENVIRONMENT_PATH;
+    /// Returns the user's and the site's directories of one kind, unless a variable names
+    /// others.
+    fn directories(&self, name: &'static str, kind: &str) -> Value<Vec<PathBuf>> {
         if let Some(list) = self.variables.get(name) {
             let directories = std::env::split_paths(list);
             let directories = directories.filter(|directory| !directory.as_os_str().is_empty());
@@ -399,8 +405,8 @@ impl Layers<'_> {
         let own = self
             .variables
             .below_home(env_vars::XDG_CONFIG_HOME, ".config");
-        let own = own.map(|directory| directory.join("cabane/environments"));
-        let site = Some(PathBuf::from(SITE_ENVIRONMENTS));
+        let own = own.map(|directory| directory.join("cabane").join(kind));
+        let site = Some(Path::new(SITE_DIRECTORY).join(kind));
         Value::new([own, site].into_iter().flatten().collect(), Origin::Default)
     }
 

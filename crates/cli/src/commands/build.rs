@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cabane_build::{BuildRequest, Built, DEFAULT_EPOCH, ImageFormat, Programs, carry_out, plan};
-use cabane_label::{Label, LabelPattern};
+use cabane_label::{Label, LabelPattern, SystemPattern};
 use cabane_recipe::FormatChoice;
 use cabane_repository::{AddRequest, Transfer};
 use clap::{Args, ValueEnum};
@@ -29,6 +29,7 @@ use crate::progress::Shown;
 use crate::report::{CommandError, CommandResult, IoContext};
 use crate::settings::{find_program, processors};
 use crate::setup::Setup;
+use crate::systems;
 use crate::table::size;
 
 /// Build an image from a recipe and add it to the repository
@@ -39,6 +40,7 @@ Examples:
   cabane build --dry-run ./recipe app/2.1:rc1
   cabane build ./recipe --output app.squashfs
   cabane build --system ./systems/eiger ./prgenv-gnu prgenv-gnu/26.1
+  cabane build --system eiger ./prgenv-gnu prgenv-gnu/26.1
 
 A build that was stopped goes on where it was; with nothing changed nothing is done.
 Parts of the label that are left out are filled in: the tag with v1, the system with
@@ -61,11 +63,12 @@ pub(crate) struct BuildArgs {
     /// The file system of the image
     #[arg(long, value_name = "FORMAT", value_enum)]
     image_format: Option<FormatArg>,
-    /// The configuration of the system to build for; recipes for Spack need one
-    #[arg(long, value_name = "DIR")]
+    /// The system to build for, by name or as the directory of its configuration; recipes
+    /// for Spack need one
+    #[arg(long, value_name = "SYSTEM")]
     system: Option<PathBuf>,
     /// Mirrors and caches, in the place of those of the system
-    #[arg(long, value_name = "FILE", requires = "system")]
+    #[arg(long, value_name = "FILE")]
     mirrors: Option<PathBuf>,
     /// Where the build is kept
     #[arg(long, value_name = "DIR")]
@@ -84,14 +87,19 @@ enum FormatArg {
 }
 
 pub(super) fn build(setup: &Setup, args: &BuildArgs) -> CommandResult<ExitCode> {
+    let system = systems::find(setup, args.system.as_deref())?;
     let label = match &args.label {
         Some(text) => {
-            let pattern: LabelPattern = text.parse().map_err(convert::parse_error)?;
+            let mut pattern: LabelPattern = text.parse().map_err(convert::parse_error)?;
+            if pattern.system.is_none() {
+                let name = system.as_ref().and_then(|found| found.name.clone());
+                pattern.system = name.map(SystemPattern::Is);
+            }
             Some(complete_label(setup, &pattern)?)
         }
         None => None,
     };
-    let request = request(setup, args)?;
+    let request = request(setup, args, system)?;
     let plan = plan(&request).map_err(convert::build_error)?;
     if args.dry_run {
         setup.printer.data(if args.json {
@@ -154,7 +162,11 @@ fn stop_when_interrupted() -> CommandResult<Arc<AtomicBool>> {
     Ok(interrupt)
 }
 
-fn request(setup: &Setup, args: &BuildArgs) -> CommandResult<BuildRequest> {
+fn request(
+    setup: &Setup,
+    args: &BuildArgs,
+    system: Option<systems::Found>,
+) -> CommandResult<BuildRequest> {
     let recipe_dir = fs::canonicalize(&args.recipe)
         .or_failed(|| format!("find the recipe {}", args.recipe.display()))?;
     let path = setup
@@ -183,7 +195,7 @@ fn request(setup: &Setup, args: &BuildArgs) -> CommandResult<BuildRequest> {
                 .directory()?
                 .join(build_name(&recipe_dir)),
         },
-        system_dir: args.system.clone(),
+        system_dir: system.map(|found| found.directory),
         mirrors: args.mirrors.clone(),
         path_variables: path_variables(setup),
         recipe_dir,

@@ -122,6 +122,9 @@ fn rows(settings: &Effective) -> Vec<Row> {
     let directories = &settings.environment_directories;
     let list: Vec<String> = directories.value.iter().map(|one| path(one)).collect();
     push("environments", list.join(":"), &directories.origin);
+    let directories = &settings.system_directories;
+    let list: Vec<String> = directories.value.iter().map(|one| path(one)).collect();
+    push("systems", list.join(":"), &directories.origin);
     for file in &settings.files {
         push("file", path(file), &Origin::File(file.clone()));
     }

@@ -17,6 +17,7 @@ use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::report::CommandResult;
 use crate::setup::Setup;
+use crate::systems;
 
 /// Read a recipe and name every mistake in it
 #[derive(Debug, Args)]
@@ -25,8 +26,8 @@ pub(crate) struct CheckArgs {
     #[arg(required = true)]
     recipes: Vec<PathBuf>,
 
-    /// The directory of the system for which the recipe is built
-    #[arg(long, value_name = "DIRECTORY")]
+    /// The system for which the recipe is built, by name or as a directory
+    #[arg(long, value_name = "SYSTEM")]
     system: Option<PathBuf>,
 
     /// Print JSON
@@ -77,9 +78,8 @@ impl From<&Diagnostic> for Mistake {
 }
 
 pub(super) fn check(setup: &Setup, args: &CheckArgs) -> CommandResult<ExitCode> {
-    let system = args.system.as_deref();
-    let system = system
-        .map(|directory| recipe_files::system(directory, None))
+    let system = systems::find(setup, args.system.as_deref())?
+        .map(|found| recipe_files::system(&found.directory, None))
         .transpose()?;
     let mut code = exit_codes::SUCCESS;
     let mut findings = Vec::new();

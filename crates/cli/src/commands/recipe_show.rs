@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use cabane_build::BuildError;
 use cabane_recipe::{GitSource, StackOptions};
 use cabane_spack::SpackStack;
 use clap::Args;
@@ -17,6 +18,7 @@ use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::report::{CommandError, CommandResult};
 use crate::setup::Setup;
+use crate::systems;
 
 /// Tell what Spack will be handed for a recipe: its groups of specs, its configuration
 #[derive(Debug, Args)]
@@ -28,9 +30,9 @@ pub(crate) struct ShowArgs {
     #[arg(value_name = "FILE")]
     file: Option<String>,
 
-    /// The directory of the system for which the recipe is built
-    #[arg(long, value_name = "DIRECTORY")]
-    system: PathBuf,
+    /// The system for which the recipe is built, by name or as a directory
+    #[arg(long, value_name = "SYSTEM")]
+    system: Option<PathBuf>,
 
     /// Mirrors, in the place of those of the system
     #[arg(long, value_name = "FILE")]
@@ -48,7 +50,9 @@ struct NoSuchFile {
 }
 
 pub(super) fn show(setup: &Setup, args: &ShowArgs) -> CommandResult<ExitCode> {
-    let mut system = recipe_files::system(&args.system, args.mirrors.as_deref())?;
+    let found = systems::find(setup, args.system.as_deref())?;
+    let found = found.ok_or_else(|| convert::build_error(BuildError::NoSystem))?;
+    let mut system = recipe_files::system(&found.directory, args.mirrors.as_deref())?;
     system.mirrors = recipe_files::expand(setup, system.mirrors)?;
     let options = StackOptions {
         system: Some(&system),

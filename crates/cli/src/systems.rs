@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The configuration of a system, by its directory or by its name.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cabane_label::{System, escape};
+
+use crate::exit_codes;
+use crate::report::{CommandError, CommandResult};
+use crate::setup::Setup;
+
+/// The configuration of a system that a command is about.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    /// Where it is.
+    pub(crate) directory: PathBuf,
+    /// What the system is called, if it was found by that.
+    pub(crate) name: Option<System>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("there is no system `{}`", escape(name))]
+struct NoSuchSystem {
+    name: String,
+}
+
+/// Finds what was typed: a directory, or the name of one among those of the site and the
+/// user's own. Without either it is the system that the settings name, if that is
+/// described.
+///
+/// # Errors
+///
+/// That nothing of the name is there.
+pub(crate) fn find(setup: &Setup, typed: Option<&Path>) -> CommandResult<Option<Found>> {
+    let directories = &setup.settings.system_directories.value;
+    let named = |name: &str| {
+        let mut places = directories.iter().map(|directory| directory.join(name));
+        places.find(|place| place.is_dir())
+    };
+    let Some(typed) = typed else {
+        return Ok(setup.system().and_then(|name| {
+            let directory = named(name.as_str())?;
+            let name = Some(name);
+            Some(Found { directory, name })
+        }));
+    };
+    let name = typed.to_str().and_then(|name| name.parse::<System>().ok());
+    let Some(name) = name.filter(|_| !typed.is_dir()) else {
+        return Ok(Some(Found {
+            directory: typed.to_owned(),
+            name: None,
+        }));
+    };
+    match named(name.as_str()) {
+        Some(directory) => Ok(Some(Found {
+            directory,
+            name: Some(name),
+        })),
+        None => Err(no_such_system(directories, name.as_str())),
+    }
+}
+
+fn no_such_system(directories: &[PathBuf], name: &str) -> CommandError {
+    let mut known: Vec<String> = directories
+        .iter()
+        .filter_map(|directory| fs::read_dir(directory).ok())
+        .flat_map(Iterator::flatten)
+        .filter(|entry| entry.path().is_dir())
+        .map(|entry| escape(&entry.file_name().to_string_lossy()).into_owned())
+        .collect();
+    known.sort();
+    known.dedup();
+    let hint = match (known.as_slice(), directories.first()) {
+        ([], Some(first)) => {
+            let place = first.join(name);
+            let place = escape(&place.to_string_lossy()).into_owned();
+            format!("`cabane system probe --output {place}` describes this machine under that name")
+        }
+        ([], None) => "name the directory of its configuration".to_owned(),
+        (known, _) => format!("described are {}", known.join(", ")),
+    };
+    let name = name.to_owned();
+    CommandError::new(exit_codes::BAD_INPUT, NoSuchSystem { name }).hinted(Some(hint))
+}
