@@ -285,6 +285,66 @@ fn a_build_that_is_stopped_leaves_no_process() {
     }
 }
 
+/// Lines of Spack's installer about the package of the stand-in.
+const BUILT: &str = "\
+echo '[ ] abc2345 hello@1.0 fetching from build cache (0s)'
+echo '[ ] abc2345 hello@1.0 staging (0s)'
+echo '[ ] abc2345 hello@1.0 build (3s)'
+echo '[+] abc2345 hello@1.0 /mnt/hello (9s)'
+";
+
+impl Stack {
+    /// Lets Spack do something before it installs.
+    fn before_installing(&self, script: &str) {
+        let spack = STAND_IN.replace("$MOUNT", &self.cabane.mount_point("stack"));
+        let spack = spack.replace("abc", "abc2345");
+        let spack = spack.replace("\ninstall)\n", &format!("\ninstall)\n{script}"));
+        self.cabane.world.file("spack/bin/spack", &spack);
+        self.commit("spack");
+    }
+}
+
+#[test]
+fn every_package_that_is_there_is_told_and_what_it_took_is_known_the_next_time() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    stack.before_installing(BUILT);
+    let told = stack.build(&["stack/1.0"]).success().stderr;
+    assert!(told.contains("✓ hello@1.0  built 1 s (1 of 1)\n"), "{told}");
+    let cache = stack.path("home/.cache/cabane/spack/durations-1");
+    let known = fs::read_to_string(cache).unwrap();
+    assert!(known.starts_with("built hello 1.0 abc2345 "), "{known}");
+}
+
+#[test]
+fn a_package_that_fails_is_named_and_the_end_of_its_own_log_is_shown() {
+    for who in everybody() {
+        let stack = Stack::new(who);
+        let script = "\
+            mkdir -p /tmp/stage; seq 30 >/tmp/stage/a.log; echo 'no such header' >>/tmp/stage/a.log\n\
+            echo '[ ] abc2345 hello@1.0 build (3s)'\n\
+            echo '[x] abc2345 hello@1.0 failed: /tmp/stage/a.log (9s)'\n\
+            echo '==> Error: The following packages failed to install:'; exit 1\n";
+        stack.before_installing(script);
+        let failed = stack.build(&["stack/1.0"]);
+        let log = "build/logs/hello-1.0-abc2345.log";
+        let expected = format!(
+            "error: step `install` failed: hello@1.0 was not built\n{}\n  no such header\n\
+             hint: the whole log is in [WORLD]/{log}\n",
+            (12..=30)
+                .map(|number| format!("  {number}"))
+                .collect::<Vec<_>>()
+                .join("\n"),
+        );
+        assert!(
+            failed.stderr.ends_with(&expected),
+            "as {who:?}: {}",
+            failed.stderr
+        );
+        let kept = fs::read_to_string(stack.path(log)).unwrap();
+        assert_eq!(kept.lines().count(), 31, "as {who:?}");
+    }
+}
+
 #[test]
 fn nothing_of_the_users_own_reaches_spack() {
     let stack = Stack::new(Who::OrdinaryUser);

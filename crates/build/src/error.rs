@@ -257,11 +257,13 @@ pub enum BuildError {
 pub struct Failure {
     /// The step.
     pub step: StepName,
+    /// The package that could not be installed, if it was one.
+    pub package: Option<String>,
     /// The command, as it could be typed.
     pub command: String,
     /// How it ended.
     pub status: ExitStatus,
-    /// All that it wrote.
+    /// All that it wrote, or that the package wrote.
     pub log: PathBuf,
     /// The last lines of it, safe to show.
     pub tail: Vec<String>,
@@ -269,6 +271,10 @@ pub struct Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(package) = &self.package {
+            let package = escape(package);
+            return write!(f, "step `{}` failed: {package} was not built", self.step);
+        }
         let program = self.command.split(' ').next().unwrap_or_default();
         write!(
             f,

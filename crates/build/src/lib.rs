@@ -39,7 +39,7 @@ pub use leftovers::{
 };
 pub use pack::PackError;
 pub use plan::{Plan, State, Step, StepName, plan, read_recipe};
-pub use progress::Progress;
+pub use progress::{Origin, PackageChange, PackageEvent, Progress};
 pub use python::FoundInterpreter;
 pub use request::{BuildRequest, DEFAULT_EPOCH, Programs};
 pub use spack::{StackTexts, read_system};

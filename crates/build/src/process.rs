@@ -34,7 +34,7 @@ const LONGEST_LINE: usize = 1000;
 pub(crate) fn wait(
     child: &mut Child,
     log: &mut Follower,
-    show: &mut dyn FnMut(&str),
+    show: &mut dyn FnMut(&[String]),
     interrupt: &AtomicBool,
 ) -> io::Result<Option<ExitStatus>> {
     let group = Pid::from_child(child);
@@ -94,7 +94,7 @@ fn children(process: Pid) -> Vec<Pid> {
 fn watch(
     program: Pid,
     log: &mut Follower,
-    show: &mut dyn FnMut(&str),
+    show: &mut dyn FnMut(&[String]),
     interrupt: &AtomicBool,
 ) -> io::Result<bool> {
     let handle = pidfd_open(program, PidfdFlags::empty())?;
@@ -105,8 +105,9 @@ fn watch(
             Err(Errno::INTR) => false,
             Err(errno) => return Err(errno.into()),
         };
-        if let Some(line) = log.news() {
-            show(&line);
+        let news = log.news();
+        if !news.is_empty() {
+            show(&news);
         }
         if ended {
             return Ok(true);
@@ -135,14 +136,16 @@ impl Follower {
         })
     }
 
-    /// Returns the last line that was written since the last call, safe to show.
-    fn news(&mut self) -> Option<String> {
+    /// Returns the lines that were written since the last call, safe to show.
+    fn news(&mut self) -> Vec<String> {
         // What cannot be read now is not worth stopping for: it only decorates.
         let _ = self.log.read_to_end(&mut self.rest);
-        let end = self.rest.iter().rposition(|&byte| byte == b'\n')?;
+        let Some(end) = self.rest.iter().rposition(|&byte| byte == b'\n') else {
+            return Vec::new();
+        };
         let rest = self.rest.split_off(end + 1);
         let written = std::mem::replace(&mut self.rest, rest);
-        lines(&written).pop()
+        lines(&written)
     }
 }
 

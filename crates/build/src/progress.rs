@@ -7,6 +7,53 @@ use std::time::Duration;
 
 use crate::Step;
 
+/// What happened to a package while a stack is installed. The texts are those of lock
+/// files and programs: they are escaped before they are shown.
+#[derive(Clone, Copy, Debug)]
+pub struct PackageEvent<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its version.
+    pub version: &'a str,
+    /// What tells it from others of the same name and version.
+    pub hash: &'a str,
+    /// What happened.
+    pub change: PackageChange<'a>,
+    /// How long it took last time, if that is known.
+    pub last_time: Option<Duration>,
+    /// How many packages are there.
+    pub done: usize,
+    /// How many will be there in the end.
+    pub total: usize,
+    /// How long the rest may take, if enough is known.
+    pub left: Option<Duration>,
+}
+
+/// What happens to a package.
+#[derive(Clone, Copy, Debug)]
+pub enum PackageChange<'a> {
+    /// A phase begins: `configure`, `fetching from build cache`.
+    Phase(&'a str),
+    /// It is there.
+    Done {
+        /// Where it came from.
+        origin: Origin,
+        /// How long that took.
+        took: Duration,
+    },
+    /// It could not be installed.
+    Failed,
+}
+
+/// Where a package comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// It was built here.
+    Built,
+    /// It was built before, here or elsewhere.
+    Cache,
+}
+
 /// Somebody who wants to know how a build goes on. Every method may be left out.
 pub trait Progress {
     /// A step begins; the first has index 0.
@@ -18,6 +65,11 @@ pub trait Progress {
     /// fast: the log has them all.
     fn output(&mut self, step: &Step, line: &str) {
         let _ = (step, line);
+    }
+
+    /// Something happened to a package of the step.
+    fn package(&mut self, event: &PackageEvent<'_>) {
+        let _ = event;
     }
 
     /// The step is done.

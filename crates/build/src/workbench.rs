@@ -48,7 +48,19 @@ impl Workbench<'_> {
         sandbox: &Sandbox,
         invocation: &Invocation,
     ) -> Result<(), BuildError> {
-        self.follow(invocation, |log| sandbox.start(invocation, log))
+        self.follow(invocation, None, |log| sandbox.start(invocation, log))
+    }
+
+    /// As [`Self::run`], with somebody who understands what the program writes.
+    pub(crate) fn run_heard(
+        &mut self,
+        sandbox: &Sandbox,
+        invocation: &Invocation,
+        listener: &mut dyn Listener,
+    ) -> Result<(), BuildError> {
+        self.follow(invocation, Some(listener), |log| {
+            sandbox.start(invocation, log)
+        })
     }
 
     /// Runs a program of the system outside of any sandbox to its end, with further
@@ -58,12 +70,15 @@ impl Workbench<'_> {
         invocation: &Invocation,
         variables: &[(&str, &OsStr)],
     ) -> Result<(), BuildError> {
-        self.follow(invocation, |log| invocation.start_outside(variables, log))
+        self.follow(invocation, None, |log| {
+            invocation.start_outside(variables, log)
+        })
     }
 
     fn follow(
         &mut self,
         invocation: &Invocation,
+        mut listener: Option<&mut dyn Listener>,
         start: impl FnOnce(&File) -> Result<Child, BuildError>,
     ) -> Result<(), BuildError> {
         self.check_interrupt()?;
@@ -74,29 +89,45 @@ impl Workbench<'_> {
         let mut child = start(&log)?;
         let step = self.step;
         let progress = &mut *self.progress;
-        let mut show = |line: &str| progress.output(step, line);
+        let mut show = |lines: &[String]| {
+            let mut last = None;
+            for line in lines {
+                let is_heard = listener
+                    .as_mut()
+                    .is_some_and(|listener| listener.line(line, progress));
+                last = if is_heard { None } else { Some(line) };
+            }
+            if let Some(line) = last {
+                progress.output(step, line);
+            }
+        };
         let ended = process::wait(&mut child, &mut follower, &mut show, self.interrupt)
             .map_err(BuildError::file("wait for", &invocation.program))?;
         match ended {
             None => Err(BuildError::Interrupted),
             Some(status) if status.success() => Ok(()),
             Some(status) => {
-                let failure = Failure {
+                let mut failure = Failure {
                     step: step.name,
+                    package: None,
                     command: invocation.shown(),
                     status,
                     tail: process::tail(&path),
                     log: path,
                 };
-                Err(self.judge(failure))
+                let is_full = says_full(&failure);
+                if let Some(listener) = listener {
+                    listener.blame(&mut failure);
+                }
+                Err(self.judge(failure, is_full))
             }
         }
     }
 
-    fn judge(&self, failure: Failure) -> BuildError {
-        let is_full = |line: &String| FULL.iter().any(|words| line.contains(words));
+    fn judge(&self, failure: Failure, is_full: bool) -> BuildError {
+        let is_full = is_full || says_full(&failure);
         let failure = Box::new(failure);
-        if failure.tail.iter().any(is_full) {
+        if is_full {
             return BuildError::DiskFull {
                 path: self.fullest_disk(),
                 failure: Some(failure),
@@ -121,6 +152,20 @@ impl Workbench<'_> {
             Ok(())
         }
     }
+}
+
+fn says_full(failure: &Failure) -> bool {
+    let is_full = |line: &String| FULL.iter().any(|words| line.contains(words));
+    failure.tail.iter().any(is_full)
+}
+
+/// Somebody who understands what a program writes.
+pub(crate) trait Listener {
+    /// Takes a line; returns whether it was understood, and need not be shown.
+    fn line(&mut self, line: &str, progress: &mut dyn Progress) -> bool;
+
+    /// The program failed: completes what is told about it.
+    fn blame(&mut self, failure: &mut Failure);
 }
 
 fn open_log(path: &Path, invocation: &Invocation) -> io::Result<File> {

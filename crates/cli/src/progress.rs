@@ -1,20 +1,28 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Showing how a build goes on: a moving line on terminals, plain lines elsewhere.
+//! Showing how a build goes on: moving lines on terminals, plain lines elsewhere.
 
-use std::time::Duration;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use cabane_build::{Progress, Step};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use cabane_build::{Origin, PackageChange, PackageEvent, Progress, Step};
+use cabane_label::escape;
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::printer::{Printer, style};
+
+/// How often moving lines move.
+const TICK: Duration = Duration::from_millis(120);
+/// How many packages have a line of their own.
+const MOST_LINES: usize = 12;
 
 /// Shows a build to a person.
 #[derive(Debug)]
 pub(crate) struct Shown {
     printer: Printer,
-    bar: Option<ProgressBar>,
+    lines: Option<Lines>,
     done_before: usize,
 }
 
@@ -23,7 +31,7 @@ impl Shown {
     pub(crate) fn new(printer: Printer) -> Self {
         Self {
             printer,
-            bar: None,
+            lines: None,
             done_before: 0,
         }
     }
@@ -34,8 +42,8 @@ impl Shown {
     }
 
     fn clear(&mut self) {
-        if let Some(bar) = self.bar.take() {
-            bar.finish_and_clear();
+        if let Some(lines) = self.lines.take() {
+            lines.clear();
         }
     }
 }
@@ -43,25 +51,49 @@ impl Shown {
 impl Progress for Shown {
     fn started(&mut self, step: &Step, index: usize, total: usize) {
         self.clear();
-        if !Printer::is_watched() {
+        if Printer::is_watched() {
+            let prefix = format!("{}/{total} {}", index + 1, step.name);
+            self.lines = Some(Lines::new(prefix));
+        } else {
             self.printer
                 .note(format_args!("[{}/{total}] {}…", index + 1, step.name));
-            return;
         }
-        let template = "{spinner} [{prefix}] {elapsed:>4} {wide_msg}";
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template(template)
-            .unwrap_or_else(|_| ProgressStyle::default_spinner());
-        bar.set_style(style);
-        bar.set_prefix(format!("{}/{total} {}", index + 1, step.name));
-        bar.enable_steady_tick(Duration::from_millis(120));
-        self.bar = Some(bar);
     }
 
     fn output(&mut self, _step: &Step, line: &str) {
-        match &self.bar {
-            Some(bar) => bar.set_message(line.to_owned()),
+        match &self.lines {
+            Some(lines) => lines.first.set_message(line.to_owned()),
             None => self.printer.detail(line),
+        }
+    }
+
+    fn package(&mut self, event: &PackageEvent<'_>) {
+        if let Some(lines) = &mut self.lines {
+            lines.package(event);
+            return;
+        }
+        let package = spec(event);
+        match event.change {
+            PackageChange::Phase(phase) => {
+                self.printer
+                    .detail(format_args!("  {package} {}", escape(phase)));
+            }
+            PackageChange::Done { origin, took } => {
+                let how = match origin {
+                    Origin::Built => format!("built {}", seconds(took)),
+                    Origin::Cache => "from the cache".to_owned(),
+                };
+                let (mark, end) = (style::GOOD, style::GOOD);
+                let left = event.left.filter(|left| !left.is_zero());
+                let left = left.map_or(String::new(), |left| {
+                    format!(", about {} left", seconds(left))
+                });
+                let (done, total) = (event.done, event.total);
+                self.printer.note(format_args!(
+                    "{mark}✓{end:#} {package}  {how} ({done} of {total}{left})"
+                ));
+            }
+            PackageChange::Failed => self.printer.note(format_args!("✗ {package}")),
         }
     }
 
@@ -91,5 +123,103 @@ impl Progress for Shown {
     fn warning(&mut self, text: &str) {
         self.clear();
         self.printer.warning(text);
+    }
+}
+
+/// The moving lines of a step: one for all of it, and one for each package that is
+/// worked on.
+#[derive(Debug)]
+struct Lines {
+    all: MultiProgress,
+    first: ProgressBar,
+    packages: Vec<(String, ProgressBar)>,
+    /// When the step may be done.
+    end: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Lines {
+    fn new(prefix: String) -> Self {
+        let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
+        let end = Arc::new(Mutex::new(None));
+        let seen = Arc::clone(&end);
+        let left = move |_: &ProgressState, text: &mut dyn std::fmt::Write| {
+            let end: Option<Instant> = seen.lock().ok().and_then(|end| *end);
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            // Promises that were not kept are not shown.
+            if let Some(left) = left.filter(|left| !left.is_zero()) {
+                let _ = write!(text, " about {} left", seconds(left));
+            }
+        };
+        let template = "{spinner} [{prefix}] {elapsed:>4}{left} {wide_msg}";
+        let first = all.add(ProgressBar::no_length());
+        first.set_style(styled(template).with_key("left", left));
+        first.set_prefix(prefix);
+        first.enable_steady_tick(TICK);
+        Self {
+            all,
+            first,
+            packages: Vec::new(),
+            end,
+        }
+    }
+
+    fn clear(self) {
+        for (_, bar) in self.packages {
+            bar.finish_and_clear();
+        }
+        self.first.finish_and_clear();
+        let _ = self.all.clear();
+    }
+
+    fn package(&mut self, event: &PackageEvent<'_>) {
+        if let Ok(mut end) = self.end.lock() {
+            *end = event.left.map(|left| Instant::now() + left);
+        }
+        let message = format!("{} of {} packages", event.done, event.total);
+        self.first.set_message(message);
+        let known = self
+            .packages
+            .iter()
+            .position(|(hash, _)| hash == event.hash);
+        let PackageChange::Phase(phase) = event.change else {
+            if let Some(known) = known {
+                self.packages.remove(known).1.finish_and_clear();
+            }
+            return;
+        };
+        let mut message = format!("{} {}", spec(event), escape(phase));
+        if let Some(last) = event.last_time {
+            let _ = write!(message, ", {} last time", seconds(last));
+        }
+        match known.and_then(|known| self.packages.get(known)) {
+            Some((_, bar)) => bar.set_message(message),
+            None if self.packages.len() < MOST_LINES => {
+                let bar = self.all.add(ProgressBar::no_length());
+                bar.set_style(styled("    {elapsed:>4} {wide_msg}"));
+                bar.set_message(message);
+                bar.enable_steady_tick(Duration::from_secs(1));
+                self.packages.push((event.hash.to_owned(), bar));
+            }
+            None => {}
+        }
+    }
+}
+
+fn styled(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
+}
+
+fn spec(event: &PackageEvent<'_>) -> String {
+    format!("{}@{}", escape(event.name), escape(event.version))
+}
+
+/// `7 s`, `362 s`, `25 min`, `3 h 20 min`
+fn seconds(duration: Duration) -> String {
+    // What takes less than a second takes some time, too.
+    let seconds = duration.as_secs().max(1);
+    match seconds {
+        0..600 => format!("{seconds} s"),
+        600..7200 => format!("{} min", seconds / 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
     }
 }

@@ -18,6 +18,7 @@ use crate::workbench::Workbench;
 use crate::{BuildError, StepName, disk};
 
 use super::session::{self, Session};
+use super::watch::Watch;
 use super::{SpackEngine, compilers, handed, hooks, settle};
 
 /// Concretizations, below the cache.
@@ -128,9 +129,12 @@ pub(super) fn inputs(engine: &SpackEngine) -> Result<Inputs, BuildError> {
 /// Builds the packages, or takes them from caches.
 pub(super) fn install(engine: &SpackEngine, bench: &mut Workbench<'_>) -> Result<(), BuildError> {
     let sandbox = Session::new(engine).sandbox();
+    let mut watch = Watch::new(engine);
     for environment in &engine.stack.environments {
         concretize_one(engine, environment, bench)?;
-        bench.run(&sandbox, &session::install(engine, &environment.name))?;
+        watch.expect(&handed::lock_file(&engine.layout, &environment.name))?;
+        let install = session::install(engine, &environment.name);
+        bench.run_heard(&sandbox, &install, &mut watch)?;
     }
     settle::packages(&engine.store_here, &engine.store, engine.request.epoch)
 }

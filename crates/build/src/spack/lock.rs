@@ -29,9 +29,18 @@ pub(super) struct Package {
     pub(super) arch: Architecture,
     #[serde(default)]
     pub(super) parameters: serde_json::Map<String, serde_json::Value>,
+    #[serde(default)]
+    dependencies: Vec<Dependency>,
     /// There for packages of the system.
     #[serde(default)]
     pub(super) external: Option<serde::de::IgnoredAny>,
+}
+
+/// What it needs.
+#[derive(Debug, Deserialize)]
+struct Dependency {
+    #[serde(default)]
+    hash: String,
 }
 
 /// What it was built for.
@@ -49,6 +58,13 @@ pub(super) fn read(path: &Path) -> Result<Lock, BuildError> {
 }
 
 impl Lock {
+    /// Returns the packages that are installed, by their hashes.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&str, &Package)> {
+        let all = self.concrete_specs.iter();
+        let ours = all.filter(|(_, one)| one.external.is_none());
+        ours.map(|(hash, one)| (hash.as_str(), one))
+    }
+
     /// Finds the packages of a name that are built, the newest version first, each with
     /// where it is below the root of a store.
     pub(super) fn built(&self, name: &str) -> Vec<(&Package, PathBuf)> {
@@ -63,6 +79,11 @@ impl Lock {
 }
 
 impl Package {
+    /// Returns the hashes of the packages that must be there before it.
+    pub(super) fn needs(&self) -> impl Iterator<Item = &str> {
+        self.dependencies.iter().map(|one| one.hash.as_str())
+    }
+
     /// As Spack calls it, with the languages that it has, if it is a compiler.
     pub(super) fn spec(&self) -> String {
         let languages = self

@@ -11,17 +11,22 @@
 mod activation;
 mod archives;
 mod compilers;
+mod durations;
+mod estimate;
 mod handed;
 mod hooks;
 mod install;
 mod lock;
+mod package_log;
 mod read;
+mod said;
 mod session;
 mod settle;
 mod solver;
 mod sources;
 mod user;
 mod views;
+mod watch;
 
 pub use read::{StackTexts, read_system};
 
@@ -224,7 +229,8 @@ impl Engine for SpackEngine {
             StepName::Sources => {
                 self.sources.commits(&self.layout).is_some() && self.solver.exists()
             }
-            StepName::Concretize => install::is_concretized(self, step),
+            // With what Spack is handed the store is made.
+            StepName::Concretize => install::is_concretized(self, step) && self.store_here.is_dir(),
             StepName::Install => {
                 install::is_concretized(self, step)
                     && self.store_here.join(".spack-db/index.json").exists()

@@ -1,0 +1,399 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Follows an installation package by package: what is worked on, how many are done,
+//! how long the rest may take, and which one failed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+
+use crate::layout::Layout;
+use crate::workbench::Listener;
+use crate::{BuildError, Failure, Origin, PackageChange, PackageEvent, Progress, disk, process};
+
+use super::durations::{Durations, Key};
+use super::estimate::{self, Open};
+use super::said::{self, Said, What};
+use super::{SpackEngine, lock, package_log};
+
+/// Packages of the local cache, below the cache directory.
+const CACHED: &str = "spack/packages/v3/manifests/spec";
+/// What a package from a cache takes, if nothing is known about it.
+const TAKEN: Duration = Duration::from_secs(1);
+
+/// Follows the installation of one or several environments.
+#[derive(Debug)]
+pub(super) struct Watch<'a> {
+    layout: &'a Layout,
+    durations: Durations,
+    cache: PathBuf,
+    /// Every package to be installed, by its hash.
+    packages: BTreeMap<String, Package>,
+    done: BTreeSet<String>,
+    running: BTreeMap<String, Running>,
+    /// The most that were worked on at once.
+    lanes: u32,
+    failed: Option<Failed>,
+}
+
+#[derive(Debug)]
+struct Package {
+    name: String,
+    version: String,
+    needs: Vec<String>,
+    expected: Option<Duration>,
+}
+
+#[derive(Debug)]
+struct Running {
+    since: Instant,
+    origin: Origin,
+}
+
+#[derive(Debug)]
+struct Failed {
+    name: String,
+    version: String,
+    hash: String,
+    log: Option<PathBuf>,
+}
+
+impl<'a> Watch<'a> {
+    pub(super) fn new(engine: &'a SpackEngine) -> Self {
+        let cache = &engine.request.cache_dir;
+        let installed = installed(&engine.store_here.join(".spack-db/index.json"));
+        Self {
+            layout: &engine.layout,
+            durations: Durations::read(cache),
+            cache: cache.join(CACHED),
+            packages: BTreeMap::new(),
+            done: installed.into_iter().collect(),
+            running: BTreeMap::new(),
+            lanes: 1,
+            failed: None,
+        }
+    }
+
+    /// Adds the packages of a lock file.
+    pub(super) fn expect(&mut self, lock: &Path) -> Result<(), BuildError> {
+        for (hash, one) in lock::read(lock)?.all() {
+            let key = Key {
+                name: &one.name,
+                version: &one.version,
+                hash,
+            };
+            let is_cached = self.is_cached(key);
+            let origin = if is_cached {
+                Origin::Cache
+            } else {
+                Origin::Built
+            };
+            let known = self.durations.of(origin, key);
+            let package = Package {
+                name: one.name.clone(),
+                version: one.version.clone(),
+                needs: one.needs().map(str::to_owned).collect(),
+                expected: known.or_else(|| is_cached.then_some(TAKEN)),
+            };
+            self.packages.insert(hash.to_owned(), package);
+        }
+        let packages = &self.packages;
+        self.done.retain(|hash| packages.contains_key(hash));
+        Ok(())
+    }
+
+    fn is_cached(
+        &self,
+        Key {
+            name,
+            version,
+            hash,
+        }: Key<'_>,
+    ) -> bool {
+        let file = format!("{name}-{version}-{hash}.spec.manifest.json");
+        self.cache.join(name).join(file).exists()
+    }
+
+    /// Finds the package that a line is about.
+    fn find(&self, said: &Said<'_>) -> Option<String> {
+        if !said.hash.is_empty() {
+            let (hash, _) = self
+                .packages
+                .range(said.hash.to_owned()..)
+                .next()
+                .filter(|(hash, _)| hash.starts_with(said.hash))?;
+            return Some(hash.clone());
+        }
+        // Two of the same name are told apart by what is worked on.
+        let named = |hash: &&String| {
+            let package = self.packages.get(*hash);
+            package.is_some_and(|package| package.name == said.name)
+        };
+        let running = self.running.keys().find(named);
+        running
+            .or_else(|| self.packages.keys().find(named))
+            .cloned()
+    }
+
+    fn take(&mut self, hash: &str, what: &What<'_>, progress: &mut dyn Progress) {
+        match what {
+            // The older installer says it again when the package is there.
+            What::Phase(_) if self.done.contains(hash) => {}
+            What::Phase(phase) => {
+                let phase = *phase;
+                let begins = phase == said::STAGING;
+                let running = self.running.entry(hash.to_owned()).or_insert(Running {
+                    since: Instant::now(),
+                    origin: Origin::Built,
+                });
+                if begins {
+                    // It was looked for in caches before.
+                    running.since = Instant::now();
+                    running.origin = Origin::Built;
+                } else if phase == said::RELOCATING {
+                    running.origin = Origin::Cache;
+                }
+                let count = u32::try_from(self.running.len()).unwrap_or(u32::MAX);
+                self.lanes = self.lanes.max(count);
+                self.tell(hash, PackageChange::Phase(phase), progress);
+            }
+            What::Installed => {
+                if !self.done.insert(hash.to_owned()) {
+                    return;
+                }
+                let running = self.running.remove(hash);
+                let origin = running.as_ref().map_or(Origin::Cache, |one| one.origin);
+                let took = running.map_or(Duration::ZERO, |one| one.since.elapsed());
+                if let Some(package) = self.packages.get(hash) {
+                    let key = package.key(hash);
+                    self.durations.remember(origin, key, took);
+                }
+                self.tell(hash, PackageChange::Done { origin, took }, progress);
+            }
+            What::Failed { log } => self.fail(hash, *log, progress),
+            What::External => {}
+        }
+    }
+
+    /// Only the first counts: others may have been stopped because of it.
+    fn fail(&mut self, hash: &str, log: Option<&str>, progress: &mut dyn Progress) {
+        self.running.remove(hash);
+        let Some(package) = self.packages.get(hash) else {
+            return;
+        };
+        let log = log.map(PathBuf::from);
+        match &mut self.failed {
+            Some(failed) if failed.hash == hash => failed.log = failed.log.take().or(log),
+            Some(_) => {}
+            none => {
+                *none = Some(Failed {
+                    name: package.name.clone(),
+                    version: package.version.clone(),
+                    hash: hash.to_owned(),
+                    log,
+                });
+                self.tell(hash, PackageChange::Failed, progress);
+            }
+        }
+    }
+
+    fn tell(&self, hash: &str, change: PackageChange<'_>, progress: &mut dyn Progress) {
+        let Some(package) = self.packages.get(hash) else {
+            return;
+        };
+        progress.package(&PackageEvent {
+            name: &package.name,
+            version: &package.version,
+            hash,
+            change,
+            last_time: package.expected,
+            done: self.done.len(),
+            total: self.packages.len(),
+            left: self.left(),
+        });
+    }
+
+    fn left(&self) -> Option<Duration> {
+        let open = self
+            .packages
+            .iter()
+            .filter(|(hash, _)| !self.done.contains(*hash));
+        let open = open.map(|(hash, one)| {
+            let running = self.running.get(hash);
+            let open = Open {
+                expected: one.expected,
+                gone: running.map_or(Duration::ZERO, |one| one.since.elapsed()),
+                needs: &one.needs,
+            };
+            (hash.as_str(), open)
+        });
+        estimate::left(&open.collect(), self.lanes)
+    }
+}
+
+impl Package {
+    fn key<'a>(&'a self, hash: &'a str) -> Key<'a> {
+        Key {
+            name: &self.name,
+            version: &self.version,
+            hash,
+        }
+    }
+}
+
+impl Listener for Watch<'_> {
+    fn line(&mut self, line: &str, progress: &mut dyn Progress) -> bool {
+        let Some(said) = said::parse(line) else {
+            return false;
+        };
+        if let Some(hash) = self.find(&said) {
+            self.take(&hash, &said.what, progress);
+        }
+        true
+    }
+
+    fn blame(&mut self, failure: &mut Failure) {
+        let Some(failed) = self.failed.take() else {
+            return;
+        };
+        failure.package = Some(format!("{}@{}", failed.name, failed.version));
+        let Some(log) = failed.log else {
+            return;
+        };
+        let short = failed.hash.get(..7).unwrap_or(&failed.hash);
+        let name = format!("{}-{}-{short}.log", failed.name, failed.version);
+        let kept = self.layout.logs().join(name);
+        if package_log::keep(self.layout, &log, &kept).is_ok() {
+            let tail = process::tail(&kept);
+            if !tail.is_empty() {
+                failure.tail = tail;
+                failure.log = kept;
+            }
+        }
+    }
+}
+
+/// Reads which packages are in a store already. What cannot be read is not there.
+fn installed(database: &Path) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct Document {
+        database: Database,
+    }
+    #[derive(Deserialize)]
+    struct Database {
+        installs: BTreeMap<String, Install>,
+    }
+    #[derive(Deserialize)]
+    struct Install {
+        #[serde(default = "yes")]
+        installed: bool,
+    }
+    fn yes() -> bool {
+        true
+    }
+    let text = disk::read_start(database, 1 << 30).unwrap_or_default();
+    let document: Option<Document> = serde_json::from_slice(&text).ok();
+    let installs = document.into_iter().flat_map(|one| one.database.installs);
+    let there = installs.filter(|(_, one)| one.installed);
+    there.map(|(hash, _)| hash).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A watch over `a`, `b` and `c`.
+    fn watch(layout: &Layout) -> Watch<'_> {
+        let packages = ["a", "b", "c"].map(|name| {
+            let package = Package {
+                name: name.to_owned(),
+                version: "1".to_owned(),
+                needs: Vec::new(),
+                expected: None,
+            };
+            (name.repeat(8), package)
+        });
+        Watch {
+            layout,
+            durations: Durations::default(),
+            cache: PathBuf::new(),
+            packages: packages.into_iter().collect(),
+            done: BTreeSet::new(),
+            running: BTreeMap::new(),
+            lanes: 1,
+            failed: None,
+        }
+    }
+
+    /// Notes what it is told.
+    #[derive(Default)]
+    struct Notes(Vec<String>);
+
+    impl Progress for Notes {
+        fn package(&mut self, event: &PackageEvent<'_>) {
+            let change = match event.change {
+                PackageChange::Phase(phase) => phase.to_owned(),
+                PackageChange::Done { origin, .. } => format!("{origin:?}"),
+                PackageChange::Failed => "failed".to_owned(),
+            };
+            let PackageEvent {
+                name, done, total, ..
+            } = event;
+            self.0.push(format!("{name} {change} {done}/{total}"));
+        }
+    }
+
+    fn told(lines: &[&str]) -> Vec<String> {
+        let layout = Layout::new("/nowhere".into());
+        let mut watch = watch(&layout);
+        let mut notes = Notes::default();
+        for line in lines {
+            watch.line(line, &mut notes);
+        }
+        notes.0
+    }
+
+    #[test]
+    fn packages_are_followed_until_they_are_there() {
+        let lines = [
+            "[ ] bbbbbbb b@1 fetching from build cache (0s)",
+            "[ ] ccccccc c@1 fetching from build cache (0s)",
+            "[ ] ccccccc c@1 relocating (0s)",
+            "[+] ccccccc c@1 /store/c (0s)",
+            "[ ] bbbbbbb b@1 staging (0s)",
+            "[e] zzzzzzz glibc@2.36 /usr (0s)",
+            "[+] bbbbbbb b@1 /store/b (9s)",
+        ];
+        assert_eq!(
+            told(&lines),
+            [
+                "b fetching from build cache 0/3",
+                "c fetching from build cache 0/3",
+                "c relocating 0/3",
+                "c Cache 1/3",
+                "b staging 1/3",
+                "b Built 2/3",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_package_is_counted_once() {
+        let line = "[+] ccccccc c@1 /store/c (0s)";
+        let late = "[ ] ccccccc c@1 fetching from build cache (0s)";
+        assert_eq!(told(&[line, line, late]), ["c Cache 1/3"]);
+    }
+
+    #[test]
+    fn the_first_that_fails_is_blamed() {
+        let layout = Layout::new("/nowhere".into());
+        let mut watch = watch(&layout);
+        for line in ["[x] bbbbbbb b@1 failed (1s)", "[x] ccccccc c@1 failed (1s)"] {
+            watch.line(line, &mut ());
+        }
+        assert_eq!(watch.failed.map(|one| one.name).as_deref(), Some("b"));
+    }
+}
