@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use cabane_testkit::Finished;
 
-use crate::cabane::{Cabane, Who, everybody};
+use crate::cabane::{Cabane, Who, everybody, finished};
 
 /// Answers as Spack does. Where the file `fail` in its directory names a command, that
 /// one fails; with a file `links` its views are links, as they are before Spack 1.2.
@@ -283,6 +283,107 @@ fn a_build_that_is_stopped_leaves_no_process() {
         assert!(started.elapsed() < Duration::from_secs(60));
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+#[test]
+fn a_build_stops_where_it_was_asked_to_and_goes_on_from_there() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    let stopped = stack.build(&["--until", "install", "stack/1.0"]).success();
+    assert!(
+        stopped.stderr.ends_with(
+            "stopped after `install`; the build is in [WORLD]/build\n\
+             hint: the same command without `--until` goes on\n"
+        ),
+        "{}",
+        stopped.stderr
+    );
+    assert_eq!(
+        (stack.called(), stack.digest()),
+        (calls("concretize install"), String::new())
+    );
+    stack.build(&["stack/1.0"]).success();
+    assert_eq!(stack.called(), ["env"]);
+}
+
+#[test]
+fn nothing_is_added_after_the_last_step_if_the_build_was_to_stop_there() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    stack.build(&["--until=pack"]).success();
+    assert_eq!(stack.digest(), "");
+}
+
+#[test]
+fn steps_are_done_again_from_the_one_that_is_asked_for() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    stack.build(&["stack/1.0"]).success();
+    stack.called();
+    for (from, expected) in [
+        ("views", "env"),
+        ("install", "install env"),
+        ("concretize", "concretize install env"),
+        ("pack", ""),
+    ] {
+        let built = stack.build(&["--from", from, "stack/1.0"]).success().stderr;
+        assert_eq!(stack.called(), calls(expected), "--from {from}");
+        assert!(built.contains("pack"), "--from {from}: {built}");
+    }
+    stack.build(&["stack/1.0"]).success();
+    assert_eq!(stack.called(), calls(""));
+}
+
+#[test]
+fn a_plan_says_which_steps_are_done_because_they_are_asked_for() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    stack.build(&["stack/1.0"]).success();
+    let plan = stack.build(&["--dry-run", "--from=views", "--until=metadata"]);
+    let states: Vec<&str> = plan
+        .stdout
+        .lines()
+        .filter_map(|line| {
+            line.rsplit_once('(')
+                .filter(|_| !line.starts_with("recipe"))
+        })
+        .map(|(_, state)| state)
+        .collect();
+    let asked = "to do: it is asked for)";
+    assert_eq!(
+        states,
+        ["done)", "done)", "done)", asked, asked],
+        "{plan:?}"
+    );
+}
+
+#[test]
+fn a_step_that_does_not_exist_is_answered_with_those_that_do() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    for option in ["--from", "--until"] {
+        let refused = stack.build(&[option, "instal", "stack/1.0"]);
+        assert_eq!(
+            refused,
+            finished(
+                2,
+                "",
+                "error: there is no step `instal` in this build\n\
+                 hint: its steps are sources, concretize, install, views, metadata, pack\n"
+            )
+        );
+    }
+}
+
+#[test]
+fn spack_is_told_to_keep_what_it_built_from() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    stack.build(&["--keep", "stack/1.0"]).success();
+    let called = fs::read_to_string(stack.path("build/tmp/called")).unwrap();
+    assert!(called.contains("--keep-stage"), "{called}");
+    stack.called();
+    // It is the same image.
+    stack.build(&["stack/1.0"]).success();
+    assert_eq!(stack.called(), calls(""));
+}
+
+fn calls(words: &str) -> Vec<String> {
+    words.split_whitespace().map(str::to_owned).collect()
 }
 
 /// Lines of Spack's installer about the package of the stand-in.

@@ -36,7 +36,8 @@ pub struct Built {
 ///
 /// Another build in the same directory is waited for; what it did is not done
 /// again. When `interrupt` becomes true, the build stops within a moment. However a
-/// build ends, the next one goes on after the last step that was finished.
+/// build ends, the next one goes on after the last step that was finished. There is no
+/// image if the plan ends before.
 ///
 /// # Errors
 ///
@@ -45,7 +46,7 @@ pub fn carry_out(
     plan: &Plan,
     progress: &mut dyn Progress,
     interrupt: &AtomicBool,
-) -> Result<Built, BuildError> {
+) -> Result<Option<Built>, BuildError> {
     let layout = &plan.job.layout;
     disk::make_directory(&layout.root)?;
     let turn = Turn::take(&layout.lock(), progress, interrupt)?;
@@ -61,10 +62,15 @@ fn work(
     plan: &Plan,
     progress: &mut dyn Progress,
     interrupt: &AtomicBool,
-) -> Result<Built, BuildError> {
+) -> Result<Option<Built>, BuildError> {
     let job = &plan.job;
     // Not those of the plan: what has been done is certain only now.
     let mut steps = job.steps()?;
+    let again = job.index_of_from(&steps)?;
+    if again < steps.len() {
+        forget(&job.layout, &steps[again..])?;
+        steps = job.steps()?;
+    }
     if steps.iter().any(|step| step.state != State::Done) {
         prepare_directories(job)?;
     }
@@ -89,7 +95,8 @@ fn work(
         // What comes later may depend on what this one found out.
         steps = job.steps()?;
     }
-    built(job)
+    let is_whole = steps.last().is_some_and(|step| step.name == StepName::Pack);
+    is_whole.then(|| built(job)).transpose()
 }
 
 fn prepare_directories(job: &Job) -> Result<(), BuildError> {

@@ -230,6 +230,14 @@ pub enum BuildError {
         /// What stands between the braces.
         said: String,
     },
+    /// The build has no step of that name, or leaves it out.
+    #[error("there is no step `{}` in this build", escape(said))]
+    NoStep {
+        /// What was asked for.
+        said: String,
+        /// The steps that there are.
+        steps: Vec<StepName>,
+    },
     /// Spack builds for a system, and none was named.
     #[error("a recipe for Spack needs a system")]
     NoSystem,
@@ -345,6 +353,7 @@ impl BuildError {
             Self::NoPackageRepository { .. } => {
                 Some("repos.yaml of the system names directories that hold `packages`".to_owned())
             }
+            Self::NoStep { steps, .. } => Some(format!("its steps are {}", list(steps))),
             Self::NoSystem => Some(
                 "name it, or the directory of its configuration: `--system SYSTEM`; `cabane \
                  system probe --output DIR` writes one for this machine"

@@ -41,5 +41,5 @@ pub use pack::PackError;
 pub use plan::{Plan, State, Step, StepName, plan, read_recipe};
 pub use progress::{Origin, PackageChange, PackageEvent, Progress};
 pub use python::FoundInterpreter;
-pub use request::{BuildRequest, DEFAULT_EPOCH, Programs};
+pub use request::{BuildRequest, DEFAULT_EPOCH, Part, Programs};
 pub use spack::{StackTexts, read_system};

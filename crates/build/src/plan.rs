@@ -120,7 +120,13 @@ pub(crate) struct Job {
 /// files, programs and interpreters.
 pub fn plan(request: &BuildRequest) -> Result<Plan, BuildError> {
     let job = Job::prepare(request)?;
-    let steps = job.steps()?;
+    let mut steps = job.steps()?;
+    let again = job.index_of_from(&steps)?;
+    for step in steps.iter_mut().skip(again) {
+        if step.state == State::Done {
+            step.state = State::ToDo("it is asked for".to_owned());
+        }
+    }
     let mut warnings = job.engine.warnings();
     warnings.sort();
     Ok(Plan {
@@ -175,7 +181,20 @@ impl Job {
             let step = self.judge(draft, steps.last());
             steps.push(step);
         }
+        if let Some(until) = &self.request.part.until {
+            let last = index_of(&steps, until)?;
+            steps.truncate(last + 1);
+        }
         Ok(steps)
+    }
+
+    /// Returns the first step that is done again in any case; the number of all steps
+    /// if there is none.
+    pub(crate) fn index_of_from(&self, steps: &[Step]) -> Result<usize, BuildError> {
+        match &self.request.part.from {
+            Some(from) => index_of(steps, from),
+            None => Ok(steps.len()),
+        }
     }
 
     fn draft_of_packing(&self) -> StepDraft {
@@ -239,6 +258,15 @@ impl Job {
         };
         (!is_there).then(|| "its result is gone".to_owned())
     }
+}
+
+/// Finds a step by its name.
+fn index_of(steps: &[Step], said: &str) -> Result<usize, BuildError> {
+    let found = steps.iter().position(|step| step.name.to_string() == said);
+    found.ok_or_else(|| BuildError::NoStep {
+        said: said.to_owned(),
+        steps: steps.iter().map(|step| step.name).collect(),
+    })
 }
 
 /// Says what changed between two sets of inputs.

@@ -47,6 +47,19 @@ pub struct BuildRequest {
     pub jobs: usize,
     /// How the sandbox is made.
     pub backend: Backend,
+    /// Which steps are done.
+    pub part: Part,
+    /// Keep what a build removes when it is done: sources and object files of packages.
+    pub keep: bool,
+}
+
+/// Which steps of a build are done, by their names.
+#[derive(Clone, Debug, Default)]
+pub struct Part {
+    /// This one and those after it are done again, changed or not.
+    pub from: Option<String>,
+    /// Those after this one are left out.
+    pub until: Option<String>,
 }
 
 /// The programs that do the work, as absolute paths; `None` if not found.

@@ -70,7 +70,8 @@ pub(crate) struct Invocation {
     pub(crate) program: PathBuf,
     /// What decides about its result; shown to the user.
     pub(crate) arguments: Vec<OsString>,
-    /// Further arguments that change how fast it is, and nothing else.
+    /// Further arguments that change how fast it is and what it leaves behind, and not
+    /// its result.
     pub(crate) speed: Vec<OsString>,
     /// The directory in which it starts.
     pub(crate) directory: PathBuf,

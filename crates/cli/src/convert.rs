@@ -118,6 +118,9 @@ pub(crate) fn build_error(error: BuildError) -> CommandError {
     match error {
         BuildError::Recipe(error) => recipe_error(&error),
         BuildError::System(error) => system_error(&error),
+        error @ BuildError::NoStep { .. } => {
+            CommandError::new(exit_codes::USAGE, error).hinted(hint)
+        }
         error => {
             let converted = CommandError::new(exit_codes::BUILD, error).hinted(hint);
             match tail.filter(|tail| !tail.is_empty()) {

@@ -57,7 +57,12 @@ fn concretize_one(
     // A script may change anything.
     let is_kept = !hooks::exists(engine, hooks::PRE_INSTALL);
     let kept = kept(engine, environment, &described);
-    if is_kept && kept.exists() {
+    // Who asks for it wants to see it decided, not to have it looked up.
+    let is_asked_for = matches!(
+        engine.request.part.from.as_deref(),
+        Some("sources" | "concretize")
+    );
+    if is_kept && kept.exists() && !is_asked_for {
         return copy(&kept, &lock);
     }
     let sandbox = Session::new(engine).sandbox();

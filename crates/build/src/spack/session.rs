@@ -107,6 +107,9 @@ pub(super) fn concretize(name: &str) -> Invocation {
 pub(super) fn install(engine: &SpackEngine, name: &str) -> Invocation {
     let mut install = in_environment(name).with(["install", "--include-build-deps", "--fail-fast"]);
     install.speed = vec!["--jobs".into(), engine.request.jobs.to_string().into()];
+    if engine.request.keep {
+        install.speed.push("--keep-stage".into());
+    }
     install
 }
 

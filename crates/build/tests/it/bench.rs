@@ -144,6 +144,8 @@ pub(crate) fn request(world: &World, build: &str) -> BuildRequest {
         search_path: Vec::new(),
         epoch: DEFAULT_EPOCH,
         jobs: 2,
+        part: cabane_build::Part::default(),
+        keep: false,
         backend: Backend::Root,
     }
 }
@@ -166,7 +168,7 @@ pub(crate) fn build(request: &BuildRequest, who: Who) -> Result<Outcome, String>
         let built = plan(&request)
             .and_then(|plan| carry_out(&plan, &mut recorder, &AtomicBool::new(false)))
             .map_err(|error| describe(&error))?;
-        Ok(Outcome::new(&built, recorder))
+        Ok(Outcome::new(&built.unwrap(), recorder))
     })
 }
 

@@ -58,7 +58,7 @@ fn build_here(request: &BuildRequest) -> Result<Outcome, String> {
     let mut recorder = Recorder::default();
     plan(&request)
         .and_then(|plan| carry_out(&plan, &mut recorder, &AtomicBool::new(false)))
-        .map(|built| Outcome::new(&built, recorder))
+        .map(|built| Outcome::new(&built.unwrap(), recorder))
         .map_err(|error| crate::bench::describe(&error))
 }
 

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use cabane_build::{BuildRequest, Built, DEFAULT_EPOCH, ImageFormat, Programs, carry_out, plan};
+use cabane_build::{
+    BuildRequest, Built, DEFAULT_EPOCH, ImageFormat, Part, Plan, Programs, carry_out, plan,
+};
 use cabane_label::{Label, LabelPattern, SystemPattern};
 use cabane_recipe::FormatChoice;
 use cabane_repository::{AddRequest, Transfer};
@@ -41,6 +43,7 @@ Examples:
   cabane build ./recipe --output app.squashfs
   cabane build --system ./systems/eiger ./prgenv-gnu prgenv-gnu/26.1
   cabane build --system eiger ./prgenv-gnu prgenv-gnu/26.1
+  cabane build --system ./systems/eiger ./prgenv-gnu --until concretize
 
 A build that was stopped goes on where it was; with nothing changed nothing is done.
 Parts of the label that are left out are filled in: the tag with v1, the system with
@@ -49,7 +52,7 @@ pub(crate) struct BuildArgs {
     /// The directory of the recipe
     recipe: PathBuf,
     /// The label: name/version:tag@system%uarch
-    #[arg(required_unless_present_any = ["output", "dry_run"])]
+    #[arg(required_unless_present_any = ["output", "dry_run", "until"])]
     label: Option<String>,
     /// Write the image to a file instead of adding it to the repository
     #[arg(short, long, value_name = "FILE", conflicts_with = "label")]
@@ -76,6 +79,15 @@ pub(crate) struct BuildArgs {
     /// How many processes may work at a time
     #[arg(short, long, value_name = "N")]
     jobs: Option<usize>,
+    /// Do this step and those after it again, even if nothing changed
+    #[arg(long, value_name = "STEP")]
+    from: Option<String>,
+    /// Stop after this step; no image is added
+    #[arg(long, value_name = "STEP")]
+    until: Option<String>,
+    /// Keep what is removed otherwise: the sources and object files of packages
+    #[arg(long)]
+    keep: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -113,6 +125,10 @@ pub(super) fn build(setup: &Setup, args: &BuildArgs) -> CommandResult<ExitCode> 
     let mut progress = Shown::new(setup.printer);
     let interrupt = stop_when_interrupted()?;
     let built = carry_out(&plan, &mut progress, &interrupt).map_err(convert::build_error)?;
+    let Some(built) = built.filter(|_| args.until.is_none()) else {
+        stopped(setup, args, &plan);
+        return Ok(exit_codes::SUCCESS);
+    };
     match (&label, &args.output) {
         (Some(label), _) => add(setup, label, &built)?,
         (None, Some(output)) => write(setup, &built, output)?,
@@ -133,6 +149,18 @@ pub(super) fn build(setup: &Setup, args: &BuildArgs) -> CommandResult<ExitCode> 
         ));
     }
     Ok(exit_codes::SUCCESS)
+}
+
+/// Tells that a build stops where it was asked to.
+fn stopped(setup: &Setup, args: &BuildArgs, plan: &Plan) {
+    let step = args.until.as_deref().unwrap_or_default();
+    setup.printer.note(format_args!(
+        "stopped after `{step}`; the build is in {}",
+        plan.build_dir.display()
+    ));
+    setup
+        .printer
+        .hint("the same command without `--until` goes on");
 }
 
 /// How long a build may take to end its programs before a second signal ends it. Some
@@ -226,6 +254,11 @@ fn request(
             .unwrap_or_else(processors)
             .max(1),
         backend: setup.backend,
+        part: Part {
+            from: args.from.clone(),
+            until: args.until.clone(),
+        },
+        keep: args.keep,
     })
 }
 
