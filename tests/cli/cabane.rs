@@ -112,6 +112,8 @@ impl Cabane {
     fn with_variables(&self, mut command: Command) -> Command {
         command.env("CABANE_SYSTEM", "here");
         command.env("CABANE_SITE_CONFIG", self.world.path("site.toml"));
+        // Not there: what the tests build leaves nothing in memory.
+        command.env("CABANE_MEMORY_DIR", self.world.path("memory"));
         if let Some(helper) = &self.helper {
             command.env("CABANE_HELPER", helper);
         }

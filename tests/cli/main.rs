@@ -23,6 +23,7 @@ mod helper_attach;
 mod image;
 mod join;
 mod machine;
+mod memory;
 mod mpi;
 mod nesting;
 mod recipe;

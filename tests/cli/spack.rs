@@ -65,12 +65,12 @@ esac
 "###;
 
 /// A world with a recipe, a system, and what stands in the place of Spack.
-struct Stack {
-    cabane: Cabane,
+pub(crate) struct Stack {
+    pub(crate) cabane: Cabane,
 }
 
 impl Stack {
-    fn new(who: Who) -> Self {
+    pub(crate) fn new(who: Who) -> Self {
         let cabane = Cabane::new(who);
         let mount_point = cabane.mount_point("stack");
         let path = |name: &str| cabane.world.path(name).to_string_lossy().into_owned();
@@ -109,7 +109,7 @@ impl Stack {
         stack
     }
 
-    fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.cabane.world.path(name).to_string_lossy().into_owned()
     }
 
@@ -125,12 +125,12 @@ impl Stack {
     }
 
     /// Makes a command fail in the next builds.
-    fn fail(&self, command: &str) {
+    pub(crate) fn fail(&self, command: &str) {
         self.cabane.world.file("spack/fail", command);
         self.commit("spack");
     }
 
-    fn command(&self, more: &[&str]) -> Command {
+    pub(crate) fn command(&self, more: &[&str]) -> Command {
         let (recipe, system) = (self.path("recipe"), self.path("system"));
         let build = self.path("build");
         let words = ["build", "--system", &system, "--build-dir", &build, &recipe];
@@ -141,12 +141,12 @@ impl Stack {
         command
     }
 
-    fn build(&self, more: &[&str]) -> Finished {
+    pub(crate) fn build(&self, more: &[&str]) -> Finished {
         self.cabane.finish(&mut self.command(more))
     }
 
     /// The commands of Spack that were called since the last time somebody asked.
-    fn called(&self) -> Vec<String> {
+    pub(crate) fn called(&self) -> Vec<String> {
         let path = self.cabane.world.path("build/tmp/called");
         let called = fs::read_to_string(&path).unwrap_or_default();
         let _ = fs::remove_file(&path);
@@ -158,7 +158,7 @@ impl Stack {
         fs::remove_dir_all(self.cabane.world.path("build")).unwrap();
     }
 
-    fn digest(&self) -> String {
+    pub(crate) fn digest(&self) -> String {
         let ls = ["image", "ls", "--format={digest}"];
         self.cabane.run(&ls).success().stdout
     }
@@ -396,10 +396,10 @@ echo '[+] abc2345 hello@1.0 /mnt/hello (9s)'
 
 impl Stack {
     /// Lets Spack do something before it installs.
-    fn before_installing(&self, script: &str) {
-        let spack = STAND_IN.replace("$MOUNT", &self.cabane.mount_point("stack"));
-        let spack = spack.replace("abc", "abc2345");
+    pub(crate) fn before_installing(&self, script: &str) {
+        let spack = STAND_IN.replace("abc", "abc2345");
         let spack = spack.replace("\ninstall)\n", &format!("\ninstall)\n{script}"));
+        let spack = spack.replace("$MOUNT", &self.cabane.mount_point("stack"));
         self.cabane.world.file("spack/bin/spack", &spack);
         self.commit("spack");
     }

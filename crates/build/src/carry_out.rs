@@ -12,10 +12,13 @@ use cabane_mount::ImageFormat;
 
 use crate::layout::Layout;
 use crate::marker::{ImageMark, Marker};
+use crate::memory::{self, Gauge};
 use crate::plan::Job;
 use crate::turn::Turn;
 use crate::workbench::Workbench;
-use crate::{BuildError, Plan, Progress, State, Step, StepName, disk, metadata, pack, plan};
+use crate::{
+    BuildError, Plan, Progress, State, Step, StepName, disk, leftovers, metadata, pack, place, plan,
+};
 
 /// A finished image.
 #[derive(Clone, Debug)]
@@ -71,8 +74,14 @@ fn work(
         forget(&job.layout, &steps[again..])?;
         steps = job.steps()?;
     }
-    if steps.iter().any(|step| step.state != State::Done) {
+    let mut gauge = None;
+    let was_open = steps.iter().any(|step| step.state != State::Done);
+    if was_open {
         prepare_directories(job)?;
+        if let Some(remark) = &job.place {
+            progress.remark(remark);
+        }
+        gauge = job.layout.memory.as_deref().map(Gauge::new);
     }
     for warning in &plan.warnings {
         progress.warning(warning);
@@ -87,7 +96,8 @@ fn work(
         forget(&job.layout, &steps[index..])?;
         progress.started(step, index, steps.len());
         let start = Instant::now();
-        let image = do_step(job, step, progress, interrupt)?;
+        let image = do_step(job, step, progress, interrupt, gauge.as_mut())
+            .map_err(|error| judge(job, error, gauge.as_mut()))?;
         Marker::new(step.fingerprint.clone(), step.inputs.clone(), image)
             .write(&job.layout, step.name)?;
         progress.finished(step, start.elapsed());
@@ -96,11 +106,52 @@ fn work(
         steps = job.steps()?;
     }
     let is_whole = steps.last().is_some_and(|step| step.name == StepName::Pack);
-    is_whole.then(|| built(job)).transpose()
+    if !is_whole {
+        return Ok(None);
+    }
+    if was_open {
+        remember(job, gauge.as_mut());
+    }
+    // Nothing but the image is needed from here on.
+    place::release(&job.layout)?;
+    built(job).map(Some)
+}
+
+/// Remembers what the build used, for the decision where the next one takes place.
+fn remember(job: &Job, gauge: Option<&mut Gauge>) {
+    let name = job.recipe.name.as_str();
+    let used = match gauge {
+        Some(gauge) => gauge.look(),
+        // On the disk nobody looked: what is there now, and half of it for what went.
+        None if job.request.memory.is_some() => {
+            let used = leftovers::size_of(&job.layout.store());
+            used + used / 2
+        }
+        None => return,
+    };
+    memory::remember(&job.request.cache_dir, name, used);
+}
+
+/// A build that does not fit into memory is another error than a full disk, and the next
+/// one must know.
+fn judge(job: &Job, error: BuildError, gauge: Option<&mut Gauge>) -> BuildError {
+    let error = match (error, &job.layout.memory) {
+        (BuildError::DiskFull { path, failure }, Some(memory)) if path.starts_with(memory) => {
+            BuildError::MemoryFull { path, failure }
+        }
+        (error, _) => error,
+    };
+    if let (BuildError::MemoryFull { .. }, Some(gauge)) = (&error, gauge) {
+        let used = gauge.look();
+        let name = job.recipe.name.as_str();
+        memory::remember(&job.request.cache_dir, name, used + used / 2);
+    }
+    error
 }
 
 fn prepare_directories(job: &Job) -> Result<(), BuildError> {
     let layout = &job.layout;
+    place::claim(&job.request, layout)?;
     for kept in [layout.markers(), layout.logs(), layout.work()] {
         disk::make_directory(&kept)?;
     }
@@ -125,6 +176,7 @@ fn do_step(
     step: &Step,
     progress: &mut dyn Progress,
     interrupt: &AtomicBool,
+    gauge: Option<&mut Gauge>,
 ) -> Result<Option<ImageMark>, BuildError> {
     disk::remove(&job.layout.log(step.name))?;
     let mut bench = Workbench {
@@ -134,6 +186,7 @@ fn do_step(
         step,
         progress,
         interrupt,
+        gauge,
     };
     bench.check_interrupt()?;
     match step.name {

@@ -13,6 +13,7 @@ use cabane_recipe::{EngineConfig, Recipe};
 use cabane_view::{EnvPatch, Needs, View, ViewName};
 
 use crate::fingerprint::Inputs;
+use crate::layout::Layout;
 use crate::pack::Tree;
 use crate::python::PythonEngine;
 use crate::sandbox::Invocation;
@@ -165,15 +166,18 @@ pub(crate) fn prepare(
     request: &BuildRequest,
     recipe: &Recipe,
     directory: &RecipeDir,
+    layout: &Layout,
 ) -> Result<Box<dyn Engine>, BuildError> {
     match &recipe.engine {
         EngineConfig::Python(config) => Ok(Box::new(PythonEngine::prepare(
-            request, recipe, config, directory,
+            request, recipe, config, directory, layout,
         )?)),
         EngineConfig::Tree(config) => Ok(Box::new(TreeEngine::prepare(
             request, recipe, config, directory,
         )?)),
-        EngineConfig::Spack(_) => Ok(Box::new(SpackEngine::prepare(request, recipe, directory)?)),
+        EngineConfig::Spack(_) => Ok(Box::new(SpackEngine::prepare(
+            request, recipe, directory, layout,
+        )?)),
         other => Err(BuildError::UnknownEngine {
             engine: other.name(),
         }),

@@ -183,6 +183,17 @@ pub enum BuildError {
         /// The step that failed, if a program ran.
         failure: Option<Box<Failure>>,
     },
+    /// The build was in memory, and that is full.
+    #[error(
+        "the build does not fit into memory: no space is left in {}",
+        shown(path)
+    )]
+    MemoryFull {
+        /// Where it was.
+        path: PathBuf,
+        /// The step that failed, if a program ran.
+        failure: Option<Box<Failure>>,
+    },
     /// A directory that should be a Git repository is none.
     #[error("cannot read the Git repository {}: {}", shown(path), escape(answer))]
     NoRepository {
@@ -309,7 +320,7 @@ impl BuildError {
     pub fn failure(&self) -> Option<&Failure> {
         match self {
             Self::StepFailed(failure) => Some(failure),
-            Self::DiskFull { failure, .. } => failure.as_deref(),
+            Self::DiskFull { failure, .. } | Self::MemoryFull { failure, .. } => failure.as_deref(),
             _ => None,
         }
     }
@@ -362,6 +373,11 @@ impl BuildError {
             Self::DiskFull { .. } => {
                 Some("make room there, or choose another build directory or cache".to_owned())
             }
+            Self::MemoryFull { .. } => Some(
+                "the same command goes on on the disk, with `--build-dir DIR` where you say; \
+                 packages that are done come from the cache"
+                    .to_owned(),
+            ),
             Self::Sandbox { hint, .. } => hint.clone(),
             Self::Interrupted => {
                 Some("the same command goes on after the last finished step".to_owned())

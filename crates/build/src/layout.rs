@@ -16,22 +16,33 @@ use crate::StepName;
 /// ├── lock               held by the build that works here; its process number
 /// ├── steps/<step>.json  what has been done, version 1
 /// ├── logs/<step>.log
+/// ├── memory.json        where the next three are, if they are in memory
 /// ├── tmp/               `/tmp` of the sandbox, kept until the next build
 /// ├── home/              `$HOME` of the sandbox, empty in the beginning
+/// ├── store/             the tree at the mount point, if an engine makes one
 /// ├── work/              what steps leave for each other
 /// │   └── lock/requirements.txt
-/// ├── store/             the tree at the mount point, if an engine makes one
 /// ├── meta/              the metadata, in the image and beside it
 /// └── image.squashfs     or image.erofs
 /// ```
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     pub(crate) root: PathBuf,
+    /// What is large and passes, if it is in memory.
+    pub(crate) memory: Option<PathBuf>,
 }
 
 impl Layout {
     pub(crate) fn new(root: PathBuf) -> Self {
-        Self { root }
+        Self { root, memory: None }
+    }
+
+    fn passing(&self) -> &Path {
+        self.memory.as_deref().unwrap_or(&self.root)
+    }
+
+    pub(crate) fn memory_record(&self) -> PathBuf {
+        self.root.join("memory.json")
     }
 
     pub(crate) fn lock(&self) -> PathBuf {
@@ -51,11 +62,11 @@ impl Layout {
     }
 
     pub(crate) fn tmp(&self) -> PathBuf {
-        self.root.join("tmp")
+        self.passing().join("tmp")
     }
 
     pub(crate) fn home(&self) -> PathBuf {
-        self.root.join("home")
+        self.passing().join("home")
     }
 
     pub(crate) fn work(&self) -> PathBuf {
@@ -63,7 +74,7 @@ impl Layout {
     }
 
     pub(crate) fn store(&self) -> PathBuf {
-        self.root.join("store")
+        self.passing().join("store")
     }
 
     pub(crate) fn meta(&self) -> PathBuf {

@@ -17,8 +17,10 @@ mod fingerprint;
 mod layout;
 mod leftovers;
 mod marker;
+mod memory;
 mod metadata;
 mod pack;
+mod place;
 mod plan;
 mod process;
 mod program;
@@ -38,8 +40,9 @@ pub use leftovers::{
     CACHE_DIRECTORIES, build_directories, digest_of, is_under_way, remove_tree, size_of,
 };
 pub use pack::PackError;
+pub use place::left_in_memory;
 pub use plan::{Plan, State, Step, StepName, plan, read_recipe};
 pub use progress::{Origin, PackageChange, PackageEvent, Progress};
 pub use python::FoundInterpreter;
-pub use request::{BuildRequest, DEFAULT_EPOCH, Part, Programs};
+pub use request::{BuildRequest, DEFAULT_EPOCH, InMemory, Part, Programs};
 pub use spack::{StackTexts, read_system};

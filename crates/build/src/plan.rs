@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use cabane_label::{Digest, MountPoint, Name, escape};
 use cabane_mount::ImageFormat;
-use cabane_recipe::{ConfigText, MAX_FILE_SIZE, Recipe, parse_config};
+use cabane_recipe::{ConfigText, EngineConfig, MAX_FILE_SIZE, Recipe, parse_config};
 use serde::{Serialize, Serializer};
 
 use crate::engine::{self, Engine, RecipeDir, StepDraft};
@@ -18,7 +18,7 @@ use crate::layout::{Inside, Layout};
 use crate::marker::Marker;
 use crate::pack::{self, Tool};
 use crate::sandbox::Sandbox;
-use crate::{BuildError, BuildRequest, disk, metadata};
+use crate::{BuildError, BuildRequest, disk, metadata, place};
 
 /// The file in which a recipe begins.
 const CONFIG: &str = "config.yaml";
@@ -43,6 +43,12 @@ pub struct Plan {
     pub image: PathBuf,
     /// What is done, first to last.
     pub steps: Vec<Step>,
+    /// Where its large files are meanwhile, if that is in memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<PathBuf>,
+    /// Why they are not there, if they could be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
     /// What the user should know before the build.
     pub warnings: Vec<String>,
     /// What it takes to carry the plan out.
@@ -108,6 +114,8 @@ pub(crate) struct Job {
     pub(crate) recipe: Recipe,
     pub(crate) recipe_dir: RecipeDir,
     pub(crate) layout: Layout,
+    /// What is to be told about where it happens.
+    pub(crate) place: Option<String>,
     pub(crate) engine: Box<dyn Engine>,
     pub(crate) tool: Tool,
 }
@@ -137,6 +145,8 @@ pub fn plan(request: &BuildRequest) -> Result<Plan, BuildError> {
         recipe_dir: job.recipe_dir.path.clone(),
         build_dir: job.layout.root.clone(),
         image: job.layout.image(request.format),
+        memory: job.layout.memory.clone(),
+        place: job.place.clone(),
         steps,
         warnings,
         job,
@@ -159,13 +169,19 @@ impl Job {
         let root = std::path::absolute(&request.build_dir)
             .map_err(BuildError::file("find", &request.build_dir))?;
         let tool = Tool::find(request)?;
-        let engine = engine::prepare(request, &recipe, &recipe_dir)?;
+        let (layout, place) = match recipe.engine {
+            // It makes no large files.
+            EngineConfig::Tree(_) => (Layout::new(root), None),
+            _ => place::decide(request, recipe.name.as_str(), root),
+        };
+        let engine = engine::prepare(request, &recipe, &recipe_dir, &layout)?;
         check_store(&recipe.store, &engine.needs_visible())?;
         Ok(Self {
             request: request.clone(),
             recipe,
             recipe_dir,
-            layout: Layout::new(root),
+            layout,
+            place,
             engine,
             tool,
         })
@@ -176,16 +192,32 @@ impl Job {
         let mut drafts = self.engine.steps()?;
         drafts.push(metadata::draft(self)?);
         drafts.push(self.draft_of_packing());
-        let mut steps: Vec<Step> = Vec::with_capacity(drafts.len());
-        for draft in drafts {
-            let step = self.judge(draft, steps.last());
-            steps.push(step);
-        }
+        // An image that is there and up to date needs nothing of what it was made of.
+        let part = &self.request.part;
+        let pack = StepName::Pack.to_string();
+        let is_whole = part.from.is_none() && part.until.as_ref().is_none_or(|it| *it == pack);
+        let assumed = self.judge_all(drafts.clone(), true);
+        let is_done = |step: &Step| step.state == State::Done;
+        let mut steps = if is_whole && assumed.iter().all(is_done) {
+            assumed
+        } else {
+            self.judge_all(drafts, false)
+        };
         if let Some(until) = &self.request.part.until {
             let last = index_of(&steps, until)?;
             steps.truncate(last + 1);
         }
         Ok(steps)
+    }
+
+    /// Compares step by step; `assume` that what steps made before the image is there.
+    fn judge_all(&self, drafts: Vec<StepDraft>, assume: bool) -> Vec<Step> {
+        let mut steps: Vec<Step> = Vec::with_capacity(drafts.len());
+        for draft in drafts {
+            let step = self.judge(draft, steps.last(), assume);
+            steps.push(step);
+        }
+        steps
     }
 
     /// Returns the first step that is done again in any case; the number of all steps
@@ -211,7 +243,7 @@ impl Job {
             ]))
     }
 
-    fn judge(&self, draft: StepDraft, previous: Option<&Step>) -> Step {
+    fn judge(&self, draft: StepDraft, previous: Option<&Step>, assume: bool) -> Step {
         let StepDraft {
             name,
             what,
@@ -220,7 +252,7 @@ impl Job {
         } = draft;
         let before = previous.map(|step| &step.fingerprint);
         let fingerprint = fingerprint::of_step(&name.to_string(), &inputs, before);
-        let state = match self.reason_to_do(name, &inputs, &fingerprint, previous) {
+        let state = match self.reason_to_do(name, &inputs, &fingerprint, previous, assume) {
             None => State::Done,
             Some(reason) => State::ToDo(reason),
         };
@@ -240,6 +272,7 @@ impl Job {
         inputs: &Inputs,
         fingerprint: &Digest,
         previous: Option<&Step>,
+        assume: bool,
     ) -> Option<String> {
         let Some(marker) = Marker::read(&self.layout, name) else {
             return Some("not done yet".to_owned());
@@ -254,7 +287,7 @@ impl Job {
             (Some(made), _) => pack::is_unchanged(&self.layout.image(self.tool.format), made),
             (None, StepName::Pack) => false,
             (None, StepName::Metadata) => self.layout.meta().join(metadata::ENV_JSON).exists(),
-            (None, _) => self.engine.has_result(name),
+            (None, _) => assume || self.engine.has_result(name),
         };
         (!is_there).then(|| "its result is gone".to_owned())
     }
@@ -378,6 +411,12 @@ impl fmt::Display for Plan {
         writeln!(f, "recipe  {} ({})", shown(&self.recipe_dir), self.engine)?;
         writeln!(f, "image   {}", shown(&self.image))?;
         writeln!(f, "mount   {}", self.mount_point)?;
+        if let Some(memory) = &self.memory {
+            writeln!(f, "memory  {}", shown(memory))?;
+        }
+        if let Some(place) = &self.place {
+            writeln!(f, "{place}")?;
+        }
         for step in &self.steps {
             writeln!(
                 f,

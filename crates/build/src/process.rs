@@ -105,10 +105,7 @@ fn watch(
             Err(Errno::INTR) => false,
             Err(errno) => return Err(errno.into()),
         };
-        let news = log.news();
-        if !news.is_empty() {
-            show(&news);
-        }
+        show(&log.news());
         if ended {
             return Ok(true);
         }

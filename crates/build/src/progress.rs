@@ -87,6 +87,11 @@ pub trait Progress {
         let _ = process;
     }
 
+    /// Something that its user may want to know.
+    fn remark(&mut self, text: &str) {
+        let _ = text;
+    }
+
     /// Something that does not stop the build but that its user should know.
     fn warning(&mut self, text: &str) {
         let _ = text;

@@ -49,8 +49,20 @@ pub struct BuildRequest {
     pub backend: Backend,
     /// Which steps are done.
     pub part: Part,
-    /// Keep what a build removes when it is done: sources and object files of packages.
+    /// Keep what a build removes when it is done: what it had in memory, and the sources
+    /// and object files of packages.
     pub keep: bool,
+    /// Where a build may happen in memory if it fits; otherwise it happens on the disk.
+    pub memory: Option<InMemory>,
+}
+
+/// Memory that a build may use.
+#[derive(Clone, Debug)]
+pub struct InMemory {
+    /// A directory whose files are in memory.
+    pub directory: PathBuf,
+    /// How many bytes the job may use in which this happens, if it is one.
+    pub job_limit: Option<u64>,
 }
 
 /// Which steps of a build are done, by their names.

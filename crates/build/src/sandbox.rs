@@ -152,6 +152,10 @@ impl Sandbox {
             variables: fixed_variables(request),
             tmp: layout.tmp(),
         };
+        // Of what builds have in memory, this one sees its own part, at its place.
+        if let Some(all) = layout.memory.as_deref().and_then(Path::parent) {
+            sandbox.hide(all);
+        }
         sandbox.bind(layout.tmp(), Inside::TMP, false);
         sandbox.bind(layout.home(), Inside::HOME, false);
         if let Some(home) = &home {

@@ -6,14 +6,17 @@
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cabane_recipe::Recipe;
 use rustix::fs::statvfs;
+use rustix::process::Signal;
 
 use crate::layout::Layout;
+use crate::memory::Gauge;
 use crate::process::{self, Follower};
 use crate::sandbox::{self, Invocation, Sandbox};
 use crate::{BuildError, BuildRequest, Failure, Progress, Step};
@@ -26,6 +29,14 @@ const FULL: [&str; 4] = [
     "os error 122",
 ];
 
+/// What is written when something was ended because memory ran out.
+const KILLED: [&str; 4] = [
+    "Killed signal terminated program",
+    "Cannot allocate memory",
+    "virtual memory exhausted",
+    "out of memory allocating",
+];
+
 /// What a step has at hand.
 pub(crate) struct Workbench<'a> {
     pub(crate) request: &'a BuildRequest,
@@ -34,6 +45,8 @@ pub(crate) struct Workbench<'a> {
     pub(crate) step: &'a Step,
     pub(crate) progress: &'a mut dyn Progress,
     pub(crate) interrupt: &'a AtomicBool,
+    /// Looks at how much memory is used, if the build is there.
+    pub(crate) gauge: Option<&'a mut Gauge>,
 }
 
 impl Workbench<'_> {
@@ -89,7 +102,11 @@ impl Workbench<'_> {
         let mut child = start(&log)?;
         let step = self.step;
         let progress = &mut *self.progress;
+        let mut gauge = self.gauge.as_deref_mut();
         let mut show = |lines: &[String]| {
+            if let Some(gauge) = &mut gauge {
+                gauge.look();
+            }
             let mut last = None;
             for line in lines {
                 let is_heard = listener
@@ -126,7 +143,17 @@ impl Workbench<'_> {
 
     fn judge(&self, failure: Failure, is_full: bool) -> BuildError {
         let is_full = is_full || says_full(&failure);
+        let is_killed = says_killed(&failure);
         let failure = Box::new(failure);
+        if let Some(memory) = &self.layout.memory {
+            let is_fullest = || self.fullest_disk() == *memory;
+            if is_killed || is_full && is_fullest() {
+                return BuildError::MemoryFull {
+                    path: memory.clone(),
+                    failure: Some(failure),
+                };
+            }
+        }
         if is_full {
             return BuildError::DiskFull {
                 path: self.fullest_disk(),
@@ -138,9 +165,13 @@ impl Workbench<'_> {
 
     /// Returns the directory with the least space of those that a program fills.
     fn fullest_disk(&self) -> PathBuf {
-        let free = |path: &&PathBuf| statvfs(path.as_path()).map_or(u64::MAX, |disk| disk.f_bavail);
+        let free = |path: &&PathBuf| {
+            let found = statvfs(path.as_path());
+            found.map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize))
+        };
         let directories = [&self.layout.root, &self.request.cache_dir];
-        let fullest = directories.into_iter().min_by_key(free);
+        let directories = directories.into_iter().chain(&self.layout.memory);
+        let fullest = directories.min_by_key(free);
         fullest.unwrap_or(&self.layout.root).clone()
     }
 
@@ -157,6 +188,13 @@ impl Workbench<'_> {
 fn says_full(failure: &Failure) -> bool {
     let is_full = |line: &String| FULL.iter().any(|words| line.contains(words));
     failure.tail.iter().any(is_full)
+}
+
+/// Whether memory ran out, as far as can be told: the kernel says it to nobody else.
+fn says_killed(failure: &Failure) -> bool {
+    let is_killed = |line: &String| KILLED.iter().any(|words| line.contains(words));
+    let kill = Signal::KILL.as_raw();
+    failure.status.signal() == Some(kill) || failure.tail.iter().any(is_killed)
 }
 
 /// Somebody who understands what a program writes.

@@ -41,6 +41,8 @@ variables! {
     CABANE_CACHE_DIR;
     /// The directory in which builds are kept. Default: `builds` in the cache directory.
     CABANE_BUILD_DIR;
+    /// The directory, in memory, in which builds take place that fit there, unless `CABANE_BUILD_DIR` or anything else names a directory for builds. Default: `/dev/shm`.
+    CABANE_MEMORY_DIR;
     /// The site's configuration file. Default: `/etc/cabane/config.toml`.
     CABANE_SITE_CONFIG;
     /// The directories in which environment files are looked for by name, separated by colons. Default: `cabane/environments` in `XDG_CONFIG_HOME`, then `/etc/cabane/environments`.
@@ -91,6 +93,12 @@ variables! {
     PMIX_RANK;
     /// Set by launchers that speak PMI, those of MPICH and Cray among them: marks a rank.
     PMI_RANK;
+    /// Set by Slurm: the processors of a job on this node, for its memory.
+    SLURM_CPUS_ON_NODE;
+    /// Set by Slurm: the megabytes that a job may use for each processor. Builds take place in memory only within them.
+    SLURM_MEM_PER_CPU;
+    /// Set by Slurm: the megabytes that a job may use on a node. Builds take place in memory only within them.
+    SLURM_MEM_PER_NODE;
     /// Set by Slurm: marks a rank.
     SLURM_PROCID;
     /// Set by `bash -c`; `cabane start` refuses to start a shell where nobody types.

@@ -120,6 +120,11 @@ impl Progress for Shown {
         ));
     }
 
+    fn remark(&mut self, text: &str) {
+        self.clear();
+        self.printer.note(text);
+    }
+
     fn warning(&mut self, text: &str) {
         self.clear();
         self.printer.warning(text);

@@ -114,6 +114,8 @@ pub(crate) struct Effective {
     pub(crate) cache_directory: Value<Option<PathBuf>>,
     /// Where builds are kept; nowhere in the same case.
     pub(crate) build_directory: Value<Option<PathBuf>>,
+    /// Where builds take place in memory.
+    pub(crate) memory_directory: Value<PathBuf>,
     /// The file system of built images.
     pub(crate) image_format: Value<FormatChoice>,
     /// How many processes a build runs at once; as many as there are processors if
@@ -242,6 +244,7 @@ impl Effective {
             backend: layers.backend()?,
             repositories: layers.repositories()?,
             build_directory: layers.build_directory(cache_directory.value.as_deref())?,
+            memory_directory: layers.memory_directory()?,
             cache_directory,
             image_format: layers.image_format(),
             jobs: layers.jobs(),
@@ -365,6 +368,15 @@ impl Layers<'_> {
         let found = self.file_path(|settings| settings.build.directory.clone())?;
         let builds = cache.map(|cache| cache.join("builds"));
         Ok(found.map_or_else(|| Value::new(builds, Origin::Default), Value::some))
+    }
+
+    fn memory_directory(&self) -> CommandResult<Value<PathBuf>> {
+        let variable = env_vars::CABANE_MEMORY_DIR;
+        if let Some(path) = self.variables.directory(variable) {
+            return Ok(Value::new(path, Origin::Variable(variable)));
+        }
+        let found = self.file_path(|settings| settings.build.memory.clone())?;
+        Ok(found.unwrap_or_else(|| Value::new(PathBuf::from("/dev/shm"), Origin::Default)))
     }
 
     fn image_format(&self) -> Value<FormatChoice> {

@@ -74,10 +74,8 @@ impl PythonEngine {
         recipe: &Recipe,
         config: &PythonConfig,
         directory: &RecipeDir,
+        layout: &Layout,
     ) -> Result<Self, BuildError> {
-        let root = std::path::absolute(&request.build_dir)
-            .map_err(BuildError::file("find", &request.build_dir))?;
-        let layout = Layout::new(root);
         let source = lock::Source::find(directory, config)?;
         let uv = program::find("uv", request.programs.uv.as_deref())?;
         let uv_version = program::ask_version(&uv, "--version")?;
@@ -90,7 +88,7 @@ impl PythonEngine {
             environment: store.join(ENVIRONMENT),
             store,
             store_here: layout.store(),
-            layout,
+            layout: layout.clone(),
             lock_inputs: source.inputs()?,
             source,
             bytecode: config.bytecode,

@@ -75,10 +75,8 @@ impl SpackEngine {
         request: &BuildRequest,
         recipe: &Recipe,
         directory: &RecipeDir,
+        layout: &Layout,
     ) -> Result<Self, BuildError> {
-        let root = std::path::absolute(&request.build_dir)
-            .map_err(BuildError::file("find", &request.build_dir))?;
-        let layout = Layout::new(root);
         let system_dir = request.system_dir.clone().ok_or(BuildError::NoSystem)?;
         let mut system = read_system(&system_dir, request.mirrors.as_deref())?;
         let variables = &request.path_variables;
@@ -105,7 +103,7 @@ impl SpackEngine {
             curl: tool("curl", request.programs.curl.as_ref()),
             cache: request.cache_dir.clone(),
         };
-        let commits = sources.commits(&layout).unwrap_or_default();
+        let commits = sources.commits(layout).unwrap_or_default();
         Ok(Self {
             stack: handed::lower(&stack_recipe, &system, &packages, &commits)?,
             sources,
@@ -119,7 +117,7 @@ impl SpackEngine {
             packages_digest: handed::digest_of_packages(&packages)?,
             packages,
             system,
-            layout,
+            layout: layout.clone(),
         })
     }
 

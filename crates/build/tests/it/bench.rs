@@ -146,6 +146,7 @@ pub(crate) fn request(world: &World, build: &str) -> BuildRequest {
         jobs: 2,
         part: cabane_build::Part::default(),
         keep: false,
+        memory: None,
         backend: Backend::Root,
     }
 }

@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cabane_build::{
-    BuildRequest, Built, DEFAULT_EPOCH, ImageFormat, Part, Plan, Programs, carry_out, plan,
+    BuildRequest, Built, DEFAULT_EPOCH, ImageFormat, InMemory, Part, Plan, Programs, carry_out,
+    plan,
 };
 use cabane_label::{Label, LabelPattern, SystemPattern};
 use cabane_recipe::FormatChoice;
@@ -29,7 +30,7 @@ use crate::format::json;
 use crate::images::complete_label;
 use crate::progress::Shown;
 use crate::report::{CommandError, CommandResult, IoContext};
-use crate::settings::{find_program, processors};
+use crate::settings::{Origin, find_program, processors};
 use crate::setup::Setup;
 use crate::systems;
 use crate::table::size;
@@ -73,7 +74,8 @@ pub(crate) struct BuildArgs {
     /// Mirrors and caches, in the place of those of the system
     #[arg(long, value_name = "FILE")]
     mirrors: Option<PathBuf>,
-    /// Where the build is kept
+    /// Where the build takes place and is kept; otherwise large files are in memory if
+    /// they fit
     #[arg(long, value_name = "DIR")]
     build_dir: Option<PathBuf>,
     /// How many processes may work at a time
@@ -85,7 +87,8 @@ pub(crate) struct BuildArgs {
     /// Stop after this step; no image is added
     #[arg(long, value_name = "STEP")]
     until: Option<String>,
-    /// Keep what is removed otherwise: the sources and object files of packages
+    /// Keep what is removed otherwise: what was in memory, and the sources and object
+    /// files of packages
     #[arg(long)]
     keep: bool,
 }
@@ -259,7 +262,34 @@ fn request(
             until: args.until.clone(),
         },
         keep: args.keep,
+        memory: in_memory(setup, args),
     })
+}
+
+/// Where a build may take place in memory: nowhere if a place on the disk was named.
+fn in_memory(setup: &Setup, args: &BuildArgs) -> Option<InMemory> {
+    let settings = &setup.settings;
+    let is_default = matches!(settings.build_directory.origin, Origin::Default);
+    let is_named = args.build_dir.is_some() || !is_default;
+    (!is_named).then(|| InMemory {
+        directory: settings.memory_directory.value.clone(),
+        job_limit: job_limit(setup),
+    })
+}
+
+/// The bytes that the job may use in which this command runs, as Slurm says it. A limit
+/// of zero is none.
+fn job_limit(setup: &Setup) -> Option<u64> {
+    let number = |name: &str| -> Option<u64> {
+        let value = setup.calling.get(OsStr::new(name))?.to_str()?;
+        value.parse().ok().filter(|&number| number > 0)
+    };
+    let of_processors = || {
+        let each = number(env_vars::SLURM_MEM_PER_CPU)?;
+        each.checked_mul(number(env_vars::SLURM_CPUS_ON_NODE)?)
+    };
+    let megabytes = number(env_vars::SLURM_MEM_PER_NODE).or_else(of_processors)?;
+    megabytes.checked_mul(1 << 20)
 }
 
 /// The name of a recipe's build directory: readable, and different for recipes of

@@ -19,7 +19,8 @@ use crate::table::size;
 /// Remove what builds left behind
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Finished builds are removed with their logs; a build that is under way is kept. What
+Finished builds are removed with their logs, and what builds of yours left in memory; a
+build that is under way is kept. What
 was downloaded is kept as well, unless --cache is given. Files by which processes found
 each other to share an environment go when none of these processes is left. Images in
 repositories are never touched.")]
@@ -51,6 +52,10 @@ pub(super) fn clean(setup: &Setup, args: &CleanArgs) -> CommandResult<ExitCode> 
         } else {
             remove(setup, args, &build)?;
         }
+    }
+    let memory = &setup.settings.memory_directory.value;
+    for part in cabane_build::left_in_memory(memory) {
+        remove(setup, args, &part)?;
     }
     if let Some(cache) = setup
         .settings

@@ -99,6 +99,11 @@ fn rows(settings: &Effective) -> Vec<Row> {
         &settings.build_directory.origin,
     );
     push(
+        "build.memory",
+        path(&settings.memory_directory.value),
+        &settings.memory_directory.origin,
+    );
+    push(
         "build.format",
         format!("{:?}", settings.image_format.value).to_lowercase(),
         &settings.image_format.origin,

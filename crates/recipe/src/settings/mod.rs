@@ -72,6 +72,8 @@ pub struct BuildSettings {
     pub jobs: Option<NonZeroU32>,
     /// Where builds take place.
     pub directory: Option<PathTemplate>,
+    /// Where builds take place in memory if they fit and nothing else is said.
+    pub memory: Option<PathTemplate>,
     /// Where downloads and the like are kept between builds.
     pub cache: Option<PathTemplate>,
     /// The program `uv`.
@@ -132,6 +134,7 @@ impl BuildSettings {
             format: higher.format.or(lower.format),
             jobs: higher.jobs.or(lower.jobs),
             directory: higher.directory.or(lower.directory),
+            memory: higher.memory.or(lower.memory),
             cache: higher.cache.or(lower.cache),
             uv: higher.uv.or(lower.uv),
             spack_python: higher.spack_python.or(lower.spack_python),

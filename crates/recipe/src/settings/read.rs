@@ -28,6 +28,7 @@ const BUILD_KEYS: &[&str] = &[
     "format",
     "jobs",
     "directory",
+    "memory",
     "cache",
     "uv",
     "spack_python",
@@ -187,6 +188,9 @@ fn build(report: &mut Report<'_>, section: &Section<'_>) -> BuildSettings {
         jobs: section.get("jobs").and_then(|field| jobs(report, &field)),
         directory: section
             .get("directory")
+            .and_then(|field| path_template(report, &field)),
+        memory: section
+            .get("memory")
             .and_then(|field| path_template(report, &field)),
         cache: section
             .get("cache")
