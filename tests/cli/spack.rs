@@ -10,12 +10,11 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::ops::Not;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
-use cabane_testkit::Finished;
+use cabane_testkit::{Finished, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cabane::{Cabane, Who, everybody, finished};
 
@@ -256,32 +255,24 @@ fn a_failure_of_any_step_is_shown_and_the_next_build_goes_on_there() {
 }
 
 #[test]
-fn a_build_that_is_stopped_leaves_no_process() {
-    let stack = Stack::new(Who::OrdinaryUser);
-    // As Spack does, in a group and a session of its own.
-    let script = "#!/bin/sh\nsetsid sh -c 'echo $$ >/tmp/number; sleep 1234; true' &\nwait\n";
-    stack.cabane.world.file("spack/bin/spack", script);
-    stack.commit("spack");
-    let mut build = stack.command(&["stack/1.0"]).spawn().unwrap();
-    let number = stack.cabane.world.path("build/tmp/number");
-    let started = Instant::now();
-    while fs::read_to_string(&number)
-        .is_ok_and(|text| text.ends_with('\n'))
-        .not()
+fn a_build_that_is_stopped_or_killed_leaves_no_process() {
+    for (who, number, signal) in everybody()
+        .into_iter()
+        .zip(0..)
+        .flat_map(|(who, number)| [(who, number, Signal::INT), (who, number + 5, Signal::KILL)])
     {
-        assert!(started.elapsed() < Duration::from_secs(60));
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let process = fs::read_to_string(&number).unwrap();
-    let place = Path::new("/proc").join(process.trim());
-    assert!(place.exists());
-    let pid = rustix::process::Pid::from_child(&build);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    build.wait().unwrap();
-    // Whoever adopted it has to notice.
-    while place.exists() {
-        assert!(started.elapsed() < Duration::from_secs(60));
-        std::thread::sleep(Duration::from_millis(20));
+        let stack = Stack::new(who);
+        // As Spack does, in a group and a session of its own.
+        let worker = format!("sleep 200{number}.{}", std::process::id());
+        let script = format!("#!/bin/sh\nsetsid sh -c '{worker} & {worker}; true' &\nwait\n");
+        stack.cabane.world.file("spack/bin/spack", &script);
+        stack.commit("spack");
+        let mut build = stack.command(&["stack/1.0"]).spawn().unwrap();
+        wait_until(&worker, true);
+        kill_process(Pid::from_child(&build), signal).unwrap();
+        build.wait().unwrap();
+        // Whoever adopted it has to notice.
+        wait_until(&worker, false);
     }
 }
 

@@ -19,6 +19,7 @@ use std::process::{Child, Command, Stdio};
 
 use cabane_mount::{Backend, FusePrograms, MountPlan, Operation, perform};
 use cabane_sys::child::prepare_child;
+use cabane_sys::process_namespace::enter_process_namespace;
 use rustix::fs::Mode;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal, umask};
@@ -348,6 +349,9 @@ impl Preparation {
         if getppid() != Some(self.parent) {
             return Err(plain(io::Error::other("the build was killed")));
         }
+        // Where it is refused, those in other groups are found by their parents, unless
+        // the build is killed.
+        enter_process_namespace().map_err(plain)?;
         Ok(())
     }
 }

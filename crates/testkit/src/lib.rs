@@ -14,6 +14,7 @@
 
 mod image;
 mod private;
+mod process;
 mod user;
 mod world;
 
@@ -21,6 +22,7 @@ pub use image::{Tree, erofs, squashfs};
 pub use private::{
     again_in_private_world, can_have_private_world, furnish_private_world, run_as_root,
 };
+pub use process::{is_running, wait_until};
 pub use user::{ORDINARY_USER, become_ordinary_user, is_root};
 pub use world::{Finished, World};
 

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use cabane_build::{BuildRequest, Progress, Step, carry_out, plan};
 use cabane_mount::Backend;
-use cabane_testkit::{World, not_run};
+use cabane_testkit::{World, not_run, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::bench::{Outcome, Recorder, Who, build, fake_uv, in_copy, recipe, request};
+use crate::bench::{Outcome, Recorder, Who, build, everybody, fake_uv, in_copy, recipe, request};
 use crate::python;
 
 fn tree() -> World {
@@ -195,14 +195,13 @@ fn an_interrupted_build_ends_within_a_moment_and_leaves_no_process() {
     let world = python::world();
     let mut request = request(&world, "build");
     // One that never ends, and that has a child.
-    let script = "sleep 1000 & echo $! > /cabane/work/child; wait";
-    request.programs.uv = Some(fake_uv(&world, script));
-    let child = request.build_dir.join("work/child");
+    let child = format!("sleep 1001.{}", std::process::id());
+    request.programs.uv = Some(fake_uv(&world, &format!("{child} & wait")));
     let error = in_copy(Who::User, || {
         let interrupt = AtomicBool::new(false);
         thread::scope(|scope| {
             scope.spawn(|| {
-                wait_for_number(&child);
+                wait_until(&child, true);
                 interrupt.store(true, Ordering::Relaxed);
             });
             let mut request = request.clone();
@@ -213,48 +212,39 @@ fn an_interrupted_build_ends_within_a_moment_and_leaves_no_process() {
         })
     })
     .unwrap();
-    let text = fs::read_to_string(&child).unwrap();
-    let is_gone = is_gone(text.trim());
-    assert_eq!(
-        (error, is_gone),
-        (Err("the build was interrupted".to_owned()), true)
-    );
-}
-
-/// Whether a process ends soon: its end may still be on the way.
-fn is_gone(process: &str) -> bool {
-    let path = format!("/proc/{process}/stat");
-    for _ in 0..100 {
-        match fs::read_to_string(&path) {
-            Err(_) => return true,
-            Ok(stat) if stat.contains(") Z ") => return true,
-            Ok(_) => thread::sleep(Duration::from_millis(10)),
-        }
-    }
-    false
+    // Its end may still be on the way.
+    wait_until(&child, false);
+    assert_eq!(error, Err("the build was interrupted".to_owned()));
 }
 
 #[test]
-fn programs_die_with_a_build_that_is_killed() {
-    let world = python::world();
-    let mut request = request(&world, "build");
-    let script = "echo $$ > /cabane/work/leader; exec sleep 1000";
-    request.programs.uv = Some(fake_uv(&world, script));
-    let leader = request.build_dir.join("work/leader");
-    let number = world.path("number");
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let _ = in_copy(Who::User, || {
-                fs::write(&number, std::process::id().to_string())
-                    .map_err(|error| error.to_string())?;
-                build_here(&request)
+fn programs_and_all_they_started_die_with_a_build_that_is_killed() {
+    for who in everybody() {
+        let world = python::world();
+        let mut request = request(&world, "build");
+        // One in a group and session of its own, which nobody would find, and its child.
+        let (leader, child) = (
+            format!("sleep 1002.{}", std::process::id()),
+            format!("sleep 1003.{}", std::process::id()),
+        );
+        let script = format!("setsid sh -c '{child} & {child}; true' & exec {leader}");
+        request.programs.uv = Some(fake_uv(&world, &script));
+        let number = world.path("number");
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let _ = in_copy(who, || {
+                    fs::write(&number, std::process::id().to_string())
+                        .map_err(|error| error.to_string())?;
+                    build_here(&request)
+                });
             });
+            wait_until(&leader, true);
+            wait_until(&child, true);
+            let _ = kill_process(wait_for_number(&number), Signal::KILL);
         });
-        wait_for_number(&leader);
-        let _ = kill_process(wait_for_number(&number), Signal::KILL);
-    });
-    let text = fs::read_to_string(&leader).unwrap();
-    assert!(is_gone(text.trim()));
+        wait_until(&leader, false);
+        wait_until(&child, false);
+    }
 }
 
 #[test]
@@ -274,4 +264,22 @@ fn a_system_without_user_namespaces_is_named_with_what_to_do() {
         ) && error.contains("hint: user namespaces may be switched off here"),
         "{error}"
     );
+}
+
+#[test]
+fn where_a_part_of_proc_is_covered_the_program_runs_among_all_processes() {
+    let world = python::world();
+    let mut request = request(&world, "build");
+    let script = "[ $(ls /proc | grep -c '^[0-9]') -gt 9 ] && [ -d /proc/$$ ] && exit 77";
+    request.programs.uv = Some(fake_uv(&world, script));
+    let error = in_copy(Who::User, || {
+        cabane_mount::enter_private_namespace(Backend::UserNamespace)
+            .map_err(|error| error.to_string())?;
+        let flags = rustix::mount::MountFlags::empty();
+        rustix::mount::mount("none", "/proc/fs", "tmpfs", flags, None)
+            .map_err(|error| error.to_string())?;
+        Ok(build_here(&request).unwrap_err())
+    })
+    .unwrap();
+    assert!(error.contains("ended with exit status: 77"), "{error}");
 }

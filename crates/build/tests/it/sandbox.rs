@@ -5,7 +5,7 @@
 
 use std::fs;
 
-use cabane_testkit::World;
+use cabane_testkit::{World, is_running};
 
 use crate::bench::{Who, build, everybody, fake_uv, request};
 use crate::python;
@@ -101,4 +101,49 @@ fn the_system_looks_inside_as_it_does_outside() {
         "readlink -f /lib; umask; ls /proc/self/exe",
         &format!("{}\n0022\n/proc/self/exe", outside.display()),
     );
+}
+
+#[test]
+fn a_program_sees_its_own_processes_only_and_is_not_the_first_of_them() {
+    for_everybody(
+        "[ $$ != 1 ] && [ $(sh -c 'echo $PPID') = $$ ] && kill -0 1 && \
+         [ $(ls /proc | grep -c '^[0-9]') -lt 9 ] && [ -d /proc/$$/fd ] && echo so",
+        "so",
+    );
+}
+
+#[test]
+fn those_whose_parents_are_gone_are_waited_for() {
+    for_everybody(
+        "(sh -c 'exit 3' & exec true); sleep 0.2; grep -l '^State:.Z' /proc/[0-9]*/status; echo so",
+        "so",
+    );
+}
+
+#[test]
+fn how_a_program_ended_is_told_exactly() {
+    for who in everybody() {
+        for (script, expected) in [
+            ("exit 77", "exit status: 77"),
+            ("exit 143", "exit status: 143"),
+            ("kill -TERM $$", "signal: 15 (SIGTERM)"),
+            ("kill -KILL $$", "signal: 9 (SIGKILL)"),
+            ("kill -SEGV $$", "signal: 11 (SIGSEGV)"),
+        ] {
+            let world = python::world();
+            let mut request = request(&world, "build");
+            request.programs.uv = Some(fake_uv(&world, script));
+            let error = build(&request, who).unwrap_err();
+            let expected = format!("ended with {expected}");
+            assert!(error.contains(&expected), "{script} as {who:?}: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_program_that_goes_on_in_the_background_ends_with_the_step() {
+    let world = python::world();
+    let left = format!("sleep 1004.{}", std::process::id());
+    seen_by_a_build(&world, Who::User, &format!("setsid {left} & sleep 0.1"));
+    assert!(!is_running(&left));
 }
