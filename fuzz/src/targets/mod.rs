@@ -10,6 +10,7 @@ mod policy;
 mod recipe;
 mod request;
 mod stack;
+mod vendor;
 mod view_list;
 
 use cabane_label::ParseError;
@@ -37,7 +38,7 @@ pub enum Verdict {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 9] = [
+pub const TARGETS: [Target; 10] = [
     label::TARGET,
     view_list::TARGET,
     metadata::TARGET,
@@ -45,6 +46,7 @@ pub const TARGETS: [Target; 9] = [
     recipe::SETTINGS,
     environment::TARGET,
     stack::TARGET,
+    vendor::TARGET,
     request::TARGET,
     policy::TARGET,
 ];

@@ -26,6 +26,17 @@ use excerpt::Excerpt;
 pub(crate) use quote::quote;
 pub(crate) use source::Source;
 
+/// The longest line of a hint, in bytes.
+const LONGEST_HINT: usize = 1_000;
+
+fn cut(line: &str) -> &str {
+    let mut end = line.len().min(LONGEST_HINT);
+    while !line.is_char_boundary(end) {
+        end -= 1;
+    }
+    &line[..end]
+}
+
 /// One problem in a file that somebody has to mend.
 ///
 /// `Display` is the whole diagnostic without colour:
@@ -83,10 +94,11 @@ impl Diagnostic {
         }
     }
 
-    /// Adds what to type instead. The hint is escaped here, line by line.
+    /// Adds what to type instead. The hint is escaped here, line by line, and a line
+    /// is cut that repeats something of the file that nobody would type.
     #[must_use]
     pub fn with_hint(mut self, hint: &str) -> Self {
-        let lines: Vec<_> = hint.lines().map(escape).collect();
+        let lines: Vec<_> = hint.lines().map(|line| escape(cut(line))).collect();
         self.hint = Some(lines.join("\n"));
         self
     }
@@ -213,6 +225,13 @@ mod tests {
              |    ^^^^^^\n  \
              hint: \\u{1b}[1m\\u{d}no"
         );
+    }
+
+    #[test]
+    fn a_hint_does_not_repeat_what_nobody_would_type() {
+        let hint = format!("write `{}`", "é".repeat(10_000));
+        let shown = sample().with_hint(&hint).to_string();
+        assert!(shown.len() < 1_200, "{}", shown.len());
     }
 
     #[test]

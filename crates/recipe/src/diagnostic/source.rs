@@ -36,6 +36,10 @@ impl<'a> Source<'a> {
         Self { file, text, lines }
     }
 
+    pub(crate) fn file(&self) -> &'a Path {
+        self.file
+    }
+
     pub(crate) fn text(&self) -> &'a str {
         self.text
     }

@@ -11,8 +11,9 @@ use super::mirrors::Mirrors;
 use super::recipe::{ModuleKind, StackEnvironment, StackModules, StackRecipe};
 use super::system::{NetworkFile, SystemConfig};
 use super::value::YamlMap;
+use super::vendor::VendorManifest;
 use super::version::SpackVersion;
-use super::{compilers, environments, mirrors, modules, packages, system};
+use super::{compilers, environments, mirrors, modules, packages, system, vendor};
 use crate::ask::Field;
 use crate::config::{self, ConfigText, RecipeError};
 use crate::diagnostic::{Diagnostic, Source, quote};
@@ -178,6 +179,14 @@ pub fn parse_mirrors(file: &FileText<'_>) -> Result<Mirrors, RecipeError> {
     let mut found = Findings::default();
     found
         .read(file, mirrors::read)
+        .ok_or(RecipeError(found.problems))
+}
+
+/// Reads the manifest of a vendor's MPI.
+pub fn parse_vendor_manifest(file: &FileText<'_>) -> Result<VendorManifest, RecipeError> {
+    let mut found = Findings::default();
+    found
+        .read(file, vendor::read)
         .ok_or(RecipeError(found.problems))
 }
 

@@ -30,6 +30,12 @@ pub(crate) enum Shape {
     Keys(&'static [Key]),
     /// Names that the author chooses, each with these keys.
     Named(&'static [Key]),
+    /// A text, or a list of texts.
+    TextOrTexts,
+    /// A list, each item of which has these keys.
+    Items(&'static [Key]),
+    /// Names that the author chooses, each with such a list.
+    NamedItems(&'static [Key]),
     /// Names that the author chooses, each with a list of texts.
     NamedTexts,
     /// Names that the author chooses, each with a text.
@@ -49,7 +55,12 @@ pub(crate) fn names(keys: &[Key]) -> Vec<&'static str> {
     keys.iter().map(|key| key.name).collect()
 }
 
-const fn key(name: &'static str, shape: Shape, default: &'static str, about: &'static str) -> Key {
+pub(super) const fn key(
+    name: &'static str,
+    shape: Shape,
+    default: &'static str,
+    about: &'static str,
+) -> Key {
     Key {
         name,
         shape,
@@ -59,7 +70,7 @@ const fn key(name: &'static str, shape: Shape, default: &'static str, about: &'s
     }
 }
 
-const fn needed(name: &'static str, shape: Shape, about: &'static str) -> Key {
+pub(super) const fn needed(name: &'static str, shape: Shape, about: &'static str) -> Key {
     Key {
         name,
         shape,

@@ -139,7 +139,7 @@ pub(super) fn read(report: &mut Report<'_>, root: &Node) -> Option<Mirrors> {
 
 /// Reads a value if it is given; the outer `None` says that it is wrong.
 #[expect(clippy::option_option, reason = "missing is right, wrong is not")]
-fn part<'n, T>(
+pub(super) fn part<'n, T>(
     section: &Section<'n>,
     key: &str,
     read: impl FnOnce(&Field<'n>) -> Option<T>,
@@ -351,6 +351,10 @@ fn cache(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
 
 /// Reads a text if it is given; the outer `None` says that it is wrong.
 #[expect(clippy::option_option, reason = "missing is right, wrong is not")]
-fn text(report: &mut Report<'_>, section: &Section<'_>, key: &str) -> Option<Option<String>> {
+pub(super) fn text(
+    report: &mut Report<'_>,
+    section: &Section<'_>,
+    key: &str,
+) -> Option<Option<String>> {
     part(section, key, |field| report.text(field).map(str::to_owned))
 }

@@ -28,6 +28,7 @@ mod spec;
 mod spec_fields;
 mod system;
 mod value;
+mod vendor;
 mod version;
 mod views;
 
@@ -35,6 +36,7 @@ pub use convert::{Conversion, convert_stack};
 pub use expand::UnknownVariable;
 pub use files::{
     FileText, StackFiles, StackOptions, SystemFiles, parse_mirrors, parse_stack, parse_system,
+    parse_vendor_manifest,
 };
 pub use mirrors::{AccessPair, BuildCache, Connection, MirrorFlags, Mirrors, SourceMirror};
 pub use recipe::{
@@ -45,4 +47,8 @@ pub use schema::StackFile;
 pub use spec::{SpecProblem, package_name};
 pub use system::{MpiDefaults, SystemConfig};
 pub use value::{Yaml, YamlMap};
+pub use vendor::{
+    Placed, Replacement, VendorCompiler, VendorEdit, VendorFiles, VendorGpu, VendorLanguage,
+    VendorManifest, VendorPackage, VendorWrapper,
+};
 pub use version::SpackVersion;

@@ -8,6 +8,7 @@
 
 use super::keys::{self, Key, Shape};
 use super::value::{Yaml, YamlMap};
+use super::vendor::keys as vendor_keys;
 
 /// A file of a recipe for Spack, or of a system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,11 +29,13 @@ pub enum StackFile {
     Repos,
     /// `mirrors.yaml`.
     Mirrors,
+    /// The manifest of `cabane vendor-mpi`.
+    VendorMpi,
 }
 
 impl StackFile {
     /// All files.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Config,
         Self::Compilers,
         Self::Environments,
@@ -41,6 +44,7 @@ impl StackFile {
         Self::Network,
         Self::Repos,
         Self::Mirrors,
+        Self::VendorMpi,
     ];
 
     /// Returns its name without the ending.
@@ -55,6 +59,7 @@ impl StackFile {
             Self::Network => "network",
             Self::Repos => "repos",
             Self::Mirrors => "mirrors",
+            Self::VendorMpi => "vendor-mpi",
         }
     }
 
@@ -79,6 +84,10 @@ impl StackFile {
                 "the package repositories of a system",
             ),
             Self::Mirrors => (Shape::Keys(keys::MIRRORS), "mirrors and caches"),
+            Self::VendorMpi => (
+                Shape::Keys(vendor_keys::MANIFEST),
+                "the MPI of a vendor, as packages",
+            ),
         };
         let mut schema = YamlMap::new();
         schema.insert("$schema", "http://json-schema.org/draft-07/schema#");
@@ -129,6 +138,21 @@ fn of_shape(shape: Shape, is_required: bool) -> Yaml {
             let can_be_empty = keys.iter().all(|key| !key.is_required);
             let each = of_shape(Shape::Keys(keys), !can_be_empty);
             Yaml::map([kind("object"), ("additionalProperties", each)])
+        }
+        Shape::Items(keys) => {
+            let each = of_shape(Shape::Keys(keys), true);
+            Yaml::map([kind("array"), ("items", each)])
+        }
+        Shape::NamedItems(keys) => {
+            let each = of_shape(Shape::Items(keys), true);
+            Yaml::map([kind("object"), ("additionalProperties", each)])
+        }
+        Shape::TextOrTexts => {
+            let either = vec![
+                of_shape(Shape::Text, is_required),
+                of_shape(Shape::Texts, true),
+            ];
+            Yaml::map([("anyOf", either.into())])
         }
         Shape::NamedTexts => {
             let each = of_shape(Shape::Texts, false);

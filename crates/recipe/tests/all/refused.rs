@@ -10,7 +10,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use cabane_recipe::parse_settings;
+use cabane_recipe::{FileText, parse_settings, parse_vendor_manifest};
 
 struct Case<'a> {
     name: &'a str,
@@ -121,4 +121,16 @@ fn no_case_is_named_twice() {
         })
         .collect();
     assert_eq!(twice, Vec::<&str>::new());
+}
+
+#[test]
+fn the_author_of_a_malformed_manifest_is_told_what_to_type() {
+    assert_told("refused-vendor.txt", |text| {
+        let path = Path::new("mpi.yaml");
+        let text = text.as_bytes();
+        match parse_vendor_manifest(&FileText { path, text }) {
+            Ok(_) => "accepted".to_owned(),
+            Err(error) => error.to_string(),
+        }
+    });
 }

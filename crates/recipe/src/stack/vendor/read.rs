@@ -1,0 +1,576 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The manifest, from a tree of values to data.
+
+use super::paths::{placed, source, target, target_file};
+use super::{
+    Placed, Replacement, VendorCompiler, VendorEdit, VendorFiles, VendorGpu, VendorLanguage,
+    VendorManifest, VendorPackage, VendorWrapper, keys,
+};
+use crate::ask::{Field, Section};
+use crate::diagnostic::quote;
+use crate::node::{Entry, Node, Value};
+use crate::report::Report;
+use crate::stack::keys::names;
+use crate::stack::mirrors::{part, text};
+use crate::stack::spec_fields::{Wanted, spec, texts_of};
+
+const EXAMPLE: &str = "begin with the name of the package in Spack: `name: vendor-mpich`";
+const ARCHES: &[(&str, &str)] = &[("x86_64", "x86_64"), ("aarch64", "aarch64")];
+const LANGUAGES: &[(&str, VendorLanguage)] = &[
+    ("c", VendorLanguage::C),
+    ("cxx", VendorLanguage::Cxx),
+    ("fortran", VendorLanguage::Fortran),
+];
+/// The programs of compilers that Spack knows.
+const PROGRAMS: &[(&str, [&str; 3])] = &[
+    ("gcc", ["gcc", "g++", "gfortran"]),
+    ("llvm", ["clang", "clang++", "flang"]),
+    ("llvm-amdgpu", ["amdclang", "amdclang++", "amdflang"]),
+    ("nvhpc", ["nvc", "nvc++", "nvfortran"]),
+    ("intel-oneapi-compilers", ["icx", "icpx", "ifx"]),
+    ("cce", ["craycc", "crayCC", "crayftn"]),
+    ("aocc", ["clang", "clang++", "flang"]),
+];
+
+pub(in crate::stack) fn read(report: &mut Report<'_>, root: &Node) -> Option<VendorManifest> {
+    let file = report.file(root, EXAMPLE)?;
+    file.refuse_unknown(report, &names(keys::MANIFEST), |key| match key {
+        "wrappers" => Some((
+            None,
+            "it belongs to a compiler, below `compilers:`".to_owned(),
+        )),
+        "compiler" => Some((None, "did you mean `compilers`?".to_owned())),
+        _ => None,
+    });
+    let name = file
+        .require(report, "name", EXAMPLE)
+        .and_then(|field| package(report, &field));
+    let version = file
+        .require(
+            report,
+            "version",
+            "add the version of the MPI: `version: 8.1.32`",
+        )
+        .and_then(|field| version(report, &field));
+    let arch = file
+        .require(
+            report,
+            "arch",
+            "add for which processors it is: `arch: x86_64`",
+        )
+        .and_then(|field| report.choice(&field, ARCHES));
+    let (description, homepage) = (
+        line(report, &file, "description"),
+        line(report, &file, "homepage"),
+    );
+    let url = part(&file, "url", |field| url(report, field));
+    let packages = packages(report, &file);
+    let common = Common {
+        files: files(report, &file),
+        edits: edits(report, &file),
+        links: links(report, &file),
+    };
+    let compilers = compilers(report, &file, &common);
+    let depends = texts_of(report, &file, "depends", Wanted::Package);
+    let conflicts = part(&file, "conflicts", |field| conflicts(report, field));
+    let gpu = part(&file, "gpu", |field| named(report, field, gpu));
+    Some(VendorManifest {
+        name: name?,
+        version: version?,
+        arch: arch?.to_owned(),
+        description: description?,
+        homepage: homepage?,
+        url: url?,
+        packages: packages?,
+        compilers: compilers?,
+        depends: depends?,
+        conflicts: conflicts?.unwrap_or_default(),
+        gpu: gpu?.unwrap_or_default(),
+        path: report.source().file().to_owned(),
+        text: report.source().text().to_owned(),
+    })
+}
+
+/// What all compilers get.
+struct Common {
+    files: Option<Vec<VendorFiles>>,
+    edits: Option<Vec<VendorEdit>>,
+    links: Option<Vec<(Placed<String>, String)>>,
+}
+
+fn package(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+    let text = report.text(field)?;
+    let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let starts = text.starts_with(|c: char| c.is_ascii_lowercase());
+    if starts && text.chars().all(is_word) && !text.ends_with('-') && !text.contains("--") {
+        return Some(text.to_owned());
+    }
+    let message = format!("{} is not the name of a package in Spack", quote(text));
+    let hint = "such a name has lower-case letters, digits and `-`, and begins with a letter";
+    report.problem_with_hint(field.place(), &message, hint);
+    None
+}
+
+fn version(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+    let text = report.text(field)?;
+    let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    if text.starts_with(|c: char| c.is_ascii_digit()) && text.chars().all(is_word) {
+        return Some(text.to_owned());
+    }
+    let message = format!("{} is not a version", quote(text));
+    let hint = "a version has digits, letters, `.`, `_` and `-`, and begins with a digit";
+    report.problem_with_hint(field.place(), &message, hint);
+    None
+}
+
+/// Reads a text of one line if it is given; the outer `None` says that it is wrong.
+#[expect(clippy::option_option, reason = "missing is right, wrong is not")]
+fn line(report: &mut Report<'_>, section: &Section<'_>, key: &str) -> Option<Option<String>> {
+    part(section, key, |field| {
+        let text = report.text(field)?.trim();
+        if !text.contains(char::is_control) {
+            return Some(text.to_owned());
+        }
+        let message = format!("{} must be a single line", field.name);
+        report.problem_with_hint(field.place(), &message, "write one sentence");
+        None
+    })
+}
+
+fn url(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+    let text = report.text(field)?;
+    let is_plain = !text.contains(|c: char| c.is_control() || c.is_whitespace());
+    let schemes = ["https://", "http://", "file:///", "s3://", "oci://"];
+    if is_plain && schemes.iter().any(|scheme| text.starts_with(scheme)) {
+        return Some(text.trim_end_matches('/').to_owned());
+    }
+    let message = format!("{} is not an address", quote(text));
+    let hint = "write the address below which the files lie: `url: https://…`";
+    report.problem_with_hint(field.place(), &message, hint);
+    None
+}
+
+fn packages(report: &mut Report<'_>, file: &Section<'_>) -> Option<Vec<VendorPackage>> {
+    let hint = "add the packages:\npackages:\n  - file: cray-mpich-8.1.32.rpm\n    sha256: …";
+    let field = file.require(report, "packages", hint)?;
+    let packages = items(report, &field, "a package", package_of)?;
+    if packages.is_empty() {
+        report.problem_with_hint(field.key_place(), "there are no packages", hint);
+        return None;
+    }
+    Some(packages)
+}
+
+fn package_of(report: &mut Report<'_>, section: &Section<'_>) -> Option<VendorPackage> {
+    section.refuse_unknown(report, &names(keys::PACKAGE), |_| None);
+    let file = section
+        .require(
+            report,
+            "file",
+            "add its name: `file: cray-mpich-8.1.32.rpm`",
+        )
+        .and_then(|field| {
+            let path = target_file(report, &field)?;
+            if !path.value.contains('/') {
+                return Some(path);
+            }
+            let message = "the packages lie in one directory, so this is a name without `/`";
+            let hint = "write the name; `--packages` says where the directory is";
+            report.problem_with_hint(field.place(), message, hint);
+            None
+        });
+    let sha256 = section
+        .require(report, "sha256", "add what `sha256sum` prints for it")
+        .and_then(|field| sha256(report, &field));
+    let url = part(section, "url", |field| url(report, field));
+    Some(VendorPackage {
+        file: file?,
+        sha256: sha256?,
+        url: url?,
+    })
+}
+
+fn sha256(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+    let text = report.text(field)?;
+    let is_digit = |c: char| c.is_ascii_hexdigit();
+    if text.len() == 64 && text.chars().all(is_digit) {
+        return Some(text.to_ascii_lowercase());
+    }
+    let message = format!("{} is not a sha256", quote(text));
+    let hint = "it has 64 digits, as `sha256sum` prints them";
+    report.problem_with_hint(field.place(), &message, hint);
+    None
+}
+
+fn files(report: &mut Report<'_>, section: &Section<'_>) -> Option<Vec<VendorFiles>> {
+    match section.given("files") {
+        None => Some(Vec::new()),
+        Some(field) => items(report, &field, "files", files_of),
+    }
+}
+
+fn files_of(report: &mut Report<'_>, section: &Section<'_>) -> Option<VendorFiles> {
+    section.refuse_unknown(report, &names(keys::FILES), |_| None);
+    let hint = "add what is taken: `from: usr/lib/libmpi.so*`";
+    let from = section.require(report, "from", hint).and_then(|field| {
+        if let Value::List(_) = field.node.value {
+            return sources(report, &field);
+        }
+        source(report, &field).map(|one| vec![one])
+    });
+    let to = section
+        .require(report, "to", "add where it goes in the tarball: `to: lib/`")
+        .and_then(|field| Some((target(report, &field)?, field)));
+    let except = match section.given("except") {
+        None => Some(Vec::new()),
+        Some(field) => sources(report, &field),
+    };
+    let (from, (to, field)) = (from?, to?);
+    let is_directory = to.value.is_empty() || to.value.ends_with('/');
+    let several = from.len() > 1 || from.iter().any(|one| one.value.contains(['*', '?']));
+    if several && !is_directory {
+        let message = "several files cannot all get one name";
+        let hint = format!(
+            "write {} for a directory",
+            quote(&format!("to: {}/", to.value))
+        );
+        report.problem_with_hint(field.place(), message, &hint);
+        return None;
+    }
+    Some(VendorFiles {
+        from,
+        to: to.value,
+        except: except?,
+    })
+}
+
+fn sources(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<Placed<String>>> {
+    let items = report.list(field)?;
+    let all: Vec<_> = items
+        .iter()
+        .map(|item| source(report, &Field::item("a path", item)))
+        .collect();
+    all.into_iter().collect()
+}
+
+fn edits(report: &mut Report<'_>, section: &Section<'_>) -> Option<Vec<VendorEdit>> {
+    let Some(field) = section.given("edit") else {
+        return Some(Vec::new());
+    };
+    named(report, &field, |report, entry| {
+        let file = key(report, entry, target_file)?;
+        let field = Field::of(entry).called(format!("what is replaced in {}", quote(&entry.key)));
+        Some(VendorEdit {
+            file,
+            replace: items(report, &field, "a replacement", replacement)?,
+        })
+    })
+}
+
+fn links(report: &mut Report<'_>, section: &Section<'_>) -> Option<Vec<(Placed<String>, String)>> {
+    let Some(field) = section.given("links") else {
+        return Some(Vec::new());
+    };
+    named(report, &field, |report, entry| {
+        let name = key(report, entry, target_file)?;
+        let field = Field::of(entry);
+        let leads = report.text(&field)?;
+        if leads.starts_with('/') || leads.is_empty() || leads.contains(char::is_control) {
+            let message = format!("{} is not a name in the tarball", quote(leads));
+            let hint = "write the name of a file beside it, or a path relative to it";
+            report.problem_with_hint(field.place(), &message, hint);
+            return None;
+        }
+        Some((name, leads.to_owned()))
+    })
+}
+
+/// Reads a key as if it were a value.
+fn key<T>(
+    report: &mut Report<'_>,
+    entry: &Entry,
+    read: impl FnOnce(&mut Report<'_>, &Field<'_>) -> Option<T>,
+) -> Option<T> {
+    use crate::node::{Kind, Scalar};
+    let node = Node {
+        place: entry.key_place,
+        value: Value::Scalar(Scalar {
+            text: entry.key.clone(),
+            kind: Kind::Bare,
+        }),
+    };
+    read(report, &Field::item(quote(&entry.key), &node))
+}
+
+fn replacement(report: &mut Report<'_>, section: &Section<'_>) -> Option<Replacement> {
+    section.refuse_unknown(report, &names(keys::REPLACEMENT), |key| {
+        matches!(key, "replace" | "to" | "by").then(|| (None, "did you mean `with`?".to_owned()))
+    });
+    let find = section
+        .require(
+            report,
+            "find",
+            "add the text that is replaced: `find: prefix=/usr`",
+        )
+        .and_then(|field| {
+            let text = report.text(&field)?;
+            if text.is_empty() {
+                let hint = "write the text that is replaced";
+                report.problem_with_hint(field.place(), "there is nothing to find", hint);
+                return None;
+            }
+            Some(placed(&field, text))
+        });
+    let with = section
+        .require(
+            report,
+            "with",
+            "add what stands there instead: `with: prefix=$mpi_prefix`",
+        )
+        .and_then(|field| report.text(&field).map(str::to_owned));
+    Some(Replacement {
+        find: find?,
+        with: with?,
+    })
+}
+
+fn compilers(
+    report: &mut Report<'_>,
+    file: &Section<'_>,
+    common: &Common,
+) -> Option<Vec<VendorCompiler>> {
+    let hint = "add for which compilers it is:\ncompilers:\n  gcc:\n    wrappers: …";
+    let field = file.require(report, "compilers", hint)?;
+    let compilers = named(report, &field, |report, entry| {
+        compiler(report, entry, common)
+    })?;
+    if compilers.is_empty() {
+        report.problem_with_hint(field.key_place(), "there are no compilers", hint);
+        return None;
+    }
+    Some(compilers)
+}
+
+fn compiler(report: &mut Report<'_>, entry: &Entry, common: &Common) -> Option<VendorCompiler> {
+    let name = key(report, entry, |report, field| {
+        package(report, field).map(|name| placed(field, &name))
+    });
+    let field = Field::of(entry).called(format!("the compiler {}", quote(&entry.key)));
+    let section = report.section(&field)?;
+    section.refuse_unknown(report, &names(keys::COMPILER), |_| None);
+    let versions = part(&section, "versions", |field| versions(report, field));
+    let programs = programs(report, &section, &entry.key);
+    let files = files(report, &section);
+    let hint =
+        "add its wrappers:\nwrappers:\n  mpicc: {from: usr/bin/mpicc, language: c, replace: []}";
+    let wrappers = section
+        .require(report, "wrappers", hint)
+        .and_then(|field| named(report, &field, wrapper));
+    let (edits, links) = (edits(report, &section), links(report, &section));
+    let [c, cxx, fortran] = programs?;
+    Some(VendorCompiler {
+        name: name?,
+        versions: versions?,
+        c,
+        cxx,
+        fortran,
+        files: joined(common.files.as_ref(), files)?,
+        wrappers: wrappers?,
+        edits: joined(common.edits.as_ref(), edits)?,
+        links: joined(common.links.as_ref(), links)?,
+    })
+}
+
+/// What all compilers get, and what this one gets.
+fn joined<T: Clone>(common: Option<&Vec<T>>, own: Option<Vec<T>>) -> Option<Vec<T>> {
+    let mut all = common?.clone();
+    all.extend(own?);
+    Some(all)
+}
+
+fn versions(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+    let text = report.text(field)?;
+    let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | ':' | ',' | '_' | '-');
+    if !text.is_empty() && text.chars().all(is_word) {
+        return Some(text.to_owned());
+    }
+    let message = format!("{} is no range of versions", quote(text));
+    report.problem_with_hint(
+        field.place(),
+        &message,
+        "write one as in a spec: `versions: 12:`",
+    );
+    None
+}
+
+/// Returns the compilers of the three languages: what is said, or what is known.
+fn programs(report: &mut Report<'_>, section: &Section<'_>, name: &str) -> Option<[String; 3]> {
+    let known = PROGRAMS.iter().find(|(known, _)| *known == name);
+    let mut said = |key| text(report, section, key);
+    let said = [said("c"), said("cxx"), said("fortran")];
+    let mut programs: [String; 3] = Default::default();
+    for (index, said) in said.into_iter().enumerate() {
+        programs[index] = match (said?, known) {
+            (Some(said), _) if is_program(&said) => said,
+            (Some(said), _) => {
+                let message = format!("{} is not the name of a program", quote(&said));
+                report.note(section.place, &message, Some("write one such as `c: gcc`"));
+                return None;
+            }
+            (None, Some((_, known))) => known[index].to_owned(),
+            (None, None) => {
+                let message = format!(
+                    "nobody knows what the programs of {} are called",
+                    quote(name)
+                );
+                report.note(
+                    section.place,
+                    &message,
+                    Some("add them: `c: icc`, `cxx: icpc`, `fortran: ifort`"),
+                );
+                return None;
+            }
+        };
+    }
+    Some(programs)
+}
+
+fn is_program(text: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '+' | '/');
+    !text.is_empty() && text.chars().all(is_word)
+}
+
+fn wrapper(report: &mut Report<'_>, entry: &Entry) -> Option<VendorWrapper> {
+    let name = key(report, entry, |report, field| {
+        let name = target_file(report, field)?;
+        if !name.value.contains('/') {
+            return Some(name);
+        }
+        let message = "a wrapper lies in `bin`, so this is a name without `/`";
+        report.problem(field.place(), message);
+        None
+    });
+    let field = Field::of(entry).called(format!("the wrapper {}", quote(&entry.key)));
+    let section = report.section(&field)?;
+    section.refuse_unknown(report, &names(keys::WRAPPER), |_| None);
+    let from = section
+        .require(
+            report,
+            "from",
+            "add its path in the packages: `from: usr/bin/mpicc`",
+        )
+        .and_then(|field| {
+            let path = source(report, &field)?;
+            if !path.value.contains(['*', '?']) {
+                return Some(path);
+            }
+            report.problem(field.place(), "a wrapper is one file, without `*` and `?`");
+            None
+        });
+    let language = section
+        .require(
+            report,
+            "language",
+            "add the language of its compiler: `language: c`",
+        )
+        .and_then(|field| report.choice(&field, LANGUAGES));
+    let hint = "add what must not stay as it is:\nreplace:\n  - find: prefix=/usr\n    with: prefix=$mpi_prefix";
+    let replace = section
+        .require(report, "replace", hint)
+        .and_then(|field| items(report, &field, "a replacement", replacement));
+    Some(VendorWrapper {
+        name: name?,
+        from: from?,
+        language: language?,
+        replace: replace?,
+    })
+}
+
+fn conflicts(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<(String, String)>> {
+    named(report, field, |report, entry| {
+        let spec = key(report, entry, |report, field| {
+            let field = Field::item("a spec", field.node);
+            spec(report, field, Wanted::Anything).map(|item| item.text.to_owned())
+        })?;
+        let why = report.text(&Field::of(entry))?.trim().to_owned();
+        Some((spec, why))
+    })
+}
+
+fn gpu(report: &mut Report<'_>, entry: &Entry) -> Option<VendorGpu> {
+    let name = key(report, entry, package);
+    let field = Field::of(entry).called(format!("the variant {}", quote(&entry.key)));
+    let section = report.section(&field)?;
+    section.refuse_unknown(report, &names(keys::GPU), |_| None);
+    let depends = texts_of(report, &section, "depends", Wanted::Package);
+    let files = match section.given("files") {
+        None => Some(Vec::new()),
+        Some(field) => sources(report, &field),
+    };
+    let link = match section.given("link") {
+        None => Some(Vec::new()),
+        Some(field) => libraries(report, &field),
+    };
+    Some(VendorGpu {
+        name: name?.replace('-', "_"),
+        depends: depends?,
+        files: files?,
+        link: link?,
+    })
+}
+
+fn libraries(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<String>> {
+    let items = report.list(field)?;
+    let all: Vec<_> = items
+        .iter()
+        .map(|item| {
+            let field = Field::item("a library", item);
+            let text = report.text(&field)?;
+            let meant = text.strip_prefix("-l").or_else(|| text.strip_prefix("lib"));
+            let meant = meant.map(|name| name.split(".so").next().unwrap_or(name));
+            if meant.is_none() && is_program(text) && !text.contains('/') {
+                return Some(text.to_owned());
+            }
+            let message = format!("{} is not the name of a library", quote(text));
+            let hint = meant.map_or_else(
+                || "write it as behind `-l`".to_owned(),
+                |meant| format!("write it as behind `-l`: {}", quote(meant)),
+            );
+            report.problem_with_hint(field.place(), &message, &hint);
+            None
+        })
+        .collect();
+    all.into_iter().collect()
+}
+
+/// Reads a list of sections.
+fn items<T>(
+    report: &mut Report<'_>,
+    field: &Field<'_>,
+    name: &str,
+    read: impl Fn(&mut Report<'_>, &Section<'_>) -> Option<T>,
+) -> Option<Vec<T>> {
+    let items = report.list(field)?;
+    let all: Vec<_> = items
+        .iter()
+        .map(|item| {
+            let section = report.section(&Field::item(name, item))?;
+            read(report, &section)
+        })
+        .collect();
+    all.into_iter().collect()
+}
+
+/// Reads a section with names that the author chose.
+fn named<T>(
+    report: &mut Report<'_>,
+    field: &Field<'_>,
+    read: impl Fn(&mut Report<'_>, &Entry) -> Option<T>,
+) -> Option<Vec<T>> {
+    let section = report.section(field)?;
+    let entries = section.entries();
+    let all: Vec<_> = entries.iter().map(|entry| read(report, entry)).collect();
+    all.into_iter().collect()
+}
