@@ -34,6 +34,7 @@ mod spack;
 mod spack_real;
 mod status;
 mod system;
+mod vendor_mpi;
 
 use std::fs;
 use std::path::Path;

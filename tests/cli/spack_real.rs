@@ -26,6 +26,12 @@ const PASSED: [&str; 5] = [
     "CABANE_SPACK_PYTHON",
 ];
 
+/// Prints the sum of the numbers of all ranks.
+const SUM: &str = "#include <mpi.h>\n#include <stdio.h>\nint main(int c, char **v) {\n int rank, sum;\n \
+                   MPI_Init(&c, &v);\n MPI_Comm_rank(MPI_COMM_WORLD, &rank);\n \
+                   MPI_Reduce(&rank, &sum, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);\n \
+                   if (!rank) printf(\"%d\\n\", sum);\n MPI_Finalize();\n}\n";
+
 struct Real {
     cabane: Cabane,
     system: String,
@@ -152,11 +158,7 @@ fn a_parallel_program_is_compiled_and_run_with_a_stack() {
         belongs_to!("make test-spack LONG=1");
     }
     real.build("prgenv-mpich", "prgenv", "prgenv/1.0");
-    let program = "#include <mpi.h>\n#include <stdio.h>\nint main(int c, char **v) {\n int rank, sum;\n \
-                   MPI_Init(&c, &v);\n MPI_Comm_rank(MPI_COMM_WORLD, &rank);\n \
-                   MPI_Reduce(&rank, &sum, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);\n \
-                   if (!rank) printf(\"%d\\n\", sum);\n MPI_Finalize();\n}\n";
-    real.cabane.world.file("work/sum.c", program);
+    real.cabane.world.file("work/sum.c", SUM);
     let script = "cd $HOME; $CC -o sum ../work/sum.c; mpiexec -n 4 ./sum; ldd sum | grep -o '/user-.*libmpi'";
     let seen = real.run("prgenv/1.0", script);
     assert!(seen.starts_with("6\n/user-environment/"), "{seen}");
@@ -224,4 +226,50 @@ fn an_older_spack_builds_one_environment_after_the_other() {
     let expected =
         ["one/bin/lz4", "two/bin/bzip2"].map(|end| format!("/user-environment/env/{end}\n"));
     assert_eq!(seen, expected.concat());
+}
+
+#[test]
+fn a_vendors_mpi_is_installed_and_used_to_compile_and_run_a_parallel_program() {
+    let real = with_spack!();
+    let Some(packages) = env::var_os("CABANE_TEST_VENDOR_PACKAGES") else {
+        belongs_to!("make test-spack");
+    };
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/vendor-mpich");
+    let manifest = example.join("mpi.yaml");
+    let mut words = vec!["vendor-mpi", manifest.to_str().unwrap()];
+    let packages = packages.into_string().unwrap();
+    let (repository, mirror) = (
+        format!("{}/spack_repo/vendor", real.system),
+        format!("{}/mirror", real.system),
+    );
+    words.extend([
+        "--packages",
+        &packages,
+        "--output",
+        &repository,
+        "--mirror",
+        &mirror,
+    ]);
+    real.cabane.run(&words).success();
+    let files = real.cabane.world.path("system");
+    let add = |name: &str, text: &str| {
+        let before = fs::read_to_string(files.join(name)).unwrap_or_default();
+        fs::write(files.join(name), before + text).unwrap();
+    };
+    add(
+        "mirrors.yaml",
+        &format!("  vendor:\n    url: file://{mirror}\n"),
+    );
+    add("repos.yaml", "repos: [spack_repo/vendor]\n");
+    fs::write(
+        files.join("network.yaml"),
+        "mpi:\n  vendor-mpich:\n    specs: []\n",
+    )
+    .unwrap();
+
+    real.build("vendor-mpich/recipe", "vendor", "vendor/1.0");
+    real.cabane.world.file("work/sum.c", SUM);
+    let script = "cd $HOME; $CC -o sum ../work/sum.c; mpiexec -n 3 ./sum; ldd sum | grep -o '/user-.*libmpi'";
+    let seen = real.run("vendor/1.0", script);
+    assert!(seen.starts_with("3\n/user-environment/"), "{seen}");
 }

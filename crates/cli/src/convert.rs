@@ -80,6 +80,13 @@ pub(crate) fn recipe_error(error: &RecipeError) -> CommandError {
     CommandError::new(exit_codes::BAD_INPUT, Mistakes { count, place }).detailed(error.to_string())
 }
 
+/// Every mistake in the manifest of a vendor's MPI.
+pub(crate) fn manifest_error(error: &RecipeError) -> CommandError {
+    let place = " in the manifest";
+    let count = error.diagnostics().len();
+    CommandError::new(exit_codes::BAD_INPUT, Mistakes { count, place }).detailed(error.to_string())
+}
+
 /// Every mistake in the configuration of a system.
 pub(crate) fn system_error(error: &RecipeError) -> CommandError {
     let place = " in the configuration of the system";

@@ -38,6 +38,7 @@ mod status;
 mod status_save;
 mod system;
 mod system_text;
+mod vendor_mpi;
 
 /// What can be done.
 #[derive(Debug, Subcommand)]
@@ -74,6 +75,8 @@ pub(crate) enum Command {
     /// Describe systems for building
     #[command(subcommand)]
     System(SystemCommand),
+    /// Make a package for Spack out of the packages of a vendor's MPI
+    VendorMpi(vendor_mpi::VendorMpiArgs),
     /// Tell the configuration in effect and where each value comes from
     Config(config::ConfigArgs),
     /// Tell which ways of mounting work here, what stands in the way, and what mends it
@@ -180,6 +183,7 @@ pub(crate) fn run_command(
         Command::Environment(EnvironmentCommand::Show(args)) => environment::show(setup, &args),
         Command::Environment(EnvironmentCommand::Ls(args)) => environment::ls(setup, &args),
         Command::System(SystemCommand::Probe(args)) => system::probe(setup, &args),
+        Command::VendorMpi(args) => vendor_mpi::vendor_mpi(setup, &args),
         Command::Config(args) => config::config(setup, &args),
         Command::Doctor(args) => doctor::doctor(global, printer, &args),
         Command::Clean(args) => clean::clean(setup, &args),

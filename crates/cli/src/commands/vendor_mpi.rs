@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane vendor-mpi`: the packages of a vendor's MPI become a package for Spack.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use cabane_label::escape;
+use cabane_recipe::{FileText, MAX_FILE_SIZE, VendorManifest, parse_vendor_manifest};
+use cabane_vendor::{Packed, Request, Tarball, VendorError};
+use clap::Args;
+use serde::Serialize;
+
+use crate::convert;
+use crate::exit_codes::{self, ExitCode};
+use crate::format::json;
+use crate::report::{CommandError, CommandResult, IoContext};
+use crate::setup::Setup;
+
+/// Make a package for Spack out of the packages of a vendor's MPI
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The manifest names RPM or Debian packages with their sha256, which files are taken from
+them, and what must be replaced in the compiler wrappers so that they find their place by
+themselves. There is one tarball for each compiler, in a source mirror of Spack; the same
+packages always give the same bytes. The package joins the versions that are there already.
+Nothing is fetched, and nothing of the packages is run.
+
+Examples:
+  cabane vendor-mpi mpi.yaml --packages rpms --output systems/here/spack_repo/vendor \\
+      --mirror /srv/sources")]
+pub(crate) struct VendorMpiArgs {
+    /// The manifest
+    #[arg(value_name = "MANIFEST")]
+    manifest: PathBuf,
+    /// The directory with the packages [default: that of the manifest]
+    #[arg(long, value_name = "DIR")]
+    packages: Option<PathBuf>,
+    /// The package repository that gets the package for Spack
+    #[arg(short, long, value_name = "DIR", default_value = "spack_repo/vendor")]
+    output: PathBuf,
+    /// The source mirror that gets the tarballs
+    #[arg(long, value_name = "DIR", default_value = "mirror")]
+    mirror: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is printed for programs.
+#[derive(Serialize)]
+struct Outcome<'a> {
+    name: &'a str,
+    version: &'a str,
+    arch: &'a str,
+    package: &'a Path,
+    mirror: &'a Path,
+    tarballs: &'a [Tarball],
+}
+
+pub(super) fn vendor_mpi(setup: &Setup, args: &VendorMpiArgs) -> CommandResult<ExitCode> {
+    let manifest = read(&args.manifest)?;
+    let beside = args
+        .manifest
+        .parent()
+        .filter(|path| !path.as_os_str().is_empty());
+    let beside = beside.unwrap_or(Path::new("."));
+    let request = Request {
+        manifest: &manifest,
+        packages: args.packages.as_deref().unwrap_or(beside),
+        output: &args.output,
+        mirror: &args.mirror,
+    };
+    let packed = cabane_vendor::pack(&request).map_err(vendor_error)?;
+    tell(setup, args, &manifest, &packed);
+    Ok(exit_codes::SUCCESS)
+}
+
+fn read(path: &Path) -> CommandResult<VendorManifest> {
+    let failed = || format!("read the manifest `{}`", path.display());
+    let mut text = Vec::new();
+    // One byte beyond tells that it is too large.
+    File::open(path)
+        .and_then(|file| file.take(MAX_FILE_SIZE + 1).read_to_end(&mut text))
+        .or_failed(failed)?;
+    let file = FileText { path, text: &text };
+    parse_vendor_manifest(&file).map_err(|error| convert::manifest_error(&error))
+}
+
+fn tell(setup: &Setup, args: &VendorMpiArgs, manifest: &VendorManifest, packed: &Packed) {
+    if args.json {
+        setup.printer.data(json(&Outcome {
+            name: &manifest.name,
+            version: &manifest.version,
+            arch: &manifest.arch,
+            package: &packed.package,
+            mirror: &args.mirror,
+            tarballs: &packed.tarballs,
+        }));
+        return;
+    }
+    for tarball in &packed.tarballs {
+        setup
+            .printer
+            .data(format!("{}  {}\n", tarball.sha256, tarball.file));
+    }
+    let package = packed.package.display().to_string();
+    setup
+        .printer
+        .note(format_args!("wrote {}", escape(&package)));
+    let mirror = args.mirror.display().to_string();
+    setup.printer.note(format_args!(
+        "the tarballs are in the source mirror {}",
+        escape(&mirror)
+    ));
+}
+
+fn vendor_error(error: VendorError) -> CommandError {
+    let hint = error.hint();
+    let code = match &error {
+        VendorError::NoPackage { .. } => exit_codes::NOT_FOUND,
+        VendorError::Io { .. } => exit_codes::FAILURE,
+        _ => exit_codes::BAD_INPUT,
+    };
+    let detail = match &error {
+        VendorError::Manifest { problems } => {
+            let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            problems.join("\n")
+        }
+        _ => String::new(),
+    };
+    let error = CommandError::new(code, error).hinted(hint);
+    if detail.is_empty() {
+        error
+    } else {
+        error.detailed(detail)
+    }
+}
