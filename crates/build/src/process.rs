@@ -48,6 +48,16 @@ pub(crate) fn wait(
     Ok(outcome?.then_some(status))
 }
 
+/// Ends a program, and all that it started, unless its end has been waited for.
+pub(crate) fn end(child: &mut Child) {
+    if matches!(child.try_wait(), Ok(None)) {
+        let group = Pid::from_child(child);
+        kill_tree(group);
+        let _ = kill_process_group(group, Signal::KILL);
+        let _ = child.wait();
+    }
+}
+
 /// Ends all processes below one that still runs. Whoever is stopped starts no others, so
 /// that all are found before the first one dies and hides the others.
 fn kill_tree(root: Pid) {

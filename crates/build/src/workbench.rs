@@ -8,7 +8,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::process::{Child, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cabane_recipe::Recipe;
@@ -88,18 +88,54 @@ impl Workbench<'_> {
         })
     }
 
+    /// Runs programs that do not depend on each other at the same time, as many as the
+    /// build may. When one fails, those that run still are ended.
+    pub(crate) fn run_side_by_side(
+        &mut self,
+        sandbox: &Sandbox,
+        invocations: &[Invocation],
+    ) -> Result<(), BuildError> {
+        for some in invocations.chunks(self.request.jobs.max(1)) {
+            let start = |invocation| self.start(invocation, |log| sandbox.start(invocation, log));
+            let running: Vec<Running> = some.iter().map(start).collect::<Result<_, _>>()?;
+            for (invocation, running) in some.iter().zip(running) {
+                self.finish(invocation, running, None)?;
+            }
+        }
+        Ok(())
+    }
+
     fn follow(
         &mut self,
         invocation: &Invocation,
-        mut listener: Option<&mut dyn Listener>,
+        listener: Option<&mut dyn Listener>,
         start: impl FnOnce(&File) -> Result<Child, BuildError>,
     ) -> Result<(), BuildError> {
+        let running = self.start(invocation, start)?;
+        self.finish(invocation, running, listener)
+    }
+
+    fn start(
+        &self,
+        invocation: &Invocation,
+        start: impl FnOnce(&File) -> Result<Child, BuildError>,
+    ) -> Result<Running, BuildError> {
         self.check_interrupt()?;
         let path = self.log();
         let failed = || BuildError::file("write the log", &path);
         let log = open_log(&path, invocation).map_err(failed())?;
-        let mut follower = Follower::new(&path).map_err(failed())?;
-        let mut child = start(&log)?;
+        let follower = Follower::new(&path).map_err(failed())?;
+        let child = start(&log)?;
+        Ok(Running { child, follower })
+    }
+
+    fn finish(
+        &mut self,
+        invocation: &Invocation,
+        mut running: Running,
+        mut listener: Option<&mut dyn Listener>,
+    ) -> Result<(), BuildError> {
+        let path = self.log();
         let step = self.step;
         let progress = &mut *self.progress;
         let mut gauge = self.gauge.as_deref_mut();
@@ -118,7 +154,8 @@ impl Workbench<'_> {
                 progress.output(step, line);
             }
         };
-        let ended = process::wait(&mut child, &mut follower, &mut show, self.interrupt)
+        let ended = running
+            .wait(&mut show, self.interrupt)
             .map_err(BuildError::file("wait for", &invocation.program))?;
         match ended {
             None => Err(BuildError::Interrupted),
@@ -182,6 +219,28 @@ impl Workbench<'_> {
         } else {
             Ok(())
         }
+    }
+}
+
+/// A program that was started. Nothing of it is left when this is dropped.
+struct Running {
+    child: Child,
+    follower: Follower,
+}
+
+impl Running {
+    fn wait(
+        &mut self,
+        show: &mut dyn FnMut(&[String]),
+        interrupt: &AtomicBool,
+    ) -> io::Result<Option<ExitStatus>> {
+        process::wait(&mut self.child, &mut self.follower, show, interrupt)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        process::end(&mut self.child);
     }
 }
 

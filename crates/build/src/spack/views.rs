@@ -96,9 +96,7 @@ pub(super) fn carry_out(engine: &SpackEngine, bench: &mut Workbench<'_>) -> Resu
     write_upstream(engine)?;
     handed::copy_archived(engine)?;
     write_modules(engine)?;
-    for invocation in invocations(engine) {
-        bench.run(&sandbox, &invocation)?;
-    }
+    bench.run_side_by_side(&sandbox, &invocations(engine))?;
     let found = find_compilers(engine)?;
     for (environment, view) in engine.recipe.views() {
         let root = view_here(engine, &view.name);
