@@ -36,6 +36,8 @@ struct Real {
     cabane: Cabane,
     system: String,
     clones: [(&'static str, PathBuf); 2],
+    /// Further words of builds.
+    more: Vec<&'static str>,
 }
 
 impl Real {
@@ -68,6 +70,7 @@ impl Real {
             cabane,
             system,
             clones,
+            more: Vec::new(),
         })
     }
 
@@ -98,14 +101,17 @@ impl Real {
 
     fn build_recipe(&self, recipe: &Path, directory: &str, label: &str) -> Finished {
         let directory = self.cabane.world.path(directory);
-        let words = ["build", "--system", &self.system, "--build-dir"];
-        let words = words.map(str::to_owned).into_iter().chain([
-            directory.to_string_lossy().into_owned(),
-            recipe.to_string_lossy().into_owned(),
-            label.to_owned(),
-        ]);
-        let words: Vec<String> = words.collect();
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let (directory, recipe) = (directory.to_string_lossy(), recipe.to_string_lossy());
+        let words = [
+            "build",
+            "--system",
+            &self.system,
+            "--build-dir",
+            &directory,
+            &recipe,
+            label,
+        ];
+        let words: Vec<&str> = words.into_iter().chain(self.more.iter().copied()).collect();
         let begin = Instant::now();
         let built = self.cabane.finish(&mut self.command(&words)).success();
         say(&format!(
@@ -190,6 +196,22 @@ fn a_users_own_spack_finds_the_packages_of_an_image() {
     let words: Vec<&str> = words.into_iter().chain([&*python, &*spack]).collect();
     let seen = real.cabane.finish(&mut real.command(&words)).success();
     assert_eq!(seen.stdout, "lz4@1.10.0\n");
+}
+
+#[test]
+fn a_stack_whose_compiler_is_built_first_is_concretized() {
+    let mut real = with_spack!();
+    real.more = vec!["--until", "concretize"];
+    real.build("prgenv-gnu", "gnu", "gnu/1.0");
+    let lock = fs::read_to_string(
+        real.cabane
+            .world
+            .path("gnu/work/spack/env/stack/spack.lock"),
+    );
+    let lock: serde_json::Value = serde_json::from_str(&lock.unwrap()).unwrap();
+    let specs = lock["concrete_specs"].as_object().unwrap().values();
+    let mut of_gcc = specs.filter(|spec| spec["name"] == "gcc");
+    assert!(of_gcc.any(|gcc| gcc["version"].as_str().unwrap().starts_with("14.3")));
 }
 
 /// Spack before 1.2 has no groups of specs.
