@@ -21,6 +21,7 @@ mod faults;
 mod helper;
 mod helper_attach;
 mod image;
+mod inside;
 mod join;
 mod machine;
 mod memory;

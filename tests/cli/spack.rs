@@ -13,8 +13,9 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 
-use cabane_testkit::{Finished, wait_until};
+use cabane_testkit::{Finished, belongs_to, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
 
 use crate::cabane::{Cabane, Who, everybody, finished};
 
@@ -48,8 +49,27 @@ install)
     chmod +x "$MOUNT/$prefix/bin/hello"
     ln -sf "$MOUNT/$prefix/bin/hello" "$MOUNT/env/default/bin/hello"
     date >"$MOUNT/$prefix/.spack/binary_distribution"
-    echo "{\"database\": {\"installs\": {\"abc\": {\"path\": \"$MOUNT/$prefix\",
-        \"installation_time\": $(date +%s)}}}}" >"$MOUNT/.spack-db/index.json" ;;
+    cat >"$MOUNT/.spack-db/index.json" <<END
+{"database": {"installs": {
+    "abc": {"path": "$MOUNT/$prefix", "explicit": true, "installation_time": $(date +%s), "spec": {
+        "name": "hello", "version": "1.0", "parameters": {"greeting": "short", "loud": false},
+        "arch": {"platform": "linux", "platform_os": "debian12", "target": "x86_64_v3"},
+        "dependencies": [{"name": "gcc", "hash": "def", "parameters": {
+            "deptypes": ["build"], "virtuals": ["c"]}}, {"name": "slurm", "hash": "ghi",
+            "parameters": {"deptypes": ["link"]}}]}},
+    "def": {"path": "/usr", "installation_time": 1, "spec": {"name": "gcc", "version": "12.2.0",
+        "arch": {"target": "x86_64_v3"}, "external": {"path": "/usr"}}},
+    "ghi": {"path": "/opt/slurm", "installation_time": 1, "spec": {"name": "slurm", "version": "23",
+        "arch": {"target": "x86_64_v3"}, "external": {"path": "/opt/slurm"}}}}}}
+END
+    mkdir -p "$MOUNT/$prefix/.spack/sbom"
+    cat >"$MOUNT/$prefix/.spack/sbom/spdx-2.3.json" <<'END'
+{"packages": [{"name": "hello", "versionInfo": "1.0", "licenseDeclared": "MIT",
+    "downloadLocation": "https://example.org/hello-1.0.tar.gz",
+    "checksum": [{"algorithm": "SHA256", "checksumValue":
+        "1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f1f"}]}]}
+END
+    ;;
 env)
     echo "export SPACK_ENV=$scope;"
     echo "export PATH=$MOUNT/env/default/bin:/usr/bin:/bin;" ;;
@@ -155,6 +175,12 @@ impl Stack {
 
     fn remove_build(&self) {
         fs::remove_dir_all(self.cabane.world.path("build")).unwrap();
+    }
+
+    /// A file of the metadata.
+    fn meta(&self, name: &str) -> Value {
+        let text = fs::read(self.cabane.world.path("build/meta").join(name)).unwrap();
+        serde_json::from_slice(&text).unwrap()
     }
 
     pub(crate) fn digest(&self) -> String {
@@ -665,4 +691,90 @@ fn a_commit_that_is_nowhere_is_named() {
             .contains("has no commit, tag or branch `v9.9.9`"),
         "{refused:?}"
     );
+}
+
+#[test]
+fn an_image_says_what_is_in_it_and_how_it_was_built() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    stack.build(&["stack/1.0"]).success();
+    let list = ["image", "inspect", "--packages", "stack"];
+    let seen = stack.cabane.run(&list).success().stdout;
+    let lines: Vec<Vec<&str>> = seen
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    let hello = &lines[1];
+    assert_eq!(
+        ([hello[0], hello[1], hello[2]], &hello[5..]),
+        (
+            ["*", "hello", "1.0"],
+            &["abc", "gcc@12.2.0", "x86_64_v3", "~loud", "greeting=short"][..]
+        ),
+    );
+    assert_eq!(lines[3][..3], ["slurm", "23", "/opt/slurm"]);
+}
+
+#[test]
+fn an_image_says_what_it_needs_of_the_system() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    stack.build(&["stack/1.0"]).success();
+    let needs = &stack.meta("env.json")["cabane"]["needs"];
+    assert_eq!(needs["processor"]["targets"], json!(["x86_64_v3"]));
+    let outside = needs["outside"].as_array().unwrap();
+    let expected = [
+        json!({"path": "/opt/slurm", "package": "slurm@23"}),
+        json!({"path": "/usr/bin/gcc"}),
+    ];
+    assert!(
+        expected.iter().all(|one| outside.contains(one)),
+        "{outside:?}"
+    );
+}
+
+#[test]
+fn the_bill_of_material_names_source_licence_and_what_is_needed() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    stack.build(&["stack/1.0"]).success();
+    let bill = stack.meta("sbom.spdx.json");
+    let packages = bill["packages"].as_array().unwrap();
+    let hello = packages.iter().find(|one| one["name"] == "hello").unwrap();
+    let reference = &hello["externalRefs"][0]["referenceLocator"];
+    let told = [
+        &hello["licenseDeclared"],
+        &hello["downloadLocation"],
+        reference,
+    ];
+    let sha256 = "1f".repeat(32);
+    let url = format!(
+        "pkg:generic/hello@1.0?checksum=sha256:{sha256}&download_url=\
+         https%3A%2F%2Fexample.org%2Fhello-1.0.tar.gz"
+    );
+    assert_eq!(told, ["MIT", "https://example.org/hello-1.0.tar.gz", &url]);
+    let relations = bill["relationships"].as_array().unwrap().iter();
+    let relations: Vec<_> = relations
+        .map(|one| {
+            let part = |key: &str| one[key].as_str().unwrap().to_owned();
+            let [from, kind, to] =
+                ["spdxElementId", "relationshipType", "relatedSpdxElement"].map(part);
+            format!("{from} {kind} {to}").replace("SPDXRef-", "")
+        })
+        .collect();
+    let expected = [
+        "DOCUMENT DESCRIBES Image",
+        "Image CONTAINS Package-hello-1.0-abc",
+        "Package-gcc-12.2.0-def BUILD_DEPENDENCY_OF Package-hello-1.0-abc",
+        "Package-hello-1.0-abc DEPENDS_ON Package-slurm-23-ghi",
+    ];
+    assert_eq!(relations, expected);
+}
+
+#[test]
+fn the_bill_of_material_is_what_other_programs_expect() {
+    let Some(validator) = std::env::var_os("CABANE_TEST_SPDX") else {
+        belongs_to!("make test-spack");
+    };
+    let stack = Stack::new(Who::OrdinaryUser);
+    stack.build(&["stack/1.0"]).success();
+    let bill = stack.cabane.world.path("build/meta/sbom.spdx.json");
+    Finished::of(Command::new(validator).arg("--infile").arg(bill)).success();
 }

@@ -13,6 +13,7 @@ use cabane_recipe::{EngineConfig, Recipe};
 use cabane_view::{EnvPatch, Needs, View, ViewName};
 
 use crate::fingerprint::Inputs;
+use crate::inside::Part;
 use crate::layout::Layout;
 use crate::pack::Tree;
 use crate::python::PythonEngine;
@@ -106,6 +107,8 @@ pub(crate) struct Facts {
     pub(crate) existing: Option<PathBuf>,
     /// The views, where the engine makes them itself from its own files of the recipe.
     pub(crate) views: Option<BTreeMap<ViewName, View>>,
+    /// The packages in the tree, as far as they are known.
+    pub(crate) parts: Vec<Part>,
     /// Further files: the name in `meta/`, and where they are.
     pub(crate) files: Vec<(String, PathBuf)>,
 }

@@ -10,10 +10,12 @@
 #![forbid(unsafe_code)]
 
 mod carry_out;
+mod contents;
 mod disk;
 mod engine;
 mod error;
 mod fingerprint;
+mod inside;
 mod layout;
 mod leftovers;
 mod marker;

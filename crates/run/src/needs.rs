@@ -9,10 +9,53 @@
 use std::path::Path;
 use std::process::Command;
 
+use cabane_host::GlibcVersion;
 use cabane_mount::MountPlan;
-use cabane_view::InterpreterNeed;
+use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
+use cabane_view::{InterpreterNeed, ProcessorNeed};
 
-use crate::RunError;
+use crate::{RunError, RunWarning};
+
+/// How an image is called in messages.
+pub(crate) fn name_of(image: &ConcreteImage) -> String {
+    let name = || image.name().to_owned();
+    image.label.as_ref().map_or_else(name, ToString::to_string)
+}
+
+/// Compares what images were built for with this machine. It is no error if they do not
+/// fit: perhaps nothing is used of what does not.
+pub(crate) fn warnings(environment: &ConcreteEnvironment) -> Vec<RunWarning> {
+    let mut warnings = Vec::new();
+    for image in &environment.images {
+        let needs = &image.meta.needs;
+        let library = needs.glibc.as_deref().and_then(newer_library);
+        warnings.extend(library.map(|(needed, found)| RunWarning::OldLibrary {
+            image: name_of(image),
+            needed: needed.to_string(),
+            found: found.to_string(),
+        }));
+        let processor = needs.processor.as_ref();
+        warnings.extend(processor.and_then(|need| other_processor(image, need)));
+    }
+    warnings
+}
+
+/// Returns what is needed and what is there, if that is older.
+fn newer_library(needed: &str) -> Option<(GlibcVersion, GlibcVersion)> {
+    let needed = needed.parse().ok()?;
+    let found = cabane_host::older_glibc(needed)?;
+    Some((needed, found))
+}
+
+fn other_processor(image: &ConcreteImage, need: &ProcessorNeed) -> Option<RunWarning> {
+    let features = need.features.iter().map(String::as_str);
+    let missing = cabane_host::missing_features(features);
+    (!missing.is_empty()).then(|| RunWarning::OtherProcessor {
+        image: name_of(image),
+        targets: need.targets.clone(),
+        missing: missing.into_iter().map(str::to_owned).collect(),
+    })
+}
 
 /// Checks all interpreters but those that an image of the plan may bring.
 ///

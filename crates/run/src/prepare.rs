@@ -72,7 +72,8 @@ pub fn prepare(request: RunRequest) -> Result<Prepared, RunError> {
         command,
     } = request;
     let (operations, needs) = operations_of(&environment, &additions)?;
-    let (variables, warnings) = variables_inside(&environment, &additions, &calling);
+    let (variables, mut warnings) = variables_inside(&environment, &additions, &calling);
+    warnings.extend(needs::warnings(&environment));
     Ok(Prepared {
         plan: MountPlan {
             backend,
@@ -105,11 +106,7 @@ pub(crate) fn operations_of(
             mount_point: image.mount_point.as_path().to_owned(),
         });
         if let Some(need) = &image.meta.needs.interpreter {
-            let name = image
-                .label
-                .as_ref()
-                .map_or(image.name().to_owned(), ToString::to_string);
-            needs.push((name, need.clone()));
+            needs.push((needs::name_of(image), need.clone()));
         }
     }
     // A mount point inside another's tree must come after that, however they were named.

@@ -17,6 +17,24 @@ pub enum RunWarning {
         /// The virtual environment.
         venv: PathBuf,
     },
+    /// What is in an image was linked with a newer C library than this system has.
+    OldLibrary {
+        /// The name of the image.
+        image: String,
+        /// The version that it needs.
+        needed: String,
+        /// The version of this system.
+        found: String,
+    },
+    /// What is in an image was compiled for another processor.
+    OtherProcessor {
+        /// The name of the image.
+        image: String,
+        /// What it was compiled for.
+        targets: Vec<String>,
+        /// What the processor of this machine cannot do.
+        missing: Vec<String>,
+    },
     /// The environment file gives a new value to a list that views add to.
     ListReplaced {
         /// The variable.
@@ -46,6 +64,29 @@ impl fmt::Display for RunWarning {
             Self::Elsewhere { path: None } => write!(
                 f,
                 "the working directory does not exist any more: the command starts in /"
+            ),
+            Self::OldLibrary {
+                image,
+                needed,
+                found,
+            } => write!(
+                f,
+                "the image {} needs glibc {}, and this system has {found}: programs that use what \
+                 is new in it will not start",
+                escape(image),
+                escape(needed)
+            ),
+            Self::OtherProcessor {
+                image,
+                targets,
+                missing,
+            } => write!(
+                f,
+                "the image {} was built for {}, and this processor lacks {}: its programs may end \
+                 with `illegal instruction`",
+                escape(image),
+                escape(&targets.join(" and ")),
+                escape(&missing.join(", "))
             ),
             Self::ListReplaced { variable } => {
                 let variable = escape(variable);

@@ -5,7 +5,8 @@
 //!
 //! ```text
 //! <image>/meta/
-//! └── env.json     version 1 of `env`, as uenv reads it; version 1 of `cabane`
+//! ├── env.json       version 1 of `env`, as uenv reads it; version 1 of `cabane`
+//! └── packages.json  version 1: what is inside, see [`PackageList`](crate::PackageList)
 //! ```
 
 use std::collections::BTreeMap;
@@ -59,6 +60,46 @@ pub struct View {
 pub struct Needs {
     /// The interpreter of the system that the image was built with.
     pub interpreter: Option<InterpreterNeed>,
+    /// The oldest GNU C library with which all of its programs and libraries can be
+    /// loaded: `2.34`.
+    pub glibc: Option<String>,
+    /// What its packages were compiled for, if that is more than any processor has.
+    pub processor: Option<ProcessorNeed>,
+    /// Files and directories of the system to which it refers; a hundred at most.
+    pub outside: Vec<OutsideNeed>,
+}
+
+impl Needs {
+    /// Says in a few words each what is needed, but for files outside.
+    #[must_use]
+    pub fn in_words(&self) -> Vec<String> {
+        let interpreter = self.interpreter.iter();
+        let interpreter =
+            interpreter.map(|need| format!("Python {} at {}", need.version, need.path.display()));
+        let glibc = self.glibc.iter().map(|version| format!("glibc {version}"));
+        let processor = self.processor.iter();
+        let processor =
+            processor.map(|need| format!("a processor as good as {}", need.targets.join(" and ")));
+        interpreter.chain(glibc).chain(processor).collect()
+    }
+}
+
+/// A processor that can run what is in an image.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessorNeed {
+    /// The names of what packages were compiled for, as Spack calls them: `x86_64_v3`.
+    pub targets: Vec<String>,
+    /// The features that all of them have together, by the names of the kernel.
+    pub features: Vec<String>,
+}
+
+/// Something of the system to which an image refers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutsideNeed {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The package that it stands for, if it is one that was not built: `slurm@23.02`.
+    pub package: Option<String>,
 }
 
 /// A program outside of the image that runs what is in it.

@@ -9,13 +9,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::path::PathBuf;
 
 use cabane_label::ParseError;
 use serde_json::value::RawValue;
 
 use crate::document::{Document, Member, is_null};
-use crate::{InterpreterNeed, Meta, MetaError, MetaErrorKind, Needs, View, ViewName};
+use crate::{Meta, MetaError, MetaErrorKind, Needs, View, ViewName};
 
 impl Meta {
     /// Reads the contents of an `env.json`.
@@ -121,48 +120,11 @@ impl<'a> Reader<'a> {
             match key.as_str() {
                 "version" => self.check_version(value, "`cabane`")?,
                 "engine" => meta.engine = Some(self.text(value, &"`engine`")?),
-                "needs" => {
-                    for Member { key, value, .. } in self.members(value, &"`needs`")? {
-                        if key == "interpreter" {
-                            meta.needs.interpreter = Some(self.interpreter(value)?);
-                        }
-                    }
-                }
+                "needs" => meta.needs = self.needs(value)?,
                 _ => {}
             }
         }
         Ok(())
-    }
-
-    fn interpreter(&self, value: &'a RawValue) -> Result<InterpreterNeed, MetaError> {
-        let what = "`interpreter`";
-        let members = self.members(value, &what)?;
-        let find = |key| {
-            let found = members.iter().find(|member| member.key == key);
-            let kind = || MetaErrorKind::Missing {
-                what: what.to_owned(),
-                key,
-            };
-            found
-                .map(|member| member.value)
-                .ok_or_else(|| self.document.error(value, kind()))
-        };
-        let written_path = find("path")?;
-        let path = self.text(written_path, &"`path` of `interpreter`")?;
-        self.check_nul(&path, written_path, &"`path` of `interpreter`")?;
-        if !path.starts_with('/') {
-            let what = "`path` of `interpreter`".to_owned();
-            let kind = MetaErrorKind::WrongType {
-                what,
-                expected: "an absolute path",
-            };
-            return Err(self.document.error(written_path, kind));
-        }
-        let version = self.text(find("version")?, &"`version` of `interpreter`")?;
-        Ok(InterpreterNeed {
-            path: PathBuf::from(path),
-            version,
-        })
     }
 
     /// Reads an object in which `null` means that the key is not there.

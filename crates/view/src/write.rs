@@ -12,7 +12,8 @@ use std::fmt::Write as _;
 use cabane_label::MountPoint;
 use serde::{Serialize, Serializer};
 
-use crate::{Change, EnvPatch, InterpreterNeed, ListOperation, Meta, View, ViewName};
+use crate::write_needs::NeedsDocument;
+use crate::{Change, EnvPatch, ListOperation, Meta, View, ViewName};
 
 impl Meta {
     /// Writes the contents of an `env.json`, with a newline at the end.
@@ -88,20 +89,8 @@ struct OwnSection<'a> {
     needs: Option<NeedsDocument<'a>>,
 }
 
-#[derive(Serialize)]
-struct NeedsDocument<'a> {
-    interpreter: Interpreter<'a>,
-}
-
-#[derive(Serialize)]
-struct Interpreter<'a> {
-    path: String,
-    version: &'a str,
-}
-
 impl<'a> From<&'a Meta> for Document<'a> {
     fn from(meta: &'a Meta) -> Self {
-        let needs = meta.needs.interpreter.as_ref();
         Self {
             name: &meta.name,
             description: meta.description.as_deref(),
@@ -115,9 +104,7 @@ impl<'a> From<&'a Meta> for Document<'a> {
             cabane: OwnSection {
                 version: 1,
                 engine: meta.engine.as_deref(),
-                needs: needs.map(|need| NeedsDocument {
-                    interpreter: need.into(),
-                }),
+                needs: NeedsDocument::of(&meta.needs),
             },
         }
     }
@@ -134,15 +121,6 @@ impl<'a> From<&'a View> for ViewDocument<'a> {
             root: view.root.as_deref(),
             activate: view.activate.as_deref(),
             env: Env { version: 1, values },
-        }
-    }
-}
-
-impl<'a> From<&'a InterpreterNeed> for Interpreter<'a> {
-    fn from(need: &'a InterpreterNeed) -> Self {
-        Self {
-            path: need.path.to_string_lossy().into_owned(),
-            version: &need.version,
         }
     }
 }

@@ -7,6 +7,8 @@
 //! meta/
 //! ├── env.json              what starts the image: name, mount point, views, needs
 //! ├── configure.json        how it was made: engine, versions, interpreter
+//! ├── packages.json         what is inside, if the engine knows: name, version, size, …
+//! ├── sbom.spdx.json        the same as a bill of material, SPDX 2.3
 //! ├── lock/requirements.txt every package with its hashes, if the engine has such a list
 //! └── recipe/               the recipe
 //! ```
@@ -14,28 +16,34 @@
 //! Nothing here tells when, where or by whom the image was built: the same recipe
 //! must give the same image.
 
+mod bill;
 mod env_json;
 mod recipe_files;
 mod views;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use cabane_view::{OutsideNeed, PackageList};
 use serde::Serialize;
 
 use crate::engine::{Facts, StepDraft};
 use crate::fingerprint::{self, Hash, Inputs};
+use crate::inside::Part;
 use crate::plan::Job;
-use crate::{BuildError, StepName, disk};
+use crate::{BuildError, StepName, contents, disk};
 
 pub(crate) use recipe_files::{RecipeFiles, copy_all};
 pub(crate) use views::{Words, directories_patch};
 
 /// The file that starts an image.
 pub(crate) const ENV_JSON: &str = "env.json";
+const BILL: &str = "sbom.spdx.json";
 const CONFIGURE_JSON: &str = "configure.json";
 const RECIPE: &str = "recipe";
+/// It is read at every start.
+const MOST_OUTSIDE: usize = 100;
 
 /// How the image was made.
 #[derive(Serialize)]
@@ -61,6 +69,7 @@ pub(crate) fn draft(job: &Job) -> Result<StepDraft, BuildError> {
     let mut inputs = Inputs::from([
         ("recipe".to_owned(), digest_of(&files)?),
         ("mount point".to_owned(), job.recipe.store.to_string()),
+        ("epoch".to_owned(), job.request.epoch.to_string()),
     ]);
     inputs.extend(job.engine.inputs_of_facts());
     let what = "write views, metadata and the recipe";
@@ -81,7 +90,8 @@ fn digest_of(files: &RecipeFiles) -> Result<String, BuildError> {
 pub(crate) fn write(job: &Job) -> Result<(), BuildError> {
     let meta = job.layout.meta();
     disk::make_empty(&meta)?;
-    let facts = job.engine.facts()?;
+    let mut facts = job.engine.facts()?;
+    look_through(job, &mut facts);
     if let Some(existing) = &facts.existing {
         copy_all(existing, &meta)?;
     }
@@ -97,7 +107,51 @@ pub(crate) fn write(job: &Job) -> Result<(), BuildError> {
         let content = fs::read(source).map_err(BuildError::file("read", source))?;
         write_file(&meta.join(name), &content)?;
     }
-    Ok(())
+    write_parts(job, facts.parts, &meta)
+}
+
+/// Completes what the engine knows with what can be seen in the tree.
+fn look_through(job: &Job, facts: &mut Facts) {
+    let numbered = facts.parts.iter().enumerate();
+    let (numbers, prefixes): (Vec<usize>, Vec<PathBuf>) = numbered
+        .filter_map(|(number, part)| Some((number, part.here.clone()?)))
+        .unzip();
+    let store = job.recipe.store.as_path();
+    let found = contents::look_through(job.engine.tree().path, store, &prefixes);
+    for (number, size) in numbers.into_iter().zip(found.sizes) {
+        if let Some(part) = facts.parts.get_mut(number) {
+            part.record.size = Some(size);
+        }
+    }
+    let needs = &mut facts.needs;
+    needs.glibc = found.glibc.map(|version| version.to_string());
+    let interpreter = needs.interpreter.as_ref().map(|need| need.path.clone());
+    let links = found.links.into_iter();
+    let links = links.filter(|path| Some(path) != interpreter.as_ref());
+    needs.outside.extend(links.map(|path| OutsideNeed {
+        path,
+        package: None,
+    }));
+    needs.outside.truncate(MOST_OUTSIDE);
+}
+
+/// Writes the list of packages and the bill of material. Where a tree brings its own,
+/// they stay.
+fn write_parts(job: &Job, parts: Vec<Part>, meta: &Path) -> Result<(), BuildError> {
+    if parts.is_empty() {
+        return Ok(());
+    }
+    let subject = bill::Subject {
+        name: job.recipe.name.as_str(),
+        mount_point: job.recipe.store.as_str(),
+        epoch: job.request.epoch,
+    };
+    let bill = bill::compose(&subject, &parts);
+    let list = PackageList::new(parts.into_iter().map(|part| part.record).collect());
+    complete(&meta.join(PackageList::FILE), |path| {
+        write_file(path, list.to_json().as_bytes())
+    })?;
+    complete(&meta.join(BILL), |path| write_file(path, bill.as_bytes()))
 }
 
 /// Adds what the tree does not bring itself.

@@ -7,6 +7,7 @@
 //! Packages are installed at the mount point, so that every path in the image is
 //! right; only what the lock file names with its hash is installed.
 
+mod inside;
 mod install;
 mod interpreter;
 mod lock;
@@ -250,10 +251,12 @@ impl Engine for PythonEngine {
             patch,
             needs: Needs {
                 interpreter: Some(interpreter),
+                ..Needs::default()
             },
             versions: BTreeMap::from([("uv".to_owned(), self.uv_version.clone())]),
             existing: None,
             views: None,
+            parts: inside::parts(&self.environment_here()),
             files: vec![(lock::LOCK.to_owned(), lock::path(&self.layout))],
         })
     }

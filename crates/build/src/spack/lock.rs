@@ -65,6 +65,12 @@ impl Lock {
         ours.map(|(hash, one)| (hash.as_str(), one))
     }
 
+    /// Returns what each hash stands for, as Spack calls it.
+    pub(super) fn names(self) -> impl Iterator<Item = (String, String)> {
+        let all = self.concrete_specs.into_iter();
+        all.map(|(hash, one)| (hash, format!("{}@{}", one.name, one.version)))
+    }
+
     /// Finds the packages of a name that are built, the newest version first, each with
     /// where it is below the root of a store.
     pub(super) fn built(&self, name: &str) -> Vec<(&Package, PathBuf)> {

@@ -11,12 +11,15 @@
 mod activation;
 mod archives;
 mod compilers;
+mod database;
 mod durations;
 mod estimate;
 mod handed;
 mod hooks;
+mod inside;
 mod install;
 mod lock;
+mod notes;
 mod package_log;
 mod read;
 mod said;
@@ -231,7 +234,7 @@ impl Engine for SpackEngine {
             StepName::Concretize => install::is_concretized(self, step) && self.store_here.is_dir(),
             StepName::Install => {
                 install::is_concretized(self, step)
-                    && self.store_here.join(".spack-db/index.json").exists()
+                    && self.store_here.join(database::INDEX).exists()
             }
             _ => self.store_here.join("config/upstreams.yaml").exists(),
         }
@@ -253,11 +256,18 @@ impl Engine for SpackEngine {
             let name = format!("lock/{}/spack.lock", one.name);
             (name, handed::lock_file(&self.layout, &one.name))
         };
+        let installs = database::read(&self.store_here)?;
+        let parts = inside::parts(self, &installs);
         Ok(Facts {
             view_root: self.store.to_string_lossy().into_owned(),
             activate: None,
             patch: EnvPatch::new(),
-            needs: Needs::default(),
+            needs: Needs {
+                processor: inside::processor(self, &parts)?,
+                outside: inside::outside(&installs),
+                ..Needs::default()
+            },
+            parts,
             versions,
             existing: None,
             files: environments.map(lock_of).collect(),

@@ -14,12 +14,12 @@ use crate::{BuildError, disk};
 /// The database of a store.
 const DATABASE: &str = ".spack-db";
 /// What Spack writes beside the files of a package.
-const NOTES: &str = ".spack";
+pub(super) const NOTES: &str = ".spack";
 /// Those that say where a package was unpacked from, and how long each step took. The
 /// output of builds is in the log of the step.
 const PASSING: [&str; 2] = ["binary_distribution", "spack-build-out.txt.gz"];
 /// The list of what a package is made of.
-const BILL: &str = "sbom/spdx-2.3.json";
+pub(super) const BILL: &str = "sbom/spdx-2.3.json";
 
 /// Settles the packages of a store that will be mounted at `mount_point`: `epoch` is the
 /// time at which all of them were installed, in seconds since 1970.

@@ -90,6 +90,7 @@ impl Engine for TreeEngine {
             versions: BTreeMap::new(),
             existing,
             views: None,
+            parts: Vec::new(),
             files: Vec::new(),
         })
     }

@@ -4,13 +4,17 @@
 //! `cabane image inspect`: everything about one image.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use cabane_label::{ImageDescription, escape};
 use cabane_resolve::{LocatedImage, NamedRepository};
-use cabane_view::{Change, ListOperation, Meta, View};
+use cabane_run::difference::{list_packages, read_package_list};
+use cabane_run::open_image;
+use cabane_view::{Change, ListOperation, Meta, OutsideNeed, View};
 use clap::Args;
 use serde_json::{Value, json as value};
 
+use super::image_packages;
 use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::{fill, json};
@@ -29,6 +33,9 @@ date, repository, path, sqfs, meta, mount, description, views, default_view, for
 pub(crate) struct InspectArgs {
     /// A label, an id, a digest or a path
     image: String,
+    /// List the packages in it, and those of the system that it uses
+    #[arg(long, conflicts_with = "format")]
+    packages: bool,
     /// Print JSON
     #[arg(long, conflicts_with = "format")]
     json: bool,
@@ -46,21 +53,41 @@ pub(super) fn inspect(setup: &Setup, args: &InspectArgs) -> CommandResult<ExitCo
         setup.repositories()?
     };
     let mut located = find_image(setup, &image)?;
+    if args.packages {
+        let file = open_image(&located.path, located.format).map_err(convert::run_error)?;
+        let list = list_packages(&file, beside(&located).as_deref(), &setup.ways())
+            .map_err(convert::run_error)?;
+        setup.printer.data(if args.json {
+            json(&list)
+        } else {
+            image_packages::table(&list)
+        });
+        return Ok(exit_codes::SUCCESS);
+    }
     fill_in_metadata(setup, &mut located)?;
     let (shown, labels) = show(&repositories, &located)?;
     if let Some(template) = &args.format {
         let line = fill(template, KEYS, |key| shown.value(key))?;
         setup.printer.data(format_args!("{line}\n"));
-    } else if args.json {
-        setup
-            .printer
-            .data(json(&everything(&shown, &labels, located.meta.as_ref())));
     } else {
-        setup
-            .printer
-            .data(text(&shown, &labels, located.meta.as_ref()));
+        let file = open_image(&located.path, located.format).map_err(convert::run_error)?;
+        let packages = read_package_list(&file, beside(&located).as_deref(), &setup.ways())
+            .map_err(convert::run_error)?
+            .map(|list| list.count());
+        let meta = located.meta.as_ref();
+        setup.printer.data(if args.json {
+            json(&everything(&shown, &labels, meta, packages))
+        } else {
+            text(&shown, &labels, meta, packages)
+        });
     }
     Ok(exit_codes::SUCCESS)
+}
+
+/// Where a repository keeps a copy of the metadata.
+fn beside(image: &LocatedImage) -> Option<PathBuf> {
+    let directory = image.digest.as_ref().and(image.path.parent());
+    directory.map(|directory| directory.join("meta"))
 }
 
 /// What the repository says about the image, and all its labels there.
@@ -93,8 +120,17 @@ fn show(
     Ok((shown, labels))
 }
 
-fn everything(shown: &ShownImage, labels: &[String], meta: Option<&Meta>) -> Value {
+fn everything(
+    shown: &ShownImage,
+    labels: &[String],
+    meta: Option<&Meta>,
+    packages: Option<(usize, usize)>,
+) -> Value {
     let mut everything = value!(shown);
+    if let (Some(object), Some((inside, of_system))) = (everything.as_object_mut(), packages) {
+        let packages = value!({"inside": inside, "of_system": of_system});
+        object.insert("packages".to_owned(), packages);
+    }
     if let (Some(object), Some(meta)) = (everything.as_object_mut(), meta) {
         let metadata = serde_json::from_str::<Value>(&meta.to_json()).unwrap_or_default();
         object.insert("labels".to_owned(), value!(labels));
@@ -103,7 +139,12 @@ fn everything(shown: &ShownImage, labels: &[String], meta: Option<&Meta>) -> Val
     everything
 }
 
-fn text(shown: &ShownImage, labels: &[String], meta: Option<&Meta>) -> String {
+fn text(
+    shown: &ShownImage,
+    labels: &[String],
+    meta: Option<&Meta>,
+    packages: Option<(usize, usize)>,
+) -> String {
     let of = |key: &str| escape(&shown.value(key).unwrap_or_default()).into_owned();
     let title = if of("label").is_empty() {
         of("sqfs")
@@ -139,11 +180,12 @@ fn text(shown: &ShownImage, labels: &[String], meta: Option<&Meta>) -> String {
         return text;
     };
     line("engine", meta.engine.as_deref().unwrap_or_default());
-    if let Some(need) = &meta.needs.interpreter {
-        line(
-            "needs",
-            &format!("Python {} at {}", need.version, need.path.display()),
-        );
+    line("packages", &packages.map(in_words).unwrap_or_default());
+    for need in meta.needs.in_words() {
+        line("needs", &escape(&need));
+    }
+    for outside in &meta.needs.outside {
+        line("refers to", &refers_to(outside));
     }
     for (name, view) in &meta.views {
         let default = if meta.default_view.as_ref() == Some(name) {
@@ -155,6 +197,22 @@ fn text(shown: &ShownImage, labels: &[String], meta: Option<&Meta>) -> String {
         text += &changes(view);
     }
     text
+}
+
+fn in_words((inside, of_system): (usize, usize)) -> String {
+    match of_system {
+        0 => inside.to_string(),
+        _ => format!("{inside}, and {of_system} of the system"),
+    }
+}
+
+fn refers_to(outside: &OutsideNeed) -> String {
+    let path = outside.path.to_string_lossy();
+    let text = match &outside.package {
+        Some(package) => format!("{package} at {path}"),
+        None => path.into_owned(),
+    };
+    escape(&text).into_owned()
 }
 
 fn changes(view: &View) -> String {

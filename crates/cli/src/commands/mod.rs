@@ -26,6 +26,7 @@ mod explain_text;
 mod image_add;
 mod image_inspect;
 mod image_ls;
+mod image_packages;
 mod image_rm;
 mod recipe;
 mod recipe_convert;

@@ -58,7 +58,7 @@ pub struct ViewDifference {
 pub fn compare_metadata(from: ImageSide<'_>, to: ImageSide<'_>) -> Vec<Field> {
     let both = [from, to].map(|side| {
         let meta = side.meta;
-        let interpreter = meta.needs.interpreter.as_ref();
+        let needs = meta.needs.in_words().join(", ");
         [
             ("digest", side.digest.map(str::to_owned)),
             ("format", Some(side.format.to_string())),
@@ -67,11 +67,7 @@ pub fn compare_metadata(from: ImageSide<'_>, to: ImageSide<'_>) -> Vec<Field> {
             ("description", meta.description.clone()),
             ("mount point", meta.mount.as_ref().map(ToString::to_string)),
             ("engine", meta.engine.clone()),
-            (
-                "needs",
-                interpreter
-                    .map(|need| format!("Python {} at {}", need.version, need.path.display())),
-            ),
+            ("needs", (!needs.is_empty()).then_some(needs)),
             (
                 "default view",
                 meta.default_view.as_ref().map(ToString::to_string),

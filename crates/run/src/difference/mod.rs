@@ -18,6 +18,6 @@ pub use environments::{
 };
 pub use files::{FileDifference, FileState, compare_files};
 pub use images::{Field, ImageSide, ViewDifference, compare_metadata, compare_views};
-pub use package_list::read_packages;
+pub use package_list::{list_packages, read_package_list, read_packages};
 pub use packages::{PackageDifference, compare_packages};
 pub use variables::{VariableDifference, compare_variables};

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! The packages in an image: from its lock file, or else from what lies in it.
+//! The packages in an image: from the list in its metadata, or its lock file, or else from
+//! what lies in it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -11,6 +12,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use cabane_mount::{ImageFile, open_in_image};
+use cabane_view::{PackageList, PackageRecord};
 use rustix::fs::{Dir, FileType};
 use serde_json::Value;
 
@@ -18,6 +20,8 @@ use crate::RunError;
 use crate::inside::Package;
 use crate::metadata::{Ways, look_into};
 
+/// What answers where the list in the metadata is read alone.
+const NONE: &[u8] = b"null";
 /// The lock file of the python engine, in the metadata.
 const REQUIREMENTS: &str = "lock/requirements.txt";
 /// Where the lock file of Spack may be, in the metadata.
@@ -57,7 +61,70 @@ pub fn read_packages(
     Ok(serde_json::from_slice(&answer).unwrap_or_default())
 }
 
+/// Returns the list of packages in the metadata of an image, from the copy in a repository
+/// if there is one; `None` if the image has no such list.
+///
+/// # Errors
+///
+/// [`RunError::Metadata`] if the image cannot be mounted or read.
+pub fn read_package_list(
+    image: &ImageFile,
+    meta: Option<&Path>,
+    ways: &Ways,
+) -> Result<Option<PackageList>, RunError> {
+    // Whatever has a copy has all of it.
+    if let Some(meta) = meta.filter(|meta| meta.is_dir()) {
+        let text = fs::read(meta.join(PackageList::FILE)).ok();
+        return Ok(text.and_then(|text| PackageList::from_json(&text).ok()));
+    }
+    let text = look_into(&[image], ways, |mounts| {
+        let path = Path::new("meta").join(PackageList::FILE);
+        let found = mounts.first().and_then(|mount| read(mount, &path));
+        Ok(found.unwrap_or_else(|| NONE.to_vec()))
+    })?;
+    Ok(PackageList::from_json(&text).ok())
+}
+
+/// As [`read_packages`], with all that is known about each.
+///
+/// # Errors
+///
+/// [`RunError::Metadata`] if the image cannot be mounted or read.
+pub fn list_packages(
+    image: &ImageFile,
+    meta: Option<&Path>,
+    ways: &Ways,
+) -> Result<PackageList, RunError> {
+    if let Some(list) = read_package_list(image, meta, ways)? {
+        return Ok(list);
+    }
+    let found = read_packages(image, meta, ways)?.into_iter();
+    let records = found.map(|package| PackageRecord {
+        name: package.name,
+        version: package.version,
+        hash: package.hash,
+        manager: package.manager,
+        ..PackageRecord::default()
+    });
+    Ok(PackageList::new(records.collect()))
+}
+
+fn of_list(text: &[u8]) -> Option<Vec<Package>> {
+    let list = PackageList::from_json(text).ok()?;
+    let packages = list.packages.into_iter();
+    let package = |record: PackageRecord| Package {
+        name: record.name,
+        version: record.version,
+        manager: record.manager,
+        hash: record.hash,
+    };
+    Some(packages.map(package).collect())
+}
+
 fn from_locks(read: impl Fn(&str) -> Option<Vec<u8>>) -> Option<Vec<Package>> {
+    if let Some(packages) = read(PackageList::FILE).and_then(|text| of_list(&text)) {
+        return Some(packages);
+    }
     if let Some(text) = read(REQUIREMENTS) {
         return Some(of_requirements(&String::from_utf8_lossy(&text)));
     }

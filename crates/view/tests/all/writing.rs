@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use cabane_view::{Change, EnvPatch, InterpreterNeed, ListOperation, Meta, Needs, View};
+use cabane_view::{
+    Change, EnvPatch, InterpreterNeed, ListOperation, Meta, Needs, OutsideNeed, ProcessorNeed, View,
+};
 
 fn meta() -> Meta {
     let values = vec!["/user-environment/bin".to_owned()];
@@ -36,7 +38,10 @@ fn meta() -> Meta {
         mount: Some("/user-environment".parse().unwrap()),
         default_view: Some("default".parse().unwrap()),
         views: BTreeMap::from([("default".parse().unwrap(), view)]),
-        needs: Needs { interpreter },
+        needs: Needs {
+            interpreter,
+            ..Needs::default()
+        },
         engine: Some("python".to_owned()),
     }
 }
@@ -139,4 +144,25 @@ fn a_change_to_a_list_comes_after_the_value_it_changes() {
         },
     );
     assert_eq!(read_again(patch.clone()), patch);
+}
+
+#[test]
+fn what_an_image_needs_is_read_as_it_was_written() {
+    let meta = Meta {
+        needs: Needs {
+            interpreter: None,
+            glibc: Some("2.34".to_owned()),
+            processor: Some(ProcessorNeed {
+                targets: vec!["x86_64_v3".to_owned()],
+                features: vec!["avx2".to_owned()],
+            }),
+            outside: vec![OutsideNeed {
+                path: "/usr/bin/gcc".into(),
+                package: None,
+            }],
+        },
+        ..Meta::default()
+    };
+    let read = Meta::from_json(meta.to_json().as_bytes()).unwrap();
+    assert_eq!(read.needs, meta.needs);
 }

@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Features of the processor, by the names that the kernel has for them.
+//!
+//! The processor itself is asked: `/proc/cpuinfo` takes a millisecond on a large node,
+//! and on older kernels ten.
+
+/// Returns those of some features that this processor lacks. A feature that is not known
+/// here, or belongs to another kind of processor, counts as there.
+#[must_use]
+pub fn missing_features<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let is_missing = |name: &&str| has(name) == Some(false);
+    names.into_iter().filter(is_missing).collect()
+}
+
+/// Asks for each of a list of features: the name of the kernel, and that of the compiler.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+macro_rules! ask {
+    ($detected:ident, $asked:expr, $($kernel:pat => $compiler:tt,)*) => {
+        match $asked {
+            $($kernel => Some(std::arch::$detected!($compiler)),)*
+            _ => None,
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has(name: &str) -> Option<bool> {
+    ask! {
+        is_x86_feature_detected, name,
+        "ssse3" => "ssse3",
+        "sse4_1" => "sse4.1",
+        "sse4_2" => "sse4.2",
+        "sse4a" => "sse4a",
+        "popcnt" => "popcnt",
+        "cx16" => "cmpxchg16b",
+        "aes" => "aes",
+        "pclmulqdq" => "pclmulqdq",
+        "sha_ni" => "sha",
+        "rdrand" => "rdrand",
+        "rdseed" => "rdseed",
+        "adx" => "adx",
+        "avx" => "avx",
+        "avx2" => "avx2",
+        "bmi1" => "bmi1",
+        "bmi2" => "bmi2",
+        "f16c" => "f16c",
+        "fma" => "fma",
+        "abm" => "lzcnt",
+        "movbe" => "movbe",
+        "xsave" => "xsave",
+        "xsavec" => "xsavec",
+        "xsaveopt" => "xsaveopt",
+        "tbm" => "tbm",
+        "gfni" => "gfni",
+        "vaes" => "vaes",
+        "vpclmulqdq" => "vpclmulqdq",
+        "avx512f" => "avx512f",
+        "avx512bw" => "avx512bw",
+        "avx512cd" => "avx512cd",
+        "avx512dq" => "avx512dq",
+        "avx512vl" => "avx512vl",
+        "avx512ifma" => "avx512ifma",
+        "avx512vbmi" => "avx512vbmi",
+        "avx512_vbmi2" => "avx512vbmi2",
+        "avx512_vnni" => "avx512vnni",
+        "avx512_bitalg" => "avx512bitalg",
+        "avx512_bf16" => "avx512bf16",
+        "avx512_vpopcntdq" => "avx512vpopcntdq",
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+fn has(name: &str) -> Option<bool> {
+    ask! {
+        is_aarch64_feature_detected, name,
+        "asimddp" => "dotprod",
+        "asimdrdm" => "rdm",
+        "asimdhp" | "fphp" => "fp16",
+        "asimdfhm" => "fhm",
+        "atomics" => "lse",
+        "crc32" => "crc",
+        "dcpop" => "dpb",
+        "lrcpc" => "rcpc",
+        "aes" => "aes",
+        "pmull" => "pmull",
+        "sha1" | "sha2" => "sha2",
+        "sha3" | "sha512" => "sha3",
+        "sve" => "sve",
+        "sve2" => "sve2",
+        "bf16" => "bf16",
+        "i8mm" => "i8mm",
+        "fcma" => "fcma",
+        "jscvt" => "jsconv",
+        "flagm" => "flagm",
+        "frint" => "frintts",
+        "dit" => "dit",
+    }
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn has(_name: &str) -> Option<bool> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_is_not_missing() {
+        assert_eq!(missing_features(["a_new_one", "clzero"]), [""; 0]);
+    }
+
+    #[test]
+    fn what_the_kernel_says_is_there_is_not_missing() {
+        let text = std::fs::read_to_string("/proc/cpuinfo").expect("/proc");
+        let line = text
+            .lines()
+            .find(|line| line.starts_with("flags") || line.starts_with("Features"));
+        let names = line
+            .and_then(|line| line.split_once(':'))
+            .map_or("", |(_, rest)| rest);
+        assert_eq!(missing_features(names.split_whitespace()), [""; 0]);
+    }
+}

@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! From the `needs` of an `env.json` to what an image needs of the system.
+
+use std::path::PathBuf;
+
+use serde_json::value::RawValue;
+
+use crate::document::Member;
+use crate::read::Reader;
+use crate::{InterpreterNeed, MetaError, MetaErrorKind, Needs, OutsideNeed, ProcessorNeed};
+
+impl<'a> Reader<'a> {
+    pub(crate) fn needs(&self, value: &'a RawValue) -> Result<Needs, MetaError> {
+        let mut needs = Needs::default();
+        for Member { key, value, .. } in self.members(value, &"`needs`")? {
+            match key.as_str() {
+                "interpreter" => needs.interpreter = Some(self.interpreter(value)?),
+                "glibc" => needs.glibc = Some(self.text(value, &"`glibc`")?),
+                "processor" => needs.processor = Some(self.processor(value)?),
+                "outside" => needs.outside = self.outside(value)?,
+                _ => {}
+            }
+        }
+        Ok(needs)
+    }
+
+    fn processor(&self, value: &'a RawValue) -> Result<ProcessorNeed, MetaError> {
+        let mut need = ProcessorNeed::default();
+        for Member { key, value, .. } in self.members(value, &"`processor`")? {
+            let list = || {
+                self.document
+                    .read(value, &format_args!("`{key}` of `processor`"), TEXTS)
+            };
+            match key.as_str() {
+                "targets" => need.targets = list()?,
+                "features" => need.features = list()?,
+                _ => {}
+            }
+        }
+        Ok(need)
+    }
+
+    fn outside(&self, value: &'a RawValue) -> Result<Vec<OutsideNeed>, MetaError> {
+        let what = "`outside`";
+        let listed: Vec<&'a RawValue> = self.document.read(value, &what, "a list")?;
+        let one = |value: &'a RawValue| {
+            let written = self.member(value, what, "path")?;
+            let path = self.absolute_path(written, "`path` of `outside`")?;
+            let members = self.members(value, &what)?;
+            let package = members.iter().find(|member| member.key == "package");
+            let package = package.map(|member| self.text(member.value, &"`package` of `outside`"));
+            Ok(OutsideNeed {
+                path,
+                package: package.transpose()?,
+            })
+        };
+        listed.into_iter().map(one).collect()
+    }
+
+    fn interpreter(&self, value: &'a RawValue) -> Result<InterpreterNeed, MetaError> {
+        let what = "`interpreter`";
+        let path = self.member(value, what, "path")?;
+        let version = self.member(value, what, "version")?;
+        Ok(InterpreterNeed {
+            path: self.absolute_path(path, "`path` of `interpreter`")?,
+            version: self.text(version, &"`version` of `interpreter`")?,
+        })
+    }
+
+    /// Returns the value of a key that must be there.
+    fn member(
+        &self,
+        value: &'a RawValue,
+        what: &str,
+        key: &'static str,
+    ) -> Result<&'a RawValue, MetaError> {
+        let members = self.members(value, &what)?;
+        let found = members.iter().find(|member| member.key == key);
+        let kind = || MetaErrorKind::Missing {
+            what: what.to_owned(),
+            key,
+        };
+        found
+            .map(|member| member.value)
+            .ok_or_else(|| self.document.error(value, kind()))
+    }
+
+    fn absolute_path(&self, value: &'a RawValue, what: &str) -> Result<PathBuf, MetaError> {
+        let path = self.text(value, &what)?;
+        self.check_nul(&path, value, &what)?;
+        if !path.starts_with('/') {
+            let kind = MetaErrorKind::WrongType {
+                what: what.to_owned(),
+                expected: "an absolute path",
+            };
+            return Err(self.document.error(value, kind));
+        }
+        Ok(PathBuf::from(path))
+    }
+}
+
+const TEXTS: &str = "a list of texts";
