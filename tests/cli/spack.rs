@@ -13,7 +13,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 
-use cabane_testkit::{Finished, belongs_to, wait_until};
+use cabane_testkit::{Finished, belongs_to, not_run, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -34,10 +34,16 @@ if [ "$(cat "$here/fail")" = "$1" ]; then
     exit 1
 fi
 case $1 in
+buildcache)
+    gpg --homedir "$SPACK_GNUPGHOME" --list-secret-keys >/tmp/keys-of-push ;;
 concretize)
     echo '{"concrete_specs": {"abc": {"name": "hello", "version": "1.0",
         "arch": {"platform": "linux", "target": "x86_64_v3"}}}}' >"$scope/spack.lock" ;;
 install)
+    if [ "$SPACK_GNUPGHOME" ]; then
+        gpg --homedir "$SPACK_GNUPGHOME" --list-secret-keys >/tmp/keys-of-install
+        cat /cabane/keys/* >>/tmp/keys-of-install
+    fi
     prefix=linux-x86_64_v3/hello-1.0-abc
     mkdir -p "$MOUNT/$prefix/bin" "$MOUNT/$prefix/.spack" "$MOUNT/.spack-db" "$MOUNT/env"
     if [ -e "$here/links" ]; then
@@ -777,4 +783,50 @@ fn the_bill_of_material_is_what_other_programs_expect() {
     stack.build(&["stack/1.0"]).success();
     let bill = stack.cabane.world.path("build/meta/sbom.spdx.json");
     Finished::of(Command::new(validator).arg("--infile").arg(bill)).success();
+}
+
+#[test]
+fn a_key_that_is_not_there_is_named() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    let mirrors = "buildcache: {url: \"file:///srv/cache\", public_key: site.gpg}\n";
+    stack.cabane.world.file("system/mirrors.yaml", mirrors);
+    let refused = stack.build(&["stack/1.0"]);
+    let expected = "error: the `public_key` of the mirror `buildcache` is not there: \
+                    [WORLD]/system/site.gpg\nhint: name a file, relative to mirrors.yaml";
+    assert!(refused.stderr.starts_with(expected), "{refused:?}");
+}
+
+#[test]
+fn the_key_that_signs_is_shown_to_the_command_that_signs_and_to_no_other() {
+    if !Path::new("/usr/bin/gpg").exists() {
+        not_run!("needs gpg");
+    }
+    let stack = Stack::new(Who::OrdinaryUser);
+    let script = "export GNUPGHOME=$(mktemp -d $HOME/gpg.XXXX); cd $HOME\n\
+                  gpg --batch --passphrase '' --quick-gen-key 'site <a@b>' ed25519 sign never\n\
+                  gpg --armor --export >site.pub; gpg --armor --export-secret-keys | base64 -w0\n\
+                  gpgconf --kill all; rm -rf $GNUPGHOME";
+    let mut shell = stack.cabane.other("sh");
+    let secret = Finished::of(shell.args(["-e", "-c", script]))
+        .success()
+        .stdout;
+    let (cache, public) = (stack.path("home/cache"), stack.path("home/site.pub"));
+    let mirrors = format!(
+        "buildcache: {{url: 'file://{cache}', public_key: '{public}', private_key: '{secret}'}}\n"
+    );
+    stack.cabane.world.file("system/mirrors.yaml", &mirrors);
+    stack.build(&["stack/1.0"]).success();
+    let keys = |of: &str| {
+        let path = stack.path(&format!("build/tmp/keys-of-{of}"));
+        fs::read_to_string(path).unwrap()
+    };
+    let told = (
+        keys("install").contains("sec "),
+        keys("push").contains("sec "),
+    );
+    assert_eq!(told, (false, true), "{}", keys("install"));
+    assert!(!keys("install").contains("PRIVATE"));
+    let mut search = stack.cabane.other("grep");
+    search.args(["-rlaE", "PRIVATE KEY|private-key", &stack.path("build")]);
+    assert_eq!(Finished::of(&mut search).stdout, "");
 }

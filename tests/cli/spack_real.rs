@@ -36,8 +36,6 @@ struct Real {
     cabane: Cabane,
     system: String,
     clones: [(&'static str, PathBuf); 2],
-    /// Further words of builds.
-    more: Vec<&'static str>,
 }
 
 impl Real {
@@ -70,7 +68,6 @@ impl Real {
             cabane,
             system,
             clones,
-            more: Vec::new(),
         })
     }
 
@@ -95,11 +92,15 @@ impl Real {
     }
 
     fn build(&self, recipe: &str, directory: &str, label: &str) -> Finished {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-        self.build_recipe(&root.join(recipe).canonicalize().unwrap(), directory, label)
+        let recipe = example(recipe);
+        self.build_with(&recipe, directory, label, &[])
     }
 
     fn build_recipe(&self, recipe: &Path, directory: &str, label: &str) -> Finished {
+        self.build_with(recipe, directory, label, &[])
+    }
+
+    fn build_with(&self, recipe: &Path, directory: &str, label: &str, more: &[&str]) -> Finished {
         let directory = self.cabane.world.path(directory);
         let (directory, recipe) = (directory.to_string_lossy(), recipe.to_string_lossy());
         let words = [
@@ -111,7 +112,7 @@ impl Real {
             &recipe,
             label,
         ];
-        let words: Vec<&str> = words.into_iter().chain(self.more.iter().copied()).collect();
+        let words = [&words, more].concat();
         let begin = Instant::now();
         let built = self.cabane.finish(&mut self.command(&words)).success();
         say(&format!(
@@ -130,6 +131,11 @@ impl Real {
         let words = ["run", label, "--", "sh", "-e", "-c", script];
         self.cabane.run(&words).success().stdout
     }
+}
+
+fn example(name: &str) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    root.join(name).canonicalize().unwrap()
 }
 
 macro_rules! with_spack {
@@ -200,9 +206,9 @@ fn a_users_own_spack_finds_the_packages_of_an_image() {
 
 #[test]
 fn a_stack_whose_compiler_is_built_first_is_concretized() {
-    let mut real = with_spack!();
-    real.more = vec!["--until", "concretize"];
-    real.build("prgenv-gnu", "gnu", "gnu/1.0");
+    let real = with_spack!();
+    let until = ["--until", "concretize"];
+    real.build_with(&example("prgenv-gnu"), "gnu", "gnu/1.0", &until);
     let lock = fs::read_to_string(
         real.cabane
             .world
@@ -294,4 +300,44 @@ fn a_vendors_mpi_is_installed_and_used_to_compile_and_run_a_parallel_program() {
     let script = "cd $HOME; $CC -o sum ../work/sum.c; mpiexec -n 3 ./sum; ldd sum | grep -o '/user-.*libmpi'";
     let seen = real.run("vendor/1.0", script);
     assert!(seen.starts_with("3\n/user-environment/"), "{seen}");
+}
+
+#[test]
+fn packages_come_from_a_signed_cache_if_their_key_is_trusted() {
+    let real = with_spack!();
+    let world = &real.cabane.world;
+    let example = example("tools");
+    for name in ["config.yaml", "compilers.yaml"] {
+        let text = fs::read_to_string(example.join(name)).unwrap();
+        world.file(&format!("recipe/{name}"), &text);
+    }
+    let environments = "tools:\n  compiler: [gcc]\n  specs: [bzip2]\n  views: {tools: {}}\n";
+    world.file("recipe/environments.yaml", environments);
+    let script = "for name in one other; do export GNUPGHOME=$HOME/$name.ring; mkdir -m 700 $GNUPGHOME\n\
+                  gpg --batch --passphrase '' --quick-gen-key $name@here ed25519 sign never\n\
+                  gpg --armor --export >$HOME/$name.pub\n\
+                  gpg --armor --export-secret-keys >$HOME/$name.key; gpgconf --kill all; done";
+    let mut shell = real.cabane.other("sh");
+    Finished::of(shell.args(["-e", "-c", script])).success();
+    let sources = fs::read_to_string(world.path("system/mirrors.yaml")).unwrap();
+    let build = |name: &str, key: &str| {
+        let cache = world.path("home/cache");
+        let mirrors = format!(
+            "{sources}buildcache: {{name: site, url: 'file://{}', {key}}}\n",
+            cache.display()
+        );
+        let mirrors = world.file(&format!("home/{name}.yaml"), &mirrors);
+        let more = ["--mirrors", mirrors.to_str().unwrap()];
+        real.build_with(&world.path("recipe"), name, "signed/1.0", &more);
+        // Only the signed cache knows them now. What comes from there is in no other.
+        let _ = fs::remove_dir_all(world.path("home/.cache/cabane/spack/packages"));
+        let log = fs::read_to_string(world.path(&format!("{name}/logs/install.log"))).unwrap();
+        log.contains(" staging (")
+    };
+    let was_built = [
+        build("push", "private_key: one.key"),
+        build("trusted", "public_key: one.pub"),
+        build("refused", "public_key: other.pub"),
+    ];
+    assert_eq!(was_built, [true, false, true]);
 }

@@ -194,6 +194,16 @@ pub enum BuildError {
         /// The step that failed, if a program ran.
         failure: Option<Box<Failure>>,
     },
+    /// A key of a mirror is not there.
+    #[error("the `{name}` of the mirror `{}` is {}", escape(mirror), no_key(path.as_deref()))]
+    NoKey {
+        /// The mirror.
+        mirror: String,
+        /// How it is called in `mirrors.yaml`.
+        name: &'static str,
+        /// The file that it was looked for in, unless that might be a secret.
+        path: Option<PathBuf>,
+    },
     /// A directory that should be a Git repository is none.
     #[error("cannot read the Git repository {}: {}", shown(path), escape(answer))]
     NoRepository {
@@ -365,6 +375,10 @@ impl BuildError {
                 Some("repos.yaml of the system names directories that hold `packages`".to_owned())
             }
             Self::NoStep { steps, .. } => Some(format!("its steps are {}", list(steps))),
+            Self::NoKey { .. } => Some(
+                "name a file, relative to mirrors.yaml, or write the key itself in base 64"
+                    .to_owned(),
+            ),
             Self::NoSystem => Some(
                 "name it, or the directory of its configuration: `--system SYSTEM`; `cabane \
                  system probe --output DIR` writes one for this machine"
@@ -403,11 +417,17 @@ fn installation(program: &str) -> Option<String> {
         "mksquashfs" => "squashfs-tools",
         "mkfs.erofs" => "erofs-utils",
         "git" => "git",
+        "gpg" => "gnupg",
         _ => return None,
     };
     Some(format!(
         "install it, for example with `sudo apt-get install {package}`"
     ))
+}
+
+fn no_key(path: Option<&Path>) -> String {
+    let missing = |path| format!("not there: {}", shown(path));
+    path.map_or_else(|| "no key".to_owned(), missing)
 }
 
 /// A path as it may be shown.

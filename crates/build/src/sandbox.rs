@@ -53,8 +53,10 @@ pub(crate) struct Sandbox {
     backend: Backend,
     binds: Vec<Bind>,
     hidden: Vec<PathBuf>,
+    in_memory: Vec<PathBuf>,
     variables: BTreeMap<OsString, OsString>,
     tmp: PathBuf,
+    home: PathBuf,
 }
 
 #[derive(Clone, Debug)]
@@ -150,8 +152,10 @@ impl Sandbox {
             backend: request.backend,
             binds: Vec::new(),
             hidden: home.iter().cloned().collect(),
+            in_memory: Vec::new(),
             variables: fixed_variables(request),
             tmp: layout.tmp(),
+            home: layout.home(),
         };
         // Of what builds have in memory, this one sees its own part, at its place.
         if let Some(all) = layout.memory.as_deref().and_then(Path::parent) {
@@ -205,6 +209,14 @@ impl Sandbox {
     /// Covers a directory of the system with an empty one.
     pub(crate) fn hide(&mut self, directory: impl Into<PathBuf>) {
         self.hidden.push(directory.into());
+    }
+
+    /// Makes a directory that is in memory, and gone when the last program is.
+    pub(crate) fn in_memory(&mut self, directory: impl Into<PathBuf>) {
+        let directory = directory.into();
+        // A place to mount it at.
+        self.bind(self.home.clone(), &directory, true);
+        self.in_memory.push(directory);
     }
 
     /// Sets a variable for the programs in the sandbox.
@@ -270,6 +282,7 @@ impl Sandbox {
             target: bind.target.clone(),
             read_only: bind.read_only,
         }));
+        operations.extend(self.in_memory.iter().map(hide));
         MountPlan {
             backend: self.backend,
             fuse: FusePrograms::default(),

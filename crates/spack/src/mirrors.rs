@@ -40,7 +40,14 @@ pub(crate) fn file(recipe: &StackRecipe, mirrors: &Mirrors, places: &Places) -> 
             .mount_specific
             .then(|| recipe.config.store.as_str().trim_start_matches('/'));
         let (fetch, push) = (cache.fetch.as_ref(), cache.push.as_ref());
-        all.insert(&cache.name, mirror(cache.flags, fetch, push, below));
+        // Who signs does so when all packages are there: what builds them is kept away
+        // from the key.
+        let autopush = cache.flags.autopush;
+        let flags = MirrorFlags {
+            autopush: autopush.filter(|_| cache.flags.signed == Some(false)),
+            ..cache.flags
+        };
+        all.insert(&cache.name, mirror(flags, fetch, push, below));
     }
     for one in &mirrors.source_mirrors {
         let (fetch, push) = (one.fetch.as_ref(), one.push.as_ref());

@@ -14,9 +14,11 @@ use std::path::{Path, PathBuf};
 use cabane_spack::{SpackEnvironment, compiler_externals};
 
 use crate::fingerprint::{self, Hash, Inputs};
+use crate::sandbox::Invocation;
 use crate::workbench::Workbench;
 use crate::{BuildError, StepName, disk};
 
+use super::keys::{self, Keys};
 use super::session::{self, Session};
 use super::watch::Watch;
 use super::{SpackEngine, compilers, handed, hooks, settle};
@@ -131,16 +133,32 @@ pub(super) fn inputs(engine: &SpackEngine) -> Result<Inputs, BuildError> {
     Ok(inputs)
 }
 
+/// Returns the commands, as they could be typed.
+pub(super) fn invocations(engine: &SpackEngine) -> Vec<Invocation> {
+    let environments = engine.stack.environments.iter();
+    let commands = environments.flat_map(|one| {
+        let push = keys::push(engine, &one.name);
+        [session::install(engine, &one.name)]
+            .into_iter()
+            .chain(push)
+    });
+    commands.collect()
+}
+
 /// Builds the packages, or takes them from caches.
 pub(super) fn install(engine: &SpackEngine, bench: &mut Workbench<'_>) -> Result<(), BuildError> {
-    let sandbox = Session::new(engine).sandbox();
+    let keys = Keys::open(engine)?;
     let mut watch = Watch::new(engine);
     for environment in &engine.stack.environments {
         concretize_one(engine, environment, bench)?;
         watch.expect(&handed::lock_file(&engine.layout, &environment.name))?;
+        let mut sandbox = Session::new(engine).sandbox();
         let install = session::install(engine, &environment.name);
+        let install = keys.trusting(&mut sandbox, install);
         bench.run_heard(&sandbox, &install, &mut watch)?;
+        keys.push(engine, &environment.name, bench)?;
     }
+    drop(keys);
     settle::packages(&engine.store_here, &engine.store, engine.request.epoch)
 }
 

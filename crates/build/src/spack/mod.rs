@@ -18,6 +18,7 @@ mod handed;
 mod hooks;
 mod inside;
 mod install;
+mod keys;
 mod lock;
 mod notes;
 mod package_log;
@@ -63,6 +64,8 @@ pub(crate) struct SpackEngine {
     recipe: StackRecipe,
     stack: SpackStack,
     system: SystemConfig,
+    /// Where the file is that names the mirrors.
+    mirrors_dir: PathBuf,
     packages: OwnPackageDirectories,
     /// Changes with any of them.
     packages_digest: String,
@@ -107,8 +110,15 @@ impl SpackEngine {
             cache: request.cache_dir.clone(),
         };
         let commits = sources.commits(layout).unwrap_or_default();
+        let stack = handed::lower(&stack_recipe, &system, &packages, &commits)?;
+        let mirrors_dir = match request.mirrors.as_deref().and_then(Path::parent) {
+            Some(directory) => directory.to_owned(),
+            None => system_dir,
+        };
+        keys::check(&stack.keys, &mirrors_dir)?;
         Ok(Self {
-            stack: handed::lower(&stack_recipe, &system, &packages, &commits)?,
+            stack,
+            mirrors_dir,
             sources,
             solver,
             store: recipe.store.as_path().to_owned(),
@@ -200,7 +210,7 @@ impl Engine for SpackEngine {
                 StepName::Install,
                 "build the packages, or take them from caches",
             )
-            .running(&all(&|name| session::install(self, name)))
+            .running(&install::invocations(self))
             .from(install::inputs(self)?),
             StepDraft::new(
                 StepName::Views,
@@ -300,9 +310,6 @@ impl Engine for SpackEngine {
             warnings.push(format!(
                 "`cleanup: {asked}` is not carried out yet: everything stays"
             ));
-        }
-        if !self.stack.keys.is_empty() {
-            warnings.push("keys of mirrors are not used yet".to_owned());
         }
         warnings
     }
