@@ -39,6 +39,9 @@ buildcache)
 concretize)
     echo '{"concrete_specs": {"abc": {"name": "hello", "version": "1.0",
         "arch": {"platform": "linux", "target": "x86_64_v3"}}}}' >"$scope/spack.lock" ;;
+gc)
+    shift
+    echo "$*" >/tmp/cleaned ;;
 install)
     if [ "$SPACK_GNUPGHOME" ]; then
         gpg --homedir "$SPACK_GNUPGHOME" --list-secret-keys >/tmp/keys-of-install
@@ -829,4 +832,29 @@ fn the_key_that_signs_is_shown_to_the_command_that_signs_and_to_no_other() {
     let mut search = stack.cabane.other("grep");
     search.args(["-rlaE", "PRIVATE KEY|private-key", &stack.path("build")]);
     assert_eq!(Finished::of(&mut search).stdout, "");
+}
+
+#[test]
+fn what_only_builds_need_is_removed_where_the_recipe_says_so() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    let config = fs::read_to_string(stack.cabane.world.path("recipe/config.yaml")).unwrap();
+    let mut seen = Vec::new();
+    for word in ["none", "build", "runtime"] {
+        let text = format!("{config}cleanup: {word}\n");
+        stack.cabane.world.file("recipe/config.yaml", &text);
+        stack.build(&["stack/1.0"]).success();
+        let path = stack.cabane.world.path("build/tmp/cleaned");
+        let cleaned = fs::read_to_string(&path).unwrap_or_default();
+        seen.push((stack.called().join(" "), cleaned));
+    }
+    let kept = "--except-environment /cabane/work/spack/env/stack\n";
+    let expected = [
+        ("concretize install env".to_owned(), String::new()),
+        (
+            "install gc env".to_owned(),
+            format!("--yes-to-all --keep-build-dependencies {kept}"),
+        ),
+        ("install gc env".to_owned(), format!("--yes-to-all {kept}")),
+    ];
+    assert_eq!(seen, expected);
 }

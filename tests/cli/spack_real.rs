@@ -176,6 +176,37 @@ fn a_parallel_program_is_compiled_and_run_with_a_stack() {
     assert!(seen.starts_with("6\n/user-environment/"), "{seen}");
 }
 
+/// A recipe with one package that takes seconds to build.
+fn small_recipe(real: &Real, more: &str) -> PathBuf {
+    let world = &real.cabane.world;
+    let example = example("tools");
+    for (name, more) in [("config.yaml", more), ("compilers.yaml", "")] {
+        let text = fs::read_to_string(example.join(name)).unwrap();
+        world.file(&format!("recipe/{name}"), &(text + more));
+    }
+    let environments = "tools:\n  compiler: [gcc]\n  specs: [bzip2]\n  views: {tools: {}}\n";
+    world.file("recipe/environments.yaml", environments);
+    world.path("recipe")
+}
+
+#[test]
+fn without_what_only_builds_need_an_image_is_the_same_from_source_and_from_the_cache() {
+    let real = with_spack!();
+    let recipe = small_recipe(&real, "cleanup: runtime\n");
+    real.build_with(&recipe, "first", "small/1.0", &[]);
+    real.build_with(&recipe, "second", "small/1.1", &[]);
+    assert_eq!(real.digest("small/1.0"), real.digest("small/1.1"));
+    let packages = ["image", "inspect", "--packages", "--json", "small/1.0"];
+    let packages = real.cabane.run(&packages).success().stdout;
+    let packages: serde_json::Value = serde_json::from_str(&packages).unwrap();
+    let packages = packages["packages"].as_array().unwrap().iter();
+    let inside: Vec<_> = packages
+        .filter(|one| one["external"] == false)
+        .map(|one| one["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(inside, ["bzip2", "gcc-runtime"]);
+}
+
 #[test]
 fn a_users_own_spack_finds_the_packages_of_an_image() {
     let real = with_spack!();
@@ -306,13 +337,7 @@ fn a_vendors_mpi_is_installed_and_used_to_compile_and_run_a_parallel_program() {
 fn packages_come_from_a_signed_cache_if_their_key_is_trusted() {
     let real = with_spack!();
     let world = &real.cabane.world;
-    let example = example("tools");
-    for name in ["config.yaml", "compilers.yaml"] {
-        let text = fs::read_to_string(example.join(name)).unwrap();
-        world.file(&format!("recipe/{name}"), &text);
-    }
-    let environments = "tools:\n  compiler: [gcc]\n  specs: [bzip2]\n  views: {tools: {}}\n";
-    world.file("recipe/environments.yaml", environments);
+    let recipe = small_recipe(&real, "");
     let script = "for name in one other; do export GNUPGHOME=$HOME/$name.ring; mkdir -m 700 $GNUPGHOME\n\
                   gpg --batch --passphrase '' --quick-gen-key $name@here ed25519 sign never\n\
                   gpg --armor --export >$HOME/$name.pub\n\
@@ -328,7 +353,7 @@ fn packages_come_from_a_signed_cache_if_their_key_is_trusted() {
         );
         let mirrors = world.file(&format!("home/{name}.yaml"), &mirrors);
         let more = ["--mirrors", mirrors.to_str().unwrap()];
-        real.build_with(&world.path("recipe"), name, "signed/1.0", &more);
+        real.build_with(&recipe, name, "signed/1.0", &more);
         // Only the signed cache knows them now. What comes from there is in no other.
         let _ = fs::remove_dir_all(world.path("home/.cache/cabane/spack/packages"));
         let log = fs::read_to_string(world.path(&format!("{name}/logs/install.log"))).unwrap();

@@ -113,7 +113,8 @@ fn copy(from: &Path, to: &Path) -> Result<(), BuildError> {
 
 /// What the installation depends on beside the steps before it.
 pub(super) fn inputs(engine: &SpackEngine) -> Result<Inputs, BuildError> {
-    let mut inputs = Inputs::new();
+    let cleanup = engine.stack.cleanup.as_str().to_owned();
+    let mut inputs = Inputs::from([("cleanup".to_owned(), cleanup)]);
     for environment in engine
         .stack
         .environments
@@ -142,7 +143,7 @@ pub(super) fn invocations(engine: &SpackEngine) -> Vec<Invocation> {
             .into_iter()
             .chain(push)
     });
-    commands.collect()
+    commands.chain(session::clean_up(engine)).collect()
 }
 
 /// Builds the packages, or takes them from caches.
@@ -159,6 +160,9 @@ pub(super) fn install(engine: &SpackEngine, bench: &mut Workbench<'_>) -> Result
         keys.push(engine, &environment.name, bench)?;
     }
     drop(keys);
+    if let Some(clean_up) = session::clean_up(engine) {
+        bench.run(&Session::new(engine).sandbox(), &clean_up)?;
+    }
     settle::packages(&engine.store_here, &engine.store, engine.request.epoch)
 }
 

@@ -37,7 +37,7 @@ pub use read::{StackTexts, read_system};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use cabane_recipe::{Cleanup, InterpreterRequest, Recipe, StackOptions, StackRecipe, SystemConfig};
+use cabane_recipe::{InterpreterRequest, Recipe, StackOptions, StackRecipe, SystemConfig};
 use cabane_spack::{SpackEnvironment, SpackStack};
 use cabane_view::{EnvPatch, Needs};
 
@@ -303,15 +303,7 @@ impl Engine for SpackEngine {
 
     fn warnings(&self) -> Vec<String> {
         let remarks = self.recipe.remarks.iter();
-        let mut warnings: Vec<String> = remarks.map(ToString::to_string).collect();
-        // Whoever asks for something must be told that it is not done.
-        if self.stack.cleanup != Cleanup::None {
-            let asked = self.stack.cleanup.as_str();
-            warnings.push(format!(
-                "`cleanup: {asked}` is not carried out yet: everything stays"
-            ));
-        }
-        warnings
+        remarks.map(ToString::to_string).collect()
     }
 }
 

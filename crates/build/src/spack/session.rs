@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use cabane_recipe::Cleanup;
 use cabane_spack::SpackStack;
 
 use crate::layout::Inside;
@@ -105,12 +106,38 @@ pub(super) fn concretize(name: &str) -> Invocation {
 
 /// Installs an environment.
 pub(super) fn install(engine: &SpackEngine, name: &str) -> Invocation {
-    let mut install = in_environment(name).with(["install", "--include-build-deps", "--fail-fast"]);
+    let mut install = in_environment(name).with(["install"]);
+    // What only builds need is not there for long then, wherever packages come from.
+    if engine.stack.cleanup != Cleanup::Runtime {
+        install = install.with(["--include-build-deps"]);
+    }
+    install = install.with(["--fail-fast"]);
     install.speed = vec!["--jobs".into(), engine.request.jobs.to_string().into()];
     if engine.request.keep {
         install.speed.push("--keep-stage".into());
     }
     install
+}
+
+/// Removes what nobody needs any more; nothing if everything stays.
+pub(super) fn clean_up(engine: &SpackEngine) -> Option<Invocation> {
+    let stack = &engine.stack;
+    let keep: &[&str] = match stack.cleanup {
+        Cleanup::None => return None,
+        Cleanup::Build => &["--keep-build-dependencies"],
+        Cleanup::Runtime => &[],
+    };
+    let mut command = spack().with(["gc", "--yes-to-all"]).with(keep);
+    // A compiler with an environment of its own is needed to build, and not to run.
+    let kept = stack.environments.iter();
+    let kept = kept.filter(|one| one.is_explicit || stack.cleanup == Cleanup::Build);
+    for one in kept {
+        command = command.with([
+            "--except-environment".into(),
+            text_of(&environment(&one.name)),
+        ]);
+    }
+    Some(command)
 }
 
 /// Finds the mirrors that are directories of this machine.
