@@ -22,6 +22,7 @@ mod helper;
 mod helper_attach;
 mod image;
 mod inside;
+mod install;
 mod join;
 mod machine;
 mod memory;

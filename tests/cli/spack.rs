@@ -858,3 +858,24 @@ fn what_only_builds_need_is_removed_where_the_recipe_says_so() {
     ];
     assert_eq!(seen, expected);
 }
+
+#[test]
+fn a_stack_is_installed_into_a_directory_and_knows_its_place() {
+    for who in everybody() {
+        let stack = Stack::new(who);
+        let target = stack.path("home/apps/stack/1.0");
+        // What stands in the place of Spack knows one place only.
+        let script = STAND_IN.replace("$MOUNT", &target);
+        stack.cabane.world.file("spack/bin/spack", &script);
+        stack.commit("spack");
+        stack.build(&["--install", &target]).success();
+        let hello = Finished::of(&mut Command::new(format!("{target}/env/default/bin/hello")));
+        assert_eq!(hello.success().stdout, "hello from a stack\n", "as {who:?}");
+        let upstreams = fs::read_to_string(format!("{target}/config/upstreams.yaml")).unwrap();
+        assert!(
+            upstreams.contains(&format!("install_tree: {target}")),
+            "{upstreams}"
+        );
+        assert!(!Path::new(&stack.path("build/image.squashfs")).exists());
+    }
+}

@@ -101,6 +101,11 @@ impl Real {
     }
 
     fn build_with(&self, recipe: &Path, directory: &str, label: &str, more: &[&str]) -> Finished {
+        self.build_to(recipe, directory, &[&[label], more].concat())
+    }
+
+    /// Builds into what the further words name.
+    fn build_to(&self, recipe: &Path, directory: &str, to: &[&str]) -> Finished {
         let directory = self.cabane.world.path(directory);
         let (directory, recipe) = (directory.to_string_lossy(), recipe.to_string_lossy());
         let words = [
@@ -110,13 +115,13 @@ impl Real {
             "--build-dir",
             &directory,
             &recipe,
-            label,
         ];
-        let words = [&words, more].concat();
+        let words = [&words, to].concat();
         let begin = Instant::now();
         let built = self.cabane.finish(&mut self.command(&words)).success();
         say(&format!(
-            "note: {label} was built in {:.1} s",
+            "note: {} was built in {:.1} s",
+            to.join(" "),
             begin.elapsed().as_secs_f64()
         ));
         built
@@ -365,4 +370,32 @@ fn packages_come_from_a_signed_cache_if_their_key_is_trusted() {
         build("refused", "public_key: other.pub"),
     ];
     assert_eq!(was_built, [true, false, true]);
+}
+
+#[test]
+fn a_stack_in_a_directory_is_used_without_mounting_and_by_a_users_own_spack() {
+    let real = with_spack!();
+    let Some(python) = env::var_os("CABANE_TEST_SPACK_PYTHON") else {
+        belongs_to!("make test-spack");
+    };
+    let world = &real.cabane.world;
+    let target = world.path("apps/small/1.0");
+    let there = target.to_string_lossy();
+    let recipe = small_recipe(&real, "");
+    real.build_to(&recipe, "build", &["--install", &there]);
+    fs::remove_dir_all(world.path("build")).unwrap();
+    let (_, spack) = &real.clones[0];
+    let script = "export SPACK_PYTHON=$1 SPACK_USER_CONFIG_PATH=$HOME/config \
+                  SPACK_USER_CACHE_PATH=$HOME/cache SPACK_SYSTEM_CONFIG_PATH=$HOME/none\n\
+                  . $3/env/tools/activate.sh; echo text | bzip2 | bunzip2; which bzip2\n\
+                  $2/bin/spack -C $3/config find --format '{name} {prefix}' bzip2";
+    let mut shell = real.cabane.other("sh");
+    shell
+        .args(["-e", "-c", script, "sh"])
+        .arg(python)
+        .arg(spack)
+        .arg(&target);
+    let seen = Finished::of(&mut shell).success().stdout;
+    let expected = format!("text\n{there}/env/tools/bin/bzip2\nbzip2 {there}/linux-");
+    assert!(seen.starts_with(&expected), "{seen}");
 }

@@ -10,6 +10,7 @@ use std::time::Instant;
 use cabane_label::Digest;
 use cabane_mount::ImageFormat;
 
+use crate::deliver::deliver;
 use crate::layout::Layout;
 use crate::marker::{ImageMark, Marker};
 use crate::memory::{self, Gauge};
@@ -40,7 +41,7 @@ pub struct Built {
 /// Another build in the same directory is waited for; what it did is not done
 /// again. When `interrupt` becomes true, the build stops within a moment. However a
 /// build ends, the next one goes on after the last step that was finished. There is no
-/// image if the plan ends before.
+/// image if the plan ends before, or the tree goes into a directory.
 ///
 /// # Errors
 ///
@@ -112,8 +113,11 @@ fn work(
     if was_open {
         remember(job, gauge.as_mut());
     }
-    // Nothing but the image is needed from here on.
+    // Nothing but the result is needed from here on.
     place::release(&job.layout)?;
+    if job.target.is_some() {
+        return Ok(None);
+    }
     built(job).map(Some)
 }
 
@@ -189,10 +193,12 @@ fn do_step(
         gauge,
     };
     bench.check_interrupt()?;
-    match step.name {
-        StepName::Metadata => metadata::write(job).map(|()| None),
-        StepName::Pack => pack::pack(&mut bench, &job.tool, &job.engine.tree()).map(Some),
-        name => job.engine.carry_out(name, &mut bench).map(|()| None),
+    let tree = || job.engine.tree();
+    match (step.name, &job.target) {
+        (StepName::Metadata, _) => metadata::write(job).map(|()| None),
+        (StepName::Pack, None) => pack::pack(&mut bench, &job.tool, &tree()).map(Some),
+        (StepName::Pack, Some(target)) => deliver(&mut bench, target, &tree()).map(|()| None),
+        (name, _) => job.engine.carry_out(name, &mut bench).map(|()| None),
     }
 }
 

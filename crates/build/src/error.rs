@@ -14,7 +14,7 @@ use cabane_spack::LowerError;
 use cabane_view::MetaError;
 
 use crate::pack::PackError;
-use crate::{FoundInterpreter, StepName};
+use crate::{FoundInterpreter, InTheWay, StepName};
 
 /// A build that cannot be planned or did not succeed.
 #[derive(Debug, thiserror::Error)]
@@ -193,6 +193,14 @@ pub enum BuildError {
         path: PathBuf,
         /// The step that failed, if a program ran.
         failure: Option<Box<Failure>>,
+    },
+    /// Something is where a tree should go.
+    #[error("cannot install into {}: {}", shown(path), in_the_way(*why))]
+    InstallInTheWay {
+        /// The directory.
+        path: PathBuf,
+        /// What is there.
+        why: InTheWay,
     },
     /// A key of a mirror is not there.
     #[error("the `{name}` of the mirror `{}` is {}", escape(mirror), no_key(path.as_deref()))]
@@ -375,6 +383,12 @@ impl BuildError {
                 Some("repos.yaml of the system names directories that hold `packages`".to_owned())
             }
             Self::NoStep { steps, .. } => Some(format!("its steps are {}", list(steps))),
+            Self::InstallInTheWay { why, .. } => Some(match why {
+                InTheWay::Installed => {
+                    "`--replace` replaces it; programs that run from there may fail then".to_owned()
+                }
+                _ => "name a directory that does not exist".to_owned(),
+            }),
             Self::NoKey { .. } => Some(
                 "name a file, relative to mirrors.yaml, or write the key itself in base 64"
                     .to_owned(),
@@ -423,6 +437,15 @@ fn installation(program: &str) -> Option<String> {
     Some(format!(
         "install it, for example with `sudo apt-get install {package}`"
     ))
+}
+
+fn in_the_way(why: InTheWay) -> &'static str {
+    match why {
+        InTheWay::NoDirectory => "it is no directory",
+        InTheWay::Foreign => "it holds something that no build has put there",
+        InTheWay::Installed => "it holds what an earlier build has put there",
+        InTheWay::Build => "it is where the build itself works",
+    }
 }
 
 fn no_key(path: Option<&Path>) -> String {

@@ -11,6 +11,7 @@
 
 mod carry_out;
 mod contents;
+mod deliver;
 mod disk;
 mod engine;
 mod error;
@@ -37,6 +38,7 @@ mod workbench;
 
 pub use cabane_mount::ImageFormat;
 pub use carry_out::{Built, carry_out};
+pub use deliver::InTheWay;
 pub use error::{BuildError, Failure};
 pub use leftovers::{
     CACHE_DIRECTORIES, build_directories, digest_of, is_under_way, remove_tree, size_of,
@@ -46,5 +48,5 @@ pub use place::left_in_memory;
 pub use plan::{Plan, State, Step, StepName, plan, read_recipe};
 pub use progress::{Origin, PackageChange, PackageEvent, Progress};
 pub use python::FoundInterpreter;
-pub use request::{BuildRequest, DEFAULT_EPOCH, InMemory, Part, Programs};
+pub use request::{BuildRequest, DEFAULT_EPOCH, InMemory, Install, Part, Programs};
 pub use spack::{StackTexts, read_system};

@@ -12,6 +12,7 @@ use cabane_mount::ImageFormat;
 use cabane_recipe::{ConfigText, EngineConfig, MAX_FILE_SIZE, Recipe, parse_config};
 use serde::{Serialize, Serializer};
 
+use crate::deliver::Target;
 use crate::engine::{self, Engine, RecipeDir, StepDraft};
 use crate::fingerprint::{self, Inputs};
 use crate::layout::{Inside, Layout};
@@ -41,6 +42,9 @@ pub struct Plan {
     pub build_dir: PathBuf,
     /// Where the image will be.
     pub image: PathBuf,
+    /// The directory that gets the tree instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub install: Option<PathBuf>,
     /// What is done, first to last.
     pub steps: Vec<Step>,
     /// Where its large files are meanwhile, if that is in memory.
@@ -118,6 +122,8 @@ pub(crate) struct Job {
     pub(crate) place: Option<String>,
     pub(crate) engine: Box<dyn Engine>,
     pub(crate) tool: Tool,
+    /// The directory that gets the tree, instead of an image.
+    pub(crate) target: Option<Target>,
 }
 
 /// Reads a recipe and finds out what is to be done; changes nothing.
@@ -135,6 +141,11 @@ pub fn plan(request: &BuildRequest) -> Result<Plan, BuildError> {
             step.state = State::ToDo("it is asked for".to_owned());
         }
     }
+    let is_open = |step: &Step| step.name == StepName::Pack && step.state != State::Done;
+    if let Some(target) = job.target.as_ref().filter(|_| steps.iter().any(is_open)) {
+        // Now, and not when everything is built.
+        target.check(&job.layout)?;
+    }
     let mut warnings = job.engine.warnings();
     warnings.sort();
     Ok(Plan {
@@ -145,6 +156,7 @@ pub fn plan(request: &BuildRequest) -> Result<Plan, BuildError> {
         recipe_dir: job.recipe_dir.path.clone(),
         build_dir: job.layout.root.clone(),
         image: job.layout.image(request.format),
+        install: job.target.as_ref().map(|target| target.path.clone()),
         memory: job.layout.memory.clone(),
         place: job.place.clone(),
         steps,
@@ -162,13 +174,24 @@ impl Plan {
 
 impl Job {
     fn prepare(request: &BuildRequest) -> Result<Self, BuildError> {
-        let recipe = read_recipe(&request.recipe_dir)?;
+        let mut recipe = read_recipe(&request.recipe_dir)?;
+        let target = request.install.as_ref().map(|install| {
+            // What is built knows its path, and lies there without being mounted.
+            recipe.store = install.directory.clone();
+            Target {
+                path: install.directory.as_path().to_owned(),
+                replace: install.replace,
+            }
+        });
         let path = fs::canonicalize(&request.recipe_dir)
             .map_err(BuildError::file("open", &request.recipe_dir))?;
         let recipe_dir = RecipeDir { path };
         let root = std::path::absolute(&request.build_dir)
             .map_err(BuildError::file("find", &request.build_dir))?;
-        let tool = Tool::find(request)?;
+        let tool = match target {
+            Some(_) => Tool::unused(request.format),
+            None => Tool::find(request)?,
+        };
         let (layout, place) = match recipe.engine {
             // It makes no large files.
             EngineConfig::Tree(_) => (Layout::new(root), None),
@@ -184,6 +207,7 @@ impl Job {
             place,
             engine,
             tool,
+            target,
         })
     }
 
@@ -230,6 +254,10 @@ impl Job {
     }
 
     fn draft_of_packing(&self) -> StepDraft {
+        if let Some(target) = &self.target {
+            let what = format!("copy the tree to {}", target.path.display());
+            return StepDraft::new(StepName::Pack, what);
+        }
         let mut sandbox = Sandbox::new(&self.request, &self.layout);
         let store = self.recipe.store.as_path();
         let invocation = self.tool.invocation(&mut sandbox, &self.request, store);
@@ -284,6 +312,10 @@ impl Job {
             return Some(difference(&marker.inputs, inputs));
         }
         let is_there = match (&marker.image, name) {
+            (_, StepName::Pack) if self.target.is_some() => {
+                let mut target = self.target.iter();
+                target.all(|target| target.holds(&self.layout))
+            }
             (Some(made), _) => pack::is_unchanged(&self.layout.image(self.tool.format), made),
             (None, StepName::Pack) => false,
             (None, StepName::Metadata) => self.layout.meta().join(metadata::ENV_JSON).exists(),
@@ -409,8 +441,12 @@ impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = crate::error::shown;
         writeln!(f, "recipe  {} ({})", shown(&self.recipe_dir), self.engine)?;
-        writeln!(f, "image   {}", shown(&self.image))?;
-        writeln!(f, "mount   {}", self.mount_point)?;
+        if let Some(directory) = &self.install {
+            writeln!(f, "install {}", shown(directory))?;
+        } else {
+            writeln!(f, "image   {}", shown(&self.image))?;
+            writeln!(f, "mount   {}", self.mount_point)?;
+        }
         if let Some(memory) = &self.memory {
             writeln!(f, "memory  {}", shown(memory))?;
         }

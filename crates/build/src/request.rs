@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use cabane_label::MountPoint;
 use cabane_mount::{Backend, ImageFormat};
 
 /// The time that every file in an image carries if nothing else is asked for:
@@ -28,6 +29,8 @@ pub struct BuildRequest {
     pub path_variables: BTreeMap<String, String>,
     /// What was downloaded, for later builds of any recipe.
     pub cache_dir: PathBuf,
+    /// The directory that the tree is built for and put into, instead of an image.
+    pub install: Option<Install>,
     /// The format of the image.
     pub format: ImageFormat,
     /// The programs that do the work.
@@ -72,6 +75,15 @@ pub struct Part {
     pub from: Option<String>,
     /// Those after this one are left out.
     pub until: Option<String>,
+}
+
+/// A directory that gets a tree.
+#[derive(Clone, Debug)]
+pub struct Install {
+    /// Where it is; takes the place of the mount point that the recipe names.
+    pub directory: MountPoint,
+    /// Whether what an earlier build put there is replaced.
+    pub replace: bool,
 }
 
 /// The programs that do the work, as absolute paths; `None` if not found.

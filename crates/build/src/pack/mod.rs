@@ -154,7 +154,7 @@ pub(crate) fn is_unchanged(image: &Path, made: &ImageMark) -> bool {
 
 /// Gives everybody the rights to a tree of ours that an image should give: to
 /// read, to enter, and to execute what the owner may; to write to the owner alone.
-fn open_to_all(path: &Path) -> Result<(), BuildError> {
+pub(crate) fn open_to_all(path: &Path) -> Result<(), BuildError> {
     let failed = || BuildError::file("change the mode of", path);
     let found = path.symlink_metadata().map_err(failed())?;
     if found.is_symlink() {

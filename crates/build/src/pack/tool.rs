@@ -62,6 +62,15 @@ impl Tool {
         }
     }
 
+    /// A program that is not asked for anything, where there will be no image.
+    pub(crate) fn unused(format: ImageFormat) -> Self {
+        Self {
+            format,
+            program: PathBuf::new(),
+            version: String::new(),
+        }
+    }
+
     /// Returns what decides about the bytes of an image, beside the tree.
     pub(crate) fn identity(&self) -> String {
         format!("{} {}", self.program_name(), self.version)

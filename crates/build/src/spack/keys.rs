@@ -203,7 +203,8 @@ impl Drop for Keys {
 }
 
 fn directory(layout: &Layout) -> PathBuf {
-    layout.root.join("keys")
+    // Beside the home: in memory, if the build is.
+    layout.home().with_file_name("keys")
 }
 
 /// The build cache, if Spack looks for signatures there.

@@ -91,7 +91,8 @@ impl SpackEngine {
             system: Some(&system),
             ..StackOptions::default()
         };
-        let stack_recipe = StackTexts::read(&directory.path)?.parse(&options)?;
+        let mut stack_recipe = StackTexts::read(&directory.path)?.parse(&options)?;
+        stack_recipe.config.store = recipe.store.clone();
         let packages = handed::package_directories(&directory.path, &system_dir, &system)?;
         let git = program::find("git", request.programs.git.as_deref())?;
         let solver = match &request.programs.spack_python {

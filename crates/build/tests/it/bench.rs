@@ -126,6 +126,7 @@ pub(crate) fn request(world: &World, build: &str) -> BuildRequest {
         build_dir: world.directory(build),
         system_dir: None,
         mirrors: None,
+        install: None,
         path_variables: std::collections::BTreeMap::new(),
         cache_dir: world.directory("cache"),
         format: ImageFormat::Squashfs,

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cabane_build::{
-    BuildRequest, Built, DEFAULT_EPOCH, ImageFormat, InMemory, Part, Plan, Programs, carry_out,
-    plan,
+    BuildRequest, Built, DEFAULT_EPOCH, ImageFormat, InMemory, Install, Part, Plan, Programs,
+    carry_out, plan,
 };
 use cabane_label::{Label, LabelPattern, SystemPattern};
 use cabane_recipe::FormatChoice;
@@ -45,19 +45,30 @@ Examples:
   cabane build --system ./systems/eiger ./prgenv-gnu prgenv-gnu/26.1
   cabane build --system eiger ./prgenv-gnu prgenv-gnu/26.1
   cabane build --system ./systems/eiger ./prgenv-gnu --until concretize
+  cabane build --system eiger ./tools --install /apps/tools/26.1
 
 A build that was stopped goes on where it was; with nothing changed nothing is done.
 Parts of the label that are left out are filled in: the tag with v1, the system with
 this one or `local`, the micro-architecture with that of this processor family.")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a word of its own on the command line"
+)]
 pub(crate) struct BuildArgs {
     /// The directory of the recipe
     recipe: PathBuf,
     /// The label: name/version:tag@system%uarch
-    #[arg(required_unless_present_any = ["output", "dry_run", "until"])]
+    #[arg(required_unless_present_any = ["output", "install", "dry_run", "until"])]
     label: Option<String>,
     /// Write the image to a file instead of adding it to the repository
     #[arg(short, long, value_name = "FILE", conflicts_with = "label")]
     output: Option<PathBuf>,
+    /// Build for this directory and put the packages there, instead of into an image
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["label", "output", "image_format"])]
+    install: Option<PathBuf>,
+    /// Replace what an earlier build has put there
+    #[arg(long, requires = "install")]
+    replace: bool,
     /// Print the plan and stop
     #[arg(long)]
     dry_run: bool,
@@ -128,22 +139,27 @@ pub(super) fn build(setup: &Setup, args: &BuildArgs) -> CommandResult<ExitCode> 
     let mut progress = Shown::new(setup.printer);
     let interrupt = stop_when_interrupted()?;
     let built = carry_out(&plan, &mut progress, &interrupt).map_err(convert::build_error)?;
-    let Some(built) = built.filter(|_| args.until.is_none()) else {
+    if args.until.is_some() {
         stopped(setup, args, &plan);
         return Ok(exit_codes::SUCCESS);
-    };
-    match (&label, &args.output) {
-        (Some(label), _) => add(setup, label, &built)?,
-        (None, Some(output)) => write(setup, &built, output)?,
-        (None, None) => {}
+    }
+    match (built, &label, &args.output) {
+        (Some(built), Some(label), _) => add(setup, label, &built)?,
+        (Some(built), None, Some(output)) => write(setup, &built, output)?,
+        _ => {}
     }
     let seconds = started.elapsed().as_secs_f64();
     if progress.done_before() == plan.steps.len() {
         setup
             .printer
-            .note("nothing has changed: the image was built already");
+            .note("nothing has changed: it was built already");
     } else {
         setup.printer.note(format_args!("built in {seconds:.1} s"));
+    }
+    if let Some(directory) = &plan.install {
+        setup
+            .printer
+            .note(format_args!("installed in {}", directory.display()));
     }
     if let Some(label) = &label {
         setup.printer.hint(&format!(
@@ -212,6 +228,7 @@ fn request(
             FormatChoice::Erofs => ImageFormat::Erofs,
         },
     };
+    let install = install(args)?;
     let settings = &setup.settings;
     let home = setup
         .calling
@@ -224,8 +241,9 @@ fn request(
             None => settings
                 .build_directory
                 .directory()?
-                .join(build_name(&recipe_dir)),
+                .join(build_name(&recipe_dir, install.as_ref())),
         },
+        install,
         system_dir: system.map(|found| found.directory),
         mirrors: args.mirrors.clone(),
         path_variables: path_variables(setup),
@@ -292,19 +310,39 @@ fn job_limit(setup: &Setup) -> Option<u64> {
     megabytes.checked_mul(1 << 20)
 }
 
+/// The directory that gets the packages, in the spelling of mount points: they will know
+/// it by that.
+fn install(args: &BuildArgs) -> CommandResult<Option<Install>> {
+    let Some(directory) = &args.install else {
+        return Ok(None);
+    };
+    let path =
+        std::path::absolute(directory).or_failed(|| format!("find {}", directory.display()))?;
+    let directory = path
+        .to_string_lossy()
+        .parse()
+        .map_err(convert::parse_error)?;
+    Ok(Some(Install {
+        directory,
+        replace: args.replace,
+    }))
+}
+
 /// The name of a recipe's build directory: readable, and different for recipes of
-/// the same name in different places.
-fn build_name(recipe: &Path) -> String {
+/// the same name in different places, and for what is built for a directory.
+fn build_name(recipe: &Path, install: Option<&Install>) -> String {
     let name = recipe.file_name().unwrap_or_default().to_string_lossy();
     let name: String = name
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
         .take(40)
         .collect();
-    format!(
-        "{name}-{}",
-        cabane_build::digest_of(recipe.as_os_str().as_encoded_bytes()).id()
-    )
+    let mut place = recipe.as_os_str().as_encoded_bytes().to_vec();
+    if let Some(install) = install {
+        place.push(0);
+        place.extend_from_slice(install.directory.as_str().as_bytes());
+    }
+    format!("{name}-{}", cabane_build::digest_of(&place).id())
 }
 
 /// What the paths of mirrors may name.
