@@ -64,7 +64,8 @@ pub(super) struct Keys {
 struct Signed {
     mirror: String,
     verify: Option<PathBuf>,
-    sign: Option<PathBuf>,
+    /// Not a file before it is used.
+    sign: Option<Source>,
 }
 
 /// Where a key is: a file, or the text that was in the place of its name.
@@ -128,14 +129,11 @@ impl Keys {
             sign: None,
         };
         for key in &engine.stack.keys {
-            let place = match key.purpose {
-                KeyPurpose::Sign => &mut signed.sign,
-                KeyPurpose::Verify => &mut signed.verify,
-            };
-            *place = Some(match find(key, &engine.mirrors_dir)? {
-                Source::File(path) => path,
-                Source::Bytes(bytes) => keys.write(key.purpose, &bytes)?,
-            });
+            let found = find(key, &engine.mirrors_dir)?;
+            match key.purpose {
+                KeyPurpose::Sign => signed.sign = Some(found),
+                KeyPurpose::Verify => signed.verify = Some(keys.file(key.purpose, &found)?),
+            }
         }
         keys.cache = Some(signed);
         let script = handed::directory(&engine.layout).join(SCRIPT_NAME);
@@ -146,7 +144,11 @@ impl Keys {
         Ok(keys)
     }
 
-    fn write(&self, purpose: KeyPurpose, bytes: &[u8]) -> Result<PathBuf, BuildError> {
+    fn file(&self, purpose: KeyPurpose, source: &Source) -> Result<PathBuf, BuildError> {
+        let bytes = match source {
+            Source::File(path) => return Ok(path.clone()),
+            Source::Bytes(bytes) => bytes,
+        };
         let path = self.directory.join(format!("{purpose:?}").to_lowercase());
         let failed = || BuildError::file("write", &path);
         let private = DirBuilder::new()
@@ -187,11 +189,20 @@ impl Keys {
             disk::make_directory(&directory)?;
             sandbox.bind(&directory, &directory, false);
         }
-        if let Some(signed) = &self.cache {
-            let keys = [signed.verify.as_deref(), signed.sign.as_deref()];
-            command = with_ring(&mut sandbox, &keys, None, command);
+        let Some(signed) = &self.cache else {
+            return bench.run(&sandbox, &command);
+        };
+        let sign = signed.sign.as_ref();
+        let sign = sign.map(|source| self.file(KeyPurpose::Sign, source));
+        let sign = sign.transpose()?;
+        let keys = [signed.verify.as_deref(), sign.as_deref()];
+        command = with_ring(&mut sandbox, &keys, None, command);
+        let pushed = bench.run(&sandbox, &command);
+        // The packages of the next environment are built beside it otherwise.
+        if let Some(written) = sign.filter(|path| path.starts_with(&self.directory)) {
+            disk::remove(&written)?;
         }
-        bench.run(&sandbox, &command)
+        pushed
     }
 }
 
