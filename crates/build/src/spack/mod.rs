@@ -26,6 +26,7 @@ mod read;
 mod said;
 mod session;
 mod settle;
+mod shell_script;
 mod solver;
 mod sources;
 mod user;

@@ -19,7 +19,7 @@ use crate::{BuildError, disk};
 
 use super::compilers::{self, Found};
 use super::session::{HANDED, Session, environment, spack, spack_program};
-use super::{SpackEngine, activation, handed, hooks, settle, text_of};
+use super::{SpackEngine, activation, handed, hooks, settle, shell_script, text_of};
 
 /// What views depend on beside the packages.
 pub(super) fn inputs(engine: &SpackEngine) -> Inputs {
@@ -106,9 +106,9 @@ pub(super) fn carry_out(engine: &SpackEngine, bench: &mut Workbench<'_>) -> Resu
             let wanted = wanted.filter_map(|name| Some((*name, found.get(name)?)));
             compilers::link(&root, wanted)?;
         }
-        let script = script_of(engine, &view.name);
-        let text = fs::read(&script).map_err(BuildError::file("read", &script))?;
         let path = root.join("activate.sh");
+        let (_, view) = view_of(engine, view)?;
+        let text = shell_script::of(&view.patch);
         fs::write(&path, text).map_err(BuildError::file("write", &path))?;
         settle::view(&root)?;
     }
@@ -178,28 +178,34 @@ pub(super) fn metadata(engine: &SpackEngine) -> Result<BTreeMap<ViewName, View>,
     let mount = text_of(&engine.store);
     let mut views = BTreeMap::new();
     for (_, view) in engine.recipe.views() {
-        let script = script_of(engine, &view.name);
-        let text = fs::read_to_string(&script).map_err(BuildError::file("read", &script))?;
-        let root = format!("{mount}/env/{}", view.name);
-        let mut patch = activation::read(&text, &mount);
-        let here = view_here(engine, &view.name);
-        add_prefix_paths(view, &here, &root, &mut patch);
-        let words = Words {
-            mount: &mount,
-            view_path: &root,
-            view_name: view.name.as_str(),
-        };
-        words.apply(&view.env_vars, &mut patch);
-        let view_of = View {
-            description: None,
-            activate: Some(format!("{root}/activate.sh")),
-            root: Some(root),
-            patch,
-        };
-        views.insert(view.name.clone(), view_of);
+        views.extend([view_of(engine, view)?]);
     }
     views.extend(special(engine, &mount));
     Ok(views)
+}
+
+/// Makes a view that shows packages.
+fn view_of(engine: &SpackEngine, view: &StackView) -> Result<(ViewName, View), BuildError> {
+    let mount = text_of(&engine.store);
+    let script = script_of(engine, &view.name);
+    let text = fs::read_to_string(&script).map_err(BuildError::file("read", &script))?;
+    let root = format!("{mount}/env/{}", view.name);
+    let mut patch = activation::read(&text, &mount);
+    let here = view_here(engine, &view.name);
+    add_prefix_paths(view, &here, &root, &mut patch);
+    let words = Words {
+        mount: &mount,
+        view_path: &root,
+        view_name: view.name.as_str(),
+    };
+    words.apply(&view.env_vars, &mut patch);
+    let made = View {
+        description: None,
+        activate: Some(format!("{root}/activate.sh")),
+        root: Some(root),
+        patch,
+    };
+    Ok((view.name.clone(), made))
 }
 
 /// Directories of the view, where they exist, for the variables that the recipe names.
