@@ -143,7 +143,10 @@ pub(super) fn invocations(engine: &SpackEngine) -> Vec<Invocation> {
             .into_iter()
             .chain(push)
     });
-    commands.chain(session::clean_up(engine)).collect()
+    commands
+        .chain(keys::publish(engine))
+        .chain(session::clean_up(engine))
+        .collect()
 }
 
 /// Builds the packages, or takes them from caches.
@@ -159,6 +162,7 @@ pub(super) fn install(engine: &SpackEngine, bench: &mut Workbench<'_>) -> Result
         bench.run_heard(&sandbox, &install, &mut watch)?;
         keys.push(engine, &environment.name, bench)?;
     }
+    keys.publish(engine, bench)?;
     drop(keys);
     if let Some(clean_up) = session::clean_up(engine) {
         bench.run(&Session::new(engine).sandbox(), &clean_up)?;

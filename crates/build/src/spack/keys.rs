@@ -42,7 +42,11 @@ trap 'gpgconf --kill all' EXIT
 for key in /cabane/keys/*; do
     if [ -e \"$key\" ]; then gpg --batch --quiet --import \"$key\"; fi
 done
-if [ -n \"$1\" ]; then \"$2\" buildcache keys --install --trust --yes-to-all \"$1\"; fi
+if [ -n \"$1\" ]; then
+    # Before Spack 1.2 it asks nothing, and knows neither of the words.
+    \"$2\" buildcache keys --install --trust --yes-to-all \"$1\" 2>/dev/null ||
+        \"$2\" buildcache keys --install --trust
+fi
 gpg --batch --quiet --with-colons --list-keys | awk -F: '$1 == \"fpr\" { print $10 \":6:\" }' |
     gpg --batch --quiet --import-ownertrust
 shift 2
@@ -181,9 +185,28 @@ impl Keys {
         environment: &str,
         bench: &mut Workbench<'_>,
     ) -> Result<(), BuildError> {
-        let Some(mut command) = push(engine, environment) else {
-            return Ok(());
-        };
+        let push = push(engine, environment);
+        push.map_or(Ok(()), |push| self.run_to_cache(engine, push, bench))
+    }
+
+    /// Puts the keys into the build cache, for those who trust what it carries: that they
+    /// are there is not enough, they must be listed.
+    pub(super) fn publish(
+        &self,
+        engine: &SpackEngine,
+        bench: &mut Workbench<'_>,
+    ) -> Result<(), BuildError> {
+        let publish = publish(engine);
+        publish.map_or(Ok(()), |publish| self.run_to_cache(engine, publish, bench))
+    }
+
+    /// Runs a command that writes into the build cache, with the key that signs.
+    fn run_to_cache(
+        &self,
+        engine: &SpackEngine,
+        mut command: Invocation,
+        bench: &mut Workbench<'_>,
+    ) -> Result<(), BuildError> {
         let mut sandbox = Session::new(engine).sandbox();
         if let Some(directory) = push_directory(&engine.system.mirrors, &engine.store) {
             disk::make_directory(&directory)?;
@@ -197,12 +220,12 @@ impl Keys {
         let sign = sign.transpose()?;
         let keys = [signed.verify.as_deref(), sign.as_deref()];
         command = with_ring(&mut sandbox, &keys, None, command);
-        let pushed = bench.run(&sandbox, &command);
+        let ended = bench.run(&sandbox, &command);
         // The packages of the next environment are built beside it otherwise.
         if let Some(written) = sign.filter(|path| path.starts_with(&self.directory)) {
             disk::remove(&written)?;
         }
-        pushed
+        ended
     }
 }
 
@@ -260,6 +283,15 @@ pub(super) fn push(engine: &SpackEngine, environment: &str) -> Option<Invocation
     let mirror = engine.stack.push_to.as_ref()?;
     let push = ["buildcache", "push", "--with-build-dependencies", mirror];
     Some(session::in_environment(environment).with(push))
+}
+
+/// The command that lists the keys in the build cache, if there are any.
+pub(super) fn publish(engine: &SpackEngine) -> Option<Invocation> {
+    let mirror = engine.stack.push_to.as_ref()?;
+    let cache = engine.system.mirrors.build_cache.as_ref()?;
+    cache.private_key.as_ref()?;
+    let publish = ["gpg", "publish", "--update-index", "--mirror-name", mirror];
+    Some(session::spack().with(publish))
 }
 
 /// Where packages go, if that is a directory of this machine.
