@@ -58,6 +58,8 @@ install)
     chmod +x "$MOUNT/$prefix/bin/hello"
     ln -sf "$MOUNT/$prefix/bin/hello" "$MOUNT/env/default/bin/hello"
     date >"$MOUNT/$prefix/.spack/binary_distribution"
+    echo "{\"$MOUNT/$prefix/bin/hello\": {\"mode\": 33261, \"owner\": $(id -u), \"group\": 0,
+        \"hash\": \"X\", \"time\": $(date +%s.5), \"size\": 9}}" >"$MOUNT/$prefix/.spack/install_manifest.json"
     cat >"$MOUNT/.spack-db/index.json" <<END
 {"database": {"installs": {
     "abc": {"path": "$MOUNT/$prefix", "explicit": true, "installation_time": $(date +%s), "spec": {

@@ -33,6 +33,10 @@ use crate::{BuildError, disk, fingerprint};
 /// The directory in an image that holds its metadata.
 pub(crate) const META: &str = "meta";
 
+/// The kinds of files, as modes have them.
+const DIRECTORY: u32 = 0o040_000;
+const LINK: u32 = 0o120_000;
+
 /// The tree to be packed. Its metadata is the one beside the image.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree<'a> {
@@ -152,6 +156,16 @@ pub(crate) fn is_unchanged(image: &Path, made: &ImageMark) -> bool {
         .is_ok_and(|found| mark(made.digest.clone(), &found) == *made)
 }
 
+/// Returns the mode, with the kind of file, that a file of ours has in an image.
+pub(crate) fn mode_in_image(mode: u32) -> u32 {
+    let (kind, mode) = (mode & !0o7777, mode & 0o7777);
+    let is_executable = kind == DIRECTORY || mode & 0o111 != 0;
+    match kind {
+        LINK => kind | mode,
+        _ => kind | mode & 0o700 | if is_executable { 0o555 } else { 0o444 },
+    }
+}
+
 /// Gives everybody the rights to a tree of ours that an image should give: to
 /// read, to enter, and to execute what the owner may; to write to the owner alone.
 pub(crate) fn open_to_all(path: &Path) -> Result<(), BuildError> {
@@ -161,8 +175,7 @@ pub(crate) fn open_to_all(path: &Path) -> Result<(), BuildError> {
         return Ok(());
     }
     let mode = found.mode() & 0o7777;
-    let executable = found.is_dir() || mode & 0o111 != 0;
-    let wanted = mode & 0o700 | if executable { 0o555 } else { 0o444 };
+    let wanted = mode_in_image(found.mode()) & 0o7777;
     if mode != wanted {
         fs::set_permissions(path, Permissions::from_mode(wanted)).map_err(failed())?;
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::{BuildError, disk};
+use crate::{BuildError, disk, pack};
 
 /// The database of a store.
 const DATABASE: &str = ".spack-db";
@@ -20,6 +20,9 @@ pub(super) const NOTES: &str = ".spack";
 const PASSING: [&str; 2] = ["binary_distribution", "spack-build-out.txt.gz"];
 /// The list of what a package is made of.
 pub(super) const BILL: &str = "sbom/spdx-2.3.json";
+
+/// The list of a package's files, by which Spack tells whether one was changed.
+const MANIFEST: &str = "install_manifest.json";
 
 /// Settles the packages of a store that will be mounted at `mount_point`: `epoch` is the
 /// time at which all of them were installed, in seconds since 1970.
@@ -50,9 +53,38 @@ pub(super) fn packages(store: &Path, mount_point: &Path, epoch: u32) -> Result<(
                 }
             })?;
         }
+        let manifest = notes.join(MANIFEST);
+        if manifest.is_file() {
+            rewrite(&manifest, |document| settle_manifest(document, epoch))?;
+        }
     }
     // Names this copy of the database, so that others notice when it changes.
     disk::remove(&database.join("index_verifier"))
+}
+
+/// Lets a manifest describe the files as they are in the image: of root, with the modes
+/// and the time that all get there. What this build removes or changes is not listed.
+fn settle_manifest(document: &mut Value, epoch: u32) {
+    let Some(files) = document.as_object_mut() else {
+        return;
+    };
+    let is_ours = |path: &str| {
+        let mut ours = PASSING.iter().chain([&BILL]);
+        ours.any(|name| path.ends_with(&format!("/{NOTES}/{name}")))
+    };
+    files.retain(|path, _| !is_ours(path));
+    for file in files.values_mut().filter_map(Value::as_object_mut) {
+        for name in ["owner", "group"] {
+            file.insert(name.to_owned(), 0.into());
+        }
+        if let Some(time) = file.get_mut("time") {
+            *time = f64::from(epoch).into();
+        }
+        let mode = file.get("mode").and_then(Value::as_u64);
+        if let Some(mode) = mode.and_then(|mode| u32::try_from(mode).ok()) {
+            file.insert("mode".to_owned(), pack::mode_in_image(mode).into());
+        }
+    }
 }
 
 /// Settles a view: it links the notes of its packages.
@@ -123,6 +155,23 @@ fn rewrite(path: &Path, change: impl FnOnce(&mut Value)) -> Result<(), BuildErro
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_manifest_describes_the_files_as_they_are_in_the_image() {
+        let file = |mode: u32, time: f64| serde_json::json!({"mode": mode, "owner": 7, "group": 7, "hash": "X", "time": time, "size": 1});
+        let mut document = serde_json::json!({
+            "/m/hello/bin/hello": file(0o100_750, 1795.25),
+            "/m/hello/.spack/sbom/spdx-2.3.json": file(0o100_644, 1795.5),
+            "/m/hello/.spack/binary_distribution": file(0o100_644, 1795.5),
+            "/m/hello/lib": {"mode": 0o120_777, "owner": 7, "group": 7, "dest": "lib64"},
+        });
+        settle_manifest(&mut document, 5);
+        let expected = serde_json::json!({
+            "/m/hello/bin/hello": {"mode": 0o100_755, "owner": 0, "group": 0, "hash": "X", "time": 5.0, "size": 1},
+            "/m/hello/lib": {"mode": 0o120_777, "owner": 0, "group": 0, "dest": "lib64"},
+        });
+        assert_eq!(document, expected);
+    }
 
     #[test]
     fn the_head_of_a_module_file_loses_its_time() {
