@@ -139,6 +139,17 @@ fn fresh(asked: &InMemory, layout: &Layout) -> PathBuf {
     own_directory(asked).join(format!("{name}-{}", &token.as_str()[..8]))
 }
 
+/// Returns where a build is in memory, as far as that is certain before it begins.
+pub(crate) fn to_be_told(layout: &Layout) -> Option<PathBuf> {
+    let path = layout.memory.as_deref()?;
+    let known = if path.exists() {
+        Some(path)
+    } else {
+        path.parent()
+    };
+    known.map(Path::to_owned)
+}
+
 /// Makes the part in memory and notes where it is; what an earlier build of the same
 /// directory left in memory elsewhere is removed. Only while nobody else builds there.
 pub(crate) fn claim(request: &BuildRequest, layout: &Layout) -> Result<(), BuildError> {

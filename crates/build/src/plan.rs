@@ -157,7 +157,7 @@ pub fn plan(request: &BuildRequest) -> Result<Plan, BuildError> {
         build_dir: job.layout.root.clone(),
         image: job.layout.image(request.format),
         install: job.target.as_ref().map(|target| target.path.clone()),
-        memory: job.layout.memory.clone(),
+        memory: place::to_be_told(&job.layout),
         place: job.place.clone(),
         steps,
         warnings,
