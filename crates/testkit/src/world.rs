@@ -5,6 +5,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -56,7 +57,11 @@ impl World {
     pub fn file(&self, relative: &str, content: &str) -> PathBuf {
         let path = self.path(relative);
         fs::create_dir_all(path.parent().expect("a parent")).expect("make a directory");
-        fs::write(&path, content).expect("write a file");
+        if content.starts_with("#!") {
+            write_elsewhere(&path, content);
+        } else {
+            fs::write(&path, content).expect("write a file");
+        }
         path
     }
 
@@ -151,4 +156,19 @@ impl Finished {
 
 fn open_to_all(path: &Path) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o777)).expect("open a directory");
+}
+
+/// Writes a script in another process. A child that another test starts meanwhile would
+/// hold it open for writing for a moment, in which nobody can run it.
+fn write_elsewhere(path: &Path, content: &str) {
+    let mut shell = Command::new("/bin/sh")
+        .args(["-c", "cat >\"$0\""])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("start a shell");
+    let mut input = shell.stdin.take().expect("a pipe");
+    input.write_all(content.as_bytes()).expect("write a script");
+    drop(input);
+    assert!(shell.wait().expect("wait for a shell").success());
 }
