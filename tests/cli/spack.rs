@@ -35,7 +35,7 @@ if [ "$(cat "$here/fail")" = "$1" ]; then
 fi
 case $1 in
 buildcache)
-    gpg --homedir "$SPACK_GNUPGHOME" --list-secret-keys >/tmp/keys-of-push ;;
+    [ ! "$SPACK_GNUPGHOME" ] || gpg --homedir "$SPACK_GNUPGHOME" --list-secret-keys >/tmp/keys-of-push ;;
 concretize)
     echo '{"concrete_specs": {"abc": {"name": "hello", "version": "1.0",
         "arch": {"platform": "linux", "target": "x86_64_v3"}}}}' >"$scope/spack.lock" ;;
@@ -887,4 +887,25 @@ fn a_stack_is_installed_into_a_directory_and_knows_its_place() {
         );
         assert!(!Path::new(&stack.path("build/image.squashfs")).exists());
     }
+}
+
+#[test]
+fn what_is_put_into_a_build_cache_is_installed_although_it_is_removed_again() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    let config = fs::read_to_string(stack.cabane.world.path("recipe/config.yaml")).unwrap();
+    let config = config + "cleanup: runtime\n";
+    stack.cabane.world.file("recipe/config.yaml", &config);
+    let cache = stack.path("home/cache");
+    let mirrors = format!("buildcache: {{url: 'file://{cache}', signed: false}}\n");
+    stack.cabane.world.file("system/mirrors.yaml", &mirrors);
+    stack.build(&["stack/1.0"]).success();
+    let called = fs::read_to_string(stack.cabane.world.path("build/tmp/called")).unwrap();
+    let called: Vec<_> = called.lines().skip(1).take(3).collect();
+    let expected = [
+        "spack install --include-build-deps --fail-fast",
+        "spack buildcache push --with-build-dependencies buildcache",
+        "spack gc --yes-to-all --except-environment /cabane/work/spack/env/stack",
+    ];
+    assert!(called[0].starts_with(expected[0]), "{called:?}");
+    assert_eq!(called[1..], expected[1..]);
 }

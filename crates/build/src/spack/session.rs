@@ -107,8 +107,9 @@ pub(super) fn concretize(name: &str) -> Invocation {
 /// Installs an environment.
 pub(super) fn install(engine: &SpackEngine, name: &str) -> Invocation {
     let mut install = in_environment(name).with(["install"]);
-    // What only builds need is not there for long then, wherever packages come from.
-    if engine.stack.cleanup != Cleanup::Runtime {
+    // What only builds need is not there for long otherwise, wherever packages come from;
+    // but what goes into a cache must be there.
+    if engine.stack.cleanup != Cleanup::Runtime || engine.stack.push_to.is_some() {
         install = install.with(["--include-build-deps"]);
     }
     install = install.with(["--fail-fast"]);
