@@ -34,6 +34,7 @@ mod run;
 mod shells;
 mod spack;
 mod spack_real;
+mod spack_results;
 mod status;
 mod system;
 mod vendor_mpi;
