@@ -7,6 +7,7 @@
 //! the user's own is never looked at. The key that signs is shown to the command that puts
 //! packages into the cache and to no other: packages are built by programs of strangers.
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -112,6 +113,24 @@ fn find(key: &Key, directory: &Path) -> Result<Source, BuildError> {
             path: is_name.then_some(path),
         }),
     }
+}
+
+/// Returns the variables with secrets that mirrors name.
+pub(super) fn secrets(mirrors: &Mirrors) -> impl Iterator<Item = &str> {
+    let cache = mirrors.build_cache.iter();
+    let caches = cache.flat_map(|one| [&one.fetch, &one.push]);
+    let sources = mirrors.source_mirrors.iter();
+    let sources = sources.flat_map(|one| [&one.fetch, &one.push]);
+    let connections = caches.chain(sources).flatten();
+    let named: BTreeSet<&str> = connections
+        .flat_map(|one| {
+            let pair = one.access_pair.as_ref();
+            let secret = pair.map(|pair| pair.secret_variable.as_str());
+            [one.access_token_variable.as_deref(), secret]
+        })
+        .flatten()
+        .collect();
+    named.into_iter()
 }
 
 impl Keys {

@@ -305,7 +305,14 @@ impl Engine for SpackEngine {
 
     fn warnings(&self) -> Vec<String> {
         let remarks = self.recipe.remarks.iter();
-        remarks.map(ToString::to_string).collect()
+        let mut warnings: Vec<String> = remarks.map(ToString::to_string).collect();
+        warnings.extend(keys::secrets(&self.system.mirrors).map(|variable| {
+            format!(
+                "`{variable}` does not reach Spack: it writes its variables into every package \
+                 that it builds, and thus into images and caches"
+            )
+        }));
+        warnings
     }
 }
 
