@@ -1,0 +1,220 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What a build with Spack starts from: systems by name, repositories, archives, mirrors.
+//! Spack is the stand-in of `spack.rs`.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use cabane_testkit::Finished;
+
+use crate::cabane::Who;
+use crate::spack::Stack;
+
+#[test]
+fn a_system_is_known_by_its_name() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    let system = stack.path("system");
+    fs::create_dir_all(stack.cabane.world.path("home/.config/cabane/systems")).unwrap();
+    let named = stack.cabane.world.path("home/.config/cabane/systems/here");
+    std::os::unix::fs::symlink(&system, named).unwrap();
+    let words = |system: &str| {
+        let (build, recipe) = (stack.path("build"), stack.path("recipe"));
+        let words = [
+            "build",
+            "--system",
+            system,
+            "--build-dir",
+            &build,
+            &recipe,
+            "stack/1.0",
+        ];
+        let mut command = stack.cabane.command(&words);
+        command.env("CABANE_SPACK_PYTHON", "/usr/bin/python3");
+        Finished::of(&mut command)
+    };
+    let unknown = words("hree");
+    assert_eq!(unknown.code, 3, "{unknown:?}");
+    assert!(
+        unknown.stderr.contains("hint: described are here"),
+        "{unknown:?}"
+    );
+    // The image is one of that system.
+    words("here").success();
+    let ls = stack
+        .cabane
+        .run(&["image", "ls", "--format={system}", "stack@here"]);
+    assert_eq!(ls.success().stdout.trim(), "here");
+}
+
+#[test]
+fn without_a_word_about_it_the_system_is_that_of_the_settings() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    let (build, recipe) = (stack.path("build"), stack.path("recipe"));
+    let words = ["build", "--build-dir", &build, &recipe, "stack/1.0"];
+    let mut command = stack.cabane.command(&words);
+    command
+        .env("CABANE_SPACK_PYTHON", "/usr/bin/python3")
+        .env("CABANE_SYSTEM_PATH", stack.path(""))
+        .env("CABANE_SYSTEM", "system");
+    Finished::of(&mut command).success();
+}
+
+#[test]
+fn a_secret_of_a_mirror_is_kept_from_packages() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    stack.cabane.world.file(
+        "system/mirrors.yaml",
+        "buildcache:\n  url: oci://example.org/cache\n  signed: false\n  access_pair:\n    \
+         id: me\n    secret_variable: OUR_SECRET\n",
+    );
+    let mut command = stack.command(&["stack/1.0"]);
+    let built = Finished::of(command.env("OUR_SECRET", "swordfish")).success();
+    assert!(
+        built.stderr.contains("`OUR_SECRET` does not reach Spack"),
+        "{built:?}"
+    );
+    let variables = fs::read_to_string(stack.cabane.world.path("build/tmp/variables")).unwrap();
+    assert!(!variables.contains("swordfish"), "{variables}");
+}
+
+/// Spack and its packages as archives, the first by a URL of a file.
+fn with_archives(stack: &Stack) -> String {
+    let archive = |directory: &str| {
+        let file = stack.path(&format!("{directory}-1.3.0.tar.gz"));
+        let mut tar = stack.cabane.other("tar");
+        let clone = stack.path("home/clones");
+        tar.args([
+            "--create",
+            "--gzip",
+            "--file",
+            &file,
+            "--directory",
+            &clone,
+            "--exclude=.git",
+        ]);
+        Finished::of(tar.arg(directory)).success();
+        file
+    };
+    let config = fs::read_to_string(stack.cabane.world.path("recipe/config.yaml")).unwrap();
+    let config = config
+        .replace(
+            &stack.path("home/clones/spack"),
+            &format!("file://{}", archive("spack")),
+        )
+        .replace(&stack.path("home/clones/packages"), &archive("packages"));
+    stack.cabane.world.file("recipe/config.yaml", &config);
+    config
+}
+
+#[test]
+fn spack_and_its_packages_may_come_from_archives() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    with_archives(&stack);
+    stack.build(&["stack/1.0"]).success();
+    assert_eq!(stack.called(), ["concretize", "install", "env"]);
+    // Nobody could clone an archive: what is in it is in the image.
+    let repository = format!(
+        "{}/repos/spack_repo/builtin/repo.yaml",
+        stack.cabane.mount_point("stack")
+    );
+    let seen = stack
+        .cabane
+        .run(&["run", "stack/1.0", "--", "cat", &repository])
+        .success();
+    assert_eq!(seen.stdout, "repo: {namespace: builtin}\n");
+}
+
+#[test]
+fn an_archive_that_is_elsewhere_is_got_once() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    let config = with_archives(&stack);
+    let file = stack.path("packages-1.3.0.tar.gz");
+    let content = fs::read(&file).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/packages.tar.gz", listener.local_addr().unwrap());
+    let server = std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        let mut request = [0; 4096];
+        let _ = client.read(&mut request).unwrap();
+        let head = format!(
+            "HTTP/1.0 200 OK\r\nContent-Length: {}\r\n\r\n",
+            content.len()
+        );
+        client.write_all(head.as_bytes()).unwrap();
+        client.write_all(&content).unwrap();
+    });
+    let config = config.replace(&file, &address);
+    stack.cabane.world.file("recipe/config.yaml", &config);
+    stack.build(&["stack/1.0"]).success();
+    server.join().unwrap();
+    // Nobody answers any more.
+    stack.remove_build();
+    stack.build(&["stack/1.1"]).success();
+}
+
+#[test]
+fn an_archive_is_the_one_that_the_recipe_names() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    let config = with_archives(&stack);
+    let sum = "0".repeat(64);
+    let config = config.replacen(
+        "spack-1.3.0.tar.gz\n",
+        &format!("spack-1.3.0.tar.gz\n  commit: {sum}\n"),
+        1,
+    );
+    stack.cabane.world.file("recipe/config.yaml", &config);
+    let refused = stack.build(&["stack/1.0"]);
+    assert_eq!(refused.code, 7);
+    assert!(
+        refused
+            .stderr
+            .contains("is another archive than the recipe names"),
+        "{refused:?}"
+    );
+    let hint = refused.stderr.split("`commit: ").nth(1).unwrap();
+    let config = config.replace(&sum, &hint[..64]);
+    stack.cabane.world.file("recipe/config.yaml", &config);
+    stack.build(&["stack/1.0"]).success();
+}
+
+#[test]
+fn a_new_commit_of_a_branch_counts_in_the_next_build_directory() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    stack.build(&["stack/1.0"]).success();
+    stack.called();
+    stack.fail("install");
+    stack.build(&["stack/1.0"]).success();
+    assert_eq!(stack.called(), Vec::<String>::new());
+    stack.remove_build();
+    assert_eq!(stack.build(&["stack/1.0"]).code, 7);
+}
+
+#[test]
+fn a_recipe_for_spack_without_a_system_says_what_to_type() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    let recipe = stack.path("recipe");
+    let refused = stack.cabane.run(&["build", &recipe, "stack/1.0"]);
+    assert!(
+        refused.stderr.contains("`cabane system probe --output"),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_commit_that_is_nowhere_is_named() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    let config = stack.cabane.world.path("recipe/config.yaml");
+    let text = fs::read_to_string(&config).unwrap();
+    let text = text.replace("  packages:", "  commit: v9.9.9\n  packages:");
+    stack.cabane.world.file("recipe/config.yaml", &text);
+    let refused = stack.build(&["stack/1.0"]);
+    assert!(
+        refused
+            .stderr
+            .contains("has no commit, tag or branch `v9.9.9`"),
+        "{refused:?}"
+    );
+}
