@@ -21,8 +21,6 @@ use crate::stack::copy_directory;
 
 /// Stackinator's sandbox hides `/tmp` and the home.
 const PARENT: &str = "/var/tmp";
-/// Memory that is a directory.
-const MEMORY: &str = "/dev/shm";
 /// The addresses that the recipe names, and the variables that name clones of them.
 const CLONES: [(&str, &str); 2] = [
     ("https://github.com/spack/spack.git", "CABANE_TEST_SPACK"),
@@ -60,7 +58,6 @@ pub(crate) struct Built {
 pub(crate) struct Site<'a> {
     bed: &'a Bed,
     directory: TempDir,
-    memory: TempDir,
     recipe: PathBuf,
 }
 
@@ -70,16 +67,15 @@ impl<'a> Site<'a> {
         for variable in sources.into_iter().chain([SOURCES]) {
             env::var_os(variable).ok_or(format!("{variable} names no directory"))?;
         }
-        let make = |parent: &str| {
+        let make = || {
             tempfile::Builder::new()
                 .prefix("cabane-bench-")
-                .tempdir_in(parent)
-                .map_err(|error| format!("cannot make a directory in {parent}: {error}"))
+                .tempdir_in(PARENT)
+                .map_err(|error| format!("cannot make a directory in {PARENT}: {error}"))
         };
         let site = Self {
             bed,
-            directory: make(PARENT)?,
-            memory: make(MEMORY)?,
+            directory: make()?,
             recipe: Path::new(env!("CARGO_MANIFEST_DIR")).join("stack"),
         };
         // The peer wants it to be there.
@@ -209,31 +205,26 @@ impl<'a> Site<'a> {
         cached: &str,
     ) -> Result<Built, NotMeasured> {
         let image = self.path(&format!("{name}.squashfs"));
-        let directory = match place {
-            Place::Disk => self.path(name),
-            Place::Memory => self.memory.path().join(name),
-        };
+        let directory = self.path(name);
         let mut command = self.cabane()?;
         command
             .env("CABANE_CACHE_DIR", self.path(cached))
             .arg("build")
             .arg(recipe)
-            .arg("--build-dir")
-            .arg(&directory)
             .arg("--output")
             .arg(&image);
+        // Who names no directory builds in memory, if there is enough.
+        if place == Place::Disk {
+            command.arg("--build-dir").arg(&directory);
+        }
         self.name_system(&mut command);
         let cost = cost_of(&mut command)?;
-        let built = Built {
+        Ok(Built {
             cost,
             bytes: size_of(&image)?,
             image,
             after_packages: after_packages(&directory).unwrap_or(f64::NAN),
-        };
-        if place == Place::Memory {
-            fs::remove_dir_all(&directory).map_err(|error| error.to_string())?;
-        }
-        Ok(built)
+        })
     }
 
     /// Configures the build of the peer.
