@@ -4,7 +4,7 @@
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-spack build check self-test bench docs install package clean
+.PHONY: help demo test test-spack build check self-test bench bench-spack docs install package clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -32,6 +32,10 @@ self-test: ## show that every check fails when its rule is broken
 bench: ## measure, and write docs/performance.md
 	@scripts/setup test
 	scripts/env cargo run --locked --release -p cabane-benches
+
+bench-spack: ## measure builds with real Spack, and write docs/performance-spack.md
+	@scripts/setup test
+	scripts/env cargo run --locked --release -p cabane-benches -- --only stack --output "$(CURDIR)/docs/performance-spack.md"
 
 docs: ## make the reference pages from the code
 	@scripts/setup demo

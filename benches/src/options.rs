@@ -16,7 +16,8 @@ Usage: cabane-benches [--quick] [--pairs N] [--only SECTION,…] [--output FILE]
                    page unless --output is given
   --pairs N        how often the two commands of a comparison are run in turn
   --only LIST      sections to measure: start, python, many, busy, list, pack, rebuild,
-                   mpi, stack. Writes no page unless --output is given
+                   mpi; and stack, which is measured only when it is named. Writes no
+                   page unless --output is given
   --output FILE    the page to write
   --directory DIR  where images and trees are made; default: the directory for
                    temporary files. It must be a place where every user may read
@@ -26,6 +27,9 @@ benches/README.md lists the variables that name programs.
 
 /// The page that a whole run writes.
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/performance.md");
+
+/// The section that takes long, and real Spack; it is measured when it is asked for.
+const STACKS: &str = "stack";
 
 /// What was typed.
 #[derive(Debug, Default)]
@@ -60,7 +64,15 @@ impl Options {
     }
 
     pub(crate) fn wants(&self, section: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|name| name == section)
+        match self.only.as_slice() {
+            [] => section != STACKS,
+            only => only.iter().any(|name| name == section),
+        }
+    }
+
+    /// Whether only stacks are measured, which have a page of their own.
+    pub(crate) fn is_about_stacks(&self) -> bool {
+        self.only == [STACKS]
     }
 
     /// Returns the page to write, if one is to be written: half a measurement does

@@ -65,8 +65,6 @@ impl Table {
 }
 
 const METHOD: &str = "\
-This page is made by `make bench`; `benches/README.md` tells how to run it.
-
 Two commands are compared by running them in turn, A B A B …, in one go and under
 ordinary scheduling, after a few pairs that are not counted. A ratio is that of the two
 commands of a pair; its median is given, with the two quartiles in brackets: half of all
@@ -88,13 +86,21 @@ const QUICK: &str = "\nThis was a quick run: few pairs, small trees.\n";
 impl Report {
     /// Returns the page for the documentation.
     pub(crate) fn page(&self, machine: &Machine, options: &Options) -> String {
-        let head = "<!-- SPDX-FileCopyrightText: The Cabane developers -->\n\
-                    <!-- SPDX-License-Identifier: Apache-2.0 OR MIT -->\n\
-                    <!-- Made by `make bench`; do not edit. -->\n\n\
-                    # Performance\n\n";
+        let (title, target, method) = if options.is_about_stacks() {
+            ("Performance of builds with Spack", "bench-spack", "")
+        } else {
+            ("Performance", "bench", METHOD)
+        };
+        let head = format!(
+            "<!-- SPDX-FileCopyrightText: The Cabane developers -->\n\
+             <!-- SPDX-License-Identifier: Apache-2.0 OR MIT -->\n\
+             <!-- Made by `make {target}`; do not edit. -->\n\n\
+             # {title}\n\n\
+             This page is made by `make {target}`; `benches/README.md` tells how to run it.\n\n"
+        );
         let quick = if options.quick { QUICK } else { "" };
         let load = &machine.load_after;
-        let mut page = format!("{head}{METHOD}{quick}\n{machine}- load after: {load}\n");
+        let mut page = format!("{head}{method}{quick}\n{machine}- load after: {load}\n");
         page += &format!("\n{}", self.goals());
         for section in &self.sections {
             page += &section.to_string();
