@@ -47,9 +47,10 @@ Examples:
   cabane build --system ./systems/eiger ./prgenv-gnu --until concretize
   cabane build --system eiger ./tools --install /apps/tools/26.1
 
-A build that was stopped goes on where it was; with nothing changed nothing is done.
-Parts of the label that are left out are filled in: the tag with v1, the system with
-this one or `local`, the micro-architecture with that of this processor family.")]
+A build that was stopped goes on where it was; with nothing changed nothing is
+done. Parts of the label that are left out are filled in: the tag with v1, the
+system with the one that is named, this one or `local`, the micro-architecture
+with that of this processor family.")]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a word of its own on the command line"
