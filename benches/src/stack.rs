@@ -11,7 +11,6 @@ use crate::comparison::not_measured;
 use crate::goal::Goal;
 use crate::measure::NotMeasured;
 use crate::options::Options;
-use crate::peers::STACKINATOR;
 use crate::processor::{Cost, to_float};
 use crate::report::{Section, Table};
 use crate::stack_site::{Built, Cache, Place, Site};
@@ -51,13 +50,20 @@ fn measure(site: &Site<'_>, options: &Options) -> Result<Section, NotMeasured> {
     let mut figures = Figures::default();
     let mut rows = Rows::default();
     let mut remarks = Vec::new();
-    // A build takes minutes: what is said about three is said about one as well.
+    // A build takes minutes: what is said about three is said about two as well.
     for round in 0..options.heavy_rounds().min(2) {
-        match STACKINATOR.find() {
-            Ok(_) => beside_the_peer(site, round, &mut figures, &mut rows)?,
-            Err(reason) => remarks.push(format!("Stackinator: not measured: {reason}.")),
+        let ours = site.build("source", round, Place::Disk, Cache::Empty)?;
+        rows.add("Cabane: from source", ours.cost, Some(ours.bytes));
+        if let Err(reason) = figures.beside_the_peer(site, round, &ours, &mut rows) {
+            remarks.push(format!("Stackinator: not measured: {reason}."));
         }
-        by_ourselves(site, round, &mut figures, &mut rows)?;
+        figures.after_the_first(site, round, &ours, &mut rows)?;
+        let memory = site.build("memory", round, Place::Memory, Cache::Empty)?;
+        rows.add(
+            "Cabane: from source, in memory",
+            memory.cost,
+            Some(memory.bytes),
+        );
     }
     let ways = Table::new(&["what", "wall, s", "computed, s", "image, MB"]);
     Ok(Section {
@@ -69,63 +75,36 @@ fn measure(site: &Site<'_>, options: &Options) -> Result<Section, NotMeasured> {
     })
 }
 
-/// Both from nothing: configuring, and the whole.
-fn beside_the_peer(
-    site: &Site<'_>,
-    round: usize,
-    figures: &mut Figures,
-    rows: &mut Rows,
-) -> Result<(), NotMeasured> {
-    let show = site.show()?;
-    let configured = site.stack_config(round)?;
-    figures.configure.push(show.wall / configured.wall);
-    rows.add("Stackinator: `stack-config`", configured, None);
-    rows.add(
-        "Cabane: `recipe show`, all that Spack is handed",
-        show,
-        None,
-    );
-
-    let ours = site.build("source", round, Place::Disk, Cache::Empty)?;
-    let theirs = site.make(round)?;
-    figures
-        .build
-        .push(ours.cost.wall / (configured.wall + theirs.cost.wall));
-    figures
-        .size
-        .push(to_float(ours.bytes) / to_float(theirs.bytes));
-    rows.add(
-        "Stackinator: `make`, from source",
-        theirs.cost,
-        Some(theirs.bytes),
-    );
-    rows.add("Cabane: from source", ours.cost, Some(ours.bytes));
-    figures.rest(site, round, &ours, rows)
-}
-
-fn by_ourselves(
-    site: &Site<'_>,
-    round: usize,
-    figures: &mut Figures,
-    rows: &mut Rows,
-) -> Result<(), NotMeasured> {
-    if STACKINATOR.find().is_err() {
-        let ours = site.build("source", round, Place::Disk, Cache::Empty)?;
-        rows.add("Cabane: from source", ours.cost, Some(ours.bytes));
-        figures.rest(site, round, &ours, rows)?;
-    }
-    let memory = site.build("memory", round, Place::Memory, Cache::Empty)?;
-    rows.add(
-        "Cabane: from source, in memory",
-        memory.cost,
-        Some(memory.bytes),
-    );
-    Ok(())
-}
-
 impl Figures {
+    /// The same by the peer: configuring, and the whole.
+    fn beside_the_peer(
+        &mut self,
+        site: &Site<'_>,
+        round: usize,
+        ours: &Built,
+        rows: &mut Rows,
+    ) -> Result<(), NotMeasured> {
+        let show = site.show()?;
+        rows.add(
+            "Cabane: `recipe show`, all that Spack is handed",
+            show,
+            None,
+        );
+        let configured = site.stack_config(round)?;
+        rows.add("Stackinator: `stack-config`", configured, None);
+        self.configure.push(show.wall / configured.wall);
+        let theirs = site.make(round)?;
+        let made = Some(theirs.bytes);
+        rows.add("Stackinator: `make`, from source", theirs.cost, made);
+        let whole = configured.wall + theirs.cost.wall;
+        self.build.push(ours.cost.wall / whole);
+        self.size
+            .push(to_float(ours.bytes) / to_float(theirs.bytes));
+        Ok(())
+    }
+
     /// What comes after a build from source.
-    fn rest(
+    fn after_the_first(
         &mut self,
         site: &Site<'_>,
         round: usize,

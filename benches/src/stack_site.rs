@@ -126,7 +126,9 @@ impl<'a> Site<'a> {
         let mut make = prepared(&["venv", "--no-config", "--python", "/usr/bin/python3"]);
         finish(make.arg(self.path("solver")))?;
         let mut fill = prepared(&["pip", "install", "--no-config", "--requirements"]);
-        finish(fill.arg(requirements).arg("--python").arg(self.solver())).map(drop)
+        // The peer's own scripts read YAML.
+        fill.arg(requirements).arg("pyyaml");
+        finish(fill.arg("--python").arg(self.solver())).map(drop)
     }
 
     fn solver(&self) -> PathBuf {
