@@ -35,6 +35,7 @@ mod shells;
 mod spack;
 mod spack_real;
 mod spack_results;
+mod spack_secrets;
 mod spack_sources;
 mod status;
 mod system;

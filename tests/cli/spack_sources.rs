@@ -62,24 +62,6 @@ fn without_a_word_about_it_the_system_is_that_of_the_settings() {
     Finished::of(&mut command).success();
 }
 
-#[test]
-fn a_secret_of_a_mirror_is_kept_from_packages() {
-    let stack = Stack::new(Who::OrdinaryUser);
-    stack.cabane.world.file(
-        "system/mirrors.yaml",
-        "buildcache:\n  url: oci://example.org/cache\n  signed: false\n  access_pair:\n    \
-         id: me\n    secret_variable: OUR_SECRET\n",
-    );
-    let mut command = stack.command(&["stack/1.0"]);
-    let built = Finished::of(command.env("OUR_SECRET", "swordfish")).success();
-    assert!(
-        built.stderr.contains("`OUR_SECRET` does not reach Spack"),
-        "{built:?}"
-    );
-    let variables = fs::read_to_string(stack.cabane.world.path("build/tmp/variables")).unwrap();
-    assert!(!variables.contains("swordfish"), "{variables}");
-}
-
 /// Spack and its packages as archives, the first by a URL of a file.
 fn with_archives(stack: &Stack) -> String {
     let archive = |directory: &str| {

@@ -32,6 +32,9 @@ pub(crate) fn config(
         "mirrors.yaml",
         mirrors::file(recipe, &system.mirrors, places),
     );
+    if let Some(text) = mirrors::guarded_file(recipe, &system.mirrors) {
+        add(&format!("{}/mirrors.yaml", mirrors::GUARDED), text);
+    }
     if let Some(text) = concretizer(&system.mirrors, places, version) {
         add("concretizer.yaml", text);
     }

@@ -26,6 +26,7 @@ mod views;
 pub use chain::{InstalledCompiler, compiler_externals};
 pub use error::LowerError;
 pub use lower::lower;
+pub use mirrors::{GUARDED, guarded_file, has_s3, is_guarded, variables};
 pub use places::{BinaryCache, OwnPackages, Places, RepositoryPlace, Upstream};
 pub use sources::{RECIPE_REPOSITORY, SYSTEM_REPOSITORY, package_repositories};
 pub use stack::{

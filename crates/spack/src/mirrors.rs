@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use cabane_recipe::{AccessPair, Connection, MirrorFlags, Mirrors, StackRecipe, Yaml, YamlMap};
+use cabane_recipe::{
+    AccessPair, BuildCache, Connection, MirrorFlags, Mirrors, StackRecipe, Yaml, YamlMap,
+};
 
 use crate::places::Places;
 use crate::stack::{Key, KeyPurpose};
@@ -13,10 +15,14 @@ use crate::stack::{Key, KeyPurpose};
 /// The name of the cache that needs no set-up.
 const LOCAL_CACHE: &str = "cabane-cache";
 
+/// The directory of the scope that only commands get that build nothing.
+pub const GUARDED: &str = "guarded";
+
 /// What describes a bootstrap mirror that has an address.
 const BOOTSTRAP_METADATA: &str = "bootstrap/metadata.yaml";
 
-/// Returns `mirrors.yaml`.
+/// Returns `mirrors.yaml`: what every command may know. What only some may reach is in
+/// [`guarded_file`].
 pub(crate) fn file(recipe: &StackRecipe, mirrors: &Mirrors, places: &Places) -> String {
     let mut all = YamlMap::new();
     if let Some(cache) = &places.binary_cache {
@@ -35,23 +41,18 @@ pub(crate) fn file(recipe: &StackRecipe, mirrors: &Mirrors, places: &Places) -> 
             mirror(flags, Some(&connection), Some(&connection), None),
         );
     }
-    if let Some(cache) = &mirrors.build_cache {
-        let below = cache
-            .mount_specific
-            .then(|| recipe.config.store.as_str().trim_start_matches('/'));
-        let (fetch, push) = (cache.fetch.as_ref(), cache.push.as_ref());
-        // Who signs does so when all packages are there: what builds them is kept away
-        // from the key.
-        let autopush = cache.flags.autopush;
-        let flags = MirrorFlags {
-            autopush: autopush.filter(|_| cache.flags.signed == Some(false)),
-            ..cache.flags
-        };
-        all.insert(&cache.name, mirror(flags, fetch, push, below));
+    if let Some(cache) = &mirrors.build_cache
+        && !is_guarded(cache.fetch.as_ref())
+    {
+        let push = cache.push.as_ref().map(without_secrets);
+        all.insert(&cache.name, of_cache(recipe, cache, push.as_ref()));
     }
     for one in &mirrors.source_mirrors {
-        let (fetch, push) = (one.fetch.as_ref(), one.push.as_ref());
-        all.insert(&one.name, mirror(one.flags, fetch, push, None));
+        if !is_guarded(one.fetch.as_ref()) {
+            let push = one.push.as_ref().map(without_secrets);
+            let text = mirror(one.flags, one.fetch.as_ref(), push.as_ref(), None);
+            all.insert(&one.name, text);
+        }
     }
     // Two colons: what other scopes say does not count.
     let key = if places.only_named_mirrors {
@@ -60,6 +61,85 @@ pub(crate) fn file(recipe: &StackRecipe, mirrors: &Mirrors, places: &Places) -> 
         "mirrors"
     };
     Yaml::map([(key, all.into())]).to_string()
+}
+
+/// Returns the `mirrors.yaml` of those mirrors that only commands may reach that build
+/// nothing; `None` if there are none.
+#[must_use]
+pub fn guarded_file(recipe: &StackRecipe, mirrors: &Mirrors) -> Option<String> {
+    let mut all = YamlMap::new();
+    if let Some(cache) = &mirrors.build_cache
+        && (is_guarded(cache.fetch.as_ref()) || is_guarded(cache.push.as_ref()))
+    {
+        all.insert(&cache.name, of_cache(recipe, cache, cache.push.as_ref()));
+    }
+    for one in &mirrors.source_mirrors {
+        if is_guarded(one.fetch.as_ref()) {
+            let (fetch, push) = (one.fetch.as_ref(), one.push.as_ref());
+            all.insert(&one.name, mirror(one.flags, fetch, push, None));
+        }
+    }
+    (!all.is_empty()).then(|| Yaml::map([("mirrors", all.into())]).to_string())
+}
+
+/// Whether only commands may reach a mirror that build nothing: Spack writes the
+/// variables of those that do into packages, and S3 needs another Python.
+#[must_use]
+pub fn is_guarded(connection: Option<&Connection>) -> bool {
+    connection.is_some_and(|one| {
+        one.access_pair.is_some() || one.access_token_variable.is_some() || is_s3(one)
+    })
+}
+
+fn is_s3(connection: &Connection) -> bool {
+    connection.url.starts_with("s3://")
+}
+
+fn without_secrets(connection: &Connection) -> Connection {
+    Connection {
+        access_pair: None,
+        access_token_variable: None,
+        ..connection.clone()
+    }
+}
+
+/// Whether a mirror is in S3.
+#[must_use]
+pub fn has_s3(mirrors: &Mirrors) -> bool {
+    connections(mirrors).any(is_s3)
+}
+
+/// Returns the variables that are needed to reach a mirror: a token, an account, a secret.
+pub fn variables(connection: &Connection) -> impl Iterator<Item = &str> {
+    let pair = connection.access_pair.as_ref();
+    let variables = [
+        connection.access_token_variable.as_deref(),
+        pair.and_then(|pair| pair.id_variable.as_deref()),
+        pair.map(|pair| pair.secret_variable.as_str()),
+    ];
+    variables.into_iter().flatten()
+}
+
+/// Returns every way to reach a mirror.
+fn connections(mirrors: &Mirrors) -> impl Iterator<Item = &Connection> {
+    let cache = mirrors.build_cache.iter();
+    let cache = cache.flat_map(|one| [&one.fetch, &one.push]);
+    let sources = mirrors.source_mirrors.iter().map(|one| &one.fetch);
+    cache.chain(sources).flatten()
+}
+
+fn of_cache(recipe: &StackRecipe, cache: &BuildCache, push: Option<&Connection>) -> Yaml {
+    let below = cache
+        .mount_specific
+        .then(|| recipe.config.store.as_str().trim_start_matches('/'));
+    // Who signs, or has a secret, does so when all packages are there: what builds them is
+    // kept away from it.
+    let is_open = cache.flags.signed == Some(false) && !is_guarded(cache.push.as_ref());
+    let flags = MirrorFlags {
+        autopush: cache.flags.autopush.filter(|_| is_open),
+        ..cache.flags
+    };
+    mirror(flags, cache.fetch.as_ref(), push, below)
 }
 
 fn mirror(

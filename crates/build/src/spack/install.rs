@@ -21,7 +21,7 @@ use crate::{BuildError, StepName, disk};
 use super::keys::{self, Keys};
 use super::session::{self, Session};
 use super::watch::Watch;
-use super::{SpackEngine, compilers, handed, hooks, settle};
+use super::{SpackEngine, compilers, guarded, handed, hooks, settle};
 
 /// Concretizations, below the cache.
 const CONCRETIZED: &str = "spack/concretized";
@@ -95,7 +95,9 @@ fn describe_compilers(
 /// Where a concretization is kept: its name changes with all that it depends on.
 fn kept(engine: &SpackEngine, environment: &SpackEnvironment, described: &str) -> PathBuf {
     let mut hash = Hash::new();
-    for (name, value) in engine.handed_inputs() {
+    // Nothing that is there already is used again: mirrors decide nothing.
+    let inputs = engine.handed_inputs().into_iter();
+    for (name, value) in inputs.filter(|(name, _)| !name.ends_with("mirrors.yaml")) {
         hash.text(&name);
         hash.text(&value);
     }
@@ -139,8 +141,9 @@ pub(super) fn invocations(engine: &SpackEngine) -> Vec<Invocation> {
     let environments = engine.stack.environments.iter();
     let commands = environments.flat_map(|one| {
         let push = keys::push(engine, &one.name);
-        [session::install(engine, &one.name)]
+        guarded::invocations(engine, &one.name)
             .into_iter()
+            .chain([session::install(engine, &one.name)])
             .chain(push)
     });
     commands
@@ -153,12 +156,14 @@ pub(super) fn invocations(engine: &SpackEngine) -> Vec<Invocation> {
 pub(super) fn install(engine: &SpackEngine, bench: &mut Workbench<'_>) -> Result<(), BuildError> {
     let keys = Keys::open(engine)?;
     let mut watch = Watch::new(engine);
+    engine.guarded.write(engine, &engine.recipe)?;
     for environment in &engine.stack.environments {
         concretize_one(engine, environment, bench)?;
         watch.expect(&handed::lock_file(&engine.layout, &environment.name))?;
+        guarded::fetch_all(engine, &environment.name, &keys, &mut watch, bench)?;
         let mut sandbox = Session::new(engine).sandbox();
         let install = session::install(engine, &environment.name);
-        let install = keys.trusting(&mut sandbox, install);
+        let install = keys.trusting(engine, &mut sandbox, install);
         bench.run_heard(&sandbox, &install, &mut watch)?;
         keys.push(engine, &environment.name, bench)?;
     }

@@ -7,7 +7,6 @@
 //! the user's own is never looked at. The key that signs is shown to the command that puts
 //! packages into the cache and to no other: packages are built by programs of strangers.
 
-use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -22,7 +21,7 @@ use crate::workbench::Workbench;
 use crate::{BuildError, disk};
 
 use super::session::{self, HANDED, Session, spack_program};
-use super::{SpackEngine, handed};
+use super::{SpackEngine, guarded, handed};
 
 /// Where keys are shown in the sandbox.
 const SHOWN: &str = "/cabane/keys";
@@ -45,14 +44,16 @@ for key in /cabane/keys/*; do
 done
 if [ -n \"$1\" ]; then
     # Before Spack 1.2 it asks nothing, and knows neither of the words.
-    \"$2\" buildcache keys --install --trust --yes-to-all \"$1\" 2>/dev/null ||
-        \"$2\" buildcache keys --install --trust
+    \"$2\" ${CABANE_SCOPE:+-C \"$CABANE_SCOPE\"} buildcache keys --install --trust --yes-to-all \"$1\" 2>/dev/null ||
+        \"$2\" ${CABANE_SCOPE:+-C \"$CABANE_SCOPE\"} buildcache keys --install --trust
 fi
 gpg --batch --quiet --with-colons --list-keys | awk -F: '$1 == \"fpr\" { print $10 \":6:\" }' |
     gpg --batch --quiet --import-ownertrust
 shift 2
 \"$@\"
 ";
+/// The variable that names a further scope of Spack to it.
+const SCOPE: &str = "CABANE_SCOPE";
 /// Its name, beside what Spack is handed.
 const SCRIPT_NAME: &str = "with-keys";
 /// Where Spack wants to make a directory for the sockets of gpg.
@@ -115,24 +116,6 @@ fn find(key: &Key, directory: &Path) -> Result<Source, BuildError> {
     }
 }
 
-/// Returns the variables with secrets that mirrors name.
-pub(super) fn secrets(mirrors: &Mirrors) -> impl Iterator<Item = &str> {
-    let cache = mirrors.build_cache.iter();
-    let caches = cache.flat_map(|one| [&one.fetch, &one.push]);
-    let sources = mirrors.source_mirrors.iter();
-    let sources = sources.flat_map(|one| [&one.fetch, &one.push]);
-    let connections = caches.chain(sources).flatten();
-    let named: BTreeSet<&str> = connections
-        .flat_map(|one| {
-            let pair = one.access_pair.as_ref();
-            let secret = pair.map(|pair| pair.secret_variable.as_str());
-            [one.access_token_variable.as_deref(), secret]
-        })
-        .flatten()
-        .collect();
-    named.into_iter()
-}
-
 impl Keys {
     /// Gets the keys ready. What they leave goes when this does, and what a build left
     /// that was killed goes now.
@@ -187,8 +170,32 @@ impl Keys {
         Ok(path)
     }
 
-    /// Makes a command trust the signatures of the build cache.
-    pub(super) fn trusting(&self, sandbox: &mut Sandbox, command: Invocation) -> Invocation {
+    /// Makes a command that builds trust the signatures of the build cache.
+    pub(super) fn trusting(
+        &self,
+        engine: &SpackEngine,
+        sandbox: &mut Sandbox,
+        command: Invocation,
+    ) -> Invocation {
+        // It does not know a guarded one.
+        if guarded::is_cache_guarded(engine) {
+            return command;
+        }
+        self.with_trust(sandbox, command)
+    }
+
+    /// As [`Self::trusting`], for a command that knows the guarded mirrors and builds
+    /// nothing.
+    pub(super) fn trusting_guarded(
+        &self,
+        sandbox: &mut Sandbox,
+        command: Invocation,
+    ) -> Invocation {
+        sandbox.set(SCOPE, session::guarded_scope());
+        self.with_trust(sandbox, command)
+    }
+
+    fn with_trust(&self, sandbox: &mut Sandbox, command: Invocation) -> Invocation {
         let Some(signed) = &self.cache else {
             return command;
         };
@@ -231,15 +238,21 @@ impl Keys {
             disk::make_directory(&directory)?;
             sandbox.bind(&directory, &directory, false);
         }
+        if !guarded::can_push(engine) {
+            return Ok(());
+        }
+        if guarded::pushes(engine) {
+            engine.guarded.admit(&mut sandbox);
+        }
         let Some(signed) = &self.cache else {
-            return bench.run(&sandbox, &command);
+            return guarded::put(engine, &sandbox, &command, bench);
         };
         let sign = signed.sign.as_ref();
         let sign = sign.map(|source| self.file(KeyPurpose::Sign, source));
         let sign = sign.transpose()?;
         let keys = [signed.verify.as_deref(), sign.as_deref()];
         command = with_ring(&mut sandbox, &keys, None, command);
-        let ended = bench.run(&sandbox, &command);
+        let ended = guarded::put(engine, &sandbox, &command, bench);
         // The packages of the next environment are built beside it otherwise.
         if let Some(written) = sign.filter(|path| path.starts_with(&self.directory)) {
             disk::remove(&written)?;
@@ -301,7 +314,8 @@ fn with_ring(
 pub(super) fn push(engine: &SpackEngine, environment: &str) -> Option<Invocation> {
     let mirror = engine.stack.push_to.as_ref()?;
     let push = ["buildcache", "push", "--with-build-dependencies", mirror];
-    Some(session::in_environment(environment).with(push))
+    let spack = guarded::spack_for_push(engine);
+    Some(session::entering(spack, environment).with(push))
 }
 
 /// The command that lists the keys in the build cache, if there are any.
@@ -310,7 +324,7 @@ pub(super) fn publish(engine: &SpackEngine) -> Option<Invocation> {
     let cache = engine.system.mirrors.build_cache.as_ref()?;
     cache.private_key.as_ref()?;
     let publish = ["gpg", "publish", "--update-index", "--mirror-name", mirror];
-    Some(session::spack().with(publish))
+    Some(guarded::spack_for_push(engine).with(publish))
 }
 
 /// Where packages go, if that is a directory of this machine.

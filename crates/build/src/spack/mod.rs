@@ -14,6 +14,7 @@ mod compilers;
 mod database;
 mod durations;
 mod estimate;
+mod guarded;
 mod handed;
 mod hooks;
 mod inside;
@@ -51,6 +52,7 @@ use crate::sandbox::Invocation;
 use crate::workbench::Workbench;
 use crate::{BuildError, BuildRequest, StepName, program};
 
+use guarded::Guarded;
 use handed::OwnPackageDirectories;
 use session::Session;
 use solver::{Environment, Solver};
@@ -74,6 +76,7 @@ pub(crate) struct SpackEngine {
     store_here: PathBuf,
     sources: Sources,
     solver: Solver,
+    guarded: Guarded,
     host: String,
 }
 
@@ -88,6 +91,7 @@ impl SpackEngine {
         let mut system = read_system(&system_dir, request.mirrors.as_deref())?;
         let variables = &request.path_variables;
         system.mirrors = read::expand(system.mirrors, &|name| variables.get(name).cloned())?;
+        let profiles = guarded::without_profiles(&mut system.mirrors);
         let options = StackOptions {
             system: Some(&system),
             ..StackOptions::default()
@@ -118,11 +122,16 @@ impl SpackEngine {
             None => system_dir,
         };
         keys::check(&stack.keys, &mirrors_dir)?;
+        let value = |name: &str| request.path_variables.get(name).cloned();
+        let push_to = stack.push_to.as_deref();
+        let mut guarded = Guarded::of(&system.mirrors, push_to, &value, &solver);
+        guarded.warnings.extend(profiles);
         Ok(Self {
             stack,
             mirrors_dir,
             sources,
             solver,
+            guarded,
             store: recipe.store.as_path().to_owned(),
             store_here: layout.store(),
             request: request.clone(),
@@ -134,6 +143,11 @@ impl SpackEngine {
             system,
             layout: layout.clone(),
         })
+    }
+
+    /// Whether mirrors need a Python that builds do not have.
+    fn has_other_python(&self) -> bool {
+        self.guarded.python().program() != self.solver.program()
     }
 
     /// The configuration for those who build on top, with the commits that are known
@@ -198,6 +212,10 @@ impl Engine for SpackEngine {
         sources.insert("solver".to_owned(), self.solver.input());
         let mut get = self.sources.invocations();
         get.extend(self.solver.invocations());
+        if self.has_other_python() {
+            get.extend(self.guarded.python().invocations());
+            sources.insert("python for S3".to_owned(), self.guarded.python().input());
+        }
         Ok(vec![
             StepDraft::new(StepName::Sources, "get Spack, its packages and its solver")
                 .running(&get)
@@ -227,8 +245,9 @@ impl Engine for SpackEngine {
         match step {
             StepName::Sources => {
                 self.sources.carry_out(bench)?;
-                let sandbox = Session::new(self).sandbox();
-                self.solver.carry_out(sandbox, bench)
+                let sandbox = || Session::new(self).sandbox();
+                self.solver.carry_out(sandbox(), bench)?;
+                self.guarded.python().carry_out(sandbox(), bench)
             }
             StepName::Concretize => install::concretize(self, bench),
             StepName::Install => install::install(self, bench),
@@ -240,7 +259,9 @@ impl Engine for SpackEngine {
     fn has_result(&self, step: StepName) -> bool {
         match step {
             StepName::Sources => {
-                self.sources.commits(&self.layout).is_some() && self.solver.exists()
+                let pythons = [&self.solver, self.guarded.python()];
+                self.sources.commits(&self.layout).is_some()
+                    && pythons.iter().all(|one| one.exists())
             }
             // With what Spack is handed the store is made.
             StepName::Concretize => install::is_concretized(self, step) && self.store_here.is_dir(),
@@ -306,12 +327,7 @@ impl Engine for SpackEngine {
     fn warnings(&self) -> Vec<String> {
         let remarks = self.recipe.remarks.iter();
         let mut warnings: Vec<String> = remarks.map(ToString::to_string).collect();
-        warnings.extend(keys::secrets(&self.system.mirrors).map(|variable| {
-            format!(
-                "`{variable}` does not reach Spack: it writes its variables into every package \
-                 that it builds, and thus into images and caches"
-            )
-        }));
+        warnings.extend(self.guarded.warnings.iter().cloned());
         warnings
     }
 }

@@ -96,7 +96,29 @@ pub(super) fn environment(name: &str) -> PathBuf {
 
 /// A command of Spack in an environment.
 pub(super) fn in_environment(name: &str) -> Invocation {
-    spack().with(["-e".into(), text_of(&environment(name))])
+    entering(spack(), name)
+}
+
+/// A command of Spack that enters an environment.
+pub(super) fn entering(spack: Invocation, name: &str) -> Invocation {
+    spack.with(["-e".into(), text_of(&environment(name))])
+}
+
+/// As [`in_environment`], with the mirrors that only commands get that build nothing.
+pub(super) fn guarded_in_environment(name: &str) -> Invocation {
+    entering(guarded(), name)
+}
+
+/// A command of Spack with those mirrors.
+pub(super) fn guarded() -> Invocation {
+    spack().with(["-C".into(), text_of(&guarded_scope())])
+}
+
+/// Where these are named.
+pub(super) fn guarded_scope() -> PathBuf {
+    Inside::work(HANDED)
+        .join("config")
+        .join(cabane_spack::GUARDED)
 }
 
 /// Decides what an environment is made of.
@@ -107,9 +129,7 @@ pub(super) fn concretize(name: &str) -> Invocation {
 /// Installs an environment.
 pub(super) fn install(engine: &SpackEngine, name: &str) -> Invocation {
     let mut install = in_environment(name).with(["install"]);
-    // What only builds need is not there for long otherwise, wherever packages come from;
-    // but what goes into a cache must be there.
-    if engine.stack.cleanup != Cleanup::Runtime || engine.stack.push_to.is_some() {
+    if includes_build_dependencies(engine) {
         install = install.with(["--include-build-deps"]);
     }
     install = install.with(["--fail-fast"]);
@@ -118,6 +138,12 @@ pub(super) fn install(engine: &SpackEngine, name: &str) -> Invocation {
         install.speed.push("--keep-stage".into());
     }
     install
+}
+
+/// Whether what only builds need is installed, too. It is not there for long otherwise,
+/// wherever packages come from; but what goes into a cache must be there.
+pub(super) fn includes_build_dependencies(engine: &SpackEngine) -> bool {
+    engine.stack.cleanup != Cleanup::Runtime || engine.stack.push_to.is_some()
 }
 
 /// Removes what nobody needs any more; nothing if everything stays.

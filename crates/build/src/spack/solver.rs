@@ -20,6 +20,9 @@ use crate::{BuildError, disk};
 /// What is installed: exact versions with the hashes of their files.
 const REQUIREMENTS: &str = include_str!("requirements.txt");
 
+/// The same, and what Spack needs for S3.
+const REQUIREMENTS_S3: &str = include_str!("requirements-s3.txt");
+
 /// The environments, below the cache.
 const DIRECTORY: &str = "spack/python";
 
@@ -33,6 +36,14 @@ pub(super) enum Solver {
 }
 
 impl Solver {
+    /// One that knows S3 as well. Whoever names one sees to that.
+    pub(super) fn with_s3(&self) -> Self {
+        match self {
+            Self::Named(path) => Self::Named(path.clone()),
+            Self::Made(one) => Self::Made(one.holding(REQUIREMENTS_S3)),
+        }
+    }
+
     /// What decides about it.
     pub(super) fn input(&self) -> String {
         match self {
@@ -99,25 +110,36 @@ pub(super) struct Environment {
     uv: PathBuf,
     cache: PathBuf,
     interpreter: Interpreter,
+    requirements: &'static str,
 }
 
 impl Environment {
     pub(super) fn new(uv: PathBuf, cache: &Path, interpreter: Interpreter) -> Self {
-        let mut hash = Hash::new();
-        for text in [REQUIREMENTS, &interpreter.version] {
-            hash.text(text);
-        }
-        hash.text(&interpreter.path.to_string_lossy());
-        Self {
-            id: hash.finish().id().to_string(),
+        let environment = Self {
+            id: String::new(),
             uv,
             cache: cache.to_owned(),
             interpreter,
+            requirements: REQUIREMENTS,
+        };
+        environment.holding(REQUIREMENTS)
+    }
+
+    fn holding(&self, requirements: &'static str) -> Self {
+        let mut hash = Hash::new();
+        for text in [requirements, &self.interpreter.version] {
+            hash.text(text);
+        }
+        hash.text(&self.interpreter.path.to_string_lossy());
+        Self {
+            id: hash.finish().id().to_string(),
+            requirements,
+            ..self.clone()
         }
     }
 
     fn input(&self) -> String {
-        let digest = fingerprint::of_bytes(REQUIREMENTS.as_bytes());
+        let digest = fingerprint::of_bytes(self.requirements.as_bytes());
         format!("Python {} with {}", self.interpreter.version, digest.id())
     }
 
@@ -178,7 +200,8 @@ impl Environment {
         let [make, install] = self.invocations(&uv);
         bench.run(&sandbox, &make)?;
         let requirements = here.join("requirements.txt");
-        fs::write(&requirements, REQUIREMENTS).map_err(BuildError::file("write", &requirements))?;
+        fs::write(&requirements, self.requirements)
+            .map_err(BuildError::file("write", &requirements))?;
         bench.run(&sandbox, &install)?;
         disk::write(&here.join("complete"), b"")
     }

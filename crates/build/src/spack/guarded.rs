@@ -1,0 +1,366 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Mirrors that need a secret, or a Python that knows S3.
+//!
+//! Spack writes the variables that it has into every package that it builds, and what
+//! builds packages are programs of strangers. So only commands get these mirrors, with
+//! the variables they name, that fetch or put and build nothing. Whatever builds does not
+//! know that there are such mirrors.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use cabane_recipe::{Connection, Mirrors, StackRecipe};
+use cabane_spack::{is_guarded, variables};
+
+use crate::sandbox::{Invocation, Sandbox};
+use crate::workbench::{Listener, Workbench};
+use crate::{BuildError, Failure, Progress};
+
+use super::keys::Keys;
+use super::said::{self, Said, What};
+use super::session::{self, Session};
+use super::solver::Solver;
+use super::watch::Watch;
+use super::{SpackEngine, handed};
+
+/// What is written when a secret is wrong, or there is none.
+const REFUSALS: [&str; 11] = [
+    " 401",
+    " 403",
+    "(401)",
+    "(403)",
+    "AccessDenied",
+    "Forbidden",
+    "InvalidAccessKeyId",
+    "InvalidToken",
+    "SignatureDoesNotMatch",
+    "Unauthorized",
+    "unauthorized",
+];
+
+/// Takes profiles away from a system: they are in the home of its user, which no build
+/// sees. Returns what its user should know.
+pub(super) fn without_profiles(system: &mut Mirrors) -> Vec<String> {
+    let cache = system.build_cache.iter_mut();
+    let cache = cache.map(|one| (one.name.as_str(), [&mut one.fetch, &mut one.push]));
+    let sources = system.source_mirrors.iter_mut();
+    let sources = sources.map(|one| (one.name.as_str(), [&mut one.fetch, &mut one.push]));
+    let mut warnings = BTreeSet::new();
+    for (name, both) in cache.chain(sources) {
+        for connection in both.into_iter().flatten() {
+            if let Some(profile) = connection.profile.take() {
+                warnings.insert(format!(
+                    "the profile `{}` of the mirror `{name}` is in your home, which builds do \
+                     not see: name `access_pair: {{id_variable: …, secret_variable: …}}` and \
+                     `endpoint_url` instead",
+                    cabane_label::escape(&profile)
+                ));
+            }
+        }
+    }
+    warnings.into_iter().collect()
+}
+
+/// The mirrors, and what they need.
+#[derive(Debug)]
+pub(super) struct Guarded {
+    /// Those whose variables are set.
+    mirrors: Mirrors,
+    values: BTreeMap<String, String>,
+    python: Solver,
+    /// What its user should know.
+    pub(super) warnings: Vec<String>,
+}
+
+impl Guarded {
+    /// Finds the guarded mirrors of a system; `push_to` is the one that packages go to.
+    pub(super) fn of(
+        system: &Mirrors,
+        push_to: Option<&str>,
+        value: &dyn Fn(&str) -> Option<String>,
+        solver: &Solver,
+    ) -> Self {
+        let mut mirrors = Mirrors::default();
+        let mut warnings = Vec::new();
+        let mut keep = |name: &str, connection: &mut Option<Connection>, what: &str| {
+            let named = connection.iter().flat_map(variables);
+            let unset: BTreeSet<String> = named
+                .filter(|variable| value(variable).is_none())
+                .map(|variable| format!("`{variable}`"))
+                .collect();
+            if !unset.is_empty() {
+                let unset: Vec<_> = unset.into_iter().collect();
+                let verb = if unset.len() == 1 { "is" } else { "are" };
+                let unset = unset.join(", ");
+                warnings.push(format!(
+                    "nothing {what} the mirror `{name}`: {unset} {verb} not set"
+                ));
+                *connection = None;
+            }
+        };
+        if let Some(mut cache) = system.build_cache.clone() {
+            let guarded = [&cache.fetch, &cache.push].map(|one| is_guarded(one.as_ref()));
+            if guarded[0] {
+                keep(&cache.name, &mut cache.fetch, "comes from");
+            }
+            if guarded[1] && push_to.is_some() {
+                keep(&cache.name, &mut cache.push, "is put into");
+            }
+            if guarded.contains(&true) {
+                mirrors.build_cache = Some(cache);
+            }
+        }
+        for mut one in system.source_mirrors.iter().cloned() {
+            if is_guarded(one.fetch.as_ref()) {
+                keep(&one.name, &mut one.fetch, "comes from");
+                one.push.clone_from(&one.fetch);
+                mirrors.source_mirrors.push(one);
+            }
+        }
+        mirrors.source_mirrors.retain(|one| one.fetch.is_some());
+        // Spack knows no mirror that can only be written.
+        mirrors.build_cache = mirrors.build_cache.filter(|one| one.fetch.is_some());
+        let named = connections(&mirrors).flat_map(variables);
+        let named: BTreeSet<String> = named.map(str::to_owned).collect();
+        let values = named.into_iter();
+        let values = values.filter_map(|name| value(&name).map(|value| (name, value)));
+        Self {
+            values: values.collect(),
+            python: if cabane_spack::has_s3(system) {
+                solver.with_s3()
+            } else {
+                solver.clone()
+            },
+            warnings,
+            mirrors,
+        }
+    }
+
+    /// The Python for commands that get these mirrors.
+    pub(super) fn python(&self) -> &Solver {
+        &self.python
+    }
+
+    /// Whether packages come from one of them.
+    fn has_packages(&self) -> bool {
+        let cache = self.mirrors.build_cache.iter();
+        let cache = cache.filter(|one| one.flags.binary).map(|one| &one.fetch);
+        let others = self.mirrors.source_mirrors.iter();
+        let others = others.filter(|one| one.flags.binary).map(|one| &one.fetch);
+        cache.chain(others).any(|one| is_guarded(one.as_ref()))
+    }
+
+    /// Whether sources come from one of them.
+    fn has_sources(&self) -> bool {
+        let cache = self.mirrors.build_cache.iter();
+        let cache = cache.filter(|one| one.flags.source).map(|one| &one.fetch);
+        let others = self.mirrors.source_mirrors.iter();
+        let others = others.filter(|one| one.flags.source).map(|one| &one.fetch);
+        cache.chain(others).any(|one| is_guarded(one.as_ref()))
+    }
+
+    /// Lets a command reach the mirrors.
+    pub(super) fn admit(&self, sandbox: &mut Sandbox) {
+        for (variable, value) in &self.values {
+            sandbox.set(variable, value);
+        }
+        sandbox.set("SPACK_PYTHON", self.python.program());
+        // What a machine in a cloud may do is not what its user may.
+        sandbox.set("AWS_EC2_METADATA_DISABLED", "true");
+        self.python.show_in(sandbox);
+    }
+
+    /// Writes what describes them: those that can be used now.
+    pub(super) fn write(
+        &self,
+        engine: &SpackEngine,
+        recipe: &StackRecipe,
+    ) -> Result<(), BuildError> {
+        let directory = handed::directory(&engine.layout).join("config");
+        let path = directory.join(cabane_spack::GUARDED).join("mirrors.yaml");
+        if !path.exists() {
+            return Ok(());
+        }
+        let text = cabane_spack::guarded_file(recipe, &self.mirrors);
+        let text = text.unwrap_or_else(|| "mirrors: {}\n".to_owned());
+        fs::write(&path, text).map_err(BuildError::file("write", &path))
+    }
+
+    /// Says which secrets were refused, without telling any of them.
+    fn warn(&self, refusals: &[String], progress: &mut dyn Progress) {
+        let cache = self.mirrors.build_cache.iter();
+        let cache = cache.map(|one| (&one.name, [&one.fetch, &one.push]));
+        let others = self.mirrors.source_mirrors.iter();
+        let others = others.map(|one| (&one.name, [&one.fetch, &one.push]));
+        let all = cache.chain(others).map(|(name, both)| {
+            let connections = || both.into_iter().flatten();
+            let named: BTreeSet<String> = connections()
+                .flat_map(variables)
+                .map(|one| format!("`{one}`"))
+                .collect();
+            let is_meant = connections().any(|one| {
+                let host = host(&one.url);
+                refusals.iter().any(|line| line.contains(host))
+            });
+            (name, named, is_meant)
+        });
+        let all: Vec<_> = all.filter(|(_, named, _)| !named.is_empty()).collect();
+        // S3 does not say who it is.
+        let is_known = all.iter().any(|(_, _, is_meant)| *is_meant);
+        for (name, named, is_meant) in &all {
+            if *is_meant || !is_known {
+                let named: Vec<_> = named.iter().map(String::as_str).collect();
+                let named = named.join(", ");
+                progress.warning(&format!(
+                    "the mirror `{name}` may have refused what is in {named}"
+                ));
+            }
+        }
+    }
+}
+
+/// The machine in an address.
+fn host(url: &str) -> &str {
+    let (_, rest) = url.split_once("://").unwrap_or(("", url));
+    rest.split('/').next().unwrap_or(rest)
+}
+
+fn connections(mirrors: &Mirrors) -> impl Iterator<Item = &Connection> {
+    let cache = mirrors.build_cache.iter();
+    let cache = cache.flat_map(|one| [&one.fetch, &one.push]);
+    let sources = mirrors.source_mirrors.iter().map(|one| &one.fetch);
+    cache.chain(sources).flatten()
+}
+
+/// The command that puts packages into a mirror, or speaks about one.
+pub(super) fn spack_for_push(engine: &SpackEngine) -> Invocation {
+    if pushes(engine) {
+        session::guarded()
+    } else {
+        session::spack()
+    }
+}
+
+/// Whether packages go to a guarded mirror.
+pub(super) fn pushes(engine: &SpackEngine) -> bool {
+    let cache = engine.system.mirrors.build_cache.as_ref();
+    engine.stack.push_to.is_some() && cache.is_some_and(|one| is_guarded(one.push.as_ref()))
+}
+
+/// Whether packages can be put where they are to go.
+pub(super) fn can_push(engine: &SpackEngine) -> bool {
+    let usable = engine.guarded.mirrors.build_cache.as_ref();
+    !pushes(engine) || usable.is_some_and(|one| one.push.is_some())
+}
+
+/// Whether packages come from the build cache with a secret, and not without.
+pub(super) fn is_cache_guarded(engine: &SpackEngine) -> bool {
+    let cache = engine.system.mirrors.build_cache.as_ref();
+    cache.is_some_and(|one| is_guarded(one.fetch.as_ref()))
+}
+
+/// The commands that fetch from guarded mirrors, as far as there are any: packages, and
+/// sources of the others.
+pub(super) fn invocations(engine: &SpackEngine, environment: &str) -> Vec<Invocation> {
+    let guarded = &engine.guarded;
+    let mut commands = Vec::new();
+    if guarded.has_packages() || guarded.has_sources() {
+        commands.push(take(engine, environment));
+    }
+    if guarded.has_sources() {
+        commands.push(fetch(environment));
+    }
+    commands
+}
+
+fn take(engine: &SpackEngine, environment: &str) -> Invocation {
+    let mut take = session::guarded_in_environment(environment).with(["install", "--cache-only"]);
+    if session::includes_build_dependencies(engine) {
+        take = take.with(["--include-build-deps"]);
+    }
+    take.speed = vec!["--jobs".into(), engine.request.jobs.to_string().into()];
+    take
+}
+
+fn fetch(environment: &str) -> Invocation {
+    session::guarded_in_environment(environment).with(["fetch", "--missing"])
+}
+
+/// Takes from guarded mirrors what they have. What they do not have is no failure.
+pub(super) fn fetch_all(
+    engine: &SpackEngine,
+    environment: &str,
+    keys: &Keys,
+    watch: &mut Watch<'_>,
+    bench: &mut Workbench<'_>,
+) -> Result<(), BuildError> {
+    for command in invocations(engine, environment) {
+        let mut sandbox = Session::new(engine).sandbox();
+        engine.guarded.admit(&mut sandbox);
+        let command = keys.trusting_guarded(&mut sandbox, command);
+        let mut ear = Ear {
+            watch: Some(watch),
+            refusals: Vec::new(),
+        };
+        let ended = bench.run_heard(&sandbox, &command, &mut ear);
+        if !ear.refusals.is_empty() {
+            engine.guarded.warn(&ear.refusals, bench.progress);
+        }
+        match ended {
+            // Everything is there.
+            Ok(()) => break,
+            Err(BuildError::StepFailed(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Runs a command that puts something into a guarded mirror.
+pub(super) fn put(
+    engine: &SpackEngine,
+    sandbox: &Sandbox,
+    command: &Invocation,
+    bench: &mut Workbench<'_>,
+) -> Result<(), BuildError> {
+    let mut ear = Ear {
+        watch: None,
+        refusals: Vec::new(),
+    };
+    let ended = bench.run_heard(sandbox, command, &mut ear);
+    if ended.is_err() && !ear.refusals.is_empty() {
+        engine.guarded.warn(&ear.refusals, bench.progress);
+    }
+    ended
+}
+
+/// Notices refusals, and hears no failures: what is not there is built afterwards.
+struct Ear<'a, 'w> {
+    watch: Option<&'a mut Watch<'w>>,
+    /// Lines that say so.
+    refusals: Vec<String>,
+}
+
+impl Listener for Ear<'_, '_> {
+    fn line(&mut self, line: &str, progress: &mut dyn Progress) -> bool {
+        let said = said::parse(line);
+        let is_failure = matches!(
+            said,
+            Some(Said {
+                what: What::Failed { .. },
+                ..
+            })
+        );
+        if said.is_none() && REFUSALS.iter().any(|word| line.contains(word)) {
+            self.refusals.push(line.to_owned());
+        }
+        match &mut self.watch {
+            Some(watch) if !is_failure => watch.line(line, progress),
+            _ => is_failure,
+        }
+    }
+
+    fn blame(&mut self, _: &mut Failure) {}
+}
