@@ -33,6 +33,7 @@ mod repo;
 mod run;
 mod shells;
 mod spack;
+mod spack_mirrors;
 mod spack_real;
 mod spack_results;
 mod spack_secrets;

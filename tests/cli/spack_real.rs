@@ -32,15 +32,17 @@ const SUM: &str = "#include <mpi.h>\n#include <stdio.h>\nint main(int c, char **
                    MPI_Reduce(&rank, &sum, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);\n \
                    if (!rank) printf(\"%d\\n\", sum);\n MPI_Finalize();\n}\n";
 
-struct Real {
-    cabane: Cabane,
+pub(crate) struct Real {
+    pub(crate) cabane: Cabane,
     system: String,
     clones: [(&'static str, PathBuf); 2],
+    /// Further variables.
+    pub(crate) variables: Vec<(&'static str, String)>,
 }
 
 impl Real {
     /// Describes this machine; `None` where there is no Spack.
-    fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         let named = |name: &str| env::var_os(name).map(PathBuf::from);
         let clones = [
             (
@@ -68,6 +70,7 @@ impl Real {
             cabane,
             system,
             clones,
+            variables: Vec::new(),
         })
     }
 
@@ -88,6 +91,7 @@ impl Real {
         if uv.exists() {
             command.env("CABANE_UV", uv.canonicalize().unwrap());
         }
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command
     }
 
@@ -100,12 +104,29 @@ impl Real {
         self.build_with(recipe, directory, label, &[])
     }
 
-    fn build_with(&self, recipe: &Path, directory: &str, label: &str, more: &[&str]) -> Finished {
+    pub(crate) fn build_with(
+        &self,
+        recipe: &Path,
+        directory: &str,
+        label: &str,
+        more: &[&str],
+    ) -> Finished {
         self.build_to(recipe, directory, &[&[label], more].concat())
     }
 
     /// Builds into what the further words name.
     fn build_to(&self, recipe: &Path, directory: &str, to: &[&str]) -> Finished {
+        let begin = Instant::now();
+        let built = self.try_to_build(recipe, directory, to).success();
+        say(&format!(
+            "note: {} was built in {:.1} s",
+            to.join(" "),
+            begin.elapsed().as_secs_f64()
+        ));
+        built
+    }
+
+    pub(crate) fn try_to_build(&self, recipe: &Path, directory: &str, to: &[&str]) -> Finished {
         let directory = self.cabane.world.path(directory);
         let (directory, recipe) = (directory.to_string_lossy(), recipe.to_string_lossy());
         let words = [
@@ -117,17 +138,10 @@ impl Real {
             &recipe,
         ];
         let words = [&words, to].concat();
-        let begin = Instant::now();
-        let built = self.cabane.finish(&mut self.command(&words)).success();
-        say(&format!(
-            "note: {} was built in {:.1} s",
-            to.join(" "),
-            begin.elapsed().as_secs_f64()
-        ));
-        built
+        self.cabane.finish(&mut self.command(&words))
     }
 
-    fn digest(&self, label: &str) -> String {
+    pub(crate) fn digest(&self, label: &str) -> String {
         let ls = ["image", "ls", "--format={digest}", label];
         self.cabane.run(&ls).success().stdout
     }
@@ -182,7 +196,7 @@ fn a_parallel_program_is_compiled_and_run_with_a_stack() {
 }
 
 /// A recipe with one package that takes seconds to build.
-fn small_recipe(real: &Real, more: &str) -> PathBuf {
+pub(crate) fn small_recipe(real: &Real, more: &str) -> PathBuf {
     let world = &real.cabane.world;
     let example = example("tools");
     for (name, more) in [("config.yaml", more), ("compilers.yaml", "")] {
