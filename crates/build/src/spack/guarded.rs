@@ -188,25 +188,23 @@ impl Guarded {
         fs::write(&path, text).map_err(BuildError::file("write", &path))
     }
 
-    /// Says which secrets were refused, without telling any of them.
-    fn warn(&self, refusals: &[String], progress: &mut dyn Progress) {
+    /// Says which secrets were refused, without telling any of them: of the mirror that
+    /// packages are put into, or of those that are read.
+    fn warn(&self, refusals: &[String], is_put: bool, progress: &mut dyn Progress) {
         let cache = self.mirrors.build_cache.iter();
-        let cache = cache.map(|one| (&one.name, [&one.fetch, &one.push]));
-        let others = self.mirrors.source_mirrors.iter();
-        let others = others.map(|one| (&one.name, [&one.fetch, &one.push]));
-        let all = cache.chain(others).map(|(name, both)| {
-            let connections = || both.into_iter().flatten();
-            let named: BTreeSet<String> = connections()
-                .flat_map(variables)
+        let cache = cache.map(|one| (&one.name, if is_put { &one.push } else { &one.fetch }));
+        let sources = self.mirrors.source_mirrors.iter().filter(|_| !is_put);
+        let sources = sources.map(|one| (&one.name, &one.fetch));
+        let all = cache.chain(sources).filter_map(|(name, connection)| {
+            let connection = connection.as_ref()?;
+            let named: BTreeSet<String> = variables(connection)
                 .map(|one| format!("`{one}`"))
                 .collect();
-            let is_meant = connections().any(|one| {
-                let host = host(&one.url);
-                refusals.iter().any(|line| line.contains(host))
-            });
-            (name, named, is_meant)
+            let host = host(&connection.url);
+            let is_meant = refusals.iter().any(|line| line.contains(host));
+            (!named.is_empty()).then_some((name, named, is_meant))
         });
-        let all: Vec<_> = all.filter(|(_, named, _)| !named.is_empty()).collect();
+        let all: Vec<_> = all.collect();
         // S3 does not say who it is.
         let is_known = all.iter().any(|(_, _, is_meant)| *is_meant);
         for (name, named, is_meant) in &all {
@@ -306,7 +304,7 @@ pub(super) fn fetch_all(
         };
         let ended = bench.run_heard(&sandbox, &command, &mut ear);
         if !ear.refusals.is_empty() {
-            engine.guarded.warn(&ear.refusals, bench.progress);
+            engine.guarded.warn(&ear.refusals, false, bench.progress);
         }
         match ended {
             // Everything is there.
@@ -331,7 +329,7 @@ pub(super) fn put(
     };
     let ended = bench.run_heard(sandbox, command, &mut ear);
     if ended.is_err() && !ear.refusals.is_empty() {
-        engine.guarded.warn(&ear.refusals, bench.progress);
+        engine.guarded.warn(&ear.refusals, true, bench.progress);
     }
     ended
 }

@@ -238,9 +238,6 @@ impl Keys {
             disk::make_directory(&directory)?;
             sandbox.bind(&directory, &directory, false);
         }
-        if !guarded::can_push(engine) {
-            return Ok(());
-        }
         if guarded::pushes(engine) {
             engine.guarded.admit(&mut sandbox);
         }
@@ -312,7 +309,8 @@ fn with_ring(
 /// The command that puts the packages of an environment into the build cache, if they go
 /// there.
 pub(super) fn push(engine: &SpackEngine, environment: &str) -> Option<Invocation> {
-    let mirror = engine.stack.push_to.as_ref()?;
+    let mirror = engine.stack.push_to.as_ref();
+    let mirror = mirror.filter(|_| guarded::can_push(engine))?;
     let push = ["buildcache", "push", "--with-build-dependencies", mirror];
     let spack = guarded::spack_for_push(engine);
     Some(session::entering(spack, environment).with(push))
@@ -320,7 +318,8 @@ pub(super) fn push(engine: &SpackEngine, environment: &str) -> Option<Invocation
 
 /// The command that lists the keys in the build cache, if there are any.
 pub(super) fn publish(engine: &SpackEngine) -> Option<Invocation> {
-    let mirror = engine.stack.push_to.as_ref()?;
+    let mirror = engine.stack.push_to.as_ref();
+    let mirror = mirror.filter(|_| guarded::can_push(engine))?;
     let cache = engine.system.mirrors.build_cache.as_ref()?;
     cache.private_key.as_ref()?;
     let publish = ["gpg", "publish", "--update-index", "--mirror-name", mirror];
