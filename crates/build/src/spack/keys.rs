@@ -44,8 +44,8 @@ for key in /cabane/keys/*; do
 done
 if [ -n \"$1\" ]; then
     # Before Spack 1.2 it asks nothing, and knows neither of the words.
-    \"$2\" ${CABANE_SCOPE:+-C \"$CABANE_SCOPE\"} buildcache keys --install --trust --yes-to-all \"$1\" 2>/dev/null ||
-        \"$2\" ${CABANE_SCOPE:+-C \"$CABANE_SCOPE\"} buildcache keys --install --trust
+    \"$2\" ${FURTHER_SCOPE:+-C \"$FURTHER_SCOPE\"} buildcache keys --install --trust --yes-to-all \"$1\" 2>/dev/null ||
+        \"$2\" ${FURTHER_SCOPE:+-C \"$FURTHER_SCOPE\"} buildcache keys --install --trust
 fi
 gpg --batch --quiet --with-colons --list-keys | awk -F: '$1 == \"fpr\" { print $10 \":6:\" }' |
     gpg --batch --quiet --import-ownertrust
@@ -53,7 +53,7 @@ shift 2
 \"$@\"
 ";
 /// The variable that names a further scope of Spack to it.
-const SCOPE: &str = "CABANE_SCOPE";
+const SCOPE: &str = "FURTHER_SCOPE";
 /// Its name, beside what Spack is handed.
 const SCRIPT_NAME: &str = "with-keys";
 /// Where Spack wants to make a directory for the sockets of gpg.
