@@ -4,6 +4,7 @@
 //! What it costs to build a stack with Spack, beside Stackinator.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use crate::bed::Bed;
@@ -218,7 +219,10 @@ pub(crate) fn copy_directory(from: &Path, to: &Path) -> Result<(), NotMeasured> 
         let source = entry.map_err(failed(from))?.path();
         let name = source.file_name().ok_or("a file without a name")?;
         let target: PathBuf = to.join(name);
-        if source.is_dir() && !source.is_symlink() {
+        if source.is_symlink() {
+            let leads_to = fs::read_link(&source).map_err(failed(&source))?;
+            symlink(leads_to, &target).map_err(failed(&target))?;
+        } else if source.is_dir() {
             copy_directory(&source, &target)?;
         } else {
             fs::copy(&source, &target).map_err(failed(&source))?;
