@@ -74,6 +74,7 @@ ratio of the minima stands beside it: what it costs when nothing is in the way. 
 target is reached is decided by the median of the pairs. All files are in the page cache,
 the work of other programs on the machine is not kept away, and whatever could not be
 measured is named with the reason.
+
 ";
 
 const GOALS: &str = "\
@@ -81,7 +82,7 @@ The targets of the design of Cabane, as far as they are measured here; the secti
 have the figures with quartiles. A ratio is over what is named.
 ";
 
-const QUICK: &str = "\nThis was a quick run: few pairs, small trees.\n";
+const QUICK: &str = "This was a quick run: few pairs, small trees.\n\n";
 
 impl Report {
     /// Returns the page for the documentation.
@@ -100,7 +101,7 @@ impl Report {
         );
         let quick = if options.quick { QUICK } else { "" };
         let load = &machine.load_after;
-        let mut page = format!("{head}{method}{quick}\n{machine}- load after: {load}\n");
+        let mut page = format!("{head}{method}{quick}{machine}- load after: {load}\n");
         page += &format!("\n{}", self.goals());
         for section in &self.sections {
             page += &section.to_string();

@@ -76,8 +76,13 @@ impl<'a> Site<'a> {
         let site = Self {
             bed,
             directory: make()?,
-            recipe: Path::new(env!("CARGO_MANIFEST_DIR")).join("stack"),
+            recipe: PathBuf::new(),
         };
+        let site = Self {
+            recipe: site.path("recipe"),
+            ..site
+        };
+        site.make_recipe()?;
         // The peer wants it to be there.
         fs::create_dir_all("/user-environment")
             .map_err(|error| format!("cannot make the mount point: {error}"))?;
@@ -133,6 +138,14 @@ impl<'a> Site<'a> {
 
     fn solver(&self) -> PathBuf {
         self.path("solver/bin/python3")
+    }
+
+    /// Makes the recipe; the packages that need other sources are those of an example.
+    fn make_recipe(&self) -> Result<(), NotMeasured> {
+        let benches = Path::new(env!("CARGO_MANIFEST_DIR"));
+        copy_directory(&benches.join("stack"), &self.recipe)?;
+        let packages = benches.join("../examples/prgenv-mpich/repo");
+        copy_directory(&packages, &self.recipe.join("repo"))
     }
 
     /// Makes the same recipe with another variant of a package in the middle.

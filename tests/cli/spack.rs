@@ -331,6 +331,15 @@ fn a_plan_says_which_steps_are_done_because_they_are_asked_for() {
 }
 
 #[test]
+fn a_build_cannot_begin_after_its_end() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    let refused = stack.build(&["--from", "pack", "--until", "install", "stack/1.0"]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    let expected = "`pack` comes after `install`, where the build is to stop";
+    assert!(refused.stderr.contains(expected), "{refused:?}");
+}
+
+#[test]
 fn a_step_that_does_not_exist_is_answered_with_those_that_do() {
     let stack = Stack::new(Who::OrdinaryUser);
     for option in ["--from", "--until"] {

@@ -200,3 +200,13 @@ fn a_commit_that_is_nowhere_is_named() {
         "{refused:?}"
     );
 }
+
+#[test]
+fn mirrors_that_are_not_there_are_named() {
+    let stack = Stack::new(Who::OrdinaryUser);
+    let refused = stack.build(&["--mirrors", "none.yaml", "stack/1.0"]);
+    assert!(
+        refused.stderr.contains("hint: `--mirrors` names a file"),
+        "{refused:?}"
+    );
+}

@@ -38,6 +38,12 @@ pub enum BuildError {
         /// The file.
         path: PathBuf,
     },
+    /// The file of mirrors that was named is not there.
+    #[error("there is no {}", shown(path))]
+    NoMirrors {
+        /// The file.
+        path: PathBuf,
+    },
     /// A directory that the system names holds no packages.
     #[error("{} is not a package repository", shown(path))]
     NoPackageRepository {
@@ -267,6 +273,14 @@ pub enum BuildError {
         /// The steps that there are.
         steps: Vec<StepName>,
     },
+    /// The build is to begin after the step where it is to stop.
+    #[error("`{from}` comes after `{until}`, where the build is to stop")]
+    StepsCrossed {
+        /// Where it is to begin.
+        from: StepName,
+        /// Where it is to stop.
+        until: StepName,
+    },
     /// Spack builds for a system, and none was named.
     #[error("a recipe for Spack needs a system")]
     NoSystem,
@@ -379,9 +393,19 @@ impl BuildError {
             Self::NoSystemFile { .. } => Some(
                 "a system is a directory with packages.yaml, network.yaml, repos.yaml".to_owned(),
             ),
+            Self::NoMirrors { .. } => Some(
+                "`--mirrors` names a file in the format of mirrors.yaml; without it, that of the \
+                 system counts"
+                    .to_owned(),
+            ),
+            Self::NoRecipe { .. } => Some(
+                "a recipe is a directory with config.yaml; `cabane build --help` shows examples"
+                    .to_owned(),
+            ),
             Self::NoPackageRepository { .. } => {
                 Some("repos.yaml of the system names directories that hold `packages`".to_owned())
             }
+            Self::StepsCrossed { from, .. } => Some(format!("`--until {from}`, or a later one")),
             Self::NoStep { steps, .. } => Some(format!("its steps are {}", list(steps))),
             Self::InstallInTheWay { why, .. } => Some(match why {
                 InTheWay::Installed => {

@@ -229,6 +229,13 @@ impl Job {
         };
         if let Some(until) = &self.request.part.until {
             let last = index_of(&steps, until)?;
+            let first = self.index_of_from(&steps)?;
+            if let Some(from) = steps.get(first).filter(|_| first > last) {
+                return Err(BuildError::StepsCrossed {
+                    from: from.name,
+                    until: steps[last].name,
+                });
+            }
             steps.truncate(last + 1);
         }
         Ok(steps)

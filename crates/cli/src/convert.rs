@@ -125,7 +125,7 @@ pub(crate) fn build_error(error: BuildError) -> CommandError {
     match error {
         BuildError::Recipe(error) => recipe_error(&error),
         BuildError::System(error) => system_error(&error),
-        error @ BuildError::NoStep { .. } => {
+        error @ (BuildError::NoStep { .. } | BuildError::StepsCrossed { .. }) => {
             CommandError::new(exit_codes::USAGE, error).hinted(hint)
         }
         error => {

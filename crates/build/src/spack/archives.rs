@@ -49,31 +49,21 @@ impl Sources {
         bench: &mut Workbench<'_>,
     ) -> Result<String, BuildError> {
         let wanted = source.reference.as_deref().filter(|name| is_sha256(name));
-        let place = self.archive_of(source);
-        let (Place::Here(file) | Place::Cached(file)) = &place;
-        let lock = match &place {
-            Place::Cached(file) => file.with_extension("lock"),
-            Place::Here(file) => self
-                .cache
-                .join(ARCHIVES)
-                .join(format!("{}.lock", id_of(file))),
-        };
-        let _turn = Turn::take(&lock, bench.progress, bench.interrupt)?;
-        let digest = |file: &Path| {
-            let found = fingerprint::of_file(file).map(|digest| digest.to_string());
-            found.map_err(BuildError::file("read", file))
-        };
-        if let Place::Cached(file) = &place {
-            let is_right = file.exists()
-                && wanted.is_none_or(|wanted| digest(file).is_ok_and(|found| found == wanted));
-            if !is_right {
-                let new = file.with_extension("new");
-                disk::remove(&new)?;
-                bench.run_outside(&self.download(source, &new), &[])?;
-                disk::rename(&new, file)?;
+        let file = match self.archive_of(source) {
+            Place::Here(file) => file,
+            Place::Cached(file) => {
+                let lock = file.with_extension("lock");
+                let _turn = Turn::take(&lock, bench.progress, bench.interrupt)?;
+                if !is_archived(&file, wanted) {
+                    let new = file.with_extension("new");
+                    disk::remove(&new)?;
+                    bench.run_outside(&self.download(source, &new), &[])?;
+                    disk::rename(&new, &file)?;
+                }
+                file
             }
-        }
-        let found = digest(file)?;
+        };
+        let found = digest(&file)?;
         if let Some(wanted) = wanted.filter(|wanted| *wanted != found) {
             return Err(BuildError::OtherArchive {
                 address: source.address.clone(),
@@ -81,13 +71,9 @@ impl Sources {
                 found,
             });
         }
-        let tree = self.tree(&found);
-        if !tree.is_dir() {
-            let new = tree.with_extension("new");
-            disk::make_empty(&new)?;
-            bench.run_outside(&self.unpack(file, &new), &[])?;
-            disk::rename(&new, &tree)?;
-        }
+        self.make_tree(&found, bench, |new, bench| {
+            bench.run_outside(&self.unpack(&file, new), &[])
+        })?;
         Ok(found)
     }
 
@@ -132,6 +118,17 @@ impl Sources {
 enum Place {
     Here(PathBuf),
     Cached(PathBuf),
+}
+
+/// Whether what was got before is there, and is what is wanted now.
+fn is_archived(file: &Path, wanted: Option<&str>) -> bool {
+    let is_wanted = |wanted| digest(file).is_ok_and(|found| found == wanted);
+    file.exists() && wanted.is_none_or(is_wanted)
+}
+
+fn digest(file: &Path) -> Result<String, BuildError> {
+    let found = fingerprint::of_file(file).map(|digest| digest.to_string());
+    found.map_err(BuildError::file("read", file))
 }
 
 fn id_of(address: &Path) -> String {

@@ -96,8 +96,8 @@ impl StackTexts {
 ///
 /// # Errors
 ///
-/// [`BuildError::NoSystemFile`] if there is no `packages.yaml`, or not the other
-/// `mirrors.yaml`; [`BuildError::System`] with every mistake in its files;
+/// [`BuildError::NoSystemFile`] if there is no `packages.yaml`, [`BuildError::NoMirrors`]
+/// if not the other `mirrors.yaml`; [`BuildError::System`] with every mistake in its files;
 /// [`BuildError::NoPackageRepository`] for a directory of `repos.yaml` without packages.
 pub fn read_system(directory: &Path, mirrors: Option<&Path>) -> Result<SystemConfig, BuildError> {
     let read = |name: &str| Text::read(directory.join(name));
@@ -117,7 +117,10 @@ pub fn read_system(directory: &Path, mirrors: Option<&Path>) -> Result<SystemCon
     };
     let mut system = parse_system(&files).map_err(BuildError::System)?;
     if let Some(path) = mirrors {
-        let text = needed(path.to_owned())?;
+        let missing = || BuildError::NoMirrors {
+            path: path.to_owned(),
+        };
+        let text = Text::read(path.to_owned())?.ok_or_else(missing)?;
         system.mirrors = parse_mirrors(&text.as_file()).map_err(BuildError::System)?;
     }
     let repositories = system.package_repositories.iter();

@@ -150,10 +150,7 @@ impl Sources {
             Some(commit) if self.has(&clone, commit) => commit.to_owned(),
             _ => self.look_up(&clone, source, bench)?,
         };
-        let tree = self.tree(&commit);
-        if !tree.is_dir() {
-            self.check_out(&clone, &commit, &tree, bench)?;
-        }
+        self.check_out(&clone, &commit, bench)?;
         Ok(commit)
     }
 
@@ -180,12 +177,7 @@ impl Sources {
             Some(commit) => commit,
             None => self.commit_of(directory, name, source)?,
         };
-        let tree = self.tree(&commit);
-        let lock = tree.with_extension("lock");
-        let _turn = Turn::take(&lock, bench.progress, bench.interrupt)?;
-        if !tree.is_dir() {
-            self.check_out(directory, &commit, &tree, bench)?;
-        }
+        self.check_out(directory, &commit, bench)?;
         Ok(commit)
     }
 
@@ -254,33 +246,51 @@ impl Sources {
             })
     }
 
+    /// Makes the tree of a commit or an archive, unless it is there. The same one may
+    /// come from several addresses at once.
+    pub(super) fn make_tree(
+        &self,
+        name: &str,
+        bench: &mut Workbench<'_>,
+        fill: impl FnOnce(&Path, &mut Workbench<'_>) -> Result<(), BuildError>,
+    ) -> Result<(), BuildError> {
+        let tree = self.tree(name);
+        let lock = tree.with_extension("lock");
+        let _turn = Turn::take(&lock, bench.progress, bench.interrupt)?;
+        if tree.is_dir() {
+            return Ok(());
+        }
+        let new = tree.with_extension("new");
+        disk::make_empty(&new)?;
+        fill(&new, bench)?;
+        disk::rename(&new, &tree)
+    }
+
     /// Writes the files of a commit into the cache.
     fn check_out(
         &self,
         clone: &Path,
         commit: &str,
-        tree: &Path,
         bench: &mut Workbench<'_>,
     ) -> Result<(), BuildError> {
-        let new = tree.with_extension("new");
-        let index = tree.with_extension("index");
-        disk::make_empty(&new)?;
-        disk::remove(&index)?;
-        let variables = [
-            ("GIT_DIR", clone.as_os_str()),
-            ("GIT_WORK_TREE", new.as_os_str()),
-            ("GIT_INDEX_FILE", index.as_os_str()),
-        ];
-        let commands = [
-            self.git_in(&new).with(["read-tree", commit]),
-            self.git_in(&new)
-                .with(["checkout-index", "--all", "--force"]),
-        ];
-        for command in &commands {
-            bench.run_outside(command, &variables)?;
-        }
-        disk::remove(&index)?;
-        disk::rename(&new, tree)
+        self.make_tree(commit, bench, |new, bench| {
+            let index = new.with_extension("index");
+            disk::remove(&index)?;
+            let variables = [
+                ("GIT_DIR", clone.as_os_str()),
+                ("GIT_WORK_TREE", new.as_os_str()),
+                ("GIT_INDEX_FILE", index.as_os_str()),
+            ];
+            let commands = [
+                self.git_in(new).with(["read-tree", commit]),
+                self.git_in(new)
+                    .with(["checkout-index", "--all", "--force"]),
+            ];
+            for command in &commands {
+                bench.run_outside(command, &variables)?;
+            }
+            disk::remove(&index)
+        })
     }
 
     fn git_in(&self, directory: &Path) -> Invocation {

@@ -166,7 +166,8 @@ fn a_directory_without_a_recipe_is_named() {
     let error = build(&request(&world, "build"), Who::User).unwrap_err();
     assert_eq!(
         world.blank(&error),
-        "error: [WORLD]/recipe holds no config.yaml"
+        "error: [WORLD]/recipe holds no config.yaml\n\
+         hint: a recipe is a directory with config.yaml; `cabane build --help` shows examples"
     );
 }
 
