@@ -15,6 +15,9 @@
 mod image;
 mod private;
 mod process;
+mod program;
+mod registry;
+mod server;
 mod user;
 mod world;
 
@@ -23,6 +26,12 @@ pub use private::{
     again_in_private_world, can_have_private_world, furnish_private_world, run_as_root,
 };
 pub use process::{is_running, wait_until};
+pub use program::Program;
+pub use registry::{
+    Bearer, Fault, HostileRegistry, RealRegistry, RealRegistryOptions, Request, Settings, When,
+    digest_of,
+};
+pub use server::{Server, free_port};
 pub use user::{ORDINARY_USER, become_ordinary_user, is_root};
 pub use world::{Finished, World};
 
