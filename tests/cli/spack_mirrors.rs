@@ -4,25 +4,18 @@
 //! Build caches that want a secret, with real Spack: a registry, and S3.
 //!
 //! Both are servers on this machine, for one test each. `make test-spack` runs these;
-//! `CABANE_TEST_S3` names a Python that has `moto` with its server, `CABANE_TEST_REGISTRY`
-//! the registry of Debian.
+//! `CABANE_TEST_S3` names a Python that has `moto` with its server.
 
 use std::env;
-use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::Duration;
+use std::process::Command;
 
-use cabane_testkit::{Finished, belongs_to};
+use cabane_testkit::{Finished, RealRegistry, Server, belongs_to, free_port, needs};
 
 use crate::spack_real::{Real, small_recipe};
 
-/// What `htpasswd` makes of `swordfish`.
-const PASSWORDS: &str = "me:$2b$05$H3OToQ2YS.vBgcpLnIjZDurA4dXvMfrWc7FrdoUizgl8AkKpv1zIS\n";
 /// Makes a bucket and an account that may use it, and prints the account and its secret.
 /// From then on every request must be signed.
 const ACCOUNT: &str = r#"
@@ -40,80 +33,38 @@ print(key["SecretAccessKey"])
 /// How many requests that makes.
 const UNSIGNED: &str = "4";
 
-/// A server that ends with its test.
-struct Server {
-    child: Child,
-    port: u16,
-}
-
-impl Server {
-    fn start(port: u16, command: &mut Command) -> Self {
-        let quiet = command.stdout(Stdio::null()).stderr(Stdio::null());
-        let child = quiet.spawn().unwrap();
-        let server = Self { child, port };
-        for _ in 0..300 {
-            if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-                return server;
-            }
-            sleep(Duration::from_millis(100));
-        }
-        panic!("{command:?} does not answer");
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// A port that nobody listened at just now.
-fn port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    listener.local_addr().unwrap().port()
-}
-
 /// A registry with a password, and a certificate that is trusted from now on: Spack sends
 /// passwords over TLS only as it should.
-fn registry(real: &mut Real, program: &OsStr) -> Server {
-    let (world, port) = (&real.cabane.world, port());
-    let directory = world.directory("registry");
-    let place = directory.to_string_lossy();
-    let script = "cd $1; openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem \
-                  -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1\n\
-                  cat $2 cert.pem >$3";
+fn registry(real: &mut Real) -> RealRegistry {
+    let world = &real.cabane.world;
+    let options = RealRegistry::options(&world.path("registry"));
+    let registry = options.with_tls().with_password("me", "swordfish").start();
     let others = env::var("SSL_CERT_FILE");
     let others = others.unwrap_or_else(|_| "/etc/ssl/certs/ca-certificates.crt".to_owned());
     let trusted = world.path("home/trusted.pem");
-    let mut shell = Command::new("sh");
-    shell.args(["-e", "-c", script, "sh", &place, &others]);
-    Finished::of(shell.arg(&trusted)).success();
+    let mut all = fs::read(others).unwrap();
+    all.extend(fs::read(registry.authority()).unwrap());
+    fs::write(&trusted, all).unwrap();
     real.variables
         .push(("SSL_CERT_FILE", trusted.to_string_lossy().into_owned()));
-    world.file("registry/passwords", PASSWORDS);
-    let config = format!(
-        "version: 0.1\nstorage: {{filesystem: {{rootdirectory: {place}/data}}}}\n\
-         http: {{addr: '127.0.0.1:{port}', tls: {{certificate: {place}/cert.pem, key: \
-         {place}/key.pem}}}}\nauth: {{htpasswd: {{realm: here, path: {place}/passwords}}}}\n"
-    );
-    let config = world.file("registry/config.yml", &config);
-    Server::start(port, Command::new(program).arg("serve").arg(config))
+    registry
 }
 
-/// S3 with one account: the server, the account, its secret.
-fn s3(python: &Path) -> (Server, String, String) {
-    let port = port();
-    let mut command = Command::new(python.with_file_name("moto_server"));
+/// S3 with one account: the server, its address, the account, its secret.
+fn s3(python: &Path, log: &Path) -> (Server, String, String, String) {
+    let port = free_port();
+    let mut command = Server::command(python.with_file_name("moto_server"));
     command
         .args(["-H", "127.0.0.1", "-p", &port.to_string()])
         .env("INITIAL_NO_AUTH_ACTION_COUNT", UNSIGNED);
-    let server = Server::start(port, &mut command);
+    let mut server = Server::start(command, log);
+    server.wait_for_port(port);
     let address = format!("http://127.0.0.1:{port}");
     let made = Finished::of(Command::new(python).args(["-c", ACCOUNT, &address])).success();
     let mut lines = BufReader::new(made.stdout.as_bytes()).lines();
     let mut line = || lines.next().unwrap().unwrap();
-    (server, line(), line())
+    let (account, secret) = (line(), line());
+    (server, address, account, secret)
 }
 
 /// Builds without the cache, into it, from it, and with a wrong secret, which is named.
@@ -162,13 +113,11 @@ fn a_registry_that_wants_a_password_is_filled_and_read() {
     let Some(mut real) = Real::new() else {
         belongs_to!("make test-spack");
     };
-    let Some(program) = env::var_os("CABANE_TEST_REGISTRY") else {
-        belongs_to!("make test-spack");
-    };
-    let server = registry(&mut real, &program);
+    needs!("docker-registry");
+    let registry = registry(&mut real);
     let cache = format!(
-        "  url: oci://127.0.0.1:{}/stacks\n  access_pair: {{id: me, secret_variable: OUR_SECRET}}\n",
-        server.port
+        "  url: oci://{}/stacks\n  access_pair: {{id: me, secret_variable: OUR_SECRET}}\n",
+        registry.host()
     );
     assert_cache_works(&mut real, &cache, "swordfish");
 }
@@ -181,12 +130,12 @@ fn a_bucket_that_wants_a_secret_is_filled_and_read() {
     let Some(python) = env::var_os("CABANE_TEST_S3") else {
         belongs_to!("make test-spack");
     };
-    let (server, account, secret) = s3(Path::new(&python));
+    let log = real.cabane.world.path("s3.log");
+    let (_server, address, account, secret) = s3(Path::new(&python), &log);
     real.variables.push(("OUR_ACCOUNT", account));
     let cache = format!(
-        "  url: s3://stacks/cache\n  endpoint_url: http://127.0.0.1:{}\n  access_pair: \
-         {{id_variable: OUR_ACCOUNT, secret_variable: OUR_SECRET}}\n",
-        server.port
+        "  url: s3://stacks/cache\n  endpoint_url: {address}\n  access_pair: \
+         {{id_variable: OUR_ACCOUNT, secret_variable: OUR_SECRET}}\n"
     );
     assert_cache_works(&mut real, &cache, &secret);
 }

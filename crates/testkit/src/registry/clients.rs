@@ -41,15 +41,13 @@ fn push_and_pull(oras: &Path, host: &str) {
     run(&["pull", "--plain-http", "--output", "pulled", &name]);
     let pulled = fs::read_to_string(world.path("work/pulled/image"));
     assert_eq!(pulled.unwrap(), "the content of an image");
-    assert_eq!(
-        run(&[
-            "repo",
-            "tags",
-            "--plain-http",
-            &format!("{host}/deploy/app")
-        ]),
-        "v1\n"
-    );
+    let tags = run(&[
+        "repo",
+        "tags",
+        "--plain-http",
+        &format!("{host}/deploy/app"),
+    ]);
+    assert!(tags.starts_with("v1\n"), "{tags}");
 }
 
 #[test]
