@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::{HostileRegistry, RealRegistry, digest_of};
+use super::{Bearer, HostileRegistry, RealRegistry, digest_of};
 use crate::{Finished, World, needs};
 
 /// Pushes a file with what belongs to it, finds both again, and pulls the file.
@@ -169,4 +169,49 @@ fn skopeo_copies_into_the_registry_in_memory_and_deletes() {
     let skopeo = needs!("skopeo");
     let registry = HostileRegistry::start();
     copy_and_delete(&skopeo, &registry.host());
+}
+
+/// Logs in with a password, and pushes what is in `image`.
+fn log_in_and_push(oras: &Path, host: &str, how: &[&str]) -> World {
+    let world = World::new();
+    world.file("work/image", "the content of an image");
+    let name = format!("{host}/deploy/app:v1");
+    let run = |words: &[&str]| {
+        let mut command = world.command(oras);
+        Finished::of(command.args(words).args(how)).success();
+    };
+    run(&["login", "--username", "me", "--password", "swordfish", host]);
+    run(&["push", &name, "image"]);
+    run(&["pull", "--output", "pulled", &name]);
+    world
+}
+
+#[test]
+fn oras_gets_a_token_from_the_registry_in_memory() {
+    let oras = needs!("oras");
+    let registry = HostileRegistry::start();
+    registry.want_token(Bearer::account("me", "swordfish"));
+    log_in_and_push(&oras, &registry.host(), &["--plain-http"]);
+    assert_eq!(registry.tags("deploy/app").len(), 1);
+}
+
+#[test]
+fn oras_gives_a_password_to_the_registry_in_memory() {
+    let oras = needs!("oras");
+    let registry = HostileRegistry::start();
+    registry.want_password("me", "swordfish");
+    log_in_and_push(&oras, &registry.host(), &["--plain-http"]);
+    assert_eq!(registry.tags("deploy/app").len(), 1);
+}
+
+#[test]
+fn oras_gives_a_password_to_the_real_registry_over_tls() {
+    needs!("docker-registry");
+    let oras = needs!("oras");
+    let world = World::new();
+    let options = RealRegistry::options(&world.path("registry"));
+    let registry = options.with_tls().with_password("me", "swordfish").start();
+    let authority = registry.authority().to_string_lossy();
+    let client = log_in_and_push(&oras, &registry.host(), &["--ca-file", &authority]);
+    assert!(client.path("work/pulled/image").exists());
 }
