@@ -4,18 +4,20 @@
 //! Adding an image, and giving an image another label.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use cabane_label::{Digest, Label};
 use cabane_view::Meta;
 use jiff::{Timestamp, ToSpan};
 
+use crate::access::make_readable;
 use crate::meta_copy::copy_meta;
 use crate::record::KnownImage;
 use crate::repository::{read_meta, read_meta_directory};
 use crate::transfer::{Progress, Source};
 use crate::writer::{Published, Writer};
-use crate::{Error, ImageFormat, Record, Repository, disk};
+use crate::{Access, Error, ImageFormat, Record, Repository, disk};
 
 /// What is to be added under which label.
 #[derive(Clone, Debug)]
@@ -108,7 +110,8 @@ impl Repository {
 
         let parcel = Parcel::pack(&writer, &source, request, progress)?;
         writer.lock();
-        let mut added = parcel.publish(&writer, request, meta.as_ref())?;
+        let (label, replace) = (request.label.clone(), request.replace);
+        let mut added = parcel.publish(&writer, label, replace, meta.as_ref())?;
         if request.how == Transfer::Move {
             added.source_remains = fs::remove_file(request.image).is_err();
         }
@@ -121,12 +124,18 @@ impl Repository {
         writer.lock();
         writer.sweep()?;
         let path = self.image_path(digest);
-        let Ok(file) = disk::open(&path) else {
-            let repository = self.path().to_owned();
-            return Err(Error::NoSuchImage {
-                digest: digest.clone(),
-                repository,
-            });
+        let file = match disk::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Err(Error::io("read", &path)(error));
+            }
+            Err(_) => {
+                let repository = self.path().to_owned();
+                return Err(Error::NoSuchImage {
+                    digest: digest.clone(),
+                    repository,
+                });
+            }
         };
         let format = ImageFormat::of_file(&file);
         let format = format.map_err(|source| Error::Image {
@@ -167,7 +176,7 @@ fn refuse_early(
     }
 }
 
-fn taken(label: &Label, digest: Digest) -> Error {
+pub(crate) fn taken(label: &Label, digest: Digest) -> Error {
     Error::LabelTaken {
         label: Box::new(label.clone()),
         digest,
@@ -175,13 +184,13 @@ fn taken(label: &Label, digest: Digest) -> Error {
 }
 
 /// A complete image directory that nobody sees yet.
-struct Parcel {
-    directory: PathBuf,
-    image: KnownImage,
+pub(crate) struct Parcel {
+    pub(crate) directory: PathBuf,
+    pub(crate) image: KnownImage,
 }
 
 impl Parcel {
-    fn pack(
+    pub(crate) fn pack(
         writer: &Writer<'_>,
         source: &Source<'_>,
         request: &AddRequest<'_>,
@@ -189,16 +198,23 @@ impl Parcel {
     ) -> Result<Self, Error> {
         let directory = writer.workshop.free_name("new");
         fs::create_dir(&directory).map_err(Error::io("create", &directory))?;
+        let (access, place) = (source.access(&directory)?, directory.join("image"));
+        access.close_directory(&directory)?;
         copy_meta(request.meta, &directory.join("meta"))?;
-        let image = source.bring(&directory.join("image"), request.how, progress)?;
+        let image = source.bring(&place, request.how, progress)?;
+        if request.how == Transfer::Move && access == Access::AsNewFiles {
+            make_readable(&place);
+        }
+        access.close_file(&place)?;
         disk::sync_directory(&directory).map_err(Error::io("write", &directory))?;
         Ok(Self { directory, image })
     }
 
-    fn publish(
+    pub(crate) fn publish(
         self,
         writer: &Writer<'_>,
-        request: &AddRequest<'_>,
+        label: Label,
+        replace: bool,
         meta: Option<&Meta>,
     ) -> Result<Added, Error> {
         let KnownImage { digest, size, .. } = &self.image;
@@ -208,10 +224,10 @@ impl Parcel {
             Published::WasThere => read_meta(writer.layout, digest).ok().flatten(),
         };
         let naming = Naming {
-            label: request.label.clone(),
+            label,
             meta: there.as_ref().or(meta),
             image: self.image,
-            replace: request.replace,
+            replace,
             spare: Some(&self.directory),
         };
         naming.carry_out(writer)

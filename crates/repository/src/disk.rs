@@ -159,6 +159,11 @@ pub(crate) fn is_writable(directory: &Path) -> bool {
     rustix::fs::accessat(CWD, directory, wanted, AtFlags::EACCESS).is_ok()
 }
 
+/// Returns whether this process may write a file.
+pub(crate) fn is_writable_file(file: &Path) -> bool {
+    rustix::fs::accessat(CWD, file, Access::WRITE_OK, AtFlags::EACCESS).is_ok()
+}
+
 /// Removes a file or a whole directory; it is no error when there is none.
 pub(crate) fn remove_all(path: &Path) -> io::Result<()> {
     let removed = match fs::symlink_metadata(path) {

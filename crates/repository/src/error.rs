@@ -105,6 +105,24 @@ pub enum Error {
         /// The image.
         digest: Digest,
     },
+    /// What was downloaded is not the image that was awaited.
+    #[error("what was downloaded is the image {} and not {}", .found.id(), .expected.id())]
+    OtherImage {
+        /// The image that was awaited.
+        expected: Digest,
+        /// What came.
+        found: Digest,
+    },
+    /// An image is for one group, and cannot be kept from others.
+    #[error("{} cannot be given to the group {group}, and to nobody else", shown(.path))]
+    Group {
+        /// The file or directory.
+        path: PathBuf,
+        /// The number of the group.
+        group: u32,
+        /// The answer of the file system.
+        source: io::Error,
+    },
     /// The file system has no room for the image.
     #[error("no space left on the file system of {}{}", shown(.path), amounts(*.need, *.free))]
     NoSpace {
@@ -235,6 +253,10 @@ impl Error {
             Self::Exists { path } => Some(format!(
                 "`cabane repo status {}` shows what is in it",
                 shown(path)
+            )),
+            Self::Group { group, .. } => Some(format!(
+                "`getent group {group}` shows who may; an image that everybody may read needs \
+                 no group"
             )),
             Self::Io { source, path, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 Some(format!("`ls -ld {}` shows who may", shown(path)))

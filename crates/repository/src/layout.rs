@@ -3,11 +3,14 @@
 
 //! Where everything is in a repository, and what the files of the refs are called.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use cabane_label::{Digest, Label};
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
+
+use crate::access;
 
 /// The first version of the format, and so far the only one.
 pub(crate) const FORMAT: u32 = 1;
@@ -41,6 +44,11 @@ impl Layout {
 
     pub(crate) fn image(&self, digest: &Digest) -> PathBuf {
         self.image_directory(digest).join("image")
+    }
+
+    /// Returns whether there is an image, be it closed to this process.
+    pub(crate) fn has_image(&self, digest: &Digest) -> bool {
+        access::is_there(&fs::metadata(self.image(digest)))
     }
 
     pub(crate) fn meta(&self, digest: &Digest) -> PathBuf {

@@ -12,14 +12,18 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod add;
+mod add_verified;
 mod disk;
 mod error;
 mod format;
+mod incoming;
 mod index;
 mod layout;
 mod listing;
 mod lock;
+mod locks;
 mod meta_copy;
 mod record;
 mod remove;
@@ -33,9 +37,12 @@ mod update;
 mod workshop;
 mod writer;
 
+pub use access::Access;
 pub use add::{AddRequest, Added, Transfer};
+pub use add_verified::VerifiedRequest;
 pub use error::{EntryProblem, Error, ImageError};
 pub use format::ImageFormat;
+pub use incoming::{Claim, Incoming};
 pub use record::Record;
 pub use remove::Removed;
 pub use repository::Repository;

@@ -149,6 +149,11 @@ impl Repository {
         self.layout.meta(digest)
     }
 
+    /// Returns whether there is an image with this digest, be it closed to this process.
+    pub fn has_image(&self, digest: &Digest) -> bool {
+        self.layout.has_image(digest)
+    }
+
     /// Reads the metadata of an image.
     pub fn meta(&self, digest: &Digest) -> Result<Meta, Error> {
         let missing = || {

@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
-use std::path::PathBuf;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use cabane_label::{Digest, Label, escape};
 use serde::Serialize;
@@ -33,6 +35,13 @@ pub struct Status {
     pub images: usize,
     /// How many bytes these images have.
     pub bytes: u64,
+    /// How many images are for a group to which this user does not belong. Their sizes are
+    /// believed.
+    pub restricted: usize,
+    /// How many downloads are unfinished, be they under way.
+    pub downloads: usize,
+    /// How many bytes have arrived of these.
+    pub download_bytes: u64,
     /// How many bytes are free on the file system.
     pub free: u64,
     /// What is not as it should be.
@@ -183,6 +192,9 @@ impl Repository {
             repository: self,
             verify,
             bytes: 0,
+            restricted: 0,
+            downloads: 0,
+            download_bytes: 0,
             damaged: Vec::new(),
         };
         let images = survey.survey()?;
@@ -197,6 +209,9 @@ impl Repository {
             labels: records.len(),
             images,
             bytes: survey.bytes,
+            restricted: survey.restricted,
+            downloads: survey.downloads,
+            download_bytes: survey.download_bytes,
             free: disk::free_space(root).map_err(inspect())?,
             damaged: survey.damaged,
         })
@@ -207,6 +222,9 @@ struct Survey<'a> {
     repository: &'a Repository,
     verify: bool,
     bytes: u64,
+    restricted: usize,
+    downloads: usize,
+    download_bytes: u64,
     damaged: Vec<Damage>,
 }
 
@@ -256,6 +274,11 @@ impl Survey<'_> {
         };
         let found = match fs::metadata(&path) {
             Ok(metadata) => metadata.len(),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                self.restricted += 1;
+                self.bytes += expected.unwrap_or(0);
+                return Ok(());
+            }
             Err(error) => {
                 self.damaged.push(unreadable(&error));
                 return Ok(());
@@ -276,6 +299,11 @@ impl Survey<'_> {
                         found,
                     });
                 }
+                Err(Error::Io { source, .. })
+                    if source.kind() == io::ErrorKind::PermissionDenied =>
+                {
+                    self.restricted += 1;
+                }
                 Err(Error::Io { source, .. }) => self.damaged.push(unreadable(&source)),
                 outcome => drop(outcome?),
             }
@@ -287,12 +315,13 @@ impl Survey<'_> {
         let tmp = self.repository.layout().tmp();
         let names = match disk::names(&tmp) {
             // Somebody copied the repository without its empty directories.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             outcome => outcome.map_err(Error::io("read", &tmp))?,
         };
         for name in names.iter().filter(|name| *name != ".lock") {
             match Temporary::from_name(name) {
                 Temporary::Workshop(owner) | Temporary::Trash(_, owner) if !owner.is_gone() => {}
+                Temporary::Incoming(..) => self.download(&tmp.join(name)),
                 Temporary::Unknown => {
                     let path = PathBuf::from("tmp").join(name);
                     self.damaged.push(Damage::Stranger { path });
@@ -303,5 +332,15 @@ impl Survey<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Counts what has arrived; the file may have holes where something is still to come.
+    fn download(&mut self, place: &Path) {
+        const BLOCK: u64 = 512;
+        self.downloads += 1;
+        for name in disk::names(place).unwrap_or_default().iter() {
+            let found = fs::symlink_metadata(place.join(name));
+            self.download_bytes += found.map_or(0, |found| found.blocks() * BLOCK);
+        }
     }
 }

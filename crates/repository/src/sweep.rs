@@ -7,7 +7,9 @@ use std::path::Path;
 
 use cabane_label::Digest;
 
-use crate::workshop::{Temporary, is_old, noted_orphans};
+use crate::incoming::{Lock, try_lock};
+use crate::locks::kernel_id;
+use crate::workshop::{Holders, Temporary, is_idle, is_old, noted_orphans};
 use crate::writer::Writer;
 use crate::{Error, disk};
 
@@ -43,6 +45,9 @@ impl Writer<'_> {
                         self.sweep_away(&path, &mut swept);
                     }
                 }
+                Temporary::Incoming(digest, holders) => {
+                    self.sweep_download(&path, &digest, &holders, &mut swept);
+                }
                 Temporary::Unknown if is_old(&path) => self.sweep_away(&path, &mut swept),
                 Temporary::Workshop(_) | Temporary::Unknown => {}
             }
@@ -63,6 +68,31 @@ impl Writer<'_> {
         self.sweep_away(path, swept);
     }
 
+    /// Removes a download that nobody goes on with, or whose image has come another way.
+    fn sweep_download(&self, path: &Path, digest: &Digest, holders: &Holders, swept: &mut Swept) {
+        let may_go = match holders {
+            Holders::One(owner) => owner.is_gone(),
+            // A lock says nothing that was taken on another host.
+            Holders::Kernel(kernel) if kernel_id().as_ref() != Some(kernel) => is_idle(path),
+            Holders::All | Holders::Kernel(_) => {
+                let lock = try_lock(path, false);
+                let may_go = match &lock {
+                    Lock::Held => false,
+                    Lock::Taken(_) => self.layout.has_image(digest) || is_idle(path),
+                    Lock::Gone | Lock::None => is_idle(path),
+                };
+                if may_go {
+                    self.sweep_away(path, swept);
+                }
+                // The lock was held until the place was away.
+                return drop(lock);
+            }
+        };
+        if may_go {
+            self.sweep_away(path, swept);
+        }
+    }
+
     fn sweep_away(&self, path: &Path, swept: &mut Swept) {
         if self.discard(path).is_ok() {
             swept.leftovers += 1;
@@ -71,6 +101,6 @@ impl Writer<'_> {
 
     /// Returns whether a ref names an image that is not in its place.
     fn is_needed(&self, digest: &Digest) -> Result<bool, Error> {
-        Ok(!self.layout.image(digest).exists() && self.is_named(digest)?)
+        Ok(!self.layout.has_image(digest) && self.is_named(digest)?)
     }
 }

@@ -3,9 +3,9 @@
 
 //! Bringing the bytes of an image into the repository, and counting and summing them.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use cabane_label::Digest;
@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::layout::Layout;
 use crate::record::KnownImage;
-use crate::{Error, ImageFormat, Transfer, disk};
+use crate::{Access, Error, ImageFormat, Transfer, disk};
 
 const BUFFER: usize = 1024 * 1024;
 
@@ -44,6 +44,12 @@ impl<'a> Source<'a> {
         let file = disk::open(self.path).map_err(Error::io("read", self.path))?;
         let summed = pump(&file, None, &mut |_| ()).map_err(Error::io("read", self.path))?;
         Ok(summed.0)
+    }
+
+    /// Returns who may read a copy of the image in a new directory.
+    pub(crate) fn access(&self, directory: &Path) -> Result<Access, Error> {
+        let metadata = self.file.metadata();
+        Access::of_source(&metadata.map_err(Error::io("read", self.path))?, directory)
     }
 
     /// Makes `target`, a file with the bytes of the image, and waits until it is on disk.
@@ -79,15 +85,16 @@ impl<'a> Source<'a> {
 
     /// Tries to give the file a second name, which makes moving it a matter of microseconds.
     fn link(&self, target: &Path) -> Result<bool, Error> {
-        // The link itself is not the image.
-        if fs::symlink_metadata(self.path).is_ok_and(|metadata| metadata.is_symlink()) {
+        let found = fs::symlink_metadata(self.path);
+        let found = found.map_err(Error::io("inspect", self.path))?;
+        // The link itself is not the image. And a file of somebody else could be changed by him
+        // after it was summed.
+        let own = rustix::process::geteuid().as_raw();
+        if found.is_symlink() || found.uid() != own {
             return Ok(false);
         }
         match fs::hard_link(self.path, target) {
-            Ok(()) => {
-                make_readable(target);
-                Ok(true)
-            }
+            Ok(()) => Ok(true),
             Err(error) if disk::is_unsupported(&error) => Ok(false),
             Err(error) => Err(self.failure("create", target, error)),
         }
@@ -146,7 +153,7 @@ pub(crate) fn digest_of(path: &Path) -> Result<(Digest, u64), Error> {
     pump(&file, None, &mut |_| ()).map_err(Error::io("read", path))
 }
 
-fn format_of(file: &File, path: &Path) -> Result<ImageFormat, Error> {
+pub(crate) fn format_of(file: &File, path: &Path) -> Result<ImageFormat, Error> {
     ImageFormat::of_file(file).map_err(|source| Error::Image {
         path: path.to_owned(),
         source,
@@ -177,17 +184,4 @@ fn pump(
         report(size);
     }
     Ok((Digest::from_bytes(sum.finalize().into()), size))
-}
-
-/// Gives a file that came by its name the mode that a new file would have.
-fn make_readable(target: &Path) {
-    let model = target.with_extension("mode");
-    if let Ok(file) = disk::create_new(&model) {
-        if let Ok(metadata) = file.metadata() {
-            let mode = metadata.permissions().mode() & 0o777;
-            // Somebody else's file keeps its mode.
-            let _ = fs::set_permissions(target, Permissions::from_mode(mode));
-        }
-        let _ = fs::remove_file(&model);
-    }
 }

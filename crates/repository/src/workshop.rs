@@ -9,7 +9,8 @@
 //! ├── <owner>/                      the workshop of one writer
 //! │   ├── …                         what it is making or throwing away
 //! │   └── orphan-<sha256>           an image that may be left without a ref
-//! └── trash-<sha256>-<owner>/       an image on its way out; always complete
+//! ├── trash-<sha256>-<owner>/       an image on its way out; always complete
+//! └── pull-<sha256>…/               a download; see the module `incoming`
 //! ```
 //!
 //! An owner is `<host>-<pid namespace>-<pid>-<start>-<created>-<random>`: enough to see on the
@@ -27,12 +28,17 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 
 use crate::layout::Layout;
+use crate::locks::is_kernel_id;
 use crate::{Error, disk};
 
 /// After this time, in seconds, what a writer left behind on another host is swept.
 const FOREIGN_AGE: u64 = 24 * 60 * 60;
 
+/// After this time, in seconds, an unfinished download is swept that nobody goes on with.
+const DOWNLOAD_AGE: u64 = 7 * 24 * 60 * 60;
+
 const TRASH: &str = "trash-";
+const PULL: &str = "pull-";
 const ORPHAN: &str = "orphan-";
 
 /// A process that makes something in a repository, as its temporary names tell.
@@ -104,11 +110,25 @@ impl Owner {
 pub(crate) enum Temporary {
     Workshop(Owner),
     Trash(Digest, Owner),
+    /// A download, which whoever holds its lock goes on with.
+    Incoming(Digest, Holders),
     Unknown,
+}
+
+/// Who may go on with a download.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Holders {
+    All,
+    /// The processes of this kernel.
+    Kernel(String),
+    One(Owner),
 }
 
 impl Temporary {
     pub(crate) fn from_name(name: &str) -> Self {
+        if let Some(rest) = name.strip_prefix(PULL) {
+            return Self::incoming(rest).unwrap_or(Self::Unknown);
+        }
         let trash = name
             .strip_prefix(TRASH)
             .and_then(|rest| rest.split_once('-'));
@@ -118,6 +138,20 @@ impl Temporary {
         let workshop = || Owner::from_name(name).map(Self::Workshop);
         trash.or_else(workshop).unwrap_or(Self::Unknown)
     }
+
+    fn incoming(rest: &str) -> Option<Self> {
+        let (digest, holders) = match rest.split_once('-') {
+            None => (rest, Holders::All),
+            Some((digest, id)) if is_kernel_id(id) => (digest, Holders::Kernel(id.to_owned())),
+            Some((digest, owner)) => (digest, Holders::One(Owner::from_name(owner)?)),
+        };
+        Some(Self::Incoming(digest.parse().ok()?, holders))
+    }
+}
+
+/// Returns the name of the place for downloading an image.
+pub(crate) fn incoming_name(digest: &Digest) -> String {
+    format!("{PULL}{digest}")
 }
 
 /// A directory of one writer, removed when the writer is done.
@@ -133,6 +167,14 @@ impl Workshop {
         let path = tmp.join(owner.name());
         fs::create_dir(&path).map_err(Error::io("write in", &tmp))?;
         Ok(Self { owner, path })
+    }
+
+    /// Makes a place for downloading an image that is this process's alone.
+    pub(crate) fn open_for(layout: &Layout, digest: &Digest) -> Result<PathBuf, Error> {
+        let (owner, tmp) = (Owner::this_process().name(), layout.tmp());
+        let path = tmp.join(format!("{}-{owner}", incoming_name(digest)));
+        fs::create_dir(&path).map_err(Error::io("write in", &tmp))?;
+        Ok(path)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -171,6 +213,18 @@ pub(crate) fn noted_orphans(workshop: &Path) -> Vec<Digest> {
 pub(crate) fn is_old(path: &Path) -> bool {
     let created = fs::symlink_metadata(path).map_or(0, |metadata| metadata.mtime());
     seconds_now().saturating_sub(u64::try_from(created).unwrap_or(0)) > FOREIGN_AGE
+}
+
+/// Returns whether nothing has been written into a place of a download for long.
+pub(crate) fn is_idle(place: &Path) -> bool {
+    let written = |path: &Path| {
+        let time = fs::symlink_metadata(path).map_or(0, |metadata| metadata.mtime());
+        u64::try_from(time).unwrap_or(0)
+    };
+    let names = disk::names(place).unwrap_or_default();
+    let files = names.iter().map(|name| written(&place.join(name)));
+    let latest = files.fold(written(place), u64::max);
+    seconds_now().saturating_sub(latest) > DOWNLOAD_AGE
 }
 
 fn is_dead(pid: Pid, start: u64) -> bool {
@@ -241,6 +295,31 @@ mod tests {
         assert_eq!(
             Temporary::from_name(name),
             Temporary::Trash(digest, workshop.owner)
+        );
+    }
+
+    #[test]
+    fn the_name_of_a_download_tells_who_may_go_on_with_it() {
+        let digest: Digest = "a".repeat(64).parse().unwrap();
+        let (owner, kernel) = (Owner::this_process(), "0123456789abcdef".repeat(2));
+        let name = incoming_name(&digest);
+        let read = |name: &str| match Temporary::from_name(name) {
+            Temporary::Incoming(_, holders) => Some(holders),
+            _ => None,
+        };
+        assert_eq!(
+            [
+                read(&name),
+                read(&format!("{name}-{kernel}")),
+                read(&format!("{name}-{}", owner.name())),
+                read("pull-123")
+            ],
+            [
+                Some(Holders::All),
+                Some(Holders::Kernel(kernel)),
+                Some(Holders::One(owner)),
+                None
+            ]
         );
     }
 

@@ -21,6 +21,7 @@ use std::path::Path;
 
 use cabane_label::{Digest, Label};
 
+use crate::access::is_there;
 use crate::layout::{Layout, RefName};
 use crate::listing::{self, Listing};
 use crate::lock::WriterLock;
@@ -117,6 +118,10 @@ impl<'a> Writer<'a> {
     /// Returns whether an image is there, as far as can be told without reading it.
     pub(crate) fn is_whole(&self, digest: &Digest, size: u64) -> bool {
         let image = fs::symlink_metadata(self.layout.image(digest));
+        // What only a group of others may read cannot be judged, and is not theirs to repair.
+        if image.is_err() && is_there(&image) {
+            return true;
+        }
         image.is_ok_and(|image| image.is_file() && image.len() == size)
             && self.layout.meta(digest).is_dir()
     }
@@ -134,9 +139,8 @@ impl<'a> Writer<'a> {
     /// Sees to it that the image of a ref that was just written is there (rule 1).
     pub(crate) fn confirm(&self, record: &Record, spare: Option<&Path>) -> Result<(), Error> {
         let digest = &record.digest;
-        let image = self.layout.image(digest);
         for _ in 0..3 {
-            if image.exists() || self.put_back(digest) {
+            if self.layout.has_image(digest) || self.put_back(digest) {
                 return Ok(());
             }
             if let Some(spare) = spare.filter(|spare| spare.exists()) {
@@ -152,7 +156,7 @@ impl<'a> Writer<'a> {
     /// Takes an image back that somebody is throwing away; returns whether there was one.
     pub(crate) fn put_back(&self, digest: &Digest) -> bool {
         let (tmp, place) = (self.layout.tmp(), self.layout.image_directory(digest));
-        if !self.layout.image(digest).exists() {
+        if !self.layout.has_image(digest) {
             // What is left of a damaged image would be in the way.
             let _ = self.discard(&place);
         }

@@ -6,10 +6,12 @@
 mod adding;
 mod damaged;
 mod full_disk;
+mod incoming;
 mod killed;
 mod listing;
 mod model;
 mod opening;
 mod racing;
 mod removing;
+mod restricted;
 mod support;

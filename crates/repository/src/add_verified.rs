@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Adding an image that was downloaded into the repository: it is neither copied nor summed
+//! again.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use cabane_label::{Digest, Label};
+
+use crate::access::make_readable;
+use crate::add::{Parcel, taken};
+use crate::meta_copy::copy_meta;
+use crate::record::KnownImage;
+use crate::repository::read_meta_directory;
+use crate::transfer::format_of;
+use crate::writer::Writer;
+use crate::{Access, Added, Error, ImageError, Incoming, Repository, disk};
+
+/// What has been downloaded, and under which label it is to be found.
+#[derive(Debug)]
+pub struct VerifiedRequest<'a> {
+    /// The label.
+    pub label: Label,
+    /// The place into which the image was downloaded; the image is [`Incoming::image`].
+    pub incoming: Incoming,
+    /// The sha256 of the bytes in that file, which the caller has computed itself from these
+    /// bytes. Nothing else may stand here: it is believed.
+    pub digest: &'a Digest,
+    /// The metadata directory of the image, as for [`crate::AddRequest`].
+    pub meta: &'a Path,
+    /// Who may read the image.
+    pub access: Access,
+    /// Whether a label that another image has is taken from it.
+    pub replace: bool,
+}
+
+impl Repository {
+    /// Takes a downloaded image over and gives it a label.
+    ///
+    /// This is as safe as [`Repository::add`]. When the label is taken, or something else is in
+    /// the way that is found out in time, what was downloaded stays for the next attempt.
+    pub fn add_verified(&self, request: VerifiedRequest<'_>) -> Result<Added, Error> {
+        let VerifiedRequest {
+            label,
+            incoming,
+            digest,
+            meta,
+            access,
+            replace,
+        } = request;
+        if incoming.digest() != digest {
+            return Err(Error::OtherImage {
+                expected: incoming.digest().clone(),
+                found: digest.clone(),
+            });
+        }
+        let (known, image) = (read_meta_directory(meta)?, incoming.image());
+        let known_image = look_at(&image, digest)?;
+        let mut writer = Writer::open(self.layout())?;
+        writer.lock();
+        writer.sweep()?;
+        match writer.refs_of(&label)?.pop() {
+            Some(record) if !replace && record.digest != *digest => {
+                return Err(taken(&label, record.digest));
+            }
+            _ => {}
+        }
+        writer.unlock();
+
+        let directory = writer.workshop.free_name("new");
+        fs::create_dir(&directory).map_err(Error::io("create", &directory))?;
+        access.close_directory(&directory)?;
+        copy_meta(meta, &directory.join("meta"))?;
+        match access {
+            Access::AsNewFiles => make_readable(&image),
+            Access::Group(_) => access.close_file(&image)?,
+        }
+        // From here to the end a kill loses what was downloaded, so that little is left to do.
+        writer.lock();
+        let place = directory.join("image");
+        fs::rename(&image, &place).map_err(Error::io("move", &image))?;
+        let parcel = Parcel {
+            directory: directory.clone(),
+            image: known_image,
+        };
+        let added = disk::sync_directory(&directory)
+            .map_err(Error::io("write", &directory))
+            .and_then(|()| parcel.publish(&writer, label, replace, known.as_ref()));
+        if added.is_err() {
+            let _ = fs::rename(&place, &image);
+        } else {
+            // What stays is swept.
+            let _ = incoming.discard();
+        }
+        added
+    }
+}
+
+/// Checks the header of an image, and waits until the file is on disk.
+fn look_at(path: &Path, digest: &Digest) -> Result<KnownImage, Error> {
+    let found = fs::symlink_metadata(path).map_err(Error::io("read", path))?;
+    if found.is_symlink() {
+        return Err(Error::Image {
+            path: path.to_owned(),
+            source: ImageError::NotAFile {
+                kind: "a symbolic link",
+            },
+        });
+    }
+    let file = disk::open(path).map_err(Error::io("read", path))?;
+    let format = format_of(&file, path)?;
+    match file.sync_all() {
+        Err(error) if error.kind() != io::ErrorKind::InvalidInput => {
+            return Err(Error::io("write", path)(error));
+        }
+        _ => {}
+    }
+    Ok(KnownImage {
+        digest: digest.clone(),
+        size: found.len(),
+        format,
+    })
+}
