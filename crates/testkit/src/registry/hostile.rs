@@ -39,9 +39,12 @@ pub struct Settings {
     pub absolute_locations: bool,
     /// Insists on the query that it gave to the place of an upload.
     pub upload_state: bool,
-    /// Goes on with an upload that was cut within a piece. Debian's registry gives it up as
-    /// soon as somebody asks for it.
+    /// Goes on with an upload that was cut within a piece. Debian's registry knows only the
+    /// place that it gave after the last whole piece, and only if nothing came since.
     pub cut_uploads: bool,
+    /// Refuses a piece that does not begin where the last one ended. Debian's registry takes
+    /// it for the next.
+    pub ordered_pieces: bool,
     /// The size that pieces of an upload must have, as it tells.
     pub minimum_chunk: Option<usize>,
 }
@@ -58,6 +61,7 @@ impl Default for Settings {
             absolute_locations: false,
             upload_state: true,
             cut_uploads: true,
+            ordered_pieces: true,
             minimum_chunk: None,
         }
     }

@@ -3,7 +3,7 @@
 
 //! How blobs come into a registry: at once, in pieces, or from another name.
 
-use super::hostile::State;
+use super::hostile::{Settings, State};
 use super::http::{Answer, Request};
 use super::store::digest_of;
 
@@ -51,15 +51,14 @@ pub(super) fn go_on(
             "blob upload unknown to registry",
         );
     };
-    let fits = starts_at(request).is_none_or(|start| start == received.len());
-    let invalid = Answer::failure(400, "BLOB_UPLOAD_INVALID", "blob upload invalid");
+    let fits = goes_on_where_it_ended(&state.settings, request, received);
+    let invalid = Answer::failure(404, "BLOB_UPLOAD_INVALID", "blob upload invalid");
     let told = request.parameter("_state");
     // Callers must keep the query of the place that they are given.
     if state.settings.upload_state && told.is_none() {
         return invalid;
     }
     if !state.settings.cut_uploads && told != Some(received.len().to_string()) {
-        state.store.uploads.remove(&number);
         return invalid;
     }
     match request.method.as_str() {
@@ -87,10 +86,15 @@ pub(super) fn go_on(
 pub(super) fn keep(state: &mut State, number: &str, request: &Request, part: &[u8]) {
     let number = number.parse().unwrap_or_default();
     if let Some(received) = state.store.uploads.get_mut(&number)
-        && starts_at(request).is_none_or(|start| start == received.len())
+        && goes_on_where_it_ended(&state.settings, request, received)
     {
         received.extend(part);
     }
+}
+
+fn goes_on_where_it_ended(settings: &Settings, request: &Request, received: &[u8]) -> bool {
+    let start = starts_at(request);
+    !settings.ordered_pieces || start.is_none_or(|start| start == received.len())
 }
 
 /// The first number of a header such as `Content-Range: 0-99`.
