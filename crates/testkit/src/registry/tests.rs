@@ -372,6 +372,16 @@ fn an_upload_that_was_cut_is_lost_where_registries_do_so() {
 }
 
 #[test]
+fn a_piece_for_elsewhere_is_taken_where_registries_do_not_look() {
+    let registry = HostileRegistry::start();
+    registry.change(|settings| settings.ordered_pieces = false);
+    let begun = ask(&registry, "POST", "/v2/a/blobs/uploads/", "", b"");
+    let range = "Content-Range: 500-502\r\n";
+    let piece = ask(&registry, "PATCH", begun.header("Location"), range, b"one");
+    assert_eq!((piece.status, piece.header("Range")), (202, "0-2"));
+}
+
+#[test]
 fn what_a_caller_that_vanished_had_sent_is_kept() {
     let registry = HostileRegistry::start();
     let begun = ask(&registry, "POST", "/v2/a/blobs/uploads/", "", b"");
