@@ -58,8 +58,8 @@ pub use recipe::{
     PackageRepository, PythonConfig, PythonSource, Recipe, SpackConfig, TreeConfig, ViewRecipe,
 };
 pub use settings::{
-    BuildSettings, ColorChoice, FormatChoice, PathTemplate, PathTemplateError, RepositorySettings,
-    Settings, SettingsError, parse_settings,
+    BuildSettings, ColorChoice, FormatChoice, ListingChoice, PathTemplate, PathTemplateError,
+    RegistrySettings, RepositorySettings, Settings, SettingsError, parse_settings,
 };
 pub use stack::{
     AccessPair, BuildCache, CompilerName, CompilerRequest, Compilers, Connection, Conversion,

@@ -10,6 +10,7 @@
 
 mod path;
 mod read;
+mod registry;
 
 use std::num::NonZeroU32;
 
@@ -17,6 +18,7 @@ use cabane_label::{System, Uarch};
 
 pub use path::{PathTemplate, PathTemplateError};
 pub use read::{SettingsError, parse_settings};
+pub use registry::{ListingChoice, RegistrySettings};
 
 /// What one or several configuration files say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub struct Settings {
     pub repositories: Vec<RepositorySettings>,
     /// How images are built.
     pub build: BuildSettings,
+    /// Where images are shared.
+    pub registry: RegistrySettings,
 }
 
 /// When to print in colour.
@@ -107,6 +111,7 @@ impl Settings {
             default_uarch: higher.default_uarch.or(lower.default_uarch),
             repositories: merge_repositories(lower.repositories, higher.repositories),
             build: BuildSettings::merge(lower.build, higher.build),
+            registry: RegistrySettings::merge(lower.registry, higher.registry),
         }
     }
 }

@@ -9,7 +9,9 @@ use std::path::Path;
 
 use cabane_label::Name;
 
-use super::{BuildSettings, ColorChoice, FormatChoice, PathTemplate, RepositorySettings, Settings};
+use super::{
+    BuildSettings, ColorChoice, FormatChoice, PathTemplate, RepositorySettings, Settings, registry,
+};
 use crate::ask::{Field, Section};
 use crate::diagnostic::{Diagnostic, Source, quote, write_all};
 use crate::node::{Kind, Node, Scalar, Value};
@@ -22,6 +24,7 @@ const KEYS: &[&str] = &[
     "default_uarch",
     "repositories",
     "build",
+    "registry",
 ];
 const REPOSITORY_KEYS: &[&str] = &["name", "path", "priority"];
 const BUILD_KEYS: &[&str] = &[
@@ -74,6 +77,8 @@ fn read(report: &mut Report<'_>, root: &Node) -> Option<Settings> {
             "[build]"
         } else if REPOSITORY_KEYS.contains(&key) {
             "[[repositories]]"
+        } else if registry::KEYS.contains(&key) {
+            "[registry]"
         } else {
             return None;
         };
@@ -94,6 +99,12 @@ fn read(report: &mut Report<'_>, root: &Node) -> Option<Settings> {
     }
     if let Some(section) = file.get("build").and_then(|field| report.section(&field)) {
         settings.build = build(report, &section);
+    }
+    let registry = file
+        .get("registry")
+        .and_then(|field| report.section(&field));
+    if let Some(section) = registry {
+        settings.registry = registry::read(report, &section);
     }
     Some(settings)
 }
@@ -120,7 +131,7 @@ fn color(report: &mut Report<'_>, field: &Field<'_>) -> Option<ColorChoice> {
 }
 
 /// Says of a key that is not one of this table that it is one of the file.
-fn above(key: &str) -> Option<(Option<String>, String)> {
+pub(super) fn above(key: &str) -> Option<(Option<String>, String)> {
     KEYS.contains(&key).then(|| {
         (
             None,
@@ -263,7 +274,7 @@ fn whole_number(field: &Field<'_>) -> Option<i64> {
     }
 }
 
-fn path_template(report: &mut Report<'_>, field: &Field<'_>) -> Option<PathTemplate> {
+pub(super) fn path_template(report: &mut Report<'_>, field: &Field<'_>) -> Option<PathTemplate> {
     let text = report.text(field)?;
     match text.parse() {
         Ok(path) => Some(path),
