@@ -9,6 +9,38 @@
 
 #![forbid(unsafe_code)]
 
+mod address;
+mod chunks;
+mod copy;
 mod credentials;
+mod document;
+mod download;
+mod entry;
+mod error;
+mod find;
+mod http;
+mod image;
+mod meta;
+mod options;
+mod proxy;
+mod push;
+mod registry;
+pub mod sum;
+mod trust;
+mod upload;
 
-pub use credentials::{Credential, CredentialError, CredentialSources, Secret};
+pub use address::{Address, AddressError, Place, UnfitPart};
+pub use copy::{Copied, Deleted};
+pub use credentials::{
+    Credential, CredentialError, CredentialSources, EntryProblem, GivenToken, Secret, TokenWarning,
+};
+pub use download::{Fetched, Progress};
+pub use error::Error;
+pub use find::{Listed, Listing, Wanted};
+pub use http::Patience;
+pub use image::RemoteImage;
+pub use options::Options;
+pub use proxy::{ProxyError, ProxySettings};
+pub use push::{Format, PushRequest, Pushed};
+pub use registry::Registry;
+pub use trust::TrustError;

@@ -1,0 +1,198 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Giving an image another label within a registry, and taking one away.
+
+use std::collections::BTreeSet;
+
+use cabane_label::Digest;
+
+use crate::document::{Annotations, Descriptor, EMPTY, MANIFEST, Manifest, OciDigest, to_bytes};
+use crate::registry::{Deletion, referrers_tag};
+use crate::{Error, Place, Registry, RemoteImage};
+
+/// What was copied.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Copied {
+    /// The image under its new label.
+    pub image: RemoteImage,
+    /// Whether it had this label before.
+    pub unchanged: bool,
+    /// The image that had the label before.
+    pub replaced: Option<Digest>,
+}
+
+/// What was deleted.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Deleted {
+    /// The image that had the label.
+    pub image: RemoteImage,
+    /// Whether other labels of the same name and version still have the image.
+    pub remains: bool,
+}
+
+impl Registry {
+    /// Gives an image another label, with everything that is attached to it.
+    ///
+    /// The manifest stays what it is, so that signatures of it stay good. Nothing is moved:
+    /// the registry lets the other repository have the same blobs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LabelTaken`] if the label has another image and is not to be taken from it.
+    pub fn copy(&self, from: &Place, to: &Place, replace: bool) -> Result<Copied, Error> {
+        let source = self.image(from)?;
+        let before = match self.image_if_there(to) {
+            Err(Error::NotAnImage { .. }) if replace => None,
+            outcome => outcome?,
+        };
+        let unchanged = before
+            .as_ref()
+            .is_some_and(|image| image.manifest == source.manifest);
+        if let Some(image) = before.as_ref().filter(|_| !unchanged && !replace) {
+            return Err(Error::LabelTaken {
+                place: Box::new(to.clone()),
+                digest: image.digest.clone(),
+            });
+        }
+        let target = self.repository(to)?;
+        let subject = OciDigest(source.manifest.clone());
+        let manifest = self.copy_parts(&source.repository, &target, &subject)?;
+        for referrer in self.all_referrers(&source.repository, &subject)? {
+            if target == source.repository {
+                break;
+            }
+            let bytes = self.copy_parts(&source.repository, &target, &referrer.digest)?;
+            self.put_referrer(&target, &subject, &referrer, &bytes)?;
+        }
+        self.put_document(&target, to.tag(), MANIFEST, &manifest)?;
+        let image = self.image(to)?;
+        self.note_label(&image.place)?;
+        Ok(Copied {
+            image,
+            unchanged,
+            replaced: before.map(|image| image.digest).filter(|_| !unchanged),
+        })
+    }
+
+    /// Lets a repository have the blobs of a manifest; returns the manifest.
+    fn copy_parts(&self, source: &str, target: &str, digest: &OciDigest) -> Result<Vec<u8>, Error> {
+        let document = self.document(source, &digest.to_string())?;
+        let document = document.ok_or_else(|| self.wrong(digest, "nothing"))?;
+        let manifest: Manifest = self.parse(&document.bytes, "a manifest")?;
+        if source == target {
+            return Ok(document.bytes);
+        }
+        let blobs = manifest.layers.iter().chain([&manifest.config]);
+        for blob in blobs.map(|blob| &blob.digest).collect::<BTreeSet<_>>() {
+            let is_there = self.has_blob(target, blob)? || self.mount_blob(target, source, blob)?;
+            if !is_there && *blob == OciDigest::of(EMPTY) {
+                self.put_small_blob(target, EMPTY)?;
+            } else if !is_there {
+                return Err(self
+                    .client
+                    .odd("it cannot give a blob to another repository"));
+            }
+        }
+        Ok(document.bytes)
+    }
+
+    /// Lists everything that refers to a manifest.
+    fn all_referrers(
+        &self,
+        repository: &str,
+        digest: &OciDigest,
+    ) -> Result<Vec<Descriptor>, Error> {
+        let index = match self.referrers_by_request(repository, digest)? {
+            Some(index) => index,
+            None => self
+                .referrers_by_tag(repository, digest)?
+                .unwrap_or_default(),
+        };
+        Ok(index.manifests)
+    }
+
+    /// Takes a label away, and the image with everything that is attached if no other label
+    /// of this name and version has it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchImage`]; [`Error::NoDeletion`] where the registry does not delete.
+    pub fn delete(&self, place: &Place) -> Result<Deleted, Error> {
+        let image = self.image(place)?;
+        let subject = OciDigest(image.manifest.clone());
+        let others = self.other_tags(&image, &subject)?;
+        if others {
+            self.delete_tag(&image)?;
+        } else {
+            // What is attached first: it would not be found without the image.
+            for referrer in self.all_referrers(&image.repository, &subject)? {
+                self.delete_by_digest(&image.repository, &referrer.digest)?;
+            }
+            self.delete_referrers_index(&image.repository, &subject)?;
+            self.delete_by_digest(&image.repository, &subject)?;
+        }
+        self.forget_label(place)?;
+        Ok(Deleted {
+            image,
+            remains: others,
+        })
+    }
+
+    /// Returns whether other tags of the repository stand for the same manifest.
+    fn other_tags(&self, image: &RemoteImage, digest: &OciDigest) -> Result<bool, Error> {
+        for tag in self.tags(&image.repository)? {
+            let is_label = tag != image.place.tag() && !tag.starts_with("sha256-");
+            if is_label && self.digest_of(&image.repository, &tag)?.as_ref() == Some(digest) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Takes a tag away from a manifest that others have.
+    fn delete_tag(&self, image: &RemoteImage) -> Result<(), Error> {
+        let tag = image.place.tag();
+        let (deletion, _) = self.delete_document(&image.repository, tag)?;
+        if deletion != Deletion::Unsupported {
+            return Ok(());
+        }
+        // Where only manifests can be deleted the tag gets one of its own first.
+        let mut annotations = Annotations::new();
+        annotations.insert("org.cabane.deleted".to_owned(), image.place.to_string());
+        let kind = "application/vnd.cabane.nothing.v1";
+        let nothing = Manifest::artifact(kind, vec![Descriptor::empty_config()], annotations);
+        let bytes = to_bytes(&nothing);
+        let digest = OciDigest::of(&bytes);
+        self.put_small_blob(&image.repository, EMPTY)?;
+        // First beside the tag: where nothing can be deleted the tag must not move.
+        for reference in [&digest.to_string(), tag] {
+            self.put_document(&image.repository, reference, MANIFEST, &bytes)?;
+            self.delete_by_digest(&image.repository, &digest)?;
+        }
+        Ok(())
+    }
+
+    fn delete_referrers_index(&self, repository: &str, subject: &OciDigest) -> Result<(), Error> {
+        match self.digest_of(repository, &referrers_tag(subject))? {
+            Some(digest) => self.delete_by_digest(repository, &digest),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn delete_by_digest(
+        &self,
+        repository: &str,
+        digest: &OciDigest,
+    ) -> Result<(), Error> {
+        match self.delete_document(repository, &digest.to_string())? {
+            (Deletion::Done | Deletion::WasGone, _) => Ok(()),
+            (Deletion::Unsupported, details) => Err(Error::NoDeletion {
+                host: self.client.host(),
+                details,
+            }),
+        }
+    }
+}

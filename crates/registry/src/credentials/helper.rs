@@ -1,0 +1,463 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Asking the programs `docker-credential-NAME`, which keep passwords for others.
+//!
+//! The address of the registry goes to the standard input of `docker-credential-NAME get`,
+//! and the answer is JSON on its standard output. The program gets the environment of its
+//! caller and stays in its foreground: it may have to ask the user for a password of its own.
+//! It is given half a minute and little room.
+
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Access, access};
+use serde::Deserialize;
+
+use super::{Credential, CredentialError, Secret};
+
+/// How long a helper may take, with a user who looks for a card and types a number.
+pub(super) const TIME_LIMIT: Duration = Duration::from_secs(30);
+
+/// What a helper may say; tokens of clouds have a few thousand letters.
+const MOST_BYTES: usize = 64 << 10;
+
+/// How often it is looked whether a helper has ended that left its output to others.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// How helpers say that they have no password for a registry.
+const NOTHING_THERE: &str = "credentials not found in native keychain";
+
+/// The name by which helpers say that the secret is a token.
+const TOKEN_NAME: &str = "<token>";
+
+/// What is shown of what a helper says.
+const MOST_SHOWN: usize = 200;
+
+/// A helper, by its name.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Helper<'a> {
+    name: &'a str,
+}
+
+impl<'a> Helper<'a> {
+    /// Takes a name, if it cannot lead to another program.
+    pub(super) fn named(name: &'a str) -> Option<Self> {
+        let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        (!name.is_empty() && name.bytes().all(is_safe)).then_some(Self { name })
+    }
+
+    /// The name of its program.
+    pub(super) fn program(&self) -> String {
+        format!("docker-credential-{}", self.name)
+    }
+
+    /// Looks for its program. Directories that depend on where the user stands are left out.
+    pub(super) fn find_in(&self, directories: &[PathBuf]) -> Option<PathBuf> {
+        let absolute = directories.iter().filter(|path| path.is_absolute());
+        let mut places = absolute.map(|directory| directory.join(self.program()));
+        places.find(|path| path.is_file() && access(path, Access::EXEC_OK).is_ok())
+    }
+}
+
+/// Asks a program for what it has for a server.
+pub(super) fn ask(program: &Path, server: &str) -> Result<Option<Credential>, CredentialError> {
+    ask_within(program, server, TIME_LIMIT)
+}
+
+fn ask_within(
+    program: &Path,
+    server: &str,
+    limit: Duration,
+) -> Result<Option<Credential>, CredentialError> {
+    let (program, server) = (program.to_owned(), server.to_owned());
+    let said = match run(&program, &server, limit) {
+        Ok(said) => said,
+        Err(Failure::Late) => return Err(CredentialError::HelperLate { program, server }),
+        Err(Failure::Endless) => return Err(CredentialError::HelperAnswer { program, server }),
+        Err(Failure::Io(source)) => return Err(CredentialError::HelperRun { program, source }),
+    };
+    if said.status.success() {
+        return answer(&said.output).map_err(|_| CredentialError::HelperAnswer { program, server });
+    }
+    // Most say it on standard output, where other messages may come with a password.
+    if [&said.output, &said.messages].iter().any(|text| {
+        let text = String::from_utf8_lossy(text);
+        text.trim() == NOTHING_THERE
+    }) {
+        return Ok(None);
+    }
+    Err(CredentialError::HelperFailed {
+        program,
+        server,
+        message: beginning(&said.messages),
+    })
+}
+
+/// What a helper answers.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Answer {
+    #[serde(default)]
+    username: String,
+    secret: String,
+}
+
+fn answer(output: &[u8]) -> Result<Option<Credential>, serde_json::Error> {
+    let Answer { username, secret } = serde_json::from_slice(output)?;
+    if secret.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(if username == TOKEN_NAME {
+        Credential::Identity(Secret::new(secret))
+    } else {
+        Credential::password(username, secret)
+    }))
+}
+
+/// The first line that says something, and not too much of it.
+fn beginning(messages: &[u8]) -> String {
+    let text = String::from_utf8_lossy(messages);
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty());
+    line.unwrap_or_default().chars().take(MOST_SHOWN).collect()
+}
+
+/// What a program said until it ended.
+struct Said {
+    output: Vec<u8>,
+    messages: Vec<u8>,
+    status: ExitStatus,
+}
+
+/// Why a program was not listened to.
+enum Failure {
+    Late,
+    Endless,
+    Io(io::Error),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+fn run(program: &Path, server: &str, limit: Duration) -> Result<Said, Failure> {
+    let end = Instant::now() + limit;
+    let mut started = start(program)?;
+    // An address is less than a pipe holds. Who does not read it may know the answer.
+    match started.input.write_all(server.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error.into()),
+        _ => drop(started.input),
+    }
+    let mut child = started.child;
+    let heard = listen(&mut child, [started.output, started.messages], end);
+    if heard.is_err() {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    heard
+}
+
+struct Started {
+    child: Child,
+    input: PipeWriter,
+    output: PipeReader,
+    messages: PipeReader,
+}
+
+fn start(program: &Path) -> io::Result<Started> {
+    let mut tries = 0;
+    loop {
+        let (child_input, input) = io::pipe()?;
+        let (output, child_output) = io::pipe()?;
+        let (messages, child_messages) = io::pipe()?;
+        let spawned = Command::new(program)
+            .arg("get")
+            .stdin(child_input)
+            .stdout(child_output)
+            .stderr(child_messages)
+            .spawn();
+        match spawned {
+            Ok(child) => {
+                return Ok(Started {
+                    child,
+                    input,
+                    output,
+                    messages,
+                });
+            }
+            // Being written at this moment, by an update.
+            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy && tries < 20 => {
+                tries += 1;
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Reads both pipes until the program has ended and nothing is left in them. What it left
+/// behind may keep them open, and is not waited for.
+fn listen(child: &mut Child, pipes: [PipeReader; 2], end: Instant) -> Result<Said, Failure> {
+    let mut ears = pipes.map(Ear::new);
+    loop {
+        // Asked before the pipes: whatever it wrote is in them by then.
+        let status = child.try_wait()?;
+        let left = end.saturating_duration_since(Instant::now());
+        let patience = match status {
+            Some(_) => Duration::ZERO,
+            None => left.min(LOOK_AGAIN),
+        };
+        let was_any_ready = hear(&mut ears, patience)?;
+        if let Some(status) = status
+            && !was_any_ready
+        {
+            let [output, messages] = ears.map(|ear| ear.heard);
+            return Ok(Said {
+                output,
+                messages,
+                status,
+            });
+        }
+        if left.is_zero() {
+            return Err(Failure::Late);
+        }
+    }
+}
+
+/// One end of a pipe, and what came out of it.
+struct Ear {
+    /// Nothing when the other end is closed.
+    pipe: Option<PipeReader>,
+    heard: Vec<u8>,
+}
+
+impl Ear {
+    fn new(pipe: PipeReader) -> Self {
+        Self {
+            pipe: Some(pipe),
+            heard: Vec::new(),
+        }
+    }
+
+    /// Reads once from a pipe that has something, or its end.
+    fn read(&mut self) -> Result<(), Failure> {
+        let Some(pipe) = &mut self.pipe else {
+            return Ok(());
+        };
+        let mut buffer = [0; 4096];
+        match pipe.read(&mut buffer) {
+            Ok(0) => self.pipe = None,
+            Ok(length) => self.heard.extend(buffer.iter().take(length)),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+        if self.heard.len() > MOST_BYTES {
+            return Err(Failure::Endless);
+        }
+        Ok(())
+    }
+}
+
+/// Waits until something can be read, and reads it; says whether there may be more.
+fn hear(ears: &mut [Ear; 2], patience: Duration) -> Result<bool, Failure> {
+    let mut open: Vec<&mut Ear> = ears.iter_mut().filter(|ear| ear.pipe.is_some()).collect();
+    if open.is_empty() {
+        // It closed everything and is about to end.
+        std::thread::sleep(patience.min(Duration::from_millis(1)));
+        return Ok(false);
+    }
+    let pipes = open.iter().filter_map(|ear| ear.pipe.as_ref());
+    let mut watched: Vec<_> = pipes.map(|pipe| PollFd::new(pipe, PollFlags::IN)).collect();
+    match poll(&mut watched, Timespec::try_from(patience).ok().as_ref()) {
+        Ok(_) => {}
+        // To be looked at again.
+        Err(rustix::io::Errno::INTR) => return Ok(true),
+        Err(errno) => return Err(io::Error::from(errno).into()),
+    }
+    let is_ready: Vec<bool> = watched.iter().map(|fd| !fd.revents().is_empty()).collect();
+    for (ear, _) in open.iter_mut().zip(&is_ready).filter(|(_, ready)| **ready) {
+        ear.read()?;
+    }
+    Ok(is_ready.contains(&true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    /// A helper made of some lines of shell.
+    struct Written {
+        directory: tempfile::TempDir,
+    }
+
+    impl Written {
+        fn new(script: &str) -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let written = Self { directory };
+            let program = written.program();
+            fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+            written
+        }
+
+        fn program(&self) -> PathBuf {
+            self.directory.path().join("docker-credential-test")
+        }
+
+        fn ask_within(&self, limit: Duration) -> Result<Option<Credential>, CredentialError> {
+            ask_within(&self.program(), "registry.example:5000", limit)
+        }
+
+        fn ask(&self) -> Result<Option<Credential>, CredentialError> {
+            self.ask_within(LONG)
+        }
+
+        /// The message of the error, without the path.
+        fn complaint(&self) -> String {
+            let error = self.ask().unwrap_err().to_string();
+            error.replace(&*self.program().to_string_lossy(), "PROGRAM")
+        }
+    }
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_helper_is_asked_for_the_server_and_gives_a_password() {
+        let helper = Written::new(
+            r#"[ "$*" = get ] || exit 9
+               server=$(cat)
+               printf '{"ServerURL": "%s", "Username": "me", "Secret": "for %s"}' x "$server""#,
+        );
+        assert_eq!(
+            helper.ask().unwrap(),
+            Some(Credential::password("me", "for registry.example:5000"))
+        );
+    }
+
+    #[test]
+    fn a_helper_may_give_a_token() {
+        let helper = Written::new(r#"echo '{"Username": "<token>", "Secret": "t"}'"#);
+        assert_eq!(
+            helper.ask().unwrap(),
+            Some(Credential::Identity(Secret::new("t")))
+        );
+    }
+
+    #[test]
+    fn a_helper_that_does_not_need_the_question_is_heard() {
+        let helper = Written::new(r#"exec <&-; echo '{"Username": "me", "Secret": "pw"}'"#);
+        assert_eq!(
+            helper.ask().unwrap(),
+            Some(Credential::password("me", "pw"))
+        );
+    }
+
+    #[test]
+    fn a_helper_has_the_environment_of_its_caller() {
+        let helper = Written::new(r#"echo "{\"Secret\": \"$CARGO_PKG_NAME\"}""#);
+        assert_eq!(
+            helper.ask().unwrap(),
+            Some(Credential::password("", env!("CARGO_PKG_NAME")))
+        );
+    }
+
+    #[test]
+    fn a_helper_may_have_nothing() {
+        for script in [
+            "echo 'credentials not found in native keychain'; exit 1",
+            "echo 'credentials not found in native keychain' >&2; exit 1",
+            r#"echo '{"Username": "", "Secret": ""}'"#,
+        ] {
+            assert_eq!(Written::new(script).ask().unwrap(), None, "{script}");
+        }
+    }
+
+    #[test]
+    fn a_helper_that_fails_is_quoted_escaped_and_short() {
+        let helper = Written::new(r"echo hunter2; printf '\n \033[31mlocked\nmore\n' >&2; exit 1");
+        let long = Written::new("printf '%01000d' 7 >&2; exit 1");
+        let silent = Written::new("exit 1");
+        assert_eq!(
+            [helper, long, silent].map(|helper| helper.complaint()),
+            [
+                "PROGRAM failed to give a password for registry.example:5000: \\u{1b}[31mlocked"
+                    .to_owned(),
+                format!(
+                    "PROGRAM failed to give a password for registry.example:5000: {}",
+                    "0".repeat(200)
+                ),
+                "PROGRAM failed to give a password for registry.example:5000".to_owned()
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_no_answer_is_not_shown() {
+        for script in [
+            "echo hunter2",
+            "echo '[\"hunter2\"]'",
+            r#"echo '{"Username": "hunter2"}'"#,
+            "while :; do echo hunter2; done",
+            "while :; do echo hunter2 >&2; done",
+        ] {
+            assert_eq!(
+                Written::new(script).complaint(),
+                "PROGRAM answered something that is not a name and a password",
+                "{script}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_helper_that_does_not_answer_is_ended() {
+        for script in ["exec sleep 60", "exec >&- 2>&-; exec sleep 60"] {
+            let begin = Instant::now();
+            let error = Written::new(script)
+                .ask_within(Duration::from_millis(200))
+                .unwrap_err();
+            assert!(
+                matches!(error, CredentialError::HelperLate { .. }) && begin.elapsed() < LONG / 2,
+                "{script}: {error}"
+            );
+        }
+    }
+
+    #[test]
+    fn who_is_left_behind_by_a_helper_is_not_waited_for() {
+        let helper = Written::new(r#"sleep 3 & echo '{"Username": "me", "Secret": "pw"}'"#);
+        let begin = Instant::now();
+        let found = helper.ask().unwrap();
+        assert!(found.is_some() && begin.elapsed() < Duration::from_secs(2));
+    }
+
+    #[test]
+    fn a_helper_that_cannot_be_started_is_an_error() {
+        let helper = Written::new("");
+        fs::write(helper.program(), "#!/nonexistent/shell\n").unwrap();
+        assert_eq!(helper.complaint(), "cannot run PROGRAM");
+    }
+
+    #[test]
+    fn a_helper_is_found_where_programs_are() {
+        let helper = Written::new("");
+        let other = tempfile::tempdir().unwrap();
+        fs::write(other.path().join("docker-credential-test"), "no program").unwrap();
+        let directories = [".", "/nonexistent"].map(PathBuf::from);
+        let directories: Vec<PathBuf> = directories
+            .into_iter()
+            .chain([other.path().to_owned(), helper.directory.path().to_owned()])
+            .collect();
+        let found = |name| Helper::named(name).unwrap().find_in(&directories);
+        assert_eq!(
+            (found("test"), found("none")),
+            (Some(helper.program()), None)
+        );
+    }
+}

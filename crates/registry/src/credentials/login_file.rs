@@ -1,0 +1,272 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The files that `docker login` and `podman login` write.
+//!
+//! ```text
+//! {
+//!   "auths": {
+//!     "registry.example": {"auth": "<base64 of name:password>"},
+//!     "registry.example:5000/deploy": {"username": "…", "password": "…"},
+//!     "https://other.example/v1/": {"identitytoken": "…"},
+//!     "third.example": {}                                    a helper has it
+//!   },
+//!   "credHelpers": {"fourth.example": "NAME"},
+//!   "credsStore": "NAME"
+//! }
+//! ```
+//!
+//! A helper of its own comes before everything else that is said about a registry; then the
+//! longest path that holds the repository; then the helper for all. An entry that cannot be
+//! understood is an error for its own registry alone.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, Engine, GeneralPurpose, GeneralPurposeConfig};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::helper::{self, Helper};
+use super::{Credential, CredentialError, EntryProblem, Secret, read};
+
+/// What a credential is for.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) host: &'a str,
+    pub(super) repository: &'a str,
+}
+
+/// Finds what a login file has for a place, itself or through a helper.
+pub(super) fn find(
+    path: &Path,
+    place: &Place<'_>,
+    program_directories: &[PathBuf],
+) -> Result<Option<Credential>, CredentialError> {
+    let Some(text) = read::text_if_there(path)? else {
+        return Ok(None);
+    };
+    let file = LoginFile::parse(&text).map_err(|mistake| CredentialError::LoginFile {
+        path: path.to_owned(),
+        line: mistake.line(),
+        column: mistake.column(),
+    })?;
+    for step in file.steps(place) {
+        let found = match step {
+            Step::Entry(key, entry) => {
+                credential_of(entry).map_err(|problem| CredentialError::Entry {
+                    path: path.to_owned(),
+                    key: key.to_owned(),
+                    problem,
+                })?
+            }
+            Step::Ask(request) => ask(path, &request, program_directories)?,
+        };
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
+}
+
+fn ask(
+    path: &Path,
+    request: &Request<'_>,
+    program_directories: &[PathBuf],
+) -> Result<Option<Credential>, CredentialError> {
+    let helper = Helper::named(request.helper).ok_or_else(|| CredentialError::HelperName {
+        path: path.to_owned(),
+        name: request.helper.to_owned(),
+    })?;
+    match helper.find_in(program_directories) {
+        Some(program) => helper::ask(&program, request.server),
+        None if request.is_promised => Err(CredentialError::HelperMissing {
+            path: path.to_owned(),
+            program: helper.program(),
+            server: request.server.to_owned(),
+        }),
+        // The file came from another machine, and nobody logged in to this registry there.
+        None => Ok(None),
+    }
+}
+
+/// The parts of a login file that matter.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct LoginFile {
+    auths: Option<BTreeMap<String, Value>>,
+    #[serde(rename = "credHelpers")]
+    cred_helpers: Option<BTreeMap<String, String>>,
+    #[serde(rename = "credsStore")]
+    creds_store: Option<String>,
+}
+
+/// What to try for a place.
+enum Step<'a> {
+    /// An entry of the file, under its key.
+    Entry(&'a str, &'a Value),
+    /// A helper.
+    Ask(Request<'a>),
+}
+
+struct Request<'a> {
+    helper: &'a str,
+    server: &'a str,
+    /// Whether the file says that the helper has the password.
+    is_promised: bool,
+}
+
+impl LoginFile {
+    /// Reads a file; an empty one says nothing.
+    fn parse(text: &str) -> Result<Self, serde_json::Error> {
+        let text = text.trim_start_matches('\u{feff}');
+        if text.trim().is_empty() {
+            return Ok(Self::default());
+        }
+        serde_json::from_str(text)
+    }
+
+    /// What to try for a place, the best first.
+    fn steps<'a>(&'a self, place: &Place<'a>) -> Vec<Step<'a>> {
+        let helpers = ranked(self.cred_helpers.as_ref(), place);
+        let own_helper = helpers.first().map(|(_, name)| name.as_str());
+        // A helper without a name says that this registry has none, not even that for all.
+        let helper_for_all = match own_helper {
+            Some(_) => None,
+            None => self.creds_store.as_deref().filter(|name| !name.is_empty()),
+        };
+        let mut steps = Vec::new();
+        if let Some(helper) = own_helper.filter(|name| !name.is_empty()) {
+            steps.push(Step::Ask(Request {
+                helper,
+                server: place.host,
+                is_promised: true,
+            }));
+        }
+        let entries = ranked(self.auths.as_ref(), place);
+        for &(key, entry) in &entries {
+            steps.push(Step::Entry(key, entry));
+            if let Some(helper) = helper_for_all {
+                steps.push(Step::Ask(Request {
+                    helper,
+                    server: key,
+                    is_promised: true,
+                }));
+            }
+        }
+        if let (true, Some(helper)) = (entries.is_empty(), helper_for_all) {
+            steps.push(Step::Ask(Request {
+                helper,
+                server: place.host,
+                is_promised: false,
+            }));
+        }
+        steps
+    }
+}
+
+/// The entries that are for a place, the nearest first.
+fn ranked<'a, T>(
+    entries: Option<&'a BTreeMap<String, T>>,
+    place: &Place<'_>,
+) -> Vec<(&'a str, &'a T)> {
+    let entries = entries.into_iter().flatten();
+    let mut fitting: Vec<_> = entries
+        .filter_map(|(key, value)| Some((nearness(key, place)?, (key.as_str(), value))))
+        .collect();
+    fitting.sort_by_key(|&(nearness, _)| Reverse(nearness));
+    fitting.into_iter().map(|(_, entry)| entry).collect()
+}
+
+/// How near a key is to a place, if it is for that place at all: how long its path is, and
+/// whether it is a plain name.
+fn nearness(key: &str, place: &Place<'_>) -> Option<(usize, bool)> {
+    let (is_plain, name) = match key.split_once("://") {
+        None => (true, key),
+        Some(("http" | "https", name)) => (false, name),
+        Some(_) => return None,
+    };
+    let (host, path) = name.split_once('/').unwrap_or((name, ""));
+    if !host.eq_ignore_ascii_case(place.host) {
+        return None;
+    }
+    // The path of an address is that of the interface, as in `https://registry.example/v1/`.
+    let path = if is_plain {
+        path.trim_end_matches('/')
+    } else {
+        ""
+    };
+    is_within(place.repository, path).then_some((path.len(), is_plain))
+}
+
+fn is_within(repository: &str, path: &str) -> bool {
+    let rest = repository.strip_prefix(path);
+    path.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// What can stand in an entry. Empty texts are as good as none.
+#[derive(Deserialize)]
+struct Entry {
+    auth: Option<String>,
+    username: Option<String>,
+    password: Option<String>,
+    identitytoken: Option<String>,
+    registrytoken: Option<String>,
+}
+
+/// Takes the credential out of an entry, if there is one in it.
+fn credential_of(entry: &Value) -> Result<Option<Credential>, EntryProblem> {
+    if entry.is_null() {
+        return Ok(None);
+    }
+    if !entry.is_object() {
+        return Err(EntryProblem::Shape);
+    }
+    let entry = Entry::deserialize(entry).map_err(|_| EntryProblem::Shape)?;
+    let some = |text: Option<String>| text.filter(|text| !text.is_empty());
+    if let Some(token) = some(entry.registrytoken) {
+        return Ok(Some(Credential::Bearer(Secret::new(token))));
+    }
+    if let Some(token) = some(entry.identitytoken) {
+        return Ok(Some(Credential::Identity(Secret::new(token))));
+    }
+    if let Some(auth) = some(entry.auth) {
+        return decode(&auth).map(Some);
+    }
+    let pair = some(entry.username).zip(some(entry.password));
+    Ok(pair.map(|(username, password)| Credential::password(username, password)))
+}
+
+/// Reads `auth`, also if it was made by hand, with padding and blanks of all kinds.
+fn decode(auth: &str) -> Result<Credential, EntryProblem> {
+    const LENIENT: GeneralPurpose = GeneralPurpose::new(
+        &alphabet::STANDARD,
+        GeneralPurposeConfig::new()
+            .with_decode_padding_mode(DecodePaddingMode::RequireNone)
+            .with_decode_allow_trailing_bits(true),
+    );
+    let letters: String = auth
+        .chars()
+        .filter(|letter| !letter.is_ascii_whitespace())
+        .map(|letter| match letter {
+            '-' => '+',
+            '_' => '/',
+            other => other,
+        })
+        .collect();
+    let bytes = LENIENT
+        .decode(letters.trim_end_matches('='))
+        .map_err(|_| EntryProblem::Encoding)?;
+    let text = String::from_utf8(bytes).map_err(|_| EntryProblem::Encoding)?;
+    let (username, password) = text.split_once(':').ok_or(EntryProblem::NoColon)?;
+    // Old versions of Docker fill the end with zeros.
+    Ok(Credential::password(
+        username,
+        password.trim_end_matches('\0'),
+    ))
+}
+
+#[cfg(test)]
+mod tests;

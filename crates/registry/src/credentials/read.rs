@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Files with passwords, read whole and with a limit.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use super::CredentialError;
+
+/// A login file that has collected the passwords of hundreds of registries is far below it.
+pub(super) const MOST_BYTES: u64 = 1 << 20;
+
+/// Reads a file; one that is not there is nothing.
+pub(super) fn text_if_there(path: &Path) -> Result<Option<String>, CredentialError> {
+    match File::open(path) {
+        Ok(file) => text_of(&file, path).map(Some),
+        Err(error) if is_missing(&error) => Ok(None),
+        Err(error) => Err(CredentialError::read(path)(error)),
+    }
+}
+
+/// Reads what is left in an open file.
+pub(super) fn text_of(file: &File, path: &Path) -> Result<String, CredentialError> {
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(CredentialError::read(path))?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(CredentialError::TooLarge {
+            path: path.to_owned(),
+        });
+    }
+    String::from_utf8(bytes).map_err(|_| CredentialError::NotText {
+        path: path.to_owned(),
+    })
+}
+
+/// Whether nothing is at the path, also where a directory on the way is a file.
+fn is_missing(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
+}

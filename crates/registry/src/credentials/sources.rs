@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The places where a credential may be, one after the other.
+
+use std::path::PathBuf;
+
+use super::login_file::{self, Place};
+use super::{Credential, CredentialError, netrc};
+
+/// Where to look, the first place first.
+#[derive(Clone, Debug, Default)]
+pub struct CredentialSources {
+    /// What the user named.
+    pub given: Option<Credential>,
+    /// Files as `docker login` and `podman login` write them.
+    pub login_files: Vec<PathBuf>,
+    /// A netrc file.
+    pub netrc: Option<PathBuf>,
+    /// Where the programs `docker-credential-…` are looked for, as in `PATH`.
+    pub program_directories: Vec<PathBuf>,
+}
+
+impl CredentialSources {
+    /// Finds what proves to a registry who asks, the first that fits.
+    ///
+    /// The host is as in an address, with its port if it has one; a login file may have
+    /// another password for a part of the repositories there. Files that do not exist are
+    /// passed over. May run a helper, and so take up to half a minute.
+    pub fn find(
+        &self,
+        host: &str,
+        repository: &str,
+    ) -> Result<Option<Credential>, CredentialError> {
+        if let Some(credential) = &self.given {
+            return Ok(Some(credential.clone()));
+        }
+        let place = Place { host, repository };
+        for path in &self.login_files {
+            let found = login_file::find(path, &place, &self.program_directories)?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        match &self.netrc {
+            Some(path) => netrc::find(path, host),
+            None => Ok(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    const LOGIN: &str =
+        r#"{"auths": {"registry.example": {"username": "login", "password": "a"}}}"#;
+    const NETRC: &str = "machine registry.example login netrc password b\n\
+                         machine other.example login netrc password b\n";
+
+    fn sources(directory: &std::path::Path) -> CredentialSources {
+        fs::write(directory.join("auth.json"), LOGIN).unwrap();
+        fs::write(directory.join("netrc"), NETRC).unwrap();
+        CredentialSources {
+            given: None,
+            login_files: vec![directory.join("none.json"), directory.join("auth.json")],
+            netrc: Some(directory.join("netrc")),
+            program_directories: Vec::new(),
+        }
+    }
+
+    fn name_for(sources: &CredentialSources, host: &str) -> Option<String> {
+        match sources.find(host, "deploy/daint").unwrap()? {
+            Credential::Password { username, .. } => Some(username),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn what_the_user_names_is_taken_before_what_was_stored() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut sources = sources(directory.path());
+        sources.given = Some(Credential::password("given", "c"));
+        assert_eq!(
+            name_for(&sources, "registry.example").as_deref(),
+            Some("given")
+        );
+    }
+
+    #[test]
+    fn a_login_is_taken_before_a_netrc() {
+        let directory = tempfile::tempdir().unwrap();
+        let name = name_for(&sources(directory.path()), "registry.example");
+        assert_eq!(name.as_deref(), Some("login"));
+    }
+
+    #[test]
+    fn a_netrc_is_asked_when_nobody_logged_in() {
+        let directory = tempfile::tempdir().unwrap();
+        let name = name_for(&sources(directory.path()), "other.example:5000");
+        assert_eq!(name.as_deref(), Some("netrc"));
+    }
+
+    #[test]
+    fn nothing_is_found_for_a_registry_that_nobody_knows() {
+        let directory = tempfile::tempdir().unwrap();
+        let name = name_for(&sources(directory.path()), "third.example");
+        assert_eq!(name, None);
+    }
+
+    #[test]
+    fn files_that_are_not_there_are_no_error() {
+        let sources = CredentialSources {
+            login_files: vec!["/nonexistent/auth.json".into()],
+            netrc: Some("/dev/null/netrc".into()),
+            ..CredentialSources::default()
+        };
+        assert_eq!(name_for(&sources, "registry.example"), None);
+    }
+}

@@ -1,0 +1,164 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The header `WWW-Authenticate`: how a registry wants to be told who asks.
+
+/// How to answer a 401.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Challenge {
+    /// With a name and a password.
+    Basic,
+    /// With a token, to be got elsewhere.
+    Bearer {
+        /// Where.
+        realm: String,
+        /// Whom the token is for.
+        service: Option<String>,
+        /// What the token must allow.
+        scope: Option<String>,
+    },
+}
+
+impl Challenge {
+    /// Reads the headers of an answer; of several ways the one with tokens is taken.
+    pub(crate) fn of<'a>(headers: impl Iterator<Item = &'a str>) -> Option<Self> {
+        let challenges: Vec<Self> = headers.flat_map(read_header).collect();
+        let is_bearer = |challenge: &&Self| matches!(challenge, Self::Bearer { .. });
+        let bearer = challenges.iter().find(is_bearer);
+        bearer.or_else(|| challenges.first()).cloned()
+    }
+}
+
+/// A word, or a parameter with its value.
+enum Piece {
+    Word(String),
+    Parameter(String, String),
+}
+
+fn read_header(header: &str) -> Vec<Challenge> {
+    let mut challenges = Vec::new();
+    let mut scheme = String::new();
+    let mut parameters: Vec<(String, String)> = Vec::new();
+    for piece in pieces(header) {
+        match piece {
+            Piece::Word(word) => {
+                challenges.extend(challenge(&scheme, &parameters));
+                scheme = word;
+                parameters.clear();
+            }
+            Piece::Parameter(name, value) => parameters.push((name, value)),
+        }
+    }
+    challenges.extend(challenge(&scheme, &parameters));
+    challenges
+}
+
+fn challenge(scheme: &str, parameters: &[(String, String)]) -> Option<Challenge> {
+    let value = |name: &str| {
+        let found = parameters
+            .iter()
+            .find(|(key, _)| key.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.clone())
+    };
+    match scheme.to_ascii_lowercase().as_str() {
+        "basic" => Some(Challenge::Basic),
+        "bearer" => Some(Challenge::Bearer {
+            realm: value("realm")?,
+            service: value("service"),
+            scope: value("scope"),
+        }),
+        _ => None,
+    }
+}
+
+/// Takes a header apart: words and `name=value`, separated by blanks and commas, where a
+/// value may be in quotes.
+fn pieces(header: &str) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let mut rest = header.trim_start_matches([' ', '\t', ',']);
+    while !rest.is_empty() {
+        let end = rest.find([' ', '\t', ',', '=']).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        rest = if let Some(value) = after.strip_prefix('=') {
+            let (value, after) = read_value(value);
+            pieces.push(Piece::Parameter(word.to_owned(), value));
+            after
+        } else {
+            pieces.push(Piece::Word(word.to_owned()));
+            after
+        };
+        rest = rest.trim_start_matches([' ', '\t', ',']);
+    }
+    pieces
+}
+
+fn read_value(text: &str) -> (String, &str) {
+    let Some(quoted) = text.strip_prefix('"') else {
+        let end = text.find([' ', '\t', ',']).unwrap_or(text.len());
+        let (value, rest) = text.split_at(end);
+        return (value.to_owned(), rest);
+    };
+    let mut value = String::new();
+    let mut letters = quoted.char_indices();
+    while let Some((position, letter)) = letters.next() {
+        match letter {
+            '"' => return (value, &quoted[position + 1..]),
+            '\\' => value.extend(letters.next().map(|(_, letter)| letter)),
+            _ => value.push(letter),
+        }
+    }
+    (value, "")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_challenge_for_a_token_is_read() {
+        let header = r#"Bearer realm="https://auth.example/token",service="r.example",scope="repository:a/b:pull,push""#;
+        assert_eq!(
+            Challenge::of([header].into_iter()),
+            Some(Challenge::Bearer {
+                realm: "https://auth.example/token".to_owned(),
+                service: Some("r.example".to_owned()),
+                scope: Some("repository:a/b:pull,push".to_owned()),
+            })
+        );
+    }
+
+    #[test]
+    fn a_challenge_for_a_password_is_read() {
+        assert_eq!(
+            Challenge::of([r#"Basic realm="Registry Realm""#].into_iter()),
+            Some(Challenge::Basic)
+        );
+    }
+
+    #[test]
+    fn of_two_ways_the_one_with_tokens_is_taken() {
+        for headers in [
+            vec![r#"Basic realm="x""#, r#"bearer REALM="https://t""#],
+            vec![r#"Basic realm="x", Bearer realm="https://t""#],
+        ] {
+            let challenge = Challenge::of(headers.into_iter());
+            assert!(
+                matches!(challenge, Some(Challenge::Bearer { realm, .. }) if realm == "https://t")
+            );
+        }
+    }
+
+    #[test]
+    fn other_ways_are_none() {
+        assert_eq!(Challenge::of(["Negotiate abc=="].into_iter()), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_header_brings_the_reader_down(header in ".{0,200}") {
+            let _ = Challenge::of([header.as_str()].into_iter());
+        }
+    }
+}

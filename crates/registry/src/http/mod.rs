@@ -1,0 +1,22 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! HTTP as registries speak it: who asks is told to the registry and to nobody else, what
+//! fails for a moment is tried again, and nothing waits for ever.
+
+mod answer;
+mod body;
+mod challenge;
+mod client;
+mod patience;
+mod prove;
+mod scope;
+mod tokens;
+pub(crate) mod url;
+
+pub(crate) use answer::Answer;
+pub(crate) use body::{Body, FilePart};
+pub(crate) use client::{Client, Request};
+pub use patience::Patience;
+pub(crate) use patience::Retries;
+pub(crate) use scope::Scope;

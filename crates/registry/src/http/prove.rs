@@ -1,0 +1,197 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Answering the question who asks: with a password, or with a token that is got for one.
+
+use std::io::Read;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE};
+use ureq::http::{Method, Uri};
+
+use super::challenge::Challenge;
+use super::tokens::{Proof, life};
+use super::url::{Origin, encoded, with_parameter};
+use super::{Answer, Body, Client, Request, Scope};
+use crate::Error;
+use crate::credentials::{Credential, Secret};
+
+const MAX_TOKEN: u64 = 1024 * 1024;
+const CLIENT_ID: &str = "cabane";
+
+impl Client {
+    /// Finds out what proves to the registry who asks.
+    pub(super) fn prove(
+        &self,
+        challenge: &Challenge,
+        scope: &Scope,
+    ) -> Result<Option<Proof>, Error> {
+        let host = self.address().host();
+        let credential = self.credentials.find(host, scope.repository())?;
+        let user = match &credential {
+            Some(Credential::Password { username, .. }) => Some(username.clone()),
+            Some(Credential::Identity(_) | Credential::Bearer(_)) => Some("token".to_owned()),
+            None => None,
+        };
+        let (header, life) = match (challenge, credential) {
+            (_, Some(Credential::Bearer(token))) => (bearer(&token), None),
+            (Challenge::Basic, Some(Credential::Password { username, password })) => {
+                (basic(&username, &password), None)
+            }
+            (Challenge::Basic, Some(Credential::Identity(token))) => {
+                (basic("<token>", &token), None)
+            }
+            (Challenge::Basic, None) => return Ok(None),
+            (Challenge::Bearer { .. }, credential) => {
+                let token = self.token(challenge, scope, credential.as_ref())?;
+                (bearer(&token.token), Some(token.life))
+            }
+        };
+        let proof = Proof { header, user };
+        self.tokens.keep(scope, proof.clone(), life);
+        Ok(Some(proof))
+    }
+
+    /// Gets a token from where the registry says.
+    fn token(
+        &self,
+        challenge: &Challenge,
+        scope: &Scope,
+        credential: Option<&Credential>,
+    ) -> Result<Token, Error> {
+        let Challenge::Bearer {
+            realm,
+            service,
+            scope: wanted,
+        } = challenge
+        else {
+            return Err(self.odd("it does not say where tokens are got"));
+        };
+        let realm: Uri = realm
+            .parse()
+            .map_err(|_| self.odd("the place where tokens are got is none"))?;
+        let origin =
+            Origin::of(&realm).ok_or_else(|| self.odd("the place where tokens are got is none"))?;
+        if origin.is_plain && !self.origin.is_plain {
+            return Err(Error::Downgrade {
+                host: self.host(),
+                target: origin.host().to_owned(),
+            });
+        }
+        // What the registry asks for, and what will be needed next.
+        let mut scopes: Vec<&str> = scope.parts().collect();
+        if let Some(wanted) = wanted.as_deref() {
+            let covered = scopes.iter().any(|one| covers(one, wanted));
+            if !covered {
+                scopes.push(wanted);
+            }
+        }
+        let answer = if let Some(Credential::Identity(token)) = credential {
+            let mut form = format!(
+                "grant_type=refresh_token&client_id={CLIENT_ID}&refresh_token={}",
+                encoded(token.reveal())
+            );
+            for (name, value) in service.iter().map(|service| ("service", service.as_str())) {
+                form += &format!("&{name}={}", encoded(value));
+            }
+            form += &format!("&scope={}", encoded(&scopes.join(" ")));
+            let mut request = Request::new(Method::POST, realm, Scope::default());
+            request = request.header(CONTENT_TYPE, "application/x-www-form-urlencoded");
+            request.body = Body::Bytes(form.into_bytes());
+            self.send_bare(&request)?
+        } else {
+            let mut uri = realm;
+            let parameters = service.iter().map(|service| ("service", service.as_str()));
+            let parameters = parameters.chain(scopes.iter().map(|scope| ("scope", *scope)));
+            for (name, value) in parameters {
+                uri = with_parameter(&uri, name, value)
+                    .ok_or_else(|| self.odd("the place where tokens are got is none"))?;
+            }
+            let mut request = Request::new(Method::GET, uri, Scope::default());
+            if let Some(Credential::Password { username, password }) = credential {
+                let header = basic(username, password);
+                request = request.header(AUTHORIZATION, header.reveal());
+            }
+            self.send_bare(&request)?
+        };
+        let user = match credential {
+            Some(Credential::Password { username, .. }) => Some(username.clone()),
+            _ => None,
+        };
+        if answer.status == 401 || answer.status == 403 {
+            return Err(Error::Unauthorized {
+                host: self.host(),
+                user,
+                details: answer.details(),
+            });
+        }
+        if !answer.status.is_success() {
+            return Err(self.refused(answer, "get a token"));
+        }
+        self.read_token(answer)
+    }
+
+    fn read_token(&self, mut answer: Answer) -> Result<Token, Error> {
+        let mut bytes = Vec::new();
+        let read = answer
+            .body
+            .as_reader()
+            .take(MAX_TOKEN)
+            .read_to_end(&mut bytes);
+        read.map_err(|error| self.failed_reading(&answer.uri, error))?;
+        let read: TokenAnswer =
+            serde_json::from_slice(&bytes).map_err(|source| Error::Document {
+                host: self.host(),
+                what: "a token",
+                source,
+            })?;
+        let token = read
+            .token
+            .or(read.access_token)
+            .filter(|token| !token.is_empty());
+        let token = token.ok_or_else(|| self.odd("it gives no token where tokens are got"))?;
+        Ok(Token {
+            token: Secret::new(token),
+            life: life(read.expires_in),
+        })
+    }
+}
+
+struct Token {
+    token: Secret,
+    life: Duration,
+}
+
+#[derive(Deserialize)]
+struct TokenAnswer {
+    token: Option<String>,
+    access_token: Option<String>,
+    expires_in: Option<u64>,
+}
+
+fn bearer(token: &Secret) -> Secret {
+    Secret::new(format!("Bearer {}", token.reveal()))
+}
+
+fn basic(username: &str, password: &Secret) -> Secret {
+    let both = format!("{username}:{}", password.reveal());
+    Secret::new(format!("Basic {}", STANDARD.encode(both)))
+}
+
+/// Whether a scope allows what another asks for.
+fn covers(scope: &str, wanted: &str) -> bool {
+    let split = |text: &'_ str| {
+        let (what, actions) = text.rsplit_once(':')?;
+        let actions: Vec<String> = actions.split(',').map(str::to_owned).collect();
+        Some((what.to_owned(), actions))
+    };
+    match (split(scope), split(wanted)) {
+        (Some((what, has)), Some((other, wants))) => {
+            what == other && wants.iter().all(|action| has.contains(action))
+        }
+        _ => false,
+    }
+}

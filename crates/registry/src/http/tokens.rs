@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Tokens that were got from where a registry sent us, kept while the process lives.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::Scope;
+use crate::credentials::Secret;
+
+/// What the specification says a token lives when nobody says how long.
+const USUAL_LIFE: Duration = Duration::from_secs(60);
+/// A token that ends while a request is on its way is of no use.
+const MARGIN: Duration = Duration::from_secs(5);
+
+/// What is sent in the header `Authorization`, and whose it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Proof {
+    pub(crate) header: Secret,
+    pub(crate) user: Option<String>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    proof: Proof,
+    end: Option<Instant>,
+}
+
+/// What has proved good for which scope.
+#[derive(Debug, Default)]
+pub(crate) struct Tokens(Mutex<HashMap<Scope, Kept>>);
+
+impl Tokens {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Scope, Kept>> {
+        // What a thread that failed has left is still a map of tokens.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn get(&self, scope: &Scope) -> Option<Proof> {
+        let kept = self.lock();
+        let found = kept.get(scope)?;
+        let lives = found.end.is_none_or(|end| Instant::now() < end);
+        lives.then(|| found.proof.clone())
+    }
+
+    /// Keeps what proves who asks; without an end it is good for ever.
+    pub(crate) fn keep(&self, scope: &Scope, proof: Proof, life: Option<Duration>) {
+        let end = life.map(|life| Instant::now() + life.saturating_sub(MARGIN));
+        self.lock().insert(scope.clone(), Kept { proof, end });
+    }
+
+    pub(crate) fn forget(&self, scope: &Scope) {
+        self.lock().remove(scope);
+    }
+}
+
+/// Returns how long a token lives.
+pub(crate) fn life(seconds: Option<u64>) -> Duration {
+    seconds.map_or(USUAL_LIFE, Duration::from_secs)
+}

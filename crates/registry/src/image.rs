@@ -1,0 +1,209 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Images in a registry: which blob is the image, and what is attached to it.
+
+use std::path::Path;
+
+use cabane_label::{Digest, escape};
+use jiff::Timestamp;
+
+use crate::chunks::{CHUNKS, ChunkList, MAX_LIST};
+use crate::document::{Annotations, CREATED, Descriptor, INDEX, Manifest, OciDigest};
+use crate::meta::{MAX_ARCHIVE, unpack};
+use crate::registry::Document;
+use crate::{Error, Place, Registry};
+
+/// What uenv calls an image, whatever file system is in it.
+pub(crate) const SQUASHFS: &str = "application/x-squashfs";
+pub(crate) const EROFS: &str = "application/x-erofs";
+/// What uenv calls attached metadata.
+pub(crate) const META: &str = "uenv/meta";
+
+/// An image in a registry, found by its label.
+#[derive(Clone, Debug)]
+pub struct RemoteImage {
+    /// Where it is.
+    pub place: Place,
+    /// The sha256 of the image, by which it is known once it is pulled.
+    pub digest: Digest,
+    /// Its size in bytes.
+    pub size: u64,
+    /// When it was pushed, if that is said.
+    pub created: Option<Timestamp>,
+    /// The sha256 of the manifest, by which the registry knows it.
+    pub manifest: Digest,
+    pub(crate) media_type: String,
+    pub(crate) repository: String,
+}
+
+impl Registry {
+    /// Finds the image that has a label.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchImage`], or that something else has this name.
+    pub fn image(&self, place: &Place) -> Result<RemoteImage, Error> {
+        let found = self.image_if_there(place)?;
+        found.ok_or_else(|| self.no_such_image(place))
+    }
+
+    pub(crate) fn no_such_image(&self, place: &Place) -> Error {
+        Error::NoSuchImage {
+            place: Box::new(place.clone()),
+            registry: self.address().to_string(),
+        }
+    }
+
+    /// Finds the image that has a label; `None` if none has.
+    ///
+    /// # Errors
+    ///
+    /// That something else has this name, or that the registry was not reached.
+    pub fn image_if_there(&self, place: &Place) -> Result<Option<RemoteImage>, Error> {
+        let repository = self.repository(place)?;
+        match self.document(&repository, place.tag())? {
+            Some(document) => self.read_image(place, repository, &document).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn read_image(
+        &self,
+        place: &Place,
+        repository: String,
+        document: &Document,
+    ) -> Result<RemoteImage, Error> {
+        let not_one = |reason: String| Error::NotAnImage {
+            place: Box::new(place.clone()),
+            reason,
+        };
+        let kind: Kind = self.parse(&document.bytes, "a manifest")?;
+        if kind.media_type.as_deref() == Some(INDEX) || kind.manifests.is_some() {
+            return Err(not_one("it is a list of images".to_owned()));
+        }
+        let manifest: Manifest = self.parse(&document.bytes, "a manifest")?;
+        let layer = image_layer(&manifest).ok_or_else(|| {
+            let kind = escape(manifest.kind());
+            not_one(format!(
+                "it is a `{kind}` of {} parts",
+                manifest.layers.len()
+            ))
+        })?;
+        let created = manifest.annotations.get(CREATED);
+        Ok(RemoteImage {
+            place: place.clone(),
+            digest: layer.digest.0.clone(),
+            size: layer.size,
+            created: created.and_then(|date| date.parse().ok()),
+            manifest: document.digest.0.clone(),
+            media_type: layer.media_type.clone(),
+            repository,
+        })
+    }
+
+    /// Gets the metadata of an image into an empty directory; `false` if it has none.
+    ///
+    /// # Errors
+    ///
+    /// Metadata that are not what was announced, or that cannot be unpacked.
+    pub fn fetch_meta(&self, image: &RemoteImage, into: &Path) -> Result<bool, Error> {
+        let subject = OciDigest(image.manifest.clone());
+        let Some(found) = self.newest(&image.repository, &subject, META)? else {
+            return Ok(false);
+        };
+        let refused = |reason: String| Error::Metadata {
+            place: Box::new(image.place.clone()),
+            reason,
+        };
+        let reference = found.digest.to_string();
+        let document = self.document(&image.repository, &reference)?;
+        let document = document.ok_or_else(|| refused("the registry has lost them".to_owned()))?;
+        let manifest: Manifest = self.parse(&document.bytes, "a manifest")?;
+        let [layer] = manifest.layers.as_slice() else {
+            return Err(refused("they are not in one archive".to_owned()));
+        };
+        let bytes = self.small_blob(&image.repository, layer, MAX_ARCHIVE)?;
+        unpack(layer, &bytes, into).map_err(refused)?;
+        Ok(true)
+    }
+
+    /// Gets the list of the chunks of an image, if one is attached.
+    pub(crate) fn chunks_of(&self, image: &RemoteImage) -> Result<Option<ChunkList>, Error> {
+        let subject = OciDigest(image.manifest.clone());
+        let Some(found) = self.newest(&image.repository, &subject, CHUNKS)? else {
+            return Ok(None);
+        };
+        let reference = found.digest.to_string();
+        let Some(document) = self.document(&image.repository, &reference)? else {
+            return Ok(None);
+        };
+        let manifest: Manifest = self.parse(&document.bytes, "a manifest")?;
+        let Some(layer) = manifest.layers.first() else {
+            return Ok(None);
+        };
+        let bytes = self.small_blob(&image.repository, layer, MAX_LIST)?;
+        Ok(ChunkList::from_bytes(&bytes, image.size))
+    }
+
+    /// Returns what was attached last, of one kind.
+    fn newest(
+        &self,
+        repository: &str,
+        subject: &OciDigest,
+        kind: &str,
+    ) -> Result<Option<Descriptor>, Error> {
+        let mut found = self.referrers(repository, subject, kind)?;
+        let date = |found: &Descriptor| -> Option<Timestamp> {
+            found.annotations.get(CREATED)?.parse().ok()
+        };
+        // Of several without a date the last one in the list is the newest.
+        found.sort_by_key(date);
+        Ok(found.pop())
+    }
+}
+
+/// What is looked at first: an index has no layers.
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Kind {
+    media_type: Option<String>,
+    manifests: Option<serde::de::IgnoredAny>,
+}
+
+/// Returns the blob that is the image.
+fn image_layer(manifest: &Manifest) -> Option<&Descriptor> {
+    let is_named = |layer: &&Descriptor| {
+        layer.title().is_some_and(|title| {
+            let ending = Path::new(title).extension();
+            ending
+                .is_some_and(|ending| ending == "squashfs" || ending == "sqfs" || ending == "erofs")
+        })
+    };
+    match (manifest.layers.as_slice(), manifest.kind()) {
+        ([layer], SQUASHFS | EROFS) => Some(layer),
+        (layers, _) => layers.iter().find(is_named),
+    }
+}
+
+/// Returns the manifest of an image.
+pub(crate) fn image_manifest(media_type: &str, layer: Descriptor, created: Timestamp) -> Manifest {
+    Manifest::artifact(media_type, vec![layer], dated(created))
+}
+
+/// Returns the manifest of something that is attached to an image.
+pub(crate) fn attached_manifest(
+    kind: &str,
+    content: Descriptor,
+    subject: Descriptor,
+    created: Timestamp,
+) -> Manifest {
+    let mut manifest = Manifest::artifact(kind, vec![content], dated(created));
+    manifest.subject = Some(subject);
+    manifest
+}
+
+fn dated(created: Timestamp) -> Annotations {
+    let date = created.strftime("%FT%TZ").to_string();
+    Annotations::from([(CREATED.to_owned(), date)])
+}

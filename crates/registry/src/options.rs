@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! How to reach a registry.
+
+use std::path::PathBuf;
+
+use crate::credentials::CredentialSources;
+use crate::http::Patience;
+use crate::proxy::ProxySettings;
+
+/// How to reach a registry, and who asks.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where passwords are found.
+    pub credentials: CredentialSources,
+    /// A file of certificates that are trusted beside those of the system.
+    pub authorities: Option<PathBuf>,
+    /// Proxies.
+    pub proxy: ProxySettings,
+    /// How long to wait, and how often to try again.
+    pub patience: Patience,
+    /// How many parts of an image are got at once.
+    pub streams: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            credentials: CredentialSources::default(),
+            authorities: None,
+            proxy: ProxySettings::default(),
+            patience: Patience::default(),
+            streams: 4,
+        }
+    }
+}

@@ -1,0 +1,209 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Pushing an image under a label.
+//!
+//! The label comes last: whoever finds it finds the image and its metadata.
+
+use std::path::Path;
+use std::thread;
+
+use cabane_label::Digest;
+use jiff::Timestamp;
+
+use crate::chunks::{CHUNKS, ChunkList, SMALLEST_IMAGE};
+use crate::document::{Descriptor, EMPTY, MANIFEST, OciDigest, TITLE, to_bytes};
+use crate::download::Progress;
+use crate::image::{EROFS, META, SQUASHFS, attached_manifest, image_manifest};
+use crate::meta::{MetaArchive, pack};
+use crate::upload::FileBlob;
+use crate::{Error, Place, Registry, RemoteImage};
+
+/// The file system in an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Squashfs.
+    Squashfs,
+    /// EROFS.
+    Erofs,
+}
+
+impl Format {
+    /// Returns the media type, and the name by which other tools save the image.
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Squashfs => (SQUASHFS, "store.squashfs"),
+            Self::Erofs => (EROFS, "store.erofs"),
+        }
+    }
+}
+
+/// What is to be pushed under which label.
+#[derive(Clone, Debug)]
+pub struct PushRequest<'a> {
+    /// Where it will be found.
+    pub place: &'a Place,
+    /// The image.
+    pub image: &'a Path,
+    /// Its sha256.
+    pub digest: Digest,
+    /// Its size in bytes.
+    pub size: u64,
+    /// The file system in it.
+    pub format: Format,
+    /// Its metadata directory.
+    pub meta: Option<&'a Path>,
+    /// When the image was made.
+    pub created: Timestamp,
+    /// Whether a label that another image has is taken from it.
+    pub replace: bool,
+    /// A directory for what is needed to go on after a kill.
+    pub notes: Option<&'a Path>,
+}
+
+/// What was pushed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Pushed {
+    /// The image as the registry has it now.
+    pub image: RemoteImage,
+    /// Whether the image itself had to be sent.
+    pub sent: bool,
+    /// Whether the label had this image before.
+    pub unchanged: bool,
+    /// The image that had the label before.
+    pub replaced: Option<Digest>,
+}
+
+impl Registry {
+    /// Pushes an image and its metadata, and gives it a label.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LabelTaken`] if the label has another image and is not to be taken from it.
+    pub fn push(
+        &self,
+        request: &PushRequest<'_>,
+        progress: &mut Progress<'_>,
+    ) -> Result<Pushed, Error> {
+        let repository = self.repository(request.place)?;
+        let before = self.before(request)?;
+        if let Some(image) = before
+            .as_ref()
+            .filter(|image| image.digest == request.digest)
+        {
+            return self.push_again(request, image);
+        }
+        let blob = FileBlob {
+            path: request.image,
+            digest: OciDigest(request.digest.clone()),
+            size: request.size,
+            notes: request.notes,
+        };
+        // While the image is on its way, by another processor.
+        let (sent, chunks) = thread::scope(|scope| {
+            let is_large = request.size >= SMALLEST_IMAGE;
+            let chunks = is_large.then(|| scope.spawn(|| ChunkList::of_file(request.image)));
+            let sent = self.put_file(&repository, &blob, progress);
+            (sent, chunks.and_then(|chunks| chunks.join().ok()))
+        });
+        let (sent, chunks) = (sent?, chunks.transpose()?);
+        self.put_small_blob(&repository, EMPTY)?;
+        let (media_type, title) = request.format.names();
+        let layer = Descriptor::new(media_type, blob.digest, blob.size).with(TITLE, title);
+        let manifest = to_bytes(&image_manifest(media_type, layer, request.created));
+        self.attach(&repository, &manifest, media_type, request, chunks.as_ref())?;
+        // An upload takes time, in which somebody may have taken the label.
+        let replaced = self.before(request)?.map(|image| image.digest);
+        self.put_document(&repository, request.place.tag(), MANIFEST, &manifest)?;
+        let image = self.image(request.place)?;
+        self.note_label(&image.place)?;
+        Ok(Pushed {
+            image,
+            sent,
+            unchanged: false,
+            replaced,
+        })
+    }
+
+    /// Returns the image that has the label, unless it must not be taken from it.
+    fn before(&self, request: &PushRequest<'_>) -> Result<Option<RemoteImage>, Error> {
+        match self.image_if_there(request.place) {
+            Ok(Some(image)) if image.digest != request.digest && !request.replace => {
+                Err(Error::LabelTaken {
+                    place: Box::new(request.place.clone()),
+                    digest: image.digest,
+                })
+            }
+            // Whoever says that the label is to be taken means it.
+            Err(Error::NotAnImage { .. }) if request.replace => Ok(None),
+            outcome => outcome,
+        }
+    }
+
+    /// Sees to it that an image that is there has its metadata and is listed.
+    fn push_again(&self, request: &PushRequest<'_>, image: &RemoteImage) -> Result<Pushed, Error> {
+        let subject = OciDigest(image.manifest.clone());
+        let has_meta = !self
+            .referrers(&image.repository, &subject, META)?
+            .is_empty();
+        if !has_meta || request.replace {
+            let document = self.document(&image.repository, &subject.to_string())?;
+            let document = document.ok_or_else(|| self.no_such_image(request.place))?;
+            self.attach(
+                &image.repository,
+                &document.bytes,
+                &image.media_type,
+                request,
+                None,
+            )?;
+        }
+        self.note_label(&image.place)?;
+        Ok(Pushed {
+            image: image.clone(),
+            sent: false,
+            unchanged: true,
+            replaced: None,
+        })
+    }
+
+    /// Attaches the metadata and the list of chunks to the manifest of an image.
+    fn attach(
+        &self,
+        repository: &str,
+        manifest: &[u8],
+        kind: &str,
+        request: &PushRequest<'_>,
+        chunks: Option<&ChunkList>,
+    ) -> Result<(), Error> {
+        let mut subject = Descriptor::of(MANIFEST, manifest);
+        subject.artifact_type = Some(kind.to_owned());
+        if let Some(chunks) = chunks {
+            let bytes = chunks.to_bytes();
+            let content = Descriptor::of(CHUNKS, &bytes).with(TITLE, "chunks");
+            self.attach_one(repository, &subject, (CHUNKS, content, &bytes), request)?;
+        }
+        if let Some(directory) = request.meta {
+            let MetaArchive { bytes, descriptor } = pack(directory)?;
+            self.attach_one(repository, &subject, (META, descriptor, &bytes), request)?;
+        }
+        Ok(())
+    }
+
+    fn attach_one(
+        &self,
+        repository: &str,
+        subject: &Descriptor,
+        (kind, content, bytes): (&str, Descriptor, &[u8]),
+        request: &PushRequest<'_>,
+    ) -> Result<(), Error> {
+        self.put_small_blob(repository, EMPTY)?;
+        self.put_small_blob(repository, bytes)?;
+        let manifest = attached_manifest(kind, content, subject.clone(), request.created);
+        let bytes = to_bytes(&manifest);
+        let mut referrer = Descriptor::of(MANIFEST, &bytes);
+        referrer.artifact_type = manifest.artifact_type;
+        referrer.annotations = manifest.annotations;
+        self.put_referrer(repository, &subject.digest, &referrer, &bytes)
+    }
+}

@@ -1,0 +1,420 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The requests of the OCI distribution specification, version 1.1, that are needed here.
+
+use std::io::Read;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use ureq::http::header::{ACCEPT, CONTENT_TYPE};
+use ureq::http::{Method, Uri};
+
+use crate::Error;
+use crate::address::{Address, Place};
+use crate::document::{DOCKER_MANIFEST, Descriptor, INDEX, Index, MANIFEST, OciDigest, to_bytes};
+use crate::http::url::follow;
+use crate::http::{Answer, Body, Client, Request, Scope};
+use crate::options::Options;
+
+/// A manifest or an index is smaller than this; the specification asks registries for 4 MiB.
+const MAX_DOCUMENT: u64 = 4 * 1024 * 1024;
+/// A list comes in pages, each smaller than this.
+const MAX_PAGE: u64 = 64 * 1024 * 1024;
+/// How many names of a page are asked for.
+const PAGE: usize = 1000;
+/// Who answers with more pages does not come to an end.
+const MAX_PAGES: usize = 10_000;
+
+/// A registry, for any number of threads.
+#[derive(Debug)]
+pub struct Registry {
+    pub(crate) client: Client,
+    pub(crate) streams: usize,
+}
+
+/// A document and its digest.
+#[derive(Clone, Debug)]
+pub(crate) struct Document {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) digest: OciDigest,
+}
+
+/// What became of something that was to be deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Deletion {
+    Done,
+    WasGone,
+    /// Not in this way.
+    Unsupported,
+}
+
+impl Registry {
+    /// Prepares for asking a registry. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// A proxy or certificates that cannot be used.
+    pub fn new(address: Address, options: &Options) -> Result<Self, Error> {
+        Ok(Self {
+            client: Client::new(address, options)?,
+            streams: options.streams.max(1),
+        })
+    }
+
+    /// Returns where the registry is.
+    #[must_use]
+    pub fn address(&self) -> &Address {
+        self.client.address()
+    }
+
+    /// Returns the whole name of the repository of a place.
+    pub(crate) fn repository(&self, place: &Place) -> Result<String, Error> {
+        Ok(self.address().repository(&place.repository()?))
+    }
+
+    /// Gets a manifest or an index by tag or digest; `None` if there is none.
+    pub(crate) fn document(
+        &self,
+        repository: &str,
+        reference: &str,
+    ) -> Result<Option<Document>, Error> {
+        let action = format!("read {repository}");
+        let uri = self
+            .client
+            .uri(&format!("{repository}/manifests/{reference}"))?;
+        let accept = [MANIFEST, INDEX, DOCKER_MANIFEST].join(", ");
+        let request =
+            Request::new(Method::GET, uri, Scope::pull(repository)).header(ACCEPT, accept);
+        let answer = self.client.send(&request)?;
+        if answer.status == 404 {
+            return Ok(None);
+        }
+        if answer.status != 200 {
+            return Err(self.client.refused(answer, &action));
+        }
+        let announced = answer
+            .header("docker-content-digest")
+            .and_then(OciDigest::parse);
+        let bytes = self.read(answer, MAX_DOCUMENT)?;
+        let digest = OciDigest::of(&bytes);
+        let expected = OciDigest::parse(reference).or(announced);
+        match expected {
+            Some(expected) if expected != digest => Err(self.wrong(&expected, &digest.to_string())),
+            _ => Ok(Some(Document { bytes, digest })),
+        }
+    }
+
+    /// Gets the digest of what a tag stands for; `None` if there is none.
+    pub(crate) fn digest_of(
+        &self,
+        repository: &str,
+        reference: &str,
+    ) -> Result<Option<OciDigest>, Error> {
+        // Not every registry names the digest when it is asked for nothing else.
+        let found = self.document(repository, reference)?;
+        Ok(found.map(|document| document.digest))
+    }
+
+    /// Puts a manifest or an index; returns whether the registry noted what it refers to.
+    pub(crate) fn put_document(
+        &self,
+        repository: &str,
+        reference: &str,
+        media_type: &str,
+        bytes: &[u8],
+    ) -> Result<bool, Error> {
+        let action = format!("write {repository}");
+        let uri = self
+            .client
+            .uri(&format!("{repository}/manifests/{reference}"))?;
+        let mut request = Request::new(Method::PUT, uri, Scope::push(repository))
+            .header(CONTENT_TYPE, media_type);
+        request.body = Body::Bytes(bytes.to_vec());
+        let answer = self.client.send(&request)?;
+        if !answer.status.is_success() {
+            return Err(self.client.refused(answer, &action));
+        }
+        let notes_subject = answer.header("oci-subject").is_some();
+        let announced = answer
+            .header("docker-content-digest")
+            .and_then(OciDigest::parse);
+        let digest = OciDigest::of(bytes);
+        match announced {
+            Some(other) if other != digest => Err(self.wrong(&digest, &other.to_string())),
+            _ => Ok(notes_subject),
+        }
+    }
+
+    /// Deletes a manifest by its digest, or a tag where the registry can do that.
+    pub(crate) fn delete_document(
+        &self,
+        repository: &str,
+        reference: &str,
+    ) -> Result<(Deletion, String), Error> {
+        let action = format!("delete from {repository}");
+        let uri = self
+            .client
+            .uri(&format!("{repository}/manifests/{reference}"))?;
+        let request = Request::new(Method::DELETE, uri, Scope::delete(repository));
+        let answer = self.client.send(&request)?;
+        match answer.status.as_u16() {
+            200..=299 => Ok((Deletion::Done, String::new())),
+            404 => Ok((Deletion::WasGone, String::new())),
+            // Debian's registry answers a tag with 400, and everything with 405 when deletion
+            // is switched off.
+            400 | 405 | 501 => Ok((Deletion::Unsupported, answer.details())),
+            _ => Err(self.client.refused(answer, &action)),
+        }
+    }
+
+    /// Returns whether a blob is there.
+    pub(crate) fn has_blob(&self, repository: &str, digest: &OciDigest) -> Result<bool, Error> {
+        let action = format!("read {repository}");
+        let uri = self.client.uri(&format!("{repository}/blobs/{digest}"))?;
+        let request = Request::new(Method::HEAD, uri, Scope::push(repository));
+        let answer = self.client.send(&request)?;
+        match answer.status.as_u16() {
+            200 => Ok(true),
+            404 => Ok(false),
+            _ => Err(self.client.refused(answer, &action)),
+        }
+    }
+
+    /// Gets a small blob, verified.
+    pub(crate) fn small_blob(
+        &self,
+        repository: &str,
+        descriptor: &Descriptor,
+        limit: u64,
+    ) -> Result<Vec<u8>, Error> {
+        let action = format!("read {repository}");
+        let digest = &descriptor.digest;
+        if descriptor.size > limit {
+            let found = format!("{} bytes, and {limit} are the limit", descriptor.size);
+            return Err(self.wrong(digest, &found));
+        }
+        let uri = self.client.uri(&format!("{repository}/blobs/{digest}"))?;
+        let request = Request::new(Method::GET, uri, Scope::pull(repository));
+        let answer = self.client.send(&request)?;
+        if answer.status != 200 {
+            return Err(self.client.refused(answer, &action));
+        }
+        let bytes = self.read(answer, descriptor.size)?;
+        let found = OciDigest::of(&bytes);
+        if found == *digest {
+            Ok(bytes)
+        } else {
+            Err(self.wrong(digest, &found.to_string()))
+        }
+    }
+
+    /// Lists the tags of a repository; none if there is no such repository.
+    pub(crate) fn tags(&self, repository: &str) -> Result<Vec<String>, Error> {
+        #[derive(Deserialize)]
+        struct Page {
+            // Some registries write `null` for none.
+            tags: Option<Vec<String>>,
+        }
+        let path = format!("{repository}/tags/list?n={PAGE}");
+        let action = format!("list {repository}");
+        let pages = self.pages::<Page>(&path, &Scope::pull(repository), &action)?;
+        let tags = pages.into_iter().flatten().filter_map(|page| page.tags);
+        Ok(tags.flatten().collect())
+    }
+
+    /// Lists the repositories of the whole registry; `None` where that is not allowed.
+    pub(crate) fn catalog(&self) -> Result<Option<Vec<String>>, Error> {
+        #[derive(Deserialize)]
+        struct Page {
+            repositories: Option<Vec<String>>,
+        }
+        let path = format!("_catalog?n={PAGE}");
+        let outcome = self.pages::<Page>(&path, &Scope::catalog(), "list all repositories");
+        match outcome {
+            Ok(pages) => Ok(pages.map(|pages| {
+                let names = pages.into_iter().filter_map(|page| page.repositories);
+                names.flatten().collect()
+            })),
+            // It is no part of the specification, and often kept from ordinary users.
+            Err(
+                Error::Unauthorized { .. }
+                | Error::Forbidden { .. }
+                | Error::Status {
+                    status: 400 | 405 | 501,
+                    ..
+                },
+            ) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Gets a list page by page; `None` if there is none.
+    fn pages<P: DeserializeOwned>(
+        &self,
+        path: &str,
+        scope: &Scope,
+        action: &str,
+    ) -> Result<Option<Vec<P>>, Error> {
+        let mut next = Some(self.client.uri(path)?);
+        let mut pages = Vec::new();
+        while let Some(uri) = next.take() {
+            let request = Request::new(Method::GET, uri, scope.clone());
+            let answer = self.client.send(&request)?;
+            if answer.status == 404 && pages.is_empty() {
+                return Ok(None);
+            }
+            if answer.status != 200 {
+                return Err(self.client.refused(answer, action));
+            }
+            next = next_page(&answer);
+            let bytes = self.read(answer, MAX_PAGE)?;
+            pages.push(self.parse(&bytes, "a list")?);
+            if pages.len() >= MAX_PAGES {
+                return Err(self.client.odd("its lists have no end"));
+            }
+        }
+        Ok(Some(pages))
+    }
+
+    /// Lists what refers to a manifest, of one kind.
+    pub(crate) fn referrers(
+        &self,
+        repository: &str,
+        digest: &OciDigest,
+        kind: &str,
+    ) -> Result<Vec<Descriptor>, Error> {
+        let index = match self.referrers_by_request(repository, digest)? {
+            Some(index) => index,
+            None => self
+                .referrers_by_tag(repository, digest)?
+                .unwrap_or_default(),
+        };
+        let is_wanted = |found: &Descriptor| found.artifact_type.as_deref() == Some(kind);
+        Ok(index.manifests.into_iter().filter(is_wanted).collect())
+    }
+
+    /// `None` where the registry is older than this request.
+    pub(crate) fn referrers_by_request(
+        &self,
+        repository: &str,
+        digest: &OciDigest,
+    ) -> Result<Option<Index>, Error> {
+        let action = format!("read {repository}");
+        let uri = self
+            .client
+            .uri(&format!("{repository}/referrers/{digest}"))?;
+        let request = Request::new(Method::GET, uri, Scope::pull(repository)).header(ACCEPT, INDEX);
+        let answer = self.client.send(&request)?;
+        match answer.status.as_u16() {
+            200 => {
+                let bytes = self.read(answer, MAX_DOCUMENT)?;
+                // What does not know the request may answer it with a page for people.
+                Ok(serde_json::from_slice(&bytes).ok())
+            }
+            400 | 404 | 405 | 501 => Ok(None),
+            _ => Err(self.client.refused(answer, &action)),
+        }
+    }
+
+    /// Reads the index that stands in where the registry has no list of its own.
+    pub(crate) fn referrers_by_tag(
+        &self,
+        repository: &str,
+        digest: &OciDigest,
+    ) -> Result<Option<Index>, Error> {
+        match self.document(repository, &referrers_tag(digest))? {
+            Some(document) => self.parse(&document.bytes, "an index").map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Puts a manifest that refers to another, and sees to it that it is found from there.
+    pub(crate) fn put_referrer(
+        &self,
+        repository: &str,
+        subject: &OciDigest,
+        referrer: &Descriptor,
+        bytes: &[u8],
+    ) -> Result<(), Error> {
+        let reference = referrer.digest.to_string();
+        let is_noted = self.put_document(repository, &reference, MANIFEST, bytes)?;
+        if is_noted {
+            return Ok(());
+        }
+        let tag = referrers_tag(subject);
+        // Two who write at once may overwrite each other: who does not find its own in the
+        // index afterwards writes it again.
+        for _ in 0..REFERRER_ATTEMPTS {
+            let mut index = self
+                .referrers_by_tag(repository, subject)?
+                .unwrap_or_default();
+            if index
+                .manifests
+                .iter()
+                .any(|found| found.digest == referrer.digest)
+            {
+                return Ok(());
+            }
+            index.manifests.push(referrer.clone());
+            self.put_document(repository, &tag, INDEX, &to_bytes(&index))?;
+        }
+        Err(self
+            .client
+            .odd("what was noted in it is gone again and again"))
+    }
+
+    /// Reads a body up to a limit.
+    pub(crate) fn read(&self, mut answer: Answer, limit: u64) -> Result<Vec<u8>, Error> {
+        let mut bytes = Vec::new();
+        let read = answer
+            .body
+            .as_reader()
+            .take(limit + 1)
+            .read_to_end(&mut bytes);
+        read.map_err(|error| self.client.failed_reading(&answer.uri, error))?;
+        if bytes.len() as u64 > limit {
+            return Err(self.client.odd("it sends more than was announced"));
+        }
+        Ok(bytes)
+    }
+
+    pub(crate) fn parse<D: DeserializeOwned>(
+        &self,
+        bytes: &[u8],
+        what: &'static str,
+    ) -> Result<D, Error> {
+        serde_json::from_slice(bytes).map_err(|source| Error::Document {
+            host: self.client.host(),
+            what,
+            source,
+        })
+    }
+
+    pub(crate) fn wrong(&self, expected: &OciDigest, found: &str) -> Error {
+        Error::WrongContent {
+            host: self.client.host(),
+            expected: expected.to_string(),
+            found: found.to_owned(),
+        }
+    }
+}
+
+const REFERRER_ATTEMPTS: usize = 8;
+
+/// The tag of the index of what refers to a manifest, as the specification has it for
+/// registries without the request for it.
+pub(crate) fn referrers_tag(digest: &OciDigest) -> String {
+    digest.to_string().replace(':', "-")
+}
+
+/// Returns where the next page of a list is.
+fn next_page(answer: &Answer) -> Option<Uri> {
+    let links = answer.header("link")?;
+    let mut links = links.split(',').map(str::trim);
+    links.find_map(|link| {
+        let (target, parameters) = link.strip_prefix('<')?.split_once('>')?;
+        let is_next = parameters.replace(['"', ' '], "").contains("rel=next");
+        is_next.then(|| follow(&answer.uri, target)).flatten()
+    })
+}

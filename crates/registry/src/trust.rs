@@ -1,0 +1,241 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Whose certificates are trusted: those the system trusts, and those of a file that the site
+//! names, for a registry that only the site knows.
+//!
+//! The certificates of the system are found by rustls-native-certs, which also follows
+//! `SSL_CERT_FILE` and `SSL_CERT_DIR`, as OpenSSL does.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use cabane_label::escape;
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use ureq::tls::{Certificate, PemItem, RootCerts, parse_pem};
+
+/// The bundles of whole systems have less than a megabyte.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// Why it is not known whom to trust.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrustError {
+    /// The file of the site cannot be read.
+    #[error("cannot read the certificates {}", shown(.path))]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The answer of the file system.
+        source: io::Error,
+    },
+    /// The file of the site is not one of certificates.
+    #[error("{} has more than {MOST_BYTES} bytes, and is not read", shown(.path))]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file of the site has no certificate in it.
+    #[error("{} has no certificate in the form PEM", shown(.path))]
+    None {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A certificate in the file of the site is damaged, or nothing to trust.
+    #[error("certificate {number} in {} cannot be used", shown(.path))]
+    Bad {
+        /// The file.
+        path: PathBuf,
+        /// The first, second, … of the file.
+        number: usize,
+    },
+    /// The system has no certificates, and the site names none.
+    #[error("this system trusts nobody: it has no certificates{}", because(.reason.as_deref()))]
+    NoneOnSystem {
+        /// What went wrong with those that should be there, if anything did.
+        reason: Option<String>,
+    },
+}
+
+impl TrustError {
+    /// Returns what the user may type to get further, when there is such a thing.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::None { path } | Self::Bad { path, .. } => Some(format!(
+                "`openssl storeutl -noout -text -certs {}` shows what is in it",
+                shown(path)
+            )),
+            Self::NoneOnSystem { .. } => Some(
+                "install the package `ca-certificates`, or name a file with `SSL_CERT_FILE`"
+                    .to_owned(),
+            ),
+            Self::Read { path, source } if source.kind() == io::ErrorKind::PermissionDenied => {
+                Some(format!("`ls -ld {}` shows who may", shown(path)))
+            }
+            Self::Read { .. } | Self::TooLarge { .. } => None,
+        }
+    }
+}
+
+/// Returns the certificates of the system, and every one in the file that the site names.
+///
+/// Reads some hundred kilobytes, and is an error on a system without any certificates: to be
+/// called once, and only by who is about to use TLS.
+pub(crate) fn roots(extra: Option<&Path>) -> Result<RootCerts, TrustError> {
+    let mut roots = match extra {
+        Some(path) => certificates_of(path)?,
+        None => Vec::new(),
+    };
+    let system = rustls_native_certs::load_native_certs();
+    roots.extend(system.certs.iter().map(owned));
+    if roots.is_empty() {
+        let reason = system.errors.first().map(ToString::to_string);
+        return Err(TrustError::NoneOnSystem { reason });
+    }
+    Ok(RootCerts::from(roots))
+}
+
+fn owned(certificate: &CertificateDer<'_>) -> Certificate<'static> {
+    Certificate::from_der(certificate).to_owned()
+}
+
+/// Reads a file of certificates. All must be good: who names a file wants what is in it.
+fn certificates_of(path: &Path) -> Result<Vec<Certificate<'static>>, TrustError> {
+    let pem = read(path)?;
+    let bad = |number| TrustError::Bad {
+        path: path.to_owned(),
+        number,
+    };
+    let mut certificates = Vec::new();
+    for item in parse_pem(&pem) {
+        let number = certificates.len() + 1;
+        match item {
+            Ok(PemItem::Certificate(certificate)) => {
+                check(&certificate).map_err(|_| bad(number))?;
+                certificates.push(certificate);
+            }
+            // A key has no business there, but does no harm.
+            Ok(_) => {}
+            Err(_) => return Err(bad(number)),
+        }
+    }
+    if certificates.is_empty() {
+        return Err(TrustError::None {
+            path: path.to_owned(),
+        });
+    }
+    Ok(certificates)
+}
+
+/// Tells now what would otherwise be passed over in silence when a connection is made.
+fn check(certificate: &Certificate<'_>) -> Result<(), rustls::Error> {
+    RootCertStore::empty().add(CertificateDer::from(certificate.der()))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, TrustError> {
+    let failed = |source| TrustError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let file = File::open(path).map_err(failed)?;
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(TrustError::TooLarge {
+            path: path.to_owned(),
+        });
+    }
+    Ok(bytes)
+}
+
+fn because(reason: Option<&str>) -> String {
+    reason.map_or_else(String::new, |reason| format!(": {}", escape(reason)))
+}
+
+fn shown(path: &Path) -> String {
+    escape(&path.to_string_lossy()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    const CERTIFICATE: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIBdDCCARugAwIBAgIUUZhasFKlqOlsAjQq7RM2XFm4/ZYwCgYIKoZIzj0EAwIw
+DzENMAsGA1UEAwwEVGVzdDAgFw0yNjExMjEyMTI3MzVaGA8yMTI2MTAyODIxMjcz
+NVowDzENMAsGA1UEAwwEVGVzdDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABOsk
+bELmqq5BkxSOf3Gf/1DQZroCiTmSAZ2xn6m8WNVpxi3So7U9rqSYrXSqtzM/2isf
+R11mgOOqsx8YgagJxqKjUzBRMB0GA1UdDgQWBBRDJgaCi0YfU1J329XuyfeHXbRp
+mTAfBgNVHSMEGDAWgBRDJgaCi0YfU1J329XuyfeHXbRpmTAPBgNVHRMBAf8EBTAD
+AQH/MAoGCCqGSM49BAMCA0cAMEQCIC/CstXUpzWfYy6UUwc2OyfMwuy4XNZ/DewI
+qX2EveSjAiAxQKS7IldFaD4nw1k/d7qh5E/61wxQIzxvQY/ZWjF95Q==
+-----END CERTIFICATE-----
+";
+
+    /// How many certificates there are in a text, or why none is taken.
+    fn read_from(text: &str) -> Result<usize, String> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("site.pem");
+        fs::write(&path, text).unwrap();
+        match certificates_of(&path) {
+            Ok(certificates) => Ok(certificates.len()),
+            Err(error) => Err(error.to_string().replace(&*path.to_string_lossy(), "FILE")),
+        }
+    }
+
+    #[test]
+    fn every_certificate_of_a_file_is_trusted() {
+        let text = format!("Issued to: us\n\n{CERTIFICATE}\n# and once more\n{CERTIFICATE}");
+        assert_eq!(read_from(&text), Ok(2));
+    }
+
+    #[test]
+    fn what_the_site_names_comes_to_what_the_system_trusts() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("site.pem");
+        fs::write(&path, CERTIFICATE).unwrap();
+        let RootCerts::Specific(trusted) = roots(Some(&path)).unwrap() else {
+            panic!("the roots are not a list");
+        };
+        let of_system = rustls_native_certs::load_native_certs().certs.len();
+        assert_eq!(trusted.len(), of_system + 1);
+    }
+
+    #[test]
+    fn a_file_without_certificates_is_an_error() {
+        let none = Err("FILE has no certificate in the form PEM".to_owned());
+        for text in [
+            "",
+            "words\n",
+            "-----BEGIN SOMETHING-----\nYQ==\n-----END SOMETHING-----\n",
+        ] {
+            assert_eq!(read_from(text), none, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_certificate_is_named_by_its_number() {
+        let second = Err("certificate 2 in FILE cannot be used".to_owned());
+        let unfinished = CERTIFICATE.lines().next().unwrap().to_owned() + "\n";
+        let wrong_inside = CERTIFICATE.replace("MIIBdDCC", "MIIBdDCD");
+        for damaged in [unfinished, wrong_inside] {
+            let text = format!("{CERTIFICATE}{damaged}");
+            assert_eq!(read_from(&text), second, "{damaged}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_an_error() {
+        let error = roots(Some(Path::new("/nonexistent/site.pem"))).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot read the certificates /nonexistent/site.pem"
+        );
+    }
+}

@@ -1,0 +1,458 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Putting blobs into a registry, the large ones from where it was left.
+//!
+//! A large blob goes up in one request, or in several where something in front of the registry
+//! limits their size. When a connection is cut the registry is asked how much it has. Where
+//! an upload takes place is kept in a file, so that another process can go on after a kill.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use ureq::http::header::{CONTENT_RANGE, CONTENT_TYPE};
+use ureq::http::{Method, Uri};
+
+use crate::document::OciDigest;
+use crate::download::Progress;
+use crate::http::url::{follow, with_parameter};
+use crate::http::{Answer, Body, FilePart, Request, Retries, Scope};
+use crate::{Error, Registry};
+
+/// The largest part that is tried.
+const LARGEST: u64 = 64 * 1024 * 1024 * 1024;
+/// What every front end lets through.
+const SMALLEST: u64 = 1024 * 1024;
+/// The first size that is tried when a front end has refused a larger one.
+const MODERATE: u64 = 64 * 1024 * 1024;
+/// How often somebody who watches is told.
+const BEAT: Duration = Duration::from_millis(100);
+const OCTETS: &str = "application/octet-stream";
+
+/// A large file that goes into a registry.
+#[derive(Clone, Debug)]
+pub(crate) struct FileBlob<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) digest: OciDigest,
+    pub(crate) size: u64,
+    /// Where it is kept which uploads have begun.
+    pub(crate) notes: Option<&'a Path>,
+}
+
+impl Registry {
+    /// Puts a small blob, unless it is there.
+    pub(crate) fn put_small_blob(&self, repository: &str, bytes: &[u8]) -> Result<(), Error> {
+        let digest = OciDigest::of(bytes);
+        if self.has_blob(repository, &digest)? {
+            return Ok(());
+        }
+        let place = self.begin_upload(repository, None)?;
+        let body = Body::Bytes(bytes.to_vec());
+        match place {
+            Begun::At(uri) => self.commit(repository, &uri, &digest, body),
+            Begun::Mounted => Ok(()),
+        }
+    }
+
+    /// Lets a repository have a blob that another has, without moving it; `false` where the
+    /// registry cannot do that.
+    pub(crate) fn mount_blob(
+        &self,
+        repository: &str,
+        from: &str,
+        digest: &OciDigest,
+    ) -> Result<bool, Error> {
+        match self.begin_upload(repository, Some((from, digest)))? {
+            Begun::Mounted => Ok(true),
+            Begun::At(uri) => {
+                self.abandon(repository, &uri);
+                Ok(false)
+            }
+        }
+    }
+
+    /// Puts a large blob, unless it is there; returns whether anything was sent.
+    pub(crate) fn put_file(
+        &self,
+        repository: &str,
+        blob: &FileBlob<'_>,
+        progress: &mut Progress<'_>,
+    ) -> Result<bool, Error> {
+        if self.has_blob(repository, &blob.digest)? {
+            progress(blob.size, blob.size);
+            return Ok(false);
+        }
+        let file = File::open(blob.path).map_err(Error::io("read", blob.path))?;
+        let note = Note::new(self, repository, blob);
+        let mut upload = Upload {
+            registry: self,
+            repository,
+            blob,
+            file: Arc::new(file),
+            place: None,
+            offset: 0,
+            largest: LARGEST,
+            note,
+        };
+        upload.carry_out(progress)?;
+        upload.note.forget();
+        Ok(true)
+    }
+
+    fn begin_upload(
+        &self,
+        repository: &str,
+        mount: Option<(&str, &OciDigest)>,
+    ) -> Result<Begun, Error> {
+        let action = format!("write {repository}");
+        let mut uri = self.client.uri(&format!("{repository}/blobs/uploads/"))?;
+        let mut scope = Scope::push(repository);
+        if let Some((from, digest)) = mount {
+            for (name, value) in [("mount", digest.to_string()), ("from", from.to_owned())] {
+                uri = with_parameter(&uri, name, &value)
+                    .ok_or_else(|| self.client.odd("no address"))?;
+            }
+            scope = scope.and(Scope::pull(from));
+        }
+        let request = Request::new(Method::POST, uri, scope);
+        let answer = self.client.send(&request)?;
+        match answer.status.as_u16() {
+            201 if mount.is_some() => Ok(Begun::Mounted),
+            202 => Ok(Begun::At(self.location(&answer)?)),
+            _ => Err(self.client.refused(answer, &action)),
+        }
+    }
+
+    fn location(&self, answer: &Answer) -> Result<Uri, Error> {
+        let location = answer.header("location");
+        let location = location.and_then(|location| follow(&answer.uri, location));
+        location.ok_or_else(|| self.client.odd("it does not say where an upload goes"))
+    }
+
+    /// Completes an upload with what is left of it.
+    fn commit(
+        &self,
+        repository: &str,
+        place: &Uri,
+        digest: &OciDigest,
+        body: Body,
+    ) -> Result<(), Error> {
+        let action = format!("write {repository}");
+        let uri = with_parameter(place, "digest", &digest.to_string());
+        let uri = uri.ok_or_else(|| self.client.odd("it does not say where an upload goes"))?;
+        let mut request =
+            Request::new(Method::PUT, uri, Scope::push(repository)).header(CONTENT_TYPE, OCTETS);
+        request.body = body;
+        request.thinking = Some(self.client.patience.thinking);
+        let answer = self.client.send_once(&request)?;
+        if answer.status.is_success() {
+            return Ok(());
+        }
+        Err(self.client.refused(answer, &action))
+    }
+
+    /// Tells the registry that an upload will not go on. It would find out by itself.
+    fn abandon(&self, repository: &str, place: &Uri) {
+        let scope = Scope::push(repository);
+        let request = Request::new(Method::DELETE, place.clone(), scope);
+        let _ = self.client.send_once(&request);
+    }
+}
+
+enum Begun {
+    At(Uri),
+    Mounted,
+}
+
+/// One upload under way.
+struct Upload<'a> {
+    registry: &'a Registry,
+    repository: &'a str,
+    blob: &'a FileBlob<'a>,
+    file: Arc<File>,
+    /// Where the next part goes.
+    place: Option<Uri>,
+    /// How much the registry has.
+    offset: u64,
+    /// The largest part that is let through.
+    largest: u64,
+    note: Note,
+}
+
+impl Upload<'_> {
+    fn carry_out(&mut self, progress: &mut Progress<'_>) -> Result<(), Error> {
+        let client = &self.registry.client;
+        let mut retries = Retries::new(client.patience);
+        if let Some(place) = self.note.read() {
+            self.look(&place)?;
+        }
+        loop {
+            let before = self.offset;
+            let outcome = self.step(progress);
+            if self.offset > before {
+                retries.progress();
+            }
+            let (error, pause) = match outcome {
+                Ok(Step::Complete) => return Ok(()),
+                Ok(Step::Sent) => continue,
+                Ok(Step::Refused(answer)) => match self.refused(*answer)? {
+                    Some(pause) => (None, pause),
+                    None => continue,
+                },
+                Err(error @ (Error::Unreachable { .. } | Error::Silent { .. })) => {
+                    if !client.may_pass(&error) {
+                        return Err(error);
+                    }
+                    // A front end may cut off what is too large instead of saying so.
+                    if self.offset == before {
+                        self.largest = (self.largest / 4).clamp(SMALLEST, MODERATE);
+                    }
+                    (Some(error), None)
+                }
+                Err(error) => return Err(error),
+            };
+            if !retries.wait(pause) {
+                return Err(error.unwrap_or_else(|| client.odd("it is busy again and again")));
+            }
+            if let Some(place) = self.place.clone() {
+                self.look(&place)?;
+            }
+        }
+    }
+
+    /// Deals with an answer that is no success; returns the pause to make, if one helps.
+    #[expect(
+        clippy::option_option,
+        reason = "no pause at all, or one of a length to be chosen"
+    )]
+    fn refused(&mut self, answer: Answer) -> Result<Option<Option<Duration>>, Error> {
+        let client = &self.registry.client;
+        let action = format!("write {}", self.repository);
+        match answer.status.as_u16() {
+            _ if answer.is_passing() => Ok(Some(answer.retry_after())),
+            // Too large for a front end: what is in it is not lost.
+            413 if self.largest > SMALLEST => {
+                self.largest = (self.largest / 4).clamp(SMALLEST, MODERATE);
+                let place = self.place.clone();
+                place.map_or(Ok(()), |place| self.look(&place))?;
+                Ok(None)
+            }
+            // The upload is not as far as we thought, or is gone.
+            status @ (404 | 416) if status == 416 || self.offset > 0 => {
+                self.begin_anew();
+                Ok(Some(None))
+            }
+            _ => Err(client.refused(answer, &action)),
+        }
+    }
+
+    /// Sends the next part, and completes the upload when it was the last.
+    fn step(&mut self, progress: &mut Progress<'_>) -> Result<Step, Error> {
+        let place = match self.place.clone() {
+            Some(place) => place,
+            None => match self.registry.begin_upload(self.repository, None)? {
+                Begun::At(place) => self.arrive(place),
+                Begun::Mounted => return Ok(Step::Complete),
+            },
+        };
+        let left = self.blob.size - self.offset;
+        if left == 0 {
+            return self.complete(&place);
+        }
+        let length = left.min(self.largest);
+        let end = self.offset + length - 1;
+        let sent = Arc::new(AtomicU64::new(0));
+        let mut request = Request::new(Method::PATCH, place, Scope::push(self.repository))
+            .header(CONTENT_TYPE, OCTETS)
+            .header(CONTENT_RANGE, format!("{}-{end}", self.offset));
+        request.body = Body::Part(FilePart {
+            file: Arc::clone(&self.file),
+            offset: self.offset,
+            length,
+            sent: Arc::clone(&sent),
+        });
+        let answer = self.watched(&request, &sent, progress)?;
+        if !answer.status.is_success() {
+            return Ok(Step::Refused(Box::new(answer)));
+        }
+        let place = self.registry.location(&answer)?;
+        self.arrive(place);
+        // The registry may have taken less, and says so.
+        self.offset = match received(&answer) {
+            Some(count) if end > 0 => count.min(self.blob.size),
+            _ => end + 1,
+        };
+        Ok(Step::Sent)
+    }
+
+    /// Sends a request while another thread tells how far it is.
+    fn watched(
+        &self,
+        request: &Request,
+        sent: &AtomicU64,
+        progress: &mut Progress<'_>,
+    ) -> Result<Answer, Error> {
+        let is_done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let watcher = thread::current();
+            let is_done = &is_done;
+            let sending = scope.spawn(move || {
+                let outcome = self.registry.client.send_once(request);
+                is_done.store(true, Ordering::Release);
+                watcher.unpark();
+                outcome
+            });
+            while !is_done.load(Ordering::Acquire) {
+                let now = self.offset + sent.load(Ordering::Relaxed);
+                progress(now.min(self.blob.size), self.blob.size);
+                thread::park_timeout(BEAT);
+            }
+            let outcome = sending.join();
+            outcome.unwrap_or_else(|_| Err(self.registry.client.odd("the upload has failed")))
+        })
+    }
+
+    fn complete(&mut self, place: &Uri) -> Result<Step, Error> {
+        let digest = &self.blob.digest;
+        let outcome = self
+            .registry
+            .commit(self.repository, place, digest, Body::None);
+        match outcome {
+            Ok(()) => Ok(Step::Complete),
+            // The answer may have been lost, and not the blob.
+            Err(error)
+                if self
+                    .registry
+                    .has_blob(self.repository, digest)
+                    .unwrap_or(false) =>
+            {
+                let _ = error;
+                Ok(Step::Complete)
+            }
+            // What was sent is not what was summed: the file is another now.
+            Err(Error::Status { status: 400, .. }) if self.has_changed()? => {
+                Err(Error::SourceChanged {
+                    path: self.blob.path.to_owned(),
+                })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn has_changed(&self) -> Result<bool, Error> {
+        let path = self.blob.path;
+        let digest = crate::sum::file(path, &mut |_, _| ())?;
+        Ok(digest != self.blob.digest.0)
+    }
+
+    fn arrive(&mut self, place: Uri) -> Uri {
+        self.note.write(&place);
+        self.place = Some(place.clone());
+        place
+    }
+
+    /// Asks how much the registry has of an upload.
+    fn look(&mut self, place: &Uri) -> Result<(), Error> {
+        let scope = Scope::push(self.repository);
+        let request = Request::new(Method::GET, place.clone(), scope);
+        let answer = self.registry.client.send(&request)?;
+        if answer.status == 204 || answer.status == 202 {
+            let offset = received(&answer).unwrap_or(0);
+            if offset <= self.blob.size {
+                let place = self
+                    .registry
+                    .location(&answer)
+                    .unwrap_or_else(|_| place.clone());
+                self.arrive(place);
+                self.offset = offset;
+                return Ok(());
+            }
+        }
+        self.begin_anew();
+        Ok(())
+    }
+
+    fn begin_anew(&mut self) {
+        self.place = None;
+        self.offset = 0;
+        self.note.forget();
+    }
+}
+
+enum Step {
+    Sent,
+    Complete,
+    Refused(Box<Answer>),
+}
+
+/// Reads `Range: 0-99`: how many bytes the registry has.
+///
+/// `0-0` stands for nothing, as registries write it, and for one byte, which nobody sends
+/// alone.
+fn received(answer: &Answer) -> Option<u64> {
+    let text = answer.header("range")?;
+    let text = text.strip_prefix("bytes=").unwrap_or(text);
+    let last: u64 = text.split_once('-')?.1.trim().parse().ok()?;
+    Some(if last == 0 { 0 } else { last + 1 })
+}
+
+/// A file that says where an upload takes place, for one process at a time.
+struct Note(Option<(PathBuf, File)>);
+
+impl Note {
+    fn new(registry: &Registry, repository: &str, blob: &FileBlob<'_>) -> Self {
+        let what = format!("{} {repository} {}", registry.address(), blob.digest);
+        let name = OciDigest::of(what.as_bytes()).0;
+        let path = blob
+            .notes
+            .map(|notes| notes.join(format!("{}.upload", name.id())));
+        Self(path.and_then(|path| Some((path.clone(), lock(&path)?))))
+    }
+
+    fn read(&self) -> Option<Uri> {
+        let (path, _) = self.0.as_ref()?;
+        fs::read_to_string(path).ok()?.trim().parse().ok()
+    }
+
+    /// Without a note an upload that is killed begins anew; that is no reason to fail.
+    fn write(&self, place: &Uri) {
+        let Some((path, _)) = &self.0 else {
+            return;
+        };
+        let Some(directory) = path.parent() else {
+            return;
+        };
+        // What a registry calls a place may be all that is needed to write there: the file
+        // is readable by its owner only.
+        if let Ok(mut file) = tempfile::NamedTempFile::new_in(directory) {
+            let written = file.write_all(place.to_string().as_bytes());
+            if written.is_ok() {
+                let _ = file.persist(path);
+            }
+        }
+    }
+
+    fn forget(&self) {
+        if let Some((path, _)) = &self.0 {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Takes the lock of a note; two processes in one upload would spoil it.
+fn lock(path: &Path) -> Option<File> {
+    fs::create_dir_all(path.parent()?).ok()?;
+    let mut options = File::options();
+    let lock = options
+        .append(true)
+        .create(true)
+        .open(path.with_extension("lock"));
+    let lock = lock.ok()?;
+    lock.try_lock().ok()?;
+    Some(lock)
+}

@@ -1,0 +1,12 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What the client does when a registry misbehaves.
+
+mod access;
+mod bed;
+mod copies;
+mod delta;
+mod downloads;
+mod lists;
+mod uploads;

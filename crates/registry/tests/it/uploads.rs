@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Uploads that something goes wrong with.
+
+use cabane_registry::Error;
+use cabane_testkit::Fault;
+
+use crate::bed::{Bed, MIB, noise};
+
+#[test]
+fn an_upload_that_is_cut_goes_on() {
+    for after in [0, 1, 5 * MIB, 20 * MIB - 1] {
+        let bed = Bed::new();
+        let cut = Fault::CutReceiving { after, kept: after };
+        bed.server.on("PATCH", "/uploads/").once().does(cut);
+        let content = bed.push_content(20 * MIB);
+        assert!(bed.fetch().unwrap() == content, "{after}");
+    }
+}
+
+#[test]
+fn what_the_registry_has_is_not_sent_again() {
+    let bed = Bed::new();
+    let cut = Fault::CutReceiving {
+        after: 15 * MIB,
+        kept: 14 * MIB,
+    };
+    bed.server.on("PATCH", "/uploads/").once().does(cut);
+    bed.push_content(20 * MIB);
+    let received = bed.server.received("PATCH", "/uploads/");
+    assert!(received <= 21 * MIB + 4096, "{received}");
+}
+
+#[test]
+fn a_registry_that_forgets_an_upload_gets_it_from_the_beginning() {
+    let bed = Bed::new();
+    bed.server.change(|settings| settings.cut_uploads = false);
+    let cut = Fault::CutReceiving {
+        after: 5 * MIB,
+        kept: 5 * MIB,
+    };
+    bed.server.on("PATCH", "/uploads/").once().does(cut);
+    let content = bed.push_content(20 * MIB);
+    assert!(bed.fetch().unwrap() == content);
+}
+
+#[test]
+fn a_front_end_that_limits_sizes_gets_smaller_parts() {
+    let bed = Bed::new();
+    let is_large = |request: &cabane_testkit::Request| {
+        let length = request.header("content-length");
+        length.is_some_and(|length| length.parse::<usize>().unwrap() > 5 * MIB)
+    };
+    let too_large = Fault::AnswerEarly { status: 413 };
+    bed.server
+        .on("PATCH", "/uploads/")
+        .if_request(is_large)
+        .does(too_large);
+    let content = bed.push_content(20 * MIB);
+    assert!(bed.fetch().unwrap() == content);
+}
+
+#[test]
+fn an_answer_that_is_lost_at_the_end_is_no_failure() {
+    let bed = Bed::new();
+    bed.server
+        .on("PUT", "/uploads/")
+        .once()
+        .does(Fault::LoseAnswer);
+    let content = bed.push_content(20 * MIB);
+    assert!(bed.fetch().unwrap() == content);
+}
+
+#[test]
+fn a_label_appears_when_everything_is_there() {
+    let bed = Bed::new();
+    bed.server
+        .on("PUT", "/manifests/v1")
+        .does(Fault::answer(403));
+    let error = bed.push(&noise(MIB), false).unwrap_err();
+    assert!(matches!(error, Error::Forbidden { .. }), "{error}");
+    assert!(matches!(
+        bed.image().unwrap_err(),
+        Error::NoSuchImage { .. }
+    ));
+    bed.server.disarm();
+    bed.server.forget_requests();
+    bed.push(&noise(MIB), false).unwrap();
+    assert_eq!(bed.server.received("PATCH", "/uploads/") / MIB, 0);
+}
+
+#[test]
+fn an_image_that_is_there_is_not_sent() {
+    let (bed, content) = Bed::pushed(MIB);
+    let pushed = bed.push(&content, false).unwrap();
+    assert!(pushed.unchanged);
+    assert_eq!(bed.server.received("PATCH", "/uploads/"), 0);
+}
+
+#[test]
+fn a_label_of_another_image_is_not_taken_without_force() {
+    let (bed, _) = Bed::pushed(MIB);
+    let error = bed.push(&noise(100), false).unwrap_err();
+    assert!(matches!(error, Error::LabelTaken { .. }), "{error}");
+    let pushed = bed.push(&noise(100), true).unwrap();
+    assert!(pushed.replaced.is_some());
+}
