@@ -29,6 +29,8 @@ mod memory;
 mod mpi;
 mod nesting;
 mod recipe;
+mod registry;
+mod registry_kills;
 mod repo;
 mod run;
 mod shells;

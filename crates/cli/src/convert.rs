@@ -41,6 +41,24 @@ pub(crate) fn repository_error(error: cabane_repository::Error) -> CommandError 
     CommandError::new(code, error).hinted(hint)
 }
 
+/// An error of a registry.
+pub(crate) fn registry_error(error: cabane_registry::Error) -> CommandError {
+    use cabane_registry::Error;
+    let hint = error.hint();
+    let code = match &error {
+        Error::NoSuchImage { .. } => exit_codes::NOT_FOUND,
+        Error::Unfit(_) | Error::NotAnImage { .. } | Error::Metadata { .. } => {
+            exit_codes::BAD_INPUT
+        }
+        Error::NoSpace { .. }
+        | Error::LabelTaken { .. }
+        | Error::Io { .. }
+        | Error::SourceChanged { .. } => exit_codes::FAILURE,
+        _ => exit_codes::REGISTRY,
+    };
+    CommandError::new(code, error).hinted(hint)
+}
+
 /// An image that was not found, or not only one.
 pub(crate) fn locate_error(error: LocateError) -> CommandError {
     let hint = error.hint();

@@ -53,6 +53,28 @@ variables! {
     CABANE_UV;
     /// A Python that has Spack's solver, the package `clingo`. Default: one that is made from the package index, in the cache.
     CABANE_SPACK_PYTHON;
+    /// The address of the registry, such as `https://registry.example.org/uenv`. The option `--registry` wins over it.
+    CABANE_REGISTRY;
+    /// A file with a token for the registry, or a directory with a file `TOKEN`. The option `--token` wins over it.
+    CABANE_REGISTRY_TOKEN;
+    /// The name that belongs to the token. Default: `USER`. The option `--username` wins over it.
+    CABANE_REGISTRY_USERNAME;
+    /// A file with the passwords of registries, as `podman login` writes it. Default: `containers/auth.json` in `XDG_RUNTIME_DIR` and `XDG_CONFIG_HOME`, then `config.json` in `DOCKER_CONFIG`.
+    REGISTRY_AUTH_FILE;
+    /// The directory with what `docker login` was told. Default: `.docker` in the home directory.
+    DOCKER_CONFIG;
+    /// A file with passwords of machines. Default: `.netrc` in the home directory.
+    NETRC;
+    /// The proxy for registries that are reached through `https`; also in small letters, which win.
+    HTTPS_PROXY;
+    /// The proxy for registries that are reached through `http`; also in small letters, which win.
+    HTTP_PROXY;
+    /// The proxy where the two above name none; also in small letters, which win.
+    ALL_PROXY;
+    /// Hosts that are reached without a proxy, separated by commas; also in small letters, which win.
+    NO_PROXY;
+    /// The name of the user.
+    USER;
     /// With whom a command shares its namespaces: `auto` (ranks of a launcher with each other), `no`, `yes` (everything of the same environment on the node), or a name. The options `--join` and `--no-join` win over it.
     CABANE_JOIN;
     /// The name of the cluster, read like `CABANE_SYSTEM` where that is not set.

@@ -52,6 +52,8 @@ exit_codes! {
     DIFFERENT = 9;
     /// `cabane doctor` found that nothing can be mounted, or that something is broken.
     UNHEALTHY = 10;
+    /// A registry was not reached, did not let the user do this, or sent something wrong.
+    REGISTRY = 11;
     /// `cabane run` or `cabane start` could not start the command. Codes of the command itself are passed through.
     NOT_STARTED = 125;
     /// The command exists but cannot be started.

@@ -21,12 +21,14 @@ mod joining;
 mod printer;
 mod progress;
 pub mod reference;
+mod registry;
 mod report;
 mod settings;
 mod setup;
 mod shown_image;
 mod systems;
 mod table;
+mod transfer;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use cabane_label::{Label, escape};
+use cabane_registry::RemoteImage;
 use cabane_repository::Record;
 use cabane_resolve::{LocatedImage, NamedRepository};
 use cabane_view::Meta;
@@ -97,6 +98,22 @@ impl ShownImage {
         if let Some(meta) = &image.meta {
             shown.set_meta(meta);
         }
+        shown
+    }
+
+    /// Shows an image in a registry.
+    pub(crate) fn of_remote(image: &RemoteImage, meta: Option<&Meta>) -> Self {
+        let mut shown = Self {
+            size: Some(image.size),
+            date: image.created.map(|date| format!("{date:.0}")),
+            ..Self::default()
+        };
+        if let Some(meta) = meta {
+            shown.set_meta(meta);
+        }
+        shown.id = Some(image.digest.id().to_string());
+        shown.digest = Some(image.digest.to_string());
+        shown.set_label(&image.place.label);
         shown
     }
 

@@ -124,6 +124,7 @@ fn rows(settings: &Effective) -> Vec<Row> {
         let urls = settings.index_urls.value.join(" ");
         push("build.index_urls", urls, &settings.index_urls.origin);
     }
+    registry_rows(settings, &mut push);
     let directories = &settings.environment_directories;
     let list: Vec<String> = directories.value.iter().map(|one| path(one)).collect();
     push("environments", list.join(":"), &directories.origin);
@@ -146,4 +147,34 @@ fn rows(settings: &Effective) -> Vec<Row> {
         push(&key, value, &repository.origin);
     }
     rows
+}
+
+fn registry_rows(settings: &Effective, push: &mut impl FnMut(&str, String, &Origin)) {
+    let registry = &settings.registry;
+    let Some(address) = &registry.address.value else {
+        push("registry.url", "none".to_owned(), &registry.address.origin);
+        return;
+    };
+    push(
+        "registry.url",
+        address.to_string(),
+        &registry.address.origin,
+    );
+    let namespace = &registry.namespace;
+    push(
+        "registry.namespace",
+        namespace.value.to_string(),
+        &namespace.origin,
+    );
+    let listing = &registry.listing;
+    let word = format!("{:?}", listing.value).to_lowercase();
+    push("registry.listing", word, &listing.origin);
+    for (key, path) in [
+        ("registry.ca", &registry.authorities),
+        ("registry.token", &registry.token),
+    ] {
+        if let Some(found) = &path.value {
+            push(key, found.display().to_string(), &path.origin);
+        }
+    }
 }

@@ -4,23 +4,24 @@
 //! `cabane image inspect`: everything about one image.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cabane_label::{ImageDescription, escape};
 use cabane_resolve::{LocatedImage, NamedRepository};
 use cabane_run::difference::{list_packages, read_package_list};
 use cabane_run::open_image;
-use cabane_view::{Change, ListOperation, Meta, OutsideNeed, View};
+use cabane_view::{Change, ListOperation, Meta, OutsideNeed, PackageList, View};
 use clap::Args;
 use serde_json::{Value, json as value};
 
-use super::image_packages;
+use super::{image_packages, image_pull};
 use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::{fill, json};
 use crate::images::{fill_in_metadata, find_image};
 use crate::printer::style;
-use crate::report::CommandResult;
+use crate::registry::RegistryArgs;
+use crate::report::{CommandError, CommandResult, IoContext};
 use crate::setup::Setup;
 use crate::shown_image::{KEYS, ShownImage};
 use crate::table::size;
@@ -42,10 +43,18 @@ pub(crate) struct InspectArgs {
     /// Print a line from a template such as `{path} {mount}`
     #[arg(long, value_name = "TEMPLATE")]
     format: Option<String>,
+    /// Look at an image in the registry, without getting it
+    #[arg(long)]
+    remote: bool,
+    #[command(flatten)]
+    registry: RegistryArgs,
 }
 
 pub(super) fn inspect(setup: &Setup, args: &InspectArgs) -> CommandResult<ExitCode> {
     let image: ImageDescription = args.image.parse().map_err(convert::parse_error)?;
+    if args.remote {
+        return inspect_remote(setup, args, &image);
+    }
     let is_path = matches!(image, ImageDescription::Path(_));
     let repositories = if is_path {
         Vec::new()
@@ -82,6 +91,62 @@ pub(super) fn inspect(setup: &Setup, args: &InspectArgs) -> CommandResult<ExitCo
         });
     }
     Ok(exit_codes::SUCCESS)
+}
+
+/// Tells what the registry and the metadata there say.
+fn inspect_remote(
+    setup: &Setup,
+    args: &InspectArgs,
+    description: &ImageDescription,
+) -> CommandResult<ExitCode> {
+    let connection = args.registry.connect(setup)?;
+    let images = image_pull::find(setup, &connection, &args.image, description)?;
+    for image in &images {
+        let directory = tempfile::tempdir();
+        let directory = directory.or_failed(|| "make a temporary directory".to_owned())?;
+        let has_meta = connection.registry.fetch_meta(image, directory.path());
+        let has_meta = has_meta.map_err(convert::registry_error)?;
+        if args.packages {
+            let text = std::fs::read(directory.path().join(PackageList::FILE)).ok();
+            let list = text.and_then(|text| PackageList::from_json(&text).ok());
+            let list = list.unwrap_or_else(|| PackageList::new(Vec::new()));
+            setup.printer.data(if args.json {
+                json(&list)
+            } else {
+                image_packages::table(&list)
+            });
+            continue;
+        }
+        let meta = if has_meta {
+            read_env_json(directory.path())?
+        } else {
+            None
+        };
+        let shown = ShownImage::of_remote(image, meta.as_ref());
+        if let Some(template) = &args.format {
+            let line = fill(template, KEYS, |key| shown.value(key))?;
+            setup.printer.data(format_args!("{line}\n"));
+        } else if args.json {
+            let labels = [image.place.label.to_string()];
+            setup
+                .printer
+                .data(json(&everything(&shown, &labels, meta.as_ref(), None)));
+        } else {
+            setup.printer.data(text(&shown, &[], meta.as_ref(), None));
+        }
+    }
+    Ok(exit_codes::SUCCESS)
+}
+
+fn read_env_json(directory: &Path) -> CommandResult<Option<Meta>> {
+    let path = directory.join("env.json");
+    let bytes = match std::fs::read(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        outcome => outcome.or_failed(|| format!("read {}", path.display()))?,
+    };
+    let meta = Meta::from_json(&bytes);
+    meta.map(Some)
+        .map_err(|error| CommandError::new(exit_codes::BAD_INPUT, error))
 }
 
 /// Where a repository keeps a copy of the metadata.

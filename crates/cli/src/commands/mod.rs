@@ -24,9 +24,13 @@ mod explain;
 mod explain_start;
 mod explain_text;
 mod image_add;
+mod image_copy;
+mod image_find;
 mod image_inspect;
 mod image_ls;
 mod image_packages;
+mod image_pull;
+mod image_push;
 mod image_rm;
 mod recipe;
 mod recipe_convert;
@@ -59,7 +63,7 @@ pub(crate) enum Command {
     /// Tell about conflicts between views, then run a command
     #[command(hide = true)]
     ExplainStart(explain_start::ExplainStartArgs),
-    /// Look at the images in the repositories and change them
+    /// Look at images in repositories and registries, and move them between the two
     #[command(subcommand)]
     Image(ImageCommand),
     /// Make and look after repositories
@@ -100,6 +104,16 @@ pub(crate) enum ImageCommand {
     Add(image_add::AddArgs),
     /// Remove labels, and images that have none left
     Rm(image_rm::RmArgs),
+    /// List the images of a registry
+    Find(image_find::FindArgs),
+    /// Get an image from a registry into the repository
+    Pull(image_pull::PullArgs),
+    /// Put an image into a registry
+    Push(image_push::PushArgs),
+    /// Give an image of a registry another label there
+    Copy(image_copy::CopyArgs),
+    /// Take a label away from an image of a registry, and the image with its last label
+    Delete(image_copy::DeleteArgs),
 }
 
 /// What can be done with repositories.
@@ -172,6 +186,11 @@ pub(crate) fn run_command(
         Command::Image(ImageCommand::Inspect(args)) => image_inspect::inspect(setup, &args),
         Command::Image(ImageCommand::Add(args)) => image_add::add(setup, &args),
         Command::Image(ImageCommand::Rm(args)) => image_rm::rm(setup, &args),
+        Command::Image(ImageCommand::Find(args)) => image_find::find(setup, &args),
+        Command::Image(ImageCommand::Pull(args)) => image_pull::pull(setup, &args),
+        Command::Image(ImageCommand::Push(args)) => image_push::push(setup, &args),
+        Command::Image(ImageCommand::Copy(args)) => image_copy::copy(setup, &args),
+        Command::Image(ImageCommand::Delete(args)) => image_copy::delete(setup, &args),
         Command::Repo(RepoCommand::Create(args)) => repo::create(setup, &args),
         Command::Repo(RepoCommand::Status(args)) => repo::status(setup, &args),
         Command::Repo(RepoCommand::Update(args)) => repo::update(setup, &args),

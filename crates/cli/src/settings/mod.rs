@@ -6,6 +6,8 @@
 //! Layers, the later one wins: built-in defaults, the site's configuration file, the
 //! user's, variables, options.
 
+mod registry;
+
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -24,6 +26,8 @@ use crate::convert;
 use crate::env_vars;
 use crate::exit_codes;
 use crate::report::{CommandError, CommandResult, IoContext};
+
+pub(crate) use registry::{RegistrySetting, bad_address};
 
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,6 +136,8 @@ pub(crate) struct Effective {
     pub(crate) environment_directories: Value<Vec<PathBuf>>,
     /// Where configurations of systems are looked for by name, likewise.
     pub(crate) system_directories: Value<Vec<PathBuf>>,
+    /// The registry, and how it is reached.
+    pub(crate) registry: RegistrySetting,
     /// The configuration files that were read, the site's first.
     pub(crate) files: Vec<PathBuf>,
 }
@@ -256,6 +262,7 @@ impl Effective {
             environment_directories: layers
                 .directories(env_vars::CABANE_ENVIRONMENT_PATH, "environments"),
             system_directories: layers.directories(env_vars::CABANE_SYSTEM_PATH, "systems"),
+            registry: layers.registry()?,
             files: files.iter().map(|(path, _)| path.clone()).collect(),
         })
     }

@@ -1,0 +1,135 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What the commands have in common that talk to a registry.
+
+use std::path::PathBuf;
+
+use cabane_label::{LabelPattern, Namespace};
+use cabane_registry::{Address, Credential, CredentialSources, Options, Place, Registry};
+use clap::Args;
+
+use crate::convert;
+use crate::exit_codes;
+use crate::images::complete_label;
+use crate::report::{CommandError, CommandResult};
+use crate::settings::{Origin, bad_address};
+use crate::setup::Setup;
+
+/// Which registry is meant, and who asks.
+#[derive(Debug, Args)]
+pub(crate) struct RegistryArgs {
+    /// The address of the registry: host and prefix, with http:// if it is not encrypted
+    #[arg(long, value_name = "URL")]
+    registry: Option<String>,
+    /// A file with a token for the registry, or a directory with a file TOKEN
+    #[arg(long, value_name = "PATH")]
+    token: Option<PathBuf>,
+    /// The name that belongs to the token; default: your user name
+    #[arg(long, value_name = "NAME")]
+    username: Option<String>,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum RegistryError {
+    #[error("no registry is configured")]
+    None,
+}
+
+/// A registry, and the part of it that is meant when none is named.
+pub(crate) struct Connection {
+    /// The registry.
+    pub(crate) registry: Registry,
+    /// The part that is meant when none is named.
+    namespace: Namespace,
+}
+
+impl RegistryArgs {
+    /// Prepares for asking the registry that is meant. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// No registry, an address that is none, a token that cannot be read.
+    pub(crate) fn connect(&self, setup: &Setup) -> CommandResult<Connection> {
+        let setting = &setup.settings.registry;
+        let address = self.address(setup)?;
+        let given = self.given(setup)?;
+        let options = Options {
+            credentials: CredentialSources {
+                given,
+                login_files: setting.login_files.clone(),
+                netrc: setting.netrc.clone(),
+                program_directories: setting.program_directories.clone(),
+            },
+            authorities: setting.authorities.value.clone(),
+            proxy: setting.proxy.clone(),
+            ..Options::default()
+        };
+        let registry = Registry::new(address, &options).map_err(convert::registry_error)?;
+        Ok(Connection {
+            registry,
+            namespace: setting.namespace.value.clone(),
+        })
+    }
+
+    fn address(&self, setup: &Setup) -> CommandResult<Address> {
+        if let Some(text) = &self.registry {
+            let origin = Origin::Option("--registry");
+            return text
+                .parse()
+                .map_err(|error| bad_address(&origin, text, &error));
+        }
+        let configured = setup.settings.registry.address.value.clone();
+        configured.ok_or_else(|| {
+            CommandError::new(exit_codes::USAGE, RegistryError::None).hinted(
+                "`--registry URL` names one, or `url = \"https://…\"` below `[registry]` in the \
+                 configuration"
+                    .to_owned(),
+            )
+        })
+    }
+
+    /// Returns who asks, where a token says so.
+    fn given(&self, setup: &Setup) -> CommandResult<Option<Credential>> {
+        let setting = &setup.settings.registry;
+        let token = self.token.as_deref().or(setting.token.value.as_deref());
+        let Some(token) = token else {
+            return Ok(None);
+        };
+        let username = self
+            .username
+            .as_deref()
+            .or(setting.username.value.as_deref());
+        let read = Credential::from_token_file(token, username);
+        let read = read.map_err(|error| convert::registry_error(error.into()))?;
+        if let Some(warning) = &read.warning {
+            setup.printer.warning(&warning.to_string());
+            setup.printer.hint(&warning.hint());
+        }
+        Ok(Some(read.credential))
+    }
+}
+
+impl Connection {
+    /// Returns the part of the registry that a pattern names.
+    pub(crate) fn namespace_of(&self, pattern: Option<&LabelPattern>) -> Namespace {
+        let named = pattern.and_then(|pattern| pattern.namespace.clone());
+        named.unwrap_or_else(|| self.namespace.clone())
+    }
+
+    /// Returns the place of a new image; parts of the label that were left out are filled in.
+    ///
+    /// # Errors
+    ///
+    /// A name or version that is missing.
+    pub(crate) fn new_place(&self, setup: &Setup, pattern: &LabelPattern) -> CommandResult<Place> {
+        let without = LabelPattern {
+            namespace: None,
+            ..pattern.clone()
+        };
+        Ok(Place {
+            namespace: self.namespace_of(Some(pattern)),
+            label: complete_label(setup, &without)?,
+        })
+    }
+}
