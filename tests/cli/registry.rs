@@ -370,7 +370,7 @@ fn a_second_version_is_got_without_what_the_first_has() {
         .success();
     // The same, with a small program more that changes where everything else lies.
     let tree = shared.cabane.world.path("trees/large");
-    fs::write(tree.join("a-program"), [7; 300_000]).unwrap();
+    fs::write(tree.join("a-program"), vec![7; 300_000]).unwrap();
     let second = shared.cabane.world.path("second.squashfs");
     squashfs(&tree, &second);
     let second = second.to_str().unwrap();

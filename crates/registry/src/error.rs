@@ -262,6 +262,11 @@ impl Error {
         }
     }
 
+    /// Returns whether the registry says that the same may succeed in a moment.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(self, Self::Status { status, .. } if is_passing(*status))
+    }
+
     /// Returns a function that turns an answer of the file system into an error.
     pub(crate) fn io<'a>(
         action: &'static str,
@@ -273,6 +278,11 @@ impl Error {
             source,
         }
     }
+}
+
+/// Returns whether the same request may succeed in a moment after such an answer.
+pub(crate) fn is_passing(status: u16) -> bool {
+    matches!(status, 408 | 425 | 429 | 500 | 502 | 503 | 504)
 }
 
 fn unauthorized(host: &str, user: Option<&str>, words: &str) -> String {

@@ -92,7 +92,8 @@ impl Registry {
     /// [`Error::NoListing`] where nobody knows.
     pub fn find(&self, wanted: &Wanted<'_>, listing: Listing) -> Result<Vec<Listed>, Error> {
         let mut found = match listing {
-            Listing::Index => self.by_index(wanted)?,
+            // Where there is no index yet nothing was pushed.
+            Listing::Index => Some(self.by_index(wanted)?.unwrap_or_default()),
             Listing::Catalog => self.by_catalog(wanted)?,
             Listing::Auto => match self.by_catalog(wanted)? {
                 Some(found) => Some(found),

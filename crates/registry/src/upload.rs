@@ -51,11 +51,19 @@ impl Registry {
         if self.has_blob(repository, &digest)? {
             return Ok(());
         }
-        let place = self.begin_upload(repository, None)?;
-        let body = Body::Bytes(bytes.to_vec());
-        match place {
-            Begun::At(uri) => self.commit(repository, &uri, &digest, body),
-            Begun::Mounted => Ok(()),
+        let mut retries = Retries::new(self.client.patience);
+        loop {
+            let outcome = match self.begin_upload(repository, None)? {
+                Begun::At(place) => {
+                    let body = Body::Bytes(bytes.to_vec());
+                    self.commit(repository, &place, &digest, body)
+                }
+                Begun::Mounted => return Ok(()),
+            };
+            let may_pass = |error: &Error| error.is_busy() || self.client.may_pass(error);
+            if outcome.is_ok() || !outcome.as_ref().is_err_and(may_pass) || !retries.wait(None) {
+                return outcome;
+            }
         }
     }
 
@@ -204,8 +212,8 @@ impl Upload<'_> {
                     Some(pause) => (None, pause),
                     None => continue,
                 },
-                Err(error @ (Error::Unreachable { .. } | Error::Silent { .. })) => {
-                    if !client.may_pass(&error) {
+                Err(error) => {
+                    if !client.may_pass(&error) && !error.is_busy() {
                         return Err(error);
                     }
                     // A front end may cut off what is too large instead of saying so.
@@ -214,7 +222,6 @@ impl Upload<'_> {
                     }
                     (Some(error), None)
                 }
-                Err(error) => return Err(error),
             };
             if !retries.wait(pause) {
                 return Err(error.unwrap_or_else(|| client.odd("it is busy again and again")));

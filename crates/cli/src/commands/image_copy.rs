@@ -25,7 +25,7 @@ those of the first.")]
 pub(crate) struct CopyArgs {
     /// The image: label, id or digest
     from: String,
-    /// The new label: namespace::name/version:tag@system%uarch
+    /// The new label: name/version:tag@system%uarch, and before it a part of the registry
     to: String,
     /// Take the label from the image that has it
     #[arg(long)]

@@ -35,8 +35,8 @@ cut off goes on where it was when it is started again.")]
 pub(crate) struct PushArgs {
     /// An image file, or an image of a repository: label, id or digest
     image: String,
-    /// The label in the registry, with the part of it if it is not the usual one:
-    /// build::name/version:tag@system%uarch; default: that of the image
+    /// The label in the registry: name/version:tag@system%uarch, and before it a part of
+    /// the registry; default: that of the image
     label: Option<String>,
     /// Take the label from the image that has it in the registry
     #[arg(long)]

@@ -10,6 +10,8 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use ureq::http::{HeaderMap, StatusCode, Uri};
 
+use crate::error::is_passing;
+
 /// More of an error than this nobody reads.
 const MAX_ERROR: u64 = 16 * 1024;
 const MAX_DETAILS: usize = 300;
@@ -44,10 +46,7 @@ impl Answer {
 
     /// Returns whether the same request may succeed in a moment.
     pub(crate) fn is_passing(&self) -> bool {
-        matches!(
-            self.status.as_u16(),
-            408 | 425 | 429 | 500 | 502 | 503 | 504
-        )
+        is_passing(self.status.as_u16())
     }
 
     /// Returns how many bytes come, if the registry says so.

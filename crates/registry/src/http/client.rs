@@ -203,14 +203,6 @@ impl Client {
             let target = answer.header("location");
             let target = target.and_then(|location| follow(&uri, location));
             uri = target.ok_or_else(|| self.odd("it leads to a place that is none"))?;
-            let to =
-                Origin::of(&uri).ok_or_else(|| self.odd("it leads to a place that is none"))?;
-            if to.is_plain && !self.origin.is_plain {
-                return Err(Error::Downgrade {
-                    host: self.host(),
-                    target: to.host().to_owned(),
-                });
-            }
         }
         Err(self.odd("it leads in circles"))
     }
@@ -222,6 +214,14 @@ impl Client {
         uri: &Uri,
         proof: Option<&Proof>,
     ) -> Result<Answer, Error> {
+        let to = Origin::of(uri).ok_or_else(|| self.odd("it leads to a place that is none"))?;
+        // Neither images nor passwords leave the encrypted road.
+        if to.is_plain && !self.origin.is_plain {
+            return Err(Error::Downgrade {
+                host: self.host(),
+                target: to.host().to_owned(),
+            });
+        }
         let mut builder = http::Request::builder()
             .method(request.method.clone())
             .uri(uri.clone());
@@ -232,7 +232,7 @@ impl Client {
             builder = builder.header(http::header::CONTENT_LENGTH, request.body.length());
         }
         // A password is for the registry alone, wherever it leads us.
-        if let (Some(proof), true) = (proof, Origin::of(uri).as_ref() == Some(&self.origin)) {
+        if let (Some(proof), true) = (proof, to == self.origin) {
             let value = HeaderValue::from_str(proof.header.reveal());
             let mut value = value.map_err(|_| Error::Settings {
                 reason: "the password has characters that cannot be sent".to_owned(),

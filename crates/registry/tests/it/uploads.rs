@@ -106,3 +106,16 @@ fn a_label_of_another_image_is_not_taken_without_force() {
     let pushed = bed.push(&noise(100), true).unwrap();
     assert!(pushed.replaced.is_some());
 }
+
+#[test]
+fn a_registry_that_is_busy_is_sent_everything_again() {
+    for (method, path) in [("POST", "/uploads/"), ("PATCH", "/uploads/"), ("PUT", "/")] {
+        let bed = Bed::new();
+        bed.server
+            .on(method, path)
+            .times(2)
+            .does(Fault::answer(503));
+        let content = bed.push_content(MIB);
+        assert!(bed.fetch().unwrap() == content, "{method}");
+    }
+}

@@ -47,7 +47,8 @@ fn push_and_pull(oras: &Path, host: &str) {
         "--plain-http",
         &format!("{host}/deploy/app"),
     ]);
-    assert!(tags.starts_with("v1\n"), "{tags}");
+    // Older ones tell of what stands in for the list of referrers, too.
+    assert!(tags.lines().any(|tag| tag == "v1"), "{tags}");
 }
 
 #[test]
