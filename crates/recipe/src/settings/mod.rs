@@ -8,14 +8,17 @@
 //! they lie, what the environment says and what holds in the end is for the
 //! caller: settings do not remember where they came from.
 
+mod amount;
 mod path;
 mod read;
 mod registry;
 
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use cabane_label::{System, Uarch};
 
+pub use amount::{AmountError, parse_size, parse_time};
 pub use path::{PathTemplate, PathTemplateError};
 pub use read::{SettingsError, parse_settings};
 pub use registry::{ListingChoice, RegistrySettings};
@@ -59,6 +62,22 @@ pub struct RepositorySettings {
     pub path: PathTemplate,
     /// Those with higher priority are searched first.
     pub priority: i32,
+    /// What is removed there when somebody asks for it.
+    pub retention: RetentionSettings,
+}
+
+/// How long and how much is kept in a repository.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RetentionSettings {
+    /// What was not used for so long is removed.
+    pub older_than: Option<Duration>,
+    /// So many of each name, system and micro-architecture are kept.
+    pub keep_last: Option<NonZeroU32>,
+    /// How many bytes the images may have together.
+    pub max_size: Option<u64>,
+    /// What was used or added within this time is kept whatever else is said.
+    pub spare: Option<Duration>,
 }
 
 impl RepositorySettings {

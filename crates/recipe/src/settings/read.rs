@@ -10,7 +10,8 @@ use std::path::Path;
 use cabane_label::Name;
 
 use super::{
-    BuildSettings, ColorChoice, FormatChoice, PathTemplate, RepositorySettings, Settings, registry,
+    AmountError, BuildSettings, ColorChoice, FormatChoice, PathTemplate, RepositorySettings,
+    RetentionSettings, Settings, parse_size, parse_time, registry,
 };
 use crate::ask::{Field, Section};
 use crate::diagnostic::{Diagnostic, Source, quote, write_all};
@@ -26,7 +27,8 @@ const KEYS: &[&str] = &[
     "build",
     "registry",
 ];
-const REPOSITORY_KEYS: &[&str] = &["name", "path", "priority"];
+const REPOSITORY_KEYS: &[&str] = &["name", "path", "priority", "retention"];
+const RETENTION_KEYS: &[&str] = &["older_than", "keep_last", "max_size", "spare"];
 const BUILD_KEYS: &[&str] = &[
     "format",
     "jobs",
@@ -79,6 +81,8 @@ fn read(report: &mut Report<'_>, root: &Node) -> Option<Settings> {
             "[[repositories]]"
         } else if registry::KEYS.contains(&key) {
             "[registry]"
+        } else if RETENTION_KEYS.contains(&key) {
+            "[repositories.retention]"
         } else {
             return None;
         };
@@ -156,6 +160,10 @@ fn repositories(report: &mut Report<'_>, field: &Field<'_>) -> Vec<RepositorySet
             Some(field) => priority(report, &field),
             None => Some(RepositorySettings::DEFAULT_PRIORITY),
         };
+        let retention = section
+            .get("retention")
+            .and_then(|field| report.section(&field));
+        let retention = retention.map(|section| retention_of(report, &section));
         let (Some(name), Some(field)) = (read_name, name) else {
             continue;
         };
@@ -167,10 +175,42 @@ fn repositories(report: &mut Report<'_>, field: &Field<'_>) -> Vec<RepositorySet
                 name: name.to_string(),
                 path,
                 priority,
+                retention: retention.unwrap_or_default(),
             });
         }
     }
     repositories
+}
+
+fn retention_of(report: &mut Report<'_>, section: &Section<'_>) -> RetentionSettings {
+    section.refuse_unknown(report, RETENTION_KEYS, above);
+    let mut time = |key| {
+        let field = section.get(key)?;
+        amount(report, &field, parse_time)
+    };
+    let (older_than, spare) = (time("older_than"), time("spare"));
+    RetentionSettings {
+        older_than,
+        keep_last: section.get("keep_last").and_then(|field| {
+            let hint = "leave it out to keep none for being among the newest";
+            number_from_one(report, &field, hint)
+        }),
+        max_size: section
+            .get("max_size")
+            .and_then(|field| amount(report, &field, parse_size)),
+        spare,
+    }
+}
+
+fn amount<T>(
+    report: &mut Report<'_>,
+    field: &Field<'_>,
+    parse: impl Fn(&str) -> Result<T, AmountError>,
+) -> Option<T> {
+    let parsed = parse(report.text(field)?);
+    parsed
+        .map_err(|error| report.note(Some(field.place()), &error.to_string(), None))
+        .ok()
 }
 
 fn priority(report: &mut Report<'_>, field: &Field<'_>) -> Option<i32> {
@@ -196,7 +236,9 @@ fn build(report: &mut Report<'_>, section: &Section<'_>) -> BuildSettings {
         format: section
             .get("format")
             .and_then(|field| report.choice(&field, &formats)),
-        jobs: section.get("jobs").and_then(|field| jobs(report, &field)),
+        jobs: section.get("jobs").and_then(|field| {
+            number_from_one(report, &field, "leave it out to use every core there is")
+        }),
         directory: section
             .get("directory")
             .and_then(|field| path_template(report, &field)),
@@ -216,10 +258,9 @@ fn build(report: &mut Report<'_>, section: &Section<'_>) -> BuildSettings {
     }
 }
 
-fn jobs(report: &mut Report<'_>, field: &Field<'_>) -> Option<NonZeroU32> {
+fn number_from_one(report: &mut Report<'_>, field: &Field<'_>, hint: &str) -> Option<NonZeroU32> {
     let number = whole_number(field).and_then(|number| u32::try_from(number).ok());
     number.and_then(NonZeroU32::new).or_else(|| {
-        let hint = "leave it out to use every core there is";
         report.wrong_type(field, "a number of at least 1", Some(hint));
         None
     })

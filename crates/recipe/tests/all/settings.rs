@@ -124,3 +124,27 @@ fn an_empty_list_of_indexes_replaces_another() {
         Some(Vec::new())
     );
 }
+
+#[test]
+fn a_repository_may_say_how_long_and_how_much_is_kept() {
+    let settings = settings(
+        "[[repositories]]\nname = \"site\"\npath = \"/apps/images\"\n\
+         [repositories.retention]\nolder_than = \"90d\"\nkeep_last = 2\n\
+         max_size = \"20T\"\nspare = \"12h\"\n",
+    );
+    let retention = &settings.repositories[0].retention;
+    assert_eq!(
+        (
+            retention.older_than.map(|time| time.as_secs()),
+            retention.keep_last.map(NonZeroU32::get),
+            retention.max_size,
+            retention.spare.map(|time| time.as_secs())
+        ),
+        (
+            Some(7_776_000),
+            Some(2),
+            Some(20_000_000_000_000),
+            Some(43_200)
+        )
+    );
+}
