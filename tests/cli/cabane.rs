@@ -60,6 +60,14 @@ impl Cabane {
         self
     }
 
+    /// The same world for somebody without rights.
+    pub(crate) fn for_ordinary_user(self) -> Self {
+        Self {
+            who: Who::OrdinaryUser,
+            ..self
+        }
+    }
+
     /// A world with a repository that holds [`APP`]: a program `hello` and the
     /// default view.
     pub(crate) fn with_app(who: Who) -> Self {

@@ -32,6 +32,7 @@ mod recipe;
 mod registry;
 mod registry_kills;
 mod repo;
+mod restricted;
 mod run;
 mod shells;
 mod spack;

@@ -66,7 +66,7 @@ pub(crate) fn locate_error(error: LocateError) -> CommandError {
         LocateError::NotFound { .. } => exit_codes::NOT_FOUND,
         LocateError::Ambiguous { .. } => exit_codes::AMBIGUOUS,
         LocateError::Repository { .. } => exit_codes::REPOSITORY,
-        LocateError::Unreadable { .. } => exit_codes::FAILURE,
+        LocateError::Unreadable { .. } | LocateError::Closed { .. } => exit_codes::FAILURE,
         _ => exit_codes::BAD_INPUT,
     };
     CommandError::new(code, error).hinted(hint)

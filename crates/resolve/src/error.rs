@@ -62,6 +62,14 @@ pub enum LocateError {
         /// Why not.
         source: io::Error,
     },
+    /// The image of a repository is for one Unix group, to which this user does not belong.
+    #[error("only the group {group} may read the image `{label}`")]
+    Closed {
+        /// The label under which the image was found.
+        label: Box<Label>,
+        /// The number of the group.
+        group: u32,
+    },
     /// A directory was named where an image is needed.
     #[error("{} is a directory, and an image is a file", shown(.path))]
     Directory {
@@ -191,6 +199,9 @@ impl LocateError {
                     "`cabane repo status --verify {repository}` finds what is damaged"
                 ))
             }
+            Self::Closed { group, .. } => Some(format!(
+                "`getent group {group}` shows which group that is, and `id` shows yours"
+            )),
             Self::Unreadable { .. } | Self::NotAnImage { .. } => None,
         }
     }

@@ -4,6 +4,9 @@
 //! Finding the file that a description means.
 
 use std::cmp::Reverse;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use cabane_label::{
@@ -165,7 +168,8 @@ fn unreadable(named: &NamedRepository, source: cabane_repository::Error) -> Loca
 fn located(named: &NamedRepository, record: &Record) -> Result<LocatedImage, LocateError> {
     let (repository, digest) = (&named.repository, &record.digest);
     let path = repository.image_path(digest);
-    let format = check_image(&path, Some(repository.path()))?;
+    let format = check_image(&path, Some(repository.path()))
+        .map_err(|error| closed(&path, record).unwrap_or(error))?;
     let meta = repository
         .meta_if_present(digest)
         .map_err(|source| unreadable(named, source))?;
@@ -176,6 +180,17 @@ fn located(named: &NamedRepository, record: &Record) -> Result<LocatedImage, Loc
         repository: Some(named.name.clone()),
         format,
         meta,
+    })
+}
+
+/// Finds out whether an image is not readable because it is for a group.
+fn closed(path: &Path, record: &Record) -> Option<LocateError> {
+    const OTHERS: u32 = 0o007;
+    let denied = fs::File::open(path).err()?.kind() == io::ErrorKind::PermissionDenied;
+    let directory = fs::metadata(path.parent()?).ok()?;
+    (denied && directory.mode() & OTHERS == 0).then(|| LocateError::Closed {
+        label: Box::new(record.label.clone()),
+        group: directory.gid(),
     })
 }
 

@@ -108,6 +108,13 @@ fn describe(status: &Status) -> String {
         "images",
         format!("{} ({})", status.images, size(status.bytes)),
     );
+    if status.restricted > 0 {
+        line("", format!("{} of them closed to you", status.restricted));
+    }
+    if status.downloads > 0 {
+        let (count, bytes) = (status.downloads, size(status.download_bytes));
+        line("downloads", format!("{count} unfinished ({bytes})"));
+    }
     line("free", size(status.free));
     match status.damaged.len() {
         0 => line("state", "whole".to_owned()),
