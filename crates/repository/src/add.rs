@@ -42,6 +42,9 @@ pub enum Transfer {
     Copy,
     /// It is removed from where it is, once it is safe in the repository.
     Move,
+    /// It also stays where it is, and the two share their blocks, or are one file, where that
+    /// is possible.
+    Share,
 }
 
 /// What was added.
@@ -120,6 +123,22 @@ impl Repository {
 
     /// Gives an image of the repository another label.
     pub fn tag(&self, digest: &Digest, label: Label, replace: bool) -> Result<Added, Error> {
+        self.tag_since(digest, label, None, replace)
+    }
+
+    /// Gives an image the label and the date that it has in another repository.
+    pub(crate) fn name_again(&self, record: &Record, replace: bool) -> Result<Added, Error> {
+        let (label, date) = (record.label.clone(), Some(record.date));
+        self.tag_since(&record.digest, label, date, replace)
+    }
+
+    fn tag_since(
+        &self,
+        digest: &Digest,
+        label: Label,
+        date: Option<Timestamp>,
+        replace: bool,
+    ) -> Result<Added, Error> {
         let mut writer = Writer::open(self.layout())?;
         writer.lock();
         writer.sweep()?;
@@ -151,6 +170,7 @@ impl Repository {
         let meta = read_meta(self.layout(), digest)?;
         Naming {
             label,
+            date,
             image,
             meta: meta.as_ref(),
             replace,
@@ -217,6 +237,29 @@ impl Parcel {
         replace: bool,
         meta: Option<&Meta>,
     ) -> Result<Added, Error> {
+        self.publish_as(writer, label, None, replace, meta)
+    }
+
+    /// Does the same for a label that another repository has, and keeps its date.
+    pub(crate) fn publish_from(
+        self,
+        writer: &Writer<'_>,
+        record: &Record,
+        replace: bool,
+        meta: Option<&Meta>,
+    ) -> Result<Added, Error> {
+        let (label, date) = (record.label.clone(), Some(record.date));
+        self.publish_as(writer, label, date, replace, meta)
+    }
+
+    fn publish_as(
+        self,
+        writer: &Writer<'_>,
+        label: Label,
+        date: Option<Timestamp>,
+        replace: bool,
+        meta: Option<&Meta>,
+    ) -> Result<Added, Error> {
         let KnownImage { digest, size, .. } = &self.image;
         let there = match writer.publish(&self.directory, digest, *size)? {
             Published::Installed => None,
@@ -225,6 +268,7 @@ impl Parcel {
         };
         let naming = Naming {
             label,
+            date,
             meta: there.as_ref().or(meta),
             image: self.image,
             replace,
@@ -237,6 +281,8 @@ impl Parcel {
 /// An image that is in the repository and is to have a label.
 struct Naming<'a> {
     label: Label,
+    /// Since when it has had this label elsewhere, if it has.
+    date: Option<Timestamp>,
     image: KnownImage,
     meta: Option<&'a Meta>,
     replace: bool,
@@ -259,7 +305,7 @@ impl Naming<'_> {
                 self.label.clone(),
                 &self.image,
                 self.meta,
-                date_after(&before),
+                date_after(&before, self.date),
             ),
         };
         if !unchanged {
@@ -295,9 +341,11 @@ impl Naming<'_> {
     }
 }
 
-/// Returns the present, or a moment after the newest ref if the clocks of hosts differ.
-fn date_after(refs: &[Record]) -> Timestamp {
+/// Returns the wanted date or the present, but a moment after the newest ref at least: the
+/// clocks of hosts may differ.
+fn date_after(refs: &[Record], wanted: Option<Timestamp>) -> Timestamp {
+    let wanted = wanted.unwrap_or_else(Timestamp::now);
     let newest = refs.iter().map(|one| one.date).max();
     let next = newest.and_then(|newest| newest.checked_add(1.nanosecond()).ok());
-    next.map_or_else(Timestamp::now, |next| next.max(Timestamp::now()))
+    next.map_or(wanted, |next| next.max(wanted))
 }

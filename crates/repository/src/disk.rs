@@ -12,7 +12,9 @@ use std::iter;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use rustix::fs::{Access, AtFlags, CWD, RawDir, Timespec, Timestamps, UTIME_NOW};
+use rustix::fs::{
+    Access, AtFlags, CWD, RawDir, StatVfsMountFlags, Timespec, Timestamps, UTIME_NOW,
+};
 use rustix::io::Errno;
 
 const STALE_RETRIES: usize = 3;
@@ -151,6 +153,12 @@ pub(crate) fn freshen(directory: &Path) {
 pub(crate) fn free_space(path: &Path) -> io::Result<u64> {
     let figures = rustix::fs::statvfs(path)?;
     Ok(figures.f_bavail.saturating_mul(figures.f_frsize))
+}
+
+/// Returns whether the file system notes when a file is read, as this host has it mounted.
+pub(crate) fn notes_access(path: &Path) -> bool {
+    let figures = rustix::fs::statvfs(path);
+    figures.is_ok_and(|figures| !figures.f_flag.contains(StatVfsMountFlags::NOATIME))
 }
 
 /// Returns whether this process may change a directory.

@@ -123,6 +123,26 @@ pub enum Error {
         /// The answer of the file system.
         source: io::Error,
     },
+    /// A repository was to be copied into itself.
+    #[error("{} cannot be copied into itself", shown(.path))]
+    SameRepository {
+        /// The repository.
+        path: PathBuf,
+    },
+    /// The repository into which another one is copied has labels of its own.
+    #[error("the repository {} has labels of its own, such as `{label}`", shown(.path))]
+    OtherLabels {
+        /// The repository.
+        path: PathBuf,
+        /// One of the labels.
+        label: Box<Label>,
+    },
+    /// A pin does not say which label it is for.
+    #[error("the pin {} does not name its label", shown(.path))]
+    Pin {
+        /// The file.
+        path: PathBuf,
+    },
     /// The file system has no room for the image.
     #[error("no space left on the file system of {}{}", shown(.path), amounts(*.need, *.free))]
     NoSpace {
@@ -254,6 +274,10 @@ impl Error {
                 "`cabane repo status {}` shows what is in it",
                 shown(path)
             )),
+            Self::OtherLabels { .. } => {
+                Some("`--sync` adds to it what it does not have".to_owned())
+            }
+            Self::Pin { path } => Some(format!("`rm {}` removes it", shown(path))),
             Self::Group { group, .. } => Some(format!(
                 "`getent group {group}` shows who may; an image that everybody may read needs \
                  no group"

@@ -59,6 +59,14 @@ impl Layout {
         self.root.join("refs")
     }
 
+    pub(crate) fn pins(&self) -> PathBuf {
+        self.root.join("pins")
+    }
+
+    pub(crate) fn pin(&self, label: &Label) -> PathBuf {
+        self.pins().join(RefName::file_of_pin(label))
+    }
+
     pub(crate) fn index(&self) -> PathBuf {
         self.root.join("index")
     }
@@ -115,6 +123,12 @@ impl RefName {
         }
         let sum: [u8; 32] = Sha256::digest(prefix.as_bytes()).into();
         format!("~{},", &Digest::from_bytes(sum).as_str()[..32])
+    }
+
+    /// Returns the name of the file that pins a label.
+    pub(crate) fn file_of_pin(label: &Label) -> String {
+        let prefix = Self::prefix(label);
+        prefix.strip_suffix(',').unwrap_or(&prefix).to_owned()
     }
 
     pub(crate) fn as_str(&self) -> &str {

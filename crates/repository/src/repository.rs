@@ -25,6 +25,8 @@ use crate::{Error, Record, disk};
 /// │                  /meta/                its metadata: env.json, configure.json, recipe/ …
 /// ├── refs/<name>,<version>,<tag>,<system>,<uarch>,<id>,<date>.json
 /// │                                        one file for each label and its image
+/// ├── pins/<name>,<version>,<tag>,<system>,<uarch>
+/// │                                        labels that are never removed by themselves
 /// ├── index                                a cache of the refs; see the module `index`
 /// └── tmp/                                 temporary names only; see the module `workshop`
 /// ```

@@ -62,7 +62,11 @@ impl<'a> Source<'a> {
         how: Transfer,
         progress: &mut Progress<'_>,
     ) -> Result<KnownImage, Error> {
-        let shared = how == Transfer::Move && self.link(target)?;
+        let shared = match how {
+            Transfer::Move => self.link(target)?,
+            Transfer::Share => self.clone_to(target)? || self.link(target)?,
+            Transfer::Copy => false,
+        };
         let total = self.size;
         let mut report = |done: u64| progress(done, total);
         let failed = |error: io::Error| self.failure("copy", target, error);

@@ -6,11 +6,13 @@
 //! What rustix offers as safe functions is used from there directly. This crate
 //! holds the rest: [`namespace`] (leaving and entering namespaces),
 //! [`loop_device`] (a file as a block device), [`privilege`] (who the process is),
+//! [`lease`] (whether a file is open on this host),
 //! [`child`] (processes that prepare themselves before they start a program) and
 //! [`process_namespace`] (in which none outlives the program). It holds no policy.
 
 pub mod child;
 pub mod descriptor;
+pub mod lease;
 pub mod loop_device;
 pub mod namespace;
 pub mod privilege;

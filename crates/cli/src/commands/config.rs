@@ -3,6 +3,9 @@
 
 //! `cabane config`: the settings in effect.
 
+use std::time::Duration;
+
+use cabane_recipe::RetentionSettings;
 use clap::Args;
 use serde::Serialize;
 
@@ -134,6 +137,11 @@ fn rows(settings: &Effective) -> Vec<Row> {
     for file in &settings.files {
         push("file", path(file), &Origin::File(file.clone()));
     }
+    repository_rows(settings, &mut push);
+    rows
+}
+
+fn repository_rows(settings: &Effective, push: &mut impl FnMut(&str, String, &Origin)) {
     for repository in &settings.repositories {
         let key = format!("repositories.{}", repository.name);
         let mut value = format!(
@@ -145,8 +153,11 @@ fn rows(settings: &Effective) -> Vec<Row> {
             value += &format!(", left out: {reason}");
         }
         push(&key, value, &repository.origin);
+        let limits = limits(&repository.retention);
+        if !limits.is_empty() {
+            push(&format!("{key}.retention"), limits, &repository.origin);
+        }
     }
-    rows
 }
 
 fn registry_rows(settings: &Effective, push: &mut impl FnMut(&str, String, &Origin)) {
@@ -177,4 +188,28 @@ fn registry_rows(settings: &Effective, push: &mut impl FnMut(&str, String, &Orig
             push(key, found.display().to_string(), &path.origin);
         }
     }
+}
+
+/// Returns what is removed from a repository, as it can be written.
+fn limits(retention: &RetentionSettings) -> String {
+    const DAY: u64 = 24 * 60 * 60;
+    let time = |time: Duration| match time.as_secs() {
+        seconds if seconds % DAY == 0 => format!("{}d", seconds / DAY),
+        seconds => format!("{seconds}s"),
+    };
+    let limits = [
+        ("older_than", retention.older_than.map(time)),
+        (
+            "keep_last",
+            retention.keep_last.map(|count| count.to_string()),
+        ),
+        (
+            "max_size",
+            retention.max_size.map(|bytes| bytes.to_string()),
+        ),
+        ("spare", retention.spare.map(time)),
+    ];
+    let limits = limits.into_iter();
+    let limits = limits.filter_map(|(key, value)| Some(format!("{key} {}", value?)));
+    limits.collect::<Vec<_>>().join(", ")
 }

@@ -37,6 +37,9 @@ mod recipe_convert;
 mod recipe_files;
 mod recipe_show;
 mod repo;
+mod repo_gc;
+mod repo_migrate;
+mod repo_pin;
 mod run;
 mod start;
 mod status;
@@ -125,6 +128,14 @@ pub(crate) enum RepoCommand {
     Status(repo::StatusArgs),
     /// Tidy up a repository and rebuild its index
     Update(repo::UpdateArgs),
+    /// Copy everything in a repository into another one
+    Migrate(repo_migrate::MigrateArgs),
+    /// Remove images that were not used for long, or that are too many
+    Gc(repo_gc::GcArgs),
+    /// Keep labels from being removed by `gc`, or list those that are
+    Pin(repo_pin::PinArgs),
+    /// Let labels be removed by `gc` again
+    Unpin(repo_pin::UnpinArgs),
 }
 
 /// What can be done with recipes.
@@ -194,6 +205,10 @@ pub(crate) fn run_command(
         Command::Repo(RepoCommand::Create(args)) => repo::create(setup, &args),
         Command::Repo(RepoCommand::Status(args)) => repo::status(setup, &args),
         Command::Repo(RepoCommand::Update(args)) => repo::update(setup, &args),
+        Command::Repo(RepoCommand::Migrate(args)) => repo_migrate::migrate(setup, &args),
+        Command::Repo(RepoCommand::Gc(args)) => repo_gc::gc(setup, &args),
+        Command::Repo(RepoCommand::Pin(args)) => repo_pin::pin(setup, &args),
+        Command::Repo(RepoCommand::Unpin(args)) => repo_pin::unpin(setup, &args),
         Command::Build(args) => build::build(setup, &args),
         Command::Recipe(RecipeCommand::Check(args)) => recipe::check(setup, &args),
         Command::Recipe(RecipeCommand::Show(args)) => recipe_show::show(setup, &args),

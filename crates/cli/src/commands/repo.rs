@@ -4,7 +4,7 @@
 //! `cabane repo`: making repositories and looking after them.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cabane_repository::{Repository, Status};
 use clap::Args;
@@ -129,11 +129,16 @@ fn describe(status: &Status) -> String {
     text
 }
 
+/// Opens the repository at a path, or the one that is written to.
+pub(super) fn repository_at(setup: &Setup, path: Option<&Path>) -> CommandResult<Repository> {
+    match path {
+        Some(path) => Repository::open(path).map_err(convert::repository_error),
+        None => Ok(setup.repository_to_write()?.repository),
+    }
+}
+
 pub(super) fn update(setup: &Setup, args: &UpdateArgs) -> CommandResult<ExitCode> {
-    let repository = match &args.path {
-        Some(path) => Repository::open(path).map_err(convert::repository_error)?,
-        None => setup.repository_to_write()?.repository,
-    };
+    let repository = repository_at(setup, args.path.as_deref())?;
     let repaired = repository.update().map_err(convert::repository_error)?;
     let note = |text: String| setup.printer.note(text);
     if repaired.leftovers > 0 {

@@ -17,7 +17,8 @@ use std::path::{Path, PathBuf};
 
 use cabane_label::{System, Uarch};
 use cabane_recipe::{
-    BuildSettings, FormatChoice, MAX_FILE_SIZE, PathTemplate, Settings, parse_settings,
+    BuildSettings, FormatChoice, MAX_FILE_SIZE, PathTemplate, RetentionSettings, Settings,
+    parse_settings,
 };
 use clap::ValueEnum;
 
@@ -95,6 +96,8 @@ pub(crate) struct RepositorySetting {
     pub(crate) priority: i32,
     /// Whether it is the user's own, which is made when first written to.
     pub(crate) is_default: bool,
+    /// What is removed there when somebody asks for it.
+    pub(crate) retention: RetentionSettings,
     /// Why it cannot be used here, such as a variable in its path that is not set.
     pub(crate) unusable: Option<String>,
     /// Where this comes from.
@@ -466,6 +469,7 @@ impl Layers<'_> {
                     name,
                     path: path_here,
                     priority: repository.priority,
+                    retention: repository.retention.clone(),
                     unusable,
                     origin: Origin::File(path.clone()),
                 });
@@ -499,6 +503,7 @@ impl Layers<'_> {
             unusable: path.is_none().then(|| SettingError::NoHome.to_string()),
             path: path.unwrap_or_else(|| "~/.local/share/cabane/repository".into()),
             priority: DEFAULT_REPOSITORY_PRIORITY,
+            retention: RetentionSettings::default(),
             is_default: true,
             origin: Origin::Default,
         }
@@ -543,6 +548,7 @@ fn typed_repository(
         name: name.to_owned(),
         path: PathBuf::from(path),
         priority: DEFAULT_REPOSITORY_PRIORITY,
+        retention: RetentionSettings::default(),
         is_default: false,
         unusable: None,
         origin: origin.clone(),

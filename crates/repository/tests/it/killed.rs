@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use cabane_repository::{Repository, Transfer};
+use cabane_repository::{Limits, Repository, Transfer};
 
 use crate::support::{
     Dice, World, again, assert_tidy, image_in, inside, label, labels, meta_in, request,
@@ -43,9 +43,23 @@ fn change_for_ever(place: &Path, seed: u64) -> ! {
                 repository.tag(digest, label(name), true).map(drop).unwrap();
             }
             5 => drop(repository.update().unwrap()),
+            6 => clear(&repository),
             _ => drop(repository.remove(&label(name))),
         }
     }
+}
+
+/// Removes everything that is not pinned.
+fn clear(repository: &Repository) {
+    let limits = Limits {
+        older_than: Some(Duration::ZERO),
+        keep_last: None,
+        max_size: None,
+        spare: Duration::ZERO,
+    };
+    let retention = repository.retention(&limits).unwrap();
+    let cleared = repository.remove_excess(&retention, &mut |_| ());
+    drop(cleared.unwrap());
 }
 
 #[test]
@@ -58,6 +72,7 @@ fn killed_at_any_instant_nothing_is_lost_and_nothing_is_left() {
     let world = World::new();
     let place = world.place.path().to_str().unwrap();
     world.add("kept", 9).unwrap();
+    world.repository.pin(&label("kept")).unwrap();
     let mut dice = Dice::new(7);
     for seed in 0..KILLS {
         let mut writer = again(&mut this_program(), TEST, &format!("{seed} {place}"));

@@ -14,4 +14,5 @@ mod opening;
 mod racing;
 mod removing;
 mod restricted;
+mod retention;
 mod support;

@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Pins: labels that are never removed by themselves.
+//!
+//! A pin is a file in `pins/` that holds the label; it is called like the refs of the label,
+//! without id and date. It belongs to the label, whatever image that has.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+
+use cabane_label::Label;
+
+use crate::layout::RefName;
+use crate::workshop::Workshop;
+use crate::{Error, Repository, disk};
+
+const MAX_PIN_SIZE: u64 = 4096;
+
+impl Repository {
+    /// Pins a label; returns whether it was not before.
+    pub fn pin(&self, label: &Label) -> Result<bool, Error> {
+        if self.by_label(label)?.is_none() {
+            return Err(Error::NoSuchLabel {
+                label: Box::new(label.clone()),
+                repository: self.path().to_owned(),
+            });
+        }
+        let (pins, pin) = (self.layout().pins(), self.layout().pin(label));
+        match fs::create_dir(&pins) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(Error::io("create", &pins)(error));
+            }
+            _ => {}
+        }
+        if pin.exists() {
+            return Ok(false);
+        }
+        let workshop = Workshop::open(self.layout())?;
+        let new = workshop.free_name("pin");
+        let text = format!("{label}\n");
+        disk::write_new(&new, text.as_bytes()).map_err(Error::io("write", &new))?;
+        fs::rename(&new, &pin).map_err(Error::io("write", &pin))?;
+        let _ = disk::remove_all(workshop.path());
+        disk::sync_directory(&pins).map_err(Error::io("write", &pins))?;
+        Ok(true)
+    }
+
+    /// Takes the pin of a label away; returns whether there was one.
+    pub fn unpin(&self, label: &Label) -> Result<bool, Error> {
+        let pin = self.layout().pin(label);
+        match fs::remove_file(&pin) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(Error::io("remove", &pin)(error)),
+        }
+    }
+
+    /// Returns the labels that are pinned.
+    ///
+    /// A pin that cannot be read is an error: nobody knows what it protects.
+    pub fn pins(&self) -> Result<BTreeSet<Label>, Error> {
+        let directory = self.layout().pins();
+        disk::freshen(&directory);
+        let names = match disk::names(&directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
+            outcome => outcome.map_err(Error::io("read", &directory))?,
+        };
+        let mut labels = BTreeSet::new();
+        for name in names.iter() {
+            let path = directory.join(name);
+            let text = match disk::read(&path, MAX_PIN_SIZE) {
+                // Taken away just now.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                outcome => outcome.map_err(Error::io("read", &path))?,
+            };
+            let label = std::str::from_utf8(&text).ok();
+            let label = label.and_then(|text| text.trim_end().parse::<Label>().ok());
+            match label {
+                Some(label) if RefName::file_of_pin(&label) == name => labels.insert(label),
+                _ => return Err(Error::Pin { path }),
+            };
+        }
+        Ok(labels)
+    }
+}

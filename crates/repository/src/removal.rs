@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Removing what the limits want to go.
+//!
+//! Between the verdict and the removal an image can be started, pinned or given to another
+//! label. So everything is looked at again under the lock, one label after the other, and a
+//! kill between two of them leaves the rest as it was.
+
+use cabane_label::Label;
+
+use crate::in_use::{Observer, last_read};
+use crate::remove::Removed;
+use crate::retention::{Fate, Kept, Retention, Verdict};
+use crate::writer::Writer;
+use crate::{Error, Repository};
+
+/// What was removed, and what turned out to be needed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Cleared {
+    /// What is no more.
+    pub removed: Removed,
+    /// How many bytes the images had that are no more.
+    pub bytes: u64,
+    /// The labels that stay after all, since something has changed.
+    pub spared: Vec<(Label, Kept)>,
+}
+
+impl Repository {
+    /// Removes what has been found to be in excess, and calls `tell` after each label.
+    pub fn remove_excess(
+        &self,
+        retention: &Retention,
+        tell: &mut dyn FnMut(&Verdict),
+    ) -> Result<Cleared, Error> {
+        let mut cleared = Cleared::default();
+        let mut writer = Writer::open(self.layout())?;
+        writer.lock();
+        writer.sweep()?;
+        let observer = Observer::new(self.layout());
+        let goes = |one: &&Verdict| matches!(one.fate, Fate::Removed(_));
+        for verdict in retention.labels.iter().filter(goes) {
+            writer.lock();
+            if let Some(kept) = self.what_speaks_against(verdict, retention, &observer)? {
+                cleared.spared.push((verdict.label.clone(), kept));
+                continue;
+            }
+            let refs = writer.refs_of(&verdict.label)?;
+            // It is gone, or belongs to another image now.
+            if refs.last() != Some(&verdict.record) {
+                continue;
+            }
+            let images = writer.retire(&refs)?;
+            cleared.removed.records.push(verdict.record.clone());
+            if images.contains(&verdict.digest) {
+                cleared.bytes += verdict.size;
+            }
+            cleared.removed.images.extend(images);
+            tell(verdict);
+            // Large files take their time, and others want to write, too.
+            writer.unlock();
+        }
+        writer.lock();
+        writer.write_index();
+        Ok(cleared)
+    }
+
+    fn what_speaks_against(
+        &self,
+        verdict: &Verdict,
+        retention: &Retention,
+        observer: &Observer<'_>,
+    ) -> Result<Option<Kept>, Error> {
+        if self.pins()?.contains(&verdict.label) {
+            return Ok(Some(Kept::Pinned));
+        }
+        let digest = &verdict.digest;
+        Ok(match last_read(&self.image_path(digest)) {
+            Err(_) if !self.has_image(digest) => None,
+            Err(_) => Some(Kept::Closed),
+            Ok(read) if read > verdict.used && read > retention.now => Some(Kept::Recent),
+            Ok(_) => match observer.is_in_use(digest) {
+                Ok(false) => None,
+                Ok(true) => Some(Kept::InUse),
+                Err(_) => Some(Kept::Closed),
+            },
+        })
+    }
+}
