@@ -3,16 +3,20 @@
 
 //! Writers that are killed at any instant.
 
+use std::fs::{self, OpenOptions};
+use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use cabane_repository::{Limits, Repository, Transfer};
+use cabane_label::Digest;
+use cabane_repository::{Access, Limits, Repository, Transfer, VerifiedRequest};
+use sha2::{Digest as _, Sha256};
 
 use crate::support::{
-    Dice, World, again, assert_tidy, image_in, inside, label, labels, meta_in, request,
-    this_program,
+    Dice, World, again, assert_tidy, image_bytes, image_in, inside, label, labels, meta_in,
+    request, this_program,
 };
 
 const KILLS: u64 = 150;
@@ -24,7 +28,7 @@ fn change_for_ever(place: &Path, seed: u64) -> ! {
     loop {
         let name = ["a", "b", "c"][usize::try_from(dice.below(3)).unwrap()];
         let content = u8::try_from(dice.below(3)).unwrap() + 1;
-        match dice.below(8) {
+        match dice.below(10) {
             0..=3 => {
                 // What is moved may be gone after a kill, and is made again.
                 let image = image_in(place, content);
@@ -44,8 +48,49 @@ fn change_for_ever(place: &Path, seed: u64) -> ! {
             }
             5 => drop(repository.update().unwrap()),
             6 => clear(&repository),
+            7 | 8 => download(&repository, name, content, &meta),
             _ => drop(repository.remove(&label(name))),
         }
+    }
+}
+
+fn digest(content: u8) -> Digest {
+    let sum: [u8; 32] = Sha256::digest(image_bytes(content)).into();
+    Digest::from_bytes(sum)
+}
+
+/// Goes on with a download, byte by byte in the order of the image.
+fn download(repository: &Repository, name: &str, content: u8, meta: &Path) {
+    let (digest, bytes) = (digest(content), image_bytes(content));
+    let incoming = repository.incoming(&digest).unwrap();
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .create(true)
+        .append(true)
+        .open(incoming.image())
+        .unwrap();
+    let there = usize::try_from(file.metadata().unwrap().len()).unwrap();
+    for part in bytes[there..].chunks(1000) {
+        file.write_all(part).unwrap();
+    }
+    let added = repository.add_verified(VerifiedRequest {
+        label: label(name),
+        incoming,
+        digest: &digest,
+        meta,
+        access: Access::AsNewFiles,
+        replace: true,
+    });
+    added.map(drop).unwrap();
+}
+
+/// Checks that what is there of each download is the beginning of its image, and removes it.
+fn give_downloads_up(repository: &Repository) {
+    for content in 1..4 {
+        let incoming = repository.incoming(&digest(content)).unwrap();
+        let arrived = fs::read(incoming.image()).unwrap_or_default();
+        assert!(image_bytes(content).starts_with(&arrived));
+        incoming.discard().unwrap();
     }
 }
 
@@ -101,6 +146,7 @@ fn killed_at_any_instant_nothing_is_lost_and_nothing_is_left() {
             Some(&9),
             "seed {seed}"
         );
+        give_downloads_up(&world.repository);
         assert_tidy(&world.repository);
     }
 }
