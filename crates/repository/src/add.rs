@@ -141,21 +141,22 @@ impl Repository {
     ) -> Result<Added, Error> {
         let mut writer = Writer::open(self.layout())?;
         writer.lock();
-        writer.sweep()?;
         let path = self.image_path(digest);
         let file = match disk::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                return Err(Error::io("read", &path)(error));
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                // A killed writer may have it in the trash.
+                writer.sweep()?;
+                disk::open(&path)
             }
-            Err(_) => {
-                let repository = self.path().to_owned();
-                return Err(Error::NoSuchImage {
-                    digest: digest.clone(),
-                    repository,
-                });
-            }
+            opened => opened,
         };
+        let file = file.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Error::NoSuchImage {
+                digest: digest.clone(),
+                repository: self.path().to_owned(),
+            },
+            _ => Error::io("read", &path)(error),
+        })?;
         let format = ImageFormat::of_file(&file);
         let format = format.map_err(|source| Error::Image {
             path: path.clone(),
@@ -168,15 +169,18 @@ impl Repository {
             format,
         };
         let meta = read_meta(self.layout(), digest)?;
-        Naming {
+        let naming = Naming {
             label,
             date,
             image,
             meta: meta.as_ref(),
             replace,
             spare: None,
-        }
-        .carry_out(&writer)
+        };
+        let added = naming.carry_out(&writer)?;
+        // Only now: a killed writer may have left this very image without a label.
+        writer.sweep()?;
+        Ok(added)
     }
 }
 

@@ -51,6 +51,15 @@ impl Layout {
         access::is_there(&fs::metadata(self.image(digest)))
     }
 
+    /// Returns whether an image is there and whole, as far as can be told without reading it.
+    pub(crate) fn has_whole_image(&self, digest: &Digest, size: u64) -> bool {
+        match fs::symlink_metadata(self.image(digest)) {
+            Ok(image) => image.is_file() && image.len() == size && self.meta(digest).is_dir(),
+            // What only a group of others may read cannot be judged, and is not theirs to repair.
+            closed => access::is_there(&closed),
+        }
+    }
+
     pub(crate) fn meta(&self, digest: &Digest) -> PathBuf {
         self.image_directory(digest).join("meta")
     }

@@ -156,6 +156,12 @@ impl Repository {
         self.layout.has_image(digest)
     }
 
+    /// Returns whether there is an image with this digest that has so many bytes, as far as can be
+    /// told without reading it. One that has not is damaged, and adding the image repairs it.
+    pub fn has_whole_image(&self, digest: &Digest, size: u64) -> bool {
+        self.layout.has_whole_image(digest, size)
+    }
+
     /// Reads the metadata of an image.
     pub fn meta(&self, digest: &Digest) -> Result<Meta, Error> {
         let missing = || {

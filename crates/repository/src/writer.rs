@@ -21,7 +21,6 @@ use std::path::Path;
 
 use cabane_label::{Digest, Label};
 
-use crate::access::is_there;
 use crate::layout::{Layout, RefName};
 use crate::listing::{self, Listing};
 use crate::lock::WriterLock;
@@ -105,7 +104,9 @@ impl<'a> Writer<'a> {
                 Err(error) if !disk::is_taken(&error) || attempts == 0 => {
                     return Err(Error::io("create", &place)(error));
                 }
-                Err(_) if self.is_whole(digest, size) => return Ok(Published::WasThere),
+                Err(_) if self.layout.has_whole_image(digest, size) => {
+                    return Ok(Published::WasThere);
+                }
                 // A damaged image is of no use to anybody who has it now.
                 Err(_) => self.discard(&place)?,
             }
@@ -113,17 +114,6 @@ impl<'a> Writer<'a> {
         }
         sync(&self.layout.images())?;
         Ok(Published::Installed)
-    }
-
-    /// Returns whether an image is there, as far as can be told without reading it.
-    pub(crate) fn is_whole(&self, digest: &Digest, size: u64) -> bool {
-        let image = fs::symlink_metadata(self.layout.image(digest));
-        // What only a group of others may read cannot be judged, and is not theirs to repair.
-        if image.is_err() && is_there(&image) {
-            return true;
-        }
-        image.is_ok_and(|image| image.is_file() && image.len() == size)
-            && self.layout.meta(digest).is_dir()
     }
 
     /// Writes the ref of a record; a label that had another image points to this one now.

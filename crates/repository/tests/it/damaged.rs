@@ -296,6 +296,19 @@ fn an_image_that_a_killed_writer_left_without_a_label_is_removed() {
 }
 
 #[test]
+fn an_image_that_a_killed_writer_left_without_a_label_can_be_given_one() {
+    let world = World::new();
+    let digest = world.add("a", 1).unwrap().record.digest;
+    let workshop = world.file("tmp").join(dead_owner());
+    fs::create_dir(&workshop).unwrap();
+    fs::write(workshop.join(format!("orphan-{digest}")), "").unwrap();
+    fs::remove_file(world.only_ref()).unwrap();
+    world.repository.tag(&digest, label("b"), false).unwrap();
+    assert_eq!(world.labels(), [("b".to_owned(), 1)].into());
+    assert_tidy(&world.repository);
+}
+
+#[test]
 fn what_a_writer_on_another_host_is_making_is_left_alone() {
     let world = World::new();
     let now = jiff::Timestamp::now().as_second();

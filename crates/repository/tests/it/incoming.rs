@@ -122,6 +122,23 @@ fn a_download_of_an_image_that_came_another_way_changes_nothing() {
 }
 
 #[test]
+fn a_download_repairs_an_image_that_is_damaged() {
+    let world = World::new();
+    world.add("a", 1).unwrap();
+    let image = world.repository.image_path(&digest(1));
+    File::options()
+        .write(true)
+        .open(&image)
+        .unwrap()
+        .set_len(9)
+        .unwrap();
+    let is_whole = world.repository.has_whole_image(&digest(1), 5000);
+    add(&world, "b", downloaded(&world, 1)).unwrap();
+    let both = [("a".to_owned(), 1), ("b".to_owned(), 1)];
+    assert_eq!((is_whole, world.labels()), (false, both.into()));
+}
+
+#[test]
 fn a_download_that_is_given_up_leaves_nothing() {
     let world = World::new();
     world.add("a", 2).unwrap();
