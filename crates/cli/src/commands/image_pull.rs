@@ -208,9 +208,12 @@ fn one(
     }
     let mut waiting = false;
     loop {
-        if repository.has_image(&image.digest) {
-            let tagged = repository.tag(&image.digest, label.clone(), force);
-            return tagged.map_err(convert::repository_error);
+        if repository.has_whole_image(&image.digest, image.size) {
+            match repository.tag(&image.digest, label.clone(), force) {
+                // It was in nobody's use, and somebody tidied up.
+                Err(cabane_repository::Error::NoSuchImage { .. }) => continue,
+                tagged => return tagged.map_err(convert::repository_error),
+            }
         }
         match repository
             .try_incoming(&image.digest)
@@ -218,7 +221,7 @@ fn one(
         {
             Claim::Taken(incoming) => {
                 // Whoever had it may be done.
-                if repository.has_image(&image.digest) {
+                if repository.has_whole_image(&image.digest, image.size) {
                     continue;
                 }
                 return download(setup, connection, repository, image, incoming, force);
