@@ -67,6 +67,9 @@ impl Registry {
             let bytes = self.copy_parts(&source.repository, &target, &referrer.digest)?;
             self.put_referrer(&target, &subject, &referrer, &bytes)?;
         }
+        if target != source.repository {
+            self.copy_signatures(&source.repository, &target, &subject)?;
+        }
         self.put_document(&target, to.tag(), MANIFEST, &manifest)?;
         let image = self.image(to)?;
         self.note_label(&image.place)?;
@@ -87,16 +90,27 @@ impl Registry {
         }
         let blobs = manifest.layers.iter().chain([&manifest.config]);
         for blob in blobs.map(|blob| &blob.digest).collect::<BTreeSet<_>>() {
-            let is_there = self.has_blob(target, blob)? || self.mount_blob(target, source, blob)?;
-            if !is_there && *blob == OciDigest::of(EMPTY) {
-                self.put_small_blob(target, EMPTY)?;
-            } else if !is_there {
-                return Err(self
-                    .client
-                    .odd("it cannot give a blob to another repository"));
-            }
+            self.give_blob(source, target, blob)?;
         }
         Ok(document.bytes)
+    }
+
+    /// Lets a repository have a blob of another.
+    pub(crate) fn give_blob(
+        &self,
+        source: &str,
+        target: &str,
+        blob: &OciDigest,
+    ) -> Result<(), Error> {
+        let is_there = self.has_blob(target, blob)? || self.mount_blob(target, source, blob)?;
+        if !is_there && *blob == OciDigest::of(EMPTY) {
+            self.put_small_blob(target, EMPTY)?;
+        } else if !is_there {
+            return Err(self
+                .client
+                .odd("it cannot give a blob to another repository"));
+        }
+        Ok(())
     }
 
     /// Lists everything that refers to a manifest.
@@ -132,6 +146,7 @@ impl Registry {
                 self.delete_by_digest(&image.repository, &referrer.digest)?;
             }
             self.delete_referrers_index(&image.repository, &subject)?;
+            self.delete_signatures(&image.repository, &subject)?;
             self.delete_by_digest(&image.repository, &subject)?;
         }
         self.forget_label(place)?;

@@ -15,6 +15,7 @@ use cabane_label::{Digest, escape};
 use crate::address::{Place, UnfitPart};
 use crate::credentials::CredentialError;
 use crate::proxy::ProxyError;
+use crate::signature::KeyError;
 use crate::trust::TrustError;
 
 /// An error of a registry, or of the way to it.
@@ -176,6 +177,9 @@ pub enum Error {
     /// The certificates that the site names are none.
     #[error(transparent)]
     Trust(#[from] TrustError),
+    /// A key for signatures cannot be used.
+    #[error(transparent)]
+    Key(#[from] KeyError),
     /// The proxy cannot be used.
     #[error(transparent)]
     Proxy(#[from] ProxyError),
@@ -250,6 +254,7 @@ impl Error {
             Self::SourceChanged { .. } => Some("try the same command again".to_owned()),
             Self::Credential(error) => error.hint(),
             Self::Trust(error) => error.hint(),
+            Self::Key(error) => error.hint(),
             Self::Proxy(error) => Some(error.hint()),
             Self::Status {
                 status: 429 | 500..=599,

@@ -3,7 +3,7 @@
 
 //! Pushing an image under a label.
 //!
-//! The label comes last: whoever finds it finds the image and its metadata.
+//! The label comes last: whoever finds it finds the image, its metadata and its signature.
 
 use std::path::Path;
 use std::thread;
@@ -16,6 +16,7 @@ use crate::document::{Descriptor, EMPTY, MANIFEST, OciDigest, TITLE, to_bytes};
 use crate::download::Progress;
 use crate::image::{EROFS, META, SQUASHFS, attached_manifest, image_manifest};
 use crate::meta::{MetaArchive, pack};
+use crate::signature::SigningKey;
 use crate::upload::FileBlob;
 use crate::{Error, Place, Registry, RemoteImage};
 
@@ -59,6 +60,8 @@ pub struct PushRequest<'a> {
     pub replace: bool,
     /// A directory for what is needed to go on after a kill.
     pub notes: Option<&'a Path>,
+    /// The key that signs it.
+    pub sign: Option<&'a SigningKey>,
 }
 
 /// What was pushed.
@@ -73,6 +76,8 @@ pub struct Pushed {
     pub unchanged: bool,
     /// The image that had the label before.
     pub replaced: Option<Digest>,
+    /// Whether a signature was added that it did not have before.
+    pub signed: bool,
 }
 
 impl Registry {
@@ -113,6 +118,7 @@ impl Registry {
         let layer = Descriptor::new(media_type, blob.digest, blob.size).with(TITLE, title);
         let manifest = to_bytes(&image_manifest(media_type, layer, request.created));
         self.attach(&repository, &manifest, media_type, request, chunks.as_ref())?;
+        let signed = self.sign_if_wanted(&repository, &OciDigest::of(&manifest), request)?;
         // An upload takes time, in which somebody may have taken the label.
         let replaced = self.before(request)?.map(|image| image.digest);
         self.put_document(&repository, request.place.tag(), MANIFEST, &manifest)?;
@@ -123,6 +129,7 @@ impl Registry {
             sent,
             unchanged: false,
             replaced,
+            signed,
         })
     }
 
@@ -158,13 +165,27 @@ impl Registry {
                 None,
             )?;
         }
+        let signed = self.sign_if_wanted(&image.repository, &subject, request)?;
         self.note_label(&image.place)?;
         Ok(Pushed {
             image: image.clone(),
             sent: false,
             unchanged: true,
             replaced: None,
+            signed,
         })
+    }
+
+    fn sign_if_wanted(
+        &self,
+        repository: &str,
+        manifest: &OciDigest,
+        request: &PushRequest<'_>,
+    ) -> Result<bool, Error> {
+        match request.sign {
+            Some(key) => self.sign_manifest(repository, manifest, key),
+            None => Ok(false),
+        }
     }
 
     /// Attaches the metadata and the list of chunks to the manifest of an image.

@@ -78,6 +78,7 @@ pub(super) fn push(setup: &Setup, args: &PushArgs) -> CommandResult<ExitCode> {
         created: date_of(&file),
         replace: args.force,
         notes: notes.as_deref(),
+        sign: None,
     };
     let watched = Watched::new(setup.printer, &format!("pushing {place}"));
     let pushed = connection.registry.push(&request, &mut |done, total| {

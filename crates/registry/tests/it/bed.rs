@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use cabane_registry::{
     Deleted, Error, Format, Listing, Options, Patience, Place, PushRequest, Pushed, Registry,
-    RemoteImage, Wanted, sum,
+    RemoteImage, SigningKey, Wanted, sum,
 };
 use cabane_testkit::HostileRegistry;
 use jiff::Timestamp;
@@ -72,6 +72,15 @@ impl Bed {
     }
 
     pub(crate) fn push(&self, content: &[u8], replace: bool) -> Result<Pushed, Error> {
+        self.push_signed(content, replace, None)
+    }
+
+    pub(crate) fn push_signed(
+        &self,
+        content: &[u8],
+        replace: bool,
+        sign: Option<&SigningKey>,
+    ) -> Result<Pushed, Error> {
         let image = self.path("image");
         fs::write(&image, content).unwrap();
         let meta = self.path("meta");
@@ -87,6 +96,7 @@ impl Bed {
             created: "2026-11-21T10:00:00Z".parse::<Timestamp>().unwrap(),
             replace,
             notes: Some(&self.path("notes")),
+            sign,
         };
         self.registry.push(&request, &mut |_, _| ())
     }

@@ -76,6 +76,7 @@ fn push_file(registry: &Registry, place: &Place, image: &Path) {
         created: "2026-11-21T10:00:00Z".parse().unwrap(),
         replace: true,
         notes: None,
+        sign: None,
     };
     registry.push(&request, &mut |_, _| ()).unwrap();
 }

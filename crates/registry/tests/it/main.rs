@@ -9,4 +9,5 @@ mod copies;
 mod delta;
 mod downloads;
 mod lists;
+mod signatures;
 mod uploads;

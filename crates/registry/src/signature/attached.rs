@@ -1,0 +1,217 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Signatures in a registry: a manifest under the tag `sha256-<digest>.sig`, with a layer for
+//! each signature. The layer is what was signed; the signature is an annotation of it.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::json;
+
+use super::key::SigningKey;
+use super::payload;
+use super::verdict::{Signature, Signatures};
+use crate::document::{Annotations, Descriptor, MANIFEST, Manifest, OciDigest, to_bytes};
+use crate::{Error, Registry, RemoteImage};
+
+const SIMPLE_SIGNING: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
+const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
+const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+
+/// What is signed has some hundred bytes.
+const MAX_TEXT: u64 = 64 * 1024;
+/// Whoever may write can add as many as they like; no more are looked at.
+const MAX_SIGNATURES: usize = 256;
+/// How often another signer may be in the way.
+const ATTEMPTS: usize = 8;
+
+impl Registry {
+    /// Signs an image; returns whether it had no signature of this key before.
+    ///
+    /// Signatures of others stay.
+    ///
+    /// # Errors
+    ///
+    /// That the registry refuses it.
+    pub fn sign(&self, image: &RemoteImage, key: &SigningKey) -> Result<bool, Error> {
+        let manifest = OciDigest(image.manifest.clone());
+        self.sign_manifest(&image.repository, &manifest, key)
+    }
+
+    pub(crate) fn sign_manifest(
+        &self,
+        repository: &str,
+        manifest: &OciDigest,
+        key: &SigningKey,
+    ) -> Result<bool, Error> {
+        let known = self.signatures_of(repository, manifest)?;
+        if known.accepted_by(&[key.public()]).is_ok() {
+            return Ok(false);
+        }
+        let reference = format!("{}/{repository}", self.address().host());
+        let text = payload::write(&reference, manifest);
+        let signature = STANDARD.encode(key.sign(&text)?);
+        self.put_small_blob(repository, &text)?;
+        let layer = Descriptor::of(SIMPLE_SIGNING, &text).with(SIGNATURE, signature);
+        self.add_layers(repository, manifest, &[layer])?;
+        Ok(true)
+    }
+
+    /// Gets the signatures of an image. Whose they are is not yet known.
+    ///
+    /// # Errors
+    ///
+    /// That the registry does not tell.
+    pub fn signatures(&self, image: &RemoteImage) -> Result<Signatures, Error> {
+        self.signatures_of(&image.repository, &OciDigest(image.manifest.clone()))
+    }
+
+    fn signatures_of(&self, repository: &str, manifest: &OciDigest) -> Result<Signatures, Error> {
+        let document = self.signature_manifest(repository, manifest)?;
+        let layers = document.map_or_else(Vec::new, |document| document.layers);
+        let layers = layers.into_iter().filter(is_signature);
+        // Those of one image are mostly signatures of the same text. A wrong size is nobody
+        // else's.
+        let mut texts = BTreeMap::new();
+        let mut found = Vec::new();
+        for layer in layers.take(MAX_SIGNATURES) {
+            let text = match texts.entry((layer.digest.clone(), layer.size)) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(place) => place.insert(self.signed_text(repository, &layer)?),
+            };
+            found.push(read_signature(&layer, text.clone()));
+        }
+        Ok(Signatures {
+            manifest: manifest.clone(),
+            found,
+        })
+    }
+
+    /// Gets what was signed; `None` if the registry has something else, or nothing.
+    fn signed_text(&self, repository: &str, layer: &Descriptor) -> Result<Option<Vec<u8>>, Error> {
+        match self.small_blob(repository, layer, MAX_TEXT) {
+            Ok(text) => Ok(Some(text)),
+            // One bad signature does not spoil the others.
+            Err(Error::WrongContent { .. } | Error::Status { status: 404, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn signature_manifest(
+        &self,
+        repository: &str,
+        manifest: &OciDigest,
+    ) -> Result<Option<Manifest>, Error> {
+        match self.document(repository, &signatures_tag(manifest))? {
+            Some(document) => self.parse(&document.bytes, "signatures").map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Adds signatures whose texts the repository has.
+    fn add_layers(
+        &self,
+        repository: &str,
+        manifest: &OciDigest,
+        layers: &[Descriptor],
+    ) -> Result<(), Error> {
+        let tag = signatures_tag(manifest);
+        // Registries have no condition for writing: of two who sign at the same instant one may
+        // overwrite the other. Who does not find its own there afterwards writes it again,
+        // which leaves the time between somebody's reading and writing.
+        for _ in 0..ATTEMPTS {
+            let known = self.signature_manifest(repository, manifest)?;
+            let mut document = known.unwrap_or_else(no_signatures);
+            let missing: Vec<_> = layers
+                .iter()
+                .filter(|layer| !document.layers.contains(layer))
+                .cloned()
+                .collect();
+            if missing.is_empty() {
+                return Ok(());
+            }
+            document.layers.extend(missing);
+            let config = config_of(&document.layers);
+            self.put_small_blob(repository, &config)?;
+            document.config = Descriptor::of(CONFIG, &config);
+            self.put_document(repository, &tag, MANIFEST, &to_bytes(&document))?;
+        }
+        Err(self
+            .client
+            .odd("a signature that was added is gone again and again"))
+    }
+
+    /// Takes the signatures of a manifest along to another repository, beside those there.
+    pub(crate) fn copy_signatures(
+        &self,
+        source: &str,
+        target: &str,
+        manifest: &OciDigest,
+    ) -> Result<(), Error> {
+        let Some(document) = self.signature_manifest(source, manifest)? else {
+            return Ok(());
+        };
+        for layer in &document.layers {
+            self.give_blob(source, target, &layer.digest)?;
+        }
+        self.add_layers(target, manifest, &document.layers)
+    }
+
+    pub(crate) fn delete_signatures(
+        &self,
+        repository: &str,
+        manifest: &OciDigest,
+    ) -> Result<(), Error> {
+        match self.digest_of(repository, &signatures_tag(manifest))? {
+            Some(digest) => self.delete_by_digest(repository, &digest),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The tag under which cosign puts the signatures of a manifest.
+fn signatures_tag(manifest: &OciDigest) -> String {
+    format!("sha256-{}.sig", manifest.0)
+}
+
+fn is_signature(layer: &Descriptor) -> bool {
+    layer.media_type == SIMPLE_SIGNING
+}
+
+fn read_signature(layer: &Descriptor, text: Option<Vec<u8>>) -> Result<Signature, &'static str> {
+    let text = text.ok_or("the registry does not have what was signed")?;
+    let signature = layer.annotations.get(SIGNATURE);
+    let signature = signature.ok_or("it is missing")?;
+    let signature = STANDARD.decode(signature).map_err(|_| "it is not base64")?;
+    Ok(Signature { text, signature })
+}
+
+fn no_signatures() -> Manifest {
+    Manifest {
+        schema_version: 2,
+        media_type: Some(MANIFEST.to_owned()),
+        artifact_type: None,
+        config: Descriptor::empty_config(),
+        layers: Vec::new(),
+        subject: None,
+        annotations: Annotations::new(),
+    }
+}
+
+/// Returns the configuration of an image with these layers: cosign takes signatures for one,
+/// and reads it when it adds another.
+fn config_of(layers: &[Descriptor]) -> Vec<u8> {
+    let digests: Vec<_> = layers
+        .iter()
+        .map(|layer| layer.digest.to_string())
+        .collect();
+    to_bytes(&json!({
+        "architecture": "",
+        "config": {},
+        "os": "",
+        "rootfs": { "type": "layers", "diff_ids": digests },
+    }))
+}

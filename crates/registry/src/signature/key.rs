@@ -1,0 +1,268 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Keys for signatures: ECDSA on the curve P-256 with SHA-256, each in a file.
+//!
+//! A private key is in the form PKCS#8 and not encrypted: it is kept by file modes, as those of
+//! hosts are. A public key is a `SubjectPublicKeyInfo`, as OpenSSL and cosign write it.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use cabane_label::Digest;
+use ring::rand::SystemRandom;
+use ring::signature::{
+    ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair,
+    UnparsedPublicKey,
+};
+use sha2::{Digest as _, Sha256};
+
+use super::key_error::{KeyError, shown};
+use super::pem;
+
+/// Keys have some hundred bytes; comments may stand around them.
+const MAX_SIZE: u64 = 64 * 1024;
+const PUBLIC: &str = "PUBLIC KEY";
+const PRIVATE: &str = "PRIVATE KEY";
+/// What stands before the point in a `SubjectPublicKeyInfo` of P-256: two sequences, the
+/// numbers of the algorithm and of the curve, and the head of a string of 65 bytes.
+const PUBLIC_HEAD: [u8; 26] = [
+    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,
+    0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
+];
+const POINT: usize = 65;
+/// How a point begins whose both coordinates are there.
+const UNCOMPRESSED: u8 = 4;
+
+/// A key by which signatures are checked.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PublicKey {
+    point: Vec<u8>,
+}
+
+/// A key that signs.
+pub struct SigningKey {
+    pair: EcdsaKeyPair,
+    random: SystemRandom,
+}
+
+/// A private key that is not kept well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeyWarning {
+    /// Others than its owner can read it.
+    ReadableByOthers {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl fmt::Display for KeyWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::ReadableByOthers { path } = self;
+        write!(f, "others can read the private key {}", shown(path))
+    }
+}
+
+impl KeyWarning {
+    /// Returns what the user may type about it.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        let Self::ReadableByOthers { path } = self;
+        format!("`chmod 600 {}` leaves it to its owner", shown(path))
+    }
+}
+
+impl PublicKey {
+    /// Reads a key from a file.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be read, or that has something else in it.
+    pub fn read(path: &Path) -> Result<Self, KeyError> {
+        let (text, _) = read(path)?;
+        let path = path.to_owned();
+        let Some(block) = pem::read(&text) else {
+            return Err(KeyError::None { path });
+        };
+        if block.kind != PUBLIC {
+            return Err(if block.kind.ends_with(PRIVATE) {
+                KeyError::NotPublic { path }
+            } else {
+                let kind = block.kind.to_owned();
+                KeyError::Other { path, kind }
+            });
+        }
+        let content = block.content.unwrap_or_default();
+        let point = content.strip_prefix(&PUBLIC_HEAD).unwrap_or_default();
+        if point.len() != POINT || point.first() != Some(&UNCOMPRESSED) {
+            return Err(KeyError::Algorithm { path });
+        }
+        Ok(Self {
+            point: point.to_owned(),
+        })
+    }
+
+    fn to_der(&self) -> Vec<u8> {
+        [&PUBLIC_HEAD[..], &self.point].concat()
+    }
+
+    /// Returns the key as it stands in a file.
+    #[must_use]
+    pub fn to_pem(&self) -> String {
+        pem::write(PUBLIC, &self.to_der())
+    }
+
+    /// Returns the sha256 of the key, by which people may compare it.
+    #[must_use]
+    pub fn fingerprint(&self) -> Digest {
+        Digest::from_bytes(Sha256::digest(self.to_der()).into())
+    }
+
+    /// Returns whether a signature of a text was made with this key.
+    pub(super) fn accepts(&self, text: &[u8], signature: &[u8]) -> bool {
+        let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, &self.point);
+        key.verify(text, signature).is_ok()
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PublicKey({})", self.fingerprint().id())
+    }
+}
+
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SigningKey({})", self.public().fingerprint().id())
+    }
+}
+
+impl SigningKey {
+    /// Reads a private key from a file.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be read, or that has something else in it.
+    pub fn read(path: &Path) -> Result<(Self, Option<KeyWarning>), KeyError> {
+        let (text, file) = read(path)?;
+        let warning = warning(&file, path);
+        let path = path.to_owned();
+        let Some(block) = pem::read(&text) else {
+            return Err(KeyError::None { path });
+        };
+        match block.kind {
+            PRIVATE => {}
+            "ENCRYPTED PRIVATE KEY" => return Err(KeyError::Encrypted { path }),
+            "ENCRYPTED SIGSTORE PRIVATE KEY" | "ENCRYPTED COSIGN PRIVATE KEY" => {
+                return Err(KeyError::CosignEncrypted { path });
+            }
+            "EC PRIVATE KEY" => return Err(KeyError::OldForm { path }),
+            PUBLIC => return Err(KeyError::NotPrivate { path }),
+            kind => {
+                let kind = kind.to_owned();
+                return Err(KeyError::Other { path, kind });
+            }
+        }
+        let content = block.content.unwrap_or_default();
+        let key = Self::from_pkcs8(&content).ok_or(KeyError::Algorithm { path })?;
+        Ok((key, warning))
+    }
+
+    fn from_pkcs8(content: &[u8]) -> Option<Self> {
+        let random = SystemRandom::new();
+        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, content, &random);
+        Some(Self {
+            pair: pair.ok()?,
+            random,
+        })
+    }
+
+    /// Makes a key, and writes it to a new file that only its owner may read. The public key
+    /// goes to a file of the same name with `.pub` behind it, which is returned.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError::Exists`] if one of the files is there; it stays as it is.
+    pub fn generate(path: &Path) -> Result<(Self, PathBuf), KeyError> {
+        let random = SystemRandom::new();
+        let content = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &random)
+            .map_err(|_| KeyError::Random)?;
+        let key = Self::from_pkcs8(content.as_ref()).ok_or(KeyError::Random)?;
+        let mut name = path.as_os_str().to_owned();
+        name.push(".pub");
+        let public = PathBuf::from(name);
+        write_new(path, 0o600, &pem::write(PRIVATE, content.as_ref()))?;
+        if let Err(error) = write_new(&public, 0o644, &key.public().to_pem()) {
+            // Half a pair would be in the way of the next attempt.
+            let _ = fs::remove_file(path);
+            return Err(error);
+        }
+        Ok((key, public))
+    }
+
+    /// Returns the key by which its signatures are checked.
+    #[must_use]
+    pub fn public(&self) -> PublicKey {
+        PublicKey {
+            point: self.pair.public_key().as_ref().to_owned(),
+        }
+    }
+
+    /// Signs a text.
+    pub(super) fn sign(&self, text: &[u8]) -> Result<Vec<u8>, KeyError> {
+        let signature = self.pair.sign(&self.random, text);
+        let signature = signature.map_err(|_| KeyError::Random)?;
+        Ok(signature.as_ref().to_owned())
+    }
+}
+
+fn read(path: &Path) -> Result<(String, File), KeyError> {
+    let refused = |source| KeyError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let file = File::open(path).map_err(refused)?;
+    let mut bytes = Vec::new();
+    let read = (&file).take(MAX_SIZE + 1).read_to_end(&mut bytes);
+    read.map_err(refused)?;
+    if bytes.len() as u64 > MAX_SIZE {
+        let path = path.to_owned();
+        return Err(KeyError::TooLarge { path });
+    }
+    Ok((String::from_utf8_lossy(&bytes).into_owned(), file))
+}
+
+/// A pipe is nobody else's.
+fn warning(file: &File, path: &Path) -> Option<KeyWarning> {
+    let metadata = file.metadata().ok()?;
+    let is_open = metadata.is_file() && metadata.mode() & 0o077 != 0;
+    is_open.then(|| KeyWarning::ReadableByOthers {
+        path: path.to_owned(),
+    })
+}
+
+fn write_new(path: &Path, mode: u32, text: &str) -> Result<(), KeyError> {
+    let refused = |source: io::Error| {
+        let path = path.to_owned();
+        match source.kind() {
+            io::ErrorKind::AlreadyExists => KeyError::Exists { path },
+            _ => KeyError::Write { path, source },
+        }
+    };
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create_new(true).mode(mode);
+    let mut file = options.open(path).map_err(refused)?;
+    let written = file.write_all(text.as_bytes());
+    let written = written.and_then(|()| file.sync_all());
+    written.map_err(|error| {
+        let _ = fs::remove_file(path);
+        refused(error)
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,19 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Signatures of images, as cosign makes them with a key.
+//!
+//! What is signed is a short text that names the manifest of the image. The signatures of a
+//! manifest stand in another one, under a tag made of the digest of the first. Who must have
+//! signed what is for the caller to say. The design is in `docs/design/0008-registries.md`.
+
+mod attached;
+mod key;
+mod key_error;
+mod payload;
+mod pem;
+mod verdict;
+
+pub use key::{KeyWarning, PublicKey, SigningKey};
+pub use key_error::KeyError;
+pub use verdict::{Distrust, Signatures};
