@@ -12,6 +12,7 @@ mod amount;
 mod path;
 mod read;
 mod registry;
+mod trust;
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -22,6 +23,7 @@ pub use amount::{AmountError, parse_size, parse_time};
 pub use path::{PathTemplate, PathTemplateError};
 pub use read::{SettingsError, parse_settings};
 pub use registry::{ListingChoice, RegistrySettings};
+pub use trust::{Namespaces, Requirement, TrustPolicy, TrustRule};
 
 /// What one or several configuration files say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,6 +41,8 @@ pub struct Settings {
     pub build: BuildSettings,
     /// Where images are shared.
     pub registry: RegistrySettings,
+    /// Whose signatures images must have, as each file says it; all of them hold.
+    pub trust: Vec<TrustPolicy>,
 }
 
 /// When to print in colour.
@@ -121,7 +125,8 @@ impl Settings {
     /// is as in `lower`.
     ///
     /// Repositories are taken together; one of `higher` replaces one of
-    /// `lower` with the same name, in its place.
+    /// `lower` with the same name, in its place. What either says about
+    /// signatures holds.
     #[must_use]
     pub fn merge(lower: Self, higher: Self) -> Self {
         Self {
@@ -131,6 +136,7 @@ impl Settings {
             repositories: merge_repositories(lower.repositories, higher.repositories),
             build: BuildSettings::merge(lower.build, higher.build),
             registry: RegistrySettings::merge(lower.registry, higher.registry),
+            trust: [lower.trust, higher.trust].concat(),
         }
     }
 }

@@ -11,7 +11,7 @@ use cabane_label::Name;
 
 use super::{
     AmountError, BuildSettings, ColorChoice, FormatChoice, PathTemplate, RepositorySettings,
-    RetentionSettings, Settings, parse_size, parse_time, registry,
+    RetentionSettings, Settings, parse_size, parse_time, registry, trust,
 };
 use crate::ask::{Field, Section};
 use crate::diagnostic::{Diagnostic, Source, quote, write_all};
@@ -26,6 +26,7 @@ const KEYS: &[&str] = &[
     "repositories",
     "build",
     "registry",
+    "trust",
 ];
 const REPOSITORY_KEYS: &[&str] = &["name", "path", "priority", "retention"];
 const RETENTION_KEYS: &[&str] = &["older_than", "keep_last", "max_size", "spare"];
@@ -83,6 +84,8 @@ fn read(report: &mut Report<'_>, root: &Node) -> Option<Settings> {
             "[registry]"
         } else if RETENTION_KEYS.contains(&key) {
             "[repositories.retention]"
+        } else if trust::KEYS.contains(&key) {
+            "[[trust]]"
         } else {
             return None;
         };
@@ -109,6 +112,9 @@ fn read(report: &mut Report<'_>, root: &Node) -> Option<Settings> {
         .and_then(|field| report.section(&field));
     if let Some(section) = registry {
         settings.registry = registry::read(report, &section);
+    }
+    if let Some(field) = file.get("trust") {
+        settings.trust = trust::read(report, &field);
     }
     Some(settings)
 }

@@ -6,7 +6,9 @@
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use cabane_recipe::{ColorChoice, FormatChoice, Settings, parse_settings};
+use cabane_recipe::{
+    ColorChoice, FormatChoice, PathTemplate, Requirement, Settings, parse_settings,
+};
 
 fn settings(text: &str) -> Settings {
     parse_settings(Path::new("config.toml"), text.as_bytes())
@@ -146,5 +148,50 @@ fn a_repository_may_say_how_long_and_how_much_is_kept() {
             Some(20_000_000_000_000),
             Some(43_200)
         )
+    );
+}
+
+/// What each file wants of a namespace: nothing, or its keys.
+fn wanted(settings: &Settings, namespace: &str) -> Vec<String> {
+    let namespace = namespace.parse().unwrap();
+    let policies = settings.trust.iter();
+    let wanted = policies.map(|policy| match policy.requirement(&namespace) {
+        Requirement::Nothing => "nothing".to_owned(),
+        Requirement::Signature { keys } => {
+            let keys: Vec<_> = keys.iter().map(PathTemplate::as_str).collect();
+            keys.join(" ")
+        }
+    });
+    wanted.collect()
+}
+
+const SITE: &str = "[[trust]]\nnamespace = \"*\"\nrequire = \"signature\"\nkeys = [\"/a\", \"/b\"]\n\
+                    [[trust]]\nnamespace = \"build\"\nrequire = \"nothing\"\n";
+
+#[test]
+fn the_rule_of_a_namespace_is_stronger_than_that_for_all() {
+    let settings = settings(SITE);
+    assert_eq!(
+        ["deploy", "build"].map(|namespace| wanted(&settings, namespace)),
+        [["/a /b"], ["nothing"]]
+    );
+}
+
+#[test]
+fn a_namespace_without_any_rule_needs_nothing() {
+    let settings =
+        settings("[[trust]]\nnamespace = \"deploy\"\nrequire = \"signature\"\nkeys = [\"/a\"]\n");
+    assert_eq!(wanted(&settings, "build"), ["nothing"]);
+}
+
+#[test]
+fn no_configuration_takes_away_what_another_wants_of_signatures() {
+    let user = "[[trust]]\nnamespace = \"*\"\nrequire = \"nothing\"\n\
+                [[trust]]\nnamespace = \"build\"\nrequire = \"signature\"\nkeys = [\"/mine\"]\n\
+                [registry]\nurl = \"https://elsewhere.example.org\"\n";
+    let both = Settings::merge(settings(SITE), settings(user));
+    assert_eq!(
+        ["deploy", "build"].map(|namespace| wanted(&both, namespace)),
+        [["/a /b", "nothing"], ["nothing", "/mine"]]
     );
 }

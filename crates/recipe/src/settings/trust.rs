@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The part of `config.toml` about signatures: which images must have one, and whose.
+//!
+//! Each file decides for itself. An image must do what all of them want, so that the file of
+//! a user can add to what the site wants and take nothing away.
+
+use cabane_label::Namespace;
+
+use super::PathTemplate;
+use super::read::{above, path_template};
+use crate::ask::{Field, Section};
+use crate::diagnostic::quote;
+use crate::report::Report;
+
+pub(super) const KEYS: &[&str] = &["namespace", "require", "keys"];
+/// Stands for all parts of a registry that have no rule of their own.
+const ALL: &str = "*";
+
+/// What one file says about signatures; there is at least one rule.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TrustPolicy {
+    /// The rules; no two are for the same part of a registry.
+    pub rules: Vec<TrustRule>,
+}
+
+/// What is wanted of the images in a part of a registry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TrustRule {
+    /// For which part of a registry.
+    pub namespaces: Namespaces,
+    /// What is wanted.
+    pub requirement: Requirement,
+}
+
+/// The parts of a registry for which a rule is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Namespaces {
+    /// All that have no rule of their own.
+    All,
+    /// This one.
+    One(Namespace),
+}
+
+impl Namespaces {
+    /// Returns how it is written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::All => ALL,
+            Self::One(namespace) => namespace.as_str(),
+        }
+    }
+}
+
+/// What an image must have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Requirement {
+    /// Nothing.
+    Nothing,
+    /// A signature that was made with one of these keys; there is at least one.
+    Signature {
+        /// Files with public keys.
+        keys: Vec<PathTemplate>,
+    },
+}
+
+impl TrustPolicy {
+    /// Returns what is wanted of the images in a part of a registry.
+    #[must_use]
+    pub fn requirement(&self, namespace: &Namespace) -> &Requirement {
+        let own = Namespaces::One(namespace.clone());
+        let of = |wanted: &Namespaces| self.rules.iter().find(|rule| rule.namespaces == *wanted);
+        let rule = of(&own).or_else(|| of(&Namespaces::All));
+        rule.map_or(&Requirement::Nothing, |rule| &rule.requirement)
+    }
+}
+
+/// Reads the rules of a file; one with a mistake has been noted.
+pub(super) fn read(report: &mut Report<'_>, field: &Field<'_>) -> Vec<TrustPolicy> {
+    let mut rules: Vec<TrustRule> = Vec::new();
+    for item in report.list(field).unwrap_or_default() {
+        let field = Field::item("a rule of `trust`", item);
+        let Some(section) = report.section(&field) else {
+            continue;
+        };
+        section.refuse_unknown(report, KEYS, above);
+        let hint = "add a line such as `namespace = \"deploy\"`, or `namespace = \"*\"` for all";
+        let place = section.require(report, "namespace", hint);
+        let namespaces = place.as_ref().and_then(|field| namespaces(report, field));
+        let requirement = requirement(report, &section);
+        let (Some(place), Some(namespaces)) = (place, namespaces) else {
+            continue;
+        };
+        if rules.iter().any(|known| known.namespaces == namespaces) {
+            let message = format!("there are two rules for {}", quote(namespaces.as_str()));
+            let hint = "several keys for one namespace stand in the list `keys`";
+            report.problem_with_hint(place.place(), &message, hint);
+        } else if let Some(requirement) = requirement {
+            rules.push(TrustRule {
+                namespaces,
+                requirement,
+            });
+        }
+    }
+    if rules.is_empty() {
+        Vec::new()
+    } else {
+        vec![TrustPolicy { rules }]
+    }
+}
+
+fn namespaces(report: &mut Report<'_>, field: &Field<'_>) -> Option<Namespaces> {
+    if report.text(field)? == ALL {
+        return Some(Namespaces::All);
+    }
+    report.word(field).map(Namespaces::One)
+}
+
+fn requirement(report: &mut Report<'_>, section: &Section<'_>) -> Option<Requirement> {
+    let hint = "add a line `require = \"signature\"` or `require = \"nothing\"`";
+    let field = section.require(report, "require", hint)?;
+    let wants_signature = report.choice(&field, &[("signature", true), ("nothing", false)])?;
+    let keys = section.get("keys");
+    if !wants_signature {
+        if let Some(keys) = keys {
+            let hint = "write `require = \"signature\"` if these keys are to be asked";
+            let message = "keys say nothing where nothing is required";
+            report.problem_with_hint(keys.key_place(), message, hint);
+            return None;
+        }
+        return Some(Requirement::Nothing);
+    }
+    let example = "add a line such as `keys = [\"/etc/cabane/keys/site.pub\"]`";
+    let keys = section.require(report, "keys", example)?;
+    let items = report.list(&keys)?;
+    if items.is_empty() {
+        report.problem_with_hint(keys.place(), "a signature by no key is none", example);
+        return None;
+    }
+    let paths: Vec<_> = items
+        .iter()
+        .map(|item| path_template(report, &Field::item("a key", item)))
+        .collect();
+    let keys = paths.into_iter().collect::<Option<_>>()?;
+    Some(Requirement::Signature { keys })
+}
