@@ -47,7 +47,7 @@ pub(crate) fn registry_error(error: cabane_registry::Error) -> CommandError {
     let hint = error.hint();
     let code = match &error {
         Error::NoSuchImage { .. } => exit_codes::NOT_FOUND,
-        Error::Unfit(_) | Error::NotAnImage { .. } | Error::Metadata { .. } => {
+        Error::Unfit(_) | Error::NotAnImage { .. } | Error::Metadata { .. } | Error::Key(_) => {
             exit_codes::BAD_INPUT
         }
         Error::NoSpace { .. }

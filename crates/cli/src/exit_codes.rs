@@ -54,6 +54,8 @@ exit_codes! {
     UNHEALTHY = 10;
     /// A registry was not reached, did not let the user do this, or sent something wrong.
     REGISTRY = 11;
+    /// An image of a registry does not have the signature that is wanted.
+    UNTRUSTED = 12;
     /// `cabane run` or `cabane start` could not start the command. Codes of the command itself are passed through.
     NOT_STARTED = 125;
     /// The command exists but cannot be started.

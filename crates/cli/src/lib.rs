@@ -29,6 +29,7 @@ mod shown_image;
 mod systems;
 mod table;
 mod transfer;
+mod trust;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

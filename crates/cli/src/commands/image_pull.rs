@@ -24,6 +24,7 @@ use crate::report::{CommandError, CommandResult, IoContext};
 use crate::setup::Setup;
 use crate::table::size;
 use crate::transfer::Watched;
+use crate::trust;
 
 /// Get an image from a registry into the repository
 #[derive(Debug, Args)]
@@ -74,11 +75,23 @@ pub(super) fn pull(setup: &Setup, args: &PullArgs) -> CommandResult<ExitCode> {
         let image = images
             .first()
             .ok_or_else(|| not_found(&connection, &args.image))?;
+        if trust::check(setup, &connection, image)? {
+            setup
+                .printer
+                .warning("no signature covers metadata that are pulled without their image");
+        }
         return pull_meta(setup, &connection, image, directory);
     }
     let written = setup.repository_to_write()?;
     for image in images {
-        let added = one(setup, &connection, &written.repository, &image, args.force)?;
+        // `--force` is about labels, and no way around it.
+        let is_signed = trust::check(setup, &connection, &image)?;
+        let wanted = Pulled {
+            image: &image,
+            is_signed,
+            force: args.force,
+        };
+        let added = one(setup, &connection, &written.repository, wanted)?;
         tell(setup, &added);
     }
     Ok(exit_codes::SUCCESS)
@@ -187,13 +200,22 @@ fn look_up_places(
     Ok(places.collect())
 }
 
+/// What is pulled, and how.
+#[derive(Clone, Copy)]
+struct Pulled<'a> {
+    image: &'a RemoteImage,
+    /// Whether it had to be signed, and is.
+    is_signed: bool,
+    force: bool,
+}
+
 fn one(
     setup: &Setup,
     connection: &Connection,
     repository: &Repository,
-    image: &RemoteImage,
-    force: bool,
+    pulled: Pulled<'_>,
 ) -> CommandResult<Added> {
+    let Pulled { image, force, .. } = pulled;
     let label = image.place.label.clone();
     // Before gigabytes are on their way.
     let known = repository
@@ -224,7 +246,7 @@ fn one(
                 if repository.has_whole_image(&image.digest, image.size) {
                     continue;
                 }
-                return download(setup, connection, repository, image, incoming, force);
+                return download(setup, connection, repository, pulled, incoming);
             }
             Claim::Busy => {
                 if !waiting {
@@ -244,14 +266,17 @@ fn download(
     setup: &Setup,
     connection: &Connection,
     repository: &Repository,
-    image: &RemoteImage,
+    pulled: Pulled<'_>,
     incoming: Incoming,
-    force: bool,
 ) -> CommandResult<Added> {
+    let image = pulled.image;
     let registry = &connection.registry;
     let directory = tempfile::tempdir().or_failed(|| "make a temporary directory".to_owned())?;
-    let has_meta = registry.fetch_meta(image, directory.path());
-    let has_meta = has_meta.map_err(convert::registry_error)?;
+    // What is attached to an image is not signed with it; what is in the image is.
+    let has_meta = !pulled.is_signed
+        && registry
+            .fetch_meta(image, directory.path())
+            .map_err(convert::registry_error)?;
     let watched = Watched::new(setup.printer, &format!("pulling {}", image.place.label));
     let bases = other_versions(repository, image)?;
     let fetched = registry.fetch_image(image, incoming.path(), &bases, &mut |done, total| {
@@ -274,7 +299,7 @@ fn download(
         digest: &image.digest,
         meta: directory.path(),
         access: Access::AsNewFiles,
-        replace: force,
+        replace: pulled.force,
     });
     added.map_err(convert::repository_error)
 }
@@ -298,7 +323,7 @@ fn other_versions(repository: &Repository, image: &RemoteImage) -> CommandResult
     Ok(paths.collect())
 }
 
-/// Looks into an image that came without metadata.
+/// Looks into an image that came without metadata, or whose own are wanted.
 fn copy_metadata(setup: &Setup, path: &Path, directory: &Path) -> CommandResult<()> {
     let file = fs::File::open(path).or_failed(|| format!("read {}", path.display()))?;
     let format = ImageFormat::of_file(&file).map_err(|source| {

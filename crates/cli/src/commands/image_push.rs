@@ -22,6 +22,7 @@ use crate::report::{CommandResult, IoContext};
 use crate::setup::Setup;
 use crate::table::size;
 use crate::transfer::Watched;
+use crate::trust;
 
 /// Put an image into a registry
 #[derive(Debug, Args)]
@@ -41,11 +42,18 @@ pub(crate) struct PushArgs {
     /// Take the label from the image that has it in the registry
     #[arg(long)]
     force: bool,
+    /// Sign it with this private key, see `cabane image sign`
+    #[arg(long, value_name = "FILE")]
+    sign: Option<PathBuf>,
     #[command(flatten)]
     registry: RegistryArgs,
 }
 
 pub(super) fn push(setup: &Setup, args: &PushArgs) -> CommandResult<ExitCode> {
+    let key = args.sign.as_deref();
+    let key = key
+        .map(|path| trust::signing_key(setup, path))
+        .transpose()?;
     let connection = args.registry.connect(setup)?;
     let description: ImageDescription = args.image.parse().map_err(convert::parse_error)?;
     let pattern = args.label.as_deref().map(str::parse::<LabelPattern>);
@@ -78,7 +86,7 @@ pub(super) fn push(setup: &Setup, args: &PushArgs) -> CommandResult<ExitCode> {
         created: date_of(&file),
         replace: args.force,
         notes: notes.as_deref(),
-        sign: None,
+        sign: key.as_ref(),
     };
     let watched = Watched::new(setup.printer, &format!("pushing {place}"));
     let pushed = connection.registry.push(&request, &mut |done, total| {
@@ -86,7 +94,14 @@ pub(super) fn push(setup: &Setup, args: &PushArgs) -> CommandResult<ExitCode> {
     });
     watched.done();
     forget_answers(setup);
-    tell(setup, &pushed.map_err(convert::registry_error)?);
+    let pushed = pushed.map_err(convert::registry_error)?;
+    tell(setup, &pushed);
+    if let Some(key) = key.filter(|_| pushed.signed) {
+        let id = key.public().fingerprint();
+        setup
+            .printer
+            .note(format_args!("signed with the key {}", id.id()));
+    }
     Ok(exit_codes::SUCCESS)
 }
 

@@ -32,6 +32,7 @@ mod image_packages;
 mod image_pull;
 mod image_push;
 mod image_rm;
+mod image_sign;
 mod recipe;
 mod recipe_convert;
 mod recipe_files;
@@ -117,6 +118,13 @@ pub(crate) enum ImageCommand {
     Copy(image_copy::CopyArgs),
     /// Take a label away from an image of a registry, and the image with its last label
     Delete(image_copy::DeleteArgs),
+    /// Sign an image in a registry
+    Sign(image_sign::SignArgs),
+    /// Tell whether an image in a registry is signed as it should be
+    Verify(image_sign::VerifyArgs),
+    /// Make keys for signing images
+    #[command(subcommand)]
+    Key(image_sign::KeyCommand),
 }
 
 /// What can be done with repositories.
@@ -202,6 +210,9 @@ pub(crate) fn run_command(
         Command::Image(ImageCommand::Push(args)) => image_push::push(setup, &args),
         Command::Image(ImageCommand::Copy(args)) => image_copy::copy(setup, &args),
         Command::Image(ImageCommand::Delete(args)) => image_copy::delete(setup, &args),
+        Command::Image(ImageCommand::Sign(args)) => image_sign::sign(setup, &args),
+        Command::Image(ImageCommand::Verify(args)) => image_sign::verify(setup, &args),
+        Command::Image(ImageCommand::Key(command)) => image_sign::key(setup, &command),
         Command::Repo(RepoCommand::Create(args)) => repo::create(setup, &args),
         Command::Repo(RepoCommand::Status(args)) => repo::status(setup, &args),
         Command::Repo(RepoCommand::Update(args)) => repo::update(setup, &args),

@@ -7,6 +7,7 @@
 //! user's, variables, options.
 
 mod registry;
+mod trust;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -29,6 +30,7 @@ use crate::exit_codes;
 use crate::report::{CommandError, CommandResult, IoContext};
 
 pub(crate) use registry::{RegistrySetting, bad_address};
+pub(crate) use trust::TrustSetting;
 
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,6 +143,8 @@ pub(crate) struct Effective {
     pub(crate) system_directories: Value<Vec<PathBuf>>,
     /// The registry, and how it is reached.
     pub(crate) registry: RegistrySetting,
+    /// Whose signatures images must have.
+    pub(crate) trust: Vec<TrustSetting>,
     /// The configuration files that were read, the site's first.
     pub(crate) files: Vec<PathBuf>,
 }
@@ -266,6 +270,7 @@ impl Effective {
                 .directories(env_vars::CABANE_ENVIRONMENT_PATH, "environments"),
             system_directories: layers.directories(env_vars::CABANE_SYSTEM_PATH, "systems"),
             registry: layers.registry()?,
+            trust: layers.trust(),
             files: files.iter().map(|(path, _)| path.clone()).collect(),
         })
     }

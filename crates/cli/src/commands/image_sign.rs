@@ -1,0 +1,135 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane image sign`, `verify` and `key new`: signatures of images in a registry.
+
+use std::path::PathBuf;
+
+use cabane_label::{ImageDescription, Namespace};
+use cabane_registry::SigningKey;
+use clap::{Args, Subcommand};
+
+use super::image_pull;
+use crate::convert;
+use crate::exit_codes::{self, ExitCode};
+use crate::registry::RegistryArgs;
+use crate::report::{CommandError, CommandResult};
+use crate::setup::Setup;
+use crate::trust::{self, Wanted};
+
+/// Sign an image in a registry
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cabane image key new ~/.config/cabane/site.key
+  cabane image sign prgenv-gnu/24.11:v2 --key ~/.config/cabane/site.key
+
+The signature lies in the registry, in the way of cosign. Those of others stay.")]
+pub(crate) struct SignArgs {
+    /// The image: label, id or digest
+    image: String,
+    /// The private key: ECDSA on the curve P-256, PKCS#8 in PEM, not encrypted
+    #[arg(long, value_name = "FILE")]
+    key: PathBuf,
+    #[command(flatten)]
+    registry: RegistryArgs,
+}
+
+/// Tell whether an image in a registry is signed as it should be
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cabane image verify prgenv-gnu/24.11:v2
+  cabane image verify prgenv-gnu/24.11:v2 --key site.pub
+
+Without --key the configuration says whose signature is wanted.")]
+pub(crate) struct VerifyArgs {
+    /// The image: label, id or digest
+    image: String,
+    /// A public key; of several one is enough
+    #[arg(long, value_name = "FILE")]
+    key: Vec<PathBuf>,
+    #[command(flatten)]
+    registry: RegistryArgs,
+}
+
+/// Make keys for signing images
+#[derive(Debug, Subcommand)]
+pub(crate) enum KeyCommand {
+    /// Make a private key, and a public one beside it
+    New(NewArgs),
+}
+
+/// Make a private key, and a public one beside it
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The private key is not encrypted: only its owner can read the file. The public
+key goes to FILE.pub. Files that are there are never overwritten.")]
+pub(crate) struct NewArgs {
+    /// The file for the private key
+    file: PathBuf,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("no key is named, and the configuration wants no signature in `{namespace}`")]
+struct NothingWanted {
+    namespace: Namespace,
+}
+
+pub(super) fn sign(setup: &Setup, args: &SignArgs) -> CommandResult<ExitCode> {
+    let key = trust::signing_key(setup, &args.key)?;
+    let connection = args.registry.connect(setup)?;
+    let description: ImageDescription = args.image.parse().map_err(convert::parse_error)?;
+    for image in image_pull::find(setup, &connection, &args.image, &description)? {
+        let is_new = connection.registry.sign(&image, &key);
+        let is_new = is_new.map_err(convert::registry_error)?;
+        let already = if is_new { "" } else { " already" };
+        setup.printer.note(format_args!(
+            "{} ({}) is signed with the key {}{already}",
+            image.place,
+            image.digest.id(),
+            key.public().fingerprint().id()
+        ));
+    }
+    Ok(exit_codes::SUCCESS)
+}
+
+pub(super) fn verify(setup: &Setup, args: &VerifyArgs) -> CommandResult<ExitCode> {
+    let connection = args.registry.connect(setup)?;
+    let description: ImageDescription = args.image.parse().map_err(convert::parse_error)?;
+    for image in image_pull::find(setup, &connection, &args.image, &description)? {
+        let wanted = if args.key.is_empty() {
+            trust::wanted(setup, &image.place)?
+        } else {
+            vec![Wanted::new("`--key`".to_owned(), &args.key)?]
+        };
+        if wanted.is_empty() {
+            let namespace = image.place.namespace.clone();
+            let error = CommandError::new(exit_codes::USAGE, NothingWanted { namespace });
+            return Err(error.hinted("`--key FILE` names a public key".to_owned()));
+        }
+        let signatures = connection.registry.signatures(&image);
+        let signatures = signatures.map_err(convert::registry_error)?;
+        for one in &wanted {
+            let signer = one.signer(&image, &signatures)?.display();
+            let (place, id) = (&image.place, image.digest.id());
+            setup
+                .printer
+                .note(format_args!("{place} ({id}) is signed with {signer}"));
+        }
+    }
+    Ok(exit_codes::SUCCESS)
+}
+
+pub(super) fn key(setup: &Setup, command: &KeyCommand) -> CommandResult<ExitCode> {
+    let KeyCommand::New(args) = command;
+    let made = SigningKey::generate(&args.file);
+    let (key, public) = made.map_err(|error| convert::registry_error(error.into()))?;
+    setup.printer.note(format_args!(
+        "the private key is {}, the public one {} ({})",
+        args.file.display(),
+        public.display(),
+        key.public().fingerprint().id()
+    ));
+    Ok(exit_codes::SUCCESS)
+}

@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Which images must be signed, and by whom: what each configuration file says.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use cabane_label::Namespace;
+use cabane_recipe::{Requirement, TrustPolicy};
+
+use super::{Layers, Origin, Variables};
+use crate::report::CommandResult;
+
+/// What one configuration file says. All of them hold.
+#[derive(Clone, Debug)]
+pub(crate) struct TrustSetting {
+    /// The file.
+    pub(crate) file: PathBuf,
+    /// What it says.
+    pub(crate) policy: TrustPolicy,
+}
+
+impl Layers<'_> {
+    pub(super) fn trust(&self) -> Vec<TrustSetting> {
+        let settings = self.files.iter().flat_map(|(path, settings)| {
+            settings.trust.iter().map(|policy| TrustSetting {
+                file: path.clone(),
+                policy: policy.clone(),
+            })
+        });
+        settings.collect()
+    }
+}
+
+impl TrustSetting {
+    /// Returns the files of the keys of which one must have signed an image; `None` if it
+    /// need not be signed.
+    ///
+    /// # Errors
+    ///
+    /// A path that cannot be filled in.
+    pub(crate) fn keys(
+        &self,
+        namespace: &Namespace,
+        calling: &BTreeMap<OsString, OsString>,
+    ) -> CommandResult<Option<Vec<PathBuf>>> {
+        let Requirement::Signature { keys } = self.policy.requirement(namespace) else {
+            return Ok(None);
+        };
+        let origin = Origin::File(self.file.clone());
+        let keys = keys
+            .iter()
+            .map(|key| Variables(calling).resolve(key, &origin));
+        keys.collect::<CommandResult<_>>().map(Some)
+    }
+}
