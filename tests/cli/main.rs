@@ -33,6 +33,7 @@ mod nesting;
 mod recipe;
 mod registry;
 mod registry_kills;
+mod registry_trust;
 mod repo;
 mod restricted;
 mod run;

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use cabane_recipe::RetentionSettings;
+use cabane_recipe::{PathTemplate, Requirement, RetentionSettings};
 use clap::Args;
 use serde::Serialize;
 
@@ -128,6 +128,7 @@ fn rows(settings: &Effective) -> Vec<Row> {
         push("build.index_urls", urls, &settings.index_urls.origin);
     }
     registry_rows(settings, &mut push);
+    trust_rows(settings, &mut push);
     let directories = &settings.environment_directories;
     let list: Vec<String> = directories.value.iter().map(|one| path(one)).collect();
     push("environments", list.join(":"), &directories.origin);
@@ -212,4 +213,22 @@ fn limits(retention: &RetentionSettings) -> String {
     let limits = limits.into_iter();
     let limits = limits.filter_map(|(key, value)| Some(format!("{key} {}", value?)));
     limits.collect::<Vec<_>>().join(", ")
+}
+
+/// All rules, also those of the site that one of the user's seems to take back.
+fn trust_rows(settings: &Effective, push: &mut impl FnMut(&str, String, &Origin)) {
+    for setting in &settings.trust {
+        let origin = Origin::File(setting.file.clone());
+        for rule in &setting.policy.rules {
+            let wanted = match &rule.requirement {
+                Requirement::Nothing => "nothing".to_owned(),
+                Requirement::Signature { keys } => {
+                    let keys: Vec<_> = keys.iter().map(PathTemplate::as_str).collect();
+                    format!("signature by {}", keys.join(" or "))
+                }
+            };
+            let key = format!("trust.{}", rule.namespaces.as_str());
+            push(&key, wanted, &origin);
+        }
+    }
 }
