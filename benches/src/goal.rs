@@ -35,8 +35,13 @@ impl Goal {
 
     /// Notes one of the ways by which it may be reached.
     pub(crate) fn reached_by(mut self, way: &'static str, result: Option<Summary>) -> Self {
-        self.results.push((way, result));
+        self.note(way, result);
         self
+    }
+
+    /// The same for one that is kept.
+    pub(crate) fn note(&mut self, way: &'static str, result: Option<Summary>) {
+        self.results.push((way, result));
     }
 
     /// Notes what others reach.

@@ -105,7 +105,7 @@ fn measure(bed: &Bed, repository: &Path, rounds: Rounds, table: &mut Table) -> G
 }
 
 /// Runs two commands in turn and adds a row for each.
-fn pair(
+pub(crate) fn pair(
     table: &mut Table,
     mut first: Candidate,
     mut second: Candidate,
@@ -183,7 +183,7 @@ fn fill_repository(bed: &Bed) -> Result<PathBuf, NotMeasured> {
     }
 }
 
-fn tiny_image(bed: &Bed) -> Result<PathBuf, NotMeasured> {
+pub(crate) fn tiny_image(bed: &Bed) -> Result<PathBuf, NotMeasured> {
     let (tree, image) = (bed.path("tiny"), bed.path("tiny.squashfs"));
     let meta = r#"{"name": "model", "description": "one of many images", "mount": "/user-environment",
  "default-view": "default", "views": {"default": {"description": "everything"}, "modules": {}}}"#;
@@ -227,7 +227,7 @@ fn multiply(repository: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn only_entry(directory: &Path) -> io::Result<String> {
+pub(crate) fn only_entry(directory: &Path) -> io::Result<String> {
     let entry = fs::read_dir(directory)?.next();
     let entry = entry.ok_or_else(|| io::Error::other("the image was not added"))??;
     Ok(entry.file_name().to_string_lossy().into_owned())

@@ -15,12 +15,15 @@ mod busy;
 mod comparison;
 mod container;
 mod crowd;
+mod depot;
+mod finding;
 mod goal;
 mod images;
 mod keeper;
 mod listing;
 mod machine;
 mod measure;
+mod memory;
 mod mpi;
 mod options;
 mod packing;
@@ -29,6 +32,7 @@ mod peers;
 mod processor;
 mod python_tree;
 mod rebuild;
+mod registry;
 mod report;
 mod request;
 mod stack;
@@ -59,6 +63,7 @@ const SECTIONS: &[(&str, MakeSection)] = &[
     ("many", together::sections),
     ("busy", busy::sections),
     ("list", listing::sections),
+    ("registry", registry::sections),
     ("pack", packing::sections),
     ("rebuild", rebuild::sections),
     ("mpi", mpi::sections),

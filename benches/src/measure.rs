@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::memory::peak_of;
 use crate::request::PreparedRequest;
 use crate::statistics::Summary;
 
@@ -101,6 +102,15 @@ impl Candidate {
             Ok(status) => Err(format!("{status} in one of the samples")),
             Err(error) => Err(error.to_string()),
         }
+    }
+
+    /// Runs the command once and returns the most memory that one of its processes had, in
+    /// KiB.
+    pub(crate) fn peak(&mut self) -> Result<u64, NotMeasured> {
+        let command = self.command.as_mut().map_err(|reason| reason.clone())?;
+        let outcome = peak_of(command);
+        self.tidy_up();
+        outcome
     }
 
     fn tidy_up(&mut self) {

@@ -15,8 +15,8 @@ Usage: cabane-benches [--quick] [--pairs N] [--only SECTION,…] [--output FILE]
   --quick          a run of one or two minutes: fewer pairs, smaller trees. Writes no
                    page unless --output is given
   --pairs N        how often the two commands of a comparison are run in turn
-  --only LIST      sections to measure: start, python, many, busy, list, pack, rebuild,
-                   mpi; and stack, which is measured only when it is named. Writes no
+  --only LIST      sections to measure: start, python, many, busy, list, registry, pack,
+                   rebuild, mpi; and stack, which is measured only when it is named. Writes no
                    page unless --output is given
   --output FILE    the page to write
   --directory DIR  where images and trees are made; default: the directory for
@@ -112,6 +112,11 @@ impl Options {
     /// Returns how often work of many seconds is done in turn.
     pub(crate) fn heavy_rounds(&self) -> usize {
         if self.quick { 1 } else { 3 }
+    }
+
+    /// Returns how often an image is moved in turn, which takes seconds.
+    pub(crate) fn transfers(&self, pairs: usize) -> usize {
+        self.pairs.unwrap_or(if self.quick { 2 } else { pairs })
     }
 
     /// Returns how many files the large tree has.

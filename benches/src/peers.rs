@@ -41,6 +41,14 @@ pub(crate) const UV: Peer = peer("uv", "CABANE_UV", "--version");
 pub(crate) const MKSQUASHFS: Peer = peer("mksquashfs", "CABANE_BENCH_MKSQUASHFS", "-version");
 pub(crate) const MKFS_EROFS: Peer = peer("mkfs.erofs", "CABANE_BENCH_MKFS_EROFS", "-V");
 pub(crate) const STACKINATOR: Peer = peer("stack-config", "CABANE_BENCH_STACKINATOR", "--version");
+pub(crate) const CURL: Peer = peer("curl", "CABANE_BENCH_CURL", "--version");
+pub(crate) const ORAS: Peer = peer("oras", "CABANE_TEST_ORAS", "version");
+pub(crate) const SKOPEO: Peer = peer("skopeo", "CABANE_TEST_SKOPEO", "--version");
+pub(crate) const DOCKER_REGISTRY: Peer = peer(
+    "docker-registry",
+    "CABANE_TEST_DOCKER_REGISTRY",
+    "--version",
+);
 pub(crate) const PYTHON: Peer = peer("python3", "CABANE_BENCH_PYTHON", "--version");
 
 /// The order in which the report lists them.
@@ -57,6 +65,10 @@ pub(crate) const ALL: &[Peer] = &[
     STACKINATOR,
     PYTHON,
     UV,
+    DOCKER_REGISTRY,
+    ORAS,
+    SKOPEO,
+    CURL,
 ];
 
 /// Directories that are searched after `PATH`; those of administrators are often
@@ -115,7 +127,7 @@ pub(crate) fn first_line(program: &Path, argument: &str) -> Option<String> {
     let line = text.lines().find(|line| has_version(line))?;
     let name = program.file_name()?.to_string_lossy();
     let line = line.replace(&*program.to_string_lossy(), &name);
-    Some(line.trim().to_owned())
+    Some(line.trim_start_matches("Version:").trim().to_owned())
 }
 
 fn has_version(line: &str) -> bool {
