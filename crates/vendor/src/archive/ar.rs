@@ -23,7 +23,10 @@ pub(super) fn data(mut file: impl BufRead) -> Result<impl BufRead, ArchiveError>
             return Err(ArchiveError::NotAPackage);
         }
         if name.starts_with(b"data.tar") {
-            return Ok(file.take(size));
+            return Ok(Whole {
+                inner: file,
+                left: size,
+            });
         }
         // What lies between is padded to an even size.
         let padded = size + size % 2;
@@ -34,6 +37,42 @@ pub(super) fn data(mut file: impl BufRead) -> Result<impl BufRead, ArchiveError>
     Err(ArchiveError::Damaged {
         what: "there is no member with files in it",
     })
+}
+
+/// A member that must be there to its end: what is cut off between two files would
+/// otherwise look like an archive with fewer of them.
+struct Whole<R> {
+    inner: R,
+    left: u64,
+}
+
+impl<R: BufRead> Read for Whole<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let available = self.fill_buf()?;
+        let count = available.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&available[..count]);
+        self.consume(count);
+        Ok(count)
+    }
+}
+
+impl<R: BufRead> BufRead for Whole<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX);
+        if most == 0 {
+            return Ok(&[]);
+        }
+        let available = self.inner.fill_buf()?;
+        if available.is_empty() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(&available[..available.len().min(most)])
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.inner.consume(count);
+        self.left = self.left.saturating_sub(count as u64);
+    }
 }
 
 /// Reads the header of a member.

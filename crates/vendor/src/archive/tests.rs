@@ -174,6 +174,16 @@ fn how_a_package_is_compressed_that_is_not_understood_is_said() {
     );
 }
 
+#[test]
+fn a_package_that_ends_between_two_parts_is_refused() {
+    let package = deb(&tar(&[file("./a", "bytes")]));
+    for length in (0..package.len()).step_by(4) {
+        if let Ok(seen) = read(&package[..length], Limits::default()) {
+            assert_eq!(seen.len(), 1, "the first {length} bytes");
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn a_package_that_ends_too_early_is_refused(part in 0.0..1.0f64) {
