@@ -344,7 +344,8 @@ impl Registry {
         }
         let tag = referrers_tag(subject);
         // Two who write at once may overwrite each other: who does not find its own in the
-        // index afterwards writes it again.
+        // index afterwards writes it again. That leaves a moment, since registries have no
+        // condition for writing: somebody who read before us may write after our look.
         for _ in 0..REFERRER_ATTEMPTS {
             let mut index = self
                 .referrers_by_tag(repository, subject)?

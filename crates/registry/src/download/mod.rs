@@ -232,7 +232,7 @@ impl Shared<'_> {
     fn work(&self) {
         let mut retries = Retries::new(self.registry.client.patience);
         while !self.is_over() {
-            let Some(run) = self.target.parts().take(self.blob) else {
+            let Some(run) = self.target.parts().take(self.blob, self.registry.streams) else {
                 return;
             };
             let before = self.target.parts().there;

@@ -114,14 +114,20 @@ impl Parts {
     }
 
     /// Takes the next parts that are missing, as many in a row as one request asks for.
-    pub(super) fn take(&mut self, blob: &Blob<'_>) -> Option<Range<usize>> {
+    ///
+    /// Near the end these are fewer: the sum goes in order, and shall not have to wait for
+    /// one stream that is far behind the others.
+    pub(super) fn take(&mut self, blob: &Blob<'_>, streams: usize) -> Option<Range<usize>> {
+        let is_left = |part: &&Part| **part == Part::Missing;
+        let left = self.all.iter().filter(is_left).count();
+        let most = RUN.min(left.div_ceil(2 * streams)).max(1);
         let first = self.all.iter().position(|part| *part == Part::Missing)?;
         let follows = |index: &usize| {
             *index == first
                 || self.all.get(*index) == Some(&Part::Missing)
                     && blob.end_of(index - 1) == blob.part(*index).0
         };
-        let run = first..first + (first..first + RUN).take_while(follows).count();
+        let run = first..first + (first..first + most).take_while(follows).count();
         for part in self.all.iter_mut().take(run.end).skip(run.start) {
             *part = Part::Taken;
         }

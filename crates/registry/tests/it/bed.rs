@@ -59,7 +59,20 @@ impl Bed {
 
     /// A bed with an image of so many bytes under the label, pushed.
     pub(crate) fn pushed(size: usize) -> (Self, Vec<u8>) {
-        let bed = Self::new();
+        Self::new().with_image(size)
+    }
+
+    /// The same for a client that asks for one thing after the other, and for much at once.
+    pub(crate) fn pushed_for_one_stream(size: usize) -> (Self, Vec<u8>) {
+        let options = Options {
+            streams: 1,
+            ..options()
+        };
+        Self::with(&options).with_image(size)
+    }
+
+    fn with_image(self, size: usize) -> (Self, Vec<u8>) {
+        let bed = self;
         let content = bed.push_content(size);
         bed.server.forget_requests();
         (bed, content)

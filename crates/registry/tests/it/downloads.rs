@@ -22,7 +22,7 @@ fn what_was_pushed_is_pulled() {
 
 #[test]
 fn a_download_that_is_cut_anywhere_goes_on() {
-    let (bed, content) = Bed::pushed(20 * MIB);
+    let (bed, content) = Bed::pushed_for_one_stream(40 * MIB);
     for offset in [0, 1, 1000, 8 * MIB - 1, 8 * MIB, 8 * MIB + 1, 20 * MIB - 1] {
         bed.server
             .on("GET", "/blobs/")
@@ -34,19 +34,19 @@ fn a_download_that_is_cut_anywhere_goes_on() {
 
 #[test]
 fn what_came_before_a_cut_is_not_asked_for_again() {
-    let (bed, content) = Bed::pushed(32 * MIB);
+    let (bed, content) = Bed::pushed_for_one_stream(64 * MIB);
     bed.server
         .on("GET", "/blobs/")
         .times(1)
         .does(Fault::CutSending(17 * MIB));
     assert!(bed.fetch().unwrap() == content);
     let sent = bed.server.sent("GET", "/blobs/");
-    assert!(sent < 32 * MIB + 8 * MIB, "{sent}");
+    assert!(sent < 64 * MIB + 8 * MIB, "{sent}");
 }
 
 #[test]
 fn another_process_goes_on_with_what_one_left() {
-    let (bed, content) = Bed::pushed(32 * MIB);
+    let (bed, content) = Bed::pushed_for_one_stream(64 * MIB);
     // Nothing but the first two parts comes through.
     bed.server
         .on("GET", "/blobs/")
@@ -61,7 +61,7 @@ fn another_process_goes_on_with_what_one_left() {
     bed.server.forget_requests();
     assert!(bed.fetch().unwrap() == content);
     let sent = bed.server.sent("GET", "/blobs/");
-    assert!(sent <= 16 * MIB, "{sent}");
+    assert!(sent <= 48 * MIB, "{sent}");
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn lies_about_lengths_and_ranges_are_noticed() {
 
 #[test]
 fn a_damaged_beginning_on_disk_is_got_again() {
-    let (bed, content) = Bed::pushed(20 * MIB);
+    let (bed, content) = Bed::pushed_for_one_stream(64 * MIB);
     bed.server
         .on("GET", "/blobs/")
         .does(Fault::CutSending(17 * MIB));
