@@ -4,8 +4,8 @@
 //! What it costs to build a stack with Spack, beside Stackinator.
 
 use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::process::Command;
 
 use crate::bed::Bed;
 use crate::comparison::not_measured;
@@ -208,25 +208,17 @@ fn same_bytes(one: &Path, other: &Path) -> Result<bool, NotMeasured> {
     Ok(read(one)? == read(other)?)
 }
 
-/// Copies a directory with everything in it.
+/// Copies a directory with its times: bytecode and indexes are good for sources of one date.
 pub(crate) fn copy_directory(from: &Path, to: &Path) -> Result<(), NotMeasured> {
-    let failed = |path: &Path| {
-        let path = path.display().to_string();
-        move |error| format!("cannot copy {path}: {error}")
-    };
-    fs::create_dir_all(to).map_err(failed(to))?;
-    for entry in fs::read_dir(from).map_err(failed(from))? {
-        let source = entry.map_err(failed(from))?.path();
-        let name = source.file_name().ok_or("a file without a name")?;
-        let target: PathBuf = to.join(name);
-        if source.is_symlink() {
-            let leads_to = fs::read_link(&source).map_err(failed(&source))?;
-            symlink(leads_to, &target).map_err(failed(&target))?;
-        } else if source.is_dir() {
-            copy_directory(&source, &target)?;
-        } else {
-            fs::copy(&source, &target).map_err(failed(&source))?;
-        }
+    let mut command = Command::new("cp");
+    command
+        .args(["--archive", "--no-target-directory"])
+        .args([from, to]);
+    let outcome = command.output();
+    let failed = |reason: String| format!("cannot copy {}: {reason}", from.display());
+    match outcome {
+        Ok(done) if done.status.success() => Ok(()),
+        Ok(done) => Err(failed(String::from_utf8_lossy(&done.stderr).into_owned())),
+        Err(error) => Err(failed(error.to_string())),
     }
-    Ok(())
 }
