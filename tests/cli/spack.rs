@@ -482,6 +482,34 @@ fn when_and_how_packages_came_does_not_change_the_image() {
 }
 
 #[test]
+fn module_files_are_looked_for_where_their_kind_has_its_first() {
+    for (kinds, path) in [
+        ("tcl", "MOUNT/modules"),
+        ("lmod", "MOUNT/modules/Core"),
+        ("lmod, tcl", "MOUNT/modules/Core:MOUNT/modules"),
+    ] {
+        let stack = Stack::new(Who::OrdinaryUser);
+        let text = format!("modules:\n  default:\n    enable: [{kinds}]\n    arch_folder: false\n");
+        stack.cabane.world.file("recipe/modules.yaml", &text);
+        stack.build(&["stack/1.0"]).success();
+        let words = [
+            "run",
+            "--view=modules",
+            "stack",
+            "--",
+            "printenv",
+            "MODULEPATH",
+        ];
+        let seen = stack.cabane.run(&words).success().stdout;
+        let mount = stack.cabane.mount_point("stack");
+        let seen = seen
+            .trim()
+            .replace(&stack.cabane.world.blank(&mount), "MOUNT");
+        assert_eq!(seen.replace(&mount, "MOUNT"), path, "{kinds}");
+    }
+}
+
+#[test]
 fn a_view_that_is_a_link_gets_everything_that_a_directory_gets() {
     let stack = Stack::new(Who::OrdinaryUser);
     stack.cabane.world.file("spack/links", "");

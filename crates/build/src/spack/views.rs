@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cabane_recipe::{CompilerName, StackView};
+use cabane_recipe::{CompilerName, ModuleKind, StackView};
 use cabane_view::{Change, EnvPatch, ListOperation, View, ViewName};
 
 use crate::fingerprint::{self, Hash, Inputs};
@@ -248,9 +248,17 @@ fn special(engine: &SpackEngine, mount: &str) -> Vec<(ViewName, View)> {
             ));
         }
     };
-    if engine.stack.modules.is_some() {
+    if let Some(modules) = &engine.stack.modules {
         let mut patch = EnvPatch::new();
-        patch.push("MODULEPATH", prepend(vec![format!("{mount}/modules")]));
+        let entry = |kind: &ModuleKind| match kind {
+            ModuleKind::Tcl => format!("{mount}/modules"),
+            // The first floor of the hierarchy; what is loaded there leads to the others.
+            ModuleKind::Lmod => format!("{mount}/modules/Core"),
+        };
+        patch.push(
+            "MODULEPATH",
+            prepend(modules.kinds.iter().map(entry).collect()),
+        );
         add("modules", "module files of the packages", patch);
     }
     let commits = engine.sources.commits(&engine.layout).unwrap_or_default();
