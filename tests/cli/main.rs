@@ -32,6 +32,7 @@ mod mpi;
 mod nesting;
 mod recipe;
 mod registry;
+mod registry_clients;
 mod registry_kills;
 mod registry_trust;
 mod repo;

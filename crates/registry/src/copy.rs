@@ -60,14 +60,11 @@ impl Registry {
         let target = self.repository(to)?;
         let subject = OciDigest(source.manifest.clone());
         let manifest = self.copy_parts(&source.repository, &target, &subject)?;
-        for referrer in self.all_referrers(&source.repository, &subject)? {
-            if target == source.repository {
-                break;
-            }
-            let bytes = self.copy_parts(&source.repository, &target, &referrer.digest)?;
-            self.put_referrer(&target, &subject, &referrer, &bytes)?;
-        }
         if target != source.repository {
+            for referrer in self.all_referrers(&source.repository, &subject)? {
+                let bytes = self.copy_parts(&source.repository, &target, &referrer.digest)?;
+                self.put_referrer(&target, &subject, &referrer, &bytes)?;
+            }
             self.copy_signatures(&source.repository, &target, &subject)?;
         }
         self.put_document(&target, to.tag(), MANIFEST, &manifest)?;
@@ -111,21 +108,6 @@ impl Registry {
                 .odd("it cannot give a blob to another repository"));
         }
         Ok(())
-    }
-
-    /// Lists everything that refers to a manifest.
-    fn all_referrers(
-        &self,
-        repository: &str,
-        digest: &OciDigest,
-    ) -> Result<Vec<Descriptor>, Error> {
-        let index = match self.referrers_by_request(repository, digest)? {
-            Some(index) => index,
-            None => self
-                .referrers_by_tag(repository, digest)?
-                .unwrap_or_default(),
-        };
-        Ok(index.manifests)
     }
 
     /// Takes a label away, and the image with everything that is attached if no other label

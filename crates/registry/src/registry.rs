@@ -284,18 +284,26 @@ impl Registry {
         digest: &OciDigest,
         kind: &str,
     ) -> Result<Vec<Descriptor>, Error> {
+        let mut found = self.all_referrers(repository, digest)?;
+        found.retain(|found| found.artifact_type.as_deref() == Some(kind));
+        Ok(found)
+    }
+
+    /// Lists everything that refers to a manifest.
+    pub(crate) fn all_referrers(
+        &self,
+        repository: &str,
+        digest: &OciDigest,
+    ) -> Result<Vec<Descriptor>, Error> {
         let index = match self.referrers_by_request(repository, digest)? {
-            Some(index) => index,
-            None => self
-                .referrers_by_tag(repository, digest)?
-                .unwrap_or_default(),
+            Some(index) => Some(index),
+            None => self.referrers_by_tag(repository, digest)?,
         };
-        let is_wanted = |found: &Descriptor| found.artifact_type.as_deref() == Some(kind);
-        Ok(index.manifests.into_iter().filter(is_wanted).collect())
+        Ok(index.unwrap_or_default().manifests)
     }
 
     /// `None` where the registry is older than this request.
-    pub(crate) fn referrers_by_request(
+    fn referrers_by_request(
         &self,
         repository: &str,
         digest: &OciDigest,
