@@ -53,7 +53,12 @@ pub(crate) fn registry_error(error: cabane_registry::Error) -> CommandError {
         Error::NoSpace { .. }
         | Error::LabelTaken { .. }
         | Error::Io { .. }
-        | Error::SourceChanged { .. } => exit_codes::FAILURE,
+        | Error::SourceChanged { .. }
+        // What is wrong is here, and not in the registry.
+        | Error::Credential(_)
+        | Error::Trust(_)
+        | Error::Proxy(_)
+        | Error::Settings { .. } => exit_codes::FAILURE,
         _ => exit_codes::REGISTRY,
     };
     CommandError::new(code, error).hinted(hint)

@@ -215,7 +215,8 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Unreachable { .. } | Self::Silent { .. } => Some(
-                "`cabane config` shows which registry is asked, and through which proxy".to_owned(),
+                "`cabane config` shows which registry is asked, and `env | grep -i proxy` a proxy"
+                    .to_owned(),
             ),
             Self::Certificate { .. } => Some(
                 "a site's own authority is named by `ca` in `[registry]` of the configuration"

@@ -13,13 +13,14 @@ use clap::Args;
 use jiff::{Timestamp, ToSpan};
 use serde::{Deserialize, Serialize};
 
+use super::image_ls::image_table;
 use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::{fill, json};
 use crate::registry::{Connection, RegistryArgs};
 use crate::report::CommandResult;
 use crate::setup::Setup;
-use crate::table::{Align, Table, size};
+use crate::table::{Table, size};
 
 /// List the images of a registry
 #[derive(Debug, Args)]
@@ -240,15 +241,7 @@ pub(super) fn forget_answers(setup: &Setup) {
 }
 
 fn table(found: &[Listed], has_head: bool) -> Table {
-    let columns = [
-        ("uenv", Align::Left),
-        ("system", Align::Left),
-        ("uarch", Align::Left),
-        ("id", Align::Left),
-        ("size", Align::Right),
-        ("date", Align::Left),
-    ];
-    let mut table = Table::new(&columns, has_head);
+    let mut table = image_table(has_head);
     for image in found {
         let label = &image.label;
         let date = image.date.map(|date| date.strftime("%F").to_string());

@@ -156,7 +156,8 @@ fn print_tables(setup: &Setup, found: &[(&NamedRepository, Vec<Record>)], has_he
     setup.printer.data(text);
 }
 
-fn table(records: &[Record], has_head: bool) -> Table {
+/// Begins a table of images, in a repository or in a registry.
+pub(super) fn image_table(has_head: bool) -> Table {
     let columns = [
         ("uenv", Align::Left),
         ("system", Align::Left),
@@ -165,7 +166,11 @@ fn table(records: &[Record], has_head: bool) -> Table {
         ("size", Align::Right),
         ("date", Align::Left),
     ];
-    let mut table = Table::new(&columns, has_head);
+    Table::new(&columns, has_head)
+}
+
+fn table(records: &[Record], has_head: bool) -> Table {
+    let mut table = image_table(has_head);
     for record in records {
         let label = &record.label;
         table.push([
