@@ -8,39 +8,40 @@
 //! an image's chunks is attached to it at push:
 //!
 //! ```text
-//! cabane-chunks 1 <bytes of the image> <chunks>\n
-//! <length: u32, little endian><first 16 bytes of the sha256>    for each chunk
+//! cabane-chunks 1 <bytes of the image> <bytes of a chunk on the average> <chunks>\n
+//! <length: u32, little endian><first 8 bytes of the sha256>    for each chunk
 //! ```
 //!
-//! Sixteen bytes tell chunks apart as surely as is needed: whatever a list says, the image is
-//! summed as a whole.
+//! Eight bytes tell chunks apart as surely as is needed: whatever a list says, the image is
+//! summed as a whole. The list is downloaded too, so that chunks are the larger the larger the
+//! image is. Whoever compares cuts what he has as the list says.
 
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use fastcdc::v2020::StreamCDC;
 use sha2::{Digest as _, Sha256};
 
-use crate::Error;
+use crate::{Error, Format};
 
 /// The media type of a list, and the kind of its manifest.
 pub(crate) const CHUNKS: &str = "application/vnd.cabane.chunks.v1";
-/// The largest list that is read: that of an image of about 200 GB.
+/// The largest list that is read: that of an image of about a terabyte.
 pub(crate) const MAX_LIST: u64 = 64 * 1024 * 1024;
 /// Smaller images are got as a whole.
 pub(crate) const SMALLEST_IMAGE: u64 = 16 * 1024 * 1024;
 
-const MIN: usize = 16 * 1024;
-const AVERAGE: usize = 64 * 1024;
-const MAX: usize = 256 * 1024;
+/// How large chunks may be on the average; each is between a quarter and four times of that.
+const AVERAGES: RangeInclusive<u32> = 4 * 1024..=256 * 1024;
 
 const HEAD: &str = "cabane-chunks 1";
-const ENTRY: usize = 4 + 16;
+const ENTRY: usize = 4 + 8;
 
-type Id = [u8; 16];
+type Id = [u8; 8];
 
 /// One chunk of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +53,10 @@ struct Chunk {
 
 /// The chunks of an image, in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ChunkList(Vec<Chunk>);
+pub(crate) struct ChunkList {
+    average: u32,
+    chunks: Vec<Chunk>,
+}
 
 /// A piece of an image that is in a file here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,11 +71,22 @@ pub(crate) struct Known {
 }
 
 impl ChunkList {
-    /// Cuts an image.
-    pub(crate) fn of_file(path: &Path) -> Result<Self, Error> {
+    /// Cuts an image into chunks that suit it.
+    pub(crate) fn of_file(path: &Path, format: Format) -> Result<Self, Error> {
+        let found = fs::metadata(path).map_err(Error::io("read", path))?;
+        Self::cut(path, average_for(found.len(), format))
+    }
+
+    /// Cuts another image in the same way.
+    pub(crate) fn of_base(&self, path: &Path) -> Result<Self, Error> {
+        Self::cut(path, self.average)
+    }
+
+    fn cut(path: &Path, average: u32) -> Result<Self, Error> {
         let file = File::open(path).map_err(Error::io("read", path))?;
         let mut chunks = Vec::new();
-        for chunk in StreamCDC::new(file, MIN, AVERAGE, MAX) {
+        let middle = average as usize;
+        for chunk in StreamCDC::new(file, middle / 4, middle, middle * 4) {
             let chunk = chunk.map_err(|error| Error::io("read", path)(error.into()))?;
             chunks.push(Chunk {
                 offset: chunk.offset,
@@ -79,12 +94,13 @@ impl ChunkList {
                 id: id_of(&chunk.data),
             });
         }
-        Ok(Self(chunks))
+        Ok(Self { average, chunks })
     }
 
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = format!("{HEAD} {} {}\n", self.size(), self.0.len()).into_bytes();
-        for chunk in &self.0 {
+        let (size, average, count) = (self.size(), self.average, self.chunks.len());
+        let mut bytes = format!("{HEAD} {size} {average} {count}\n").into_bytes();
+        for chunk in &self.chunks {
             bytes.extend(chunk.length.to_le_bytes());
             bytes.extend(chunk.id);
         }
@@ -96,8 +112,11 @@ impl ChunkList {
         let end = bytes.iter().position(|byte| *byte == b'\n')?;
         let (head, rest) = bytes.split_at(end);
         let entries = rest.get(1..)?;
-        let expected = format!("{HEAD} {size} {}", entries.len() / ENTRY);
-        if head != expected.as_bytes() || entries.len() % ENTRY != 0 {
+        let head = str::from_utf8(head).ok()?;
+        let average: u32 = head.split(' ').nth(3)?.parse().ok()?;
+        let expected = format!("{HEAD} {size} {average} {}", entries.len() / ENTRY);
+        let is_usual = AVERAGES.contains(&average) && average.is_power_of_two();
+        if head != expected || !is_usual || entries.len() % ENTRY != 0 {
             return None;
         }
         let mut offset = 0;
@@ -109,25 +128,29 @@ impl ChunkList {
             chunks.push(Chunk { offset, length, id });
             offset += u64::from(length);
         }
-        (offset == size && chunks.iter().all(|chunk| chunk.length > 0)).then_some(Self(chunks))
+        let is_whole = offset == size && chunks.iter().all(|chunk| chunk.length > 0);
+        is_whole.then_some(Self { average, chunks })
     }
 
     fn size(&self) -> u64 {
-        self.0.iter().map(|chunk| u64::from(chunk.length)).sum()
+        self.chunks
+            .iter()
+            .map(|chunk| u64::from(chunk.length))
+            .sum()
     }
 
     /// Returns which pieces of the image are in files, the pieces as long as can be.
     pub(crate) fn known_in(&self, files: &[Self]) -> Vec<Known> {
         let mut places: HashMap<Id, (usize, u64, u32)> = HashMap::new();
         for (file, list) in files.iter().enumerate() {
-            for chunk in &list.0 {
+            for chunk in &list.chunks {
                 places
                     .entry(chunk.id)
                     .or_insert((file, chunk.offset, chunk.length));
             }
         }
         let mut known: Vec<Known> = Vec::new();
-        for chunk in &self.0 {
+        for chunk in &self.chunks {
             let Some(&(file, from, length)) = places.get(&chunk.id) else {
                 continue;
             };
@@ -158,8 +181,31 @@ impl ChunkList {
 fn id_of(bytes: &[u8]) -> Id {
     let sum: [u8; 32] = Sha256::digest(bytes).into();
     let mut id = Id::default();
-    id.copy_from_slice(&sum[..16]);
+    let length = id.len();
+    id.copy_from_slice(&sum[..length]);
     id
+}
+
+/// Returns how large the chunks of an image of so many bytes are on the average.
+///
+/// A change costs about a chunk, wherever it is, and every chunk twelve bytes of the list. When a
+/// package is built again, with what depends on it, squashfs changes in some forty places, EROFS
+/// in some thousand, since files are described beside their content. Both costs are equal where
+/// the square of this is that part of the size; what is measured agrees.
+fn average_for(size: u64, format: Format) -> u32 {
+    let part = match format {
+        Format::Squashfs => 4,
+        Format::Erofs => 64,
+    };
+    let wanted = (size / part).isqrt();
+    // The nearest power of two, by ratio.
+    let nearest = (wanted * wanted / 2)
+        .isqrt()
+        .max(1)
+        .checked_next_power_of_two();
+    let average = nearest.and_then(|average| u32::try_from(average).ok());
+    let (least, most) = AVERAGES.into_inner();
+    average.unwrap_or(most).clamp(least, most)
 }
 
 /// Copies pieces into a file.
@@ -205,7 +251,7 @@ mod tests {
     fn list_of(content: &[u8]) -> ChunkList {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), content).unwrap();
-        ChunkList::of_file(file.path()).unwrap()
+        ChunkList::of_file(file.path(), Format::Squashfs).unwrap()
     }
 
     #[test]
@@ -230,13 +276,59 @@ mod tests {
     }
 
     #[test]
+    fn the_larger_an_image_is_the_larger_are_its_chunks() {
+        let sizes = [
+            16 << 20,
+            256 << 20,
+            1 << 30,
+            5 << 30,
+            22 << 30,
+            1 << 40,
+            u64::MAX,
+        ];
+        let averages = |format| sizes.map(|size| average_for(size, format) >> 10);
+        assert_eq!(averages(Format::Squashfs), [4, 8, 16, 32, 64, 256, 256]);
+        assert_eq!(averages(Format::Erofs), [4, 4, 4, 8, 16, 128, 256]);
+    }
+
+    #[test]
+    fn chunks_of_a_size_that_nobody_cuts_are_none() {
+        let content = noise(1, 1 << 20);
+        let size = content.len() as u64;
+        let bytes = list_of(&content).to_bytes();
+        let text = format!("{HEAD} {size} 4096 ");
+        assert!(bytes.starts_with(text.as_bytes()));
+        for average in ["64", "8193", "1048576", "x"] {
+            let head = format!("{HEAD} {size} {average} ");
+            let other = [head.as_bytes(), &bytes[text.len()..]].concat();
+            assert_eq!(ChunkList::from_bytes(&other, size), None, "{average}");
+        }
+    }
+
+    #[test]
+    fn an_image_of_another_size_is_cut_in_the_same_way() {
+        let (old, new) = (noise(1, 1 << 20), noise(1, 3 << 20));
+        let place = tempfile::tempdir().unwrap();
+        let path = |name: &str, content: &[u8]| {
+            let path = place.path().join(name);
+            fs::write(&path, content).unwrap();
+            path
+        };
+        let list = ChunkList::cut(&path("new", &new), 64 * 1024).unwrap();
+        let base = list.of_base(&path("old", &old)).unwrap();
+        let known = list.known_in(&[base]);
+        assert!(known.iter().map(|piece| piece.length).sum::<u64>() > 700 << 10);
+    }
+
+    #[test]
     fn what_has_moved_is_known() {
         let old = noise(1, 4 << 20);
         let new = [&old[..1 << 20], &noise(2, 100_000), &old[1 << 20..]].concat();
         let known = list_of(&new).known_in(&[list_of(&old)]);
         let bytes: u64 = known.iter().map(|piece| piece.length).sum();
         let changed = new.len() as u64 - bytes;
-        assert!(changed < 100_000 + 2 * MAX as u64, "{changed}");
+        // A chunk more at each end, and none is larger than four times the average.
+        assert!(changed < 100_000 + 2 * 4 * 4 * 1024, "{changed}");
     }
 
     #[test]
@@ -256,7 +348,7 @@ mod tests {
         #[test]
         fn no_list_brings_the_reader_down(bytes in proptest::collection::vec(any::<u8>(), 0..200), size in any::<u64>()) {
             let _ = ChunkList::from_bytes(&bytes, size);
-            let headed = [format!("{HEAD} {size} {}\n", bytes.len() / ENTRY).as_bytes(), &bytes].concat();
+            let headed = [format!("{HEAD} {size} 8192 {}\n", bytes.len() / ENTRY).as_bytes(), &bytes].concat();
             let _ = ChunkList::from_bytes(&headed, size);
         }
     }

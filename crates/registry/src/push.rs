@@ -108,7 +108,8 @@ impl Registry {
         // While the image is on its way, by another processor.
         let (sent, chunks) = thread::scope(|scope| {
             let is_large = request.size >= SMALLEST_IMAGE;
-            let chunks = is_large.then(|| scope.spawn(|| ChunkList::of_file(request.image)));
+            let chunks =
+                is_large.then(|| scope.spawn(|| ChunkList::of_file(request.image, request.format)));
             let sent = self.put_file(&repository, &blob, progress);
             (sent, chunks.and_then(|chunks| chunks.join().ok()))
         });

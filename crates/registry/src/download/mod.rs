@@ -33,7 +33,7 @@ use ureq::http::{Method, Uri};
 
 use self::parts::{Blob, Part, RUN};
 use self::target::{PARTIAL, PARTS, Target};
-use crate::chunks::{ChunkList, Known, SMALLEST_IMAGE};
+use crate::chunks::{Known, SMALLEST_IMAGE};
 use crate::document::OciDigest;
 use crate::http::{Answer, Request, Retries, Scope};
 use crate::{Error, Registry, RemoteImage};
@@ -120,7 +120,7 @@ impl Registry {
             return None;
         }
         let list = self.chunks_of(image).ok()??;
-        let lists: Result<Vec<_>, _> = bases.iter().map(|base| ChunkList::of_file(base)).collect();
+        let lists: Result<Vec<_>, _> = bases.iter().map(|base| list.of_base(base)).collect();
         let known = list.known_in(&lists.ok()?);
         (!known.is_empty()).then_some(known)
     }
