@@ -7,6 +7,7 @@ use std::path::Path;
 
 use crate::bed::Bed;
 use crate::comparison::{Comparisons, not_measured, verdict};
+use crate::delta;
 use crate::depot::Depot;
 use crate::finding;
 use crate::goal::Goal;
@@ -127,7 +128,11 @@ fn loads<'a>(disk: &'a Path, options: &Options) -> Vec<Load<'a>> {
 }
 
 pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
-    vec![transfers(bed, options), finding::section(bed, options)]
+    vec![
+        transfers(bed, options),
+        delta::section(bed, options),
+        finding::section(bed, options),
+    ]
 }
 
 fn transfers(bed: &Bed, options: &Options) -> Section {

@@ -70,14 +70,14 @@ pub(crate) fn count(root: &Path) -> io::Result<Made> {
 }
 
 /// The words, phrases and sequences that files are made of.
-struct Content {
+pub(crate) struct Content {
     words: Vec<String>,
     phrases: Vec<String>,
     operations: Vec<[u8; 3]>,
 }
 
 impl Content {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut random = Random::new(1);
         let words: Vec<String> = (0..4000).map(|_| word(&mut random)).collect();
         let phrases = (0..1500).map(|_| phrase(&words, &mut random)).collect();
@@ -89,7 +89,7 @@ impl Content {
         }
     }
 
-    fn of_file(&self, seed: usize) -> Vec<u8> {
+    pub(crate) fn of_file(&self, seed: usize) -> Vec<u8> {
         let mut random = Random::new(seed as u64 + 100);
         // Twice as many bytes in a library as in a source.
         let is_library = seed.is_multiple_of(3);
