@@ -58,9 +58,10 @@ pub use recipe::{
     PackageRepository, PythonConfig, PythonSource, Recipe, SpackConfig, TreeConfig, ViewRecipe,
 };
 pub use settings::{
-    AmountError, BuildSettings, ColorChoice, FormatChoice, ListingChoice, Namespaces, PathTemplate,
-    PathTemplateError, RegistrySettings, RepositorySettings, Requirement, RetentionSettings,
-    Settings, SettingsError, TrustPolicy, TrustRule, parse_settings, parse_size, parse_time,
+    AmountError, AtStart, BuildSettings, ColorChoice, FormatChoice, ListingChoice, Namespaces,
+    PathTemplate, PathTemplateError, RegistrySettings, RepositorySettings, Requirement,
+    RetentionSettings, Settings, SettingsError, TrustPolicy, TrustRule, parse_settings, parse_size,
+    parse_time,
 };
 pub use stack::{
     AccessPair, BuildCache, CompilerName, CompilerRequest, Compilers, Connection, Conversion,

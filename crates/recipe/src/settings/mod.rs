@@ -23,7 +23,7 @@ pub use amount::{AmountError, parse_size, parse_time};
 pub use path::{PathTemplate, PathTemplateError};
 pub use read::{SettingsError, parse_settings};
 pub use registry::{ListingChoice, RegistrySettings};
-pub use trust::{Namespaces, Requirement, TrustPolicy, TrustRule};
+pub use trust::{AtStart, Namespaces, Requirement, TrustPolicy, TrustRule};
 
 /// What one or several configuration files say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

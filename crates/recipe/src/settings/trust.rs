@@ -14,7 +14,7 @@ use crate::ask::{Field, Section};
 use crate::diagnostic::quote;
 use crate::report::Report;
 
-pub(super) const KEYS: &[&str] = &["namespace", "require", "keys"];
+pub(super) const KEYS: &[&str] = &["namespace", "require", "keys", "at_start"];
 /// Stands for all parts of a registry that have no rule of their own.
 const ALL: &str = "*";
 
@@ -34,6 +34,28 @@ pub struct TrustRule {
     pub namespaces: Namespaces,
     /// What is wanted.
     pub requirement: Requirement,
+    /// Of which images it is wanted whenever one is started, too.
+    pub at_start: AtStart,
+}
+
+/// Which images are checked when they are started, and not only when they are pulled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AtStart {
+    /// None.
+    #[default]
+    Never,
+    /// Those that belong to somebody else than who starts them.
+    Others,
+    /// All.
+    All,
+}
+
+impl AtStart {
+    const WORDS: &[(&str, Self)] = &[
+        ("never", Self::Never),
+        ("others", Self::Others),
+        ("all", Self::All),
+    ];
 }
 
 /// The parts of a registry for which a rule is.
@@ -72,10 +94,25 @@ impl TrustPolicy {
     /// Returns what is wanted of the images in a part of a registry.
     #[must_use]
     pub fn requirement(&self, namespace: &Namespace) -> &Requirement {
-        let own = Namespaces::One(namespace.clone());
-        let of = |wanted: &Namespaces| self.rules.iter().find(|rule| rule.namespaces == *wanted);
-        let rule = of(&own).or_else(|| of(&Namespaces::All));
+        let rule = self.rule(Some(namespace));
         rule.map_or(&Requirement::Nothing, |rule| &rule.requirement)
+    }
+
+    /// Returns the rule for a part of a registry, or for images of which nobody knows where
+    /// they come from.
+    #[must_use]
+    pub fn rule(&self, namespace: Option<&Namespace>) -> Option<&TrustRule> {
+        let of = |wanted: &Namespaces| self.rules.iter().find(|rule| rule.namespaces == *wanted);
+        let own = namespace.and_then(|namespace| of(&Namespaces::One(namespace.clone())));
+        own.or_else(|| of(&Namespaces::All))
+    }
+
+    /// Returns whether anything is checked when an image is started.
+    #[must_use]
+    pub fn is_for_starts(&self) -> bool {
+        self.rules
+            .iter()
+            .any(|rule| rule.at_start != AtStart::Never)
     }
 }
 
@@ -92,6 +129,7 @@ pub(super) fn read(report: &mut Report<'_>, field: &Field<'_>) -> Vec<TrustPolic
         let place = section.require(report, "namespace", hint);
         let namespaces = place.as_ref().and_then(|field| namespaces(report, field));
         let requirement = requirement(report, &section);
+        let at_start = at_start(report, &section);
         let (Some(place), Some(namespaces)) = (place, namespaces) else {
             continue;
         };
@@ -99,10 +137,11 @@ pub(super) fn read(report: &mut Report<'_>, field: &Field<'_>) -> Vec<TrustPolic
             let message = format!("there are two rules for {}", quote(namespaces.as_str()));
             let hint = "several keys for one namespace stand in the list `keys`";
             report.problem_with_hint(place.place(), &message, hint);
-        } else if let Some(requirement) = requirement {
+        } else if let (Some(requirement), Some(at_start)) = (requirement, at_start) {
             rules.push(TrustRule {
                 namespaces,
                 requirement,
+                at_start,
             });
         }
     }
@@ -120,17 +159,32 @@ fn namespaces(report: &mut Report<'_>, field: &Field<'_>) -> Option<Namespaces> 
     report.word(field).map(Namespaces::One)
 }
 
+/// Returns nothing for a mistake.
+fn at_start(report: &mut Report<'_>, section: &Section<'_>) -> Option<AtStart> {
+    let Some(field) = section.get("at_start") else {
+        return Some(AtStart::Never);
+    };
+    report.choice(&field, AtStart::WORDS)
+}
+
 fn requirement(report: &mut Report<'_>, section: &Section<'_>) -> Option<Requirement> {
     let hint = "add a line `require = \"signature\"` or `require = \"nothing\"`";
     let field = section.require(report, "require", hint)?;
     let wants_signature = report.choice(&field, &[("signature", true), ("nothing", false)])?;
-    let keys = section.get("keys");
     if !wants_signature {
-        if let Some(keys) = keys {
-            let hint = "write `require = \"signature\"` if these keys are to be asked";
-            let message = "keys say nothing where nothing is required";
-            report.problem_with_hint(keys.key_place(), message, hint);
-            return None;
+        let refused = [
+            ("keys", "keys say nothing where nothing is required"),
+            (
+                "at_start",
+                "where nothing is required there is nothing to check",
+            ),
+        ];
+        for (key, message) in refused {
+            if let Some(field) = section.get(key) {
+                let hint = "write `require = \"signature\"` if a signature is wanted";
+                report.problem_with_hint(field.key_place(), message, hint);
+                return None;
+            }
         }
         return Some(Requirement::Nothing);
     }

@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 use std::path::Path;
 
 use cabane_recipe::{
-    ColorChoice, FormatChoice, PathTemplate, Requirement, Settings, parse_settings,
+    AtStart, ColorChoice, FormatChoice, PathTemplate, Requirement, Settings, parse_settings,
 };
 
 fn settings(text: &str) -> Settings {
@@ -182,6 +182,21 @@ fn a_namespace_without_any_rule_needs_nothing() {
     let settings =
         settings("[[trust]]\nnamespace = \"deploy\"\nrequire = \"signature\"\nkeys = [\"/a\"]\n");
     assert_eq!(wanted(&settings, "build"), ["nothing"]);
+}
+
+#[test]
+fn a_rule_says_of_which_images_it_is_asked_at_a_start() {
+    let rule = |at_start: &str| {
+        let text = format!(
+            "[[trust]]\nnamespace = \"*\"\nrequire = \"signature\"\nkeys = [\"/a\"]\n{at_start}"
+        );
+        let policy = settings(&text).trust.remove(0);
+        (policy.rule(None).unwrap().at_start, policy.is_for_starts())
+    };
+    assert_eq!(rule(""), (AtStart::Never, false));
+    assert_eq!(rule("at_start = \"never\"\n"), (AtStart::Never, false));
+    assert_eq!(rule("at_start = \"others\"\n"), (AtStart::Others, true));
+    assert_eq!(rule("at_start = \"all\"\n"), (AtStart::All, true));
 }
 
 #[test]
