@@ -10,11 +10,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use cabane_label::{Digest, Label};
 
 use crate::add::Parcel;
 use crate::repository::read_meta_directory;
+use crate::signatures::{SIGNATURES, signatures_file};
 use crate::transfer::Source;
 use crate::writer::Writer;
 use crate::{AddRequest, Error, Record, Repository, Transfer, disk};
@@ -212,11 +214,21 @@ fn bring(
     if parcel.image.digest != record.digest {
         return Err(Failure::OfSource("its content has changed".to_owned()));
     }
+    bring_signatures(&image, &parcel.directory);
     writer.lock();
     parcel
         .publish_from(&writer, record, how.replace, known.as_ref())
         .map(drop)
         .map_err(Failure::OfTarget)
+}
+
+/// Takes what is known of the signatures along, and the time of the image, to which it refers.
+/// Where that fails, the image is one that was added by hand.
+fn bring_signatures(image: &Path, directory: &Path) {
+    let _ = fs::copy(signatures_file(image), directory.join(SIGNATURES));
+    if let (Ok(found), Ok(new)) = (fs::metadata(image), disk::open(&directory.join("image"))) {
+        let _ = found.modified().and_then(|time| new.set_modified(time));
+    }
 }
 
 fn is_same(one: &Repository, other: &Repository) -> bool {

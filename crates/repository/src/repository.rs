@@ -23,6 +23,7 @@ use crate::{Error, Record, disk};
 /// ├── cabane-repository                    one line, `cabane-repository 1`: the format
 /// ├── images/<sha256>/image                one image; the directory appears by one rename
 /// │                  /meta/                its metadata: env.json, configure.json, recipe/ …
+/// │                  /signatures           what registries had as its signatures, if it was there
 /// ├── refs/<name>,<version>,<tag>,<system>,<uarch>,<id>,<date>.json
 /// │                                        one file for each label and its image
 /// ├── pins/<name>,<version>,<tag>,<system>,<uarch>
