@@ -35,6 +35,8 @@ pub struct RemoteImage {
     pub manifest: Digest,
     pub(crate) media_type: String,
     pub(crate) repository: String,
+    /// The manifest as it came.
+    pub(crate) document: Vec<u8>,
 }
 
 impl Registry {
@@ -99,6 +101,7 @@ impl Registry {
             manifest: document.digest.0.clone(),
             media_type: layer.media_type.clone(),
             repository,
+            document: document.bytes.clone(),
         })
     }
 
@@ -172,7 +175,7 @@ struct Kind {
 }
 
 /// Returns the blob that is the image.
-fn image_layer(manifest: &Manifest) -> Option<&Descriptor> {
+pub(crate) fn image_layer(manifest: &Manifest) -> Option<&Descriptor> {
     let is_named = |layer: &&Descriptor| {
         layer.title().is_some_and(|title| {
             let ending = Path::new(title).extension();

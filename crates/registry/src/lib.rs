@@ -44,5 +44,7 @@ pub use options::Options;
 pub use proxy::{ProxyError, ProxySettings};
 pub use push::{Format, PushRequest, Pushed};
 pub use registry::Registry;
-pub use signature::{Distrust, KeyError, KeyWarning, PublicKey, Signatures, SigningKey};
+pub use signature::{
+    Distrust, KeyError, KeyWarning, MAX_RECORD, PublicKey, SignatureRecord, Signatures, SigningKey,
+};
 pub use trust::TrustError;

@@ -38,6 +38,15 @@ impl Distrust {
             Self::OtherImage => 3,
         }
     }
+
+    /// Returns the one that tells more.
+    pub(super) fn or(self, other: Self) -> Self {
+        if self.weight() < other.weight() {
+            other
+        } else {
+            self
+        }
+    }
 }
 
 /// A signature, and the text that was signed.
@@ -73,9 +82,7 @@ impl Signatures {
                 Ok(key) => return Ok(key),
                 Err(distrust) => distrust,
             };
-            if worst.weight() < distrust.weight() {
-                worst = distrust;
-            }
+            worst = worst.or(distrust);
         }
         Err(worst)
     }
