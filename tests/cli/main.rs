@@ -47,6 +47,7 @@ mod spack_secrets;
 mod spack_sources;
 mod status;
 mod system;
+mod trust_at_start;
 mod vendor_mpi;
 
 use std::fs;

@@ -241,7 +241,8 @@ fn verifying_tells_whose_signature_an_image_has() {
     let signing = Signing::new(Who::OrdinaryUser);
     signing.push(Some("site"));
     let (site, other) = (signing.public("site"), signing.public("other"));
-    let verify = |words: &[&str]| signing.run(&[&["image", "verify", "app"], words].concat());
+    let verify =
+        |words: &[&str]| signing.run(&[&["image", "verify", "--remote", "app"], words].concat());
     let told = verify(&["--key", &other, "--key", &site]).success().stderr;
     assert!(told.contains("is signed with"), "{told}");
     assert!(told.contains("site.pub"), "{told}");

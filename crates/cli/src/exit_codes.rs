@@ -54,7 +54,7 @@ exit_codes! {
     UNHEALTHY = 10;
     /// A registry was not reached, did not let the user do this, or sent something wrong.
     REGISTRY = 11;
-    /// An image of a registry does not have the signature that is wanted.
+    /// An image does not have the signature that is wanted, or is not what was signed.
     UNTRUSTED = 12;
     /// `cabane run` or `cabane start` could not start the command. Codes of the command itself are passed through.
     NOT_STARTED = 125;

@@ -21,6 +21,7 @@ use crate::environments;
 use crate::exit_codes;
 use crate::report::{CommandError, CommandResult};
 use crate::setup::Setup;
+use crate::trust_at_start;
 
 /// Which images and views to load.
 #[derive(Debug, Args)]
@@ -94,6 +95,7 @@ pub(crate) fn find_environment(
             .locate(&description)
             .map_err(convert::locate_error)
             .map_err(|error| error.hinted((!is_typed).then(|| NAMED_IN_FILE.to_owned())))?;
+        trust_at_start::check(setup, &located)?;
         fill_in_metadata(setup, &mut located)?;
         requested.push(RequestedImage {
             located,

@@ -30,6 +30,7 @@ mod systems;
 mod table;
 mod transfer;
 mod trust;
+mod trust_at_start;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -1,23 +1,33 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Whether the images of a registry have the signatures that are wanted.
+//! Whether images have the signatures that are wanted, when they are pulled; what is kept of
+//! these signatures beside the image is looked at by `trust_at_start`.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use cabane_registry::{Distrust, KeyError, Place, PublicKey, RemoteImage, Signatures, SigningKey};
+use cabane_label::{Digest, escape};
+use cabane_recipe::Requirement;
+use cabane_registry::{
+    Distrust, KeyError, MAX_RECORD, Place, PublicKey, RemoteImage, SignatureRecord, Signatures,
+    SigningKey,
+};
+use cabane_repository::{Repository, signatures_beside};
 
 use crate::convert;
 use crate::exit_codes;
 use crate::registry::Connection;
 use crate::report::{CommandError, CommandResult};
+use crate::settings::TrustSetting;
 use crate::setup::Setup;
 
 #[derive(Debug, thiserror::Error)]
-#[error("`{place}` is not trusted: {reason}")]
+#[error("`{}` is not trusted: {reason}", escape(.what))]
 struct Untrusted {
-    place: Box<Place>,
-    reason: Distrust,
+    what: String,
+    reason: Box<dyn std::error::Error + Send + Sync>,
 }
 
 /// Keys of which one must have signed, and who wants that.
@@ -41,35 +51,65 @@ impl Wanted {
         Ok(Self { who, keys })
     }
 
-    /// Returns the file of the key that has signed an image.
+    /// Reads the keys that a rule of a configuration file names; `None` if it wants nothing.
+    ///
+    /// # Errors
+    ///
+    /// Keys that cannot be read.
+    pub(crate) fn of_rule(
+        setup: &Setup,
+        setting: &TrustSetting,
+        requirement: &Requirement,
+    ) -> CommandResult<Option<Self>> {
+        let keys = setting.keys(requirement, &setup.calling)?;
+        let who = || setting.file.display().to_string();
+        keys.map(|keys| Self::new(who(), &keys)).transpose()
+    }
+
+    /// Returns the file of the key that has signed an image of a registry.
     ///
     /// # Errors
     ///
     /// That none has, and why not.
-    pub(crate) fn signer(
+    pub(crate) fn signer_of_remote(
         &self,
         image: &RemoteImage,
         signatures: &Signatures,
     ) -> CommandResult<&Path> {
+        let accepted = |keys: &[PublicKey]| signatures.accepted_by(keys).cloned();
+        self.signer_by(accepted).map_err(|reason| {
+            let hint = "who has such a key signs it: `cabane image sign LABEL --key FILE`";
+            self.refuse(image.place.to_string(), reason, hint.to_owned())
+        })
+    }
+
+    /// Returns the file of the key that somebody finds good.
+    pub(crate) fn signer_by(
+        &self,
+        accepted: impl Fn(&[PublicKey]) -> Result<PublicKey, Distrust>,
+    ) -> Result<&Path, Distrust> {
         let keys: Vec<_> = self.keys.iter().map(|(_, key)| key.clone()).collect();
-        let accepted = signatures.accepted_by(&keys);
-        let accepted = accepted.map_err(|reason| self.refuse(&image.place, reason))?;
-        let mut known = self.keys.iter().filter(|(_, key)| key == accepted);
+        let accepted = accepted(&keys)?;
+        let mut known = self.keys.iter().filter(|(_, key)| *key == accepted);
         let path = known.next().map(|(path, _)| path.as_path());
         Ok(path.unwrap_or(Path::new("")))
     }
 
-    fn refuse(&self, place: &Place, reason: Distrust) -> CommandError {
+    /// Tells that something is not trusted, why, and by whose will.
+    pub(crate) fn refuse(
+        &self,
+        what: String,
+        reason: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+        hint: String,
+    ) -> CommandError {
         let mut detail = format!("  {} wants a signature by one of these keys:\n", self.who);
         for (path, key) in &self.keys {
             detail += &format!("    {} ({})\n", path.display(), key.fingerprint().id());
         }
-        let place = Box::new(place.clone());
-        let error = Untrusted { place, reason };
-        let hint = "who has such a key signs it: `cabane image sign LABEL --key FILE`";
-        CommandError::new(exit_codes::UNTRUSTED, error)
+        let reason = reason.into();
+        CommandError::new(exit_codes::UNTRUSTED, Untrusted { what, reason })
             .detailed(detail)
-            .hinted(hint.to_owned())
+            .hinted(hint)
     }
 }
 
@@ -82,15 +122,22 @@ impl Wanted {
 pub(crate) fn wanted(setup: &Setup, place: &Place) -> CommandResult<Vec<Wanted>> {
     let mut wanted = Vec::new();
     for setting in &setup.settings.trust {
-        if let Some(keys) = setting.keys(&place.namespace, &setup.calling)? {
-            wanted.push(Wanted::new(setting.file.display().to_string(), &keys)?);
-        }
+        let requirement = setting.policy.requirement(&place.namespace);
+        wanted.extend(Wanted::of_rule(setup, setting, requirement)?);
     }
     Ok(wanted)
 }
 
-/// Checks that an image has the signatures that the configuration wants. Returns whether it
-/// wants any.
+/// What was found out about the signatures of an image of a registry.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    /// Whether the configuration wants a signature, which the image has.
+    pub(crate) is_signed: bool,
+    /// What is to be kept of them, wanted or not.
+    pub(crate) record: Option<SignatureRecord>,
+}
+
+/// Checks that an image has the signatures that the configuration wants.
 ///
 /// # Errors
 ///
@@ -99,20 +146,57 @@ pub(crate) fn check(
     setup: &Setup,
     connection: &Connection,
     image: &RemoteImage,
-) -> CommandResult<bool> {
+) -> CommandResult<Checked> {
     let wanted = wanted(setup, &image.place)?;
-    if wanted.is_empty() {
-        return Ok(false);
-    }
-    let signatures = connection.registry.signatures(image);
-    let signatures = signatures.map_err(convert::registry_error)?;
+    let signatures = match connection.registry.signatures(image) {
+        // Others may want to know, but this pull needs nobody's signature.
+        Err(_) if wanted.is_empty() => {
+            let (is_signed, record) = (false, None);
+            return Ok(Checked { is_signed, record });
+        }
+        signatures => signatures.map_err(convert::registry_error)?,
+    };
     for one in &wanted {
-        let signer = one.signer(image, &signatures)?.display();
+        let signer = one.signer_of_remote(image, &signatures)?.display();
         setup
             .printer
             .detail(format_args!("{} is signed with {signer}", image.place));
     }
-    Ok(true)
+    Ok(Checked {
+        is_signed: !wanted.is_empty(),
+        record: Some(connection.registry.record(image, &signatures)),
+    })
+}
+
+/// Keeps what is known of the signatures of an image beside it.
+///
+/// That it cannot be written there is no reason to give the image up.
+pub(crate) fn remember(
+    setup: &Setup,
+    repository: &Repository,
+    digest: &Digest,
+    record: SignatureRecord,
+) {
+    let image = repository.image_path(digest);
+    let before = signatures_beside(&image, MAX_RECORD).ok().flatten();
+    let known = before.as_deref().and_then(SignatureRecord::from_bytes);
+    let Ok(found) = fs::metadata(&image) else {
+        return;
+    };
+    let modified = (found.mtime(), found.mtime_nsec());
+    let record = match known {
+        Some(known) => record.joined_to(known),
+        None => record,
+    };
+    let bytes = record.with_file(found.len(), modified).to_bytes();
+    if before.as_ref() == Some(&bytes) {
+        return;
+    }
+    if let Err(error) = repository.keep_signatures(digest, &bytes) {
+        setup
+            .printer
+            .detail(format_args!("the signatures are not kept: {error}"));
+    }
 }
 
 /// Reads the key that is to sign; one that is not kept well is warned about.

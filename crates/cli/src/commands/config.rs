@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use cabane_recipe::{PathTemplate, Requirement, RetentionSettings};
+use cabane_recipe::{AtStart, PathTemplate, Requirement, RetentionSettings};
 use clap::Args;
 use serde::Serialize;
 
@@ -220,12 +220,17 @@ fn trust_rows(settings: &Effective, push: &mut impl FnMut(&str, String, &Origin)
     for setting in &settings.trust {
         let origin = Origin::File(setting.file.clone());
         for rule in &setting.policy.rules {
-            let wanted = match &rule.requirement {
+            let mut wanted = match &rule.requirement {
                 Requirement::Nothing => "nothing".to_owned(),
                 Requirement::Signature { keys } => {
                     let keys: Vec<_> = keys.iter().map(PathTemplate::as_str).collect();
                     format!("signature by {}", keys.join(" or "))
                 }
+            };
+            wanted += match rule.at_start {
+                AtStart::Never => "",
+                AtStart::Others => ", at the start of images of others, too",
+                AtStart::All => ", at every start, too",
             };
             let key = format!("trust.{}", rule.namespaces.as_str());
             push(&key, wanted, &origin);

@@ -75,7 +75,7 @@ pub(super) fn pull(setup: &Setup, args: &PullArgs) -> CommandResult<ExitCode> {
         let image = images
             .first()
             .ok_or_else(|| not_found(&connection, &args.image))?;
-        if trust::check(setup, &connection, image)? {
+        if trust::check(setup, &connection, image)?.is_signed {
             setup
                 .printer
                 .warning("no signature covers metadata that are pulled without their image");
@@ -85,13 +85,16 @@ pub(super) fn pull(setup: &Setup, args: &PullArgs) -> CommandResult<ExitCode> {
     let written = setup.repository_to_write()?;
     for image in images {
         // `--force` is about labels, and no way around it.
-        let is_signed = trust::check(setup, &connection, &image)?;
+        let checked = trust::check(setup, &connection, &image)?;
         let wanted = Pulled {
             image: &image,
-            is_signed,
+            is_signed: checked.is_signed,
             force: args.force,
         };
         let added = one(setup, &connection, &written.repository, wanted)?;
+        if let Some(record) = checked.record {
+            trust::remember(setup, &written.repository, &image.digest, record);
+        }
         tell(setup, &added);
     }
     Ok(exit_codes::SUCCESS)

@@ -17,7 +17,7 @@ use super::image_find::forget_answers;
 use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::images::find_image;
-use crate::registry::RegistryArgs;
+use crate::registry::{Connection, RegistryArgs};
 use crate::report::{CommandResult, IoContext};
 use crate::setup::Setup;
 use crate::table::size;
@@ -96,6 +96,7 @@ pub(super) fn push(setup: &Setup, args: &PushArgs) -> CommandResult<ExitCode> {
     forget_answers(setup);
     let pushed = pushed.map_err(convert::registry_error)?;
     tell(setup, &pushed);
+    remember(setup, &connection, &located, &pushed);
     if let Some(key) = key.filter(|_| pushed.signed) {
         let id = key.public().fingerprint();
         setup
@@ -140,6 +141,18 @@ fn metadata_of(
     metadata::copy(&file, &setup.ways(), directory)
         .map_err(|error| convert::run_error(error).with_code(exit_codes::FAILURE))?;
     Ok(directory.to_owned())
+}
+
+/// Keeps the signatures that the image has now beside it, so that it can be started where
+/// they are wanted.
+fn remember(setup: &Setup, connection: &Connection, located: &LocatedImage, pushed: &Pushed) {
+    let repositories = setup.repositories().unwrap_or_default();
+    let mut holders = repositories.iter();
+    let holder = holders.find(|one| Some(&one.name) == located.repository.as_ref());
+    let record = connection.registry.fetch_record(&pushed.image);
+    if let (Some(holder), Ok(record)) = (holder, record) {
+        trust::remember(setup, &holder.repository, &pushed.image.digest, record);
+    }
 }
 
 fn tell(setup: &Setup, pushed: &Pushed) {

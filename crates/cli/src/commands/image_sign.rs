@@ -1,21 +1,21 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! `cabane image sign`, `verify` and `key new`: signatures of images in a registry.
+//! `cabane image sign` and `key new`: signatures of images in a registry.
 
 use std::path::PathBuf;
 
-use cabane_label::{ImageDescription, Namespace};
-use cabane_registry::SigningKey;
+use cabane_label::ImageDescription;
+use cabane_registry::{RemoteImage, SigningKey};
 use clap::{Args, Subcommand};
 
 use super::image_pull;
 use crate::convert;
 use crate::exit_codes::{self, ExitCode};
-use crate::registry::RegistryArgs;
-use crate::report::{CommandError, CommandResult};
+use crate::registry::{Connection, RegistryArgs};
+use crate::report::CommandResult;
 use crate::setup::Setup;
-use crate::trust::{self, Wanted};
+use crate::trust;
 
 /// Sign an image in a registry
 #[derive(Debug, Args)]
@@ -31,24 +31,6 @@ pub(crate) struct SignArgs {
     /// The private key: ECDSA on the curve P-256, PKCS#8 in PEM, not encrypted
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
-    #[command(flatten)]
-    registry: RegistryArgs,
-}
-
-/// Tell whether an image in a registry is signed as it should be
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  cabane image verify prgenv-gnu/24.11:v2
-  cabane image verify prgenv-gnu/24.11:v2 --key site.pub
-
-Without --key the configuration says whose signature is wanted.")]
-pub(crate) struct VerifyArgs {
-    /// The image: label, id or digest
-    image: String,
-    /// A public key; of several one is enough
-    #[arg(long, value_name = "FILE")]
-    key: Vec<PathBuf>,
     #[command(flatten)]
     registry: RegistryArgs,
 }
@@ -70,12 +52,6 @@ pub(crate) struct NewArgs {
     file: PathBuf,
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("no key is named, and the configuration wants no signature in `{namespace}`")]
-struct NothingWanted {
-    namespace: Namespace,
-}
-
 pub(super) fn sign(setup: &Setup, args: &SignArgs) -> CommandResult<ExitCode> {
     let key = trust::signing_key(setup, &args.key)?;
     let connection = args.registry.connect(setup)?;
@@ -90,35 +66,20 @@ pub(super) fn sign(setup: &Setup, args: &SignArgs) -> CommandResult<ExitCode> {
             image.digest.id(),
             key.public().fingerprint().id()
         ));
+        remember(setup, &connection, &image);
     }
     Ok(exit_codes::SUCCESS)
 }
 
-pub(super) fn verify(setup: &Setup, args: &VerifyArgs) -> CommandResult<ExitCode> {
-    let connection = args.registry.connect(setup)?;
-    let description: ImageDescription = args.image.parse().map_err(convert::parse_error)?;
-    for image in image_pull::find(setup, &connection, &args.image, &description)? {
-        let wanted = if args.key.is_empty() {
-            trust::wanted(setup, &image.place)?
-        } else {
-            vec![Wanted::new("`--key`".to_owned(), &args.key)?]
-        };
-        if wanted.is_empty() {
-            let namespace = image.place.namespace.clone();
-            let error = CommandError::new(exit_codes::USAGE, NothingWanted { namespace });
-            return Err(error.hinted("`--key FILE` names a public key".to_owned()));
-        }
-        let signatures = connection.registry.signatures(&image);
-        let signatures = signatures.map_err(convert::registry_error)?;
-        for one in &wanted {
-            let signer = one.signer(&image, &signatures)?.display();
-            let (place, id) = (&image.place, image.digest.id());
-            setup
-                .printer
-                .note(format_args!("{place} ({id}) is signed with {signer}"));
+/// Keeps the signatures beside the image, where it is in the repository too.
+fn remember(setup: &Setup, connection: &Connection, image: &RemoteImage) {
+    for named in setup.repositories().unwrap_or_default() {
+        if named.repository.has_image(&image.digest)
+            && let Ok(record) = connection.registry.fetch_record(image)
+        {
+            trust::remember(setup, &named.repository, &image.digest, record);
         }
     }
-    Ok(exit_codes::SUCCESS)
 }
 
 pub(super) fn key(setup: &Setup, command: &KeyCommand) -> CommandResult<ExitCode> {

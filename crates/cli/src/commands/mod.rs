@@ -33,6 +33,7 @@ mod image_pull;
 mod image_push;
 mod image_rm;
 mod image_sign;
+mod image_verify;
 mod recipe;
 mod recipe_convert;
 mod recipe_files;
@@ -121,7 +122,7 @@ pub(crate) enum ImageCommand {
     /// Sign an image in a registry
     Sign(image_sign::SignArgs),
     /// Tell whether an image in a registry is signed as it should be
-    Verify(image_sign::VerifyArgs),
+    Verify(image_verify::VerifyArgs),
     /// Make keys for signing images
     #[command(subcommand)]
     Key(image_sign::KeyCommand),
@@ -211,7 +212,7 @@ pub(crate) fn run_command(
         Command::Image(ImageCommand::Copy(args)) => image_copy::copy(setup, &args),
         Command::Image(ImageCommand::Delete(args)) => image_copy::delete(setup, &args),
         Command::Image(ImageCommand::Sign(args)) => image_sign::sign(setup, &args),
-        Command::Image(ImageCommand::Verify(args)) => image_sign::verify(setup, &args),
+        Command::Image(ImageCommand::Verify(args)) => image_verify::verify(setup, &args),
         Command::Image(ImageCommand::Key(command)) => image_sign::key(setup, &command),
         Command::Repo(RepoCommand::Create(args)) => repo::create(setup, &args),
         Command::Repo(RepoCommand::Status(args)) => repo::status(setup, &args),

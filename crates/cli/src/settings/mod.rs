@@ -100,6 +100,8 @@ pub(crate) struct RepositorySetting {
     pub(crate) is_default: bool,
     /// What is removed there when somebody asks for it.
     pub(crate) retention: RetentionSettings,
+    /// Whether a configuration file says where it is, or nobody does, and not who types.
+    pub(crate) is_configured: bool,
     /// Why it cannot be used here, such as a variable in its path that is not set.
     pub(crate) unusable: Option<String>,
     /// Where this comes from.
@@ -471,6 +473,7 @@ impl Layers<'_> {
                 repositories.push(RepositorySetting {
                     // Who gives the user's own repository another place keeps its name.
                     is_default: name == DEFAULT_REPOSITORY,
+                    is_configured: true,
                     name,
                     path: path_here,
                     priority: repository.priority,
@@ -510,6 +513,7 @@ impl Layers<'_> {
             priority: DEFAULT_REPOSITORY_PRIORITY,
             retention: RetentionSettings::default(),
             is_default: true,
+            is_configured: true,
             origin: Origin::Default,
         }
     }
@@ -555,6 +559,7 @@ fn typed_repository(
         priority: DEFAULT_REPOSITORY_PRIORITY,
         retention: RetentionSettings::default(),
         is_default: false,
+        is_configured: false,
         unusable: None,
         origin: origin.clone(),
     })

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use cabane_label::Namespace;
 use cabane_recipe::{Requirement, TrustPolicy};
 
 use super::{Layers, Origin, Variables};
@@ -35,18 +34,18 @@ impl Layers<'_> {
 }
 
 impl TrustSetting {
-    /// Returns the files of the keys of which one must have signed an image; `None` if it
-    /// need not be signed.
+    /// Returns the files of the keys that a rule of this file wants one of; `None` if it wants
+    /// nothing.
     ///
     /// # Errors
     ///
     /// A path that cannot be filled in.
     pub(crate) fn keys(
         &self,
-        namespace: &Namespace,
+        requirement: &Requirement,
         calling: &BTreeMap<OsString, OsString>,
     ) -> CommandResult<Option<Vec<PathBuf>>> {
-        let Requirement::Signature { keys } = self.policy.requirement(namespace) else {
+        let Requirement::Signature { keys } = requirement else {
             return Ok(None);
         };
         let origin = Origin::File(self.file.clone());
