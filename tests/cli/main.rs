@@ -33,6 +33,7 @@ mod nesting;
 mod recipe;
 mod registry;
 mod registry_clients;
+mod registry_cosign;
 mod registry_kills;
 mod registry_trust;
 mod repo;
