@@ -22,6 +22,7 @@ mod gc;
 mod helper;
 mod helper_attach;
 mod image;
+mod import;
 mod inside;
 mod install;
 mod join;

@@ -41,6 +41,17 @@ pub(crate) fn repository_error(error: cabane_repository::Error) -> CommandError 
     CommandError::new(code, error).hinted(hint)
 }
 
+/// An error of a repository of uenv.
+pub(crate) fn uenv_error(error: cabane_uenv::Error) -> CommandError {
+    match error {
+        cabane_uenv::Error::Target(error) => repository_error(error),
+        error => {
+            let hint = error.hint();
+            CommandError::new(exit_codes::REPOSITORY, error).hinted(hint)
+        }
+    }
+}
+
 /// An error of a registry.
 pub(crate) fn registry_error(error: cabane_registry::Error) -> CommandError {
     use cabane_registry::Error;

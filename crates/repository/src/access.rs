@@ -23,10 +23,16 @@ pub enum Access {
     AsNewFiles,
     /// The members of this Unix group, and nobody else but the owner.
     Group(u32),
+    /// The owner alone.
+    Owner,
 }
 
 const READ_GROUP: u32 = 0o040;
 const READ_OTHERS: u32 = 0o004;
+const ENTER_GROUP: u32 = 0o010;
+const ENTER_OTHERS: u32 = 0o001;
+/// What is not the owner's.
+const OF_OTHERS: u32 = 0o077;
 const CLOSED_FILE: u32 = 0o640;
 const CLOSED_DIRECTORY: u32 = 0o750;
 
@@ -35,19 +41,61 @@ impl Access {
     ///
     /// A file that its group may read and others may not stays so. Where the umask closes every
     /// file to others, as some sites have it, that alone says nothing: only another group than
-    /// the usual one does.
-    pub(crate) fn of_source(source: &Metadata, new: &Path) -> Result<Self, Error> {
-        if source.mode() & (READ_GROUP | READ_OTHERS) != READ_GROUP {
-            return Ok(Self::AsNewFiles);
+    /// the usual one does. If the file is that of a repository, its directory there counts as
+    /// well, and what only the owner may read is not a file that somebody has just made.
+    pub(crate) fn of_source(
+        source: &Metadata,
+        place: Option<&Metadata>,
+        new: &Path,
+    ) -> Result<Self, Error> {
+        let of_file = of_mode(source, READ_GROUP, READ_OTHERS);
+        let access = match place {
+            None if of_file == Self::Owner => Self::AsNewFiles,
+            None => of_file,
+            Some(place) => of_file.and(of_mode(place, ENTER_GROUP, ENTER_OTHERS)),
+        };
+        if access == Self::AsNewFiles {
+            return Ok(access);
         }
         let new = fs::metadata(new).map_err(Error::io("inspect", new))?;
-        let is_usual =
-            new.mode() & READ_OTHERS == 0 && source.gid() == rustix::process::getegid().as_raw();
-        Ok(if is_usual {
-            Self::AsNewFiles
-        } else {
-            Self::Group(source.gid())
-        })
+        let is_usual = match access {
+            Self::Group(group) => {
+                new.mode() & READ_OTHERS == 0 && group == rustix::process::getegid().as_raw()
+            }
+            _ => new.mode() & OF_OTHERS == 0,
+        };
+        Ok(if is_usual { Self::AsNewFiles } else { access })
+    }
+
+    /// Returns who may read the images that come into a directory which is there, if these are
+    /// fewer than may look into another one.
+    pub(crate) fn of_directory(directory: &Path, usual: &Path) -> Self {
+        match (fs::metadata(directory), fs::metadata(usual)) {
+            (Ok(found), Ok(usual)) if is_closer(&found, &usual) => {
+                of_mode(&found, ENTER_GROUP, ENTER_OTHERS)
+            }
+            _ => Self::AsNewFiles,
+        }
+    }
+
+    /// Returns who may read what only those may read whom both name.
+    fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::AsNewFiles, other) | (other, Self::AsNewFiles) => other,
+            (one, other) if one == other => one,
+            // Who is in both groups cannot be said.
+            _ => Self::Owner,
+        }
+    }
+
+    /// Returns whether a file is closed already to those to whom it is to be closed.
+    pub(crate) fn is_closed(self, file: &Metadata) -> bool {
+        let others = file.mode() & OF_OTHERS;
+        match self {
+            Self::AsNewFiles => true,
+            Self::Group(group) => others == CLOSED_FILE & OF_OTHERS && file.gid() == group,
+            Self::Owner => others == 0,
+        }
     }
 
     /// Closes a directory, before there is anything in it.
@@ -61,21 +109,47 @@ impl Access {
     }
 
     fn close(self, path: &Path, mode: u32) -> Result<(), Error> {
-        let Self::Group(group) = self else {
-            return Ok(());
+        let group = match self {
+            Self::AsNewFiles => return Ok(()),
+            Self::Group(group) => Some(group),
+            Self::Owner => None,
         };
         let shut = || {
             // For nobody, until the group is right.
             fs::set_permissions(path, Permissions::from_mode(mode & 0o700))?;
-            chown(path, None, Some(group))?;
+            if group.is_none() {
+                return Ok(());
+            }
+            chown(path, None, group)?;
             fs::set_permissions(path, Permissions::from_mode(mode))
         };
-        shut().map_err(|source| Error::Group {
+        shut().map_err(|source| Error::Access {
             path: path.to_owned(),
             group,
             source,
         })
     }
+}
+
+fn of_mode(found: &Metadata, group: u32, others: u32) -> Access {
+    if found.mode() & others != 0 {
+        Access::AsNewFiles
+    } else if found.mode() & group != 0 {
+        Access::Group(found.gid())
+    } else {
+        Access::Owner
+    }
+}
+
+/// Returns whether fewer users may look into one directory than into another.
+pub(crate) fn is_closer(one: &Metadata, other: &Metadata) -> bool {
+    let may = |found: &Metadata, who: u32| found.mode() & who != 0;
+    if may(one, ENTER_OTHERS) {
+        return false;
+    }
+    may(other, ENTER_OTHERS)
+        || may(one, ENTER_GROUP) && one.gid() != other.gid()
+        || !may(one, ENTER_GROUP) && may(other, ENTER_GROUP)
 }
 
 /// Gives a file that was not made here the mode that a new file would have.
@@ -110,7 +184,7 @@ mod tests {
         fs::create_dir(&new).unwrap();
         fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
         fs::set_permissions(&new, Permissions::from_mode(directory)).unwrap();
-        Access::of_source(&fs::metadata(&file).unwrap(), &new).unwrap()
+        Access::of_source(&fs::metadata(&file).unwrap(), None, &new).unwrap()
     }
 
     fn own_group() -> u32 {

@@ -126,13 +126,8 @@ impl Repository {
         self.tag_since(digest, label, None, replace)
     }
 
-    /// Gives an image the label and the date that it has in another repository.
-    pub(crate) fn name_again(&self, record: &Record, replace: bool) -> Result<Added, Error> {
-        let (label, date) = (record.label.clone(), Some(record.date));
-        self.tag_since(&record.digest, label, date, replace)
-    }
-
-    fn tag_since(
+    /// Does the same for a label that the image has had elsewhere since a date.
+    pub fn tag_since(
         &self,
         digest: &Digest,
         label: Label,
@@ -225,11 +220,20 @@ impl Parcel {
         let (access, place) = (source.access(&directory)?, directory.join("image"));
         access.close_directory(&directory)?;
         copy_meta(request.meta, &directory.join("meta"))?;
-        let image = source.bring(&place, request.how, progress)?;
-        if request.how == Transfer::Move && access == Access::AsNewFiles {
+        let is_closed = access.is_closed(&source.metadata()?);
+        let how = match request.how {
+            // A second name has the mode of the first, which is not ours to change.
+            Transfer::Share if !is_closed => Transfer::Copy,
+            how => how,
+        };
+        let image = source.bring(&place, how, progress)?;
+        if how == Transfer::Move && access == Access::AsNewFiles {
             make_readable(&place);
         }
-        access.close_file(&place)?;
+        let found = fs::metadata(&place).map_err(Error::io("inspect", &place))?;
+        if how != Transfer::Share || !access.is_closed(&found) {
+            access.close_file(&place)?;
+        }
         disk::sync_directory(&directory).map_err(Error::io("write", &directory))?;
         Ok(Self { directory, image })
     }
@@ -241,22 +245,11 @@ impl Parcel {
         replace: bool,
         meta: Option<&Meta>,
     ) -> Result<Added, Error> {
-        self.publish_as(writer, label, None, replace, meta)
+        self.publish_since(writer, label, None, replace, meta)
     }
 
-    /// Does the same for a label that another repository has, and keeps its date.
-    pub(crate) fn publish_from(
-        self,
-        writer: &Writer<'_>,
-        record: &Record,
-        replace: bool,
-        meta: Option<&Meta>,
-    ) -> Result<Added, Error> {
-        let (label, date) = (record.label.clone(), Some(record.date));
-        self.publish_as(writer, label, date, replace, meta)
-    }
-
-    fn publish_as(
+    /// Does the same for a label that the image has had elsewhere since a date.
+    pub(crate) fn publish_since(
         self,
         writer: &Writer<'_>,
         label: Label,
@@ -303,12 +296,14 @@ impl Naming<'_> {
         if let (Some(digest), false, false) = (&replaced, unchanged, self.replace) {
             return Err(taken(&self.label, digest.clone()));
         }
+        // What an image for a few holds is not written where everybody reads it.
+        let is_closed = writer.layout.is_closed(&self.image.digest);
         let record = match valid {
             Some(record) if unchanged => record.clone(),
             _ => Record::new(
                 self.label.clone(),
                 &self.image,
-                self.meta,
+                self.meta.filter(|_| !is_closed),
                 date_after(&before, self.date),
             ),
         };

@@ -76,7 +76,7 @@ impl Repository {
         copy_meta(meta, &directory.join("meta"))?;
         match access {
             Access::AsNewFiles => make_readable(&image),
-            Access::Group(_) => access.close_file(&image)?,
+            Access::Group(_) | Access::Owner => access.close_file(&image)?,
         }
         // From here to the end a kill loses what was downloaded, so that little is left to do.
         writer.lock();

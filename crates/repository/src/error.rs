@@ -23,7 +23,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// The directory is a repository of the uenv tool.
-    #[error("{} is a uenv repository, and importing is not there yet", shown(.path))]
+    #[error("{} is a repository of uenv", shown(.path))]
     UenvRepository {
         /// The directory that holds an `index.db`.
         path: PathBuf,
@@ -105,21 +105,21 @@ pub enum Error {
         /// The image.
         digest: Digest,
     },
-    /// What was downloaded is not the image that was awaited.
-    #[error("what was downloaded is the image {} and not {}", .found.id(), .expected.id())]
+    /// What was downloaded or brought is not the image that was awaited.
+    #[error("what came is the image {} and not {}", .found.id(), .expected.id())]
     OtherImage {
         /// The image that was awaited.
         expected: Digest,
         /// What came.
         found: Digest,
     },
-    /// An image is for one group, and cannot be kept from others.
-    #[error("{} cannot be given to the group {group}, and to nobody else", shown(.path))]
-    Group {
+    /// An image is for one group or its owner, and cannot be kept from others.
+    #[error("{} cannot be closed to all but {}", shown(.path), readers(*.group))]
+    Access {
         /// The file or directory.
         path: PathBuf,
-        /// The number of the group.
-        group: u32,
+        /// The number of the group; none if it is for the owner alone.
+        group: Option<u32>,
         /// The answer of the file system.
         source: io::Error,
     },
@@ -278,14 +278,29 @@ impl Error {
                 Some("`--sync` adds to it what it does not have".to_owned())
             }
             Self::Pin { path } => Some(format!("`rm {}` removes it", shown(path))),
-            Self::Group { group, .. } => Some(format!(
-                "`getent group {group}` shows who may; an image that everybody may read needs \
-                 no group"
+            Self::Access {
+                group: Some(group), ..
+            } => Some(format!(
+                "`getent group {group}` shows who may: only its members give files to it"
+            )),
+            Self::UenvRepository { path } => Some(format!(
+                "`cabane repo import {}` copies its images",
+                shown(path)
             )),
             Self::Io { source, path, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 Some(format!("`ls -ld {}` shows who may", shown(path)))
             }
             _ => None,
+        }
+    }
+
+    /// Returns whether something is wrong with an image that was to be brought from a directory,
+    /// or with its metadata, and not with the repository into which it was to be brought.
+    pub fn is_of_source(&self, source: &Path) -> bool {
+        match self {
+            Self::Io { path, .. } | Self::Image { path, .. } => path.starts_with(source),
+            Self::Meta { .. } | Self::MetaEntry { .. } | Self::OtherImage { .. } => true,
+            _ => false,
         }
     }
 
@@ -309,6 +324,13 @@ impl Error {
             },
         }
     }
+}
+
+fn readers(group: Option<u32>) -> String {
+    group.map_or_else(
+        || "its owner".to_owned(),
+        |group| format!("the group {group} and its owner"),
+    )
 }
 
 fn amounts(need: Option<u64>, free: Option<u64>) -> String {

@@ -60,6 +60,13 @@ impl Layout {
         }
     }
 
+    /// Returns whether fewer users may look at an image than at the refs.
+    pub(crate) fn is_closed(&self, digest: &Digest) -> bool {
+        let image = fs::metadata(self.image_directory(digest));
+        let refs = fs::metadata(self.refs());
+        matches!((image, refs), (Ok(image), Ok(refs)) if access::is_closer(&image, &refs))
+    }
+
     pub(crate) fn meta(&self, digest: &Digest) -> PathBuf {
         self.image_directory(digest).join("meta")
     }

@@ -15,6 +15,7 @@
 mod access;
 mod add;
 mod add_verified;
+mod bring;
 mod disk;
 mod error;
 mod format;
@@ -46,6 +47,7 @@ mod writer;
 pub use access::Access;
 pub use add::{AddRequest, Added, Transfer};
 pub use add_verified::VerifiedRequest;
+pub use bring::BringRequest;
 pub use error::{EntryProblem, Error, ImageError};
 pub use format::ImageFormat;
 pub use incoming::{Claim, Incoming};

@@ -9,17 +9,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 
 use cabane_label::{Digest, Label};
 
-use crate::add::Parcel;
-use crate::repository::read_meta_directory;
-use crate::signatures::{SIGNATURES, signatures_file};
-use crate::transfer::Source;
-use crate::writer::Writer;
-use crate::{AddRequest, Error, Record, Repository, Transfer, disk};
+use crate::{BringRequest, Error, Record, Repository, Transfer};
 
 /// How a repository is copied.
 #[derive(Clone, Copy, Debug, Default)]
@@ -73,7 +66,11 @@ impl Repository {
         if !how.sync {
             refuse_others(target, &records, &there)?;
         }
-        self.check_room(target, &records)?;
+        let sizes: Vec<_> = records
+            .iter()
+            .map(|one| (one.digest.clone(), one.size))
+            .collect();
+        target.check_room(self.path(), &sizes)?;
         let mut migrated = Migrated::default();
         for record in &records {
             match there.get(&record.label) {
@@ -102,15 +99,25 @@ impl Repository {
     ) -> Result<(), Error> {
         let is_new = !target.has_image(&record.digest);
         let outcome = if is_new {
-            bring(self, target, record, how, progress)
+            let request = BringRequest {
+                label: record.label.clone(),
+                digest: &record.digest,
+                date: record.date,
+                image: &self.image_path(&record.digest),
+                meta: &self.meta_path(&record.digest),
+                how: Transfer::Share,
+                replace: how.replace,
+            };
+            let mut report = |done, total| progress(record, done, total);
+            let brought = target.bring(&request, &mut report);
+            brought.map_err(|error| Failure::of(error, self))
         } else {
-            target
-                .name_again(record, how.replace)
-                .map(drop)
-                .map_err(Failure::of_target)
+            let (label, date) = (record.label.clone(), Some(record.date));
+            let tagged = target.tag_since(&record.digest, label, date, how.replace);
+            tagged.map_err(Failure::OfTarget)
         };
         match outcome {
-            Ok(()) => {
+            Ok(_) => {
                 migrated.labels.push(record.label.clone());
                 if is_new {
                     migrated.images.insert(record.digest.clone());
@@ -123,33 +130,9 @@ impl Repository {
         }
         Ok(())
     }
-
-    /// Finds out before a long copy that there is no room for it.
-    fn check_room(&self, target: &Self, records: &[Record]) -> Result<(), Error> {
-        let device = |one: &Self| fs::metadata(one.path()).map(|found| found.dev()).ok();
-        if device(self) == device(target) {
-            // Perhaps nothing is copied at all.
-            return Ok(());
-        }
-        let missing: BTreeMap<&Digest, u64> = records
-            .iter()
-            .filter(|one| !target.has_image(&one.digest))
-            .map(|one| (&one.digest, one.size))
-            .collect();
-        let (need, path) = (missing.values().sum::<u64>(), target.path());
-        let free = disk::free_space(path).map_err(Error::io("inspect", path))?;
-        if need <= free {
-            return Ok(());
-        }
-        Err(Error::NoSpace {
-            path: path.to_owned(),
-            need: Some(need),
-            free: Some(free),
-        })
-    }
 }
 
-/// Why one label could not be copied.
+/// Why a label was not copied.
 enum Failure {
     /// The others can still be.
     OfSource(String),
@@ -158,76 +141,20 @@ enum Failure {
 }
 
 impl Failure {
-    fn of_target(error: Error) -> Self {
-        Self::OfTarget(error)
-    }
-
-    /// Judges an error that came up while the image of the source was read.
-    fn of_image(error: Error, source: &Repository) -> Self {
-        let is_of_source = match &error {
-            Error::Io { path, .. } | Error::Image { path, .. } => path.starts_with(source.path()),
-            Error::Meta { .. } | Error::MetaEntry { .. } => true,
-            _ => false,
-        };
-        if !is_of_source {
+    fn of(error: Error, source: &Repository) -> Self {
+        if !error.is_of_source(source.path()) {
             return Self::OfTarget(error);
         }
-        match &error {
+        Self::OfSource(match &error {
+            Error::OtherImage { .. } => "its content has changed".to_owned(),
             Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => {
-                Self::OfSource("it was removed meanwhile".to_owned())
+                "it was removed meanwhile".to_owned()
             }
             Error::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
-                Self::OfSource("the image is closed to you".to_owned())
+                "the image is closed to you".to_owned()
             }
-            _ => Self::OfSource(error.to_string()),
-        }
-    }
-}
-
-fn bring(
-    source: &Repository,
-    target: &Repository,
-    record: &Record,
-    how: Migration,
-    progress: &mut MigrationProgress<'_>,
-) -> Result<(), Failure> {
-    let (image, meta) = (
-        source.image_path(&record.digest),
-        source.meta_path(&record.digest),
-    );
-    let of_image = |error| Failure::of_image(error, source);
-    let opened = Source::open(&image).map_err(of_image)?;
-    let known = read_meta_directory(&meta).map_err(of_image)?;
-    let request = AddRequest {
-        label: record.label.clone(),
-        image: &image,
-        meta: &meta,
-        how: Transfer::Share,
-        replace: how.replace,
-    };
-    let mut writer = Writer::open(target.layout()).map_err(Failure::OfTarget)?;
-    writer.lock();
-    writer.sweep().map_err(Failure::OfTarget)?;
-    writer.unlock();
-    let mut report = |done, total| progress(record, done, total);
-    let parcel = Parcel::pack(&writer, &opened, &request, &mut report).map_err(of_image)?;
-    if parcel.image.digest != record.digest {
-        return Err(Failure::OfSource("its content has changed".to_owned()));
-    }
-    bring_signatures(&image, &parcel.directory);
-    writer.lock();
-    parcel
-        .publish_from(&writer, record, how.replace, known.as_ref())
-        .map(drop)
-        .map_err(Failure::OfTarget)
-}
-
-/// Takes what is known of the signatures along, and the time of the image, to which it refers.
-/// Where that fails, the image is one that was added by hand.
-fn bring_signatures(image: &Path, directory: &Path) {
-    let _ = fs::copy(signatures_file(image), directory.join(SIGNATURES));
-    if let (Ok(found), Ok(new)) = (fs::metadata(image), disk::open(&directory.join("image"))) {
-        let _ = found.modified().and_then(|time| new.set_modified(time));
+            _ => error.to_string(),
+        })
     }
 }
 

@@ -48,8 +48,19 @@ impl<'a> Source<'a> {
 
     /// Returns who may read a copy of the image in a new directory.
     pub(crate) fn access(&self, directory: &Path) -> Result<Access, Error> {
-        let metadata = self.file.metadata();
-        Access::of_source(&metadata.map_err(Error::io("read", self.path))?, directory)
+        let file = self.metadata()?;
+        // In a repository, ours or another, an image has a directory that bears its digest.
+        let place = self.path.parent().filter(|place| {
+            let name = place.file_name().and_then(|name| name.to_str());
+            name.is_some_and(|name| name.parse::<Digest>().is_ok())
+        });
+        let place = place.map(|place| fs::metadata(place).map_err(Error::io("inspect", place)));
+        Access::of_source(&file, place.transpose()?.as_ref(), directory)
+    }
+
+    /// Returns what is known about the file itself.
+    pub(crate) fn metadata(&self) -> Result<fs::Metadata, Error> {
+        self.file.metadata().map_err(Error::io("read", self.path))
     }
 
     /// Makes `target`, a file with the bytes of the image, and waits until it is on disk.

@@ -126,5 +126,6 @@ fn record_of(
         format,
     };
     let meta = read_meta(writer.layout, digest).ok().flatten();
+    let meta = meta.filter(|_| !writer.layout.is_closed(digest));
     Ok(Some(Record::new(label, &image, meta.as_ref(), date)))
 }

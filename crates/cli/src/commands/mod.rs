@@ -40,6 +40,7 @@ mod recipe_files;
 mod recipe_show;
 mod repo;
 mod repo_gc;
+mod repo_import;
 mod repo_migrate;
 mod repo_pin;
 mod run;
@@ -139,6 +140,8 @@ pub(crate) enum RepoCommand {
     Update(repo::UpdateArgs),
     /// Copy everything in a repository into another one
     Migrate(repo_migrate::MigrateArgs),
+    /// Copy the images of a repository of uenv into a repository
+    Import(repo_import::ImportArgs),
     /// Remove images that were not used for long, or that are too many
     Gc(repo_gc::GcArgs),
     /// Keep labels from being removed by `gc`, or list those that are
@@ -218,6 +221,7 @@ pub(crate) fn run_command(
         Command::Repo(RepoCommand::Status(args)) => repo::status(setup, &args),
         Command::Repo(RepoCommand::Update(args)) => repo::update(setup, &args),
         Command::Repo(RepoCommand::Migrate(args)) => repo_migrate::migrate(setup, &args),
+        Command::Repo(RepoCommand::Import(args)) => repo_import::import(setup, &args),
         Command::Repo(RepoCommand::Gc(args)) => repo_gc::gc(setup, &args),
         Command::Repo(RepoCommand::Pin(args)) => repo_pin::pin(setup, &args),
         Command::Repo(RepoCommand::Unpin(args)) => repo_pin::unpin(setup, &args),

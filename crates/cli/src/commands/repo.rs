@@ -6,9 +6,10 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use cabane_repository::{Repository, Status};
+use cabane_repository::{Error, Repository, Status};
 use clap::Args;
 
+use super::repo_import;
 use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
@@ -59,7 +60,12 @@ pub(super) fn create(setup: &Setup, args: &CreateArgs) -> CommandResult<ExitCode
 
 pub(super) fn status(setup: &Setup, args: &StatusArgs) -> CommandResult<ExitCode> {
     let repositories = match &args.path {
-        Some(path) => vec![Repository::open(path).map_err(convert::repository_error)?],
+        Some(path) => match Repository::open(path) {
+            Err(Error::UenvRepository { path }) => {
+                return repo_import::status(setup, &path, args.json);
+            }
+            opened => vec![opened.map_err(convert::repository_error)?],
+        },
         None => setup
             .repositories()?
             .into_iter()

@@ -5,7 +5,8 @@
 
 use std::path::PathBuf;
 
-use cabane_repository::{Error, Migrated, Migration, Record, Repository};
+use cabane_label::Label;
+use cabane_repository::{Error, Migrated, Migration, Repository};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -65,7 +66,7 @@ pub(super) fn migrate(setup: &Setup, args: &MigrateArgs) -> CommandResult<ExitCo
         replace: args.force,
     };
     let migrated = source.migrate_to(&target, how, &mut |record, done, total| {
-        shown.tell(record, done, total);
+        shown.tell(&record.label, record.size, done, total);
     });
     shown.clear();
     tell(setup, &migrated.map_err(convert::repository_error)?)
@@ -96,14 +97,14 @@ fn tell(setup: &Setup, migrated: &Migrated) -> CommandResult<ExitCode> {
 }
 
 /// Shows how far it is: a line that moves on terminals, one for each image elsewhere.
-struct Shown {
+pub(super) struct Shown {
     printer: Printer,
     bar: Option<ProgressBar>,
     last: Option<String>,
 }
 
 impl Shown {
-    fn new(printer: Printer) -> Self {
+    pub(super) fn new(printer: Printer) -> Self {
         Self {
             printer,
             bar: None,
@@ -111,14 +112,14 @@ impl Shown {
         }
     }
 
-    fn tell(&mut self, record: &Record, done: u64, total: u64) {
-        let label = record.label.to_string();
+    pub(super) fn tell(&mut self, label: &Label, bytes: u64, done: u64, total: u64) {
+        let label = label.to_string();
         if self.last.as_ref() != Some(&label) {
             self.clear();
             if Printer::is_watched() {
                 self.bar = Some(bar(&label, total));
             } else {
-                let size = size(record.size);
+                let size = size(bytes);
                 self.printer.note(format_args!("copying {label} ({size})"));
             }
             self.last = Some(label);
@@ -128,7 +129,7 @@ impl Shown {
         }
     }
 
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }
