@@ -162,9 +162,8 @@ fn every_image_is_there_with_its_labels_date_and_metadata() {
         let lines: Vec<&str> = seen.lines().collect();
         let hello = cabane.run(&["run", "tool", "--", "hello"]).stdout;
         assert_eq!(hello, "hello from tool\n", "as {who:?}");
-        let expected = ["app/1.0:latest", "app/1.0:v1", "tool/1.0:v1"].map(|label| {
-            format!("{label}@here%x86_64 2024-03-11T17:08:35Z an image of the tests")
-        });
+        let expected = ["app/1.0:latest", "app/1.0:v1", "tool/1.0:v1"]
+            .map(|label| format!("{label}@here%x86_64 2024-03-11T17:08:35Z an image of the tests"));
         assert_eq!(lines, expected, "as {who:?}");
     }
 }

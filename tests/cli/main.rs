@@ -39,6 +39,7 @@ mod registry_kills;
 mod registry_trust;
 mod repo;
 mod restricted;
+mod restricted_pull;
 mod run;
 mod shells;
 mod spack;

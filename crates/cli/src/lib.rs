@@ -16,6 +16,7 @@ mod env_vars;
 mod environments;
 mod exit_codes;
 mod format;
+mod groups;
 mod images;
 mod joining;
 mod printer;

@@ -117,6 +117,15 @@ impl ShownImage {
         shown
     }
 
+    /// Adds what the record of an image that is for a few does not say.
+    pub(crate) fn complete(&mut self, meta: &Meta) {
+        if self.mount.is_none() && self.description.is_none() && self.views.is_empty() {
+            let name = self.name.clone();
+            self.set_meta(meta);
+            self.name = name;
+        }
+    }
+
     fn set_label(&mut self, label: &Label) {
         self.label = Some(label.to_string());
         self.name = Some(label.name.to_string());

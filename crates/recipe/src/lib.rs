@@ -60,6 +60,7 @@ pub use recipe::{
 pub use settings::{
     AmountError, AtStart, BuildSettings, ColorChoice, FormatChoice, ListingChoice, Namespaces,
     PathTemplate, PathTemplateError, RegistrySettings, RepositorySettings, Requirement,
+    RestrictedRule,
     RetentionSettings, Settings, SettingsError, TrustPolicy, TrustRule, parse_settings, parse_size,
     parse_time,
 };

@@ -80,6 +80,10 @@ impl Repository {
         }
         // From here to the end a kill loses what was downloaded, so that little is left to do.
         writer.lock();
+        // Somebody may have brought it who did not know for whom it is.
+        if self.has_image(digest) {
+            restrict(&writer, digest, access)?;
+        }
         let place = directory.join("image");
         fs::rename(&image, &place).map_err(Error::io("move", &image))?;
         let parcel = Parcel {
@@ -97,6 +101,40 @@ impl Repository {
         }
         added
     }
+}
+
+impl Repository {
+    /// Closes an image that is there to everybody but these, if everybody may read it. Returns
+    /// who may read it then: one that is for others already is not touched.
+    pub fn restrict(&self, digest: &Digest, access: Access) -> Result<Access, Error> {
+        if access == Access::AsNewFiles {
+            return Ok(access);
+        }
+        let mut writer = Writer::open(self.layout())?;
+        writer.lock();
+        restrict(&writer, digest, access)
+    }
+}
+
+fn restrict(writer: &Writer<'_>, digest: &Digest, access: Access) -> Result<Access, Error> {
+    let layout = writer.layout;
+    let place = layout.image_directory(digest);
+    let before = Access::of_directory(&place, &layout.images());
+    if access == Access::AsNewFiles || before != Access::AsNewFiles {
+        return Ok(before);
+    }
+    access.close_directory(&place)?;
+    access.close_file(&layout.image(digest))?;
+    // The labels that it has were written when everybody might read its metadata.
+    for record in writer.refs_with(digest)? {
+        let bare = record.without_content();
+        if bare != record {
+            writer.write_ref(&bare)?;
+            writer.remove_ref(&record.ref_name())?;
+        }
+    }
+    writer.write_index();
+    Ok(access)
 }
 
 /// Checks the header of an image, and waits until the file is on disk.

@@ -8,6 +8,7 @@
 //! tmp/pull-<sha256>-<kernel>/      where they reach the processes of one host
 //! tmp/pull-<sha256>-<owner>/       where there are none: of one process, and not resumed
 //!     ├── lock                     held by who downloads, and free when that process ends
+//!     ├── alive                    changes as long as somebody downloads, see `queue`
 //!     ├── image.partial            what has arrived
 //!     └── …                        whatever else the downloader notes
 //! ```
@@ -20,109 +21,25 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::Duration;
 
 use cabane_label::Digest;
 
+use crate::heartbeat::{self, KeepAlive};
 use crate::layout::Layout;
-use crate::locks::{Reach, kernel_id};
-use crate::workshop::{Workshop, incoming_name};
-use crate::{Access, Error, Repository, disk};
+use crate::workshop::Workshop;
+use crate::{Access, Error, disk};
 
 const LOCK: &str = "lock";
 const IMAGE: &str = "image.partial";
 
-/// How often a place is made anew that somebody else has cleared away.
-const ATTEMPTS: u32 = 50;
-const FIRST_PAUSE: Duration = Duration::from_millis(10);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-
 /// The place of one download. It is this process's alone until it is dropped.
 #[derive(Debug)]
 pub struct Incoming {
-    digest: Digest,
-    path: PathBuf,
-    layout: Layout,
+    pub(crate) digest: Digest,
+    pub(crate) path: PathBuf,
+    pub(crate) layout: Layout,
     /// None if the place bears the name of this process.
-    lock: Option<File>,
-}
-
-/// What became of the wish to download an image.
-#[derive(Debug)]
-pub enum Claim {
-    /// The place is this process's.
-    Taken(Incoming),
-    /// Another process downloads this image.
-    Busy,
-}
-
-impl Repository {
-    /// Takes the place for downloading an image, and waits for as long as another process
-    /// downloads it.
-    ///
-    /// Who has waited looks first whether [`Repository::has_image`] is true by now.
-    pub fn incoming(&self, digest: &Digest) -> Result<Incoming, Error> {
-        let mut pause = FIRST_PAUSE;
-        loop {
-            match self.try_incoming(digest)? {
-                Claim::Taken(incoming) => return Ok(incoming),
-                Claim::Busy => sleep(pause),
-            }
-            pause = LONGEST_PAUSE.min(pause * 2);
-        }
-    }
-
-    /// Takes the place for downloading an image, unless another process has it.
-    pub fn try_incoming(&self, digest: &Digest) -> Result<Claim, Error> {
-        claim(self.layout(), digest, Reach::of(self.path()))
-    }
-}
-
-fn claim(layout: &Layout, digest: &Digest, reach: Reach) -> Result<Claim, Error> {
-    let tmp = layout.tmp();
-    if !tmp.is_dir() {
-        fs::create_dir(&tmp).map_err(Error::io("create", &tmp))?;
-    }
-    let path = match (reach, kernel_id()) {
-        (Reach::AllHosts, _) => tmp.join(incoming_name(digest)),
-        (Reach::ThisHost, Some(kernel)) => tmp.join(format!("{}-{kernel}", incoming_name(digest))),
-        (Reach::Nobody, _) | (Reach::ThisHost, None) => return private(layout, digest),
-    };
-    for _ in 0..ATTEMPTS {
-        match fs::create_dir(&path) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(Error::io("create", &path)(error));
-            }
-            _ => {}
-        }
-        match try_lock(&path, true) {
-            Lock::Gone => {}
-            Lock::Held => return Ok(Claim::Busy),
-            Lock::Taken(lock) if may_go_on(&path) => {
-                return Ok(Claim::Taken(Incoming {
-                    digest: digest.clone(),
-                    path,
-                    layout: layout.clone(),
-                    lock: Some(lock),
-                }));
-            }
-            // Another user's, or nothing can be locked here.
-            Lock::Taken(_) | Lock::None => return private(layout, digest),
-        }
-    }
-    private(layout, digest)
-}
-
-/// Makes a place that bears the name of this process.
-fn private(layout: &Layout, digest: &Digest) -> Result<Claim, Error> {
-    let path = Workshop::open_for(layout, digest)?;
-    Ok(Claim::Taken(Incoming {
-        digest: digest.clone(),
-        path,
-        layout: layout.clone(),
-        lock: None,
-    }))
+    pub(crate) lock: Option<File>,
 }
 
 /// What a look at the lock of a place gave.
@@ -163,7 +80,7 @@ pub(crate) fn try_lock(place: &Path, make: bool) -> Lock {
 }
 
 /// Returns whether this process may write what is in a place.
-fn may_go_on(place: &Path) -> bool {
+pub(crate) fn may_go_on(place: &Path) -> bool {
     let names = disk::names(place).unwrap_or_default();
     disk::is_writable(place)
         && names
@@ -194,9 +111,33 @@ impl Incoming {
 
     /// Keeps what arrives from everybody who may not read the image.
     ///
-    /// This is for the time before anything has arrived.
+    /// This is for the time before anything arrives. What an earlier attempt left is closed, too.
     pub fn restrict(&self, access: Access) -> Result<(), Error> {
-        access.close_directory(&self.path)
+        if access == Access::AsNewFiles {
+            return Ok(());
+        }
+        access.close_directory(&self.path)?;
+        let image = self.image();
+        match disk::create_new(&image) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(Error::io("create", &image)(error));
+            }
+            _ => {}
+        }
+        let names = disk::names(&self.path).map_err(Error::io("read", &self.path))?;
+        let mut files = names.iter().map(|name| self.path.join(name));
+        files.try_for_each(|file| access.close_file(&file))
+    }
+
+    /// Returns for whom an earlier attempt has closed the place.
+    pub fn access(&self) -> Access {
+        Access::of_directory(&self.path, &self.layout.tmp())
+    }
+
+    /// Shows processes on other hosts that the download is under way, until what is returned
+    /// is dropped. It takes a thread.
+    pub fn keep_alive(&self) -> KeepAlive {
+        KeepAlive::begin(&self.path)
     }
 
     /// Removes the place and what is in it.
@@ -210,65 +151,12 @@ impl Incoming {
 
 impl Drop for Incoming {
     fn drop(&mut self) {
+        heartbeat::stop(&self.path);
         match &self.lock {
             // Closing the file is not enough if a child process has inherited it.
             Some(lock) => drop(lock.unlock()),
             // Nobody else would ever look into it.
             None => drop(disk::remove_all(&self.path)),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn layout() -> (tempfile::TempDir, Layout) {
-        let place = tempfile::tempdir().unwrap();
-        let layout = Layout::new(place.path().to_owned());
-        fs::create_dir(layout.tmp()).unwrap();
-        (place, layout)
-    }
-
-    fn digest() -> Digest {
-        "a".repeat(64).parse().unwrap()
-    }
-
-    fn taken(layout: &Layout, reach: Reach) -> Incoming {
-        match claim(layout, &digest(), reach).unwrap() {
-            Claim::Taken(incoming) => incoming,
-            Claim::Busy => panic!("another process has it"),
-        }
-    }
-
-    #[test]
-    fn where_there_are_no_locks_each_process_has_a_place_of_its_own() {
-        let (_place, layout) = layout();
-        let (one, two) = (taken(&layout, Reach::Nobody), taken(&layout, Reach::Nobody));
-        assert_ne!(one.path(), two.path());
-    }
-
-    #[test]
-    fn a_place_of_one_process_goes_with_it() {
-        let (_place, layout) = layout();
-        let incoming = taken(&layout, Reach::Nobody);
-        fs::write(incoming.image(), "abc").unwrap();
-        drop(incoming);
-        assert_eq!(disk::names(&layout.tmp()).unwrap().len(), 0);
-    }
-
-    #[test]
-    fn locks_of_one_host_are_not_relied_on_by_another() {
-        let (_place, layout) = layout();
-        let everywhere = taken(&layout, Reach::AllHosts).path().to_owned();
-        assert_ne!(taken(&layout, Reach::ThisHost).path(), everywhere);
-    }
-
-    #[test]
-    fn on_one_host_its_locks_suffice() {
-        let (_place, layout) = layout();
-        let _one = taken(&layout, Reach::ThisHost);
-        let two = claim(&layout, &digest(), Reach::ThisHost).unwrap();
-        assert!(matches!(two, Claim::Busy), "{two:?}");
     }
 }

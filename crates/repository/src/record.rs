@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 
 use cabane_label::{Digest, Label, MountPoint};
 use cabane_view::{Meta, ViewName};
-use jiff::Timestamp;
+use jiff::{Timestamp, ToSpan};
 use serde::{Deserialize, Serialize};
 
 use crate::ImageFormat;
@@ -90,6 +90,28 @@ impl Record {
                 .map(shortened),
             views: meta.map_or_else(Vec::new, |meta| meta.views.keys().cloned().collect()),
             default_view: meta.and_then(|meta| meta.default_view.clone()),
+        }
+    }
+
+    /// Returns a newer record of the same that says nothing about what is in the image.
+    pub(crate) fn without_content(&self) -> Self {
+        let is_bare = self.mount.is_none()
+            && self.description.is_none()
+            && self.views.is_empty()
+            && self.default_view.is_none();
+        if is_bare {
+            return self.clone();
+        }
+        Self {
+            label: self.label.clone(),
+            digest: self.digest.clone(),
+            size: self.size,
+            date: self.date.checked_add(1.nanosecond()).unwrap_or(self.date),
+            format: self.format,
+            mount: None,
+            description: None,
+            views: Vec::new(),
+            default_view: None,
         }
     }
 

@@ -81,6 +81,12 @@ impl<'a> Writer<'a> {
         Ok(self.in_order(names.into_iter().filter(|name| name.is_of(label))))
     }
 
+    /// Returns the readable refs of an image.
+    pub(crate) fn refs_with(&self, digest: &Digest) -> Result<Vec<Record>, Error> {
+        let names = listing::ref_names(self.layout)?;
+        Ok(self.in_order(names.into_iter().filter(|name| name.names(digest))))
+    }
+
     fn in_order(&self, names: impl Iterator<Item = RefName>) -> Vec<Record> {
         let read = |name: RefName| listing::read_ref(self.layout, &name).ok();
         let mut refs: Vec<Record> = names.filter_map(read).collect();

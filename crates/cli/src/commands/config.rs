@@ -129,6 +129,11 @@ fn rows(settings: &Effective) -> Vec<Row> {
     }
     registry_rows(settings, &mut push);
     trust_rows(settings, &mut push);
+    for setting in &settings.restricted {
+        let key = format!("restricted.{}", setting.rule.images);
+        let value = format!("group {}", setting.rule.group);
+        push(&key, value, &Origin::File(setting.file.clone()));
+    }
     let directories = &settings.environment_directories;
     let list: Vec<String> = directories.value.iter().map(|one| path(one)).collect();
     push("environments", list.join(":"), &directories.origin);

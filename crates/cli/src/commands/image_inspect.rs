@@ -178,10 +178,13 @@ fn show(
         .iter()
         .find(|record| Some(&record.label) == located.label.as_ref())
         .or(records.first());
-    let shown = record.map_or_else(
+    let mut shown = record.map_or_else(
         || ShownImage::of_file(located),
         |record| ShownImage::of_record(holder, record),
     );
+    if let Some(meta) = &located.meta {
+        shown.complete(meta);
+    }
     Ok((shown, labels))
 }
 

@@ -19,8 +19,10 @@ use super::image_add::tell;
 use super::image_find::look_up;
 use crate::convert;
 use crate::exit_codes::{self, ExitCode};
+use crate::groups;
 use crate::registry::{Connection, RegistryArgs};
 use crate::report::{CommandError, CommandResult, IoContext};
+use crate::settings::RestrictedSetting;
 use crate::setup::Setup;
 use crate::table::size;
 use crate::transfer::Watched;
@@ -46,6 +48,9 @@ pub(crate) struct PullArgs {
     /// Take the label from the image that has it in the repository
     #[arg(long)]
     force: bool,
+    /// Let only the members of this Unix group read the image here
+    #[arg(long, value_name = "NAME", conflicts_with = "meta")]
+    group: Option<String>,
     #[command(flatten)]
     registry: RegistryArgs,
 }
@@ -89,6 +94,7 @@ pub(super) fn pull(setup: &Setup, args: &PullArgs) -> CommandResult<ExitCode> {
         let wanted = Pulled {
             image: &image,
             is_signed: checked.is_signed,
+            access: access(setup, args, &image.place)?,
             force: args.force,
         };
         let added = one(setup, &connection, &written.repository, wanted)?;
@@ -98,6 +104,18 @@ pub(super) fn pull(setup: &Setup, args: &PullArgs) -> CommandResult<ExitCode> {
         tell(setup, &added);
     }
     Ok(exit_codes::SUCCESS)
+}
+
+/// Returns who may read an image here: whom the command line names, else the first rule of the
+/// configuration that is for it.
+fn access(setup: &Setup, args: &PullArgs, place: &Place) -> CommandResult<Access> {
+    let is_for = |one: &&RestrictedSetting| one.rule.is_for(&place.namespace, &place.label);
+    let rule = setup.settings.restricted.iter().find(is_for);
+    let group = args.group.as_ref().or(rule.map(|one| &one.rule.group));
+    match group {
+        None => Ok(Access::AsNewFiles),
+        Some(group) => groups::number_of(group).map(Access::Group),
+    }
 }
 
 fn not_found(connection: &Connection, typed: &str) -> CommandError {
@@ -209,6 +227,8 @@ struct Pulled<'a> {
     image: &'a RemoteImage,
     /// Whether it had to be signed, and is.
     is_signed: bool,
+    /// Who may read it here.
+    access: Access,
     force: bool,
 }
 
@@ -232,18 +252,17 @@ fn one(
         return Err(convert::repository_error(error));
     }
     let mut waiting = false;
+    let mut queue = repository.queue(&image.digest);
     loop {
         if repository.has_whole_image(&image.digest, image.size) {
+            restrict(setup, repository, pulled)?;
             match repository.tag(&image.digest, label.clone(), force) {
                 // It was in nobody's use, and somebody tidied up.
                 Err(cabane_repository::Error::NoSuchImage { .. }) => continue,
                 tagged => return tagged.map_err(convert::repository_error),
             }
         }
-        match repository
-            .try_incoming(&image.digest)
-            .map_err(convert::repository_error)?
-        {
+        match queue.try_take().map_err(convert::repository_error)? {
             Claim::Taken(incoming) => {
                 // Whoever had it may be done.
                 if repository.has_whole_image(&image.digest, image.size) {
@@ -265,6 +284,21 @@ fn one(
     }
 }
 
+/// Closes an image that is here already, and says so if it is for others.
+fn restrict(setup: &Setup, repository: &Repository, pulled: Pulled<'_>) -> CommandResult<()> {
+    let (digest, wanted) = (&pulled.image.digest, pulled.access);
+    let access = repository.restrict(digest, wanted);
+    let access = access.map_err(convert::repository_error)?;
+    if access != wanted {
+        setup.printer.warning(&format!(
+            "the image {} is here already, and for others; `ls -ld {}` shows for whom",
+            digest.id(),
+            repository.image_path(digest).with_file_name("").display()
+        ));
+    }
+    Ok(())
+}
+
 fn download(
     setup: &Setup,
     connection: &Connection,
@@ -274,6 +308,16 @@ fn download(
 ) -> CommandResult<Added> {
     let image = pulled.image;
     let registry = &connection.registry;
+    // What was begun for a group is for that group, whoever goes on.
+    let access = match pulled.access {
+        Access::AsNewFiles => incoming.access(),
+        access => access,
+    };
+    // Before the first byte.
+    incoming
+        .restrict(access)
+        .map_err(convert::repository_error)?;
+    let alive = incoming.keep_alive();
     let directory = tempfile::tempdir().or_failed(|| "make a temporary directory".to_owned())?;
     // What is attached to an image is not signed with it; what is in the image is.
     let has_meta = !pulled.is_signed
@@ -293,15 +337,19 @@ fn download(
             "{reused} of {whole} were in other images of that name"
         ));
     }
+    // What mounts must have no other thread.
+    drop(alive);
     if !has_meta {
         copy_metadata(setup, &fetched.path, directory.path())?;
     }
+    // A large file may take long until it is on disk.
+    let _alive = incoming.keep_alive();
     let added = repository.add_verified(VerifiedRequest {
         label: image.place.label.clone(),
         incoming,
         digest: &image.digest,
         meta: directory.path(),
-        access: Access::AsNewFiles,
+        access,
         replace: pulled.force,
     });
     added.map_err(convert::repository_error)

@@ -7,6 +7,7 @@
 //! user's, variables, options.
 
 mod registry;
+mod restricted;
 mod trust;
 
 use std::collections::BTreeMap;
@@ -30,6 +31,7 @@ use crate::exit_codes;
 use crate::report::{CommandError, CommandResult, IoContext};
 
 pub(crate) use registry::{RegistrySetting, bad_address};
+pub(crate) use restricted::RestrictedSetting;
 pub(crate) use trust::TrustSetting;
 
 /// Where a value comes from.
@@ -147,6 +149,8 @@ pub(crate) struct Effective {
     pub(crate) registry: RegistrySetting,
     /// Whose signatures images must have.
     pub(crate) trust: Vec<TrustSetting>,
+    /// Which images only a group may read.
+    pub(crate) restricted: Vec<RestrictedSetting>,
     /// The configuration files that were read, the site's first.
     pub(crate) files: Vec<PathBuf>,
 }
@@ -273,6 +277,7 @@ impl Effective {
             system_directories: layers.directories(env_vars::CABANE_SYSTEM_PATH, "systems"),
             registry: layers.registry()?,
             trust: layers.trust(),
+            restricted: layers.restricted(),
             files: files.iter().map(|(path, _)| path.clone()).collect(),
         })
     }

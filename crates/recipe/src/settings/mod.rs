@@ -12,6 +12,7 @@ mod amount;
 mod path;
 mod read;
 mod registry;
+mod restricted;
 mod trust;
 
 use std::num::NonZeroU32;
@@ -23,6 +24,7 @@ pub use amount::{AmountError, parse_size, parse_time};
 pub use path::{PathTemplate, PathTemplateError};
 pub use read::{SettingsError, parse_settings};
 pub use registry::{ListingChoice, RegistrySettings};
+pub use restricted::RestrictedRule;
 pub use trust::{AtStart, Namespaces, Requirement, TrustPolicy, TrustRule};
 
 /// What one or several configuration files say.
@@ -43,6 +45,8 @@ pub struct Settings {
     pub registry: RegistrySettings,
     /// Whose signatures images must have, as each file says it; all of them hold.
     pub trust: Vec<TrustPolicy>,
+    /// Which images only a group may read; the first rule for one counts.
+    pub restricted: Vec<RestrictedRule>,
 }
 
 /// When to print in colour.
@@ -137,6 +141,7 @@ impl Settings {
             build: BuildSettings::merge(lower.build, higher.build),
             registry: RegistrySettings::merge(lower.registry, higher.registry),
             trust: [lower.trust, higher.trust].concat(),
+            restricted: [lower.restricted, higher.restricted].concat(),
         }
     }
 }

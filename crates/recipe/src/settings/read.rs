@@ -11,7 +11,7 @@ use cabane_label::Name;
 
 use super::{
     AmountError, BuildSettings, ColorChoice, FormatChoice, PathTemplate, RepositorySettings,
-    RetentionSettings, Settings, parse_size, parse_time, registry, trust,
+    RetentionSettings, Settings, parse_size, parse_time, registry, restricted, trust,
 };
 use crate::ask::{Field, Section};
 use crate::diagnostic::{Diagnostic, Source, quote, write_all};
@@ -27,6 +27,7 @@ const KEYS: &[&str] = &[
     "build",
     "registry",
     "trust",
+    "restricted",
 ];
 const REPOSITORY_KEYS: &[&str] = &["name", "path", "priority", "retention"];
 const RETENTION_KEYS: &[&str] = &["older_than", "keep_last", "max_size", "spare"];
@@ -86,6 +87,8 @@ fn read(report: &mut Report<'_>, root: &Node) -> Option<Settings> {
             "[repositories.retention]"
         } else if trust::KEYS.contains(&key) {
             "[[trust]]"
+        } else if restricted::KEYS.contains(&key) {
+            "[[restricted]]"
         } else {
             return None;
         };
@@ -115,6 +118,9 @@ fn read(report: &mut Report<'_>, root: &Node) -> Option<Settings> {
     }
     if let Some(field) = file.get("trust") {
         settings.trust = trust::read(report, &field);
+    }
+    if let Some(field) = file.get("restricted") {
+        settings.restricted = restricted::read(report, &field);
     }
     Some(settings)
 }

@@ -210,3 +210,33 @@ fn no_configuration_takes_away_what_another_wants_of_signatures() {
         [["/a /b", "nothing"], ["nothing", "/mine"]]
     );
 }
+
+#[test]
+fn a_rule_for_a_group_is_for_a_part_of_a_registry_a_name_or_both() {
+    let label: cabane_label::Label = "vasp/6.4:v1@daint%gh200".parse().unwrap();
+    let is_for = |images: &str, namespace: &str| {
+        let text = format!("[[restricted]]\nimages = \"{images}\"\ngroup = \"vaspusers\"\n");
+        settings(&text).restricted[0].is_for(&namespace.parse().unwrap(), &label)
+    };
+    assert_eq!(
+        [
+            is_for("licensed::", "licensed"),
+            is_for("licensed::", "deploy"),
+            is_for("vasp", "deploy"),
+            is_for("licensed::vasp", "licensed"),
+            is_for("licensed::cp2k", "licensed"),
+        ],
+        [true, false, true, true, false]
+    );
+}
+
+#[test]
+fn the_rule_of_the_site_comes_before_that_of_a_user() {
+    let rule = |group: &str| {
+        settings(&format!(
+            "[[restricted]]\nimages = \"vasp\"\ngroup = \"{group}\"\n"
+        ))
+    };
+    let merged = Settings::merge(rule("site"), rule("mine"));
+    assert_eq!(merged.restricted[0].group, "site");
+}

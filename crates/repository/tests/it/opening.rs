@@ -36,10 +36,7 @@ fn a_repository_of_uenv_is_known_as_one() {
     let place = tempfile::tempdir().unwrap();
     fs::write(place.path().join("index.db"), "").unwrap();
     let message = error_of(Repository::open(place.path()), place.path());
-    assert_eq!(
-        message,
-        "PLACE is a uenv repository, and importing is not there yet"
-    );
+    assert_eq!(message, "PLACE is a repository of uenv");
 }
 
 #[test]

@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The part of `config.toml` about images of a registry that only a Unix group may read here.
+
+use cabane_label::{Label, LabelPattern, NameMatch, Namespace};
+
+use super::read::above;
+use crate::ask::Field;
+use crate::diagnostic::quote;
+use crate::report::Report;
+
+pub(super) const KEYS: &[&str] = &["images", "group"];
+
+/// Which images are for which group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RestrictedRule {
+    /// The images: a part of a registry, a name, or both, and whatever else a pattern has.
+    pub images: LabelPattern,
+    /// The name or the number of the group.
+    pub group: String,
+}
+
+impl RestrictedRule {
+    /// Returns whether the rule is for an image of a registry.
+    #[must_use]
+    pub fn is_for(&self, namespace: &Namespace, label: &Label) -> bool {
+        let here = self.images.namespace.as_ref();
+        here.is_none_or(|one| one == namespace) && self.images.matches(label, NameMatch::Exact)
+    }
+}
+
+/// Reads the rules of a file; one with a mistake has been noted.
+pub(super) fn read(report: &mut Report<'_>, field: &Field<'_>) -> Vec<RestrictedRule> {
+    let mut rules: Vec<RestrictedRule> = Vec::new();
+    for item in report.list(field).unwrap_or_default() {
+        let field = Field::item("a rule of `restricted`", item);
+        let Some(section) = report.section(&field) else {
+            continue;
+        };
+        section.refuse_unknown(report, KEYS, above);
+        let hint = "add a line such as `images = \"licensed::\"` or `images = \"vasp\"`";
+        let images = section.require(report, "images", hint);
+        let images = images.and_then(|field| report.word(&field));
+        let hint = "add a line such as `group = \"vaspusers\"`";
+        let group = section.require(report, "group", hint);
+        let group = group.and_then(|field| group_name(report, &field));
+        if let (Some(images), Some(group)) = (images, group) {
+            rules.push(RestrictedRule { images, group });
+        }
+    }
+    rules
+}
+
+fn group_name(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+    let text = report.text(field)?;
+    let is_odd = |one: char| one.is_whitespace() || one.is_control() || one == ':';
+    if text.is_empty() || text.starts_with('-') || text.contains(is_odd) {
+        let message = format!("{} is not the name of a group", quote(text));
+        let hint = "`id` tells the groups to which you belong";
+        report.problem_with_hint(field.place(), &message, hint);
+        return None;
+    }
+    Some(text.to_owned())
+}

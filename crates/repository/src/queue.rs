@@ -1,0 +1,258 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! One download of an image at a time, on however many hosts.
+//!
+//! Where locks reach, they decide, and this costs nothing. Where they may not, each host has
+//! places of its own, so that no two ever write into one file; then whoever wants to download
+//! says so, waits a moment, and looks who else does. If two begin at once all the same, the image
+//! is downloaded twice and nothing else happens.
+//!
+//! A lock can outlive its holder: an NFS server keeps those of a host that is gone until that
+//! host is back. So who waits watches the line of the holder, too (`heartbeat`), and goes on
+//! without it when it has not changed for long.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use cabane_label::Digest;
+
+use crate::heartbeat::{self, Line, State};
+use crate::incoming::{Incoming, Lock, may_go_on, try_lock};
+use crate::layout::Layout;
+use crate::locks::{Reach, kernel_id};
+use crate::workshop::{Holders, Temporary, Workshop, incoming_name};
+use crate::{Error, Repository, disk};
+
+/// After this time without a sign of life a download is taken for dead. Twelve beats, and longer
+/// than the attributes of files are believed on usual network file systems.
+const LEASE: Duration = Duration::from_secs(60);
+/// How long who wants to download waits for others to see it, where there are no locks.
+const SETTLE: Duration = Duration::from_secs(1);
+
+/// How often a place is made anew that somebody else has cleared away.
+const ATTEMPTS: u32 = 50;
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// What became of the wish to download an image.
+#[derive(Debug)]
+pub enum Claim {
+    /// The place is this process's.
+    Taken(Incoming),
+    /// Another process downloads this image.
+    Busy,
+}
+
+/// The wish of a process to download an image, until it may or need not any more.
+#[derive(Debug)]
+pub struct Queue {
+    layout: Layout,
+    digest: Digest,
+    reach: Reach,
+    kernel: Option<String>,
+    lease: Duration,
+    settle: Duration,
+    /// The lines of others, and since when they are as they are.
+    seen: HashMap<String, (Option<Line>, Instant)>,
+}
+
+impl Repository {
+    /// Begins to wait for the place for downloading an image.
+    pub fn queue(&self, digest: &Digest) -> Queue {
+        Queue {
+            layout: self.layout().clone(),
+            digest: digest.clone(),
+            reach: Reach::of(self.path()),
+            kernel: kernel_id(),
+            lease: LEASE,
+            settle: SETTLE,
+            seen: HashMap::new(),
+        }
+    }
+
+    /// Takes the place for downloading an image, and waits for as long as another process
+    /// downloads it.
+    ///
+    /// Who has waited looks first whether [`Repository::has_image`] is true by now.
+    pub fn incoming(&self, digest: &Digest) -> Result<Incoming, Error> {
+        let (mut queue, mut pause) = (self.queue(digest), FIRST_PAUSE);
+        loop {
+            match queue.try_take()? {
+                Claim::Taken(incoming) => return Ok(incoming),
+                Claim::Busy => sleep(pause),
+            }
+            pause = LONGEST_PAUSE.min(pause * 2);
+        }
+    }
+
+    /// Takes the place for downloading an image, unless another process has it.
+    pub fn try_incoming(&self, digest: &Digest) -> Result<Claim, Error> {
+        self.queue(digest).try_take()
+    }
+}
+
+impl Queue {
+    /// Takes the place, unless another process downloads the image. Who is told so asks again
+    /// after a while, and looks first whether [`Repository::has_image`] is true by now.
+    pub fn try_take(&mut self) -> Result<Claim, Error> {
+        let tmp = self.layout.tmp();
+        if !tmp.is_dir() {
+            fs::create_dir(&tmp).map_err(Error::io("create", &tmp))?;
+        }
+        let own = self.name();
+        let is_busy = |one: &String| Some(one) != own.as_ref();
+        if self
+            .places()?
+            .iter()
+            .filter(|one| is_busy(one))
+            .any(|one| self.is_alive(one))
+        {
+            return Ok(Claim::Busy);
+        }
+        let incoming = match own {
+            None => self.private()?,
+            Some(name) => match self.shared(&name)? {
+                Some(incoming) => incoming,
+                None => return Ok(Claim::Busy),
+            },
+        };
+        heartbeat::write(&incoming.path, State::Claims, 0);
+        let is_certain = self.reach == Reach::AllHosts && incoming.lock.is_some();
+        if !is_certain && self.is_second(&incoming.path)? {
+            return Ok(Claim::Busy);
+        }
+        heartbeat::write(&incoming.path, State::Downloads, 0);
+        Ok(Claim::Taken(incoming))
+    }
+
+    /// Returns the name of the place for all whom the locks reach.
+    fn name(&self) -> Option<String> {
+        let name = incoming_name(&self.digest);
+        match (self.reach, &self.kernel) {
+            (Reach::AllHosts, _) => Some(name),
+            (Reach::ThisHost, Some(kernel)) => Some(format!("{name}-{kernel}")),
+            (Reach::Nobody, _) | (Reach::ThisHost, None) => None,
+        }
+    }
+
+    /// Returns the names of all places of this image.
+    fn places(&self) -> Result<Vec<String>, Error> {
+        let (tmp, start) = (self.layout.tmp(), incoming_name(&self.digest));
+        if self.reach != Reach::AllHosts {
+            disk::freshen(&tmp);
+        }
+        let names = disk::names(&tmp).map_err(Error::io("read", &tmp))?;
+        let of_image = names.iter().filter(|name| name.starts_with(&start));
+        Ok(of_image.map(str::to_owned).collect())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.layout.tmp().join(name)
+    }
+
+    /// Returns whether somebody may be at work in a place. That is believed of a line which is
+    /// seen for the first time, and as long as it changes.
+    fn is_alive(&mut self, name: &str) -> bool {
+        if let Temporary::Incoming(_, Holders::One(owner)) = Temporary::from_name(name)
+            && owner.is_gone()
+        {
+            return false;
+        }
+        let Some(line) = Line::of(&self.path(name)) else {
+            return false;
+        };
+        self.has_changed(name, Some(line))
+    }
+
+    fn has_changed(&mut self, name: &str, line: Option<Line>) -> bool {
+        let now = Instant::now();
+        let seen = self
+            .seen
+            .entry(name.to_owned())
+            .or_insert((line.clone(), now));
+        if seen.0 != line {
+            *seen = (line, now);
+        }
+        now.duration_since(seen.1) < self.lease
+    }
+
+    /// Takes the place of all whom the locks reach; `None` if another process has it.
+    fn shared(&mut self, name: &str) -> Result<Option<Incoming>, Error> {
+        let path = self.path(name);
+        for _ in 0..ATTEMPTS {
+            match fs::create_dir(&path) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(Error::io("create", &path)(error));
+                }
+                _ => {}
+            }
+            let line = Line::of(&path);
+            match try_lock(&path, true) {
+                Lock::Gone => {}
+                Lock::Held if self.has_changed(name, line.clone()) => return Ok(None),
+                Lock::Taken(lock) if may_go_on(&path) => {
+                    // Whose locks do not reach here may be at work in spite of ours.
+                    let foreign = line.filter(|line| !line.is_from_here());
+                    if foreign.is_some() && self.has_changed(name, foreign) {
+                        return Ok(None);
+                    }
+                    return Ok(Some(Incoming {
+                        digest: self.digest.clone(),
+                        path,
+                        layout: self.layout.clone(),
+                        lock: Some(lock),
+                    }));
+                }
+                // Another user's, or of a host that is gone, or nothing can be locked here.
+                Lock::Held | Lock::Taken(_) | Lock::None => break,
+            }
+        }
+        self.private().map(Some)
+    }
+
+    /// Makes a place that bears the name of this process.
+    fn private(&self) -> Result<Incoming, Error> {
+        Ok(Incoming {
+            digest: self.digest.clone(),
+            path: Workshop::open_for(&self.layout, &self.digest)?,
+            layout: self.layout.clone(),
+            lock: None,
+        })
+    }
+
+    /// Waits a moment, and tells whether somebody else is to download: who does already, and of
+    /// two who want to, the one whose place has the lesser name.
+    fn is_second(&mut self, own: &Path) -> Result<bool, Error> {
+        sleep(self.settle);
+        let own = own
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        for name in self.places()?.into_iter().filter(|name| *name != own) {
+            let Some(line) = Line::of(&self.path(&name)) else {
+                continue;
+            };
+            let goes_first = line.downloads() || name < own;
+            // A line that was there before and has not changed is that of a dead one.
+            let is_known = self
+                .seen
+                .get(&name)
+                .is_some_and(|seen| seen.0.as_ref() == Some(&line));
+            if goes_first && !is_known {
+                self.has_changed(&name, Some(line));
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+#[cfg(test)]
+#[path = "queue_tests.rs"]
+mod tests;
