@@ -38,6 +38,7 @@ mod registry_cosign;
 mod registry_kills;
 mod registry_trust;
 mod repo;
+mod repo_damage;
 mod restricted;
 mod restricted_pull;
 mod run;

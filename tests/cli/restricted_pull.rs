@@ -238,7 +238,7 @@ fn begin(shared: &Shared) {
             .collect();
         for (_, mode, group) in partial {
             // At first for nobody, then for the group, and never for others.
-            let is_closed = mode & 0o077 == 0 || (*mode, *group) == (0o640, GROUP);
+            let is_closed = *mode == 0o600 || (*mode, *group) == (0o640, GROUP);
             let directory = seen.contains(&("tmp/".to_owned(), 0o750, GROUP));
             assert!(is_closed && directory, "{seen:?}");
         }

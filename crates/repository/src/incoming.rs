@@ -19,7 +19,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use cabane_label::Digest;
@@ -118,7 +118,9 @@ impl Incoming {
         }
         access.close_directory(&self.path)?;
         let image = self.image();
-        match disk::create_new(&image) {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        match options.open(&image) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 return Err(Error::io("create", &image)(error));
             }

@@ -4,20 +4,21 @@
 //! What is in a repository, and what is wrong with it. Nothing is changed.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::fs;
+use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use cabane_label::{Digest, Label, escape};
+use cabane_label::{Digest, Label};
 use serde::Serialize;
 
+use crate::index::Index;
 use crate::layout::RefName;
-use crate::listing::Listing;
+use crate::listing::{Listing, read_index};
+use crate::repository::read_meta;
 use crate::transfer::digest_of;
 use crate::workshop::Temporary;
-use crate::{Error, Repository, disk};
+use crate::{Damage, Error, Record, Repository, disk};
 
 /// The state of a repository.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -46,138 +47,6 @@ pub struct Status {
     pub free: u64,
     /// What is not as it should be.
     pub damaged: Vec<Damage>,
-}
-
-/// Something in a repository that is not as it should be.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case", tag = "kind")]
-#[non_exhaustive]
-pub enum Damage {
-    /// A label points to an image that is not there. It is not shown to users.
-    MissingImage {
-        /// The label.
-        label: Label,
-        /// The image.
-        digest: Digest,
-    },
-    /// An image has not the size it had.
-    WrongSize {
-        /// The image.
-        digest: Digest,
-        /// The size it had.
-        expected: u64,
-        /// The size it has.
-        found: u64,
-    },
-    /// An image has not the content it had.
-    WrongDigest {
-        /// The image.
-        digest: Digest,
-        /// The digest of what is there.
-        found: Digest,
-    },
-    /// An image cannot be read.
-    UnreadableImage {
-        /// The image.
-        digest: Digest,
-        /// Why not.
-        reason: String,
-    },
-    /// An image has no label.
-    NoLabel {
-        /// The image.
-        digest: Digest,
-    },
-    /// A ref cannot be understood.
-    UnreadableRef {
-        /// Its file.
-        file: String,
-        /// Why not.
-        reason: String,
-    },
-    /// A ref whose label belongs to another image now.
-    Overtaken {
-        /// The label.
-        label: Label,
-        /// The image to which the ref points.
-        digest: Digest,
-    },
-    /// Something a killed writer has left, which the next writer removes.
-    Leftover {
-        /// Its name in the directory `tmp`.
-        name: String,
-    },
-    /// A file that does not belong there.
-    Stranger {
-        /// Its path in the repository.
-        path: PathBuf,
-    },
-}
-
-impl fmt::Display for Damage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::MissingImage { label, digest } => {
-                write!(
-                    f,
-                    "the image {} of the label `{label}` is missing",
-                    digest.id()
-                )
-            }
-            Self::WrongSize {
-                digest,
-                expected,
-                found,
-            } => {
-                write!(
-                    f,
-                    "the image {} has {found} bytes and should have {expected}",
-                    digest.id()
-                )
-            }
-            Self::WrongDigest { digest, .. } => {
-                write!(f, "the content of the image {} has changed", digest.id())
-            }
-            Self::UnreadableImage { digest, reason } => {
-                write!(
-                    f,
-                    "the image {} cannot be read: {}",
-                    digest.id(),
-                    escape(reason)
-                )
-            }
-            Self::NoLabel { digest } => write!(f, "the image {digest} has no label"),
-            Self::UnreadableRef { file, reason } => {
-                write!(
-                    f,
-                    "the ref `{}` is damaged: {}",
-                    escape(file),
-                    escape(reason)
-                )
-            }
-            Self::Overtaken { label, digest } => {
-                write!(
-                    f,
-                    "an earlier ref of the label `{label}` to the image {} is left",
-                    digest.id()
-                )
-            }
-            Self::Leftover { name } => {
-                write!(
-                    f,
-                    "`tmp/{}` was left by a writer that is gone",
-                    escape(name)
-                )
-            }
-            Self::Stranger { path } => {
-                write!(
-                    f,
-                    "`{}` does not belong there",
-                    escape(&path.to_string_lossy())
-                )
-            }
-        }
-    }
 }
 
 impl Repository {
@@ -238,13 +107,74 @@ impl Survey<'_> {
         let unnamed = listing.images_without_ref();
         self.damaged
             .extend(unnamed.into_iter().map(|digest| Damage::NoLabel { digest }));
-        let sizes = listing.refs.iter().map(|one| (&one.digest, one.size));
-        let sizes: BTreeMap<&Digest, u64> = sizes.collect();
-        for digest in &images {
-            self.image(digest, sizes.get(digest).copied())?;
+        let mut refs: BTreeMap<&Digest, Vec<&Record>> = BTreeMap::new();
+        for one in &listing.refs {
+            refs.entry(&one.digest).or_default().push(one);
         }
+        for digest in &images {
+            let records = refs.get(digest).map_or(&[][..], Vec::as_slice);
+            self.image(digest, records)?;
+        }
+        self.index();
+        self.pins();
+        self.places();
         self.leftovers()?;
         Ok(images.len())
+    }
+
+    fn index(&mut self) {
+        let bytes = read_index(self.repository.layout());
+        if !bytes.is_empty() && Index::open(&bytes).is_none() {
+            self.damaged.push(Damage::BadIndex);
+        }
+    }
+
+    fn pins(&mut self) {
+        match self.repository.pins() {
+            Err(Error::Pin { path }) => {
+                let path = self.inside(&path);
+                self.damaged.push(Damage::UnreadablePin { path });
+            }
+            Err(Error::Io { path, source, .. }) => self.unreadable(&path, &source),
+            _ => {}
+        }
+    }
+
+    /// Looks who may change the directories.
+    fn places(&mut self) {
+        let layout = self.repository.layout();
+        for place in [layout.root().to_owned(), layout.images(), layout.refs()] {
+            if let Ok(found) = fs::metadata(&place) {
+                self.open_to_all(&place, &found);
+            }
+        }
+    }
+
+    fn open_to_all(&mut self, path: &Path, found: &Metadata) {
+        const WRITE_OTHERS: u32 = 0o002;
+        // Then everybody may add something, and remove only what is his own.
+        const STICKY: u32 = 0o1000;
+        let is_sticky = found.is_dir() && found.mode() & STICKY != 0;
+        if found.mode() & WRITE_OTHERS != 0 && !is_sticky {
+            let path = self.inside(path);
+            self.damaged.push(Damage::OpenToAll { path });
+        }
+    }
+
+    fn unreadable(&mut self, path: &Path, error: &io::Error) {
+        let (path, reason) = (self.inside(path), error.to_string());
+        self.damaged
+            .push(Damage::UnreadableDirectory { path, reason });
+    }
+
+    /// Returns a path as it is in the repository.
+    fn inside(&self, path: &Path) -> PathBuf {
+        let inside = path.strip_prefix(self.repository.path()).unwrap_or(path);
+        if inside.as_os_str().is_empty() {
+            PathBuf::from(".")
+        } else {
+            inside.to_owned()
+        }
     }
 
     fn refs(&mut self, listing: &Listing) {
@@ -266,36 +196,52 @@ impl Survey<'_> {
         }
     }
 
-    fn image(&mut self, digest: &Digest, expected: Option<u64>) -> Result<(), Error> {
+    fn image(&mut self, digest: &Digest, records: &[&Record]) -> Result<(), Error> {
         let path = self.repository.image_path(digest);
-        let unreadable = |error: &dyn fmt::Display| Damage::UnreadableImage {
+        let expected = records.last().map(|record| record.size);
+        let labels: Vec<Label> = records.iter().map(|one| one.label.clone()).collect();
+        let unreadable = |reason: String| Damage::UnreadableImage {
             digest: digest.clone(),
-            reason: error.to_string(),
+            labels: labels.clone(),
+            reason,
         };
         let found = match fs::metadata(&path) {
-            Ok(metadata) => metadata.len(),
+            Ok(metadata) => metadata,
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 self.restricted += 1;
                 self.bytes += expected.unwrap_or(0);
                 return Ok(());
             }
+            // That it has no label is said already, and nobody misses it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && records.is_empty() => {
+                return Ok(());
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let damage = unreadable("its file is missing".to_owned());
+                self.damaged.push(damage);
+                return Ok(());
+            }
             Err(error) => {
-                self.damaged.push(unreadable(&error));
+                self.damaged.push(unreadable(error.to_string()));
                 return Ok(());
             }
         };
-        self.bytes += found;
-        if let Some(expected) = expected.filter(|expected| *expected != found) {
+        self.bytes += found.len();
+        self.rights(&path, &found);
+        self.meta(digest, &labels);
+        if let Some(expected) = expected.filter(|expected| *expected != found.len()) {
             self.damaged.push(Damage::WrongSize {
                 digest: digest.clone(),
+                labels,
                 expected,
-                found,
+                found: found.len(),
             });
         } else if self.verify {
             match digest_of(&path) {
                 Ok((found, _)) if found != *digest => {
                     self.damaged.push(Damage::WrongDigest {
                         digest: digest.clone(),
+                        labels,
                         found,
                     });
                 }
@@ -304,11 +250,64 @@ impl Survey<'_> {
                 {
                     self.restricted += 1;
                 }
-                Err(Error::Io { source, .. }) => self.damaged.push(unreadable(&source)),
+                Err(Error::Io { source, .. }) => {
+                    self.damaged.push(unreadable(source.to_string()));
+                }
                 outcome => drop(outcome?),
             }
         }
         Ok(())
+    }
+
+    /// Looks who may read and change an image.
+    fn rights(&mut self, path: &Path, image: &Metadata) {
+        const READ: u32 = 0o004;
+        const READ_GROUP: u32 = 0o040;
+        const ENTER: u32 = 0o001;
+        let directory = path.parent().unwrap_or(path);
+        let Ok(place) = fs::metadata(directory) else {
+            return;
+        };
+        self.open_to_all(path, image);
+        self.open_to_all(directory, &place);
+        if image.uid() != place.uid() {
+            let path = self.inside(path);
+            self.damaged.push(Damage::OtherOwner {
+                path,
+                owner: image.uid(),
+                expected: place.uid(),
+            });
+        }
+        if image.mode() & READ == 0 && place.mode() & ENTER != 0 {
+            let path = self.inside(directory);
+            self.damaged.push(Damage::HalfClosed {
+                path,
+                group: image.gid(),
+                is_for_group: image.mode() & READ_GROUP != 0,
+            });
+        }
+    }
+
+    fn meta(&mut self, digest: &Digest, labels: &[Label]) {
+        let layout = self.repository.layout();
+        let place = layout.meta(digest);
+        let reason = match fs::metadata(&place) {
+            Ok(found) if !found.is_dir() => "it is no directory".to_owned(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                "their directory is missing".to_owned()
+            }
+            Err(_) => return,
+            // Images without metadata have an empty directory.
+            Ok(_) => match read_meta(layout, digest) {
+                Err(Error::Meta { source, .. }) => source.to_string(),
+                _ => return,
+            },
+        };
+        self.damaged.push(Damage::UnreadableMeta {
+            digest: digest.clone(),
+            labels: labels.to_vec(),
+            reason,
+        });
     }
 
     fn leftovers(&mut self) -> Result<(), Error> {
@@ -316,6 +315,14 @@ impl Survey<'_> {
         let names = match disk::names(&tmp) {
             // Somebody copied the repository without its empty directories.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            // What writers are about is nothing for who may not write.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let owner = fs::metadata(&tmp).map(|found| found.uid());
+                if owner.is_ok_and(|owner| owner == rustix::process::geteuid().as_raw()) {
+                    self.unreadable(&tmp, &error);
+                }
+                return Ok(());
+            }
             outcome => outcome.map_err(Error::io("read", &tmp))?,
         };
         for name in names.iter().filter(|name| *name != ".lock") {

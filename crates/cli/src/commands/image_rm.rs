@@ -3,6 +3,8 @@
 
 //! `cabane image rm`: labels, and images without any.
 
+use std::path::Path;
+
 use cabane_label::{Digest, ImageDescription, LabelPattern, NameMatch};
 use cabane_repository::Removed;
 use cabane_resolve::NamedRepository;
@@ -59,7 +61,11 @@ pub(super) fn rm(setup: &Setup, args: &RmArgs) -> CommandResult<ExitCode> {
 
 fn remove_image(setup: &Setup, digest: &Digest) -> CommandResult<Removed> {
     let repositories = setup.repositories()?;
-    let is_there = |one: &&NamedRepository| one.repository.image_path(digest).exists();
+    // Its file may be missing, which is why it is to go.
+    let is_there = |one: &&NamedRepository| {
+        let image = one.repository.image_path(digest);
+        image.parent().is_some_and(Path::exists)
+    };
     let Some(holder) = repositories.iter().find(is_there) else {
         // Finds it nowhere either, and tells where it was looked for.
         return remove_found(setup, &ImageDescription::Digest(digest.clone()));

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use cabane_repository::{Error, Repository, Status};
 use clap::Args;
+use serde_json::Value;
 
 use super::repo_import;
 use crate::convert;
@@ -26,7 +27,9 @@ pub(crate) struct CreateArgs {
 
 /// Tell what a repository holds and whether it is whole
 #[derive(Debug, Args)]
-#[command(after_help = "The exit code is 6 if something is damaged.")]
+#[command(after_help = "\
+With whatever is damaged stands what can be typed to mend it. The exit code is then 6. A
+directory of uenv is looked at, too.")]
 pub(crate) struct StatusArgs {
     /// Which; without it, every repository in use
     path: Option<PathBuf>,
@@ -81,6 +84,7 @@ pub(super) fn status(setup: &Setup, args: &StatusArgs) -> CommandResult<ExitCode
         );
     }
     if args.json {
+        let all: Vec<Value> = all.iter().map(with_remedies).collect();
         setup.printer.data(json(&all));
     } else if all.is_empty() {
         setup
@@ -124,15 +128,29 @@ fn describe(status: &Status) -> String {
     line("free", size(status.free));
     match status.damaged.len() {
         0 => line("state", "whole".to_owned()),
-        count => line(
-            "state",
-            format!("{count} found; `cabane repo update` tidies up"),
-        ),
+        count => line("state", format!("damaged: {count} found")),
     }
     for damage in &status.damaged {
         line("", damage.to_string());
+        for remedy in damage.remedies(&status.path) {
+            line("", format!("  `{remedy}`"));
+        }
+        if let Some(loss) = damage.loss() {
+            line("", format!("  {loss}"));
+        }
     }
     text
+}
+
+/// Adds to each damage what it is called and what can be typed to mend it.
+fn with_remedies(status: &Status) -> Value {
+    let mut value = serde_json::to_value(status).unwrap_or_default();
+    let list = value.get_mut("damaged").and_then(Value::as_array_mut);
+    for (damage, shown) in status.damaged.iter().zip(list.into_iter().flatten()) {
+        shown["message"] = damage.to_string().into();
+        shown["remedies"] = damage.remedies(&status.path).into();
+    }
+    value
 }
 
 /// Opens the repository at a path, or the one that is written to.

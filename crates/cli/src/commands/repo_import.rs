@@ -33,6 +33,10 @@ Examples:
   cabane repo import $SCRATCH/.uenv-images --dry-run
   cabane repo import $SCRATCH/.uenv-images
   cabane --repo=/shared/cabane/repository repo import /shared/uenv prgenv-gnu")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command line"
+)]
 pub(crate) struct ImportArgs {
     /// The repository of uenv: a directory with an index.db
     path: PathBuf,

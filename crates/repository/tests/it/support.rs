@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cabane_label::{Digest, Label};
-use cabane_repository::{AddRequest, Added, Error, Repository, Transfer};
+use cabane_repository::{AddRequest, Added, Damage, Error, Repository, Transfer};
 use tempfile::TempDir;
 
 /// A repository and a place for images, removed at the end of the test.
@@ -155,7 +155,10 @@ pub(crate) fn labels(repository: &Repository) -> BTreeMap<String, u8> {
 /// Checks that there is nothing in a repository but labels and their images.
 pub(crate) fn assert_tidy(repository: &Repository) {
     let status = repository.status(true).unwrap();
-    assert_eq!(status.damaged, Vec::new());
+    // The index is a cache, which the next writer makes anew.
+    let damaged = status.damaged.iter();
+    let damaged: Vec<_> = damaged.filter(|one| **one != Damage::BadIndex).collect();
+    assert_eq!(damaged, Vec::<&Damage>::new());
     let root = repository.path();
     assert_eq!(
         names(&root.join("tmp")),
