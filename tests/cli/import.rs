@@ -427,23 +427,24 @@ fn what_a_killed_writer_of_uenv_has_not_completed_is_not_believed() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let uenv = Uenv::new(&cabane);
     let digest = uenv.add("app");
-    // The change is written into the database before it is complete, as with a small memory.
-    let batch = "PRAGMA cache_size = 1; PRAGMA cache_spill = 1; BEGIN IMMEDIATE;
-        UPDATE uenv SET name = 'wrong';";
-    uenv.database.execute_batch(batch).unwrap();
-    for number in 0..2000 {
-        let row = format!(
-            "INSERT INTO uenv (system, uarch, name, version) VALUES ('a', 'b', 'c{number}', 'd')"
-        );
-        uenv.database.execute_batch(&row).unwrap();
-    }
+    // As it is when the change is in the database, and the journal not yet away.
+    let begin = "PRAGMA synchronous = OFF; BEGIN IMMEDIATE; UPDATE uenv SET name = 'wrong';";
+    uenv.database.execute_batch(begin).unwrap();
     let killed = cabane.world.directory("killed");
-    copy(&uenv.path.join("index.db"), &killed.join("index.db"));
-    copy(
-        &uenv.path.join("index.db-journal"),
-        &killed.join("index.db-journal"),
-    );
+    let [database, journal] = ["index.db", "index.db-journal"];
+    copy(&uenv.path.join(journal), &killed.join(journal));
+    uenv.database.execute_batch("COMMIT").unwrap();
+    copy(&uenv.path.join(database), &killed.join(database));
     copy(&uenv.path.join("images"), &killed.join("images"));
+    // Without the journal the change is taken for complete.
+    let address = format!("file:{}/index.db?immutable=1", killed.display());
+    let changed = Connection::open(address).unwrap();
+    let changed = changed.query_row(
+        "SELECT count(*) FROM uenv WHERE name = 'wrong'",
+        [],
+        |row| row.get::<_, i64>(0),
+    );
+    assert_eq!(changed.unwrap(), 1);
     let before = everything(&killed);
     let seen = cabane.run(&["repo", "import", &killed.to_string_lossy()]);
     assert_eq!(

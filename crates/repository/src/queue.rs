@@ -24,7 +24,7 @@ use cabane_label::Digest;
 use crate::heartbeat::{self, Line, State};
 use crate::incoming::{Incoming, Lock, may_go_on, try_lock};
 use crate::layout::Layout;
-use crate::locks::{Reach, kernel_id};
+use crate::locks::{Reach, is_local, kernel_id};
 use crate::workshop::{Holders, Temporary, Workshop, incoming_name};
 use crate::{Error, Repository, disk};
 
@@ -54,6 +54,8 @@ pub struct Queue {
     layout: Layout,
     digest: Digest,
     reach: Reach,
+    /// Whether no other host can be at work here.
+    is_local: bool,
     kernel: Option<String>,
     lease: Duration,
     settle: Duration,
@@ -68,6 +70,7 @@ impl Repository {
             layout: self.layout().clone(),
             digest: digest.clone(),
             reach: Reach::of(self.path()),
+            is_local: disk::file_system(self.path()).is_ok_and(|kind| is_local(&kind)),
             kernel: kernel_id(),
             lease: LEASE,
             settle: SETTLE,
@@ -197,7 +200,7 @@ impl Queue {
                 Lock::Held if self.has_changed(name, line.clone()) => return Ok(None),
                 Lock::Taken(lock) if may_go_on(&path) => {
                     // Whose locks do not reach here may be at work in spite of ours.
-                    let foreign = line.filter(|line| !line.is_from_here());
+                    let foreign = line.filter(|line| !self.is_local && !line.is_from_here());
                     if foreign.is_some() && self.has_changed(name, foreign) {
                         return Ok(None);
                     }

@@ -21,6 +21,7 @@ fn queue(layout: &Layout, reach: Reach, kernel: char) -> Queue {
         layout: layout.clone(),
         digest: "a".repeat(64).parse().unwrap(),
         reach,
+        is_local: false,
         kernel: Some(kernel.to_string().repeat(32)),
         lease: Duration::from_millis(400),
         settle: Duration::from_millis(50),
@@ -140,6 +141,17 @@ fn a_line_of_another_kernel_counts_though_its_lock_is_not_seen() {
     fs::write(place.join("alive"), "downloads 0123 1 5\n").unwrap();
     let (_, waited) = wait(&mut ours);
     assert!(waited >= ours.lease, "{waited:?}");
+}
+
+#[test]
+fn after_a_restart_of_the_host_nobody_is_waited_for_on_its_own_disk() {
+    let (_place, layout) = layout();
+    let mut ours = queue(&layout, Reach::AllHosts, 'a');
+    ours.is_local = true;
+    let place = layout.tmp().join(ours.name().unwrap());
+    fs::create_dir(&place).unwrap();
+    fs::write(place.join("alive"), "downloads 0123 1 5\n").unwrap();
+    assert!(taken(&mut ours).is_some());
 }
 
 #[test]
