@@ -116,6 +116,15 @@ pub enum ParseErrorKind {
         /// How many it has.
         found: usize,
     },
+    /// `@1.14:1.12`, in which there is no version.
+    #[error("the range ends before it begins")]
+    EmptyRange,
+    /// A quote without its other half.
+    #[error("the quote is not closed")]
+    OpenQuote,
+    /// `^mpich`, a package that another one needs.
+    #[error("which package needs which is not known here")]
+    Dependency,
     /// A mount point that does not begin at the root.
     #[error("a mount point begins with `/`")]
     Relative,

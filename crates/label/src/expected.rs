@@ -47,6 +47,16 @@ pub enum Expected {
     View,
     /// Several of them, separated by commas.
     ViewList,
+    /// `hdf5@1.14: +mpi`, a package that is looked for.
+    Package,
+    /// `+mpi` or `languages=c,c++`
+    Variant,
+    /// What stands after `=`.
+    Value,
+    /// `%gcc@13`
+    Compiler,
+    /// `/abc123`
+    Hash,
 }
 
 impl Expected {
@@ -72,6 +82,11 @@ impl Expected {
             Self::ViewName => "the name of a view",
             Self::View => "a view",
             Self::ViewList => "a list of views",
+            Self::Package => "a package",
+            Self::Variant => "a variant",
+            Self::Value => "a value",
+            Self::Compiler => "a compiler",
+            Self::Hash => "a hash",
         }
     }
 
