@@ -69,7 +69,8 @@ impl Registry {
         }
         self.put_document(&target, to.tag(), MANIFEST, &manifest)?;
         let image = self.image(to)?;
-        self.note_label(&image.place)?;
+        let packages = self.packages_in_list(&from.namespace, &source.digest)?;
+        self.note_label(&image.place, &source, packages.as_ref())?;
         Ok(Copied {
             image,
             unchanged,

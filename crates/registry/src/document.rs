@@ -69,6 +69,9 @@ pub(crate) struct Descriptor {
     pub(crate) size: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) artifact_type: Option<String>,
+    /// The content itself in base64, so that nobody has to ask for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) data: Option<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) annotations: Annotations,
 }
@@ -84,6 +87,7 @@ impl Descriptor {
             digest,
             size,
             artifact_type: None,
+            data: None,
             annotations: Annotations::new(),
         }
     }

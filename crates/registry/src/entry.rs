@@ -16,6 +16,9 @@
 //! as for addresses. A label that is too long for a tag, which has 128 characters at most,
 //! stands in the manifest of the tag, and the tag has `h` and a sum in its place.
 //!
+//! The manifest of a line may have the packages of the image as its layer, see
+//! [`crate::contents`].
+//!
 //! A line is written at once or not at all, and no two writers write the same: there is
 //! nothing in it that could be lost when two push at the same time.
 
@@ -31,6 +34,13 @@ pub(crate) const REPOSITORY: &str = "cabane-index";
 pub(crate) const KIND: &str = "application/vnd.cabane.index-entry.v1";
 /// The annotation that holds the label.
 pub(crate) const LABEL: &str = "org.cabane.label";
+
+/// The tag beside the lines that has another manifest after each change of them.
+pub(crate) const STATE: &str = "cabane-state";
+/// What its manifests are.
+pub(crate) const STATE_KIND: &str = "application/vnd.cabane.index-state.v1";
+/// The annotation by which they differ.
+pub(crate) const STATE_VALUE: &str = "org.cabane.state";
 
 /// The annotation that holds the tag.
 pub(crate) const LINE: &str = "org.cabane.line";

@@ -2,25 +2,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 //! Which images a registry has.
+//!
+//! What was answered is kept, and counts only as long as the registry says that it still
+//! holds: by the digest of each manifest, or by the state of the list.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
 
 use cabane_label::{Digest, Label, LabelPattern, NameMatch, Namespace, Tag};
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 
 use crate::address::RepositoryName;
-use crate::document::{Annotations, Descriptor, EMPTY, MANIFEST, Manifest, to_bytes};
-use crate::entry::{self, Entry};
-use crate::{Error, Place, Registry, RemoteImage};
-
-/// How many questions are asked at once.
-const AT_ONCE: usize = 16;
-/// How often a label may get another image while it is noted which one it has.
-const NOTE_ATTEMPTS: usize = 16;
+use crate::document::OciDigest;
+use crate::entry::Entry;
+use crate::index::State;
+use crate::kept::{Kept, KeptImage};
+use crate::many::side_by_side;
+use crate::registry::Changed;
+use crate::{Error, Place, Registry};
 
 /// Who is asked which images there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,7 +34,7 @@ pub enum Listing {
 }
 
 /// An image that a registry has.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// The part of the registry.
     pub namespace: Namespace,
@@ -84,6 +82,10 @@ impl Wanted<'_> {
     }
 }
 
+/// Who has given the list that is kept.
+pub(crate) const CATALOG: &str = "catalog";
+pub(crate) const INDEX: &str = "index";
+
 impl Registry {
     /// Lists the images that fit, sorted by label.
     ///
@@ -126,24 +128,89 @@ impl Registry {
             let places = tags.filter_map(|tag| Some(name.place(tag.parse().ok()?)));
             Ok(places.collect::<Vec<Place>>())
         })?;
-        let places: Vec<Place> = places.into_iter().flatten().collect();
-        let places: Vec<Place> = places
-            .into_iter()
-            .filter(|place| wanted.fits(&place.label))
-            .collect();
-        let found = side_by_side(&places, |place| match self.image_if_there(place) {
-            Ok(image) => Ok(image.map(|image| listed(&image))),
-            // Other things may lie beside images.
-            Err(Error::NotAnImage { .. } | Error::Document { .. }) => Ok(None),
-            Err(error) => Err(error),
+        let places = places.into_iter().flatten();
+        let places: Vec<Place> = places.filter(|place| wanted.fits(&place.label)).collect();
+        let kept = self.kept(wanted.namespace, CATALOG);
+        let known: BTreeMap<&Label, &KeptImage> =
+            kept.images.iter().map(|one| (&one.label, one)).collect();
+        let found = side_by_side(&places, |place| {
+            self.look_again(place, known.get(&place.label).copied())
         })?;
-        Ok(Some(found.into_iter().flatten().collect()))
+        let found: Vec<KeptImage> = found.into_iter().flatten().collect();
+        let listed = found.iter().map(|one| one.clone().listed(wanted.namespace));
+        let listed: Vec<Listed> = listed.collect();
+        // What was not asked for now may still be so the next time.
+        let mut images = found;
+        images.extend(
+            kept.images
+                .iter()
+                .filter(|one| !wanted.fits(&one.label))
+                .cloned(),
+        );
+        images.sort_by(|one, other| one.label.cmp(&other.label));
+        if images != kept.images {
+            self.keep(
+                wanted.namespace,
+                CATALOG,
+                &Kept {
+                    state: None,
+                    images,
+                },
+            );
+        }
+        Ok(Some(listed))
+    }
+
+    /// Looks at the image of a place; where it is the one that is known nothing is read.
+    fn look_again(
+        &self,
+        place: &Place,
+        known: Option<&KeptImage>,
+    ) -> Result<Option<KeptImage>, Error> {
+        let repository = self.repository(place)?;
+        let manifest = known
+            .and_then(|known| known.manifest.clone())
+            .map(OciDigest);
+        let changed = self.document_unless(&repository, place.tag(), manifest.as_ref())?;
+        match (changed, known) {
+            (Changed::Not, Some(known)) => Ok(Some(known.clone())),
+            (Changed::Not, None) | (Changed::Gone, _) => Ok(None),
+            (Changed::To(document), _) => match self.read_image(place, repository, &document) {
+                Ok(image) => Ok(Some(KeptImage::of(&image))),
+                // Other things may lie beside images.
+                Err(Error::NotAnImage { .. } | Error::Document { .. }) => Ok(None),
+                Err(error) => Err(error),
+            },
+        }
     }
 
     /// Asks the index; `None` if there is none.
     fn by_index(&self, wanted: &Wanted<'_>) -> Result<Option<Vec<Listed>>, Error> {
         let repository = self.index_of(wanted.namespace);
-        let tags = self.tags(&repository)?;
+        let kept = self.kept(wanted.namespace, INDEX);
+        // The state before the list: what changes in between is found the next time.
+        let images = match self.state(&repository, kept.state.as_ref())? {
+            State::Same => kept.images,
+            State::Other(state) => {
+                let Some(images) = self.read_index(&repository)? else {
+                    return Ok(None);
+                };
+                let kept = Kept { state, images };
+                self.keep(wanted.namespace, INDEX, &kept);
+                kept.images
+            }
+        };
+        let fitting = images.into_iter().filter(|one| wanted.fits(&one.label));
+        let listed = fitting.map(|one| one.listed(wanted.namespace));
+        Ok(Some(listed.collect()))
+    }
+
+    /// Reads all lines of an index, sorted by label; `None` if there is none.
+    fn read_index(&self, repository: &str) -> Result<Option<Vec<KeptImage>>, Error> {
+        let tags = self.tags(repository)?;
+        if tags.is_empty() {
+            return Ok(None);
+        }
         let mut newest: BTreeMap<Label, Entry> = BTreeMap::new();
         for tag in &tags {
             let Some(entry) = Entry::read(tag) else {
@@ -151,9 +218,9 @@ impl Registry {
             };
             let label = match &entry.label {
                 Some(label) => Some(label.clone()),
-                None => self.long_label(&repository, tag)?,
+                None => self.long_label(repository, tag)?,
             };
-            let Some(label) = label.filter(|label| wanted.fits(label)) else {
+            let Some(label) = label else {
                 continue;
             };
             let is_newer = |known: &Entry| known.date < entry.date;
@@ -161,163 +228,13 @@ impl Registry {
                 newest.insert(label, entry);
             }
         }
-        if tags.is_empty() {
-            return Ok(None);
-        }
-        let found = newest.into_iter().map(|(label, entry)| Listed {
-            namespace: wanted.namespace.clone(),
+        let images = newest.into_iter().map(|(label, entry)| KeptImage {
             label,
             digest: entry.digest,
             size: entry.size,
             date: Some(entry.date),
+            manifest: None,
         });
-        Ok(Some(found.collect()))
+        Ok(Some(images.collect()))
     }
-
-    fn long_label(&self, repository: &str, tag: &str) -> Result<Option<Label>, Error> {
-        let Some(document) = self.document(repository, tag)? else {
-            return Ok(None);
-        };
-        let manifest: Manifest = self.parse(&document.bytes, "a manifest")?;
-        let label = manifest.annotations.get(entry::LABEL);
-        Ok(label.and_then(|label| label.parse().ok()))
-    }
-
-    fn index_of(&self, namespace: &Namespace) -> String {
-        self.address()
-            .repository(&format!("{namespace}/{}", entry::REPOSITORY))
-    }
-
-    /// Sees to it that the index says of a label what the registry says.
-    ///
-    /// Nobody takes a line away without having written one. So one is always left, and
-    /// whoever wrote the last one has seen afterwards that the label has that image.
-    pub(crate) fn note_label(&self, place: &Place) -> Result<(), Error> {
-        for _ in 0..NOTE_ATTEMPTS {
-            let Some(image) = self.image_if_there(place)? else {
-                return self.forget_label(place);
-            };
-            self.note(&image)?;
-            let now = self.image_if_there(place)?;
-            if now.is_some_and(|now| now.digest == image.digest) {
-                return Ok(());
-            }
-        }
-        Err(self
-            .client
-            .odd("the label gets another image again and again"))
-    }
-
-    /// Writes a line for an image, and takes those before it away.
-    fn note(&self, image: &RemoteImage) -> Result<(), Error> {
-        let place = &image.place;
-        let repository = self.index_of(&place.namespace);
-        let before: Vec<String> = self.lines_of(&repository, &place.label)?;
-        let known = before.iter().filter_map(|tag| Entry::read(tag));
-        let newest = known.max_by_key(|entry| entry.date);
-        let is_noted = newest
-            .as_ref()
-            .is_some_and(|newest| newest.digest == image.digest);
-        if is_noted && before.len() == 1 {
-            return Ok(());
-        }
-        // The clocks of hosts differ, and the newest line is the one that counts.
-        let after = newest.map_or(0, |newest| newest.date.as_second() + 1);
-        let now = Timestamp::now().as_second().max(after);
-        let date = Timestamp::from_second(now).unwrap_or_else(|_| Timestamp::now());
-        let tag = Entry::tag(&place.label, &image.digest, image.size, date);
-        let mut annotations = Annotations::new();
-        annotations.insert(entry::LABEL.to_owned(), place.label.to_string());
-        // Every line has a manifest of its own: registries delete manifests, and with one
-        // all its tags.
-        annotations.insert(entry::LINE.to_owned(), tag.clone());
-        let layers = vec![Descriptor::empty_config()];
-        let manifest = to_bytes(&Manifest::artifact(entry::KIND, layers, annotations));
-        self.put_small_blob(&repository, EMPTY)?;
-        self.put_document(&repository, &tag, MANIFEST, &manifest)?;
-        for old in before.iter().filter(|old| **old != tag) {
-            self.remove_line(&repository, old)?;
-        }
-        Ok(())
-    }
-
-    /// Takes the lines of a label out of the index.
-    pub(crate) fn forget_label(&self, place: &Place) -> Result<(), Error> {
-        let repository = self.index_of(&place.namespace);
-        for tag in self.lines_of(&repository, &place.label)? {
-            self.remove_line(&repository, &tag)?;
-        }
-        Ok(())
-    }
-
-    fn lines_of(&self, repository: &str, label: &Label) -> Result<Vec<String>, Error> {
-        let tags = self.tags(repository)?;
-        Ok(tags
-            .into_iter()
-            .filter(|tag| entry::is_of(tag, label))
-            .collect())
-    }
-
-    fn remove_line(&self, repository: &str, tag: &str) -> Result<(), Error> {
-        let Some(digest) = self.digest_of(repository, tag)? else {
-            return Ok(());
-        };
-        match self.delete_by_digest(repository, &digest) {
-            // The newest line counts; those before it are in nobody's way.
-            Err(Error::NoDeletion { .. } | Error::Forbidden { .. }) => Ok(()),
-            outcome => outcome,
-        }
-    }
-}
-
-fn listed(image: &RemoteImage) -> Listed {
-    Listed {
-        namespace: image.place.namespace.clone(),
-        label: image.place.label.clone(),
-        digest: image.digest.clone(),
-        size: image.size,
-        date: image.created,
-    }
-}
-
-/// Asks several questions at once; the answers come in the order of the questions.
-fn side_by_side<Q: Sync, A: Send>(
-    questions: &[Q],
-    ask: impl Fn(&Q) -> Result<A, Error> + Sync,
-) -> Result<Vec<A>, Error> {
-    let next = AtomicUsize::new(0);
-    let answers = Mutex::new(Vec::with_capacity(questions.len()));
-    let failure = Mutex::new(None);
-    thread::scope(|scope| {
-        for _ in 0..AT_ONCE.min(questions.len()) {
-            scope.spawn(|| {
-                loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(question) = questions.get(index) else {
-                        return;
-                    };
-                    match ask(question) {
-                        Ok(answer) => {
-                            let mut answers =
-                                answers.lock().unwrap_or_else(PoisonError::into_inner);
-                            answers.push((index, answer));
-                        }
-                        Err(error) => {
-                            let mut failure =
-                                failure.lock().unwrap_or_else(PoisonError::into_inner);
-                            failure.get_or_insert(error);
-                            // Nobody needs the other answers.
-                            next.store(questions.len(), Ordering::Relaxed);
-                        }
-                    }
-                }
-            });
-        }
-    });
-    if let Some(error) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        return Err(error);
-    }
-    let mut answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
-    answers.sort_by_key(|(index, _)| *index);
-    Ok(answers.into_iter().map(|(_, answer)| answer).collect())
 }

@@ -3,6 +3,7 @@
 
 //! Images in a registry: which blob is the image, and what is attached to it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use cabane_label::{Digest, escape};
@@ -10,7 +11,7 @@ use jiff::Timestamp;
 
 use crate::chunks::{CHUNKS, ChunkList, MAX_LIST};
 use crate::document::{Annotations, CREATED, Descriptor, INDEX, Manifest, OciDigest};
-use crate::meta::{MAX_ARCHIVE, unpack};
+use crate::meta::{MAX_ARCHIVE, files_of, unpack};
 use crate::registry::Document;
 use crate::{Error, Place, Registry};
 
@@ -70,7 +71,7 @@ impl Registry {
         }
     }
 
-    fn read_image(
+    pub(crate) fn read_image(
         &self,
         place: &Place,
         repository: String,
@@ -111,24 +112,49 @@ impl Registry {
     ///
     /// Metadata that are not what was announced, or that cannot be unpacked.
     pub fn fetch_meta(&self, image: &RemoteImage, into: &Path) -> Result<bool, Error> {
-        let subject = OciDigest(image.manifest.clone());
-        let Some(found) = self.newest(&image.repository, &subject, META)? else {
+        let Some((layer, bytes)) = self.meta_archive(image)? else {
             return Ok(false);
         };
-        let refused = |reason: String| Error::Metadata {
-            place: Box::new(image.place.clone()),
-            reason,
+        unpack(&layer, &bytes, into).map_err(|reason| refused(image, reason))?;
+        Ok(true)
+    }
+
+    /// Gets some files of the metadata of an image; `None` if it has no metadata. Those that
+    /// are not there are left out.
+    ///
+    /// # Errors
+    ///
+    /// Metadata that are not what was announced.
+    pub fn fetch_meta_files(
+        &self,
+        image: &RemoteImage,
+        names: &[&str],
+    ) -> Result<Option<BTreeMap<String, Vec<u8>>>, Error> {
+        let Some((layer, bytes)) = self.meta_archive(image)? else {
+            return Ok(None);
         };
+        let files = files_of(&layer, &bytes, names).map_err(|reason| refused(image, reason))?;
+        Ok(Some(files))
+    }
+
+    /// Gets the metadata of an image, packed.
+    fn meta_archive(&self, image: &RemoteImage) -> Result<Option<(Descriptor, Vec<u8>)>, Error> {
+        let subject = OciDigest(image.manifest.clone());
+        let Some(found) = self.newest(&image.repository, &subject, META)? else {
+            return Ok(None);
+        };
+        let refused = |reason: &str| refused(image, reason.to_owned());
         let reference = found.digest.to_string();
         let document = self.document(&image.repository, &reference)?;
-        let document = document.ok_or_else(|| refused("the registry has lost them".to_owned()))?;
-        let manifest: Manifest = self.parse(&document.bytes, "a manifest")?;
-        let [layer] = manifest.layers.as_slice() else {
-            return Err(refused("they are not in one archive".to_owned()));
-        };
-        let bytes = self.small_blob(&image.repository, layer, MAX_ARCHIVE)?;
-        unpack(layer, &bytes, into).map_err(refused)?;
-        Ok(true)
+        let document = document.ok_or_else(|| refused("the registry has lost them"))?;
+        let mut manifest: Manifest = self.parse(&document.bytes, "a manifest")?;
+        match (manifest.layers.pop(), manifest.layers.is_empty()) {
+            (Some(layer), true) => {
+                let bytes = self.small_blob(&image.repository, &layer, MAX_ARCHIVE)?;
+                Ok(Some((layer, bytes)))
+            }
+            _ => Err(refused("they are not in one archive")),
+        }
     }
 
     /// Gets the list of the chunks of an image, if one is attached.
@@ -163,6 +189,13 @@ impl Registry {
         // Of several without a date the last one in the list is the newest.
         found.sort_by_key(date);
         Ok(found.pop())
+    }
+}
+
+fn refused(image: &RemoteImage, reason: String) -> Error {
+    Error::Metadata {
+        place: Box::new(image.place.clone()),
+        reason,
     }
 }
 

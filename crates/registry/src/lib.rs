@@ -11,6 +11,7 @@
 
 mod address;
 mod chunks;
+mod contents;
 mod copy;
 mod credentials;
 mod document;
@@ -20,6 +21,9 @@ mod error;
 mod find;
 mod http;
 mod image;
+mod index;
+mod kept;
+mod many;
 mod meta;
 mod options;
 mod proxy;
@@ -31,6 +35,7 @@ mod trust;
 mod upload;
 
 pub use address::{Address, AddressError, Place, UnfitPart};
+pub use contents::Said;
 pub use copy::{Copied, Deleted};
 pub use credentials::{
     Credential, CredentialError, CredentialSources, EntryProblem, GivenToken, Secret, TokenWarning,

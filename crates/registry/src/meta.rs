@@ -6,6 +6,7 @@
 //! `oras` saves a directory as a compressed archive of which every name begins with that of
 //! the directory, and unpacks what carries the annotations below; uenv attaches metadata so.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -158,9 +159,47 @@ pub(crate) fn unpack(layer: &Descriptor, bytes: &[u8], into: &Path) -> Result<()
         };
         outcome.map_err(|error| format!("`{}`: {error}", inside.display()))?;
     }
-    let mut rest = archive.into_inner();
+    finish(layer, archive.into_inner())
+}
+
+/// Takes some files out of an archive. Returns what is wrong with it.
+pub(crate) fn files_of(
+    layer: &Descriptor,
+    bytes: &[u8],
+    names: &[&str],
+) -> Result<BTreeMap<String, Vec<u8>>, String> {
+    let mut content = Sha256::new();
+    let reader = Summed {
+        inner: GzDecoder::new(bytes).take(2 * MAX_BYTES),
+        sum: &mut content,
+    };
+    let mut archive = Archive::new(reader);
+    let mut files = BTreeMap::new();
+    let mut left = MAX_BYTES;
+    for entry in archive.entries().map_err(|error| error.to_string())? {
+        let mut entry = entry.map_err(|error| error.to_string())?;
+        let name = entry.path().map_err(|error| error.to_string())?;
+        let inside = below_directory(&name)?.unwrap_or_default();
+        let wanted = names.iter().find(|name| inside == Path::new(name));
+        let is_file = entry.header().entry_type().is_file();
+        if let Some(name) = wanted.filter(|_| is_file) {
+            let mut content = Vec::new();
+            let read = (&mut entry).take(left).read_to_end(&mut content);
+            read.map_err(|error| error.to_string())?;
+            left -= content.len() as u64;
+            files.insert((*name).to_owned(), content);
+        }
+    }
+    finish(layer, archive.into_inner())?;
+    Ok(files)
+}
+
+/// Reads an archive to its end, and tells whether it was what was announced.
+fn finish<R: Read>(layer: &Descriptor, mut rest: Summed<'_, R>) -> Result<(), String> {
     io::copy(&mut rest, &mut io::sink()).map_err(|error| error.to_string())?;
-    let found = OciDigest(cabane_label::Digest::from_bytes(content.finalize().into()));
+    let found = OciDigest(cabane_label::Digest::from_bytes(
+        rest.sum.clone().finalize().into(),
+    ));
     match layer.annotations.get(CONTENT_DIGEST) {
         Some(expected) if *expected != found.to_string() => {
             Err("its content is not what its manifest says".to_owned())

@@ -22,6 +22,8 @@ pub struct Options {
     pub patience: Patience,
     /// How many parts of an image are got at once.
     pub streams: usize,
+    /// A directory in which lists of images are kept for the next time.
+    pub cache: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -32,6 +34,7 @@ impl Default for Options {
             proxy: ProxySettings::default(),
             patience: Patience::default(),
             streams: 4,
+            cache: None,
         }
     }
 }

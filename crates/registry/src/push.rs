@@ -12,6 +12,7 @@ use cabane_label::Digest;
 use jiff::Timestamp;
 
 use crate::chunks::{CHUNKS, ChunkList, SMALLEST_IMAGE};
+use crate::contents::Packages;
 use crate::document::{Descriptor, EMPTY, MANIFEST, OciDigest, TITLE, to_bytes};
 use crate::download::Progress;
 use crate::image::{EROFS, META, SQUASHFS, attached_manifest, image_manifest};
@@ -54,6 +55,8 @@ pub struct PushRequest<'a> {
     pub format: Format,
     /// Its metadata directory.
     pub meta: Option<&'a Path>,
+    /// The packages in it, in lines that are kept for who looks for packages.
+    pub packages: Option<&'a str>,
     /// When the image was made.
     pub created: Timestamp,
     /// Whether a label that another image has is taken from it.
@@ -124,7 +127,7 @@ impl Registry {
         let replaced = self.before(request)?.map(|image| image.digest);
         self.put_document(&repository, request.place.tag(), MANIFEST, &manifest)?;
         let image = self.image(request.place)?;
-        self.note_label(&image.place)?;
+        self.note_label(&image.place, &image, packages_of(request).as_ref())?;
         Ok(Pushed {
             image,
             sent,
@@ -167,7 +170,7 @@ impl Registry {
             )?;
         }
         let signed = self.sign_if_wanted(&image.repository, &subject, request)?;
-        self.note_label(&image.place)?;
+        self.note_label(&image.place, image, packages_of(request).as_ref())?;
         Ok(Pushed {
             image: image.clone(),
             sent: false,
@@ -228,4 +231,8 @@ impl Registry {
         referrer.annotations = manifest.annotations;
         self.put_referrer(repository, &subject.digest, &referrer, &bytes)
     }
+}
+
+fn packages_of(request: &PushRequest<'_>) -> Option<Packages> {
+    request.packages.and_then(Packages::pack)
 }

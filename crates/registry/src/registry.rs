@@ -4,10 +4,11 @@
 //! The requests of the OCI distribution specification, version 1.1, that are needed here.
 
 use std::io::Read;
+use std::path::PathBuf;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use ureq::http::header::{ACCEPT, CONTENT_TYPE};
+use ureq::http::header::{ACCEPT, CONTENT_TYPE, IF_NONE_MATCH};
 use ureq::http::{Method, Uri};
 
 use crate::Error;
@@ -31,6 +32,8 @@ const MAX_PAGES: usize = 10_000;
 pub struct Registry {
     pub(crate) client: Client,
     pub(crate) streams: usize,
+    /// Where lists are kept for the next time.
+    pub(crate) cache: Option<PathBuf>,
 }
 
 /// A document and its digest.
@@ -38,6 +41,16 @@ pub struct Registry {
 pub(crate) struct Document {
     pub(crate) bytes: Vec<u8>,
     pub(crate) digest: OciDigest,
+}
+
+/// A document, unless it is the one that is known.
+#[derive(Clone, Debug)]
+pub(crate) enum Changed {
+    /// It is the same.
+    Not,
+    /// There is none.
+    Gone,
+    To(Document),
 }
 
 /// What became of something that was to be deleted.
@@ -59,6 +72,7 @@ impl Registry {
         Ok(Self {
             client: Client::new(address, options)?,
             streams: options.streams.max(1),
+            cache: options.cache.clone(),
         })
     }
 
@@ -79,16 +93,37 @@ impl Registry {
         repository: &str,
         reference: &str,
     ) -> Result<Option<Document>, Error> {
+        match self.document_unless(repository, reference, None)? {
+            Changed::To(document) => Ok(Some(document)),
+            Changed::Gone | Changed::Not => Ok(None),
+        }
+    }
+
+    /// Gets a manifest or an index, unless it still has the digest that is known.
+    ///
+    /// Registries say with the digest, as `ETag`, which one they have.
+    pub(crate) fn document_unless(
+        &self,
+        repository: &str,
+        reference: &str,
+        known: Option<&OciDigest>,
+    ) -> Result<Changed, Error> {
         let action = format!("read {repository}");
         let uri = self
             .client
             .uri(&format!("{repository}/manifests/{reference}"))?;
         let accept = [MANIFEST, INDEX, DOCKER_MANIFEST].join(", ");
-        let request =
+        let mut request =
             Request::new(Method::GET, uri, Scope::pull(repository)).header(ACCEPT, accept);
+        if let Some(known) = known {
+            request = request.header(IF_NONE_MATCH, format!("\"{known}\""));
+        }
         let answer = self.client.send(&request)?;
+        if answer.status == 304 && known.is_some() {
+            return Ok(Changed::Not);
+        }
         if answer.status == 404 {
-            return Ok(None);
+            return Ok(Changed::Gone);
         }
         if answer.status != 200 {
             return Err(self.client.refused(answer, &action));
@@ -101,7 +136,8 @@ impl Registry {
         let expected = OciDigest::parse(reference).or(announced);
         match expected {
             Some(expected) if expected != digest => Err(self.wrong(&expected, &digest.to_string())),
-            _ => Ok(Some(Document { bytes, digest })),
+            _ if known == Some(&digest) => Ok(Changed::Not),
+            _ => Ok(Changed::To(Document { bytes, digest })),
         }
     }
 

@@ -106,6 +106,7 @@ impl Bed {
             size: content.len() as u64,
             format: Format::Squashfs,
             meta: Some(&meta),
+            packages: None,
             created: "2026-11-21T10:00:00Z".parse::<Timestamp>().unwrap(),
             replace,
             notes: Some(&self.path("notes")),

@@ -73,6 +73,7 @@ fn push_file(registry: &Registry, place: &Place, image: &Path) {
         size: fs::metadata(image).unwrap().len(),
         format: Format::Squashfs,
         meta: None,
+        packages: None,
         created: "2026-11-21T10:00:00Z".parse().unwrap(),
         replace: true,
         notes: None,

@@ -1,0 +1,203 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What images of a registry say about their packages, without their metadata where possible.
+//!
+//! Push writes the packages of an image into the manifest of its line in the list, compressed
+//! and, as `data`, within the manifest: one request brings them. What was pushed by others has
+//! metadata, or nothing. What stands in the lines is the caller's; here they are bytes.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{Read, Write};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use cabane_label::{Digest, Namespace};
+use flate2::read::GzDecoder;
+use flate2::{Compression, GzBuilder};
+
+use crate::document::{Descriptor, Manifest, OciDigest};
+use crate::entry::Entry;
+use crate::many::side_by_side;
+use crate::{Error, Listed, Place, Registry};
+
+/// What the layer with the packages is called.
+const PACKAGES: &str = "application/vnd.cabane.packages.v1+gzip";
+/// Manifests have 4 MiB at most; larger lists are got by themselves.
+const MOST_WITHIN: usize = 512 * 1024;
+/// What a registry may send for a list.
+const MOST_PACKED: u64 = 16 * 1024 * 1024;
+const MOST_BYTES: u64 = 64 * 1024 * 1024;
+
+/// What an image says about its packages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// These lines, which were handed over at push.
+    Lines(String),
+    /// These files of its metadata.
+    Files(BTreeMap<String, Vec<u8>>),
+    /// Nothing: it has no metadata.
+    Nothing,
+}
+
+/// Lines of packages, packed.
+#[derive(Clone, Debug)]
+pub(crate) struct Packages {
+    bytes: Vec<u8>,
+}
+
+impl Packages {
+    /// Packs lines; the same ones give the same bytes.
+    pub(crate) fn pack(lines: &str) -> Option<Self> {
+        let mut packed = GzBuilder::new()
+            .mtime(0)
+            .write(Vec::new(), Compression::best());
+        packed.write_all(lines.as_bytes()).ok()?;
+        let bytes = packed.finish().ok()?;
+        Some(Self { bytes })
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Returns the layer of a manifest.
+    pub(crate) fn layer(&self) -> Descriptor {
+        let mut layer = Descriptor::of(PACKAGES, &self.bytes);
+        if self.bytes.len() <= MOST_WITHIN {
+            layer.data = Some(STANDARD.encode(&self.bytes));
+        }
+        layer
+    }
+
+    /// Returns what stands within a manifest; `None` if nothing does, or something else.
+    fn within(layer: &Descriptor) -> Option<Self> {
+        let bytes = STANDARD.decode(layer.data.as_ref()?).ok()?;
+        (OciDigest::of(&bytes) == layer.digest).then_some(Self { bytes })
+    }
+
+    /// Returns the lines; `None` if they are damaged.
+    fn lines(&self) -> Option<String> {
+        let mut lines = String::new();
+        let mut reader = GzDecoder::new(self.bytes.as_slice()).take(MOST_BYTES);
+        reader.read_to_string(&mut lines).ok()?;
+        Some(lines)
+    }
+}
+
+impl Registry {
+    /// Asks images what they say about their packages: their lines in the list, and where
+    /// those say nothing their metadata, of which the named files are got.
+    ///
+    /// The answers come in the order of the images. An image whose answer cannot be had is an
+    /// error of its own.
+    ///
+    /// # Errors
+    ///
+    /// That the registry cannot be reached.
+    pub fn contents(
+        &self,
+        images: &[Listed],
+        files: &[&str],
+    ) -> Result<Vec<Result<Said, Error>>, Error> {
+        let mut lines: BTreeMap<&Namespace, HashMap<Digest, String>> = BTreeMap::new();
+        for image in images {
+            if !lines.contains_key(&image.namespace) {
+                let known = self.lines_by_digest(&image.namespace)?;
+                lines.insert(&image.namespace, known);
+            }
+        }
+        side_by_side(images, |image| {
+            let known = lines.get(&image.namespace);
+            let line = known.and_then(|known| known.get(&image.digest));
+            match self.said(image, line.map(String::as_str), files) {
+                // That is the same for all.
+                Err(
+                    error @ (Error::Unreachable { .. }
+                    | Error::Silent { .. }
+                    | Error::Certificate { .. }),
+                ) => Err(error),
+                said => Ok(said),
+            }
+        })
+    }
+
+    fn said(&self, image: &Listed, line: Option<&str>, files: &[&str]) -> Result<Said, Error> {
+        if let Some(line) = line {
+            let repository = self.index_of(&image.namespace);
+            let packages = self.packages_of_line(&repository, line)?;
+            if let Some(lines) = packages.and_then(|packages| packages.lines()) {
+                return Ok(Said::Lines(lines));
+            }
+        }
+        let place = Place {
+            namespace: image.namespace.clone(),
+            label: image.label.clone(),
+        };
+        let found = self.fetch_meta_files(&self.image(&place)?, files)?;
+        Ok(found.map_or(Said::Nothing, Said::Files))
+    }
+
+    /// Returns a line of the list for each image that has one.
+    fn lines_by_digest(&self, namespace: &Namespace) -> Result<HashMap<Digest, String>, Error> {
+        let tags = self.tags(&self.index_of(namespace))?;
+        let line = |tag: String| Some((Entry::read(&tag)?.digest, tag));
+        Ok(tags.into_iter().filter_map(line).collect())
+    }
+
+    /// Gets the packages of a line of the list; `None` if it says nothing about them.
+    pub(crate) fn packages_of_line(
+        &self,
+        repository: &str,
+        tag: &str,
+    ) -> Result<Option<Packages>, Error> {
+        let Some(document) = self.document(repository, tag)? else {
+            return Ok(None);
+        };
+        let manifest: Manifest = self.parse(&document.bytes, "a manifest")?;
+        let mut layers = manifest.layers.into_iter();
+        let Some(layer) = layers.find(|layer| layer.media_type == PACKAGES) else {
+            return Ok(None);
+        };
+        if let Some(packages) = Packages::within(&layer) {
+            return Ok(Some(packages));
+        }
+        match self.small_blob(repository, &layer, MOST_PACKED) {
+            Ok(bytes) => Ok(Some(Packages { bytes })),
+            // Then its metadata say it.
+            Err(Error::WrongContent { .. } | Error::Status { status: 404, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Gets the packages that the list has for an image, for another label of it.
+    pub(crate) fn packages_in_list(
+        &self,
+        namespace: &Namespace,
+        digest: &Digest,
+    ) -> Result<Option<Packages>, Error> {
+        match self.lines_by_digest(namespace)?.get(digest) {
+            Some(line) => self.packages_of_line(&self.index_of(namespace), line),
+            None => Ok(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_within_a_manifest_can_be_read_again() {
+        let packages = Packages::pack("hdf5\t1.14\n").unwrap();
+        let read = Packages::within(&packages.layer()).unwrap();
+        assert_eq!(read.lines().as_deref(), Some("hdf5\t1.14\n"));
+    }
+
+    #[test]
+    fn packages_of_another_digest_are_not_taken() {
+        let mut layer = Packages::pack("hdf5\t1.14\n").unwrap().layer();
+        layer.data = Packages::pack("hdf5\t1.15\n").unwrap().layer().data;
+        assert!(Packages::within(&layer).is_none());
+    }
+}

@@ -1,0 +1,182 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Keeping the list of a namespace in the registry: see [`crate::entry`] for its lines.
+//!
+//! Beside the lines there is a tag `cabane-state`, which gets another manifest after every
+//! change of a line. Whoever has seen the list after the state it has now need not get it
+//! again.
+
+use cabane_label::{Label, Namespace};
+use jiff::Timestamp;
+use ring::rand::{SecureRandom, SystemRandom};
+
+use crate::contents::Packages;
+use crate::document::{Annotations, Descriptor, EMPTY, MANIFEST, Manifest, OciDigest, to_bytes};
+use crate::entry::{self, Entry};
+use crate::registry::Changed;
+use crate::{Error, Place, Registry, RemoteImage};
+
+/// How often a label may get another image while it is noted which one it has.
+const NOTE_ATTEMPTS: usize = 16;
+
+/// The state of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// That which is known.
+    Same,
+    /// Another one; none where nobody keeps it.
+    Other(Option<OciDigest>),
+}
+
+impl Registry {
+    pub(crate) fn long_label(&self, repository: &str, tag: &str) -> Result<Option<Label>, Error> {
+        let Some(document) = self.document(repository, tag)? else {
+            return Ok(None);
+        };
+        let manifest: Manifest = self.parse(&document.bytes, "a manifest")?;
+        let label = manifest.annotations.get(entry::LABEL);
+        Ok(label.and_then(|label| label.parse().ok()))
+    }
+
+    pub(crate) fn index_of(&self, namespace: &Namespace) -> String {
+        self.address()
+            .repository(&format!("{namespace}/{}", entry::REPOSITORY))
+    }
+
+    /// Sees to it that the index says of a label what the registry says.
+    ///
+    /// Nobody takes a line away without having written one. So one is always left, and
+    /// whoever wrote the last one has seen afterwards that the label has that image.
+    ///
+    /// The packages are those of the image that the caller has given the label.
+    pub(crate) fn note_label(
+        &self,
+        place: &Place,
+        noted: &RemoteImage,
+        packages: Option<&Packages>,
+    ) -> Result<(), Error> {
+        for _ in 0..NOTE_ATTEMPTS {
+            let Some(image) = self.image_if_there(place)? else {
+                return self.forget_label(place);
+            };
+            self.note(&image, packages.filter(|_| image.digest == noted.digest))?;
+            let now = self.image_if_there(place)?;
+            if now.is_some_and(|now| now.digest == image.digest) {
+                // Also if nothing had to be written: whoever wrote the line may have been
+                // killed before this.
+                return self.change_state(&self.index_of(&place.namespace));
+            }
+        }
+        Err(self
+            .client
+            .odd("the label gets another image again and again"))
+    }
+
+    /// Writes a line for an image, and takes those before it away.
+    fn note(&self, image: &RemoteImage, packages: Option<&Packages>) -> Result<(), Error> {
+        let place = &image.place;
+        let repository = self.index_of(&place.namespace);
+        let before: Vec<String> = self.lines_of(&repository, &place.label)?;
+        let known = before.iter().filter_map(|tag| Entry::read(tag));
+        let newest = known.max_by_key(|entry| entry.date);
+        let is_noted = newest
+            .as_ref()
+            .is_some_and(|newest| newest.digest == image.digest);
+        if let ([line], true) = (before.as_slice(), is_noted)
+            && (packages.is_none() || self.packages_of_line(&repository, line)?.is_some())
+        {
+            return Ok(());
+        }
+        // The clocks of hosts differ, and the newest line is the one that counts.
+        let after = newest.map_or(0, |newest| newest.date.as_second() + 1);
+        let now = Timestamp::now().as_second().max(after);
+        let date = Timestamp::from_second(now).unwrap_or_else(|_| Timestamp::now());
+        let tag = Entry::tag(&place.label, &image.digest, image.size, date);
+        let mut annotations = Annotations::new();
+        annotations.insert(entry::LABEL.to_owned(), place.label.to_string());
+        // Every line has a manifest of its own: registries delete manifests, and with one
+        // all its tags.
+        annotations.insert(entry::LINE.to_owned(), tag.clone());
+        self.put_small_blob(&repository, EMPTY)?;
+        let layer = match packages {
+            Some(packages) => {
+                self.put_small_blob(&repository, packages.bytes())?;
+                packages.layer()
+            }
+            None => Descriptor::empty_config(),
+        };
+        let manifest = to_bytes(&Manifest::artifact(entry::KIND, vec![layer], annotations));
+        self.put_document(&repository, &tag, MANIFEST, &manifest)?;
+        for old in before.iter().filter(|old| **old != tag) {
+            self.remove_line(&repository, old)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the lines of a label out of the index.
+    pub(crate) fn forget_label(&self, place: &Place) -> Result<(), Error> {
+        let repository = self.index_of(&place.namespace);
+        for tag in self.lines_of(&repository, &place.label)? {
+            self.remove_line(&repository, &tag)?;
+        }
+        self.change_state(&repository)
+    }
+
+    /// Asks for the state of a list, where one is known only whether it is the same.
+    pub(crate) fn state(
+        &self,
+        repository: &str,
+        known: Option<&OciDigest>,
+    ) -> Result<State, Error> {
+        Ok(
+            match self.document_unless(repository, entry::STATE, known)? {
+                Changed::Not => State::Same,
+                Changed::Gone => State::Other(None),
+                Changed::To(document) => State::Other(Some(document.digest)),
+            },
+        )
+    }
+
+    /// Gives a list another state. Comes after every change of it.
+    fn change_state(&self, repository: &str) -> Result<(), Error> {
+        let mut bytes = [0; 16];
+        let filled = SystemRandom::new().fill(&mut bytes);
+        filled.map_err(|_| self.client.odd("this system has no random numbers"))?;
+        let state = format!("{:032x}", u128::from_le_bytes(bytes));
+        let annotations = Annotations::from([(entry::STATE_VALUE.to_owned(), state)]);
+        let layers = vec![Descriptor::empty_config()];
+        let manifest = to_bytes(&Manifest::artifact(entry::STATE_KIND, layers, annotations));
+        let before = self.digest_of(repository, entry::STATE)?;
+        self.put_small_blob(repository, EMPTY)?;
+        self.put_document(repository, entry::STATE, MANIFEST, &manifest)?;
+        match before {
+            Some(before) => self.remove_manifest(repository, &before),
+            None => Ok(()),
+        }
+    }
+
+    fn lines_of(&self, repository: &str, label: &Label) -> Result<Vec<String>, Error> {
+        let tags = self.tags(repository)?;
+        Ok(tags
+            .into_iter()
+            .filter(|tag| entry::is_of(tag, label))
+            .collect())
+    }
+
+    fn remove_line(&self, repository: &str, tag: &str) -> Result<(), Error> {
+        let Some(digest) = self.digest_of(repository, tag)? else {
+            return Ok(());
+        };
+        self.remove_manifest(repository, &digest)
+    }
+
+    /// Removes what nobody needs any more.
+    fn remove_manifest(&self, repository: &str, digest: &OciDigest) -> Result<(), Error> {
+        match self.delete_by_digest(repository, digest) {
+            // The newest line and the newest state count; those before are in nobody's way.
+            Err(Error::NoDeletion { .. } | Error::Forbidden { .. }) => Ok(()),
+            outcome => outcome,
+        }
+    }
+}

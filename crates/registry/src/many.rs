@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Asking a registry many small things at once.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use crate::Error;
+
+/// How many questions are asked at once.
+const AT_ONCE: usize = 16;
+
+/// Asks several questions at once; the answers come in the order of the questions.
+pub(crate) fn side_by_side<Q: Sync, A: Send>(
+    questions: &[Q],
+    ask: impl Fn(&Q) -> Result<A, Error> + Sync,
+) -> Result<Vec<A>, Error> {
+    let next = AtomicUsize::new(0);
+    let answers = Mutex::new(Vec::with_capacity(questions.len()));
+    let failure = Mutex::new(None);
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE.min(questions.len()) {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(question) = questions.get(index) else {
+                        return;
+                    };
+                    match ask(question) {
+                        Ok(answer) => {
+                            let mut answers =
+                                answers.lock().unwrap_or_else(PoisonError::into_inner);
+                            answers.push((index, answer));
+                        }
+                        Err(error) => {
+                            let mut failure =
+                                failure.lock().unwrap_or_else(PoisonError::into_inner);
+                            failure.get_or_insert(error);
+                            // Nobody needs the other answers.
+                            next.store(questions.len(), Ordering::Relaxed);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    if let Some(error) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(error);
+    }
+    let mut answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
+    answers.sort_by_key(|(index, _)| *index);
+    Ok(answers.into_iter().map(|(_, answer)| answer).collect())
+}
