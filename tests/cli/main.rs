@@ -35,6 +35,7 @@ mod recipe;
 mod registry;
 mod registry_clients;
 mod registry_cosign;
+mod registry_find;
 mod registry_hosts;
 mod registry_kills;
 mod registry_trust;

@@ -63,6 +63,12 @@ impl RegistryArgs {
             },
             authorities: setting.authorities.value.clone(),
             proxy: setting.proxy.clone(),
+            cache: setup
+                .settings
+                .cache_directory
+                .value
+                .as_ref()
+                .map(|cache| cache.join("registry")),
             ..Options::default()
         };
         let registry = Registry::new(address, &options).map_err(convert::registry_error)?;

@@ -12,6 +12,8 @@ use cabane_resolve::{LocatedImage, NamedRepository};
 use cabane_view::Meta;
 use serde::Serialize;
 
+use crate::packages::{ShownPackage, titles};
+
 /// The keys of a template. The names are those that scripts already use.
 pub(crate) const KEYS: &[&str] = &[
     "name",
@@ -60,9 +62,17 @@ pub(crate) struct ShownImage {
     views: Vec<String>,
     default_view: Option<String>,
     format: String,
+    /// Those that were looked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    packages: Option<Vec<ShownPackage>>,
 }
 
 impl ShownImage {
+    /// Adds the packages that were looked for.
+    pub(crate) fn set_packages(&mut self, packages: Option<&[ShownPackage]>) {
+        self.packages = packages.map(<[_]>::to_vec);
+    }
+
     /// Shows what a repository knows.
     pub(crate) fn of_record(repository: &NamedRepository, record: &Record) -> Self {
         let sqfs = repository.repository.image_path(&record.digest);
@@ -172,6 +182,7 @@ impl ShownImage {
             "views" => self.views.join(","),
             "default_view" => text(&self.default_view),
             "format" => self.format.clone(),
+            "packages" => titles(self.packages.as_deref()?),
             _ => return None,
         })
     }

@@ -45,7 +45,12 @@ impl Table {
 
     /// Adds a row with a cell for every column.
     pub(crate) fn push<const N: usize>(&mut self, row: [&dyn fmt::Display; N]) {
-        for (cell, width) in row.into_iter().zip(&mut self.widths) {
+        self.push_cells(&row);
+    }
+
+    /// Adds a row with a cell for every column, where their number is not known before.
+    pub(crate) fn push_cells(&mut self, row: &[&dyn fmt::Display]) {
+        for (cell, width) in row.iter().zip(&mut self.widths) {
             let start = self.text.len();
             // Writing to a string does not fail.
             let _ = write!(self.text, "{cell}");
@@ -53,6 +58,12 @@ impl Table {
             let written = self.text.get(start..).unwrap_or_default();
             *width = (*width).max(width_of(written));
         }
+    }
+
+    /// Adds a column; before the first row.
+    pub(crate) fn add_column(&mut self, name: &'static str, align: Align) {
+        self.columns.push((name, align));
+        self.widths.push(if self.has_head { name.len() } else { 0 });
     }
 
     fn push_line<'a>(&self, line: &mut String, cells: impl Iterator<Item = &'a str>) {

@@ -66,6 +66,11 @@ impl Wanted {
         keys.map(|keys| Self::new(who(), &keys)).transpose()
     }
 
+    /// Returns the keys and their files.
+    pub(crate) fn keys(&self) -> &[(PathBuf, PublicKey)] {
+        &self.keys
+    }
+
     /// Returns the file of the key that has signed an image of a registry.
     ///
     /// # Errors

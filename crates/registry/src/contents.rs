@@ -18,8 +18,8 @@ use flate2::{Compression, GzBuilder};
 
 use crate::document::{Descriptor, Manifest, OciDigest};
 use crate::entry::Entry;
-use crate::many::side_by_side;
-use crate::{Error, Listed, Place, Registry};
+use crate::many::each_by_itself;
+use crate::{Error, Listed, Registry};
 
 /// What the layer with the packages is called.
 const PACKAGES: &str = "application/vnd.cabane.packages.v1+gzip";
@@ -107,18 +107,10 @@ impl Registry {
                 lines.insert(&image.namespace, known);
             }
         }
-        side_by_side(images, |image| {
+        each_by_itself(images, |image| {
             let known = lines.get(&image.namespace);
             let line = known.and_then(|known| known.get(&image.digest));
-            match self.said(image, line.map(String::as_str), files) {
-                // That is the same for all.
-                Err(
-                    error @ (Error::Unreachable { .. }
-                    | Error::Silent { .. }
-                    | Error::Certificate { .. }),
-                ) => Err(error),
-                said => Ok(said),
-            }
+            self.said(image, line.map(String::as_str), files)
         })
     }
 
@@ -130,11 +122,7 @@ impl Registry {
                 return Ok(Said::Lines(lines));
             }
         }
-        let place = Place {
-            namespace: image.namespace.clone(),
-            label: image.label.clone(),
-        };
-        let found = self.fetch_meta_files(&self.image(&place)?, files)?;
+        let found = self.fetch_meta_files(&self.image(&image.place())?, files)?;
         Ok(found.map_or(Said::Nothing, Said::Files))
     }
 

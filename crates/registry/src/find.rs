@@ -48,6 +48,17 @@ pub struct Listed {
     pub date: Option<Timestamp>,
 }
 
+impl Listed {
+    /// Returns where it is.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        Place {
+            namespace: self.namespace.clone(),
+            label: self.label.clone(),
+        }
+    }
+}
+
 /// What is looked for.
 #[derive(Clone, Debug)]
 pub struct Wanted<'a> {

@@ -12,6 +12,21 @@ use crate::Error;
 /// How many questions are asked at once.
 const AT_ONCE: usize = 16;
 
+/// Asks several questions at once, of which one may fail without the others.
+///
+/// What would be the same for all is the error of the whole.
+pub(crate) fn each_by_itself<Q: Sync, A: Send>(
+    questions: &[Q],
+    ask: impl Fn(&Q) -> Result<A, Error> + Sync,
+) -> Result<Vec<Result<A, Error>>, Error> {
+    side_by_side(questions, |question| match ask(question) {
+        Err(
+            error @ (Error::Unreachable { .. } | Error::Silent { .. } | Error::Certificate { .. }),
+        ) => Err(error),
+        outcome => Ok(outcome),
+    })
+}
+
 /// Asks several questions at once; the answers come in the order of the questions.
 pub(crate) fn side_by_side<Q: Sync, A: Send>(
     questions: &[Q],

@@ -23,6 +23,8 @@ use cabane_label::Digest;
 use crate::{PackageLine, PackagePattern};
 
 const MAGIC: &str = "cabane-packages 1";
+/// The numbers of an image that does not say which packages it has.
+const SILENT: [u8; 1] = [0];
 
 /// The packages of many images.
 #[derive(Clone, Debug, Default)]
@@ -119,6 +121,13 @@ impl PackageIndex {
     #[must_use]
     pub fn knows(&self, image: &Digest) -> bool {
         self.images.contains_key(image)
+    }
+
+    /// Returns whether it is known that an image does not say which packages it has.
+    #[must_use]
+    pub fn is_silent(&self, image: &Digest) -> bool {
+        let numbers = self.images.get(image);
+        numbers.is_some_and(|numbers| **numbers == SILENT)
     }
 
     /// Adds images with the lines of their packages; `None` for one that does not say.
@@ -244,7 +253,7 @@ fn text_of(numbers: &[u8], lines: &[&str]) -> Option<String> {
 fn encode(numbers: Option<&BTreeSet<u32>>) -> Box<[u8]> {
     let mut bytes = Vec::new();
     let Some(numbers) = numbers else {
-        return Box::new([0]);
+        return Box::new(SILENT);
     };
     push_number(&mut bytes, numbers.len() as u64 + 1);
     let mut before = 0;

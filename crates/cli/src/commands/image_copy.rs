@@ -6,7 +6,6 @@
 use cabane_label::{ImageDescription, LabelPattern};
 use clap::Args;
 
-use super::image_find::forget_answers;
 use super::image_pull;
 use crate::convert;
 use crate::exit_codes::{self, ExitCode};
@@ -69,7 +68,6 @@ pub(super) fn copy(setup: &Setup, args: &CopyArgs) -> CommandResult<ExitCode> {
     };
     let place = connection.new_place(setup, &whole)?;
     let copied = connection.registry.copy(&source.place, &place, args.force);
-    forget_answers(setup);
     let copied = copied.map_err(convert::registry_error)?;
     let id = copied.image.digest.id();
     if copied.unchanged {
@@ -104,7 +102,6 @@ pub(super) fn delete(setup: &Setup, args: &DeleteArgs) -> CommandResult<ExitCode
         return Err(CommandError::new(exit_codes::AMBIGUOUS, error).detailed(detail));
     };
     let deleted = connection.registry.delete(&image.place);
-    forget_answers(setup);
     let deleted = deleted.map_err(convert::registry_error)?;
     let id = deleted.image.digest.id();
     let rest = if deleted.remains {

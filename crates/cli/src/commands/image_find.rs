@@ -3,24 +3,22 @@
 
 //! `cabane image find`: the images of a registry.
 
-use std::fs;
-use std::io::Write as _;
-use std::path::PathBuf;
+use std::collections::BTreeMap;
 
-use cabane_label::{ImageDescription, LabelPattern, NameMatch, Namespace, SystemPattern};
-use cabane_registry::{Listed, Wanted};
+use cabane_label::{Digest, ImageDescription, LabelPattern, NameMatch, SystemPattern};
+use cabane_registry::{Listed, Said, Wanted};
+use cabane_run::difference::{PACKAGE_FILES, packages_in_metadata};
 use clap::Args;
-use jiff::{Timestamp, ToSpan};
-use serde::{Deserialize, Serialize};
 
-use super::image_ls::image_table;
+use super::image_find_shown::{FoundImage, KEYS, Shown, table};
 use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::{fill, json};
+use crate::packages::{PackageArgs, PackageSearch, names};
 use crate::registry::{Connection, RegistryArgs};
 use crate::report::CommandResult;
 use crate::setup::Setup;
-use crate::table::{Table, size};
+use crate::signed::KnownKeys;
 
 /// List the images of a registry
 #[derive(Debug, Args)]
@@ -28,10 +26,14 @@ use crate::table::{Table, size};
 Any part of a label may be given: `cp2k`, `/24.11`, `:v1`, `%zen3`, and before it a part
 of the registry: `build::cp2k`. A name also finds longer names that begin with it. Only
 images of this system are listed, where its name is known; `@*` lists those of all
-systems. Answers are kept for a minute.
+systems.
+
+A package is written as for Spack: `hdf5`, `hdf5@1.14:`, `hdf5@1.12:1.14+mpi~shared`,
+`hdf5@=1.14.3 api=v110 target=zen3`, `hdf5%gcc@13`, `hdf5/abc123`. Other than there,
+what a package needs is asked for by another `--package`.
 
 The keys of a template are namespace, name, version, tag, system, uarch, label, id,
-digest, size, date.")]
+digest, size, date, packages, signed.")]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "one for each option that has no value"
@@ -42,7 +44,12 @@ pub(crate) struct FindArgs {
     /// Find only this very name, not longer names that begin with it
     #[arg(long)]
     no_partials: bool,
-    /// Ask the registry, also if it was asked a moment ago
+    #[command(flatten)]
+    packages: PackageArgs,
+    /// Tell who has signed each image; this needs several requests for each
+    #[arg(long)]
+    signatures: bool,
+    /// Get everything anew, and nothing of what was kept
     #[arg(long)]
     refresh: bool,
     /// Leave out the head of the table
@@ -58,30 +65,23 @@ pub(crate) struct FindArgs {
     registry: RegistryArgs,
 }
 
-const KEYS: &[&str] = &[
-    "namespace",
-    "name",
-    "version",
-    "tag",
-    "system",
-    "uarch",
-    "label",
-    "id",
-    "digest",
-    "sha256",
-    "size",
-    "date",
-];
-
 pub(super) fn find(setup: &Setup, args: &FindArgs) -> CommandResult<ExitCode> {
     let description = args.pattern.as_deref().map(read_description).transpose()?;
+    let search = PackageSearch::of(setup, &args.packages)?;
     let connection = args.registry.connect(setup)?;
     let how = if args.no_partials {
         NameMatch::Exact
     } else {
         NameMatch::Prefix
     };
-    let found = look_up(setup, &connection, description.as_ref(), how, args.refresh)?;
+    let listed = look_up(setup, &connection, description.as_ref(), how, args.refresh)?;
+    let mut found = match search {
+        Some(search) => with_packages(setup, &connection, search, listed, args.refresh)?,
+        None => listed.into_iter().map(FoundImage::of).collect(),
+    };
+    if args.signatures {
+        add_signatures(setup, &connection, &mut found)?;
+    }
     if args.json {
         let shown: Vec<_> = found.iter().map(Shown::of).collect();
         setup.printer.data(json(&shown));
@@ -98,7 +98,94 @@ pub(super) fn find(setup: &Setup, args: &FindArgs) -> CommandResult<ExitCode> {
         }
         setup.printer.data(table(&found, !args.no_header));
     }
+    // The process ends here, and its memory with it.
+    std::mem::forget(found);
     Ok(exit_codes::SUCCESS)
+}
+
+/// Keeps the images that have the packages; asks those that are not known yet.
+fn with_packages(
+    setup: &Setup,
+    connection: &Connection,
+    mut search: PackageSearch,
+    mut listed: Vec<Listed>,
+    refresh: bool,
+) -> CommandResult<Vec<FoundImage>> {
+    // Several labels may have one image.
+    let missing: BTreeMap<&Digest, &Listed> = listed
+        .iter()
+        .filter(|image| search.is_missing(&image.digest, refresh))
+        .map(|image| (&image.digest, image))
+        .collect();
+    let missing: Vec<Listed> = missing.into_values().cloned().collect();
+    if !missing.is_empty() {
+        search.learn(&ask_for_packages(setup, connection, &missing)?);
+    }
+    let images = listed.iter().map(|image| (&image.label, &image.digest));
+    let packages = search.look_for(setup, images);
+    listed.retain(|image| packages.contains_key(&image.digest));
+    let found = listed.into_iter().map(|image| FoundImage {
+        packages: packages.get(&image.digest).cloned(),
+        ..FoundImage::of(image)
+    });
+    Ok(found.collect())
+}
+
+/// Returns what images say, in lines. Those that cannot be asked are named.
+fn ask_for_packages(
+    setup: &Setup,
+    connection: &Connection,
+    images: &[Listed],
+) -> CommandResult<Vec<(Digest, Option<String>)>> {
+    let said = connection.registry.contents(images, &PACKAGE_FILES);
+    let said = said.map_err(convert::registry_error)?;
+    let mut known = Vec::with_capacity(images.len());
+    let mut failed = Vec::new();
+    for (image, said) in images.iter().zip(said) {
+        let lines = match said {
+            Ok(Said::Lines(lines)) => Some(lines),
+            Ok(Said::Files(mut files)) => {
+                let files = std::cell::RefCell::new(&mut files);
+                let list = packages_in_metadata(|name| files.borrow_mut().remove(name));
+                list.map(|list| list.to_lines())
+            }
+            Ok(Said::Nothing) => None,
+            Err(error) => {
+                failed.push((&image.label, error));
+                continue;
+            }
+        };
+        known.push((image.digest.clone(), lines));
+    }
+    if let Some((_, error)) = failed.first() {
+        let labels = names(setup, failed.iter().map(|(label, _)| label));
+        setup.printer.warning(&format!(
+            "it is not known which packages are in {labels}: {error}"
+        ));
+    }
+    Ok(known)
+}
+
+fn add_signatures(
+    setup: &Setup,
+    connection: &Connection,
+    found: &mut [FoundImage],
+) -> CommandResult<()> {
+    let Some(first) = found.first() else {
+        return Ok(());
+    };
+    // All are of one part of the registry.
+    let keys = KnownKeys::of(setup, &first.image.place());
+    let images: Vec<Listed> = found.iter().map(|one| one.image.clone()).collect();
+    let signatures = connection.registry.signatures_of_listed(&images);
+    for (one, signatures) in found
+        .iter_mut()
+        .zip(signatures.map_err(convert::registry_error)?)
+    {
+        let signatures = signatures.map_err(convert::registry_error)?;
+        one.signature = Some(keys.judge(&signatures));
+    }
+    Ok(())
 }
 
 fn read_description(text: &str) -> CommandResult<ImageDescription> {
@@ -132,179 +219,22 @@ pub(super) fn look_up(
     if pattern.system.is_none() && !by_digest {
         pattern.system = setup.system().map(SystemPattern::Is);
     }
-    let mut found = listing(setup, connection, &namespace, &pattern, how, refresh)?;
+    if refresh {
+        connection.registry.forget_lists(&namespace);
+    }
+    let wanted = Wanted {
+        namespace: &namespace,
+        pattern: Some(&pattern),
+        how,
+    };
+    let found = connection
+        .registry
+        .find(&wanted, setup.settings.registry.listing.value);
+    let mut found = found.map_err(convert::registry_error)?;
     match description {
         Some(ImageDescription::Id(id)) => found.retain(|image| image.digest.id() == *id),
         Some(ImageDescription::Digest(digest)) => found.retain(|image| image.digest == *digest),
         _ => {}
     }
     Ok(found)
-}
-
-/// How long an answer counts.
-const FRESH_SECONDS: i64 = 60;
-
-/// What was asked, and the answer.
-#[derive(Serialize, Deserialize)]
-struct Kept {
-    question: String,
-    asked: Timestamp,
-    images: Vec<Listed>,
-}
-
-fn listing(
-    setup: &Setup,
-    connection: &Connection,
-    namespace: &Namespace,
-    pattern: &LabelPattern,
-    how: NameMatch,
-    refresh: bool,
-) -> CommandResult<Vec<Listed>> {
-    let is_exact = how == NameMatch::Exact;
-    let question = format!(
-        "{} {namespace} {pattern} {is_exact} {:?}",
-        connection.registry.address(),
-        setup.settings.registry.listing.value
-    );
-    let path = kept_path(setup, &question);
-    if let Some(kept) = path
-        .as_ref()
-        .filter(|_| !refresh)
-        .and_then(|path| read_kept(path))
-    {
-        let end = kept.asked.checked_add(FRESH_SECONDS.seconds());
-        let now = Timestamp::now();
-        let is_fresh = kept.asked <= now && end.is_ok_and(|end| now < end);
-        if kept.question == question && is_fresh {
-            return Ok(kept.images);
-        }
-    }
-    let wanted = Wanted {
-        namespace,
-        pattern: Some(pattern),
-        how,
-    };
-    let found = connection
-        .registry
-        .find(&wanted, setup.settings.registry.listing.value);
-    let images = found.map_err(convert::registry_error)?;
-    let kept = Kept {
-        question,
-        asked: Timestamp::now(),
-        images,
-    };
-    if let Some(path) = path {
-        keep(&path, &kept);
-    }
-    Ok(kept.images)
-}
-
-/// Returns where the answer to a question is kept.
-fn kept_path(setup: &Setup, question: &str) -> Option<PathBuf> {
-    let cache = setup.settings.cache_directory.value.as_deref()?;
-    let name = cabane_registry::sum::bytes(question.as_bytes()).id();
-    Some(cache.join("registry").join(format!("{name}.json")))
-}
-
-fn read_kept(path: &std::path::Path) -> Option<Kept> {
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
-}
-
-/// Keeps an answer; where that cannot be the registry is asked again.
-fn keep(path: &std::path::Path, kept: &Kept) {
-    let Some(directory) = path.parent() else {
-        return;
-    };
-    let _ = fs::create_dir_all(directory);
-    if let Ok(mut file) = tempfile::NamedTempFile::new_in(directory) {
-        let bytes = serde_json::to_vec(kept).unwrap_or_default();
-        if file.write_all(&bytes).is_ok() {
-            let _ = file.persist(path);
-        }
-    }
-}
-
-/// Forgets all answers: something has changed in a registry.
-pub(super) fn forget_answers(setup: &Setup) {
-    if let Some(cache) = setup.settings.cache_directory.value.as_deref() {
-        let entries = fs::read_dir(cache.join("registry")).into_iter().flatten();
-        for entry in entries.flatten() {
-            if entry
-                .path()
-                .extension()
-                .is_some_and(|ending| ending == "json")
-            {
-                let _ = fs::remove_file(entry.path());
-            }
-        }
-    }
-}
-
-fn table(found: &[Listed], has_head: bool) -> Table {
-    let mut table = image_table(has_head);
-    for image in found {
-        let label = &image.label;
-        let date = image.date.map(|date| date.strftime("%F").to_string());
-        table.push([
-            &format_args!("{}/{}:{}", label.name, label.version, label.tag),
-            &label.system,
-            &label.uarch,
-            &image.digest.id(),
-            &size(image.size),
-            &date.unwrap_or_default(),
-        ]);
-    }
-    table
-}
-
-/// An image of a registry as programs see it; the names are those of `image ls`.
-#[derive(Serialize)]
-struct Shown {
-    namespace: String,
-    label: String,
-    name: String,
-    version: String,
-    tag: String,
-    system: String,
-    uarch: String,
-    id: String,
-    digest: String,
-    size: u64,
-    date: Option<String>,
-}
-
-impl Shown {
-    fn of(image: &Listed) -> Self {
-        let label = &image.label;
-        Self {
-            namespace: image.namespace.to_string(),
-            label: label.to_string(),
-            name: label.name.to_string(),
-            version: label.version.to_string(),
-            tag: label.tag.to_string(),
-            system: label.system.to_string(),
-            uarch: label.uarch.to_string(),
-            id: image.digest.id().to_string(),
-            digest: image.digest.to_string(),
-            size: image.size,
-            date: image.date.map(|date| format!("{date:.0}")),
-        }
-    }
-
-    fn value(&self, key: &str) -> Option<String> {
-        Some(match key {
-            "namespace" => self.namespace.clone(),
-            "label" => self.label.clone(),
-            "name" => self.name.clone(),
-            "version" => self.version.clone(),
-            "tag" => self.tag.clone(),
-            "system" => self.system.clone(),
-            "uarch" => self.uarch.clone(),
-            "id" => self.id.clone(),
-            "digest" | "sha256" => self.digest.clone(),
-            "size" => self.size.to_string(),
-            "date" => self.date.clone().unwrap_or_default(),
-            _ => return None,
-        })
-    }
 }

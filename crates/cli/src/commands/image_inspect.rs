@@ -24,6 +24,7 @@ use crate::registry::RegistryArgs;
 use crate::report::{CommandError, CommandResult, IoContext};
 use crate::setup::Setup;
 use crate::shown_image::{KEYS, ShownImage};
+use crate::signed::KnownKeys;
 use crate::table::size;
 
 /// Tell everything about one image
@@ -123,16 +124,25 @@ fn inspect_remote(
             None
         };
         let shown = ShownImage::of_remote(image, meta.as_ref());
+        let signatures = connection.registry.signatures(image);
+        let signatures = signatures.map_err(convert::registry_error)?;
+        let signature = KnownKeys::of(setup, &image.place).judge(&signatures);
         if let Some(template) = &args.format {
             let line = fill(template, KEYS, |key| shown.value(key))?;
             setup.printer.data(format_args!("{line}\n"));
         } else if args.json {
             let labels = [image.place.label.to_string()];
-            setup
-                .printer
-                .data(json(&everything(&shown, &labels, meta.as_ref(), None)));
+            let mut all = everything(&shown, &labels, meta.as_ref(), None);
+            if let Some(object) = all.as_object_mut() {
+                object.insert("signature".to_owned(), value!(signature));
+            }
+            setup.printer.data(json(&all));
         } else {
             setup.printer.data(text(&shown, &[], meta.as_ref(), None));
+            let signed = signature.with_verdict();
+            setup
+                .printer
+                .data(format_args!("  {:<12} {signed}\n", "signed"));
         }
     }
     Ok(exit_codes::SUCCESS)

@@ -3,6 +3,8 @@
 
 //! `cabane image ls`: the images of the repositories.
 
+use std::collections::BTreeMap;
+
 use cabane_label::{ImageDescription, Label, LabelPattern, NameMatch};
 use cabane_repository::{Error, Record, Repository};
 use cabane_resolve::NamedRepository;
@@ -11,6 +13,7 @@ use clap::Args;
 use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::{fill, json};
+use crate::packages::{PackageArgs, PackageSearch, PackagesFound, lines_beside, titles};
 use crate::report::CommandResult;
 use crate::setup::Setup;
 use crate::shown_image::{KEYS, ShownImage};
@@ -21,13 +24,17 @@ use crate::table::{Align, Table, size};
 #[command(after_help = "\
 Any part of a label may be given: `cp2k`, `/24.11`, `:v1`, `%zen3`. A name also
 finds longer names that begin with it. Only images of this system are listed, where
-its name is known; `@*` lists those of all systems.")]
+its name is known; `@*` lists those of all systems.
+
+A package is written as for Spack: `hdf5`, `hdf5@1.14:+mpi`, `hdf5%gcc@13`.")]
 pub(crate) struct LsArgs {
     /// What to list: a label with parts left out, an id or a digest
     pattern: Option<String>,
     /// Find only this very name, not longer names that begin with it
     #[arg(long)]
     no_partials: bool,
+    #[command(flatten)]
+    packages: PackageArgs,
     /// Leave out the head of the table
     #[arg(long)]
     no_header: bool,
@@ -41,6 +48,7 @@ pub(crate) struct LsArgs {
 
 pub(super) fn ls(setup: &Setup, args: &LsArgs) -> CommandResult<ExitCode> {
     let wanted = Wanted::read(setup, args)?;
+    let search = PackageSearch::of(setup, &args.packages)?;
     let repositories = setup.repositories()?;
     let mut found = Vec::new();
     for repository in &repositories {
@@ -49,22 +57,50 @@ pub(super) fn ls(setup: &Setup, args: &LsArgs) -> CommandResult<ExitCode> {
             .map_err(convert::repository_error)?;
         found.push((repository, records));
     }
+    let packages = search.map(|search| with_packages(setup, search, &mut found));
+    let packages = packages.as_ref();
     if args.json {
-        let images: Vec<_> = shown(&found).collect();
+        let images: Vec<_> = shown(&found, packages).collect();
         setup.printer.data(json(&images));
     } else if let Some(template) = &args.format {
         let mut lines = String::new();
-        for image in shown(&found) {
+        for image in shown(&found, packages) {
             lines += &fill(template, KEYS, |key| image.value(key))?;
             lines.push('\n');
         }
         setup.printer.data(lines);
     } else {
-        print_tables(setup, &found, !args.no_header);
+        print_tables(setup, &found, packages, !args.no_header);
     }
     // The process ends here, and its memory with it.
     std::mem::forget(found);
     Ok(exit_codes::SUCCESS)
+}
+
+type Found<'a> = Vec<(&'a NamedRepository, Vec<Record>)>;
+
+/// Keeps the images that have the packages; their metadata are read if they are not known yet.
+fn with_packages(setup: &Setup, mut search: PackageSearch, found: &mut Found<'_>) -> PackagesFound {
+    let mut said = BTreeMap::new();
+    for (repository, records) in found.iter() {
+        for record in records {
+            let digest = &record.digest;
+            // What says nothing is asked again: it is near.
+            if search.is_missing(digest, true) && !said.contains_key(digest) {
+                let meta = repository.repository.meta_path(digest);
+                said.insert(digest.clone(), lines_beside(&meta));
+            }
+        }
+    }
+    // Those that still say nothing need not be written again.
+    said.retain(|digest, lines| lines.is_some() || search.is_missing(digest, false));
+    search.learn(&said.into_iter().collect::<Vec<_>>());
+    let records = found.iter().flat_map(|(_, records)| records);
+    let packages = search.look_for(setup, records.map(|one| (&one.label, &one.digest)));
+    for (_, records) in found {
+        records.retain(|record| packages.contains_key(&record.digest));
+    }
+    packages
 }
 
 /// Which records are listed.
@@ -125,15 +161,24 @@ impl Wanted {
 
 fn shown<'a>(
     found: &'a [(&NamedRepository, Vec<Record>)],
+    packages: Option<&'a PackagesFound>,
 ) -> impl Iterator<Item = ShownImage> + 'a {
-    found.iter().flat_map(|(repository, records)| {
-        records
-            .iter()
-            .map(|record| ShownImage::of_record(repository, record))
+    found.iter().flat_map(move |(repository, records)| {
+        records.iter().map(move |record| {
+            let mut image = ShownImage::of_record(repository, record);
+            let packages = packages.and_then(|packages| packages.get(&record.digest));
+            image.set_packages(packages.map(Vec::as_slice));
+            image
+        })
     })
 }
 
-fn print_tables(setup: &Setup, found: &[(&NamedRepository, Vec<Record>)], has_head: bool) {
+fn print_tables(
+    setup: &Setup,
+    found: &[(&NamedRepository, Vec<Record>)],
+    packages: Option<&PackagesFound>,
+    has_head: bool,
+) {
     let several = found
         .iter()
         .filter(|(_, records)| !records.is_empty())
@@ -148,7 +193,7 @@ fn print_tables(setup: &Setup, found: &[(&NamedRepository, Vec<Record>)], has_he
                 repository.repository.path().display()
             );
         }
-        text += &table(records, has_head).to_string();
+        text += &table(records, packages, has_head).to_string();
     }
     if text.is_empty() {
         setup.printer.note("no image matches");
@@ -169,17 +214,29 @@ pub(super) fn image_table(has_head: bool) -> Table {
     Table::new(&columns, has_head)
 }
 
-fn table(records: &[Record], has_head: bool) -> Table {
+fn table(records: &[Record], packages: Option<&PackagesFound>, has_head: bool) -> Table {
     let mut table = image_table(has_head);
+    if packages.is_some() {
+        table.add_column("packages", Align::Left);
+    }
     for record in records {
         let label = &record.label;
-        table.push([
-            &format_args!("{}/{}:{}", label.name, label.version, label.tag),
+        let title = format_args!("{}/{}:{}", label.name, label.version, label.tag);
+        let (id, size) = (record.digest.id(), size(record.size));
+        let date = record.date.strftime("%F");
+        let packages = packages.and_then(|packages| packages.get(&record.digest));
+        let packages = packages
+            .map(|packages| titles(packages))
+            .unwrap_or_default();
+        // The last cell is left out where there is no column for it.
+        table.push_cells(&[
+            &title,
             &label.system,
             &label.uarch,
-            &record.digest.id(),
-            &size(record.size),
-            &record.date.strftime("%F"),
+            &id,
+            &size,
+            &date,
+            &packages,
         ]);
     }
     table

@@ -13,10 +13,10 @@ use cabane_run::{metadata, open_image};
 use clap::Args;
 use jiff::Timestamp;
 
-use super::image_find::forget_answers;
 use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::images::find_image;
+use crate::packages::lines_beside;
 use crate::registry::{Connection, RegistryArgs};
 use crate::report::{CommandResult, IoContext};
 use crate::setup::Setup;
@@ -71,6 +71,7 @@ pub(super) fn push(setup: &Setup, args: &PushArgs) -> CommandResult<ExitCode> {
     let file = std::fs::metadata(path).or_failed(shown)?;
     let directory = tempfile::tempdir().or_failed(|| "make a temporary directory".to_owned())?;
     let meta = metadata_of(setup, &located, directory.path())?;
+    let packages = lines_beside(&meta);
     let cache = setup.settings.cache_directory.value.as_ref();
     let notes = cache.map(|cache| cache.join("uploads"));
     let request = PushRequest {
@@ -83,6 +84,7 @@ pub(super) fn push(setup: &Setup, args: &PushArgs) -> CommandResult<ExitCode> {
             ImageFormat::Squashfs => Format::Squashfs,
         },
         meta: Some(&meta),
+        packages: packages.as_deref(),
         created: date_of(&file),
         replace: args.force,
         notes: notes.as_deref(),
@@ -93,7 +95,6 @@ pub(super) fn push(setup: &Setup, args: &PushArgs) -> CommandResult<ExitCode> {
         watched.tell(done, total);
     });
     watched.done();
-    forget_answers(setup);
     let pushed = pushed.map_err(convert::registry_error)?;
     tell(setup, &pushed);
     remember(setup, &connection, &located, &pushed);

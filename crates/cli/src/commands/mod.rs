@@ -26,6 +26,7 @@ mod explain_text;
 mod image_add;
 mod image_copy;
 mod image_find;
+mod image_find_shown;
 mod image_inspect;
 mod image_ls;
 mod image_packages;

@@ -15,7 +15,8 @@ use super::key::SigningKey;
 use super::payload;
 use super::verdict::{Signature, Signatures};
 use crate::document::{Annotations, Descriptor, MANIFEST, Manifest, OciDigest, to_bytes};
-use crate::{Error, Registry, RemoteImage};
+use crate::many::each_by_itself;
+use crate::{Error, Listed, Registry, RemoteImage};
 
 const SIMPLE_SIGNING: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
@@ -67,6 +68,20 @@ impl Registry {
     /// That the registry does not tell.
     pub fn signatures(&self, image: &RemoteImage) -> Result<Signatures, Error> {
         self.signatures_of(&image.repository, &OciDigest(image.manifest.clone()))
+    }
+
+    /// Gets the signatures of images of a list, several at once and in their order.
+    ///
+    /// # Errors
+    ///
+    /// That the registry cannot be reached; an image that is gone is an error of its own.
+    pub fn signatures_of_listed(
+        &self,
+        images: &[Listed],
+    ) -> Result<Vec<Result<Signatures, Error>>, Error> {
+        each_by_itself(images, |image| {
+            self.signatures(&self.image(&image.place())?)
+        })
     }
 
     fn signatures_of(&self, repository: &str, manifest: &OciDigest) -> Result<Signatures, Error> {

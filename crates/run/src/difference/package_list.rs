@@ -98,15 +98,34 @@ pub fn list_packages(
     if let Some(list) = read_package_list(image, meta, ways)? {
         return Ok(list);
     }
-    let found = read_packages(image, meta, ways)?.into_iter();
-    let records = found.map(|package| PackageRecord {
+    Ok(list_of(read_packages(image, meta, ways)?))
+}
+
+/// The files of metadata that say which packages an image has.
+pub const PACKAGE_FILES: [&str; 5] = [
+    PackageList::FILE,
+    REQUIREMENTS,
+    SPACK_LOCKS[0],
+    SPACK_LOCKS[1],
+    SPACK_LOCKS[2],
+];
+
+/// Returns what metadata say about the packages of an image, from those of their
+/// [`PACKAGE_FILES`] that can be read; `None` if they say nothing.
+pub fn packages_in_metadata(read: impl Fn(&str) -> Option<Vec<u8>>) -> Option<PackageList> {
+    let list = read(PackageList::FILE).and_then(|text| PackageList::from_json(&text).ok());
+    list.or_else(|| from_locks(read).map(list_of))
+}
+
+fn list_of(packages: Vec<Package>) -> PackageList {
+    let records = packages.into_iter().map(|package| PackageRecord {
         name: package.name,
         version: package.version,
         hash: package.hash,
         manager: package.manager,
         ..PackageRecord::default()
     });
-    Ok(PackageList::new(records.collect()))
+    PackageList::new(records.collect())
 }
 
 fn of_list(text: &[u8]) -> Option<Vec<Package>> {

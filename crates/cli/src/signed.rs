@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Who has signed the images of a registry, as far as the configuration knows the keys.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use cabane_label::escape;
+use cabane_registry::{Distrust, Place, PublicKey, Signatures};
+use serde::Serialize;
+
+use crate::setup::Setup;
+use crate::trust;
+
+/// The keys that the configuration names for a part of a registry.
+pub(crate) struct KnownKeys {
+    /// For each file that wants a signature, its keys.
+    wanted: Vec<Vec<(PathBuf, PublicKey)>>,
+}
+
+/// What the signatures of an image say.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ShownSignature {
+    state: State,
+    signers: Vec<Signer>,
+    /// Whether the configuration wants one.
+    wanted: bool,
+    /// Whether it is pulled.
+    accepted: bool,
+    #[serde(skip)]
+    distrust: Option<Distrust>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum State {
+    Known,
+    Unsigned,
+    UnknownKey,
+    OtherImage,
+    Damaged,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Signer {
+    key: PathBuf,
+    fingerprint: String,
+}
+
+impl KnownKeys {
+    /// Reads the keys for a part of a registry. What cannot be read is told, and counts as
+    /// wanted and missing.
+    pub(crate) fn of(setup: &Setup, place: &Place) -> Self {
+        let wanted = match trust::wanted(setup, place) {
+            Ok(wanted) => wanted.iter().map(|one| one.keys().to_vec()).collect(),
+            Err(error) => {
+                let (text, _) = error.texts();
+                setup.printer.warning(&text);
+                vec![Vec::new()]
+            }
+        };
+        Self { wanted }
+    }
+
+    /// Tells who has signed.
+    pub(crate) fn judge(&self, signatures: &Signatures) -> ShownSignature {
+        let mut signers = Vec::<Signer>::new();
+        for (path, key) in self.wanted.iter().flatten() {
+            let is_known = signers.iter().any(|one| one.key == *path);
+            if !is_known && signatures.accepted_by(std::slice::from_ref(key)).is_ok() {
+                signers.push(Signer {
+                    key: path.clone(),
+                    fingerprint: key.fingerprint().id().to_string(),
+                });
+            }
+        }
+        let all: Vec<PublicKey> = self
+            .wanted
+            .iter()
+            .flatten()
+            .map(|(_, key)| key.clone())
+            .collect();
+        let distrust = signatures.accepted_by(&all).err();
+        let accepts = |keys: &Vec<(PathBuf, PublicKey)>| {
+            let keys: Vec<_> = keys.iter().map(|(_, key)| key.clone()).collect();
+            signatures.accepted_by(&keys).is_ok()
+        };
+        ShownSignature {
+            state: match distrust {
+                None => State::Known,
+                Some(Distrust::Unsigned) => State::Unsigned,
+                Some(Distrust::OtherImage) => State::OtherImage,
+                Some(Distrust::Damaged { .. }) => State::Damaged,
+                Some(_) => State::UnknownKey,
+            },
+            signers,
+            wanted: !self.wanted.is_empty(),
+            accepted: self.wanted.iter().all(accepts),
+            distrust,
+        }
+    }
+}
+
+impl ShownSignature {
+    /// Adds what the configuration thinks of it.
+    pub(crate) fn with_verdict(&self) -> String {
+        match (self.wanted, self.accepted) {
+            (true, false) => format!("{self}; a signature is wanted, and it is not pulled"),
+            _ => self.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for ShownSignature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.distrust {
+            None => {
+                for (number, signer) in self.signers.iter().enumerate() {
+                    let comma = if number > 0 { ", " } else { "" };
+                    let name = signer.key.file_name().unwrap_or(signer.key.as_os_str());
+                    let name = name.to_string_lossy();
+                    write!(f, "{comma}{} ({})", escape(&name), signer.fingerprint)?;
+                }
+                Ok(())
+            }
+            Some(Distrust::Unsigned) => f.write_str("no"),
+            Some(Distrust::OtherImage) => f.write_str("for another image"),
+            Some(Distrust::Damaged { .. }) => f.write_str("damaged"),
+            Some(_) => f.write_str("with an unknown key"),
+        }
+    }
+}
