@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cabane_testkit::RealRegistry;
@@ -13,7 +13,7 @@ use cabane_testkit::RealRegistry;
 use crate::bed::Bed;
 use crate::depot::start_registry;
 use crate::goal::Goal;
-use crate::listing::{only_entry, pair, tiny_image};
+use crate::listing::pair;
 use crate::measure::{Candidate, NotMeasured, Rounds, finish};
 use crate::options::Options;
 use crate::peers;
@@ -35,8 +35,9 @@ const METHOD: &str = "\
 Debian's docker-registry with an index of 10,000 images: one was pushed, and the tags of the \
 others were written into its storage, as it would write them. `listing = \"index\"`, over \
 loopback, the whole command, output to nowhere. *Asked* gets the index from the registry \
-(`--refresh`); `curl` gets the same list of tags and does nothing with it. *Kept* reads the \
-answer of a moment ago.";
+(`--refresh`); `curl` gets the same list of tags and does nothing with it. *Kept* asks whether \
+the list of the last time still holds. With `--package` the packages of all images are looked \
+through, 300 in each, which were asked for before.";
 
 pub(crate) fn section(bed: &Bed, options: &Options) -> Section {
     match Finder::make(bed) {
@@ -57,7 +58,7 @@ impl<'a> Finder<'a> {
         let finder = Self { bed, registry };
         fs::write(bed.path(CONFIGURATION), "[registry]\nlisting = \"index\"\n")
             .map_err(|error| format!("cannot write a configuration: {error}"))?;
-        let image = tiny_image(bed)?;
+        let image = stack_image(bed)?;
         let mut push = finder.cabane(&["image", "push"])?;
         finish(push.arg(image).arg(MODEL))?;
         multiply(&finder.registry.data())
@@ -90,6 +91,11 @@ impl<'a> Finder<'a> {
         let kept = find("`image find`, kept", &[]);
         let json = find("`image find --json`, kept", &["--json"]);
         let times = pair(&mut table, kept, json, rounds, [Some(GOAL); 2]);
+        // All images are asked what is in them before anything is measured.
+        let (one, none) = (["--package", PACKAGE], ["--package", "nothing"]);
+        let has = find("`image find --package`, all have it", &one);
+        let lacks = find("`image find --package`, none has it", &none);
+        pair(&mut table, has, lacks, rounds, [None, None]);
         let goal = Goal::at_most("`image find` among 10,000 images, kept", GOAL, "ms")
             .reached_by("table", times.0)
             .reached_by("`--json`", times.1);
@@ -127,18 +133,53 @@ impl<'a> Finder<'a> {
 }
 
 const CONFIGURATION: &str = "find.toml";
+const PACKAGES: usize = 300;
+/// One of them.
+const PACKAGE: &str = "package-7@1.7:+mpi";
+
+/// Makes a tiny image that says it has as many packages as a stack.
+fn stack_image(bed: &Bed) -> Result<PathBuf, NotMeasured> {
+    let (tree, image) = (bed.path("stack-tree"), bed.path("stack.squashfs"));
+    let package = |number: usize| {
+        format!(
+            r#"{{"name": "package-{number}", "version": "1.{number}.0", "hash": "{number:032x}",
+"manager": "spack", "variants": "~cuda+mpi+shared build_system=cmake build_type=Release",
+"compilers": ["gcc@13.2.0"], "target": "zen3"}}"#
+        )
+    };
+    let packages: Vec<_> = (0..PACKAGES).map(package).collect();
+    let list = format!(
+        r#"{{"version": 1, "packages": [{}]}}"#,
+        packages.join(",\n")
+    );
+    let meta = r#"{"name": "model", "mount": "/user-environment", "views": {}}"#;
+    fs::create_dir_all(tree.join("meta"))
+        .and_then(|()| fs::write(tree.join("meta/env.json"), meta))
+        .and_then(|()| fs::write(tree.join("meta/packages.json"), list))
+        .map_err(|error| format!("cannot write metadata: {error}"))?;
+    let mut pack = bed.command(peers::MKSQUASHFS.find()?);
+    let options = ["-noappend", "-no-progress", "-quiet"];
+    finish(pack.arg(&tree).arg(&image).args(options))?;
+    Ok(image)
+}
 
 /// Copies the line of the one image under other labels and digests. Of a line only the tag is
 /// looked at; all of them are of one manifest.
 fn multiply(data: &Path) -> io::Result<()> {
     let repository = data.join("docker/registry/v2/repositories").join(INDEX);
     let tags = repository.join("_manifests/tags");
-    let model = only_entry(&tags)?;
+    let mut names = Vec::new();
+    for entry in fs::read_dir(&tags)? {
+        names.extend(entry?.file_name().into_string().ok());
+    }
+    // Beside the line there is the state of the index, which nobody will change.
+    let mut models = names.iter().filter(|name| name.starts_with(MODEL_LINE));
+    let model = models.next().map_or("", String::as_str);
     let (rest, _) = model
         .strip_prefix(MODEL_LINE)
         .and_then(|rest| rest.rsplit_once('.'))
         .ok_or_else(|| io::Error::other("the index has another form"))?;
-    let target = fs::read(tags.join(&model).join("current/link"))?;
+    let target = fs::read(tags.join(model).join("current/link"))?;
     let mut random = Random::new(10_000);
     for number in 1..IMAGES {
         // Letters of base64, of which the last has no bits too many.

@@ -7,16 +7,18 @@
 //! for images of repositories and of registries alike. Who writes the file takes over what
 //! others have written meanwhile; what is lost when two write at once is asked for again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use cabane_label::{Digest, Label, escape};
 use cabane_run::difference::packages_in_metadata;
 use cabane_view::{Answer, PackageIndex, PackageLine, PackagePattern};
 use clap::Args;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::convert;
 use crate::report::CommandResult;
@@ -43,11 +45,15 @@ pub(crate) struct PackageSearch {
     patterns: Vec<PackagePattern>,
     index: PackageIndex,
     path: Option<PathBuf>,
-    is_changed: bool,
 }
 
 /// What was found, by the digests of the images.
-pub(crate) type PackagesFound = BTreeMap<Digest, Vec<ShownPackage>>;
+pub(crate) type PackagesFound = BTreeMap<Digest, FoundPackages>;
+
+/// What was found in one image. Images share most of it: a pattern without a name may find
+/// everything.
+#[derive(Clone, Debug)]
+pub(crate) struct FoundPackages(Rc<[Rc<ShownPackage>]>);
 
 /// A package as programs see it.
 #[derive(Clone, Debug, Serialize, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,7 +90,6 @@ impl PackageSearch {
             patterns,
             index,
             path,
-            is_changed: false,
         }))
     }
 
@@ -93,33 +98,39 @@ impl PackageSearch {
         !self.index.knows(image) || again && self.index.is_silent(image)
     }
 
-    /// Adds what images say, in lines; `None` for one that does not say.
-    pub(crate) fn learn(&mut self, said: &[(Digest, Option<String>)]) {
+    /// Adds what images say, in lines, and keeps it; `None` for one that does not say. `wanted`
+    /// are the images that stay when there is no room for all.
+    pub(crate) fn learn(&mut self, said: &[(Digest, Option<String>)], wanted: &BTreeSet<&Digest>) {
         if said.is_empty() {
             return;
         }
-        self.is_changed = true;
         let said = said.iter();
         self.index
             .add(said.map(|(digest, lines)| (digest.clone(), lines.as_deref())));
+        self.keep(wanted);
     }
 
     /// Looks for the packages in these images; says which do not tell what is in them.
     pub(crate) fn look_for<'i>(
-        mut self,
+        self,
         setup: &Setup,
         images: impl Iterator<Item = (&'i Label, &'i Digest)>,
     ) -> PackagesFound {
         let images: Vec<_> = images.collect();
-        self.keep(&images.iter().map(|(_, digest)| *digest).collect());
         let found = self.index.look_for(&self.patterns);
         let mut packages = PackagesFound::new();
+        let mut shown = HashMap::new();
         let mut silent = Vec::new();
         for (label, digest) in images {
             match found.in_image(digest) {
                 Answer::Has(has) => {
-                    let shown = has.iter().map(ShownPackage::of).collect();
-                    packages.insert(digest.clone(), shown);
+                    // Each package stands in the index once.
+                    let show = |line: &PackageLine<'_>| {
+                        let known = shown.entry(line.name.as_ptr());
+                        Rc::clone(known.or_insert_with(|| Rc::new(ShownPackage::of(line))))
+                    };
+                    let found = FoundPackages(has.iter().map(show).collect());
+                    packages.insert(digest.clone(), found);
                 }
                 Answer::Silent => silent.push(label),
                 // Why nothing is known was said where it was asked.
@@ -131,7 +142,7 @@ impl PackageSearch {
     }
 
     fn keep(&mut self, wanted: &BTreeSet<&Digest>) {
-        let Some(path) = self.path.as_ref().filter(|_| self.is_changed) else {
+        let Some(path) = &self.path else {
             return;
         };
         if let Some(others) = read(path) {
@@ -175,18 +186,22 @@ impl ShownPackage {
     }
 }
 
-/// Shows packages in a cell of a table.
-pub(crate) fn titles(packages: &[ShownPackage]) -> String {
-    let titles: BTreeSet<String> = packages.iter().map(ShownPackage::title).collect();
-    let more = titles.len().saturating_sub(MOST_TITLES);
-    let shown: Vec<_> = titles
-        .iter()
-        .take(MOST_TITLES)
-        .map(|one| escape(one))
-        .collect();
-    match more {
-        0 => shown.join(", "),
-        _ => format!("{} and {more} more", shown.join(", ")),
+impl Serialize for FoundPackages {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|package| &**package))
+    }
+}
+
+impl fmt::Display for FoundPackages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let titles: BTreeSet<String> = self.0.iter().map(|one| one.title()).collect();
+        let more = titles.len().saturating_sub(MOST_TITLES);
+        let shown = titles.iter().take(MOST_TITLES).map(|one| escape(one));
+        let shown = shown.collect::<Vec<_>>().join(", ");
+        match more {
+            0 => f.write_str(&shown),
+            _ => write!(f, "{shown} and {more} more"),
+        }
     }
 }
 

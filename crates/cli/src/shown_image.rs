@@ -12,7 +12,7 @@ use cabane_resolve::{LocatedImage, NamedRepository};
 use cabane_view::Meta;
 use serde::Serialize;
 
-use crate::packages::{ShownPackage, titles};
+use crate::packages::FoundPackages;
 
 /// The keys of a template. The names are those that scripts already use.
 pub(crate) const KEYS: &[&str] = &[
@@ -64,13 +64,13 @@ pub(crate) struct ShownImage {
     format: String,
     /// Those that were looked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    packages: Option<Vec<ShownPackage>>,
+    packages: Option<FoundPackages>,
 }
 
 impl ShownImage {
     /// Adds the packages that were looked for.
-    pub(crate) fn set_packages(&mut self, packages: Option<&[ShownPackage]>) {
-        self.packages = packages.map(<[_]>::to_vec);
+    pub(crate) fn set_packages(&mut self, packages: Option<&FoundPackages>) {
+        self.packages = packages.cloned();
     }
 
     /// Shows what a repository knows.
@@ -182,7 +182,7 @@ impl ShownImage {
             "views" => self.views.join(","),
             "default_view" => text(&self.default_view),
             "format" => self.format.clone(),
-            "packages" => titles(self.packages.as_deref()?),
+            "packages" => self.packages.as_ref()?.to_string(),
             _ => return None,
         })
     }

@@ -3,7 +3,7 @@
 
 //! `cabane image find`: the images of a registry.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cabane_label::{Digest, ImageDescription, LabelPattern, NameMatch, SystemPattern};
 use cabane_registry::{Listed, Said, Wanted};
@@ -103,6 +103,9 @@ pub(super) fn find(setup: &Setup, args: &FindArgs) -> CommandResult<ExitCode> {
     Ok(exit_codes::SUCCESS)
 }
 
+/// After so many images what they say is kept.
+const AT_ONCE: usize = 1000;
+
 /// Keeps the images that have the packages; asks those that are not known yet.
 fn with_packages(
     setup: &Setup,
@@ -118,8 +121,16 @@ fn with_packages(
         .map(|image| (&image.digest, image))
         .collect();
     let missing: Vec<Listed> = missing.into_values().cloned().collect();
-    if !missing.is_empty() {
-        search.learn(&ask_for_packages(setup, connection, &missing)?);
+    if missing.len() > AT_ONCE {
+        setup.printer.note(format_args!(
+            "asking {} images which packages they have; the answers are kept",
+            missing.len()
+        ));
+    }
+    let all: BTreeSet<_> = listed.iter().map(|image| &image.digest).collect();
+    // Whoever is interrupted has not asked in vain.
+    for some in missing.chunks(AT_ONCE) {
+        search.learn(&ask_for_packages(setup, connection, some)?, &all);
     }
     let images = listed.iter().map(|image| (&image.label, &image.digest));
     let packages = search.look_for(setup, images);

@@ -7,7 +7,7 @@ use cabane_registry::Listed;
 use serde::Serialize;
 
 use super::image_ls::image_table;
-use crate::packages::{ShownPackage, titles};
+use crate::packages::FoundPackages;
 use crate::signed::ShownSignature;
 use crate::table::{Align, Table, size};
 
@@ -33,7 +33,7 @@ pub(super) const KEYS: &[&str] = &[
 pub(super) struct FoundImage {
     pub(super) image: Listed,
     /// Those that were looked for.
-    pub(super) packages: Option<Vec<ShownPackage>>,
+    pub(super) packages: Option<FoundPackages>,
     pub(super) signature: Option<ShownSignature>,
 }
 
@@ -67,10 +67,9 @@ pub(super) fn table(found: &[FoundImage], has_head: bool) -> Table {
         };
         let title = format_args!("{}/{}:{}", label.name, label.version, label.tag);
         let (id, size) = (image.digest.id(), size(image.size));
-        let packages = one.packages.as_deref().map(titles);
         let mut cells: Vec<&dyn std::fmt::Display> =
             vec![&title, &label.system, &label.uarch, &id, &size, date];
-        if let Some(packages) = &packages {
+        if let Some(packages) = &one.packages {
             cells.push(packages);
         }
         if let Some(signature) = &one.signature {
@@ -96,7 +95,7 @@ pub(super) struct Shown<'a> {
     size: u64,
     date: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    packages: Option<&'a [ShownPackage]>,
+    packages: Option<&'a FoundPackages>,
     #[serde(skip_serializing_if = "Option::is_none")]
     signature: Option<&'a ShownSignature>,
 }
@@ -117,7 +116,7 @@ impl<'a> Shown<'a> {
             digest: image.digest.as_str(),
             size: image.size,
             date: image.date.map(|date| format!("{date:.0}")),
-            packages: found.packages.as_deref(),
+            packages: found.packages.as_ref(),
             signature: found.signature.as_ref(),
         }
     }
@@ -135,7 +134,10 @@ impl<'a> Shown<'a> {
             "digest" | "sha256" => self.digest.to_owned(),
             "size" => self.size.to_string(),
             "date" => self.date.clone().unwrap_or_default(),
-            "packages" => self.packages.map(titles).unwrap_or_default(),
+            "packages" => {
+                let packages = self.packages.map(ToString::to_string);
+                packages.unwrap_or_default()
+            }
             "signed" => {
                 let signature = self.signature.map(ToString::to_string);
                 signature.unwrap_or_default()

@@ -3,7 +3,8 @@
 
 //! `cabane image ls`: the images of the repositories.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 
 use cabane_label::{ImageDescription, Label, LabelPattern, NameMatch};
 use cabane_repository::{Error, Record, Repository};
@@ -13,7 +14,7 @@ use clap::Args;
 use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::{fill, json};
-use crate::packages::{PackageArgs, PackageSearch, PackagesFound, lines_beside, titles};
+use crate::packages::{PackageArgs, PackageSearch, PackagesFound, lines_beside};
 use crate::report::CommandResult;
 use crate::setup::Setup;
 use crate::shown_image::{KEYS, ShownImage};
@@ -94,7 +95,9 @@ fn with_packages(setup: &Setup, mut search: PackageSearch, found: &mut Found<'_>
     }
     // Those that still say nothing need not be written again.
     said.retain(|digest, lines| lines.is_some() || search.is_missing(digest, false));
-    search.learn(&said.into_iter().collect::<Vec<_>>());
+    let all = found.iter().flat_map(|(_, records)| records);
+    let all: BTreeSet<_> = all.map(|record| &record.digest).collect();
+    search.learn(&said.into_iter().collect::<Vec<_>>(), &all);
     let records = found.iter().flat_map(|(_, records)| records);
     let packages = search.look_for(setup, records.map(|one| (&one.label, &one.digest)));
     for (_, records) in found {
@@ -167,7 +170,7 @@ fn shown<'a>(
         records.iter().map(move |record| {
             let mut image = ShownImage::of_record(repository, record);
             let packages = packages.and_then(|packages| packages.get(&record.digest));
-            image.set_packages(packages.map(Vec::as_slice));
+            image.set_packages(packages);
             image
         })
     })
@@ -225,9 +228,10 @@ fn table(records: &[Record], packages: Option<&PackagesFound>, has_head: bool) -
         let (id, size) = (record.digest.id(), size(record.size));
         let date = record.date.strftime("%F");
         let packages = packages.and_then(|packages| packages.get(&record.digest));
-        let packages = packages
-            .map(|packages| titles(packages))
-            .unwrap_or_default();
+        let packages: &dyn Display = match packages {
+            Some(packages) => packages,
+            None => &"",
+        };
         // The last cell is left out where there is no column for it.
         table.push_cells(&[
             &title,
@@ -236,7 +240,7 @@ fn table(records: &[Record], packages: Option<&PackagesFound>, has_head: bool) -
             &id,
             &size,
             &date,
-            &packages,
+            packages,
         ]);
     }
     table

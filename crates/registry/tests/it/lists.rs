@@ -65,7 +65,7 @@ fn the_index_is_right_after_pushes_at_the_same_time() {
     );
 }
 
-fn push_file(registry: &Registry, place: &Place, image: &Path) {
+pub(crate) fn push_file(registry: &Registry, place: &Place, image: &Path) {
     let request = PushRequest {
         place,
         image,

@@ -8,6 +8,7 @@ mod bed;
 mod copies;
 mod delta;
 mod downloads;
+mod kept;
 mod lists;
 mod signatures;
 mod uploads;

@@ -33,6 +33,8 @@ pub struct Settings {
     pub tag_deletion: bool,
     /// Takes blobs over from another name.
     pub mounting: bool,
+    /// Sends nothing to who has it already, as `If-None-Match` says.
+    pub validation: bool,
     /// The most names or tags in one answer.
     pub page_size: usize,
     /// Tells the host in the places of uploads.
@@ -57,6 +59,7 @@ impl Default for Settings {
             deletion: true,
             tag_deletion: true,
             mounting: true,
+            validation: true,
             page_size: 100,
             absolute_locations: false,
             upload_state: true,
