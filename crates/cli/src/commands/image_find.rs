@@ -23,17 +23,17 @@ use crate::signed::KnownKeys;
 /// List the images of a registry
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Any part of a label may be given: `cp2k`, `/24.11`, `:v1`, `%zen3`, and before it a part
-of the registry: `build::cp2k`. A name also finds longer names that begin with it. Only
-images of this system are listed, where its name is known; `@*` lists those of all
-systems.
+Any part of a label may be given: `cp2k`, `/24.11`, `:v1`, `%zen3`, and before it
+a part of the registry: `build::cp2k`. A name also finds longer names that begin
+with it. Only images of this system are listed, where its name is known; `@*`
+lists those of all systems.
 
-A package is written as for Spack: `hdf5`, `hdf5@1.14:`, `hdf5@1.12:1.14+mpi~shared`,
-`hdf5@=1.14.3 api=v110 target=zen3`, `hdf5%gcc@13`, `hdf5/abc123`. Other than there,
-what a package needs is asked for by another `--package`.
+A package is written as for Spack: `hdf5`, `hdf5@1.14:`, `hdf5@1.12:1.14+mpi`,
+`hdf5@=1.14.3 api=v110 target=zen3`, `hdf5%gcc@13`, `hdf5/abc123`. Other than
+there, what a package needs is asked for by another `--package`.
 
-The keys of a template are namespace, name, version, tag, system, uarch, label, id,
-digest, size, date, packages, signed.")]
+The keys of a template are namespace, name, version, tag, system, uarch, label,
+id, digest, size, date, packages, signed.")]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "one for each option that has no value"
@@ -49,7 +49,7 @@ pub(crate) struct FindArgs {
     /// Tell who has signed each image; this needs several requests for each
     #[arg(long)]
     signatures: bool,
-    /// Get everything anew, and nothing of what was kept
+    /// Get the whole list again, without asking whether the one that is kept holds
     #[arg(long)]
     refresh: bool,
     /// Leave out the head of the table

@@ -24,8 +24,8 @@ use crate::table::{Align, Table, size};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Any part of a label may be given: `cp2k`, `/24.11`, `:v1`, `%zen3`. A name also
-finds longer names that begin with it. Only images of this system are listed, where
-its name is known; `@*` lists those of all systems.
+finds longer names that begin with it. Only images of this system are listed,
+where its name is known; `@*` lists those of all systems.
 
 A package is written as for Spack: `hdf5`, `hdf5@1.14:+mpi`, `hdf5%gcc@13`.")]
 pub(crate) struct LsArgs {
