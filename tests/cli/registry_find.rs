@@ -239,8 +239,8 @@ fn a_damaged_cache_is_nothing_but_slow() {
     needs!("docker-registry");
     let stacks = Stacks::new(Who::OrdinaryUser);
     assert_eq!(stacks.found(&["numpy"]), [NOTEBOOK]);
-    let cache = stacks.0.cabane.world.path("home/.cache/cabane");
-    let file = cache.join("packages.index");
+    let cache = stacks.0.cabane.world.path("home/.cache/cabane/packages");
+    let file = fs::read_dir(cache).unwrap().next().unwrap().unwrap().path();
     let whole = fs::read(&file).unwrap();
     for bytes in [&whole[..whole.len() / 2], b"", b"cabane-packages 9\n"] {
         fs::write(&file, bytes).unwrap();

@@ -3,9 +3,10 @@
 
 //! Images by the packages that are in them: `--package 'hdf5@1.14: +mpi'`.
 //!
-//! What images say does not change, so it is kept in the cache of the user by their digests,
-//! for images of repositories and of registries alike. Who writes the file takes over what
-//! others have written meanwhile; what is lost when two write at once is asked for again.
+//! What images say does not change, so it is kept in the cache of the user by their digests. Each
+//! registry has a file of its own, and the repositories have one: what somebody claims in one
+//! place is not believed in another. Who writes the file takes over what others have written
+//! meanwhile; what is lost when two write at once is asked for again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -32,9 +33,23 @@ pub(crate) struct PackageArgs {
     packages: Vec<String>,
 }
 
-/// The file of the cache.
-const FILE: &str = "packages.index";
-/// How large it may be, in bytes. What is more is asked for each time.
+impl PackageArgs {
+    /// Reads what is looked for.
+    ///
+    /// # Errors
+    ///
+    /// A text that is no package, with the place of the mistake.
+    pub(crate) fn read(&self) -> CommandResult<Vec<PackagePattern>> {
+        let patterns = self.packages.iter().map(|text| text.parse());
+        patterns
+            .collect::<Result<_, _>>()
+            .map_err(convert::parse_error)
+    }
+}
+
+/// The directory in the cache.
+const DIRECTORY: &str = "packages";
+/// How large a file may be, in bytes. What is more is asked for each time.
 const MOST_BYTES: usize = 64 << 20;
 /// How many images are named in a note, and packages in a cell.
 const MOST_NAMES: usize = 8;
@@ -70,27 +85,20 @@ pub(crate) struct ShownPackage {
 }
 
 impl PackageSearch {
-    /// Reads what is looked for; `None` if no package is.
-    ///
-    /// # Errors
-    ///
-    /// A text that is no package, with the place of the mistake.
-    pub(crate) fn of(setup: &Setup, args: &PackageArgs) -> CommandResult<Option<Self>> {
-        if args.packages.is_empty() {
-            return Ok(None);
+    /// Prepares to look for packages in the images of a place; `None` if none are looked for.
+    pub(crate) fn new(setup: &Setup, patterns: Vec<PackagePattern>, place: &str) -> Option<Self> {
+        if patterns.is_empty() {
+            return None;
         }
-        let patterns = args.packages.iter().map(|text| text.parse());
-        let patterns = patterns
-            .collect::<Result<_, _>>()
-            .map_err(convert::parse_error)?;
         let cache = setup.settings.cache_directory.value.as_ref();
-        let path = cache.map(|cache| cache.join(FILE));
+        let name = cabane_registry::sum::bytes(place.as_bytes()).id();
+        let path = cache.map(|cache| cache.join(DIRECTORY).join(format!("{name}.index")));
         let index = path.as_deref().and_then(read).unwrap_or_default();
-        Ok(Some(Self {
+        Some(Self {
             patterns,
             index,
             path,
-        }))
+        })
     }
 
     /// Whether an image has to say which packages it has. `again` asks those that did not say.

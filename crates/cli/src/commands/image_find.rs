@@ -23,8 +23,8 @@ use crate::signed::KnownKeys;
 /// List the images of a registry
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Any part of a label may be given: `cp2k`, `/24.11`, `:v1`, `%zen3`, and before it
-a part of the registry: `build::cp2k`. A name also finds longer names that begin
+Any part of a label may be given: `cp2k`, `/24.11`, `:v1`, `%zen3`, and before
+it a part of the registry: `build::cp2k`. A name also finds longer names that begin
 with it. Only images of this system are listed, where its name is known; `@*`
 lists those of all systems.
 
@@ -67,8 +67,10 @@ pub(crate) struct FindArgs {
 
 pub(super) fn find(setup: &Setup, args: &FindArgs) -> CommandResult<ExitCode> {
     let description = args.pattern.as_deref().map(read_description).transpose()?;
-    let search = PackageSearch::of(setup, &args.packages)?;
+    let patterns = args.packages.read()?;
     let connection = args.registry.connect(setup)?;
+    let registry = connection.registry.address().to_string();
+    let search = PackageSearch::new(setup, patterns, &registry);
     let how = if args.no_partials {
         NameMatch::Exact
     } else {

@@ -49,7 +49,7 @@ pub(crate) struct LsArgs {
 
 pub(super) fn ls(setup: &Setup, args: &LsArgs) -> CommandResult<ExitCode> {
     let wanted = Wanted::read(setup, args)?;
-    let search = PackageSearch::of(setup, &args.packages)?;
+    let search = PackageSearch::new(setup, args.packages.read()?, "repositories");
     let repositories = setup.repositories()?;
     let mut found = Vec::new();
     for repository in &repositories {
