@@ -185,3 +185,17 @@ fn of_the_states_of_a_list_only_the_last_one_is_left() {
     let deleted = bed.server.requests_of("DELETE", "cabane-index/manifests/");
     assert_eq!(deleted.len(), 4);
 }
+
+#[test]
+fn who_may_write_and_not_delete_can_push() {
+    let (bed, _) = Bed::pushed(100);
+    let reader = Reader::new(&bed);
+    reader.labels(Listing::Index);
+    for status in [401, 403, 405, 409] {
+        bed.server.disarm();
+        bed.server.on("DELETE", "").does(Fault::answer(status));
+        let label = format!("app/1.0:w{status}@daint%gh200");
+        push(&bed.registry, &label, &label);
+        assert!(reader.labels(Listing::Index).contains(&label), "{status}");
+    }
+}
