@@ -13,7 +13,7 @@ use cabane_testkit::RealRegistry;
 use crate::bed::Bed;
 use crate::depot::start_registry;
 use crate::goal::Goal;
-use crate::listing::pair;
+use crate::listing::{only_entry, pair};
 use crate::measure::{Candidate, NotMeasured, Rounds, finish};
 use crate::options::Options;
 use crate::peers;
@@ -168,18 +168,12 @@ fn stack_image(bed: &Bed) -> Result<PathBuf, NotMeasured> {
 fn multiply(data: &Path) -> io::Result<()> {
     let repository = data.join("docker/registry/v2/repositories").join(INDEX);
     let tags = repository.join("_manifests/tags");
-    let mut names = Vec::new();
-    for entry in fs::read_dir(&tags)? {
-        names.extend(entry?.file_name().into_string().ok());
-    }
-    // Beside the line there is the state of the index, which nobody will change.
-    let mut models = names.iter().filter(|name| name.starts_with(MODEL_LINE));
-    let model = models.next().map_or("", String::as_str);
+    let model = only_entry(&tags)?;
     let (rest, _) = model
         .strip_prefix(MODEL_LINE)
         .and_then(|rest| rest.rsplit_once('.'))
         .ok_or_else(|| io::Error::other("the index has another form"))?;
-    let target = fs::read(tags.join(model).join("current/link"))?;
+    let target = fs::read(tags.join(&model).join("current/link"))?;
     let mut random = Random::new(10_000);
     for number in 1..IMAGES {
         // Letters of base64, of which the last has no bits too many.

@@ -35,8 +35,11 @@ pub(crate) const KIND: &str = "application/vnd.cabane.index-entry.v1";
 /// The annotation that holds the label.
 pub(crate) const LABEL: &str = "org.cabane.label";
 
-/// The tag beside the lines that has another manifest after each change of them.
-pub(crate) const STATE: &str = "cabane-state";
+/// The repository of the state of the list, in every namespace. It is another one because
+/// Debian's registry looks at every tag of a repository when it deletes a manifest.
+pub(crate) const STATE_REPOSITORY: &str = "cabane-state";
+/// Its tag, which has another manifest after each change of a line.
+pub(crate) const STATE: &str = "latest";
 /// What its manifests are.
 pub(crate) const STATE_KIND: &str = "application/vnd.cabane.index-state.v1";
 /// The annotation by which they differ.

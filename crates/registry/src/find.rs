@@ -200,7 +200,7 @@ impl Registry {
         let repository = self.index_of(wanted.namespace);
         let kept = self.kept(wanted.namespace, INDEX);
         // The state before the list: what changes in between is found the next time.
-        let images = match self.state(&repository, kept.state.as_ref())? {
+        let images = match self.state(wanted.namespace, kept.state.as_ref())? {
             State::Same => kept.images,
             State::Other(state) => {
                 let Some(images) = self.read_index(&repository)? else {

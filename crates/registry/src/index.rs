@@ -3,8 +3,8 @@
 
 //! Keeping the list of a namespace in the registry: see [`crate::entry`] for its lines.
 //!
-//! Beside the lines there is a tag `cabane-state`, which gets another manifest after every
-//! change of a line. Whoever has seen the list after the state it has now need not get it
+//! Beside it there is a repository `cabane-state`, of which the one tag gets another manifest
+//! after every change of a line. Whoever has seen the list after the state it has now need not get it
 //! again.
 
 use cabane_label::{Label, Namespace};
@@ -65,7 +65,7 @@ impl Registry {
             if now.is_some_and(|now| now.digest == image.digest) {
                 // Also if nothing had to be written: whoever wrote the line may have been
                 // killed before this.
-                return self.change_state(&self.index_of(&place.namespace));
+                return self.change_state(&place.namespace);
             }
         }
         Err(self
@@ -120,17 +120,18 @@ impl Registry {
         for tag in self.lines_of(&repository, &place.label)? {
             self.remove_line(&repository, &tag)?;
         }
-        self.change_state(&repository)
+        self.change_state(&place.namespace)
     }
 
     /// Asks for the state of a list, where one is known only whether it is the same.
     pub(crate) fn state(
         &self,
-        repository: &str,
+        namespace: &Namespace,
         known: Option<&OciDigest>,
     ) -> Result<State, Error> {
+        let repository = self.state_of(namespace);
         Ok(
-            match self.document_unless(repository, entry::STATE, known)? {
+            match self.document_unless(&repository, entry::STATE, known)? {
                 Changed::Not => State::Same,
                 Changed::Gone => State::Other(None),
                 Changed::To(document) => State::Other(Some(document.digest)),
@@ -139,7 +140,8 @@ impl Registry {
     }
 
     /// Gives a list another state. Comes after every change of it.
-    fn change_state(&self, repository: &str) -> Result<(), Error> {
+    fn change_state(&self, namespace: &Namespace) -> Result<(), Error> {
+        let repository = self.state_of(namespace);
         let mut bytes = [0; 16];
         let filled = SystemRandom::new().fill(&mut bytes);
         filled.map_err(|_| self.client.odd("this system has no random numbers"))?;
@@ -147,14 +149,19 @@ impl Registry {
         let annotations = Annotations::from([(entry::STATE_VALUE.to_owned(), state)]);
         let layers = vec![Descriptor::empty_config()];
         let manifest = to_bytes(&Manifest::artifact(entry::STATE_KIND, layers, annotations));
-        let before = self.digest_of(repository, entry::STATE)?;
-        self.put_small_blob(repository, EMPTY)?;
-        self.put_document(repository, entry::STATE, MANIFEST, &manifest)?;
+        let before = self.digest_of(&repository, entry::STATE)?;
+        self.put_small_blob(&repository, EMPTY)?;
+        self.put_document(&repository, entry::STATE, MANIFEST, &manifest)?;
         if let Some(before) = before {
             // Whoever may write may not always delete, and what is left is small.
-            let _ = self.delete_by_digest(repository, &before);
+            let _ = self.delete_by_digest(&repository, &before);
         }
         Ok(())
+    }
+
+    fn state_of(&self, namespace: &Namespace) -> String {
+        self.address()
+            .repository(&format!("{namespace}/{}", entry::STATE_REPOSITORY))
     }
 
     fn lines_of(&self, repository: &str, label: &Label) -> Result<Vec<String>, Error> {

@@ -182,7 +182,7 @@ fn of_the_states_of_a_list_only_the_last_one_is_left() {
         let to = place(&format!("app/1.0:v{number}@daint%gh200"));
         bed.registry.copy(&place(LABEL), &to, false).unwrap();
     }
-    let deleted = bed.server.requests_of("DELETE", "cabane-index/manifests/");
+    let deleted = bed.server.requests_of("DELETE", "cabane-state/manifests/");
     assert_eq!(deleted.len(), 4);
 }
 
