@@ -61,6 +61,22 @@ impl ImageArgs {
             dry_run: false,
         }
     }
+
+    /// Names images, an environment file or both, for a job.
+    pub(crate) fn of_job(
+        images: Option<&str>,
+        environment: Option<&str>,
+        view: Option<&str>,
+        no_default_view: bool,
+    ) -> Self {
+        Self {
+            images: images.map(str::to_owned),
+            environment: environment.map(str::to_owned),
+            view: view.map(str::to_owned),
+            no_default_view,
+            dry_run: false,
+        }
+    }
 }
 
 /// Finds what was typed, and what the environment files say that were.

@@ -100,6 +100,29 @@ impl Loaded {
         serde_json::from_str(value).ok()
     }
 
+    /// Reads the value of `UENV_MOUNT_LIST`, which other tools set, too. What has another
+    /// form is left out.
+    pub fn from_mount_list(value: &str) -> Self {
+        let image = |item: &str| {
+            let (path, mount_point) = item.rsplit_once(':')?;
+            let path = path.strip_prefix("file://").unwrap_or(path);
+            let is_whole = path.starts_with('/') && mount_point.starts_with('/');
+            is_whole.then(|| LoadedImage {
+                name: path.rsplit('/').next().unwrap_or(path).to_owned(),
+                label: None,
+                digest: None,
+                path: path.into(),
+                repository: None,
+                mount_point: mount_point.into(),
+                views: Vec::new(),
+            })
+        };
+        Self {
+            images: value.split(',').filter_map(image).collect(),
+            ..Self::default()
+        }
+    }
+
     /// Tells whether there is nothing around the process.
     pub fn is_empty(&self) -> bool {
         self.images.is_empty() && self.additions == Additions::default()

@@ -57,13 +57,23 @@ fn unshare(flags: UnshareFlags) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens the mount namespace the process is in.
+/// Gives the calling thread a root, a working directory and a file mode mask of its own,
+/// so that it can enter mount namespaces in a process with several threads.
+///
+/// # Errors
+///
+/// None that the kernel knows.
+pub fn unshare_directories() -> io::Result<()> {
+    unshare(UnshareFlags::FS)
+}
+
+/// Opens the mount namespace the calling thread is in.
 ///
 /// # Errors
 ///
 /// Those of `open(2)`; `EINVAL` if `/proc` is not the kernel's.
 pub fn own_mounts() -> io::Result<File> {
-    let file = File::open("/proc/self/ns/mnt")?;
+    let file = File::open("/proc/thread-self/ns/mnt")?;
     if is_mount_namespace(file.as_fd()) {
         Ok(file)
     } else {

@@ -9,6 +9,8 @@
 use std::io;
 
 use rustix::io::Errno;
+use rustix::process::{Gid, getgroups};
+use rustix::thread::set_thread_groups;
 
 /// Room for the `sigset_t` of the C library; both glibc and musl use 128 bytes.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +25,7 @@ unsafe extern "C" {
     fn sigprocmask(how: i32, set: *const SignalSet, before: *mut SignalSet) -> i32;
     fn getresuid(real: *mut u32, effective: *mut u32, saved: *mut u32) -> i32;
     fn setfsuid(user: u32) -> i32;
+    fn setfsgid(group: u32) -> i32;
     fn getresgid(real: *mut u32, effective: *mut u32, saved: *mut u32) -> i32;
 }
 
@@ -110,6 +113,48 @@ impl Drop for FileSystemUser {
     fn drop(&mut self) {
         // SAFETY: as above. Back to what it was, which is never refused.
         unsafe { setfsuid(self.before) };
+    }
+}
+
+/// Access to files with the groups of a user, while the user stays.
+///
+/// Only the calling thread has them, also in a process with several.
+#[derive(Debug)]
+pub struct FileSystemGroups {
+    before: u32,
+    others_before: Vec<Gid>,
+}
+
+impl FileSystemGroups {
+    /// Takes a group and supplementary groups, until the value is dropped.
+    ///
+    /// # Errors
+    ///
+    /// `EPERM` if the process may not.
+    pub fn become_group(group: u32, others: &[u32]) -> io::Result<Self> {
+        let others_before = getgroups()?;
+        let others: Vec<Gid> = others.iter().map(|group| Gid::from_raw(*group)).collect();
+        set_thread_groups(&others)?;
+        let taken = Self {
+            // SAFETY: changes a number of the calling thread, no memory.
+            before: unsafe { setfsgid(group) }.cast_unsigned(),
+            others_before,
+        };
+        // SAFETY: no group has this number, so nothing changes, and the present one is told.
+        if unsafe { setfsgid(u32::MAX) }.cast_unsigned() == group {
+            Ok(taken)
+        } else {
+            Err(Errno::PERM.into())
+        }
+    }
+}
+
+impl Drop for FileSystemGroups {
+    fn drop(&mut self) {
+        // SAFETY: as above. Back to what it was, which is never refused.
+        unsafe { setfsgid(self.before) };
+        // Whoever could change them can change them back.
+        let _ = set_thread_groups(&self.others_before);
     }
 }
 

@@ -45,6 +45,7 @@ mod repo_import;
 mod repo_migrate;
 mod repo_pin;
 mod run;
+mod slurm_submit;
 mod start;
 mod status;
 mod status_save;
@@ -89,6 +90,9 @@ pub(crate) enum Command {
     System(SystemCommand),
     /// Make a package for Spack out of the packages of a vendor's MPI
     VendorMpi(vendor_mpi::VendorMpiArgs),
+    /// Work with Slurm
+    #[command(subcommand)]
+    Slurm(SlurmCommand),
     /// Tell the configuration in effect and where each value comes from
     Config(config::ConfigArgs),
     /// Tell which ways of mounting work here, what stands in the way, and what mends it
@@ -183,6 +187,14 @@ pub(crate) enum SystemCommand {
     Probe(system::ProbeArgs),
 }
 
+/// What can be done with Slurm.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SlurmCommand {
+    /// Tell the plugin of Slurm which images and variables a job gets
+    #[command(hide = true)]
+    Submit(slurm_submit::SubmitArgs),
+}
+
 /// Carries out a command.
 ///
 /// # Errors
@@ -236,6 +248,7 @@ pub(crate) fn run_command(
         Command::Environment(EnvironmentCommand::Ls(args)) => environment::ls(setup, &args),
         Command::System(SystemCommand::Probe(args)) => system::probe(setup, &args),
         Command::VendorMpi(args) => vendor_mpi::vendor_mpi(setup, &args),
+        Command::Slurm(SlurmCommand::Submit(args)) => slurm_submit::submit(setup, &args),
         Command::Config(args) => config::config(setup, &args),
         Command::Doctor(args) => doctor::doctor(global, printer, &args),
         Command::Clean(args) => clean::clean(setup, &args),

@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Which part of the plugin answers which callback in which program, and what one callback
+//! leaves for the next.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::node::{self, Outcome};
+use crate::options::Given;
+use crate::spank::{Context, Spank};
+use crate::submit;
+
+/// What is known so far in this process.
+#[derive(Debug)]
+struct State {
+    given: Given,
+    outcome: Outcome,
+}
+
+static STATE: Mutex<State> = Mutex::new(State {
+    given: Given::none(),
+    outcome: Outcome::Nothing,
+});
+
+fn state() -> MutexGuard<'static, State> {
+    // One callback runs at a time, and each leaves something whole.
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An option was given. In `slurmstepd` they arrive, too, and mean nothing: what the user
+/// wants is in the variables by then.
+pub(crate) fn option_given(place: usize, value: Option<String>, is_step: bool) {
+    if !is_step {
+        state().given.set(place, value);
+    }
+}
+
+/// All options are known.
+///
+/// # Errors
+///
+/// That the program must not go on.
+pub(crate) fn options_known(spank: &dyn Spank, words: &[OsString]) -> Result<(), ()> {
+    match spank.context() {
+        Context::Srun | Context::Allocator => {
+            let given = state().given.clone();
+            submit::prepare(spank, &given, command_of(words).as_deref())
+        }
+        Context::Step => {
+            let outcome = node::mount(spank);
+            state().outcome = outcome;
+            Ok(())
+        }
+        Context::Other => Ok(()),
+    }
+}
+
+/// A task is about to start, still as root.
+///
+/// # Errors
+///
+/// That it must not.
+pub(crate) fn task_starts(spank: &dyn Spank) -> Result<(), ()> {
+    let outcome = state().outcome.clone();
+    node::enter_task(spank, &outcome)
+}
+
+/// Finds `cabane=PATH` among the words after the plugin in `plugstack.conf`.
+fn command_of(words: &[OsString]) -> Option<PathBuf> {
+    let mut words = words.iter().filter_map(|word| word.to_str());
+    words.find_map(|word| word.strip_prefix("cabane=").map(PathBuf::from))
+}

@@ -1,0 +1,271 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The border to Slurm: what it calls, and what of it is called.
+//!
+//! Declared by hand after `slurm/spank.h` (compared with it by a test), since these few
+//! functions have been the same for all releases. Nothing that goes wrong in Rust crosses
+//! the border: a panic would end `srun`, or `slurmstepd` with a node drained.
+
+#![expect(unsafe_code, reason = "the functions of another program are called")]
+#![expect(unreachable_pub, reason = "the linker reaches them")]
+
+use std::ffi::{CStr, CString, OsStr, OsString, c_char, c_int, c_uint, c_void};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+
+use cabane_mount::JobOwner;
+
+use crate::dispatch;
+use crate::options;
+use crate::spank::{Context, SlurmError, Spank};
+
+/// What Slurm takes for success.
+const SUCCESS: c_int = 0;
+const FAILURE: c_int = -1;
+/// `ESPANK_ENV_NOEXIST`, before Slurm 21.08 and since.
+const MISSING: [c_int; 2] = [5, 3004];
+/// `ESPANK_NOSPACE`, likewise.
+const NO_SPACE: [c_int; 2] = [6, 3005];
+
+const S_JOB_UID: c_int = 0;
+const S_JOB_GID: c_int = 1;
+const S_JOB_SUPPLEMENTARY_GIDS: c_int = 19;
+
+const S_CTX_LOCAL: c_int = 1;
+const S_CTX_REMOTE: c_int = 2;
+const S_CTX_ALLOCATOR: c_int = 3;
+
+/// A variable with which a job can come, in bytes.
+const LONGEST_VARIABLE: usize = 1 << 20;
+
+/// `struct spank_option`.
+#[repr(C)]
+struct SpankOption {
+    name: *const c_char,
+    arginfo: *const c_char,
+    usage: *const c_char,
+    has_arg: c_int,
+    val: c_int,
+    cb: extern "C" fn(c_int, *const c_char, c_int) -> c_int,
+}
+
+unsafe extern "C" {
+    fn spank_context() -> c_int;
+    fn spank_option_register(spank: *mut c_void, option: *const SpankOption) -> c_int;
+    fn spank_get_item(spank: *mut c_void, item: c_int, ...) -> c_int;
+    fn spank_getenv(
+        spank: *mut c_void,
+        name: *const c_char,
+        buffer: *mut c_char,
+        length: c_int,
+    ) -> c_int;
+    fn slurm_error(format: *const c_char, ...);
+}
+
+/// Read by the loader of plugins.
+#[unsafe(no_mangle)]
+pub static plugin_name: [u8; 7] = *b"cabane\0";
+/// Read by the loader of plugins.
+#[unsafe(no_mangle)]
+pub static plugin_type: [u8; 6] = *b"spank\0";
+/// Read by the loader of plugins, which takes its own release only.
+#[unsafe(no_mangle)]
+pub static plugin_version: c_uint = crate::release::RELEASE;
+/// The version of the interface; there is one.
+#[unsafe(no_mangle)]
+pub static spank_plugin_version: c_uint = 1;
+
+/// Slurm tells its options.
+#[unsafe(no_mangle)]
+pub extern "C" fn slurm_spank_init(spank: *mut c_void, _: c_int, _: *const *const c_char) -> c_int {
+    guarded(|| {
+        for (place, known) in options::ALL.iter().enumerate() {
+            let option = SpankOption {
+                name: known.name.as_ptr(),
+                arginfo: known.value.map_or(ptr::null(), CStr::as_ptr),
+                usage: known.usage.as_ptr(),
+                has_arg: c_int::from(known.value.is_some()),
+                val: c_int::try_from(place).unwrap_or(c_int::MAX),
+                cb: option_given,
+            };
+            // SAFETY: Slurm copies the structure; its texts are there for ever.
+            let answer = unsafe { spank_option_register(spank, &raw const option) };
+            if answer != SUCCESS {
+                let name = known.name.to_string_lossy();
+                tell(&format!(
+                    "cannot add the option --{name}: does another plugin have it?"
+                ));
+                return Err(());
+            }
+        }
+        Ok(())
+    })
+}
+
+/// All options are known; in `slurmstepd`, before there are tasks.
+#[unsafe(no_mangle)]
+pub extern "C" fn slurm_spank_init_post_opt(
+    spank: *mut c_void,
+    count: c_int,
+    words: *const *const c_char,
+) -> c_int {
+    guarded(|| {
+        let count = usize::try_from(count).unwrap_or_default();
+        // SAFETY: Slurm hands over so many texts, which live until this returns.
+        let words = (0..count).map(|place| unsafe { text(*words.add(place)) });
+        let words: Vec<OsString> = words.flatten().collect();
+        dispatch::options_known(&Slurm { spank }, &words)
+    })
+}
+
+/// A task is about to start: a process of its own, still as root.
+#[unsafe(no_mangle)]
+pub extern "C" fn slurm_spank_task_init_privileged(
+    spank: *mut c_void,
+    _: c_int,
+    _: *const *const c_char,
+) -> c_int {
+    guarded(|| dispatch::task_starts(&Slurm { spank }))
+}
+
+extern "C" fn option_given(place: c_int, value: *const c_char, is_step: c_int) -> c_int {
+    guarded(|| {
+        // SAFETY: Slurm hands over a text that lives until this returns, or none.
+        let value = unsafe { text(value) };
+        let value = value.map(|value| value.to_string_lossy().into_owned());
+        let place = usize::try_from(place).map_err(drop)?;
+        dispatch::option_given(place, value, is_step != 0);
+        Ok(())
+    })
+}
+
+fn guarded(act: impl FnOnce() -> Result<(), ()>) -> c_int {
+    match catch_unwind(AssertUnwindSafe(act)) {
+        Ok(Ok(())) => SUCCESS,
+        Ok(Err(())) => FAILURE,
+        Err(_) => {
+            tell("there is a mistake in the plugin; please report it with what stands above");
+            FAILURE
+        }
+    }
+}
+
+/// Copies a text.
+///
+/// # Safety
+///
+/// The pointer is null, or leads to bytes up to a zero byte.
+unsafe fn text(pointer: *const c_char) -> Option<OsString> {
+    // SAFETY: as the caller promises.
+    (!pointer.is_null()).then(|| unsafe { copied(pointer) })
+}
+
+unsafe fn copied(pointer: *const c_char) -> OsString {
+    // SAFETY: as the caller promises.
+    let bytes = unsafe { CStr::from_ptr(pointer) }.to_bytes();
+    OsStr::from_bytes(bytes).to_owned()
+}
+
+fn tell(line: &str) {
+    let line: String = line
+        .chars()
+        .filter(|character| *character != '\0')
+        .collect();
+    let Ok(line) = CString::new(format!("cabane: {line}")) else {
+        return;
+    };
+    // SAFETY: a format for one text, and the text.
+    unsafe { slurm_error(c"%s".as_ptr(), line.as_ptr()) };
+}
+
+/// Slurm, by the handle of a callback.
+struct Slurm {
+    spank: *mut c_void,
+}
+
+impl Spank for Slurm {
+    fn context(&self) -> Context {
+        // SAFETY: takes nothing and returns a number.
+        match unsafe { spank_context() } {
+            S_CTX_LOCAL => Context::Srun,
+            S_CTX_ALLOCATOR => Context::Allocator,
+            S_CTX_REMOTE => Context::Step,
+            _ => Context::Other,
+        }
+    }
+
+    fn variable(&self, name: &str) -> Result<Option<OsString>, SlurmError> {
+        let name = CString::new(name).map_err(|_| SlurmError(FAILURE))?;
+        let mut length = 4096;
+        loop {
+            let mut buffer = vec![0_u8; length];
+            let size = c_int::try_from(length).map_err(|_| SlurmError(FAILURE))?;
+            // SAFETY: the buffer has as many bytes as is said.
+            let answer = unsafe {
+                spank_getenv(self.spank, name.as_ptr(), buffer.as_mut_ptr().cast(), size)
+            };
+            if answer == SUCCESS {
+                let end = buffer.iter().position(|byte| *byte == 0);
+                buffer.truncate(end.unwrap_or(0));
+                return Ok(Some(OsString::from_vec(buffer)));
+            }
+            if MISSING.contains(&answer) {
+                return Ok(None);
+            }
+            if !NO_SPACE.contains(&answer) || length >= LONGEST_VARIABLE {
+                return Err(SlurmError(answer));
+            }
+            length *= 4;
+        }
+    }
+
+    fn owner(&self) -> Result<JobOwner, SlurmError> {
+        let (mut user, mut group) = (u32::MAX, u32::MAX);
+        let (mut groups, mut count): (*const u32, c_int) = (ptr::null(), 0);
+        // SAFETY: places of the types that Slurm writes for these items.
+        let answers = unsafe {
+            [
+                spank_get_item(self.spank, S_JOB_UID, &raw mut user),
+                spank_get_item(self.spank, S_JOB_GID, &raw mut group),
+                spank_get_item(
+                    self.spank,
+                    S_JOB_SUPPLEMENTARY_GIDS,
+                    &raw mut groups,
+                    &raw mut count,
+                ),
+            ]
+        };
+        if let Some(error) = answers.into_iter().find(|answer| *answer != SUCCESS) {
+            return Err(SlurmError(error));
+        }
+        let count = usize::try_from(count).unwrap_or_default();
+        let groups = if groups.is_null() || count == 0 {
+            Vec::new()
+        } else {
+            // SAFETY: Slurm keeps so many numbers there for the time of the step.
+            unsafe { std::slice::from_raw_parts(groups, count) }.to_vec()
+        };
+        Ok(JobOwner {
+            user,
+            group,
+            groups,
+        })
+    }
+
+    fn change_own_variable(&self, name: &OsStr, value: Option<&OsStr>) {
+        // SAFETY: `srun`, `sbatch` and `salloc` read their options at this time, with one
+        // thread, and expect plugins to change their variables here.
+        unsafe {
+            match value {
+                Some(value) => std::env::set_var(name, value),
+                None => std::env::remove_var(name),
+            }
+        }
+    }
+
+    fn error(&self, line: &str) {
+        tell(line);
+    }
+}

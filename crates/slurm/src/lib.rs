@@ -1,0 +1,21 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane-slurm.so`: the images of a job, on every node before its first task.
+//!
+//! Slurm loads this object into four programs. In `srun`, `sbatch` and `salloc` ([`submit`])
+//! the `cabane` command finds out which images and variables are meant, as the user. In
+//! `slurmstepd` ([`node`]) the images are mounted, once for each step on each node, as root.
+//! [`dispatch`] tells the programs from each other; [`ffi`] is the border to Slurm, with all
+//! that is unsafe. `docs/design/0009-slurm.md` has the reasons.
+
+#![deny(unsafe_code)]
+
+mod dispatch;
+#[cfg(not(test))]
+mod ffi;
+mod node;
+mod options;
+mod release;
+mod spank;
+mod submit;

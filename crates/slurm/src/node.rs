@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! In `slurmstepd`, on every node of a step: the images, before there is a task.
+//!
+//! A callback that fails there drains the node of a batch job, and the user of `srun` sees
+//! success. So it never does: what went wrong is kept, and then every task fails with it
+//! before anything of the user's runs.
+
+use cabane_mount::{JOB_IMAGES, JobImages, perform_for_job};
+
+use crate::spank::Spank;
+
+/// What became of the images of a step.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// There are none.
+    #[default]
+    Nothing,
+    /// They are in place.
+    Mounted,
+    /// They are not; lines for the user.
+    Failed(Vec<String>),
+}
+
+/// Mounts the images of a step.
+pub(crate) fn mount(spank: &dyn Spank) -> Outcome {
+    match try_mount(spank) {
+        Ok(outcome) => outcome,
+        Err(lines) => Outcome::Failed(lines),
+    }
+}
+
+fn try_mount(spank: &dyn Spank) -> Result<Outcome, Vec<String>> {
+    let text = spank.variable(JOB_IMAGES).map_err(|error| {
+        vec![format!(
+            "cannot read the variable {JOB_IMAGES}: {}",
+            error.0
+        )]
+    })?;
+    let Some(text) = text.filter(|text| !text.is_empty()) else {
+        return Ok(Outcome::Nothing);
+    };
+    let images = JobImages::parse(&text.to_string_lossy())
+        .map_err(|error| vec![format!("the variable {JOB_IMAGES} is malformed: {error}")])?;
+    if images.0.is_empty() {
+        return Ok(Outcome::Nothing);
+    }
+    let owner = spank
+        .owner()
+        .map_err(|error| vec![format!("cannot find out whose job this is: {}", error.0)])?;
+    perform_for_job(&images, &owner).map_err(|error| lines(&error))?;
+    Ok(Outcome::Mounted)
+}
+
+fn lines(error: &cabane_mount::Error) -> Vec<String> {
+    let mut lines = vec![error.to_string()];
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        lines.push(format!("cause: {cause}"));
+        source = cause.source();
+    }
+    lines.extend(error.hint().map(|hint| format!("hint: {hint}")));
+    lines
+}
+
+/// In a task that is about to start, as root: lets it go on or not.
+///
+/// # Errors
+///
+/// That it must not go on; the user has been told why.
+pub(crate) fn enter_task(spank: &dyn Spank, outcome: &Outcome) -> Result<(), ()> {
+    match outcome {
+        Outcome::Nothing => Ok(()),
+        Outcome::Mounted => {
+            // What is mounted is under the user's control; no program may trust it with more
+            // rights than the user has.
+            rustix::thread::set_no_new_privs(true).map_err(|errno| {
+                spank.error(&format!("cannot give up gaining privileges: {errno}"));
+            })
+        }
+        Outcome::Failed(lines) => {
+            for line in lines {
+                spank.error(line);
+            }
+            Err(())
+        }
+    }
+}

@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What the plugin wants of Slurm, without how Slurm is asked.
+
+use std::ffi::{OsStr, OsString};
+
+use cabane_mount::JobOwner;
+
+/// The program that has loaded the plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Context {
+    /// `srun`.
+    Srun,
+    /// `sbatch`, `salloc` and others that ask for nodes.
+    Allocator,
+    /// `slurmstepd`, before and in the tasks of a step.
+    Step,
+    /// `slurmd`, prolog, epilog, or one that is not known.
+    Other,
+}
+
+/// Slurm did not do what it was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SlurmError(pub(crate) i32);
+
+/// Slurm, as a callback sees it.
+pub(crate) trait Spank {
+    /// Returns the program.
+    fn context(&self) -> Context;
+
+    /// Returns a variable of the job, in `slurmstepd`.
+    fn variable(&self, name: &str) -> Result<Option<OsString>, SlurmError>;
+
+    /// Returns to whom the job belongs, in `slurmstepd`.
+    fn owner(&self) -> Result<JobOwner, SlurmError>;
+
+    /// Sets a variable of this process, or removes it.
+    fn change_own_variable(&self, name: &OsStr, value: Option<&OsStr>);
+
+    /// Tells the user that something failed, a line.
+    fn error(&self, line: &str);
+}

@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! In `srun`, `sbatch` and `salloc`: which images and variables the job gets.
+//!
+//! `cabane slurm submit` finds that out, as the user, and writes down what becomes of the
+//! variables of this process; those are then the ones of the job. Where neither an option
+//! nor a variable asks for an image, nothing is started.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::options::Given;
+use crate::spank::Spank;
+
+/// Where the command is, unless `plugstack.conf` says `cabane=PATH`.
+const COMMANDS: [&str; 2] = ["/usr/local/bin/cabane", "/usr/bin/cabane"];
+
+/// Variables that tell of images that are loaded, or were.
+const LOADED: [&str; 3] = ["CABANE_LOADED", "UENV_MOUNT_LIST", cabane_mount::JOB_IMAGES];
+
+/// Finds out and sets what there is to be set.
+///
+/// # Errors
+///
+/// That it failed; the user has been told why.
+pub(crate) fn prepare(spank: &dyn Spank, given: &Given, command: Option<&Path>) -> Result<(), ()> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let from = own_name();
+    let given = given.or_variables(prefixes(&from), variable);
+    if given.is_none() && !LOADED.iter().any(|name| variable(name).is_some()) {
+        return Ok(());
+    }
+    let program = find_command(command);
+    let changes = ask(&program, &from, &given).map_err(|error| {
+        if let Some(error) = error {
+            spank.error(&format!("cannot start {}: {error}", program.display()));
+        }
+    })?;
+    for (name, value) in changes {
+        spank.change_own_variable(&name, value.as_deref());
+    }
+    Ok(())
+}
+
+fn find_command(configured: Option<&Path>) -> PathBuf {
+    let there = COMMANDS.iter().map(Path::new).find(|path| path.is_file());
+    configured
+        .or(there)
+        .unwrap_or(Path::new("cabane"))
+        .to_owned()
+}
+
+type Change = (OsString, Option<OsString>);
+
+/// Asks the command. Without a reason in the error, it has told the reason itself.
+fn ask(program: &Path, from: &str, given: &Given) -> Result<Vec<Change>, Option<io::Error>> {
+    let output = Command::new(program)
+        .args(given.words_before())
+        .args(["slurm", "submit"])
+        .arg(format!("--from={from}"))
+        .args(given.words())
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(Some)?;
+    if !output.status.success() {
+        return Err(None);
+    }
+    parse(&output.stdout).ok_or_else(|| {
+        Some(io::Error::other(
+            "its answer is malformed: is it another version?",
+        ))
+    })
+}
+
+/// Reads the answer: texts, each ended by a zero byte, `NAME=VALUE` to set a variable and
+/// `NAME` to remove it; an empty one is the last.
+fn parse(bytes: &[u8]) -> Option<Vec<Change>> {
+    let texts = bytes
+        .strip_suffix(b"\0\0")
+        .or(bytes.strip_suffix(b"\0").filter(|rest| rest.is_empty()))?;
+    let change = |text: &[u8]| {
+        let end = text.iter().position(|byte| *byte == b'=');
+        let (name, value) = text.split_at(end.unwrap_or(text.len()));
+        let text = |bytes| OsStr::from_bytes(bytes).to_owned();
+        (!name.is_empty()).then(|| (text(name), value.get(1..).map(text)))
+    };
+    if texts.is_empty() {
+        return Some(Vec::new());
+    }
+    texts.split(|byte| *byte == 0).map(change).collect()
+}
+
+/// With what the variables begin that stand for options of a program, as those of Slurm do.
+fn prefixes(program: &str) -> &'static [&'static str] {
+    match program {
+        "srun" => &["SLURM"],
+        "salloc" => &["SALLOC", "SBATCH"],
+        _ => &["SBATCH"],
+    }
+}
+
+/// The name of the program that submits: `srun`, `sbatch`, `salloc`, …
+fn own_name() -> String {
+    let program = std::fs::read_link("/proc/self/exe").unwrap_or_default();
+    let name = program.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(name: &str, value: Option<&str>) -> Change {
+        (name.into(), value.map(Into::into))
+    }
+
+    #[test]
+    fn an_answer_sets_and_removes_variables() {
+        let found = parse(b"A=1=2\0B=\0C\0\0");
+        let expected = [
+            change("A", Some("1=2")),
+            change("B", Some("")),
+            change("C", None),
+        ];
+        assert_eq!(found, Some(expected.into()));
+    }
+
+    #[test]
+    fn an_answer_may_be_to_change_nothing() {
+        assert_eq!(parse(b"\0"), Some(Vec::new()));
+    }
+
+    #[test]
+    fn an_answer_that_was_cut_off_is_none() {
+        let found = [&b""[..], b"A=1", b"A=1\0", b"A=1\0=\0\0"].map(parse);
+        assert_eq!(found, [None, None, None, None]);
+    }
+}
