@@ -22,9 +22,10 @@ use std::path::{Path, PathBuf};
 use cabane_sys::{namespace, privilege};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 
+use crate::holder::enter_first_namespace;
 use crate::{
-    Error, ImageFile, ImageFormat, Policy, PrivilegedImage, PrivilegedPlan, Request,
-    perform_privileged,
+    Error, ImageFile, ImageFormat, Policy, PrivilegedImage, PrivilegedPlan, Request, Scope,
+    perform_privileged, sweep,
 };
 
 /// Names the variable with the images of a job. Slurm hands on what begins like this also
@@ -186,6 +187,18 @@ pub fn perform_for_job(images: &JobImages, owner: &JobOwner) -> Result<(), Error
         let _ = std::env::set_current_dir(here);
     }
     done
+}
+
+/// Leaves the images of a step, whose tasks have ended, and gives up those that nobody has
+/// used for the idle time of the policy.
+///
+/// # Errors
+///
+/// That the namespace of the node cannot be entered; those of [`sweep`].
+pub fn leave_job() -> Result<(), Error> {
+    let policy = Policy::read()?;
+    enter_first_namespace()?;
+    sweep(Scope::Idle(policy.idle)).map(drop)
 }
 
 fn mount(images: &JobImages, owner: &JobOwner, policy: &Policy) -> Result<(), Error> {

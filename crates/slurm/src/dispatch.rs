@@ -68,6 +68,13 @@ pub(crate) fn task_starts(spank: &dyn Spank) -> Result<(), ()> {
     node::enter_task(spank, &outcome)
 }
 
+/// The program ends.
+pub(crate) fn program_ends(spank: &dyn Spank) {
+    if spank.context() == Context::Step {
+        node::leave(&state().outcome);
+    }
+}
+
 /// Finds `cabane=PATH` among the words after the plugin in `plugstack.conf`.
 fn command_of(words: &[OsString]) -> Option<PathBuf> {
     let mut words = words.iter().filter_map(|word| word.to_str());

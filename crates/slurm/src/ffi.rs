@@ -130,6 +130,15 @@ pub extern "C" fn slurm_spank_task_init_privileged(
     guarded(|| dispatch::task_starts(&Slurm { spank }))
 }
 
+/// The program ends; in `slurmstepd`, after all tasks.
+#[unsafe(no_mangle)]
+pub extern "C" fn slurm_spank_exit(spank: *mut c_void, _: c_int, _: *const *const c_char) -> c_int {
+    guarded(|| {
+        dispatch::program_ends(&Slurm { spank });
+        Ok(())
+    })
+}
+
 extern "C" fn option_given(place: c_int, value: *const c_char, is_step: c_int) -> c_int {
     guarded(|| {
         // SAFETY: Slurm hands over a text that lives until this returns, or none.

@@ -7,7 +7,7 @@
 //! success. So it never does: what went wrong is kept, and then every task fails with it
 //! before anything of the user's runs.
 
-use cabane_mount::{JOB_IMAGES, JobImages, perform_for_job};
+use cabane_mount::{JOB_IMAGES, JobImages, leave_job, perform_for_job};
 
 use crate::spank::Spank;
 
@@ -85,5 +85,13 @@ pub(crate) fn enter_task(spank: &dyn Spank, outcome: &Outcome) -> Result<(), ()>
             }
             Err(())
         }
+    }
+}
+
+/// The tasks of the step have ended. An image that stays mounted a while longer is no reason
+/// to fail.
+pub(crate) fn leave(outcome: &Outcome) {
+    if *outcome == Outcome::Mounted {
+        let _ = leave_job();
     }
 }

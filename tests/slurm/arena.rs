@@ -1,0 +1,231 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The cluster of these tests, with Cabane installed, and looking at it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use cabane_testkit::{Finished, Program, Server, Tree, squashfs};
+
+/// How many nodes there are: n1, n2, …
+pub(crate) const NODES: usize = 4;
+/// What the site allows at the beginning of each test.
+const POLICY: &str = "mount-point /user-environment\nmount-point /user-tools\n\
+                      image-owners any\nidle-seconds 0\n";
+const PLUGIN: &str = "/usr/local/lib/cabane/slurm/cabane-slurm.so";
+/// What ends a command that hangs, in seconds.
+const PATIENCE: &str = "60";
+
+/// A cluster, for one test at a time.
+pub(crate) struct Cluster {
+    directory: PathBuf,
+    _server: Server,
+}
+
+static CLUSTER: OnceLock<Mutex<Cluster>> = OnceLock::new();
+
+/// Programs without which there is no cluster.
+const PROGRAMS: [&str; 4] = ["slurmctld", "slurmd", "munged", "ip"];
+
+/// Why there can be no cluster here.
+pub(crate) fn obstacle() -> Option<String> {
+    if !cabane_testkit::is_root() {
+        return Some("only root can make a cluster of virtual nodes".to_owned());
+    }
+    let missing = PROGRAMS
+        .iter()
+        .find(|name| Program::find(name).path().is_none());
+    missing.map(|name| format!("there is no {name}: `scripts/setup test` brings it"))
+}
+
+/// Does something with the cluster, and looks afterwards whether anything is left.
+macro_rules! in_cluster {
+    ($test:expr) => {
+        match crate::arena::obstacle() {
+            Some(reason) => cabane_testkit::not_run!("{reason}"),
+            None => crate::arena::with_cluster($test),
+        }
+    };
+}
+pub(crate) use in_cluster;
+
+pub(crate) fn with_cluster(test: impl FnOnce(&Cluster)) {
+    let cluster = CLUSTER.get_or_init(|| Mutex::new(Cluster::start()));
+    let cluster: MutexGuard<'_, Cluster> = cluster.lock().unwrap_or_else(PoisonError::into_inner);
+    cluster.be_as_at_the_beginning();
+    test(&cluster);
+    cluster.check_that_nothing_is_left();
+}
+
+impl Cluster {
+    fn start() -> Self {
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("slurm-cluster");
+        if directory.exists() {
+            fs::remove_dir_all(&directory).unwrap();
+        }
+        fs::create_dir_all(&directory).unwrap();
+        let mut command = Server::command(script());
+        command.arg("serve").arg(&directory).arg(NODES.to_string());
+        let mut server = Server::start(command, &directory.join("serve.log"));
+        server.wait_for(|log| log.lines().any(|line| line == "ready").then_some(()));
+        let cluster = Self {
+            directory,
+            _server: server,
+        };
+        cluster.install();
+        cluster.furnish();
+        cluster
+    }
+
+    /// Puts command and plugin where `make install` puts them.
+    fn install(&self) {
+        let command = Path::new(env!("CARGO_BIN_EXE_cabane"));
+        let plugin = command.with_file_name("libcabane_slurm.so");
+        assert!(
+            plugin.is_file(),
+            "`cargo build -p cabane-slurm` makes the plugin of these tests"
+        );
+        self.root(&format!(
+            "install -m 755 {} /usr/local/bin/cabane
+             install -D -m 644 {} {PLUGIN}
+             mkdir -p /etc/cabane /user-environment /user-tools",
+            command.display(),
+            plugin.display()
+        ));
+    }
+
+    /// Gives alice and bob images: `app` and `tool` of alice in the repository that all
+    /// read, `own` of bob.
+    fn furnish(&self) {
+        let world = self.directory.join("images");
+        let app = Tree::new(world.join("app"))
+            .meta("app", "/user-environment")
+            .program("bin/who", "echo app 1");
+        squashfs(app.root(), &world.join("app.squashfs"));
+        let app = Tree::new(world.join("app2"))
+            .meta("app", "/user-environment")
+            .program("bin/who", "echo app 2");
+        squashfs(app.root(), &world.join("app2.squashfs"));
+        let tool = Tree::new(world.join("tool"))
+            .meta("tool", "/user-tools")
+            .program("bin/what", "echo tool");
+        squashfs(tool.root(), &world.join("tool.squashfs"));
+        // Other times, so that they are other images.
+        let images = world.display();
+        self.root(&format!(
+            "install -d -o alice -g alice /shared/images
+             for name in app app2 tool; do
+                 install -o alice -m 644 {images}/$name.squashfs /shared/images/
+             done
+             install -o bob -m 600 {images}/app2.squashfs /home/bob/own.squashfs"
+        ));
+        self.user("alice")
+            .sh(
+                "cabane repo create /shared/repository
+                 cabane --repo /shared/repository image add app/1:v1@here%any /shared/images/app.squashfs
+                 cabane --repo /shared/repository image add tool/1:v1@here%any /shared/images/tool.squashfs",
+            )
+            .success();
+    }
+
+    /// What tests change is as it was.
+    fn be_as_at_the_beginning(&self) {
+        self.root(&format!(
+            "printf '{POLICY}' >/etc/cabane/mount.policy
+             printf '[[repositories]]\\nname = \"site\"\\npath = \"/shared/repository\"\\n' >/etc/cabane/config.toml
+             echo 'required {PLUGIN}' >/etc/slurm/plugstack.conf"
+        ));
+    }
+
+    /// Runs a script as root at the head, which must succeed.
+    pub(crate) fn root(&self, script: &str) -> String {
+        Account::new(self, "root").sh(script).success().stdout
+    }
+
+    /// Somebody at the head.
+    pub(crate) fn user<'a>(&'a self, name: &'a str) -> Account<'a> {
+        Account::new(self, name)
+    }
+
+    /// Somebody on a node.
+    pub(crate) fn on_node<'a>(&'a self, node: &'a str, name: &'a str) -> Account<'a> {
+        Account {
+            node: Some(node),
+            ..Account::new(self, name)
+        }
+    }
+
+    /// Waits until no job is left and all nodes are idle; says what is the matter otherwise.
+    fn wait_until_idle(&self) {
+        let begin = Instant::now();
+        loop {
+            let jobs = self.root("squeue --noheader");
+            let nodes = self.root("sinfo --noheader --Node --states=idle --format=%N");
+            if jobs.trim().is_empty() && nodes.lines().count() == NODES {
+                return;
+            }
+            let found = self.root("squeue; sinfo --long --Node; sinfo --list-reasons");
+            assert!(begin.elapsed() < Duration::from_secs(20), "{found}");
+            sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn check_that_nothing_is_left(&self) {
+        self.wait_until_idle();
+        for node in (1..=NODES).map(|number| format!("n{number}")) {
+            let left = self
+                .on_node(&node, "root")
+                .sh("cabane clean --mounts >/dev/null || exit
+                 grep -lE ' /user-(environment|tools) ' /proc/[0-9]*/mountinfo 2>/dev/null
+                 ps -u alice,bob -o args=
+                 ls -A /run/cabane 2>/dev/null
+                 true");
+            assert_eq!(left.success().stdout, "", "left on {node}");
+        }
+    }
+}
+
+fn script() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/slurm/cluster")
+}
+
+/// Somebody who types commands.
+#[derive(Clone, Copy)]
+pub(crate) struct Account<'a> {
+    cluster: &'a Cluster,
+    name: &'a str,
+    node: Option<&'a str>,
+}
+
+impl<'a> Account<'a> {
+    fn new(cluster: &'a Cluster, name: &'a str) -> Self {
+        Self {
+            cluster,
+            name,
+            node: None,
+        }
+    }
+
+    /// Runs a script of the shell; one that takes too long is ended.
+    pub(crate) fn sh(self, script: &str) -> Finished {
+        Finished::of(&mut self.command(script))
+    }
+
+    /// The command that runs a script.
+    pub(crate) fn command(self, text: &str) -> Command {
+        let mut command = Command::new(script());
+        command.arg("exec").arg(&self.cluster.directory);
+        command.args(["--user", self.name]);
+        if let Some(node) = self.node {
+            command.args(["--node", node]);
+        }
+        command.args(["timeout", "--kill-after=5", PATIENCE, "bash", "-c", text]);
+        command.stdin(Stdio::null());
+        command
+    }
+}
