@@ -4,7 +4,7 @@
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-spack build check self-test bench bench-spack docs install package clean
+.PHONY: help demo test test-spack slurm-shell build check self-test bench bench-spack docs install package clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -17,6 +17,9 @@ test: ## install what is missing, build everything, run all tests
 
 test-spack: ## build the examples with real Spack; variables name its clones
 	@scripts/test-spack
+
+slurm-shell: ## a shell of an ordinary user on a cluster of virtual nodes, with the plugin
+	@scripts/slurm-shell
 
 build: ## build the cabane command and the set-uid helper
 	@scripts/setup demo

@@ -140,6 +140,25 @@ pub(crate) const RANKS: &[&str] = &[
     SLURM_PROCID,
 ];
 
+/// Those of the plugin of Slurm.
+const SLURM: &[Variable] = &[
+    Variable {
+        name: "SBATCH_UENV",
+        is_set: false,
+        purpose: "Stands for the option `--uenv` of `sbatch`; for `salloc` it is `SALLOC_UENV`, for `srun` `SLURM_UENV`. Likewise `SBATCH_UENV_VIEW`, `SBATCH_UENV_REPO`, `SBATCH_UENV_ENVIRONMENT` and `SBATCH_UENV_PASSTHROUGH`.",
+    },
+    Variable {
+        name: cabane_mount::JOB_IMAGES,
+        is_set: true,
+        purpose: "In a job: the images that its nodes mount.",
+    },
+    Variable {
+        name: "CABANE_SLURM_RELEASE",
+        is_set: false,
+        purpose: "When the plugin of Slurm is built: the release of Slurm, as `23.11`.",
+    },
+];
+
 const SET: &[Variable] = &[
     Variable {
         name: loaded::CABANE_LOADED,
@@ -203,5 +222,5 @@ pub(crate) const PASSED_TO_BUILDS: &[&str] = &[
 
 /// Returns every variable that is read or set.
 pub(crate) fn all() -> impl Iterator<Item = &'static Variable> {
-    READ.iter().chain(SET)
+    READ.iter().chain(SLURM).chain(SET)
 }

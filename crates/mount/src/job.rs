@@ -128,8 +128,16 @@ fn escaped(path: &Path) -> String {
     let mut text = String::new();
     for byte in path.as_os_str().as_bytes() {
         match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => text.push(char::from(*byte)),
-            b'/' | b'.' | b'_' | b'-' | b'+' | b'@' | b'~' => text.push(char::from(*byte)),
+            b'a'..=b'z'
+            | b'A'..=b'Z'
+            | b'0'..=b'9'
+            | b'/'
+            | b'.'
+            | b'_'
+            | b'-'
+            | b'+'
+            | b'@'
+            | b'~' => text.push(char::from(*byte)),
             _ => text.push_str(&format!("%{byte:02x}")),
         }
     }

@@ -35,7 +35,9 @@ pub use error::Error;
 pub use fuse::FusePrograms;
 pub use holder::{Scope, sweep};
 pub use image::{ImageFile, ImageFormat, attach, open_in_image};
-pub use job::{JOB_IMAGES, JobImage, JobImages, JobImagesError, JobOwner, leave_job, perform_for_job};
+pub use job::{
+    JOB_IMAGES, JobImage, JobImages, JobImagesError, JobOwner, leave_job, perform_for_job,
+};
 pub use perform::{perform, perform_in_current_user_namespace};
 pub use plan::{MountPlan, Operation};
 pub use policy::{ImageOwners, Policy, PolicyError};

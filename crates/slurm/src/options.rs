@@ -32,7 +32,7 @@ pub(crate) const ALL: [Opt; 6] = [
         value: Some(c"IMAGES"),
         usage: c"images to mount: labels or paths, each may be followed by :/mount/point",
         passed_as: "--uenv",
-        variable: Some("UENV"),
+        variable: Some("_UENV"),
         is_about_images: true,
     },
     Opt {
@@ -40,7 +40,7 @@ pub(crate) const ALL: [Opt; 6] = [
         value: Some(c"VIEWS"),
         usage: c"views to load: VIEW or IMAGE:VIEW, separated by commas",
         passed_as: "--view",
-        variable: Some("UENV_VIEW"),
+        variable: Some("_UENV_VIEW"),
         is_about_images: true,
     },
     Opt {
@@ -48,7 +48,7 @@ pub(crate) const ALL: [Opt; 6] = [
         value: Some(c"REPOSITORIES"),
         usage: c"where images are looked for: names or absolute paths",
         passed_as: "--repo",
-        variable: Some("UENV_REPO"),
+        variable: Some("_UENV_REPO"),
         is_about_images: false,
     },
     Opt {
@@ -56,7 +56,7 @@ pub(crate) const ALL: [Opt; 6] = [
         value: Some(c"FILE"),
         usage: c"an environment file, by path or name",
         passed_as: "--environment",
-        variable: Some("UENV_ENVIRONMENT"),
+        variable: Some("_UENV_ENVIRONMENT"),
         is_about_images: true,
     },
     Opt {
@@ -72,7 +72,7 @@ pub(crate) const ALL: [Opt; 6] = [
         value: Some(c"use|ignore|disable"),
         usage: c"what becomes of images that are loaded where the job is submitted",
         passed_as: "--passthrough",
-        variable: Some("UENV_PASSTHROUGH"),
+        variable: Some("_UENV_PASSTHROUGH"),
         is_about_images: false,
     },
 ];
@@ -115,8 +115,8 @@ impl Given {
                 continue;
             };
             if slot.is_none() && !(has_images && option.is_about_images) {
-                let names = prefixes.iter().map(|prefix| format!("{prefix}_{ending}"));
-                *slot = names.filter_map(|name| variable(&name)).next();
+                let mut names = prefixes.iter().map(|prefix| format!("{prefix}{ending}"));
+                *slot = names.find_map(|name| variable(&name));
             }
         }
         all
