@@ -17,7 +17,7 @@ pub(crate) const NODES: usize = 4;
 /// What the site allows at the beginning of each test.
 const POLICY: &str = "mount-point /user-environment\nmount-point /user-tools\n\
                       image-owners any\nidle-seconds 0\n";
-const PLUGIN: &str = "/usr/local/lib/cabane/slurm/cabane-slurm.so";
+pub(crate) const PLUGIN: &str = "/usr/local/lib/cabane/slurm/cabane-slurm.so";
 /// What ends a command that hangs, in seconds.
 const PATIENCE: &str = "60";
 
@@ -145,6 +145,20 @@ impl Cluster {
     /// Runs a script as root at the head, which must succeed.
     pub(crate) fn root(&self, script: &str) -> String {
         Account::new(self, "root").sh(script).success().stdout
+    }
+
+    /// Makes a plugin for Slurm 23.02: the release is the four bytes under one name.
+    pub(crate) fn make_for_another_release(&self, path: &str) {
+        self.root(&format!(
+            "python3 - <<'END'
+import subprocess
+table = subprocess.run(['nm', '-D', '{PLUGIN}'], capture_output=True, text=True, check=True).stdout
+place = next(int(line.split()[0], 16) for line in table.splitlines() if line.endswith(' plugin_version'))
+data = bytearray(open('{PLUGIN}', 'rb').read())
+data[place:place + 4] = (0x170200).to_bytes(4, 'little')
+open('{path}', 'wb').write(data)
+END"
+        ));
     }
 
     /// Somebody at the head.

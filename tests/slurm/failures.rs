@@ -155,19 +155,8 @@ fn a_step_whose_slurmstepd_is_killed_leaves_nothing() {
 #[test]
 fn a_plugin_for_another_release_of_slurm_is_not_taken() {
     in_cluster!(|cluster: &Cluster| {
-        // The number is the four bytes that the object has under this name.
-        cluster.root(
-            "python3 - <<'END'
-import subprocess
-path = '/usr/local/lib/cabane/slurm/cabane-slurm.so'
-table = subprocess.run(['nm', '-D', path], capture_output=True, text=True, check=True).stdout
-place = next(int(line.split()[0], 16) for line in table.splitlines() if line.endswith(' plugin_version'))
-data = bytearray(open(path, 'rb').read())
-data[place:place + 4] = (0x170200).to_bytes(4, 'little')
-open('/shared/other.so', 'wb').write(data)
-END
-             echo 'required /shared/other.so' >/etc/slurm/plugstack.conf",
-        );
+        cluster.make_for_another_release("/shared/other.so");
+        cluster.root("echo 'required /shared/other.so' >/etc/slurm/plugstack.conf");
         let finished = cluster.user("alice").sh("srun echo ran");
         assert_failed(&finished, "/shared/other.so");
     });

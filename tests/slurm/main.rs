@@ -7,6 +7,7 @@
 mod arena;
 mod batch;
 mod failures;
+mod operations;
 mod steps;
 mod users;
 

@@ -15,4 +15,4 @@ mod versions;
 
 pub use features::missing_features;
 pub use glibc::{GlibcVersion, GlibcVersionError, glibc, older_glibc};
-pub use versions::needed_glibc;
+pub use versions::{needed_glibc, number_under};

@@ -9,12 +9,14 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use elf::abi::{ELFMAGIC, SHT_GNU_VERDEF, SHT_GNU_VERNEED};
-use elf::endian::AnyEndian;
+use elf::abi::{ELFMAGIC, SHT_DYNSYM, SHT_GNU_VERDEF, SHT_GNU_VERNEED};
+use elf::endian::{AnyEndian, EndianParse};
 use elf::file::{Class, FileHeader, parse_ident};
 use elf::gnu_symver::{VerDefIterator, VerNeedIterator};
 use elf::hash::sysv_hash;
 use elf::section::{SectionHeader, SectionHeaderTable};
+use elf::string_table::StringTable;
+use elf::symbol::{Symbol, SymbolTable};
 
 use crate::GlibcVersion;
 
@@ -60,6 +62,30 @@ pub(crate) fn newest(file: &File) -> Option<GlibcVersion> {
     let all = VerDefIterator::new(binary.endian, binary.class, count, 0, &data);
     let names = all.flat_map(|(_, names)| names.map(|name| name.vda_name));
     binary.highest(&strings, names)
+}
+
+/// Returns the number of 32 bits that a library has under a name, as `plugin_version` of a
+/// plugin; `None` if it is no library, or has none.
+#[must_use]
+pub fn number_under(file: &File, name: &str) -> Option<u32> {
+    let binary = Binary::open(file)?;
+    let (section, strings) = binary.find(SHT_DYNSYM)?;
+    let data = binary.data(&section)?;
+    let strings = binary.data(&strings)?;
+    let names = StringTable::new(&strings);
+    let symbols = SymbolTable::new(binary.endian, binary.class, &data);
+    let is_meant = |symbol: &Symbol| {
+        let place = usize::try_from(symbol.st_name);
+        let found = place.ok().and_then(|place| names.get(place).ok());
+        symbol.st_size == 4 && found == Some(name)
+    };
+    let symbol = symbols.iter().find(is_meant)?;
+    // In a library a symbol is at an address, and sections tell where that is in the file.
+    let headers = SectionHeaderTable::new(binary.endian, binary.class, &binary.sections);
+    let header = headers.get(symbol.st_shndx.into()).ok()?;
+    let place = symbol.st_value.checked_sub(header.sh_addr)?;
+    let bytes = read(file, header.sh_offset.checked_add(place)?, 4)?;
+    binary.endian.parse_u32_at(&mut 0, &bytes).ok()
 }
 
 /// A program or library, as far as its head tells.

@@ -45,6 +45,8 @@ mod repo_import;
 mod repo_migrate;
 mod repo_pin;
 mod run;
+mod slurm_check;
+mod slurm_install;
 mod slurm_submit;
 mod start;
 mod status;
@@ -90,7 +92,7 @@ pub(crate) enum Command {
     System(SystemCommand),
     /// Make a package for Spack out of the packages of a vendor's MPI
     VendorMpi(vendor_mpi::VendorMpiArgs),
-    /// Work with Slurm
+    /// Give jobs of Slurm their images
     #[command(subcommand)]
     Slurm(SlurmCommand),
     /// Tell the configuration in effect and where each value comes from
@@ -190,6 +192,10 @@ pub(crate) enum SystemCommand {
 /// What can be done with Slurm.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SlurmCommand {
+    /// Make Slurm load the plugin, or no longer
+    Install(slurm_install::InstallArgs),
+    /// Tell whether jobs on this machine would get their images
+    Check(slurm_check::CheckArgs),
     /// Tell the plugin of Slurm which images and variables a job gets
     #[command(hide = true)]
     Submit(slurm_submit::SubmitArgs),
@@ -248,6 +254,8 @@ pub(crate) fn run_command(
         Command::Environment(EnvironmentCommand::Ls(args)) => environment::ls(setup, &args),
         Command::System(SystemCommand::Probe(args)) => system::probe(setup, &args),
         Command::VendorMpi(args) => vendor_mpi::vendor_mpi(setup, &args),
+        Command::Slurm(SlurmCommand::Install(args)) => slurm_install::install(setup, &args),
+        Command::Slurm(SlurmCommand::Check(args)) => slurm_check::check(setup, &args),
         Command::Slurm(SlurmCommand::Submit(args)) => slurm_submit::submit(setup, &args),
         Command::Config(args) => config::config(setup, &args),
         Command::Doctor(args) => doctor::doctor(global, printer, &args),
