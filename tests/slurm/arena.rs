@@ -147,6 +147,16 @@ impl Cluster {
         Account::new(self, "root").sh(script).success().stdout
     }
 
+    /// A fresh directory outside of the cluster, where root of the machine prepares things.
+    pub(crate) fn machine_directory(&self, name: &str) -> PathBuf {
+        let place = self.directory.join("images").join(name);
+        if place.exists() {
+            fs::remove_dir_all(&place).unwrap();
+        }
+        fs::create_dir_all(&place).unwrap();
+        place
+    }
+
     /// Makes a plugin for Slurm 23.02: the release is the four bytes under one name.
     pub(crate) fn make_for_another_release(&self, path: &str) {
         self.root(&format!(

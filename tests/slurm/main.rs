@@ -6,7 +6,9 @@
 
 mod arena;
 mod batch;
+mod border;
 mod failures;
+mod mpi;
 mod operations;
 mod steps;
 mod users;

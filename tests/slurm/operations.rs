@@ -33,10 +33,7 @@ fn a_plugin_for_another_release_is_not_installed() {
             .user("root")
             .sh("cabane slurm install --plugin /shared/other/cabane-slurm.so");
         assert!(
-            finished.code == 3
-                && finished
-                    .stderr
-                    .contains("is for Slurm 23.02, and this is"),
+            finished.code == 3 && finished.stderr.contains("is for Slurm 23.02, and this is"),
             "{finished:?}"
         );
         let said = cluster

@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Parallel programs whose MPI is in the image, over several nodes.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cabane_testkit::{Finished, Tree, not_run, squashfs};
+
+use crate::arena::{Cluster, in_cluster};
+
+const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/mpi/ping_pong.c");
+
+/// Where the set-up puts the libraries.
+fn installed(name: &str) -> Option<PathBuf> {
+    let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.cabane/mpi");
+    let found = Path::new(place).join(name);
+    found.join("bin/mpiexec").exists().then_some(found)
+}
+
+/// Packs a library and a program into an image that alice can read.
+fn make_image(cluster: &Cluster, name: &str, installed: &Path) {
+    let place = cluster.machine_directory(name);
+    let tree = place.join("tree");
+    Finished::of(Command::new("cp").arg("-r").arg(installed).arg(&tree)).success();
+    let _ = Tree::new(&tree).meta(name, "/user-environment");
+    let mut compiler = Command::new("cc");
+    compiler
+        .args(["-O2", "-std=c99", PROGRAM, "-o"])
+        .arg(tree.join("bin/ping_pong"))
+        .arg("-I")
+        .arg(tree.join("include"))
+        .arg("-L")
+        .arg(tree.join("lib"))
+        .args(["-Wl,-rpath,$ORIGIN/../lib", "-lmpi"]);
+    Finished::of(&mut compiler).success();
+    let image = place.join("image.squashfs");
+    squashfs(&tree, &image);
+    cluster.root(&format!(
+        "install -m 644 -o alice {} /shared/{name}.squashfs",
+        image.display()
+    ));
+}
+
+/// Runs eight ranks on four nodes, and looks whether they are one program.
+fn ranks_on_four_nodes_are_one_program(name: &str, kind: &str) {
+    let Some(installed) = installed(name) else {
+        not_run!("needs {name}: scripts/setup test");
+    };
+    in_cluster!(|cluster: &Cluster| {
+        make_image(cluster, name, &installed);
+        let finished = cluster
+            .user("alice")
+            .sh(&format!(
+                "srun -N4 --ntasks-per-node=2 --mpi={kind} --uenv=/shared/{name}.squashfs ping_pong"
+            ))
+            .success();
+        let spoken = finished.stdout.matches("hello from rank ").count();
+        let arrived = finished.stdout.contains("all messages arrived");
+        assert_eq!((spoken, arrived), (8, true), "{finished:?}");
+    });
+}
+
+#[test]
+fn ranks_of_mpich_on_four_nodes_are_one_program() {
+    ranks_on_four_nodes_are_one_program("mpich", "pmi2");
+}
+
+#[test]
+fn ranks_of_open_mpi_on_four_nodes_are_one_program() {
+    ranks_on_four_nodes_are_one_program("openmpi", "pmix");
+}
