@@ -16,13 +16,16 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use cabane_sys::{namespace, privilege};
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstat, openat2};
+use rustix::mount::{OpenTreeFlags, open_tree};
 
-use crate::holder::enter_first_namespace;
+use crate::privileged::put_in_own_namespace;
 use crate::{
     Error, ImageFile, ImageFormat, Policy, PrivilegedImage, PrivilegedPlan, Request, Scope,
     perform_privileged, sweep,
@@ -172,55 +175,137 @@ pub struct JobOwner {
     pub groups: Vec<u32>,
 }
 
-/// Mounts the images of a job for the calling thread and all that it starts from now on.
-/// The process must have the rights of root; it may have several threads.
-///
-/// The images are opened with the rights of the owner, and mounted as the policy of the
-/// node allows. The working directory stays where it is, if it is still to be found there.
-///
-/// # Errors
-///
-/// What is missing or not allowed, and the first step that failed.
-pub fn perform_for_job(images: &JobImages, owner: &JobOwner) -> Result<(), Error> {
-    let policy = Policy::read()?;
-    let here = std::env::current_dir();
-    namespace::unshare_directories().map_err(|source| Error::Step {
-        what: "part with the directories of",
-        path: "the process".into(),
-        source,
-    })?;
-    let done = mount(images, owner, &policy);
-    if let Ok(here) = here {
-        // Who needs a working directory names it.
-        let _ = std::env::set_current_dir(here);
-    }
-    done
+/// A mount namespace with the images of a step, which its tasks enter.
+#[derive(Debug)]
+pub struct JobMounts {
+    /// The one with the images.
+    namespace: File,
+    /// The one from which it was made.
+    home: File,
+    places: Vec<PathBuf>,
 }
 
-/// Leaves the images of a step, whose tasks have ended, and gives up those that nobody has
-/// used for the idle time of the policy.
-///
-/// # Errors
-///
-/// That the namespace of the node cannot be entered; those of [`sweep`].
-pub fn leave_job() -> Result<(), Error> {
-    let policy = Policy::read()?;
-    enter_first_namespace()?;
-    sweep(Scope::Idle(policy.idle)).map(drop)
+impl JobMounts {
+    /// Mounts the images of a step. The process must have the rights of root; it may have
+    /// several threads.
+    ///
+    /// The images are opened with the rights of the owner, and mounted as the policy of the
+    /// node allows. The calling thread stays in the mount namespace in which it is: Slurm may
+    /// have put others there, as files, and a copy of it would not have those.
+    ///
+    /// # Errors
+    ///
+    /// What is missing or not allowed, and the first step that failed.
+    pub fn make(images: &JobImages, owner: &JobOwner) -> Result<Self, Error> {
+        let policy = Policy::read()?;
+        let here = std::env::current_dir();
+        namespace::unshare_directories().map_err(about_process("part with the directories of"))?;
+        let home = namespace::own_mounts().map_err(LOOK)?;
+        let made =
+            mount(images, owner, &policy).and_then(|()| namespace::own_mounts().map_err(LOOK));
+        namespace::enter_mounts(home.as_fd()).map_err(ENTER)?;
+        if let Ok(here) = here {
+            // Who needs a working directory names it.
+            let _ = std::env::set_current_dir(here);
+        }
+        Ok(Self {
+            namespace: made?,
+            home,
+            places: images
+                .0
+                .iter()
+                .map(|image| image.mount_point.clone())
+                .collect(),
+        })
+    }
+
+    /// Takes the images into a task: a process with one thread, with the rights of root. Its
+    /// working directory stays, if the owner can enter it.
+    ///
+    /// All tasks of a step on a node have one namespace, unless something has put the task
+    /// into another one, as plugins of Slurm do that give a job its own `/tmp`: then it gets a
+    /// copy of that with the images.
+    ///
+    /// # Errors
+    ///
+    /// The first step that failed.
+    pub fn enter(&self, owner: &JobOwner) -> Result<(), Error> {
+        let here = std::env::current_dir();
+        let current = namespace::own_mounts().map_err(LOOK)?;
+        namespace::enter_mounts(self.namespace.as_fd()).map_err(ENTER)?;
+        if !is_same(&current, &self.home)? {
+            let mounts = self.places.iter().map(|place| clone_of(place));
+            let mounts = mounts.collect::<Result<Vec<_>, _>>()?;
+            namespace::enter_mounts(current.as_fd()).map_err(ENTER)?;
+            put_in_own_namespace(mounts, self.places.clone())?;
+        }
+        if let Ok(here) = here {
+            let _rights = owner.rights()?;
+            // What is mounted may lie over it; then it is the root.
+            let _ = std::env::set_current_dir(here);
+        }
+        Ok(())
+    }
+
+    /// Lets go of the images of a step, whose tasks have ended, and gives up those that nobody
+    /// has used for the idle time of the policy.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`sweep`].
+    pub fn leave(self) -> Result<(), Error> {
+        drop(self);
+        // Threads that were made since share those of this one.
+        namespace::unshare_directories().map_err(about_process("part with the directories of"))?;
+        sweep(Scope::Idle(Policy::read()?.idle)).map(drop)
+    }
+}
+
+const LOOK: fn(std::io::Error) -> Error =
+    |source| about_process("look at the mount namespace of")(source);
+const ENTER: fn(std::io::Error) -> Error =
+    |source| about_process("change the mount namespace of")(source);
+
+fn about_process(what: &'static str) -> impl FnOnce(std::io::Error) -> Error {
+    move |source| Error::Step {
+        what,
+        path: "the process".into(),
+        source,
+    }
+}
+
+fn is_same(one: &File, other: &File) -> Result<bool, Error> {
+    let number = |file: &File| fstat(file).map(|found| (found.st_dev, found.st_ino));
+    let failed = || Error::step("look at", "/proc/self/ns/mnt");
+    Ok(number(one).map_err(failed())? == number(other).map_err(failed())?)
+}
+
+/// Makes a detached mount like the one at a place.
+fn clone_of(place: &Path) -> Result<OwnedFd, Error> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    open_tree(CWD, place, flags).map_err(Error::step("take the mount at", place))
+}
+
+impl JobOwner {
+    /// Takes the rights to files, for the calling thread.
+    fn rights(&self) -> Result<(privilege::FileSystemUser, privilege::FileSystemGroups), Error> {
+        let failed = || about_process("take the rights of the owner of the job in");
+        let groups = privilege::FileSystemGroups::become_group(self.group, &self.groups);
+        let groups = groups.map_err(failed())?;
+        let user = privilege::FileSystemUser::become_user(self.user).map_err(failed())?;
+        // The user is given back first, who could not change groups.
+        Ok((user, groups))
+    }
 }
 
 fn mount(images: &JobImages, owner: &JobOwner, policy: &Policy) -> Result<(), Error> {
-    let failed = |source| Error::Step {
-        what: "take the rights of",
-        path: "the owner of the job".into(),
-        source,
-    };
+    let failed = || about_process("take the rights of the owner of the job in");
     // Also while the images are mounted: a file server may not trust root.
     let _groups =
-        privilege::FileSystemGroups::become_group(owner.group, &owner.groups).map_err(failed)?;
+        privilege::FileSystemGroups::become_group(owner.group, &owner.groups).map_err(failed())?;
     let mut opened = Vec::with_capacity(images.0.len());
     for image in &images.0 {
-        let _user = privilege::FileSystemUser::become_user(owner.user).map_err(failed)?;
+        let _user = privilege::FileSystemUser::become_user(owner.user).map_err(failed())?;
         opened.push(PrivilegedImage {
             image: open(image)?,
             mount_point: image.mount_point.clone(),

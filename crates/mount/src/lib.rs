@@ -9,7 +9,7 @@
 //!
 //! For the set-uid helper a plan is smaller and its author is not trusted: a
 //! [`Request`] is decoded, checked against the [`Policy`] and carried out by
-//! [`perform_privileged`]. See `docs/design/0005-the-helper.md`. [`perform_for_job`] does the
+//! [`perform_privileged`]. See `docs/design/0005-the-helper.md`. [`JobMounts`] are the
 //! same on the nodes of a job.
 
 #![forbid(unsafe_code)]
@@ -35,9 +35,7 @@ pub use error::Error;
 pub use fuse::FusePrograms;
 pub use holder::{Scope, sweep};
 pub use image::{ImageFile, ImageFormat, attach, open_in_image};
-pub use job::{
-    JOB_IMAGES, JobImage, JobImages, JobImagesError, JobOwner, leave_job, perform_for_job,
-};
+pub use job::{JOB_IMAGES, JobImage, JobImages, JobImagesError, JobMounts, JobOwner};
 pub use perform::{perform, perform_in_current_user_namespace};
 pub use plan::{MountPlan, Operation};
 pub use policy::{ImageOwners, Policy, PolicyError};

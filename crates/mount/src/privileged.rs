@@ -109,6 +109,14 @@ pub fn perform_privileged(plan: PrivilegedPlan, policy: &Policy, user: u32) -> R
             return Ok(());
         }
     }
+    put_in_own_namespace(mounts, mount_points)
+}
+
+/// Attaches mounts in a new mount namespace, a copy of that in which the process is.
+pub(crate) fn put_in_own_namespace(
+    mounts: Vec<OwnedFd>,
+    mount_points: Vec<PathBuf>,
+) -> Result<(), Error> {
     namespace::unshare_mounts().map_err(|source| Error::Namespace {
         user: false,
         source,

@@ -64,14 +64,14 @@ pub(crate) fn options_known(spank: &dyn Spank, words: &[OsString]) -> Result<(),
 ///
 /// That it must not.
 pub(crate) fn task_starts(spank: &dyn Spank) -> Result<(), ()> {
-    let outcome = state().outcome.clone();
-    node::enter_task(spank, &outcome)
+    node::enter_task(spank, &state().outcome)
 }
 
 /// The program ends.
 pub(crate) fn program_ends(spank: &dyn Spank) {
     if spank.context() == Context::Step {
-        node::leave(&state().outcome);
+        let outcome = std::mem::replace(&mut state().outcome, Outcome::Nothing);
+        node::leave(outcome);
     }
 }
 

@@ -7,18 +7,17 @@
 //! success. So it never does: what went wrong is kept, and then every task fails with it
 //! before anything of the user's runs.
 
-use cabane_mount::{JOB_IMAGES, JobImages, leave_job, perform_for_job};
+use cabane_mount::{JOB_IMAGES, JobImages, JobMounts, JobOwner};
 
 use crate::spank::Spank;
 
 /// What became of the images of a step.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Outcome {
     /// There are none.
-    #[default]
     Nothing,
-    /// They are in place.
-    Mounted,
+    /// They are mounted, for tasks of the owner to enter.
+    Mounted(JobMounts, JobOwner),
     /// They are not; lines for the user.
     Failed(Vec<String>),
 }
@@ -49,8 +48,8 @@ fn try_mount(spank: &dyn Spank) -> Result<Outcome, Vec<String>> {
     let owner = spank
         .owner()
         .map_err(|error| vec![format!("cannot find out whose job this is: {}", error.0)])?;
-    perform_for_job(&images, &owner).map_err(|error| lines(&error))?;
-    Ok(Outcome::Mounted)
+    let mounts = JobMounts::make(&images, &owner).map_err(|error| lines(&error))?;
+    Ok(Outcome::Mounted(mounts, owner))
 }
 
 fn lines(error: &cabane_mount::Error) -> Vec<String> {
@@ -72,26 +71,31 @@ fn lines(error: &cabane_mount::Error) -> Vec<String> {
 pub(crate) fn enter_task(spank: &dyn Spank, outcome: &Outcome) -> Result<(), ()> {
     match outcome {
         Outcome::Nothing => Ok(()),
-        Outcome::Mounted => {
+        Outcome::Mounted(mounts, owner) => {
+            if let Err(error) = mounts.enter(owner) {
+                return refuse(spank, &lines(&error));
+            }
             // What is mounted is under the user's control; no program may trust it with more
             // rights than the user has.
             rustix::thread::set_no_new_privs(true).map_err(|errno| {
                 spank.error(&format!("cannot give up gaining privileges: {errno}"));
             })
         }
-        Outcome::Failed(lines) => {
-            for line in lines {
-                spank.error(line);
-            }
-            Err(())
-        }
+        Outcome::Failed(lines) => refuse(spank, lines),
     }
+}
+
+fn refuse(spank: &dyn Spank, lines: &[String]) -> Result<(), ()> {
+    for line in lines {
+        spank.error(line);
+    }
+    Err(())
 }
 
 /// The tasks of the step have ended. An image that stays mounted a while longer is no reason
 /// to fail.
-pub(crate) fn leave(outcome: &Outcome) {
-    if *outcome == Outcome::Mounted {
-        let _ = leave_job();
+pub(crate) fn leave(outcome: Outcome) {
+    if let Outcome::Mounted(mounts, _) = outcome {
+        let _ = mounts.leave();
     }
 }

@@ -34,7 +34,6 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use crate::{Error, ImageFile, Policy, kernel};
 use entry::{Key, Taken};
-pub(crate) use place::enter_first_namespace;
 use place::{Holder, Home};
 
 pub use sweep::{Scope, sweep};

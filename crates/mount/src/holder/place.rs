@@ -249,7 +249,7 @@ fn holder_failed(source: std::io::Error) -> Error {
 
 /// Whoever is in a namespace of his own, for example that of a job, makes a holder
 /// for the whole node.
-pub(crate) fn enter_first_namespace() -> Result<(), Error> {
+fn enter_first_namespace() -> Result<(), Error> {
     let failed = || Error::holder("enter the mount namespace of the first process");
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let first = match openat(CWD, FIRST_NAMESPACE, flags, Mode::empty()) {
