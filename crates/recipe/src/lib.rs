@@ -60,9 +60,8 @@ pub use recipe::{
 pub use settings::{
     AmountError, AtStart, BuildSettings, ColorChoice, FormatChoice, ListingChoice, Namespaces,
     PathTemplate, PathTemplateError, RegistrySettings, RepositorySettings, Requirement,
-    RestrictedRule,
-    RetentionSettings, Settings, SettingsError, TrustPolicy, TrustRule, parse_settings, parse_size,
-    parse_time,
+    RestrictedRule, RetentionSettings, Settings, SettingsError, TrustPolicy, TrustRule,
+    parse_settings, parse_size, parse_time,
 };
 pub use stack::{
     AccessPair, BuildCache, CompilerName, CompilerRequest, Compilers, Connection, Conversion,
