@@ -4,7 +4,7 @@
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-spack slurm-shell build check self-test bench bench-spack docs install package clean
+.PHONY: help demo test test-spack slurm-shell build check self-test bench bench-registry bench-spack docs install package clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -35,6 +35,10 @@ self-test: ## show that every check fails when its rule is broken
 bench: ## measure, and write docs/performance.md
 	@scripts/setup test
 	scripts/env cargo run --locked --release -p cabane-benches
+
+bench-registry: ## measure transfers, and write docs/performance-registry.md
+	@scripts/setup test
+	scripts/env cargo run --locked --release -p cabane-benches -- --only registry --output "$(CURDIR)/docs/performance-registry.md"
 
 bench-spack: ## measure builds with real Spack, and write docs/performance-spack.md
 	@scripts/setup test

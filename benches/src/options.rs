@@ -15,9 +15,9 @@ Usage: cabane-benches [--quick] [--pairs N] [--only SECTION,…] [--output FILE]
   --quick          a run of one or two minutes: fewer pairs, smaller trees. Writes no
                    page unless --output is given
   --pairs N        how often the two commands of a comparison are run in turn
-  --only LIST      sections to measure: start, python, many, busy, list, registry, pack,
-                   rebuild, mpi; and stack, which is measured only when it is named. Writes no
-                   page unless --output is given
+  --only LIST      sections to measure: start, python, many, busy, list, pack, rebuild, mpi;
+                   and stack and registry, which are measured only when they are named.
+                   Writes no page unless --output is given
   --output FILE    the page to write
   --directory DIR  where images and trees are made; default: the directory for
                    temporary files. It must be a place where every user may read
@@ -28,8 +28,8 @@ benches/README.md lists the variables that name programs.
 /// The page that a whole run writes.
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/performance.md");
 
-/// The section that takes long, and real Spack; it is measured when it is asked for.
-const STACKS: &str = "stack";
+/// The sections that take long; each is measured when it is asked for, and has a page of its own.
+const ON_THEIR_OWN: [&str; 2] = ["stack", "registry"];
 
 /// What was typed.
 #[derive(Debug, Default)]
@@ -65,14 +65,17 @@ impl Options {
 
     pub(crate) fn wants(&self, section: &str) -> bool {
         match self.only.as_slice() {
-            [] => section != STACKS,
+            [] => !ON_THEIR_OWN.contains(&section),
             only => only.iter().any(|name| name == section),
         }
     }
 
-    /// Whether only stacks are measured, which have a page of their own.
-    pub(crate) fn is_about_stacks(&self) -> bool {
-        self.only == [STACKS]
+    /// Returns the section that has a page of its own, if only that is measured.
+    pub(crate) fn on_its_own(&self) -> Option<&str> {
+        match self.only.as_slice() {
+            [only] if ON_THEIR_OWN.contains(&only.as_str()) => Some(only),
+            _ => None,
+        }
     }
 
     /// Returns the page to write, if one is to be written: half a measurement does

@@ -87,10 +87,10 @@ const QUICK: &str = "This was a quick run: few pairs, small trees.\n\n";
 impl Report {
     /// Returns the page for the documentation.
     pub(crate) fn page(&self, machine: &Machine, options: &Options) -> String {
-        let (title, target, method) = if options.is_about_stacks() {
-            ("Performance of builds with Spack", "bench-spack", "")
-        } else {
-            ("Performance", "bench", METHOD)
+        let (title, target, method) = match options.on_its_own() {
+            Some("stack") => ("Performance of builds with Spack", "bench-spack", ""),
+            Some(_) => ("Performance with registries", "bench-registry", METHOD),
+            None => ("Performance", "bench", METHOD),
         };
         let head = format!(
             "<!-- SPDX-FileCopyrightText: The Cabane developers -->\n\
