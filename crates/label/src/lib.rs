@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod damage;
 mod description;
 mod digest;
 mod error;
@@ -22,6 +23,7 @@ mod pattern;
 mod segment;
 mod text;
 
+pub use damage::damage_sum;
 pub use description::{ImageDescription, UenvDescription, parse_uenv_list};
 pub use digest::{Digest, ImageId};
 pub use error::{ParseError, ParseErrorKind};

@@ -139,7 +139,10 @@ fn render(kept: &Kept, question: &str) -> String {
     }
     let state = kept.state.as_ref().map(|state| state.0.as_str());
     let state = state.unwrap_or("-");
-    format!("{MAGIC} {:016x} {state}\n{body}", sum_of(body.as_bytes()))
+    format!(
+        "{MAGIC} {:016x} {state}\n{body}",
+        cabane_label::damage_sum(body.as_bytes())
+    )
 }
 
 fn push_line(lines: &mut String, image: &KeptImage) {
@@ -179,7 +182,7 @@ fn read(bytes: &[u8], question: &str) -> Option<Kept> {
         .strip_prefix(MAGIC)?
         .strip_prefix(' ')?
         .split_once(' ')?;
-    if u64::from_str_radix(expected, 16).ok()? != sum_of(body.as_bytes()) {
+    if u64::from_str_radix(expected, 16).ok()? != cabane_label::damage_sum(body.as_bytes()) {
         return None;
     }
     let state = match state {
@@ -214,21 +217,6 @@ fn read_line(line: &str) -> Option<KeptImage> {
             digest => Some(digest.parse().ok()?),
         },
     })
-}
-
-/// A sum by which damage is seen.
-fn sum_of(bytes: &[u8]) -> u64 {
-    let mut sum = 0xcbf2_9ce4_8422_2325_u64;
-    for chunk in bytes.chunks(8) {
-        let mut word = [0; 8];
-        for (place, byte) in word.iter_mut().zip(chunk) {
-            *place = *byte;
-        }
-        sum = (sum ^ u64::from_le_bytes(word))
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            .rotate_left(29);
-    }
-    sum ^ bytes.len() as u64
 }
 
 #[cfg(test)]

@@ -71,7 +71,10 @@ impl PackageIndex {
         let expected = u64::from_str_radix(fields.next()?, 16).ok()?;
         let length: usize = fields.next()?.parse().ok()?;
         let images: usize = fields.next()?.parse().ok()?;
-        if fields.next().is_some() || sum(body) != expected || length > body.len() {
+        if fields.next().is_some()
+            || cabane_label::damage_sum(body) != expected
+            || length > body.len()
+        {
             return None;
         }
         let (lines, mut rest) = body.split_at(length);
@@ -104,7 +107,11 @@ impl PackageIndex {
             body.extend_from_slice(numbers);
         }
         let (length, images) = (self.lines.len(), self.images.len());
-        let mut bytes = format!("{MAGIC} {:016x} {length} {images}\n", sum(&body)).into_bytes();
+        let mut bytes = format!(
+            "{MAGIC} {:016x} {length} {images}\n",
+            cabane_label::damage_sum(&body)
+        )
+        .into_bytes();
         bytes.append(&mut body);
         bytes
     }
@@ -310,21 +317,6 @@ fn take_number(bytes: &[u8]) -> Option<(u64, &[u8])> {
         }
     }
     None
-}
-
-/// A sum by which damage is seen. Nobody is kept from making another text with the same.
-fn sum(bytes: &[u8]) -> u64 {
-    let mut sum = 0xcbf2_9ce4_8422_2325_u64;
-    for chunk in bytes.chunks(8) {
-        let mut word = [0; 8];
-        for (place, byte) in word.iter_mut().zip(chunk) {
-            *place = *byte;
-        }
-        sum = (sum ^ u64::from_le_bytes(word))
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            .rotate_left(29);
-    }
-    sum ^ bytes.len() as u64
 }
 
 #[cfg(test)]
