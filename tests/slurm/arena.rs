@@ -27,7 +27,17 @@ pub(crate) struct Cluster {
     _server: Server,
 }
 
-static CLUSTER: OnceLock<Mutex<Cluster>> = OnceLock::new();
+/// Which cluster.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    /// One without anything special.
+    Plain,
+    /// One whose jobs have their own `/tmp` and `/dev/shm` on each node.
+    JobContainers,
+}
+
+static PLAIN: OnceLock<Mutex<Cluster>> = OnceLock::new();
+static JOB_CONTAINERS: OnceLock<Mutex<Cluster>> = OnceLock::new();
 
 /// Programs without which there is no cluster.
 const PROGRAMS: [&str; 4] = ["slurmctld", "slurmd", "munged", "ip"];
@@ -43,19 +53,27 @@ pub(crate) fn obstacle() -> Option<String> {
     missing.map(|name| format!("there is no {name}: `scripts/setup test` brings it"))
 }
 
-/// Does something with the cluster, and looks afterwards whether anything is left.
+/// Does something with a cluster, the plain one unless another is named, and looks
+/// afterwards whether anything is left.
 macro_rules! in_cluster {
     ($test:expr) => {
+        crate::arena::in_cluster!(Plain, $test)
+    };
+    ($kind:ident, $test:expr) => {
         match crate::arena::obstacle() {
             Some(reason) => cabane_testkit::not_run!("{reason}"),
-            None => crate::arena::with_cluster($test),
+            None => crate::arena::with_cluster(crate::arena::Kind::$kind, $test),
         }
     };
 }
 pub(crate) use in_cluster;
 
-pub(crate) fn with_cluster(test: impl FnOnce(&Cluster)) {
-    let cluster = CLUSTER.get_or_init(|| Mutex::new(Cluster::start()));
+pub(crate) fn with_cluster(kind: Kind, test: impl FnOnce(&Cluster)) {
+    let cluster = match kind {
+        Kind::Plain => &PLAIN,
+        Kind::JobContainers => &JOB_CONTAINERS,
+    };
+    let cluster = cluster.get_or_init(|| Mutex::new(Cluster::start(kind)));
     let cluster: MutexGuard<'_, Cluster> = cluster.lock().unwrap_or_else(PoisonError::into_inner);
     cluster.be_as_at_the_beginning();
     test(&cluster);
@@ -63,13 +81,17 @@ pub(crate) fn with_cluster(test: impl FnOnce(&Cluster)) {
 }
 
 impl Cluster {
-    fn start() -> Self {
-        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("slurm-cluster");
+    fn start(kind: Kind) -> Self {
+        let name = format!("slurm-cluster-{kind:?}").to_lowercase();
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         if directory.exists() {
             fs::remove_dir_all(&directory).unwrap();
         }
         fs::create_dir_all(&directory).unwrap();
-        let mut command = Server::command(script());
+        let mut command = match kind {
+            Kind::Plain => Server::command(script()),
+            Kind::JobContainers => command_for_job_containers(&directory),
+        };
         command.arg("serve").arg(&directory).arg(NODES.to_string());
         let mut server = Server::start(command, &directory.join("serve.log"));
         server.wait_for(|log| log.lines().any(|line| line == "ready").then_some(()));
@@ -207,11 +229,24 @@ END"
                 .sh("cabane clean --mounts >/dev/null || exit
                  grep -lE ' /user-(environment|tools) ' /proc/[0-9]*/mountinfo 2>/dev/null
                  ps -u alice,bob -o args=
-                 ls -A /run/cabane 2>/dev/null
+                 find /run/cabane /run/jobs/* -mindepth 1 2>/dev/null
                  true");
             assert_eq!(left.success().stdout, "", "left on {node}");
         }
     }
+}
+
+/// Slurm mounts the namespace of a job as a file. Linux 6.18 refuses that if the number of the
+/// namespace is below that of the one around, and numbers grow on each processor by itself:
+/// the nodes stay on one.
+fn command_for_job_containers(directory: &Path) -> Command {
+    let settings = "JobContainerType=job_container/tmpfs\nPrologFlags=Contain\n";
+    fs::write(directory.join("slurm.conf"), settings).unwrap();
+    let places = "AutoBasePath=true\nBasePath=/run/jobs\n";
+    fs::write(directory.join("job_container.conf"), places).unwrap();
+    let mut command = Server::command("taskset");
+    command.args(["--cpu-list", "0"]).arg(script());
+    command
 }
 
 fn script() -> PathBuf {

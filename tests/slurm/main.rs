@@ -7,9 +7,11 @@
 mod arena;
 mod batch;
 mod border;
+mod containers;
 mod failures;
 mod mpi;
 mod operations;
+mod parts;
 mod steps;
 mod users;
 

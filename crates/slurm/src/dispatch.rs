@@ -17,11 +17,13 @@ use crate::submit;
 #[derive(Debug)]
 struct State {
     given: Given,
+    prepared: Option<Given>,
     outcome: Outcome,
 }
 
 static STATE: Mutex<State> = Mutex::new(State {
     given: Given::none(),
+    prepared: None,
     outcome: Outcome::Nothing,
 });
 
@@ -47,7 +49,17 @@ pub(crate) fn options_known(spank: &dyn Spank, words: &[OsString]) -> Result<(),
     match spank.context() {
         Context::Srun | Context::Allocator => {
             let given = state().given.clone();
-            submit::prepare(spank, &given, command_of(words).as_deref())
+            // Once for each part of a heterogeneous job, whose parts have the variables of one
+            // process.
+            let prepared = state().prepared.replace(given.clone());
+            match prepared {
+                None => submit::prepare(spank, &given, command_of(words).as_deref()),
+                Some(prepared) if prepared == given => Ok(()),
+                Some(_) => {
+                    submit::refuse_parts(spank);
+                    Err(())
+                }
+            }
         }
         Context::Step => {
             let outcome = node::mount(spank);

@@ -46,6 +46,15 @@ pub(crate) fn prepare(spank: &dyn Spank, given: &Given, command: Option<&Path>) 
     Ok(())
 }
 
+/// Tells that the parts of a heterogeneous job ask for different images.
+pub(crate) fn refuse_parts(spank: &dyn Spank) {
+    spank.error("the parts of a heterogeneous job have one environment, and these ask for several");
+    spank.error(
+        "hint: name all images in the first part, or give the steps of a part theirs: \
+         `srun --het-group=1 --uenv=LABEL …`",
+    );
+}
+
 fn find_command(configured: Option<&Path>) -> PathBuf {
     let there = COMMANDS.iter().map(Path::new).find(|path| path.is_file());
     configured
