@@ -85,6 +85,35 @@ fn a_step_of_a_job_may_have_another_image() {
 }
 
 #[test]
+fn a_step_that_names_its_image_has_no_other() {
+    in_cluster!(|cluster: &Cluster| {
+        let said = batch(
+            cluster,
+            "",
+            "--uenv=app/1:v1",
+            "srun --uenv=tool/1:v1 sh -c 'ls -A /user-environment; echo $PATH; what'",
+        );
+        assert_eq!(
+            said,
+            "/user-tools/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin\ntool\n"
+        );
+    });
+}
+
+#[test]
+fn a_step_may_have_an_image_beside_those_of_its_job() {
+    in_cluster!(|cluster: &Cluster| {
+        let said = batch(
+            cluster,
+            "",
+            "--uenv=app/1:v1",
+            "srun --uenv=tool/1:v1 --uenv-passthrough=use sh -c 'who; what'",
+        );
+        assert_eq!(said, "app 1\ntool\n");
+    });
+}
+
+#[test]
 fn every_task_of_an_array_has_the_image() {
     in_cluster!(|cluster: &Cluster| {
         let said = cluster

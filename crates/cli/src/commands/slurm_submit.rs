@@ -15,8 +15,8 @@ use std::os::unix::ffi::OsStrExt;
 
 use cabane_mount::{Backend, JOB_IMAGES, JobImage, JobImages};
 use cabane_repository::ImageFormat;
-use cabane_run::loaded::{CABANE_LOADED, Loaded, UENV_MOUNT_LIST, UENV_VIEW};
-use cabane_run::{Joining, RunRequest, prepare};
+use cabane_run::loaded::{CABANE_LOADED, Loaded, UENV_MOUNT_LIST};
+use cabane_run::{Joining, RunRequest, leave, prepare};
 use clap::{Args, ValueEnum};
 
 use crate::convert;
@@ -51,7 +51,7 @@ pub(crate) struct SubmitArgs {
 /// What becomes of images that are loaded where a job is submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Passthrough {
-    /// The job has them, too
+    /// The job has them, beside those that are named
     Use,
     /// The job does not have them
     Ignore,
@@ -60,13 +60,15 @@ enum Passthrough {
 }
 
 pub(super) fn submit(setup: &Setup, args: &SubmitArgs) -> CommandResult<ExitCode> {
+    let is_asked = args.uenv.is_some() || args.environment.is_some();
     let passthrough = args.passthrough.unwrap_or(match args.from.as_str() {
+        // Who names images means these.
+        _ if is_asked => Passthrough::Ignore,
         // A step belongs to what surrounds it; a job is to mean the same wherever it is
         // submitted.
         "srun" => Passthrough::Use,
         _ => Passthrough::Disable,
     });
-    let is_asked = args.uenv.is_some() || args.environment.is_some();
     if !is_asked && (args.view.is_some() || args.no_default_view) {
         return Err(
             CommandError::new(exit_codes::USAGE, "views of which image?")
@@ -79,9 +81,7 @@ pub(super) fn submit(setup: &Setup, args: &SubmitArgs) -> CommandResult<ExitCode
         if !is_asked && passthrough == Passthrough::Disable && !loaded.images.is_empty() {
             return Err(not_handed_on(&args.from, &loaded));
         }
-        for name in [CABANE_LOADED, UENV_MOUNT_LIST, UENV_VIEW] {
-            calling.remove(OsStr::new(name));
-        }
+        leave(&mut calling, &loaded);
     }
     let mut variables = if is_asked {
         variables_of_job(setup, args, calling)?
