@@ -19,6 +19,7 @@
 mod dispatch;
 #[cfg(not(test))]
 mod ffi;
+mod hints;
 mod node;
 mod options;
 mod release;

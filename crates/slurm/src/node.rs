@@ -9,6 +9,7 @@
 
 use cabane_mount::{JOB_IMAGES, JobImages, JobMounts, JobOwner};
 
+use crate::hints::hint;
 use crate::spank::Spank;
 
 /// What became of the images of a step.
@@ -59,7 +60,7 @@ fn lines(error: &cabane_mount::Error) -> Vec<String> {
         lines.push(format!("cause: {cause}"));
         source = cause.source();
     }
-    lines.extend(error.hint().map(|hint| format!("hint: {hint}")));
+    lines.extend(hint(error).map(|hint| format!("hint: {hint}")));
     lines
 }
 

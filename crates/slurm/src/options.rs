@@ -71,7 +71,7 @@ pub(crate) const ALL: [Opt; 6] = [
         name: c"uenv-passthrough",
         value: Some(c"use|ignore|disable"),
         usage: c"what becomes of images that are loaded where the job is submitted",
-        passed_as: "--passthrough",
+        passed_as: "--uenv-passthrough",
         variable: Some("_UENV_PASSTHROUGH"),
         is_about_images: false,
     },

@@ -44,7 +44,7 @@ pub(crate) struct SubmitArgs {
     #[arg(long)]
     no_default_view: bool,
     /// What becomes of images that are loaded here
-    #[arg(long, value_enum)]
+    #[arg(long = "uenv-passthrough", value_enum)]
     passthrough: Option<Passthrough>,
 }
 

@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What the user of a job can do about a mount that failed on a node: less, and other things,
+//! than who started `cabane` himself.
+
+use cabane_mount::Error;
+
+/// Returns what helps, if anything is known.
+pub(crate) fn hint(error: &Error) -> Option<String> {
+    let text = match error {
+        Error::MountPointNotAllowed { .. } | Error::Refused { .. } => {
+            "an administrator can allow more in /etc/cabane/mount.policy of the node; `srun cabane \
+             run IMAGES -- COMMAND` mounts without privilege"
+        }
+        Error::LoopDevice { .. } => {
+            "the node needs the loop module: an administrator can try `modprobe loop` there"
+        }
+        Error::TooManyImages { .. } => {
+            "an administrator can give up images that nobody uses with `cabane clean --mounts` on \
+             the node"
+        }
+        Error::Untrusted { .. } | Error::Policy { .. } => {
+            "an administrator can mend it: `cabane slurm check` on the node tells how"
+        }
+        Error::Namespace { .. } => return None,
+        _ => return error.hint(),
+    };
+    Some(text.to_owned())
+}

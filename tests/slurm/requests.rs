@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What is asked for in the wrong way is refused before anything is submitted, with the
+//! message of `cabane`; and what is asked for in unusual ways works.
+
+use crate::arena::{Cluster, in_cluster};
+
+#[test]
+fn what_is_malformed_is_refused_where_it_is_typed() {
+    in_cluster!(|cluster: &Cluster| {
+        let cases = [
+            ("--uenv=a:b:c", "the tag is given twice"),
+            ("--uenv='a?'", "a name cannot contain `?`"),
+            ("--uenv=app:", "the tag is missing after `:`"),
+            ("--uenv=", "a list of uenvs is expected"),
+            ("--uenv=app/1:v1@here%any+", "a uarch cannot contain `+`"),
+            ("--uenv=./", "./ is a directory, and an image is a file"),
+            ("--uenv=/dev/zero", "it is a device and not a file"),
+            ("--uenv=/etc/passwd", "it is a text"),
+            ("--uenv=./pipe", "it is a pipe or socket"),
+            ("--uenv=$(printf %03000d 0)+", "a name cannot contain `+`"),
+            (
+                "--uenv=tool/1:v1:/user-environment,app/1:v1",
+                "would both be mounted at /user-environment",
+            ),
+            ("--uenv=app/1:v1 --view=nix", "there is no view `nix`"),
+            (
+                "--uenv=app/1:v1,tool/1:v1 --view=app:default,wombat:tool",
+                "no image is called `wombat`",
+            ),
+            (
+                "--uenv=app/1:v1 --uenv-passthrough=maybe",
+                "invalid value 'maybe' for '--uenv-passthrough",
+            ),
+            (
+                "--environment=/nix",
+                "cannot read the environment file /nix",
+            ),
+            ("--repo=/nix --uenv=app/1:v1", "no repository at /nix"),
+        ];
+        for (options, reason) in cases {
+            let finished = cluster
+                .user("alice")
+                .sh(&format!("rm -f pipe; mkfifo pipe; srun {options} echo ran"));
+            assert!(
+                finished.code != 0
+                    && finished.stdout.is_empty()
+                    && finished.stderr.contains(reason),
+                "{options}: {finished:?}"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_shell_is_not_started_in_a_batch_script() {
+    in_cluster!(|cluster: &Cluster| {
+        let finished = cluster.user("alice").sh("
+            printf '#!/bin/bash\ncabane start app/1:v1\n' >job.sh; rm -f out
+            sbatch --quiet --wait --output=out job.sh; code=$?; cat out >&2; exit $code");
+        assert!(
+            finished.code != 0 && finished.stderr.contains("`cabane run IMAGE -- COMMAND`"),
+            "{finished:?}"
+        );
+    });
+}
+
+#[test]
+fn functions_of_the_shell_are_handed_on() {
+    in_cluster!(|cluster: &Cluster| {
+        let said = cluster
+            .user("alice")
+            .sh("hello() { echo hello $1; }; export -f hello
+                 srun --uenv=app/1:v1 bash -c 'hello world'")
+            .success();
+        assert_eq!(said.stdout, "hello world\n");
+    });
+}
+
+#[test]
+fn a_path_is_meant_from_where_it_is_typed() {
+    in_cluster!(|cluster: &Cluster| {
+        let said = cluster
+            .user("alice")
+            .sh(
+                "mkdir -p here; cp /shared/images/app.squashfs here/; cd here
+                 srun --chdir=/ --uenv=./app.squashfs who",
+            )
+            .success();
+        assert_eq!(said.stdout, "app 1\n");
+    });
+}
+
+#[test]
+fn many_steps_at_the_same_time_have_their_images() {
+    in_cluster!(|cluster: &Cluster| {
+        let said = cluster
+            .user("alice")
+            .sh("salloc --quiet -N4 bash -c '
+                     for i in $(seq 12); do
+                         srun --overlap -N4 --uenv=app/1:v1 who &
+                         srun --overlap -N4 --uenv=/shared/images/app2.squashfs who &
+                     done; wait' | sort | uniq --count")
+            .success();
+        let said: Vec<_> = said.stdout.lines().map(str::trim).collect();
+        assert_eq!(said, ["48 app 1", "48 app 2"]);
+    });
+}
