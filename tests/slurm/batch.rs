@@ -137,7 +137,6 @@ fn what_was_submitted_is_what_runs_although_the_label_has_moved() {
                  rm -rf repository out; cabane repo create repository
                  export CABANE_REPO=$PWD/repository
                  cabane image add moves/1:v1@here%any /shared/images/app.squashfs
-                 cabane image add stays/1:v1@here%any /shared/images/app.squashfs
                  printf '#!/bin/bash\\nwho\\n' >job.sh
                  job=$(sbatch --parsable --hold --output=out --uenv=moves/1:v1 job.sh)
                  cabane image add --force moves/1:v1@here%any /shared/images/app2.squashfs

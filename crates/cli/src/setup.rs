@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use cabane_label::System;
 use cabane_mount::helper::{Helper, NAME, Unavailable};
@@ -187,8 +188,22 @@ pub(crate) fn helper_places(calling: &BTreeMap<OsString, OsString>) -> Vec<PathB
     places.into_iter().flatten().map(below).collect()
 }
 
+/// How many days an image stays from which a label was taken: jobs that wait were told which
+/// one is theirs.
+pub(crate) const GRACE_DAYS: u64 = 7;
+
+/// Opens a repository.
+///
+/// # Errors
+///
+/// There is none, or it cannot be read.
+pub(crate) fn open_repository(path: &Path) -> Result<Repository, cabane_repository::Error> {
+    let grace = Duration::from_secs(GRACE_DAYS * 24 * 60 * 60);
+    Ok(Repository::open(path)?.with_grace(grace))
+}
+
 fn open(setting: &RepositorySetting) -> CommandResult<NamedRepository> {
-    let repository = Repository::open(&setting.path).map_err(convert::repository_error)?;
+    let repository = open_repository(&setting.path).map_err(convert::repository_error)?;
     Ok(NamedRepository {
         name: setting.name.clone(),
         repository,

@@ -6,6 +6,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use cabane_label::{Digest, Label};
 use cabane_view::Meta;
@@ -13,7 +14,7 @@ use jiff::{Timestamp, ToSpan};
 
 use crate::access::make_readable;
 use crate::meta_copy::copy_meta;
-use crate::record::KnownImage;
+use crate::record::{KnownImage, overtaken};
 use crate::repository::{read_meta, read_meta_directory};
 use crate::transfer::{Progress, Source};
 use crate::writer::{Published, Writer};
@@ -57,6 +58,8 @@ pub struct Added {
     pub unchanged: bool,
     /// The image that had the label before.
     pub replaced: Option<Digest>,
+    /// The replaced image, if no label names it any more and it stays for some time.
+    pub kept: Option<Digest>,
     /// The images that were removed because nothing names them any more.
     pub removed: Vec<Digest>,
     /// Whether an image that was to be moved could not be removed from where it was.
@@ -314,28 +317,39 @@ impl Naming<'_> {
         let removed = self.settle(writer, &record)?;
         writer.write_index();
         let replaced = replaced.filter(|_| !unchanged);
+        let kept = match &replaced {
+            Some(digest) if writer.is_named(digest)? && !writer.has_label(digest)? => {
+                Some(digest.clone())
+            }
+            _ => None,
+        };
         Ok(Added {
             record,
             unchanged,
             replaced,
+            kept,
             removed,
             source_remains: false,
         })
     }
 
-    /// Retires the refs that the label had before.
+    /// Retires the refs that the label had before, when their time has come.
     ///
     /// Where there is no lock another writer may have been faster: the newest ref is valid, and
     /// to find one's own overtaken is an error only for who was not to replace anything.
     fn settle(&self, writer: &Writer<'_>, record: &Record) -> Result<Vec<Digest>, Error> {
-        let mut refs = writer.refs_of(&self.label)?;
-        let newest = refs.pop().map(|one| one.digest);
-        let removed = writer.retire(&refs)?;
-        match newest {
-            Some(newest) if newest != record.digest && !self.replace => {
-                Err(taken(&self.label, newest))
-            }
-            _ => Ok(removed),
+        let refs = writer.refs_of(&self.label)?;
+        let beaten = refs.last().filter(|newest| newest.digest != record.digest);
+        let beaten = beaten.filter(|_| !self.replace);
+        let grace = match beaten {
+            Some(_) => Duration::ZERO,
+            None => writer.layout.grace(),
+        };
+        let overtaken: Vec<_> = overtaken(&refs, grace).cloned().collect();
+        let removed = writer.retire(&overtaken)?;
+        match beaten {
+            Some(newest) => Err(taken(&self.label, newest.digest.clone())),
+            None => Ok(removed),
         }
     }
 }

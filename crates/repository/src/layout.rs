@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use cabane_label::{Digest, Label};
 use jiff::Timestamp;
@@ -19,11 +20,22 @@ pub(crate) const FORMAT: u32 = 1;
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     root: PathBuf,
+    /// How long an image stays from which a label was taken for another one.
+    grace: Duration,
 }
 
 impl Layout {
     pub(crate) fn new(root: PathBuf) -> Self {
-        Self { root }
+        let grace = Duration::ZERO;
+        Self { root, grace }
+    }
+
+    pub(crate) fn set_grace(&mut self, grace: Duration) {
+        self.grace = grace;
+    }
+
+    pub(crate) fn grace(&self) -> Duration {
+        self.grace
     }
 
     pub(crate) fn root(&self) -> &Path {

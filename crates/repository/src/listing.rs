@@ -7,13 +7,14 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::time::Duration;
 
 use cabane_label::Digest;
 
 use crate::disk::Names;
 use crate::index::Index;
 use crate::layout::{Layout, RefName};
-use crate::record::{MAX_REF_SIZE, RefError};
+use crate::record::{MAX_REF_SIZE, RefError, overtaken};
 use crate::sum::{NameSet, sum};
 use crate::{Error, Record, disk};
 
@@ -139,12 +140,11 @@ impl Listing {
             .collect()
     }
 
-    /// Returns the refs that another ref of the same label has overtaken.
-    pub(crate) fn overtaken(&self) -> impl Iterator<Item = &Record> {
-        self.refs.windows(2).filter_map(|pair| match pair {
-            [one, next] if one.label == next.label => Some(one),
-            _ => None,
-        })
+    /// Returns the refs that another ref of the same label has overtaken, longer ago than the
+    /// grace.
+    pub(crate) fn overtaken(&self, grace: Duration) -> impl Iterator<Item = &Record> {
+        let labels = self.refs.chunk_by(|one, next| one.label == next.label);
+        labels.flat_map(move |refs| overtaken(refs, grace))
     }
 
     /// Keeps what points to an image, and of each label the last, which is the newest.

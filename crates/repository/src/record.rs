@@ -4,6 +4,7 @@
 //! Records, and how they are written into the files of the refs.
 
 use std::cmp::Ordering;
+use std::time::Duration;
 
 use cabane_label::{Digest, Label, MountPoint};
 use cabane_view::{Meta, ViewName};
@@ -166,6 +167,22 @@ fn shortened(description: &str) -> String {
         .rev()
         .find(|end| description.is_char_boundary(*end));
     description[..end.unwrap_or(0)].to_owned()
+}
+
+/// Returns, of the refs of one label in order, those that are not valid any more and need not be
+/// kept: the next one is older than the grace, or the image is that of the valid one.
+pub(crate) fn overtaken(refs: &[Record], grace: Duration) -> impl Iterator<Item = &Record> {
+    let now = Timestamp::now();
+    let newest = refs.last().map(|newest| &newest.digest);
+    let is_over = move |next: &Record| {
+        let end = next.date.checked_add(grace);
+        grace.is_zero() || end.is_ok_and(|end| end <= now)
+    };
+    refs.iter()
+        .zip(refs.iter().skip(1))
+        .filter_map(move |(one, next)| {
+            (Some(&one.digest) == newest || is_over(next)).then_some(one)
+        })
 }
 
 #[cfg(test)]

@@ -35,7 +35,10 @@ impl Repository {
         tell: &mut dyn FnMut(&Verdict),
     ) -> Result<Cleared, Error> {
         let mut cleared = Cleared::default();
-        let mut writer = Writer::open(self.layout())?;
+        // Who clears up wants the room of images, too, that have lost their label.
+        let mut layout = self.layout().clone();
+        layout.set_grace(layout.grace().min(retention.spare));
+        let mut writer = Writer::open(&layout)?;
         writer.lock();
         writer.sweep()?;
         let observer = Observer::new(self.layout());

@@ -36,14 +36,17 @@ impl Repository {
         retire(&writer, refs)
     }
 
-    /// Removes an image with all its labels. The image need not have any.
+    /// Removes an image with all its labels. The image need not have any. None of the labels
+    /// goes back to an image that it had before.
     pub fn remove_image(&self, digest: &Digest) -> Result<Removed, Error> {
         let writer = self.begin()?;
         let refs = Listing::read_files(self.layout())?.refs;
-        let refs: Vec<Record> = refs
-            .into_iter()
-            .filter(|one| one.digest == *digest)
-            .collect();
+        let labels = refs.chunk_by(|one, next| one.label == next.label);
+        let refs = labels.flat_map(|refs| {
+            let all = refs.last().is_some_and(|valid| valid.digest == *digest);
+            refs.iter().filter(move |one| all || one.digest == *digest)
+        });
+        let refs: Vec<Record> = refs.cloned().collect();
         if refs.is_empty() && !self.layout().image_directory(digest).exists() {
             let repository = self.path().to_owned();
             return Err(Error::NoSuchImage {

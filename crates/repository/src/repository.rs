@@ -6,6 +6,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use cabane_label::{Digest, ImageId, Label, LabelPattern, NameMatch};
 use cabane_view::Meta;
@@ -32,8 +33,9 @@ use crate::{Error, Record, disk};
 /// └── tmp/                                 temporary names only; see the module `workshop`
 /// ```
 ///
-/// A label points to a complete image or does not exist. Of two refs of one label, as a killed
-/// writer can leave them, the newer is valid.
+/// A label points to a complete image or does not exist. Of several refs of one label the newest
+/// is valid; the others keep images that the label has had, for the time of
+/// [`Repository::with_grace`], or were left by a killed writer.
 #[derive(Clone, Debug)]
 pub struct Repository {
     layout: Layout,
@@ -83,6 +85,15 @@ impl Repository {
         write_marker(&layout)?;
         disk::sync_directory(layout.root()).map_err(Error::io("write", layout.root()))?;
         Ok(Self { layout })
+    }
+
+    /// Makes writers keep an image, from which its last label is taken for another image, for
+    /// some more time: who was told its digest may come to read it, as jobs do that have waited.
+    /// Without this call it goes at once.
+    #[must_use]
+    pub fn with_grace(mut self, grace: Duration) -> Self {
+        self.layout.set_grace(grace);
+        self
     }
 
     /// Returns the directory of the repository, as an absolute path.

@@ -45,6 +45,9 @@ pub struct Retention {
     /// Whether the file system notes when an image is read. Otherwise what counts is when it
     /// was added.
     pub notes_use: bool,
+    /// As in the limits.
+    #[serde(skip)]
+    pub(crate) spare: Duration,
     /// When the verdicts were reached.
     #[serde(skip)]
     pub(crate) now: Timestamp,
@@ -134,12 +137,17 @@ impl Repository {
             bytes_after: bytes(&labels, stays) + unnamed,
             labels,
             notes_use: notes_use(self),
+            spare: limits.spare,
             now: facts.now,
         })
     }
 
     fn bytes_without_label(&self) -> Result<u64, Error> {
-        let unnamed = Listing::read(self.layout())?.images_without_ref();
+        let listing = Listing::read(self.layout())?;
+        let mut unnamed: BTreeSet<Digest> = listing.images().into_iter().collect();
+        for record in listing.into_records() {
+            unnamed.remove(&record.digest);
+        }
         let size = |digest: &Digest| fs::metadata(self.image_path(digest)).map_or(0, |m| m.len());
         Ok(unnamed.iter().map(size).sum())
     }

@@ -182,7 +182,7 @@ impl Survey<'_> {
             let (label, digest) = (one.label.clone(), one.digest.clone());
             self.damaged.push(Damage::MissingImage { label, digest });
         }
-        for one in listing.overtaken() {
+        for one in listing.overtaken(self.repository.layout().grace()) {
             let (label, digest) = (one.label.clone(), one.digest.clone());
             self.damaged.push(Damage::Overtaken { label, digest });
         }

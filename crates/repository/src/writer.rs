@@ -24,6 +24,7 @@ use cabane_label::{Digest, Label};
 use crate::layout::{Layout, RefName};
 use crate::listing::{self, Listing};
 use crate::lock::WriterLock;
+use crate::record::overtaken;
 use crate::workshop::{Temporary, Workshop, noted_orphans};
 use crate::{Error, Record, disk, index};
 
@@ -85,6 +86,16 @@ impl<'a> Writer<'a> {
     pub(crate) fn refs_with(&self, digest: &Digest) -> Result<Vec<Record>, Error> {
         let names = listing::ref_names(self.layout)?;
         Ok(self.in_order(names.into_iter().filter(|name| name.names(digest))))
+    }
+
+    /// Returns whether an image has a label: whether a valid ref names it.
+    pub(crate) fn has_label(&self, digest: &Digest) -> Result<bool, Error> {
+        for one in self.refs_with(digest)? {
+            if self.refs_of(&one.label)?.last() == Some(&one) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn in_order(&self, names: impl Iterator<Item = RefName>) -> Vec<Record> {
@@ -196,7 +207,7 @@ impl<'a> Writer<'a> {
         Ok(removed)
     }
 
-    /// Retires all but the newest of the refs that have one label.
+    /// Retires the refs that were overtaken by others of their label longer ago than the grace.
     pub(crate) fn retire_overtaken(&self) -> Result<Vec<Digest>, Error> {
         let mut labels: HashMap<String, Vec<RefName>> = HashMap::new();
         for name in listing::ref_names(self.layout)? {
@@ -207,9 +218,9 @@ impl<'a> Writer<'a> {
         }
         let mut removed = Vec::new();
         for names in labels.into_values().filter(|names| names.len() > 1) {
-            let mut refs = self.in_order(names.into_iter());
-            refs.pop();
-            removed.extend(self.retire(&refs)?);
+            let refs = self.in_order(names.into_iter());
+            let overtaken: Vec<_> = overtaken(&refs, self.layout.grace()).cloned().collect();
+            removed.extend(self.retire(&overtaken)?);
         }
         Ok(removed)
     }

@@ -14,7 +14,7 @@ use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::images::{complete_label, find_image};
 use crate::report::{CommandResult, IoContext};
-use crate::setup::Setup;
+use crate::setup::{GRACE_DAYS, Setup};
 use crate::table::size;
 
 /// Add an image file under a label, or give an image another label
@@ -133,6 +133,13 @@ pub(super) fn tell(setup: &Setup, added: &Added) {
             "the label was taken from the image {}",
             replaced.id()
         ));
+    }
+    if let Some(digest) = &added.kept {
+        let kept = format_args!(
+            "it has no label any more and stays for {GRACE_DAYS} days, for jobs that wait: `cabane \
+             image rm {digest}` removes it now"
+        );
+        setup.printer.note(kept);
     }
     for digest in &added.removed {
         setup.printer.note(format_args!(

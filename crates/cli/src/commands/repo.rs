@@ -15,7 +15,7 @@ use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::report::CommandResult;
-use crate::setup::Setup;
+use crate::setup::{Setup, open_repository};
 use crate::table::size;
 
 /// Make a repository
@@ -63,7 +63,7 @@ pub(super) fn create(setup: &Setup, args: &CreateArgs) -> CommandResult<ExitCode
 
 pub(super) fn status(setup: &Setup, args: &StatusArgs) -> CommandResult<ExitCode> {
     let repositories = match &args.path {
-        Some(path) => match Repository::open(path) {
+        Some(path) => match open_repository(path) {
             Err(Error::UenvRepository { path }) => {
                 return repo_import::status(setup, &path, args.json);
             }
@@ -156,7 +156,7 @@ fn with_remedies(status: &Status) -> Value {
 /// Opens the repository at a path, or the one that is written to.
 pub(super) fn repository_at(setup: &Setup, path: Option<&Path>) -> CommandResult<Repository> {
     match path {
-        Some(path) => Repository::open(path).map_err(convert::repository_error),
+        Some(path) => open_repository(path).map_err(convert::repository_error),
         None => Ok(setup.repository_to_write()?.repository),
     }
 }

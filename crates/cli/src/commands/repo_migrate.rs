@@ -15,7 +15,7 @@ use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::printer::Printer;
 use crate::report::CommandResult;
-use crate::setup::Setup;
+use crate::setup::{Setup, open_repository};
 use crate::table::size;
 
 /// Copy everything in a repository into another one
@@ -49,7 +49,7 @@ pub(super) fn migrate(setup: &Setup, args: &MigrateArgs) -> CommandResult<ExitCo
         [] => return Ok(exit_codes::USAGE),
     };
     let source = repository_at(setup, source)?;
-    let target = match Repository::open(target) {
+    let target = match open_repository(target) {
         Err(Error::NotARepository { .. }) => {
             let made = Repository::create(target).map_err(convert::repository_error)?;
             setup.printer.note(format_args!(

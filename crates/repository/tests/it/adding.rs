@@ -6,12 +6,13 @@
 use std::error::Error as _;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::time::Duration;
 
 use cabane_label::NameMatch;
 use cabane_repository::{Error, ImageFormat, Repository, Transfer};
 use sha2::{Digest as _, Sha256};
 
-use crate::support::{World, assert_tidy, image_bytes, label, request};
+use crate::support::{World, assert_tidy, image_bytes, label, names, request};
 
 #[test]
 fn an_added_image_is_found_under_its_label() {
@@ -280,6 +281,51 @@ fn a_refused_image_leaves_nothing_behind() {
     world.add("a", 1).unwrap();
     world.add("a", 2).unwrap_err();
     assert_tidy(&world.repository);
+}
+
+#[test]
+fn an_image_that_loses_its_label_stays_for_the_grace_and_goes_with_the_next_writer() {
+    let mut world = World::new();
+    let first = world.add("a", 1).unwrap().record.digest;
+    world.repository = world.repository.with_grace(Duration::from_secs(3600));
+    let second = world.replace("a", 2).unwrap();
+    let during = (second.kept, second.removed, world.labels());
+    assert_eq!(
+        during,
+        (Some(first.clone()), vec![], [("a".to_owned(), 2)].into())
+    );
+    assert!(
+        world.repository.has_image(&first)
+            && world.repository.status(true).unwrap().damaged.is_empty()
+    );
+    world.repository = world.repository.with_grace(Duration::ZERO);
+    world.add("b", 3).unwrap();
+    assert!(!world.repository.has_image(&first));
+    assert_tidy(&world.repository);
+}
+
+#[test]
+fn a_label_whose_image_is_removed_does_not_go_back_to_an_earlier_one() {
+    let mut world = World::new();
+    world.repository = world.repository.with_grace(Duration::from_secs(3600));
+    world.add("a", 1).unwrap();
+    let second = world.replace("a", 2).unwrap().record.digest;
+    world.repository.remove_image(&second).unwrap();
+    assert_eq!(world.labels(), [].into());
+    assert_tidy(&world.repository);
+}
+
+#[test]
+fn a_label_that_comes_back_to_an_image_keeps_one_ref_of_it() {
+    let mut world = World::new();
+    world.repository = world.repository.with_grace(Duration::from_secs(3600));
+    world.add("a", 1).unwrap();
+    world.replace("a", 2).unwrap();
+    let third = world.replace("a", 1).unwrap();
+    assert_eq!(
+        (third.kept, names(&world.file("refs")).len()),
+        (third.replaced, 2)
+    );
 }
 
 #[test]

@@ -5,11 +5,12 @@
 
 use std::path::Path;
 
-use cabane_repository::{Damage, Repository};
+use cabane_repository::Damage;
 
 use super::{QUICK, READING};
 use crate::doctor::facts::{Answer, RepositoryFacts};
 use crate::doctor::probe::within;
+use crate::setup::open_repository;
 
 /// Opens a repository, then looks through it.
 pub(crate) fn look_at_repository(path: &Path) -> Answer<RepositoryFacts> {
@@ -30,12 +31,12 @@ fn open(path: &Path) -> Option<RepositoryFacts> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             Some(RepositoryFacts::Missing)
         }
-        _ => Repository::open(path).err().map(|error| unusable(&error)),
+        _ => open_repository(path).err().map(|error| unusable(&error)),
     }
 }
 
 fn read(path: &Path) -> RepositoryFacts {
-    let status = Repository::open(path).and_then(|repository| repository.status(false));
+    let status = open_repository(path).and_then(|repository| repository.status(false));
     let status = match status {
         Ok(status) => status,
         Err(error) => return unusable(&error),
