@@ -44,30 +44,41 @@ fn make_image(cluster: &Cluster, name: &str, installed: &Path) {
 }
 
 /// Runs eight ranks on four nodes, and looks whether they are one program.
-fn ranks_on_four_nodes_are_one_program(name: &str, kind: &str) {
-    let Some(installed) = installed(name) else {
-        not_run!("needs {name}: scripts/setup test");
-    };
-    in_cluster!(|cluster: &Cluster| {
-        make_image(cluster, name, &installed);
-        let finished = cluster
-            .user("alice")
-            .sh(&format!(
-                "srun -N4 --ntasks-per-node=2 --mpi={kind} --uenv=/shared/{name}.squashfs ping_pong"
-            ))
-            .success();
-        let spoken = finished.stdout.matches("hello from rank ").count();
-        let arrived = finished.stdout.contains("all messages arrived");
-        assert_eq!((spoken, arrived), (8, true), "{finished:?}");
-    });
+fn ranks_are_one_program(cluster: &Cluster, name: &str, kind: &str, installed: &Path) {
+    make_image(cluster, name, installed);
+    let finished = cluster
+        .user("alice")
+        .sh(&format!(
+            "srun -N4 --ntasks-per-node=2 --mpi={kind} --uenv=/shared/{name}.squashfs ping_pong"
+        ))
+        .success();
+    let spoken = finished.stdout.matches("hello from rank ").count();
+    let arrived = finished.stdout.contains("all messages arrived");
+    assert_eq!((spoken, arrived), (8, true), "{finished:?}");
 }
 
 #[test]
 fn ranks_of_mpich_on_four_nodes_are_one_program() {
-    ranks_on_four_nodes_are_one_program("mpich", "pmi2");
+    let Some(installed) = installed("mpich") else {
+        not_run!("needs mpich: scripts/setup test");
+    };
+    in_cluster!(|cluster: &Cluster| ranks_are_one_program(cluster, "mpich", "pmi2", &installed));
 }
 
 #[test]
 fn ranks_of_open_mpi_on_four_nodes_are_one_program() {
-    ranks_on_four_nodes_are_one_program("openmpi", "pmix");
+    let Some(installed) = installed("openmpi") else {
+        not_run!("needs openmpi: scripts/setup test");
+    };
+    in_cluster!(|cluster: &Cluster| ranks_are_one_program(cluster, "openmpi", "pmix", &installed));
+}
+
+#[test]
+fn ranks_in_containers_of_their_job_are_one_program() {
+    let Some(installed) = installed("mpich") else {
+        not_run!("needs mpich: scripts/setup test");
+    };
+    in_cluster!(JobContainers, |cluster: &Cluster| {
+        ranks_are_one_program(cluster, "mpich", "pmi2", &installed);
+    });
 }

@@ -203,3 +203,21 @@ fn a_list_of_mounts_may_be_long() {
         assert_eq!(said, ["app 1"]);
     });
 }
+
+#[test]
+fn a_step_inside_a_step_has_the_images_of_the_outer_one_and_the_view_once() {
+    in_cluster!(|cluster: &Cluster| {
+        let said = alice(
+            cluster,
+            "srun -N2 --uenv=app/1:v1 sh -c '[ $SLURM_PROCID = 1 ] || srun --overlap -N2 sh -c \
+             \"who; echo \\$PATH\"'",
+        );
+        assert_eq!(
+            said,
+            [
+                "/user-environment/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
+                "app 1",
+            ]
+        );
+    });
+}
