@@ -7,12 +7,56 @@
 //! and on older kernels ten.
 
 /// Returns those of some features that this processor lacks. A feature that is not known
-/// here, or belongs to another kind of processor, counts as there.
+/// here counts as there; one that another architecture has, and this one cannot have, does
+/// not.
 #[must_use]
 pub fn missing_features<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    let is_missing = |name: &&str| has(name) == Some(false);
+    let is_missing = |name: &&str| !has(name).unwrap_or_else(|| !OF_OTHERS.contains(name));
     names.into_iter().filter(is_missing).collect()
 }
+
+/// Names that only processors of other architectures have.
+#[cfg(target_arch = "x86_64")]
+const OF_OTHERS: &[&str] = &[
+    "fp", "asimd", "asimddp", "asimdrdm", "asimdhp", "fphp", "asimdfhm", "atomics", "crc32",
+    "dcpop", "dcpodp", "evtstrm", "lrcpc", "ilrcpc", "pmull", "sha1", "sha2", "sha3", "sha512",
+    "sve", "sve2", "bf16", "i8mm", "fcma", "jscvt", "flagm", "frint", "dit", "uscat",
+];
+/// Names that only processors of other architectures have.
+#[cfg(target_arch = "aarch64")]
+const OF_OTHERS: &[&str] = &[
+    "mmx",
+    "sse",
+    "sse2",
+    "ssse3",
+    "sse4_1",
+    "sse4_2",
+    "sse4a",
+    "avx",
+    "avx2",
+    "bmi1",
+    "bmi2",
+    "f16c",
+    "fma",
+    "abm",
+    "movbe",
+    "popcnt",
+    "cx16",
+    "pclmulqdq",
+    "rdrand",
+    "rdseed",
+    "adx",
+    "xsave",
+    "clflushopt",
+    "clzero",
+    "avx512f",
+    "avx512bw",
+    "avx512cd",
+    "avx512dq",
+    "avx512vl",
+];
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+const OF_OTHERS: &[&str] = &[];
 
 /// Asks for each of a list of features: the name of the kernel, and that of the compiler.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -111,6 +155,16 @@ mod tests {
     #[test]
     fn what_is_not_known_is_not_missing() {
         assert_eq!(missing_features(["a_new_one", "clzero"]), [""; 0]);
+    }
+
+    #[test]
+    fn what_only_another_architecture_has_is_missing() {
+        let name = if cfg!(target_arch = "x86_64") {
+            "sve"
+        } else {
+            "avx2"
+        };
+        assert_eq!(missing_features([name]), [name]);
     }
 
     #[test]

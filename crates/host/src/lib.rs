@@ -5,14 +5,17 @@
 //!
 //! [`needed_glibc()`] reads from a program or a library which C library it was linked
 //! with, [`older_glibc()`] whether this machine has it, and [`missing_features()`] which
-//! features its processor lacks. All of it is quick enough for every start.
+//! features its processor lacks. [`choose()`] says which of several builds of an image suits
+//! it. All of it is quick enough for every start.
 
 #![forbid(unsafe_code)]
 
+mod choice;
 mod features;
 mod glibc;
 mod versions;
 
+pub use choice::{Build, Choice, Lack, NoChoice, Reason, choose, parse_order};
 pub use features::missing_features;
 pub use glibc::{GlibcVersion, GlibcVersionError, glibc, older_glibc};
 pub use versions::{needed_glibc, number_under};
