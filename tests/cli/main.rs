@@ -10,6 +10,7 @@
 mod arena;
 mod attach;
 mod build;
+mod builds;
 mod cabane;
 mod composition;
 mod config;

@@ -33,6 +33,8 @@ variables! {
     CABANE_REPO;
     /// The name of this system, as in `@system`. The option `--system` wins over it.
     CABANE_SYSTEM;
+    /// The micro-architectures that commands take here where an image has several builds, the best first, with commas between them: `a100,zen3`. Jobs do not heed it. Default: what `/etc/cabane/uarch` says.
+    CABANE_UARCH;
     /// How to mount: `auto`, `root`, `helper` or `user-namespace`. The option `--backend` wins over it.
     CABANE_BACKEND;
     /// The set-uid helper. Default: `libexec/cabane/cabane-mount` below the prefix of the command, `/usr/local` or `/usr`.

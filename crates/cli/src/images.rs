@@ -13,9 +13,10 @@ use cabane_resolve::{
 };
 use cabane_run::loaded::Additions;
 use cabane_run::{metadata, open_image};
-use cabane_view::{Meta, parse_view_list};
+use cabane_view::{Meta, ViewDescription, parse_view_list};
 use clap::Args;
 
+use crate::builds::choose_here;
 use crate::convert;
 use crate::environments;
 use crate::exit_codes;
@@ -45,6 +46,9 @@ pub(crate) struct ImageArgs {
     /// Print what would be mounted and set, and stop
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Whether it is told which build of an image is taken.
+    #[arg(skip)]
+    tells_choice: bool,
 }
 
 const NAMED_IN_FILE: &str = "the environment file names this image, or one of its bases does";
@@ -59,6 +63,15 @@ impl ImageArgs {
             view: view.map(str::to_owned),
             no_default_view,
             dry_run: false,
+            tells_choice: false,
+        }
+    }
+
+    /// The same, and it is told which build of an image is taken, if there are several.
+    pub(crate) fn telling_choice(self) -> Self {
+        Self {
+            tells_choice: true,
+            ..self
         }
     }
 
@@ -75,11 +88,33 @@ impl ImageArgs {
             view: view.map(str::to_owned),
             no_default_view,
             dry_run: false,
+            tells_choice: false,
         }
     }
 }
 
-/// Finds what was typed, and what the environment files say that were.
+/// One image that was named, and the builds of it that there are.
+#[derive(Debug)]
+pub(crate) struct FoundImage {
+    /// One or several.
+    pub(crate) builds: Vec<LocatedImage>,
+    description: UenvDescription,
+    takes_default_view: bool,
+}
+
+/// What was typed, and what the environment files say that were.
+#[derive(Debug)]
+pub(crate) struct FoundImages {
+    /// The images, in the order in which they were named.
+    pub(crate) images: Vec<FoundImage>,
+    /// Views that were named, and the first so many images, whose they are.
+    views: Vec<ViewDescription>,
+    with_views: usize,
+    /// What the environment files add.
+    pub(crate) additions: Additions,
+}
+
+/// Finds what was typed, with the builds that this machine takes.
 ///
 /// # Errors
 ///
@@ -88,6 +123,27 @@ pub(crate) fn find_environment(
     setup: &Setup,
     args: &ImageArgs,
 ) -> CommandResult<(ConcreteEnvironment, Additions)> {
+    let mut found = find_builds(setup, args)?;
+    for image in &mut found.images {
+        let is_told = args.dry_run || args.tells_choice;
+        let place = choose_here(setup, &image.description, &image.builds, is_told)?;
+        image.builds.swap(0, place);
+        image.builds.truncate(1);
+    }
+    found.make_ready(setup)?;
+    let environment = found.assemble(&vec![0; found.images.len()])?;
+    for warning in &environment.warnings {
+        setup.printer.warning(&warning.to_string());
+    }
+    Ok((environment, found.additions))
+}
+
+/// Finds what was typed, with all builds that there are.
+///
+/// # Errors
+///
+/// Whatever is malformed, missing or ambiguous.
+pub(crate) fn find_builds(setup: &Setup, args: &ImageArgs) -> CommandResult<FoundImages> {
     let (mut file, typed) = what_was_typed(setup, args)?;
     let additions = environments::additions(&mut file);
     // Nobody who types an image beside a file expects it to come without its view.
@@ -104,17 +160,15 @@ pub(crate) fn find_environment(
         None => (file.views, first_typed),
     };
     let resolver = resolver_for(setup, &descriptions)?;
-    let mut requested = Vec::with_capacity(descriptions.len());
+    let mut images = Vec::with_capacity(descriptions.len());
     for (position, description) in descriptions.into_iter().enumerate() {
         let is_typed = position >= first_typed;
-        let mut located = resolver
-            .locate(&description)
+        let builds = resolver
+            .locate_builds(&description)
             .map_err(convert::locate_error)
             .map_err(|error| error.hinted((!is_typed).then(|| NAMED_IN_FILE.to_owned())))?;
-        trust_at_start::check(setup, &located)?;
-        fill_in_metadata(setup, &mut located)?;
-        requested.push(RequestedImage {
-            located,
+        images.push(FoundImage {
+            builds,
             description,
             takes_default_view: if is_typed {
                 typed_default
@@ -123,12 +177,45 @@ pub(crate) fn find_environment(
             },
         });
     }
-    let environment =
-        assemble_requested(requested, with_views, &views).map_err(convert::assemble_error)?;
-    for warning in &environment.warnings {
-        setup.printer.warning(&warning.to_string());
+    Ok(FoundImages {
+        images,
+        views,
+        with_views,
+        additions,
+    })
+}
+
+impl FoundImages {
+    /// Looks whether all builds are trusted, and reads their metadata.
+    ///
+    /// # Errors
+    ///
+    /// That one is not trusted, or has malformed metadata.
+    pub(crate) fn make_ready(&mut self, setup: &Setup) -> CommandResult<()> {
+        let mut builds = self.images.iter_mut().flat_map(|image| &mut image.builds);
+        builds.try_for_each(|located| {
+            trust_at_start::check(setup, located)?;
+            fill_in_metadata(setup, located)
+        })
     }
-    Ok((environment, additions))
+
+    /// Puts together the builds at these places, one for each image.
+    ///
+    /// # Errors
+    ///
+    /// Images or views that do not go together.
+    pub(crate) fn assemble(&self, places: &[usize]) -> CommandResult<ConcreteEnvironment> {
+        let pairs = self.images.iter().zip(places);
+        let requested = pairs.filter_map(|(image, place)| {
+            Some(RequestedImage {
+                located: image.builds.get(*place)?.clone(),
+                description: image.description.clone(),
+                takes_default_view: image.takes_default_view,
+            })
+        });
+        assemble_requested(requested.collect(), self.with_views, &self.views)
+            .map_err(convert::assemble_error)
+    }
 }
 
 /// Returns what the environment files say together, and the images beside them.

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod builds;
 mod commands;
 mod convert;
 mod doctor;

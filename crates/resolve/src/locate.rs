@@ -74,9 +74,38 @@ impl Resolver {
     /// labels must all belong to one image. A pattern without a system is limited to the current
     /// one when that is known; `@*` lifts the limit.
     pub fn locate(&self, description: &UenvDescription) -> Result<LocatedImage, LocateError> {
-        let image = &description.image;
+        match self.find(&description.image)? {
+            Found::File(located) => Ok(*located),
+            Found::Records(named, records) => match distinct(&records).as_slice() {
+                [one] => located(named, one),
+                _ => Err(ambiguous(named, &description.image, &records)),
+            },
+        }
+    }
+
+    /// Finds the image that a description means, as one or several builds: as [`Self::locate`],
+    /// but the matching labels may differ in their micro-architectures. One of these builds is
+    /// to be chosen by what a machine can run; two of them may be one image.
+    pub fn locate_builds(
+        &self,
+        description: &UenvDescription,
+    ) -> Result<Vec<LocatedImage>, LocateError> {
+        match self.find(&description.image)? {
+            Found::File(located) => Ok(vec![*located]),
+            Found::Records(named, records) => match distinct(&records).as_slice() {
+                [one] => located(named, one).map(|one| vec![one]),
+                _ if are_builds(&records) => {
+                    records.iter().map(|one| located(named, one)).collect()
+                }
+                _ => Err(ambiguous(named, &description.image, &records)),
+            },
+        }
+    }
+
+    /// Finds what matches, in the first repository that has something.
+    fn find(&self, image: &ImageDescription) -> Result<Found<'_>, LocateError> {
         match image {
-            ImageDescription::Path(path) => from_path(path),
+            ImageDescription::Path(path) => from_path(path).map(Box::new).map(Found::File),
             ImageDescription::Pattern(pattern) if pattern.namespace.is_some() => {
                 Err(LocateError::Namespace {
                     pattern: Box::new(pattern.clone()),
@@ -104,17 +133,11 @@ impl Resolver {
         &self,
         image: &ImageDescription,
         find: impl Fn(&Repository) -> Result<Vec<Record>, cabane_repository::Error>,
-    ) -> Result<LocatedImage, LocateError> {
+    ) -> Result<Found<'_>, LocateError> {
         for named in &self.repositories {
-            let mut matches =
-                find(&named.repository).map_err(|source| unreadable(named, source))?;
-            // Records are sorted by label; the first label of each image stands for it.
-            matches.sort_by(|one, other| one.digest.cmp(&other.digest));
-            matches.dedup_by(|one, other| one.digest == other.digest);
-            match matches.as_slice() {
-                [] => {}
-                [one] => return located(named, one),
-                _ => return Err(ambiguous(named, image, matches)),
+            let matches = find(&named.repository).map_err(|source| unreadable(named, source))?;
+            if !matches.is_empty() {
+                return Ok(Found::Records(named, matches));
             }
         }
         Err(self.not_found(image))
@@ -158,6 +181,34 @@ impl Resolver {
     }
 }
 
+/// What a description means.
+enum Found<'a> {
+    File(Box<LocatedImage>),
+    /// Labels of a repository; at least one.
+    Records(&'a NamedRepository, Vec<Record>),
+}
+
+/// Returns one record for each image. Records are sorted by label; the first label stands for
+/// the image.
+fn distinct(records: &[Record]) -> Vec<Record> {
+    let mut records = records.to_vec();
+    records.sort_by(|one, other| one.digest.cmp(&other.digest));
+    records.dedup_by(|one, other| one.digest == other.digest);
+    records
+}
+
+/// Tells whether labels differ in their micro-architectures only.
+fn are_builds(records: &[Record]) -> bool {
+    let without_uarch = |record: &Record| {
+        let mut pattern = LabelPattern::from(&record.label);
+        pattern.uarch = None;
+        pattern
+    };
+    let mut rest = records.iter().map(without_uarch);
+    let first = rest.next();
+    rest.all(|other| Some(&other) == first.as_ref())
+}
+
 fn unreadable(named: &NamedRepository, source: cabane_repository::Error) -> LocateError {
     LocateError::Repository {
         name: named.name.clone(),
@@ -194,11 +245,8 @@ fn closed(path: &Path, record: &Record) -> Option<LocateError> {
     })
 }
 
-fn ambiguous(
-    named: &NamedRepository,
-    image: &ImageDescription,
-    mut records: Vec<Record>,
-) -> LocateError {
+fn ambiguous(named: &NamedRepository, image: &ImageDescription, records: &[Record]) -> LocateError {
+    let mut records = distinct(records);
     records.sort_by(|one, other| one.label.cmp(&other.label));
     LocateError::Ambiguous {
         image: Box::new(image.clone()),

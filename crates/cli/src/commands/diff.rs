@@ -111,7 +111,7 @@ fn diff_environments(setup: &Setup, args: &DiffArgs) -> CommandResult<bool> {
         return Err(error.hinted("compare the images one by one".to_owned()));
     }
     let find = |text: &str| {
-        let images = ImageArgs::new(text, args.view.as_deref(), false);
+        let images = ImageArgs::new(text, args.view.as_deref(), false).telling_choice();
         find_environment(setup, &images)
     };
     let (from, to) = (find(&args.from)?, find(&args.to)?);

@@ -101,7 +101,8 @@ fn explain_inside(setup: &Setup, args: &ExplainArgs, images: &str) -> CommandRes
     }
     command.push("--".into());
     command.extend(args.what.iter().map(OsString::from));
-    let images = ImageArgs::new(images, args.view.as_deref(), args.no_default_view);
+    let images =
+        ImageArgs::new(images, args.view.as_deref(), args.no_default_view).telling_choice();
     enter(setup, &images, command)
 }
 

@@ -210,3 +210,28 @@ fn an_image_comes_with_its_metadata() {
     world.add("site", "a/1:v1@daint%gh200", 1);
     assert_eq!(world.locate("a").unwrap().meta.unwrap().views.len(), 3);
 }
+
+#[test]
+fn labels_that_differ_in_their_micro_architectures_are_builds_of_one_image() {
+    let world = World::new();
+    world.add("site", "a/1:v1@daint%zen3", 1);
+    world.add("site", "a/1:v1@daint%zen2", 2);
+    world.add("site", "b/1:v1@daint%zen2", 3);
+    world.add("user", "a/1:v1@daint%gh200", 4);
+    let found = ["a", "a%zen3", "b"].map(|text| world.builds(text).unwrap());
+    let expected = [
+        &["a/1:v1@daint%zen2", "a/1:v1@daint%zen3"][..],
+        &["a/1:v1@daint%zen3"],
+        &["b/1:v1@daint%zen2"],
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn labels_that_differ_in_more_are_no_builds() {
+    let world = World::new();
+    world.add("site", "a/1:v1@daint%zen3", 1);
+    world.add("site", "a/1:v2@daint%zen2", 2);
+    let error = world.builds("a").unwrap_err().to_string();
+    assert!(error.starts_with("`a` matches 2 images"), "{error}");
+}

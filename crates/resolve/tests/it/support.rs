@@ -96,6 +96,16 @@ impl World {
         self.resolver().locate(&description)
     }
 
+    /// Returns the labels of the builds that a description means.
+    pub(crate) fn builds(&self, text: &str) -> Result<Vec<String>, LocateError> {
+        let [description] = parse_uenv_list(text).unwrap().try_into().unwrap();
+        let found = self.resolver().locate_builds(&description)?;
+        Ok(found
+            .iter()
+            .map(|one| one.label.as_ref().unwrap().to_string())
+            .collect())
+    }
+
     /// Returns the label that a description means.
     pub(crate) fn label(&self, text: &str) -> String {
         self.locate(text).unwrap().label.unwrap().to_string()

@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Choosing a build of an image for this machine, as the nodes of a job choose theirs.
+
+use cabane_host::{Build, Lack, NoChoice, Reason, choose, parse_order};
+use cabane_label::UenvDescription;
+use cabane_mount::{UARCH_ORDER, uarch_order};
+use cabane_resolve::LocatedImage;
+
+use crate::env_vars::CABANE_UARCH;
+use crate::exit_codes;
+use crate::report::{CommandError, CommandResult, IoContext};
+use crate::setup::Setup;
+
+/// Why no build was chosen.
+#[derive(Debug, thiserror::Error)]
+enum ChoiceError {
+    #[error(
+        "`{image}` has {} builds, and nothing says which is the better one here:{}",
+        .builds.len(), listed(.builds)
+    )]
+    Undecided { image: String, builds: Vec<String> },
+    #[error("this machine cannot run any build of `{image}`:{}", listed(.builds))]
+    NoneFits { image: String, builds: Vec<String> },
+}
+
+fn listed(builds: &[String]) -> String {
+    let lines = builds.iter().map(|build| format!("\n  {build}"));
+    lines.collect()
+}
+
+/// What this machine takes, the best first.
+struct Order {
+    names: Vec<String>,
+    origin: &'static str,
+}
+
+impl Order {
+    /// Reads what the user says, or else the administrator.
+    fn read(setup: &Setup) -> CommandResult<Self> {
+        let typed = setup.calling.get(std::ffi::OsStr::new(CABANE_UARCH));
+        let typed = typed.filter(|value| !value.is_empty());
+        let (text, origin) = if let Some(value) = typed {
+            (value.to_string_lossy().into_owned(), CABANE_UARCH)
+        } else {
+            let read = uarch_order().map_err(std::io::Error::other);
+            let text = read.or_failed(|| format!("read {UARCH_ORDER}"))?;
+            (text, UARCH_ORDER)
+        };
+        Ok(Self {
+            names: parse_order(&text),
+            origin,
+        })
+    }
+}
+
+/// Returns the place of the build that this machine takes.
+///
+/// # Errors
+///
+/// That it can run none, or that nothing decides.
+pub(crate) fn choose_here(
+    setup: &Setup,
+    description: &UenvDescription,
+    builds: &[LocatedImage],
+    is_told: bool,
+) -> CommandResult<usize> {
+    if builds.len() < 2 {
+        return Ok(0);
+    }
+    let order = Order::read(setup)?;
+    let looked_at: Vec<(Build<'_>, Lack)> = builds
+        .iter()
+        .map(|located| {
+            let build = build_of(located);
+            let lack = build.lack();
+            (build, lack)
+        })
+        .collect();
+    let choice = choose(&looked_at, &order.names)
+        .map_err(|reason| not_chosen(reason, description, builds, &looked_at))?;
+    let why = match choice.reason {
+        Reason::Only => "this machine can run no other".to_owned(),
+        Reason::Order => format!("{} names it before the others", order.origin),
+        Reason::Features => "it makes the most of this processor".to_owned(),
+        Reason::Generic => "it is the one for any processor, and no other is better".to_owned(),
+    };
+    if let Some(taken) = builds.get(choice.place) {
+        let line = format!("{} of {} builds: {why}", label_of(taken), builds.len());
+        if is_told {
+            setup.printer.note(line);
+        } else {
+            setup.printer.detail(line);
+        }
+    }
+    Ok(choice.place)
+}
+
+fn build_of(located: &LocatedImage) -> Build<'_> {
+    let needs = located.meta.as_ref().map(|meta| &meta.needs);
+    let processor = needs.and_then(|needs| needs.processor.as_ref());
+    Build {
+        uarch: located.label.as_ref().map_or("", |one| one.uarch.as_str()),
+        image: &located.path,
+        features: processor.map_or(&[], |need| need.features.as_slice()),
+        glibc: needs.and_then(|needs| needs.glibc.as_deref()),
+    }
+}
+
+fn label_of(located: &LocatedImage) -> String {
+    located
+        .label
+        .as_ref()
+        .map(ToString::to_string)
+        .unwrap_or_default()
+}
+
+fn not_chosen(
+    reason: NoChoice,
+    description: &UenvDescription,
+    builds: &[LocatedImage],
+    looked_at: &[(Build<'_>, Lack)],
+) -> CommandError {
+    let image = description.image.to_string();
+    let label = builds.first().map(label_of).unwrap_or_default();
+    match reason {
+        NoChoice::Undecided => {
+            let builds = builds.iter().map(label_of).collect();
+            CommandError::new(
+                exit_codes::AMBIGUOUS,
+                ChoiceError::Undecided { image, builds },
+            )
+            .hinted(format!("`{label}` names one of them"))
+            .hinted(format!(
+                "{UARCH_ORDER} says for everybody which is better on a machine, and the \
+                     variable {CABANE_UARCH} for you"
+            ))
+        }
+        NoChoice::NoneFits => {
+            let lines = builds.iter().zip(looked_at);
+            let lines = lines.map(|(located, (_, lack))| format!("{}: {lack}", label_of(located)));
+            let builds = lines.collect();
+            CommandError::new(exit_codes::FAILURE, ChoiceError::NoneFits { image, builds })
+                .hinted(format!("`{label}` takes that one nevertheless"))
+        }
+    }
+}
