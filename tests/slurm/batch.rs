@@ -150,6 +150,25 @@ fn what_was_submitted_is_what_runs_although_the_label_has_moved() {
 }
 
 #[test]
+fn steps_of_a_job_have_what_was_submitted_although_the_label_has_moved() {
+    in_cluster!(|cluster: &Cluster| {
+        let said = cluster
+            .user("alice")
+            .sh("set -e
+                 rm -rf repository; cabane repo create repository
+                 export CABANE_REPO=$PWD/repository
+                 cabane image add moves/1:v1@here%any /shared/images/app.squashfs
+                 cabane image add stays/1:v1@here%any /shared/images/app.squashfs
+                 salloc --quiet --uenv=moves/1:v1 sh -c '
+                     cabane image add --force moves/1:v1@here%any /shared/images/app2.squashfs
+                     srun who'")
+            .success()
+            .stdout;
+        assert_eq!(said, "app 1\n");
+    });
+}
+
+#[test]
 fn a_job_does_not_depend_on_what_is_loaded_by_chance() {
     in_cluster!(|cluster: &Cluster| {
         let finished = cluster

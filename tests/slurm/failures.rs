@@ -110,7 +110,7 @@ fn an_image_that_was_cut_off_fails_the_step() {
 fn a_list_of_images_without_anything_that_is_loaded_is_stale() {
     in_cluster!(|cluster: &Cluster| {
         let finished = cluster.user("alice").sh(
-            "SLURM_CABANE_IMAGES=1,squashfs:/shared/images/app.squashfs:/user-environment \
+            "SLURM_CABANE_IMAGES=2,squashfs:/shared/images/app.squashfs:/user-environment \
              srun ls -A /user-environment",
         );
         assert_eq!(finished.success().stdout, "");

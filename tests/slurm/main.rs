@@ -14,6 +14,7 @@ mod operations;
 mod parts;
 mod requests;
 mod steps;
+mod uarch;
 mod users;
 
 use std::fs;

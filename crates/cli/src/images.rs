@@ -199,6 +199,15 @@ impl FoundImages {
         })
     }
 
+    /// Returns for each image the place of the build that this machine takes; the first where
+    /// it takes none, since it is others that run them.
+    pub(crate) fn places_here(&self, setup: &Setup) -> Vec<usize> {
+        let place = |image: &FoundImage| {
+            choose_here(setup, &image.description, &image.builds, false).unwrap_or(0)
+        };
+        self.images.iter().map(place).collect()
+    }
+
     /// Puts together the builds at these places, one for each image.
     ///
     /// # Errors

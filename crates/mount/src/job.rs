@@ -1,24 +1,13 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Images for the steps of a job: what is written down where it is submitted, and
-//! mounting it on a node.
+//! Mounting images for a step of a job, on a node.
 //!
-//! Where a job is submitted its owner finds out which images it is about, and writes that
-//! into a variable. On each node root reads the variable, which the owner may have changed
-//! meanwhile: nothing about it is taken on trust. The value is
-//!
-//! ```text
-//! 1,FORMAT:PATH:MOUNT_POINT,…
-//! ```
-//!
-//! and bytes other than letters, digits and `/ . _ - + @ ~` stand as `%` and two digits.
+//! Which ones these are says the list in [`JobImages`](crate::JobImages), after a build was
+//! chosen of each.
 
-use std::ffi::OsString;
-use std::fmt;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use cabane_sys::{namespace, privilege};
@@ -27,142 +16,9 @@ use rustix::mount::{OpenTreeFlags, open_tree};
 
 use crate::privileged::put_in_own_namespace;
 use crate::{
-    Error, ImageFile, ImageFormat, Policy, PrivilegedImage, PrivilegedPlan, Request, Scope,
-    perform_privileged, sweep,
+    Error, ImageFile, JobImage, Policy, PrivilegedImage, PrivilegedPlan, Scope, perform_privileged,
+    sweep,
 };
-
-/// Names the variable with the images of a job. Slurm hands on what begins like this also
-/// where the user wants no variables to be handed on (`--export=NONE`).
-pub const JOB_IMAGES: &str = "SLURM_CABANE_IMAGES";
-
-const VERSION: &str = "1";
-
-/// The images of a job.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct JobImages(pub Vec<JobImage>);
-
-/// One image of a job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JobImage {
-    /// What it holds.
-    pub format: ImageFormat,
-    /// Where it is, the same on all nodes.
-    pub path: PathBuf,
-    /// Where it is mounted.
-    pub mount_point: PathBuf,
-}
-
-/// Images of a job that are not written as they should be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct JobImagesError {
-    /// Which of the texts between the commas it was, from 1.
-    pub text: usize,
-    /// What was expected there.
-    pub expected: &'static str,
-}
-
-impl fmt::Display for JobImagesError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "text {} should be {}", self.text, self.expected)
-    }
-}
-
-impl std::error::Error for JobImagesError {}
-
-impl fmt::Display for JobImages {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(VERSION)?;
-        self.0.iter().try_for_each(|image| {
-            let format = image.format.name();
-            let (path, place) = (escaped(&image.path), escaped(&image.mount_point));
-            write!(f, ",{format}:{path}:{place}")
-        })
-    }
-}
-
-impl JobImages {
-    /// Reads what was written.
-    ///
-    /// # Errors
-    ///
-    /// The first text that is not what it should be.
-    pub fn parse(text: &str) -> Result<Self, JobImagesError> {
-        let mut texts = text.split(',');
-        if texts.next() != Some(VERSION) {
-            return Err(JobImagesError {
-                text: 1,
-                expected: "the version, 1",
-            });
-        }
-        let images = texts.enumerate().map(|(position, text)| {
-            let wrong = |expected| JobImagesError {
-                text: position.saturating_add(2),
-                expected,
-            };
-            if position >= Request::MAX_IMAGES {
-                return Err(wrong("the end: these are too many images"));
-            }
-            let mut fields = text.split(':');
-            let format = match fields.next() {
-                Some("squashfs") => ImageFormat::Squashfs,
-                Some("erofs") => ImageFormat::Erofs,
-                _ => return Err(wrong("an image that is `squashfs` or `erofs`")),
-            };
-            let mut path = || {
-                let path = fields.next().and_then(plain);
-                path.filter(|path| path.is_absolute())
-                    .ok_or_else(|| wrong("an image with two absolute paths"))
-            };
-            let image = JobImage {
-                format,
-                path: path()?,
-                mount_point: path()?,
-            };
-            match fields.next() {
-                None => Ok(image),
-                Some(_) => Err(wrong("an image with two absolute paths")),
-            }
-        });
-        images.collect::<Result<_, _>>().map(Self)
-    }
-}
-
-fn escaped(path: &Path) -> String {
-    let mut text = String::new();
-    for byte in path.as_os_str().as_bytes() {
-        match byte {
-            b'a'..=b'z'
-            | b'A'..=b'Z'
-            | b'0'..=b'9'
-            | b'/'
-            | b'.'
-            | b'_'
-            | b'-'
-            | b'+'
-            | b'@'
-            | b'~' => text.push(char::from(*byte)),
-            _ => text.push_str(&format!("%{byte:02x}")),
-        }
-    }
-    text
-}
-
-fn plain(text: &str) -> Option<PathBuf> {
-    let mut bytes = Vec::new();
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        let mut digit = || char::from(rest.next()?).to_digit(16);
-        let byte = match byte {
-            b'%' => u8::try_from(digit()? * 16 + digit()?).ok()?,
-            byte => byte,
-        };
-        if byte == 0 {
-            return None;
-        }
-        bytes.push(byte);
-    }
-    Some(OsString::from_vec(bytes).into())
-}
 
 /// The owner of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -196,7 +52,7 @@ impl JobMounts {
     /// # Errors
     ///
     /// What is missing or not allowed, and the first step that failed.
-    pub fn make(images: &JobImages, owner: &JobOwner) -> Result<Self, Error> {
+    pub fn make(images: &[JobImage], owner: &JobOwner) -> Result<Self, Error> {
         let policy = Policy::read()?;
         let here = std::env::current_dir();
         namespace::unshare_directories().map_err(about_process("part with the directories of"))?;
@@ -212,7 +68,6 @@ impl JobMounts {
             namespace: made?,
             home,
             places: images
-                .0
                 .iter()
                 .map(|image| image.mount_point.clone())
                 .collect(),
@@ -298,13 +153,13 @@ impl JobOwner {
     }
 }
 
-fn mount(images: &JobImages, owner: &JobOwner, policy: &Policy) -> Result<(), Error> {
+fn mount(images: &[JobImage], owner: &JobOwner, policy: &Policy) -> Result<(), Error> {
     let failed = || about_process("take the rights of the owner of the job in");
     // Also while the images are mounted: a file server may not trust root.
     let _groups =
         privilege::FileSystemGroups::become_group(owner.group, &owner.groups).map_err(failed())?;
-    let mut opened = Vec::with_capacity(images.0.len());
-    for image in &images.0 {
+    let mut opened = Vec::with_capacity(images.len());
+    for image in images {
         let _user = privilege::FileSystemUser::become_user(owner.user).map_err(failed())?;
         opened.push(PrivilegedImage {
             image: open(image)?,
@@ -333,56 +188,4 @@ fn open(image: &JobImage) -> Result<ImageFile, Error> {
         path: image.path.clone(),
         format: image.format,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn images() -> JobImages {
-        JobImages(vec![
-            JobImage {
-                format: ImageFormat::Squashfs,
-                path: "/repository/images/ab/image".into(),
-                mount_point: "/user-environment".into(),
-            },
-            JobImage {
-                format: ImageFormat::Erofs,
-                path: "/my dir/50%,ü:".into(),
-                mount_point: "/user-tools".into(),
-            },
-        ])
-    }
-
-    #[test]
-    fn what_is_written_can_be_read_again() {
-        assert_eq!(JobImages::parse(&images().to_string()), Ok(images()));
-    }
-
-    #[test]
-    fn the_text_is_one_word() {
-        let text = images().to_string();
-        assert_eq!(
-            text,
-            "1,squashfs:/repository/images/ab/image:/user-environment,\
-             erofs:/my%20dir/50%25%2c%c3%bc%3a:/user-tools"
-        );
-    }
-
-    #[test]
-    fn what_is_malformed_is_named_by_its_place() {
-        let problems = [
-            "",
-            "2",
-            "1,ext4:/a:/b",
-            "1,erofs:a:/b",
-            "1,erofs:/a",
-            "1,erofs:/a:/b:/c",
-            "1,erofs:/a%0:/b",
-            "1,erofs:/a%00:/b",
-        ]
-        .map(|text| JobImages::parse(text).map_err(|error| error.text));
-        let expected = [1, 1, 2, 2, 2, 2, 2, 2].map(Err);
-        assert_eq!(problems, expected);
-    }
 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::node::{self, Outcome};
-use crate::options::Given;
+use crate::options::{self, Given};
 use crate::spank::{Context, Spank};
 use crate::submit;
 
@@ -19,17 +19,29 @@ struct State {
     given: Given,
     prepared: Option<Given>,
     outcome: Outcome,
+    /// What the user is told once on each node.
+    notes: Vec<String>,
 }
 
 static STATE: Mutex<State> = Mutex::new(State {
     given: Given::none(),
     prepared: None,
     outcome: Outcome::Nothing,
+    notes: Vec::new(),
 });
 
 fn state() -> MutexGuard<'static, State> {
     // One callback runs at a time, and each leaves something whole.
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The plugin was loaded; options are not known yet.
+pub(crate) fn program_begins(spank: &dyn Spank) {
+    if matches!(spank.context(), Context::Srun | Context::Allocator) {
+        for name in options::inherited() {
+            spank.change_own_variable(name.as_ref(), None);
+        }
+    }
 }
 
 /// An option was given. In `slurmstepd` they arrive, too, and mean nothing: what the user
@@ -62,8 +74,9 @@ pub(crate) fn options_known(spank: &dyn Spank, words: &[OsString]) -> Result<(),
             }
         }
         Context::Step => {
-            let outcome = node::mount(spank);
-            state().outcome = outcome;
+            let (outcome, notes) = node::mount(spank);
+            let mut state = state();
+            (state.outcome, state.notes) = (outcome, notes);
             Ok(())
         }
         Context::Other => Ok(()),
@@ -76,7 +89,11 @@ pub(crate) fn options_known(spank: &dyn Spank, words: &[OsString]) -> Result<(),
 ///
 /// That it must not.
 pub(crate) fn task_starts(spank: &dyn Spank) -> Result<(), ()> {
-    node::enter_task(spank, &state().outcome)
+    let state = state();
+    if !state.notes.is_empty() && spank.is_first_task() {
+        state.notes.iter().for_each(|line| spank.note(line));
+    }
+    node::enter_task(spank, &state.outcome)
 }
 
 /// The program ends.

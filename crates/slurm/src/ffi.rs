@@ -31,6 +31,7 @@ const NO_SPACE: [c_int; 2] = [6, 3005];
 
 const S_JOB_UID: c_int = 0;
 const S_JOB_GID: c_int = 1;
+const S_TASK_ID: c_int = 11;
 const S_JOB_SUPPLEMENTARY_GIDS: c_int = 19;
 
 const S_CTX_LOCAL: c_int = 1;
@@ -61,6 +62,14 @@ unsafe extern "C" {
         buffer: *mut c_char,
         length: c_int,
     ) -> c_int;
+    fn spank_setenv(
+        spank: *mut c_void,
+        name: *const c_char,
+        value: *const c_char,
+        overwrite: c_int,
+    ) -> c_int;
+    fn spank_unsetenv(spank: *mut c_void, name: *const c_char) -> c_int;
+    fn slurm_spank_log(format: *const c_char, ...);
     fn slurm_error(format: *const c_char, ...);
 }
 
@@ -81,6 +90,7 @@ pub static spank_plugin_version: c_uint = 1;
 #[unsafe(no_mangle)]
 pub extern "C" fn slurm_spank_init(spank: *mut c_void, _: c_int, _: *const *const c_char) -> c_int {
     guarded(|| {
+        dispatch::program_begins(&Slurm { spank });
         for (place, known) in options::ALL.iter().enumerate() {
             let option = SpankOption {
                 name: known.name.as_ptr(),
@@ -178,15 +188,22 @@ unsafe fn copied(pointer: *const c_char) -> OsString {
 }
 
 fn tell(line: &str) {
+    if let Some(line) = own_line(line) {
+        // SAFETY: a format for one text, and the text.
+        unsafe { slurm_error(c"%s".as_ptr(), line.as_ptr()) };
+    }
+}
+
+fn own_line(line: &str) -> Option<CString> {
     let line: String = line
         .chars()
         .filter(|character| *character != '\0')
         .collect();
-    let Ok(line) = CString::new(format!("cabane: {line}")) else {
-        return;
-    };
-    // SAFETY: a format for one text, and the text.
-    unsafe { slurm_error(c"%s".as_ptr(), line.as_ptr()) };
+    CString::new(format!("cabane: {line}")).ok()
+}
+
+fn own_text(text: &OsStr) -> Result<CString, SlurmError> {
+    CString::new(text.as_bytes()).map_err(|_| SlurmError(FAILURE))
 }
 
 /// Slurm, by the handle of a callback.
@@ -271,6 +288,39 @@ impl Spank for Slurm {
                 Some(value) => std::env::set_var(name, value),
                 None => std::env::remove_var(name),
             }
+        }
+    }
+
+    fn change_step_variable(&self, name: &OsStr, value: Option<&OsStr>) -> Result<(), SlurmError> {
+        let name = own_text(name)?;
+        let answer = match value {
+            Some(value) => {
+                let value = own_text(value)?;
+                // SAFETY: Slurm copies both texts.
+                unsafe { spank_setenv(self.spank, name.as_ptr(), value.as_ptr(), 1) }
+            }
+            // SAFETY: Slurm reads the text.
+            None => unsafe { spank_unsetenv(self.spank, name.as_ptr()) },
+        };
+        if answer == SUCCESS {
+            Ok(())
+        } else {
+            Err(SlurmError(answer))
+        }
+    }
+
+    fn is_first_task(&self) -> bool {
+        let mut task: c_int = -1;
+        // SAFETY: a place of the type that Slurm writes for this item.
+        let answer = unsafe { spank_get_item(self.spank, S_TASK_ID, &raw mut task) };
+        answer == SUCCESS && task == 0
+    }
+
+    fn note(&self, line: &str) {
+        if let Some(line) = own_line(line) {
+            // An error by its level, which alone reaches the user, and not by its words.
+            // SAFETY: a format for one text, and the text.
+            unsafe { slurm_spank_log(c"%s".as_ptr(), line.as_ptr()) };
         }
     }
 

@@ -16,6 +16,7 @@
     expect(dead_code, reason = "the border is left out of unit tests")
 )]
 
+mod builds;
 mod dispatch;
 #[cfg(not(test))]
 mod ffi;

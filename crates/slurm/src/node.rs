@@ -9,6 +9,7 @@
 
 use cabane_mount::{JOB_IMAGES, JobImages, JobMounts, JobOwner};
 
+use crate::builds;
 use crate::hints::hint;
 use crate::spank::Spank;
 
@@ -23,15 +24,14 @@ pub(crate) enum Outcome {
     Failed(Vec<String>),
 }
 
-/// Mounts the images of a step.
-pub(crate) fn mount(spank: &dyn Spank) -> Outcome {
-    match try_mount(spank) {
-        Ok(outcome) => outcome,
-        Err(lines) => Outcome::Failed(lines),
-    }
+/// Mounts the images of a step; what the user is told beside that, a line each.
+pub(crate) fn mount(spank: &dyn Spank) -> (Outcome, Vec<String>) {
+    let mut notes = Vec::new();
+    let outcome = try_mount(spank, &mut notes).unwrap_or_else(Outcome::Failed);
+    (outcome, notes)
 }
 
-fn try_mount(spank: &dyn Spank) -> Result<Outcome, Vec<String>> {
+fn try_mount(spank: &dyn Spank, notes: &mut Vec<String>) -> Result<Outcome, Vec<String>> {
     let text = spank.variable(JOB_IMAGES).map_err(|error| {
         vec![format!(
             "cannot read the variable {JOB_IMAGES}: {}",
@@ -41,19 +41,22 @@ fn try_mount(spank: &dyn Spank) -> Result<Outcome, Vec<String>> {
     let Some(text) = text.filter(|text| !text.is_empty()) else {
         return Ok(Outcome::Nothing);
     };
-    let images = JobImages::parse(&text.to_string_lossy())
+    let list = JobImages::parse(&text.to_string_lossy())
         .map_err(|error| vec![format!("the variable {JOB_IMAGES} is malformed: {error}")])?;
-    if images.0.is_empty() {
+    if list.images.is_empty() {
         return Ok(Outcome::Nothing);
     }
     let owner = spank
         .owner()
         .map_err(|error| vec![format!("cannot find out whose job this is: {}", error.0)])?;
-    let mounts = JobMounts::make(&images, &owner).map_err(|error| lines(&error))?;
+    let taken = builds::take(&list)?;
+    notes.clone_from(&taken.notes);
+    builds::set_variables(spank, &taken)?;
+    let mounts = JobMounts::make(&taken.images, &owner).map_err(|error| lines(&error))?;
     Ok(Outcome::Mounted(mounts, owner))
 }
 
-fn lines(error: &cabane_mount::Error) -> Vec<String> {
+pub(crate) fn lines(error: &cabane_mount::Error) -> Vec<String> {
     let mut lines = vec![error.to_string()];
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {

@@ -26,7 +26,7 @@ pub(crate) struct Opt {
 const BEFORE: &str = "--repo";
 
 /// All options; Slurm and the callback know them by their places here.
-pub(crate) const ALL: [Opt; 6] = [
+pub(crate) const ALL: [Opt; 7] = [
     Opt {
         name: c"uenv",
         value: Some(c"IMAGES"),
@@ -75,7 +75,27 @@ pub(crate) const ALL: [Opt; 6] = [
         variable: Some("_UENV_PASSTHROUGH"),
         is_about_images: false,
     },
+    Opt {
+        name: c"uenv-unfit",
+        value: Some(c"refuse|warn"),
+        usage: c"what becomes of a step on a node that cannot run an image",
+        passed_as: "--uenv-unfit",
+        variable: Some("_UENV_UNFIT"),
+        is_about_images: false,
+    },
 ];
+
+/// Returns the variables by which Slurm hands the options of a job on to what is submitted
+/// in it, but for the one that only says where to look. Those options were meant for the
+/// job: its images are loaded, and a label may mean another one by now.
+pub(crate) fn inherited() -> impl Iterator<Item = String> {
+    let names = ALL.iter().filter(|option| option.passed_as != BEFORE);
+    names.flat_map(|option| {
+        let name = option.name.to_string_lossy().replace('-', "_");
+        // The second is what programs started in a job make the first one of.
+        ["", "SLURM_SPANK_"].map(|before| format!("{before}_SLURM_SPANK_OPTION_cabane_{name}"))
+    })
+}
 
 /// What was given of [`ALL`]. An option that is given twice has the last value, as those of
 /// Slurm: what is typed comes after what a batch script says.
@@ -148,6 +168,16 @@ impl Given {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_variables_of_slurm_are_named_as_it_names_them() {
+        let names: Vec<_> = inherited().collect();
+        assert!(
+            names.contains(&"_SLURM_SPANK_OPTION_cabane_no_default_view".to_owned())
+                && !names.iter().any(|name| name.ends_with("_repo")),
+            "{names:?}"
+        );
+    }
 
     #[test]
     fn what_was_given_is_passed_on_and_the_last_value_counts() {

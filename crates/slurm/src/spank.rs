@@ -38,6 +38,16 @@ pub(crate) trait Spank {
     /// Sets a variable of this process, or removes it.
     fn change_own_variable(&self, name: &OsStr, value: Option<&OsStr>);
 
+    /// Sets a variable of the tasks of this step, or removes it, in `slurmstepd` before
+    /// there are tasks.
+    fn change_step_variable(&self, name: &OsStr, value: Option<&OsStr>) -> Result<(), SlurmError>;
+
+    /// Tells whether this task is the first one on its node.
+    fn is_first_task(&self) -> bool;
+
+    /// Tells the user something that is no failure, a line.
+    fn note(&self, line: &str);
+
     /// Tells the user that something failed, a line.
     fn error(&self, line: &str);
 }

@@ -180,7 +180,15 @@ fn faults_of_policy() -> Vec<String> {
     let missing = policy.mount_points.iter().filter(|place| !place.is_dir());
     missing
         .map(|place| format!("there is no directory {0}: `mkdir {0}`", place.display()))
+        .chain(fault_of_order())
         .collect()
+}
+
+fn fault_of_order() -> Option<String> {
+    let error = cabane_mount::uarch_order().err()?;
+    Some(format!(
+        "{error}: images with several builds are not mounted on this node"
+    ))
 }
 
 /// Asks Slurm where the list of plugins is.

@@ -9,19 +9,18 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 
-use cabane_mount::{Backend, JOB_IMAGES, JobImage, JobImages};
-use cabane_repository::ImageFormat;
+use cabane_mount::{JOB_IMAGES, JobImages, Unfit};
+use cabane_run::leave;
 use cabane_run::loaded::{CABANE_LOADED, Loaded, UENV_MOUNT_LIST};
-use cabane_run::{Joining, RunRequest, leave, prepare};
 use clap::{Args, ValueEnum};
 
-use crate::convert;
+use super::slurm_around::Around;
+use super::slurm_ways::{Asked, Ways};
 use crate::exit_codes::{self, ExitCode};
-use crate::images::{self, ImageArgs};
+use crate::images::ImageArgs;
 use crate::report::{CommandError, CommandResult, IoContext};
 use crate::setup::Setup;
 
@@ -46,6 +45,30 @@ pub(crate) struct SubmitArgs {
     /// What becomes of images that are loaded here
     #[arg(long = "uenv-passthrough", value_enum)]
     passthrough: Option<Passthrough>,
+    /// What becomes of a step on a node that cannot run an image
+    #[arg(long = "uenv-unfit", value_enum)]
+    unfit: Option<UnfitArg>,
+}
+
+/// What becomes of a step on a node that cannot run an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum UnfitArg {
+    /// It fails before its first task
+    Refuse,
+    /// The user is warned
+    Warn,
+}
+
+impl SubmitArgs {
+    /// The images that are wanted.
+    pub(super) fn images(&self) -> ImageArgs {
+        ImageArgs::of_job(
+            self.uenv.as_deref(),
+            self.environment.as_deref(),
+            self.view.as_deref(),
+            self.no_default_view,
+        )
+    }
 }
 
 /// What becomes of images that are loaded where a job is submitted.
@@ -83,18 +106,45 @@ pub(super) fn submit(setup: &Setup, args: &SubmitArgs) -> CommandResult<ExitCode
         }
         leave(&mut calling, &loaded);
     }
-    let mut variables = if is_asked {
-        variables_of_job(setup, args, calling)?
-    } else {
-        calling
+    let around = Around::of(&calling);
+    let asked = is_asked.then(|| Asked::find(setup, args)).transpose()?;
+    let ways = Ways {
+        setup,
+        calling,
+        around,
+        asked,
     };
-    let images = job_images(&loaded_in(&variables))?;
-    if images.0.is_empty() {
+    let (mut variables, mut images) = ways.work_out()?;
+    images.unfit = match args.unfit {
+        Some(UnfitArg::Refuse) => Unfit::Refuse,
+        Some(UnfitArg::Warn) => Unfit::Warn,
+        None => ways.around.unfit(),
+    };
+    if images.images.is_empty() {
         variables.remove(OsStr::new(JOB_IMAGES));
     } else {
-        variables.insert(JOB_IMAGES.into(), images.to_string().into());
+        variables.insert(JOB_IMAGES.into(), one_variable(&images)?.into());
     }
     answer(&setup.calling, &variables)
+}
+
+/// Writes the list, if it is not too long for the kernel to hand on.
+fn one_variable(images: &JobImages) -> CommandResult<String> {
+    /// `MAX_ARG_STRLEN`: name, value, what is between and after them.
+    const LONGEST: usize = 128 << 10;
+    let text = images.to_string();
+    if JOB_IMAGES.len() + text.len() + 2 <= LONGEST {
+        return Ok(text);
+    }
+    let error = CommandError::new(
+        exit_codes::BAD_INPUT,
+        "the list of images is too long for a variable",
+    );
+    Err(if images.ways() > 1 {
+        error.hinted("a label with its `%uarch` means one build only".to_owned())
+    } else {
+        error
+    })
 }
 
 fn not_handed_on(program: &str, loaded: &Loaded) -> CommandError {
@@ -119,7 +169,7 @@ fn not_handed_on(program: &str, loaded: &Loaded) -> CommandError {
 }
 
 /// Finds what is loaded, also by a tool that sets the list of mounts only.
-fn loaded_in(variables: &BTreeMap<OsString, OsString>) -> Loaded {
+pub(super) fn loaded_in(variables: &BTreeMap<OsString, OsString>) -> Loaded {
     let value = |name| {
         variables
             .get(OsStr::new(name))
@@ -129,69 +179,6 @@ fn loaded_in(variables: &BTreeMap<OsString, OsString>) -> Loaded {
         return loaded;
     }
     Loaded::from_mount_list(value(UENV_MOUNT_LIST).unwrap_or_default())
-}
-
-/// Works out the variables as they would be inside.
-fn variables_of_job(
-    setup: &Setup,
-    args: &SubmitArgs,
-    calling: BTreeMap<OsString, OsString>,
-) -> CommandResult<BTreeMap<OsString, OsString>> {
-    let wanted = ImageArgs::of_job(
-        args.uenv.as_deref(),
-        args.environment.as_deref(),
-        args.view.as_deref(),
-        args.no_default_view,
-    );
-    let (environment, additions) = images::find_environment(setup, &wanted)?;
-    if let Some(bind) = additions.binds.first() {
-        let target = bind.target.as_path().display();
-        return Err(CommandError::new(
-            exit_codes::BAD_INPUT,
-            format!("in a job nothing but images is mounted, and {target} is to be something else"),
-        )
-        .hinted("`cabane run --environment FILE` in the job mounts the rest".to_owned()));
-    }
-    if let Some(directory) = &additions.working_directory {
-        setup.printer.warning(&format!(
-            "`workdir` of the environment file is not heeded in a job: `--chdir={}` is",
-            directory.display()
-        ));
-    }
-    let prepared = prepare(RunRequest {
-        environment,
-        additions,
-        backend: Backend::Root,
-        fuse: setup.fuse.clone(),
-        calling,
-        joining: Joining::nobody(),
-        command: Vec::new(),
-    })
-    .map_err(convert::run_error)?;
-    for warning in prepared.warnings() {
-        setup.printer.warning(&warning.to_string());
-    }
-    Ok(prepared.variables().clone())
-}
-
-/// Looks what each image holds, with the rights of the user.
-fn job_images(loaded: &Loaded) -> CommandResult<JobImages> {
-    let images = loaded.images.iter().map(|image| {
-        let path = image.path.as_path();
-        let file = File::open(path)
-            .or_failed(|| format!("open the image {}, which is loaded here", path.display()))?;
-        let format = ImageFormat::of_file(&file)
-            .map_err(|error| CommandError::new(exit_codes::BAD_INPUT, error))?;
-        Ok(JobImage {
-            format: match format {
-                ImageFormat::Squashfs => cabane_mount::ImageFormat::Squashfs,
-                ImageFormat::Erofs => cabane_mount::ImageFormat::Erofs,
-            },
-            path: path.to_owned(),
-            mount_point: image.mount_point.clone(),
-        })
-    });
-    images.collect::<CommandResult<_>>().map(JobImages)
 }
 
 fn answer(

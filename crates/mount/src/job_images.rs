@@ -1,0 +1,430 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The list of images of a job, as it is written into a variable.
+//!
+//! Where a job is submitted its owner finds out which images it is about. On each node root
+//! reads the variable, which the owner may have changed meanwhile: nothing about it is taken
+//! on trust. The value is
+//!
+//! ```text
+//! 2[,WORD=VALUE]…[,IMAGE]…[,VARIABLES]…
+//!
+//! IMAGE      BUILD[;BUILD]…                       one of which a node takes
+//! BUILD      FORMAT:PATH:MOUNT_POINT[:WORD=VALUE]…
+//! VARIABLES  vars[:NAME=VALUE]…[:NAME]…           set, or removed
+//! ```
+//!
+//! and bytes that could be taken for something else stand as `%` and two digits. A word that
+//! is not known is skipped: who writes one that must not be skipped writes another version.
+//!
+//! There are as many `VARIABLES` as there are ways to take a build of each image, the last
+//! image changing fastest, or none.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+use crate::{ImageFormat, Request};
+
+/// Names the variable with the images of a job. Slurm hands on what begins like this also
+/// where the user wants no variables to be handed on (`--export=NONE`).
+pub const JOB_IMAGES: &str = "SLURM_CABANE_IMAGES";
+
+const VERSION: &str = "2";
+const VARIABLES: &str = "vars";
+/// More builds of one image than there are kinds of nodes anywhere.
+const MAX_BUILDS: usize = 16;
+
+/// The images of a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobImages {
+    /// What becomes of a step on a node that cannot run its images.
+    pub unfit: Unfit,
+    /// The images, each as one or several builds.
+    pub images: Vec<Vec<JobImage>>,
+    /// The variables that differ between builds, for each way to take one of each image.
+    pub variables: Vec<Vec<JobVariable>>,
+}
+
+/// What becomes of a step on a node that cannot run its images.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unfit {
+    /// It fails before its first task.
+    #[default]
+    Refuse,
+    /// The user is warned.
+    Warn,
+}
+
+/// One image of a job, or one build of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobImage {
+    /// What it holds.
+    pub format: ImageFormat,
+    /// Where it is, the same on all nodes.
+    pub path: PathBuf,
+    /// Where it is mounted.
+    pub mount_point: PathBuf,
+    /// How it is called in messages; empty if only its path is known.
+    pub label: String,
+    /// The micro-architecture in its label; empty if there is none.
+    pub uarch: String,
+    /// The features that a processor must have.
+    pub features: Vec<String>,
+    /// The C library that a node must have.
+    pub glibc: Option<String>,
+}
+
+/// A variable and what it is set to, or that it is removed.
+pub type JobVariable = (OsString, Option<OsString>);
+
+/// Images of a job that are not written as they should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobImagesError {
+    /// Which of the texts between the commas it was, from 1.
+    pub text: usize,
+    /// What was expected there.
+    pub expected: &'static str,
+}
+
+impl fmt::Display for JobImagesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "text {} should be {}", self.text, self.expected)
+    }
+}
+
+impl std::error::Error for JobImagesError {}
+
+impl JobImage {
+    /// Makes an image of which nothing more is known.
+    #[must_use]
+    pub fn new(
+        format: ImageFormat,
+        path: impl Into<PathBuf>,
+        mount_point: impl Into<PathBuf>,
+    ) -> Self {
+        Self {
+            format,
+            path: path.into(),
+            mount_point: mount_point.into(),
+            label: String::new(),
+            uarch: String::new(),
+            features: Vec::new(),
+            glibc: None,
+        }
+    }
+
+    /// Returns its name for messages: the label, or else the path.
+    #[must_use]
+    pub fn name(&self) -> String {
+        if self.label.is_empty() {
+            self.path.display().to_string()
+        } else {
+            self.label.clone()
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut fields = text.split(':');
+        let format = match fields.next()? {
+            "squashfs" => ImageFormat::Squashfs,
+            "erofs" => ImageFormat::Erofs,
+            _ => return None,
+        };
+        let mut path = || {
+            let path = PathBuf::from(plain(fields.next()?)?);
+            path.is_absolute().then_some(path)
+        };
+        let mut image = Self::new(format, path()?, path()?);
+        for field in fields {
+            let (word, value) = field.split_once('=')?;
+            let value = printable(value)?;
+            match word {
+                "label" => image.label = value,
+                "uarch" => image.uarch = value,
+                "glibc" => image.glibc = Some(value),
+                "features" => image.features = value.split(' ').map(str::to_owned).collect(),
+                _ => {}
+            }
+        }
+        Some(image)
+    }
+}
+
+impl fmt::Display for JobImage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let format = self.format.name();
+        let (path, place) = (
+            escaped(self.path.as_os_str()),
+            escaped(self.mount_point.as_os_str()),
+        );
+        write!(f, "{format}:{path}:{place}")?;
+        let features = self.features.join(" ");
+        let glibc = self.glibc.as_deref().unwrap_or_default();
+        let words = [
+            ("label", self.label.as_str()),
+            ("uarch", &self.uarch),
+            ("glibc", glibc),
+            ("features", &features),
+        ];
+        for (word, value) in words.into_iter().filter(|(_, value)| !value.is_empty()) {
+            write!(f, ":{word}={}", escaped(value.as_ref()))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for JobImages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(VERSION)?;
+        if self.unfit == Unfit::Warn {
+            f.write_str(",unfit=warn")?;
+        }
+        for builds in &self.images {
+            for (position, build) in builds.iter().enumerate() {
+                f.write_str(if position == 0 { "," } else { ";" })?;
+                write!(f, "{build}")?;
+            }
+        }
+        for variables in &self.variables {
+            write!(f, ",{VARIABLES}")?;
+            for (name, value) in variables {
+                write!(f, ":{}", escaped(name))?;
+                if let Some(value) = value {
+                    write!(f, "={}", escaped(value))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl JobImages {
+    /// Returns in how many ways a build of each image can be taken.
+    #[must_use]
+    pub fn ways(&self) -> usize {
+        let counts = self.images.iter().map(Vec::len);
+        counts.fold(1, usize::saturating_mul)
+    }
+
+    /// Returns the variables that go with the builds at these places, one for each image.
+    #[must_use]
+    pub fn variables_for(&self, places: &[usize]) -> &[JobVariable] {
+        let pairs = self.images.iter().zip(places);
+        let way = pairs.fold(0_usize, |way, (builds, place)| {
+            way.saturating_mul(builds.len()).saturating_add(*place)
+        });
+        self.variables.get(way).map_or(&[], Vec::as_slice)
+    }
+
+    /// Reads what was written.
+    ///
+    /// # Errors
+    ///
+    /// The first text that is not what it should be.
+    pub fn parse(text: &str) -> Result<Self, JobImagesError> {
+        let mut list = Self::default();
+        let mut count = 0;
+        for (position, text) in text.split(',').enumerate() {
+            count = position.saturating_add(1);
+            list.take(position, text)
+                .map_err(|expected| JobImagesError {
+                    text: count,
+                    expected,
+                })?;
+        }
+        if list.variables.is_empty() || list.variables.len() == list.ways() {
+            return Ok(list);
+        }
+        Err(JobImagesError {
+            text: count,
+            expected: "the variables for the last way to take a build of each image",
+        })
+    }
+
+    fn take(&mut self, position: usize, text: &str) -> Result<(), &'static str> {
+        if position == 0 {
+            return if text == VERSION {
+                Ok(())
+            } else {
+                Err("the version, 2")
+            };
+        }
+        let mut fields = text.split(':');
+        let first = fields.next().unwrap_or_default();
+        if first == VARIABLES {
+            let variables = fields.map(parse_variable);
+            let variables = variables.collect::<Option<_>>();
+            self.variables
+                .push(variables.ok_or("variables, each with a name")?);
+            return Ok(());
+        }
+        if let Some((word, value)) = first.split_once('=') {
+            match (word, value) {
+                ("unfit", "refuse") => self.unfit = Unfit::Refuse,
+                ("unfit", "warn") => self.unfit = Unfit::Warn,
+                ("unfit", _) => return Err("`unfit=refuse` or `unfit=warn`"),
+                _ => {}
+            }
+            return Ok(());
+        }
+        let builds: Option<Vec<JobImage>> = text.split(';').map(JobImage::parse).collect();
+        let builds = builds.ok_or("`squashfs` or `erofs` and two absolute paths")?;
+        if builds.len() > MAX_BUILDS || self.images.len() >= Request::MAX_IMAGES {
+            return Err("the end: these are too many images");
+        }
+        self.images.push(builds);
+        Ok(())
+    }
+}
+
+fn parse_variable(text: &str) -> Option<JobVariable> {
+    let (name, value) = match text.split_once('=') {
+        Some((name, value)) => (name, Some(plain(value)?)),
+        None => (text, None),
+    };
+    let name = plain(name)?;
+    let is_name = !name.is_empty() && !name.as_bytes().contains(&b'=');
+    is_name.then_some((name, value))
+}
+
+fn escaped(text: &OsStr) -> String {
+    let mut escaped = String::new();
+    for byte in text.as_bytes() {
+        match byte {
+            b',' | b':' | b';' | b'=' | b'%' => {
+                escaped.push_str(&format!("%{byte:02x}"));
+            }
+            b'!'..=b'~' => escaped.push(char::from(*byte)),
+            _ => escaped.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    escaped
+}
+
+fn plain(text: &str) -> Option<OsString> {
+    let mut bytes = Vec::new();
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        let mut digit = || char::from(rest.next()?).to_digit(16);
+        let byte = match byte {
+            b'%' => u8::try_from(digit()? * 16 + digit()?).ok()?,
+            byte => byte,
+        };
+        if byte == 0 {
+            return None;
+        }
+        bytes.push(byte);
+    }
+    Some(OsString::from_vec(bytes))
+}
+
+/// Reads what may stand in a message that root writes.
+fn printable(text: &str) -> Option<String> {
+    let text = plain(text)?.into_string().ok()?;
+    let is_printable = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    is_printable.then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn build(uarch: &str) -> JobImage {
+        JobImage {
+            label: format!("app/1:v1@here%{uarch}"),
+            uarch: uarch.to_owned(),
+            features: vec!["avx2".to_owned(), "fma".to_owned()],
+            glibc: Some("2.34".to_owned()),
+            ..JobImage::new(
+                ImageFormat::Squashfs,
+                format!("/repository/{uarch}/image"),
+                "/user-environment",
+            )
+        }
+    }
+
+    fn images() -> JobImages {
+        let loaded = |value: &str| {
+            vec![
+                ("LOADED".into(), Some(value.into())),
+                ("ONLY_ZEN2".into(), (value == "zen2").then(|| "1".into())),
+            ]
+        };
+        JobImages {
+            unfit: Unfit::Warn,
+            images: vec![
+                vec![build("zen2"), build("zen3")],
+                vec![JobImage::new(
+                    ImageFormat::Erofs,
+                    "/my dir/50%,ü:",
+                    "/user-tools",
+                )],
+            ],
+            variables: vec![loaded("zen2"), loaded("{\"a\": [1,2]}\n")],
+        }
+    }
+
+    #[test]
+    fn what_is_written_can_be_read_again() {
+        assert_eq!(JobImages::parse(&images().to_string()), Ok(images()));
+    }
+
+    #[test]
+    fn the_text_is_one_word() {
+        let text = images().to_string();
+        assert_eq!(
+            text,
+            "2,unfit=warn,\
+             squashfs:/repository/zen2/image:/user-environment:label=app/1%3av1@here%25zen2:\
+             uarch=zen2:glibc=2.34:features=avx2%20fma;\
+             squashfs:/repository/zen3/image:/user-environment:label=app/1%3av1@here%25zen3:\
+             uarch=zen3:glibc=2.34:features=avx2%20fma,\
+             erofs:/my%20dir/50%25%2c%c3%bc%3a:/user-tools,\
+             vars:LOADED=zen2:ONLY_ZEN2=1,\
+             vars:LOADED={\"a\"%3a%20[1%2c2]}%0a:ONLY_ZEN2"
+        );
+    }
+
+    #[test]
+    fn the_variables_are_those_of_the_builds() {
+        let mut list = images();
+        list.images.push(vec![build("zen2"), build("zen3")]);
+        list.variables = ["00", "01", "10", "11"]
+            .map(|way| vec![(way.into(), None)])
+            .into();
+        let found = list.variables_for(&[1, 0, 0]);
+        assert_eq!(found, [("10".into(), None)]);
+    }
+
+    #[test]
+    fn words_that_are_not_known_are_skipped() {
+        let list = JobImages::parse("2,later=1,erofs:/a:/b:later=2").map(|list| list.images);
+        let image = JobImage::new(ImageFormat::Erofs, "/a", "/b");
+        assert_eq!(list, Ok(vec![vec![image]]));
+    }
+
+    #[test]
+    fn what_is_malformed_is_named_by_its_place() {
+        let problems = [
+            "",
+            "1",
+            "2,ext4:/a:/b",
+            "2,erofs:a:/b",
+            "2,erofs:/a",
+            "2,erofs:/a:/b:/c",
+            "2,erofs:/a%0:/b",
+            "2,erofs:/a%00:/b",
+            "2,erofs:/a:/b;",
+            "2,erofs:/a:/b:label=%0a",
+            "2,unfit=perhaps",
+            "2,erofs:/a:/b;erofs:/c:/b,vars",
+            "2,erofs:/a:/b,vars:=1",
+        ]
+        .map(|text| JobImages::parse(text).map_err(|error| error.text));
+        let expected = [1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3].map(Err);
+        assert_eq!(problems, expected);
+    }
+}
