@@ -144,8 +144,10 @@ impl JobImage {
             match word {
                 "label" => image.label = value,
                 "uarch" => image.uarch = value,
-                "glibc" => image.glibc = Some(value),
-                "features" => image.features = value.split(' ').map(str::to_owned).collect(),
+                "glibc" => image.glibc = Some(value).filter(|value| !value.is_empty()),
+                "features" => {
+                    image.features = value.split_whitespace().map(str::to_owned).collect();
+                }
                 _ => {}
             }
         }
@@ -426,5 +428,26 @@ mod tests {
         .map(|text| JobImages::parse(text).map_err(|error| error.text));
         let expected = [1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3].map(Err);
         assert_eq!(problems, expected);
+    }
+
+    /// Texts that are lists by chance more often than by themselves.
+    const NEARLY: &str = "2(,(unfit=(warn|refuse|x)|vars(:[A-C]{0,2}(=[a-z%0-9]{0,4})?){0,3}|\
+                          (squashfs|erofs):/[a-z%0-9]{0,4}:/[a-z]{0,3}\
+                          (:(label|uarch|glibc|features|new)=[ -~]{0,6}){0,3}(;erofs:/b:/c)?)){0,4}";
+
+    proptest::proptest! {
+        #[test]
+        fn what_can_be_read_is_written_and_read_the_same(text in NEARLY) {
+            if let Ok(list) = JobImages::parse(&text) {
+                let again = JobImages::parse(&list.to_string());
+                proptest::prop_assert_eq!(again, Ok(list));
+            }
+        }
+
+        #[test]
+        fn whatever_is_in_the_variable_is_read_or_refused(text in ".*") {
+            let _ = JobImages::parse(&text);
+            let _ = JobImages::parse(&format!("2,{text}"));
+        }
     }
 }
