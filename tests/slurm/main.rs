@@ -13,6 +13,7 @@ mod mpi;
 mod operations;
 mod parts;
 mod requests;
+mod stage;
 mod steps;
 mod uarch;
 mod users;

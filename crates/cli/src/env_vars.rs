@@ -155,6 +155,16 @@ const SLURM: &[Variable] = &[
         purpose: "In a job: the images that its nodes mount.",
     },
     Variable {
+        name: "SBATCH_UENV_STAGE",
+        is_set: false,
+        purpose: "Stands for the option `--uenv-stage` of `sbatch`; for `salloc` it is `SALLOC_UENV_STAGE`, for `srun` `SLURM_UENV_STAGE`.",
+    },
+    Variable {
+        name: cabane_mount::JOB_STAGE,
+        is_set: true,
+        purpose: "In a job: where its nodes copy the images first, `memory` or `local`.",
+    },
+    Variable {
         name: "CABANE_SLURM_RELEASE",
         is_set: false,
         purpose: "When the plugin of Slurm is built: the release of Slurm, as `23.11`.",

@@ -83,6 +83,7 @@ fn plan_of(start: &StartRequest) -> Result<PrivilegedPlan, Failure> {
         })
     });
     Ok(PrivilegedPlan {
+        stage: None,
         namespace: namespace.map_err(|_| Failure::Process)?,
         images: images
             .collect::<io::Result<_>>()

@@ -7,7 +7,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::PolicyError;
+use crate::{PolicyError, Stage};
 
 /// A step of mounting that failed.
 ///
@@ -88,6 +88,20 @@ pub enum Error {
     TooManyImages {
         /// How many that is.
         limit: u32,
+    },
+    /// The policy allows no copies of images there.
+    StageNotAllowed {
+        /// Where they were to be.
+        stage: Stage,
+    },
+    /// Others use the room that copies of images may have.
+    NoRoomForCopy {
+        /// The image.
+        image: PathBuf,
+        /// Where the copy was to be.
+        stage: Stage,
+        /// How many bytes all copies may have, together.
+        limit: u64,
     },
     /// Images cannot be kept for all users of the node.
     Holder {
@@ -227,9 +241,30 @@ impl fmt::Display for Error {
                 f,
                 "{limit} images of yours are in use on this node, and more are not allowed"
             ),
+            Self::StageNotAllowed { stage } => {
+                write!(f, "no copies of images are allowed in {}", place(*stage))
+            }
+            Self::NoRoomForCopy {
+                image,
+                stage,
+                limit,
+            } => write!(
+                f,
+                "there is no room for a copy of {} in {}, where all copies may have {} MiB",
+                image.display(),
+                place(*stage),
+                limit >> 20
+            ),
             Self::Holder { what, .. } => write!(f, "failed to {what}"),
             Self::Step { what, path, .. } => write!(f, "failed to {what} {}", path.display()),
         }
+    }
+}
+
+fn place(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Memory => "the memory of this node",
+        Stage::Local => "the directory of this node",
     }
 }
 
@@ -240,7 +275,9 @@ impl std::error::Error for Error {
             | Self::Untrusted { .. }
             | Self::Refused { .. }
             | Self::MountPointNotAllowed { .. }
-            | Self::TooManyImages { .. } => None,
+            | Self::TooManyImages { .. }
+            | Self::StageNotAllowed { .. }
+            | Self::NoRoomForCopy { .. } => None,
             Self::Policy { source, .. } => Some(source),
             Self::Namespace { source, .. }
             | Self::FuseDevice { source }

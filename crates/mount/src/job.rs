@@ -16,8 +16,8 @@ use rustix::mount::{OpenTreeFlags, open_tree};
 
 use crate::privileged::put_in_own_namespace;
 use crate::{
-    Error, ImageFile, JobImage, Policy, PrivilegedImage, PrivilegedPlan, Scope, perform_privileged,
-    sweep,
+    Error, ImageFile, JobImage, Policy, PrivilegedImage, PrivilegedPlan, Scope, Stage,
+    perform_privileged, sweep,
 };
 
 /// The owner of a job.
@@ -52,13 +52,17 @@ impl JobMounts {
     /// # Errors
     ///
     /// What is missing or not allowed, and the first step that failed.
-    pub fn make(images: &[JobImage], owner: &JobOwner) -> Result<Self, Error> {
+    pub fn make(
+        images: &[JobImage],
+        owner: &JobOwner,
+        stage: Option<Stage>,
+    ) -> Result<Self, Error> {
         let policy = Policy::read()?;
         let here = std::env::current_dir();
         namespace::unshare_directories().map_err(about_process("part with the directories of"))?;
         let home = namespace::own_mounts().map_err(LOOK)?;
-        let made =
-            mount(images, owner, &policy).and_then(|()| namespace::own_mounts().map_err(LOOK));
+        let made = mount(images, owner, stage, &policy)
+            .and_then(|()| namespace::own_mounts().map_err(LOOK));
         namespace::enter_mounts(home.as_fd()).map_err(ENTER)?;
         if let Ok(here) = here {
             // Who needs a working directory names it.
@@ -153,7 +157,12 @@ impl JobOwner {
     }
 }
 
-fn mount(images: &[JobImage], owner: &JobOwner, policy: &Policy) -> Result<(), Error> {
+fn mount(
+    images: &[JobImage],
+    owner: &JobOwner,
+    stage: Option<Stage>,
+    policy: &Policy,
+) -> Result<(), Error> {
     let failed = || about_process("take the rights of the owner of the job in");
     // Also while the images are mounted: a file server may not trust root.
     let _groups =
@@ -169,6 +178,7 @@ fn mount(images: &[JobImage], owner: &JobOwner, policy: &Policy) -> Result<(), E
     let plan = PrivilegedPlan {
         namespace: None,
         images: opened,
+        stage,
     };
     perform_privileged(plan, policy, owner.user)
 }

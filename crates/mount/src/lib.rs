@@ -30,6 +30,7 @@ mod policy;
 mod privileged;
 mod request;
 mod shadow;
+mod stage;
 mod trusted;
 
 pub use backend::{Backend, enter_private_namespace};
@@ -45,3 +46,4 @@ pub use plan::{MountPlan, Operation};
 pub use policy::{ImageOwners, Policy, PolicyError};
 pub use privileged::{PrivilegedImage, PrivilegedPlan, check_image, perform_privileged};
 pub use request::{Request, RequestError, RequestedImage, StartRequest, variable};
+pub use stage::{JOB_STAGE, LocalStage, Stage};

@@ -136,7 +136,7 @@ fn attach_as_root(plan: &MountPlan) -> Result<Vec<OwnedFd>, Error> {
         return Ok(Vec::new());
     }
     match Policy::read() {
-        Ok(policy) => holder::obtain(&images, &policy, 0),
+        Ok(policy) => holder::obtain(&images, None, &policy, 0),
         Err(Error::Step { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
             images.iter().map(|image| kernel::attach(image)).collect()
         }

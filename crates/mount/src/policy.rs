@@ -12,13 +12,15 @@
 //! image-owners any
 //! images-per-user 16
 //! idle-seconds 600
+//! stage-memory 16384
+//! stage-local 65536 /scratch/cabane
 //! ```
 
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use crate::{Error, trusted};
+use crate::{Error, LocalStage, trusted};
 
 /// Below these the system keeps what must not be covered.
 const CLOSED: [&str; 4] = ["/dev", "/proc", "/run", "/sys"];
@@ -36,6 +38,10 @@ pub struct Policy {
     /// How long an image that nobody uses stays mounted, so that the next start
     /// finds it warm.
     pub idle: Duration,
+    /// How many bytes copies of images may have in memory, together; none are made without.
+    pub stage_memory: Option<u64>,
+    /// Where on the node copies of images may be, and how many bytes they may have.
+    pub stage_local: Option<LocalStage>,
 }
 
 /// Whose images the kernel may read. The others go through FUSE, as the user.
@@ -104,6 +110,8 @@ impl Policy {
             image_owners: draft.image_owners.unwrap_or(ImageOwners::Listed(vec![0])),
             images_per_user: draft.images_per_user.unwrap_or(16),
             idle: Duration::from_secs(draft.idle_seconds.unwrap_or(600).into()),
+            stage_memory: draft.stage_memory,
+            stage_local: draft.stage_local,
         })
     }
 
@@ -130,6 +138,8 @@ struct Draft {
     image_owners: Option<ImageOwners>,
     images_per_user: Option<u32>,
     idle_seconds: Option<u32>,
+    stage_memory: Option<u64>,
+    stage_local: Option<LocalStage>,
 }
 
 impl Draft {
@@ -144,14 +154,23 @@ impl Draft {
             ("image-owners", [_, ..]) => once(&mut self.image_owners, owners(&values)?)?,
             ("images-per-user", [value]) => once(&mut self.images_per_user, number(value)?)?,
             ("idle-seconds", [value]) => once(&mut self.idle_seconds, number(value)?)?,
-            ("mount-point" | "images-per-user" | "idle-seconds", _) => {
+            ("stage-memory", [value]) => once(&mut self.stage_memory, mebibytes(value)?)?,
+            ("stage-local", [value, path]) => {
+                let directory = plain_path(path).ok_or(
+                    "a directory for copies is an absolute path, without `.`, `..` or `//`",
+                )?;
+                let limit = mebibytes(value)?;
+                once(&mut self.stage_local, LocalStage { directory, limit })?;
+            }
+            ("stage-local", _) => return Err("a number of MiB and a directory are needed"),
+            ("mount-point" | "images-per-user" | "idle-seconds" | "stage-memory", _) => {
                 return Err("one value is needed after the keyword");
             }
             ("image-owners", []) => return Err("`any`, `root` or numbers of users are needed"),
             _ => {
                 return Err(
-                    "unknown keyword; known are mount-point, image-owners, images-per-user and \
-                     idle-seconds",
+                    "unknown keyword; known are mount-point, image-owners, images-per-user, \
+                     idle-seconds, stage-memory and stage-local",
                 );
             }
         }
@@ -171,6 +190,10 @@ fn number(text: &str) -> Result<u32, &'static str> {
         .map_err(|_| "a whole number from 0 to 4294967295 is needed")
 }
 
+fn mebibytes(text: &str) -> Result<u64, &'static str> {
+    number(text).map(|value| u64::from(value) << 20)
+}
+
 fn owners(words: &[&str]) -> Result<ImageOwners, &'static str> {
     if words == ["any"] {
         return Ok(ImageOwners::Any);
@@ -188,18 +211,21 @@ fn owners(words: &[&str]) -> Result<ImageOwners, &'static str> {
 }
 
 fn mount_point(text: &str) -> Result<PathBuf, &'static str> {
+    let path = plain_path(text)
+        .ok_or("a mount point is an absolute path below `/`, without `.`, `..` or `//`")?;
+    if CLOSED.iter().any(|closed| path.starts_with(closed)) {
+        return Err("nothing may be mounted below /dev, /proc, /run and /sys");
+    }
+    Ok(path)
+}
+
+fn plain_path(text: &str) -> Option<PathBuf> {
     let path = Path::new(text);
     let mut components = path.components();
     let is_plain = components.next() == Some(Component::RootDir)
         && components.all(|component| matches!(component, Component::Normal(_)))
         && path.components().collect::<PathBuf>().as_os_str() == path.as_os_str();
-    if !is_plain || text == "/" {
-        return Err("a mount point is an absolute path below `/`, without `.`, `..` or `//`");
-    }
-    if CLOSED.iter().any(|closed| path.starts_with(closed)) {
-        return Err("nothing may be mounted below /dev, /proc, /run and /sys");
-    }
-    Ok(path.to_owned())
+    (is_plain && text != "/").then(|| path.to_owned())
 }
 
 #[cfg(test)]
@@ -213,12 +239,18 @@ mod tests {
     #[test]
     fn every_setting_is_read() {
         let text = "# ours\nmount-point /user-environment # usual\n\nmount-point /a/b\n\
-                    image-owners root 4711\nimages-per-user 3\nidle-seconds 0\n";
+                    image-owners root 4711\nimages-per-user 3\nidle-seconds 0\nstage-memory 2\n\
+                    stage-local 3 /scratch/cabane\n";
         let expected = Policy {
             mount_points: vec!["/user-environment".into(), "/a/b".into()],
             image_owners: ImageOwners::Listed(vec![0, 4711]),
             images_per_user: 3,
             idle: Duration::ZERO,
+            stage_memory: Some(2 << 20),
+            stage_local: Some(LocalStage {
+                directory: "/scratch/cabane".into(),
+                limit: 3 << 20,
+            }),
         };
         assert_eq!(Policy::parse(text), Ok(expected));
     }
@@ -274,6 +306,11 @@ mod tests {
             "images-per-user -1",
             "idle-seconds 1\nidle-seconds 2",
             "mount-points /a",
+            "stage-memory",
+            "stage-memory much",
+            "stage-local 1",
+            "stage-local /a 1",
+            "stage-local 1 a",
         ];
         let understood: Vec<_> = texts
             .iter()

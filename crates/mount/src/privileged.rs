@@ -19,7 +19,7 @@ use rustix::fs::{
 use rustix::mount::{MoveMountFlags, move_mount};
 
 use crate::backend::make_slave;
-use crate::{Error, ImageFile, Policy, holder, trusted};
+use crate::{Error, ImageFile, Policy, Stage, holder, trusted};
 
 /// An image and the place for it.
 #[derive(Debug)]
@@ -37,6 +37,8 @@ pub struct PrivilegedPlan {
     pub namespace: Option<File>,
     /// The images.
     pub images: Vec<PrivilegedImage>,
+    /// Where the images are copied on the node and mounted from, if they are.
+    pub stage: Option<Stage>,
 }
 
 /// Tells whether the kernel may read an image file, by its descriptor.
@@ -84,7 +86,11 @@ pub fn check_image(policy: &Policy, file: BorrowedFd<'_>, name: &Path) -> Result
 ///
 /// What is not allowed, before anything is mounted; and the first step that failed.
 pub fn perform_privileged(plan: PrivilegedPlan, policy: &Policy, user: u32) -> Result<(), Error> {
-    let PrivilegedPlan { namespace, images } = plan;
+    let PrivilegedPlan {
+        namespace,
+        images,
+        stage,
+    } = plan;
     for PrivilegedImage { image, mount_point } in &images {
         if !policy.allows_mount_point(mount_point) {
             return Err(Error::MountPointNotAllowed {
@@ -100,7 +106,7 @@ pub fn perform_privileged(plan: PrivilegedPlan, policy: &Policy, user: u32) -> R
     let opened: Vec<&ImageFile> = images.iter().collect();
     // Before a namespace is entered that others may have furnished: what is found in
     // its `/proc` and `/dev` is not to be relied on.
-    let mounts = holder::obtain(&opened, policy, user)?;
+    let mounts = holder::obtain(&opened, stage, policy, user)?;
     if let Some(namespace) = namespace {
         enter_of_caller(&namespace)?;
         if mounts.is_empty() {

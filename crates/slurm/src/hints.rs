@@ -20,6 +20,10 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
             "an administrator can give up images that nobody uses with `cabane clean --mounts` on \
              the node"
         }
+        Error::StageNotAllowed { .. } | Error::NoRoomForCopy { .. } => {
+            "`--uenv-stage=no` mounts the image from where it is; an administrator can allow more \
+             in /etc/cabane/mount.policy of the node"
+        }
         Error::Untrusted { .. } | Error::Policy { .. } => {
             "an administrator can mend it: `cabane slurm check` on the node tells how"
         }

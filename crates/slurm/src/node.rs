@@ -7,7 +7,7 @@
 //! success. So it never does: what went wrong is kept, and then every task fails with it
 //! before anything of the user's runs.
 
-use cabane_mount::{JOB_IMAGES, JobImages, JobMounts, JobOwner};
+use cabane_mount::{JOB_IMAGES, JOB_STAGE, JobImages, JobMounts, JobOwner, Stage};
 
 use crate::builds;
 use crate::hints::hint;
@@ -49,11 +49,29 @@ fn try_mount(spank: &dyn Spank, notes: &mut Vec<String>) -> Result<Outcome, Vec<
     let owner = spank
         .owner()
         .map_err(|error| vec![format!("cannot find out whose job this is: {}", error.0)])?;
+    let stage = stage(spank)?;
     let taken = builds::take(&list)?;
     notes.clone_from(&taken.notes);
     builds::set_variables(spank, &taken)?;
-    let mounts = JobMounts::make(&taken.images, &owner).map_err(|error| lines(&error))?;
+    let mounts = JobMounts::make(&taken.images, &owner, stage).map_err(|error| lines(&error))?;
     Ok(Outcome::Mounted(mounts, owner))
+}
+
+/// Finds out whether the images are to be copied first.
+fn stage(spank: &dyn Spank) -> Result<Option<Stage>, Vec<String>> {
+    let text = spank
+        .variable(JOB_STAGE)
+        .map_err(|error| vec![format!("cannot read the variable {JOB_STAGE}: {}", error.0)])?;
+    let Some(text) = text.filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
+    let stage = text.to_str().and_then(Stage::from_name);
+    let wrong = || {
+        vec![format!(
+            "the variable {JOB_STAGE} should be memory or local"
+        )]
+    };
+    stage.map(Some).ok_or_else(wrong)
 }
 
 pub(crate) fn lines(error: &cabane_mount::Error) -> Vec<String> {

@@ -26,7 +26,7 @@ pub(crate) struct Opt {
 const BEFORE: &str = "--repo";
 
 /// All options; Slurm and the callback know them by their places here.
-pub(crate) const ALL: [Opt; 7] = [
+pub(crate) const ALL: [Opt; 8] = [
     Opt {
         name: c"uenv",
         value: Some(c"IMAGES"),
@@ -81,6 +81,14 @@ pub(crate) const ALL: [Opt; 7] = [
         usage: c"what becomes of a step on a node that cannot run an image",
         passed_as: "--uenv-unfit",
         variable: Some("_UENV_UNFIT"),
+        is_about_images: false,
+    },
+    Opt {
+        name: c"uenv-stage",
+        value: Some(c"no|memory|local"),
+        usage: c"where each node copies the images first and mounts them from",
+        passed_as: "--uenv-stage",
+        variable: Some("_UENV_STAGE"),
         is_about_images: false,
     },
 ];

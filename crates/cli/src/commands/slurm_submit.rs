@@ -12,7 +12,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 
-use cabane_mount::{JOB_IMAGES, JobImages, Unfit};
+use cabane_mount::{JOB_IMAGES, JOB_STAGE, JobImages, Stage, Unfit};
 use cabane_run::leave;
 use cabane_run::loaded::{CABANE_LOADED, Loaded, UENV_MOUNT_LIST};
 use clap::{Args, ValueEnum};
@@ -48,6 +48,9 @@ pub(crate) struct SubmitArgs {
     /// What becomes of a step on a node that cannot run an image
     #[arg(long = "uenv-unfit", value_enum)]
     unfit: Option<UnfitArg>,
+    /// Where each node copies the images first
+    #[arg(long = "uenv-stage", value_enum)]
+    stage: Option<StageArg>,
 }
 
 /// What becomes of a step on a node that cannot run an image.
@@ -69,6 +72,17 @@ impl SubmitArgs {
             self.no_default_view,
         )
     }
+}
+
+/// Where each node copies the images first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum StageArg {
+    /// Nowhere: they are mounted from where they are
+    No,
+    /// In its memory
+    Memory,
+    /// In the directory that the site names
+    Local,
 }
 
 /// What becomes of images that are loaded where a job is submitted.
@@ -120,11 +134,16 @@ pub(super) fn submit(setup: &Setup, args: &SubmitArgs) -> CommandResult<ExitCode
         Some(UnfitArg::Warn) => Unfit::Warn,
         None => ways.around.unfit(),
     };
+    let stage = stage(args, &setup.calling).filter(|_| !images.images.is_empty());
     if images.images.is_empty() {
         variables.remove(OsStr::new(JOB_IMAGES));
     } else {
         variables.insert(JOB_IMAGES.into(), one_variable(&images)?.into());
     }
+    match stage {
+        Some(stage) => variables.insert(JOB_STAGE.into(), stage.name().into()),
+        None => variables.remove(OsStr::new(JOB_STAGE)),
+    };
     answer(&setup.calling, &variables)
 }
 
@@ -145,6 +164,19 @@ fn one_variable(images: &JobImages) -> CommandResult<String> {
     } else {
         error
     })
+}
+
+/// A step does as its job does; a job does as it is told.
+fn stage(args: &SubmitArgs, calling: &BTreeMap<OsString, OsString>) -> Option<Stage> {
+    match args.stage {
+        Some(StageArg::Memory) => Some(Stage::Memory),
+        Some(StageArg::Local) => Some(Stage::Local),
+        None if args.from == "srun" => {
+            let value = calling.get(OsStr::new(JOB_STAGE))?;
+            value.to_str().and_then(Stage::from_name)
+        }
+        Some(StageArg::No) | None => None,
+    }
 }
 
 fn not_handed_on(program: &str, loaded: &Loaded) -> CommandError {

@@ -8,7 +8,7 @@
 use std::ffi::{CStr, CString, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{
@@ -20,7 +20,7 @@ use rustix::mount::{MoveMountFlags, OpenTreeFlags, UnmountFlags, move_mount, ope
 use rustix::process::{Uid, fchdir};
 
 use super::place::{PATIENCE, lock, pause};
-use crate::{Error, ImageFile};
+use crate::{Error, ImageFile, Policy, Stage};
 
 /// The place of the mount in an entry.
 const IMAGE: &CStr = c"image";
@@ -31,6 +31,10 @@ const EROFS_MAGIC: u64 = 0xe0f5_e1e2;
 /// How many entries one image can have: another one when whoever makes the first does
 /// not get on. More than one user may have at all.
 const SPARE: u32 = 64;
+/// Stands before the place of a copy in the name of an entry.
+const COPY_IN: &str = "+";
+/// After so long without getting on, whoever makes a copy is not waited for any longer.
+const STALLED: Duration = Duration::from_secs(60);
 
 /// Says which file an image is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,9 +42,18 @@ pub(super) struct Key(String);
 
 impl Key {
     /// Looks through the descriptor that the caller could open.
-    pub(super) fn of(image: &ImageFile) -> Result<Self, Error> {
+    pub(super) fn of(image: &ImageFile, stage: Option<Stage>) -> Result<Self, Error> {
         let found = fstat(&image.file).map_err(Error::step("look at", &image.path))?;
-        Ok(Self::from_stat(&found))
+        let Self(mut name) = Self::from_stat(&found);
+        if let Some(stage) = stage {
+            name.extend([COPY_IN, stage.name()]);
+        }
+        Ok(Self(name))
+    }
+
+    /// Returns the size of the file, in bytes.
+    fn size(name: &str) -> Option<u64> {
+        name.split('-').nth(2)?.parse().ok()
     }
 
     fn from_stat(found: &Stat) -> Self {
@@ -97,9 +110,71 @@ pub(super) fn reserve(key: &Key, user: u32, limit: u32) -> Result<Taken, Error> 
     Err(Error::holder("find a free entry for an image")(Errno::BUSY))
 }
 
+/// Makes an entry for a copy of an image and locks it; waits while somebody else copies it.
+pub(super) fn reserve_copy(
+    key: &Key,
+    user: u32,
+    policy: &Policy,
+    stage: Stage,
+    image: &Path,
+) -> Result<Taken, Error> {
+    let limit = stage.limit(policy)?;
+    let make = || {
+        make_entry_if(&key.0, user, policy.images_per_user, || {
+            if has_room(key, stage, limit)? {
+                return Ok(());
+            }
+            Err(Error::NoRoomForCopy {
+                image: image.to_owned(),
+                stage,
+                limit,
+            })
+        })
+    };
+    let mut entry = make()?;
+    loop {
+        if let Some(mount) = entry.take() {
+            return Ok(Taken::Mounted(mount));
+        }
+        match flock(&entry.directory, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) if entry.is_there() => {
+                // Others see from now on that it gets on.
+                entry.note_use();
+                return Ok(entry.reserved());
+            }
+            // Whoever was copying has failed, or it has been given up.
+            Ok(()) => entry = make()?,
+            Err(_) if entry.idle() > STALLED => {
+                let wait = "wait for another step on this node that copies the image";
+                return Err(Error::holder(wait)(Errno::TIMEDOUT));
+            }
+            Err(_) => pause(),
+        }
+    }
+}
+
+/// Tells whether a copy fits beside those that there are. Asked under the lock of the list.
+fn has_room(key: &Key, stage: Stage, limit: u64) -> Result<bool, Error> {
+    let ending = format!("{COPY_IN}{stage}");
+    let names = entries()?.filter_map(|entry| Some(entry.name.to_str()?.to_owned()));
+    let sizes = names.filter(|name| name.ends_with(&ending));
+    let used: u64 = sizes.filter_map(|name| Key::size(&name)).sum();
+    let wanted = Key::size(&key.0).unwrap_or(u64::MAX);
+    Ok(used.saturating_add(wanted) <= limit)
+}
+
 /// Making and counting happen under one lock, so that two starts of a user do not both
 /// get the last place.
 fn make_entry(name: &str, user: u32, limit: u32) -> Result<Entry, Error> {
+    make_entry_if(name, user, limit, || Ok(()))
+}
+
+fn make_entry_if(
+    name: &str,
+    user: u32,
+    limit: u32,
+    is_allowed: impl FnOnce() -> Result<(), Error>,
+) -> Result<Entry, Error> {
     if let Some(entry) = Entry::open(name) {
         return Ok(entry);
     }
@@ -114,6 +189,7 @@ fn make_entry(name: &str, user: u32, limit: u32) -> Result<Entry, Error> {
     if user != 0 && u32::try_from(mine).is_ok_and(|mine| mine >= limit) {
         return Err(Error::TooManyImages { limit });
     }
+    is_allowed()?;
     let failed = || Error::holder("make an entry for an image");
     mkdirat(&root, name, Mode::RWXU).map_err(failed())?;
     let entry = Entry::open(name).ok_or_else(|| failed()(Errno::NOENT))?;
@@ -225,6 +301,11 @@ impl Entry {
     /// Returns who needed the image first.
     pub(super) fn user(&self) -> Option<u32> {
         fstat(&self.directory).ok().map(|found| found.st_uid)
+    }
+
+    /// Tells whether it is for a copy.
+    pub(super) fn is_copy(&self) -> bool {
+        self.name.to_string_lossy().contains(COPY_IN)
     }
 
     /// Returns for how long nobody has started with the image.

@@ -19,7 +19,9 @@
 //!
 //! The name of an entry says which file it was when it was opened *by the caller*. An
 //! image that is held keeps its inode, so the same device and inode are the same file.
-//! A file that was written to since has other times, and gets an entry of its own.
+//! A file that was written to since has other times, and gets an entry of its own. `+memory`
+//! or `+local` behind it says that what is mounted is a copy of that file (`stage.rs`):
+//! whoever can open the original may have it.
 //!
 //! Locks are those of `flock` on the directories themselves and end with their
 //! process. They spare work, and nothing depends on them: a user can stop a process of
@@ -32,8 +34,8 @@ mod sweep;
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use crate::{Error, ImageFile, Policy, kernel};
-use entry::{Key, Taken};
+use crate::{Error, ImageFile, Policy, Stage, kernel, stage};
+use entry::{Entry, Key, Taken};
 use place::{Holder, Home};
 
 pub use sweep::{Scope, sweep};
@@ -50,15 +52,18 @@ pub use sweep::{Scope, sweep};
 /// and those of mounting.
 pub(crate) fn obtain(
     images: &[&ImageFile],
+    stage: Option<Stage>,
     policy: &Policy,
     user: u32,
 ) -> Result<Vec<OwnedFd>, Error> {
+    // Where no copies are allowed there are none to be had either.
+    stage.map(|stage| stage.limit(policy)).transpose()?;
     if images.is_empty() {
         return Ok(Vec::new());
     }
     let keys = images
         .iter()
-        .map(|image| Key::of(image))
+        .map(|image| Key::of(image, stage))
         .collect::<Result<Vec<_>, _>>()?;
     let home = Home::remember()?;
     let (mut taken, is_overdue) = match Holder::find()? {
@@ -69,7 +74,7 @@ pub(crate) fn obtain(
     };
     for ((image, key), taken) in images.iter().zip(&keys).zip(&mut taken) {
         if taken.is_none() {
-            *taken = Some(keep(&home, image, key, policy, user)?);
+            *taken = Some(keep(&home, image, (key, stage), policy, user)?);
         }
     }
     // Now that the images of this start count as used.
@@ -90,18 +95,28 @@ fn take_all(keys: &[Key]) -> Vec<Option<OwnedFd>> {
 fn keep(
     home: &Home,
     image: &ImageFile,
-    key: &Key,
+    (key, stage): (&Key, Option<Stage>),
     policy: &Policy,
     user: u32,
 ) -> Result<OwnedFd, Error> {
     let holder = Holder::find_or_make(home)?;
     let mut attempts = 0_u32;
     let taken = loop {
-        match holder.visit(home, || entry::reserve(key, user, policy.images_per_user)) {
-            // Other starts of the user can take the room that was made before this one
-            // gets to it; where there was none to be made, that is seen twice.
-            Err(Error::TooManyImages { .. }) if attempts < ATTEMPTS => {
-                let made_room = sweep(Scope::UnusedOf(user))? > 0;
+        let reserved = holder.visit(home, || match stage {
+            None => entry::reserve(key, user, policy.images_per_user),
+            Some(stage) => entry::reserve_copy(key, user, policy, stage, &image.path),
+        });
+        match reserved {
+            // Other starts can take the room that was made before this one gets to it;
+            // where there was none to be made, that is seen twice.
+            Err(ref error @ (Error::TooManyImages { .. } | Error::NoRoomForCopy { .. }))
+                if attempts < ATTEMPTS =>
+            {
+                let scope = match error {
+                    Error::NoRoomForCopy { .. } => Scope::UnusedCopies,
+                    _ => Scope::UnusedOf(user),
+                };
+                let made_room = sweep(scope)? > 0;
                 attempts = attempts.saturating_add(if made_room { 1 } else { ATTEMPTS / 2 });
             }
             taken => break taken?,
@@ -112,11 +127,11 @@ fn keep(
         Taken::Reserved(entry) => entry,
     };
     // At home, because the holder has neither `/dev` nor `/proc`.
-    let mounted = if user == 0 {
+    let mounted = match stage {
+        Some(stage) => copy_and_attach(image, stage, policy, &entry),
         // Root opened it with rights of its own, and may be in a namespace of its own.
-        kernel::attach(image)
-    } else {
-        kernel::attach_for(image, user)
+        None if user == 0 => kernel::attach(image),
+        None => kernel::attach_for(image, user),
     };
     holder.visit(home, || match mounted {
         Ok(mount) => entry.fill(mount.as_fd()),
@@ -125,4 +140,15 @@ fn keep(
             Err(error)
         }
     })
+}
+
+/// Who waits for the copy sees by the time of the entry that it gets on.
+fn copy_and_attach(
+    image: &ImageFile,
+    stage: Stage,
+    policy: &Policy,
+    entry: &Entry,
+) -> Result<OwnedFd, Error> {
+    let copy = stage::copy(image, stage, policy, || entry.note_use())?;
+    kernel::attach(&copy)
 }

@@ -36,6 +36,8 @@ pub enum Scope {
     UnusedOf(u32),
     /// All, at once.
     Unused,
+    /// Copies that the node has of images, at once.
+    UnusedCopies,
 }
 
 impl Scope {
@@ -44,6 +46,9 @@ impl Scope {
             Self::Idle(time) => entry.idle() >= time.max(STARTING),
             Self::UnusedOf(user) => entry.user() == Some(user),
             Self::Unused => true,
+            // One that was taken a moment ago is not to be seen in `/proc` yet; as long as it is
+            // used it counts.
+            Self::UnusedCopies => entry.is_copy() && entry.idle() >= STARTING,
         }
     }
 }
