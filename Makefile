@@ -4,7 +4,7 @@
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slurm test-spack slurm-shell build check self-test bench bench-registry bench-spack docs install package clean
+.PHONY: help demo test test-slurm test-spack slurm-shell build check self-test bench bench-registry bench-slurm bench-spack docs install package clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -42,6 +42,11 @@ bench: ## measure, and write docs/performance.md
 bench-registry: ## measure transfers, and write docs/performance-registry.md
 	@scripts/setup test
 	scripts/env cargo run --locked --release -p cabane-benches -- --only registry --output "$(CURDIR)/docs/performance-registry.md"
+
+bench-slurm: ## measure steps of jobs on virtual nodes, and write docs/performance-slurm.md
+	@scripts/setup test
+	scripts/build-slurm
+	scripts/env cargo run --locked --release -p cabane-benches -- --only slurm --output "$(CURDIR)/docs/performance-slurm.md"
 
 bench-spack: ## measure builds with real Spack, and write docs/performance-spack.md
 	@scripts/setup test

@@ -204,7 +204,7 @@ fn build() -> Result<(), String> {
     Ok(())
 }
 
-fn beside_this_program(name: &str) -> Result<PathBuf, NotMeasured> {
+pub(crate) fn beside_this_program(name: &str) -> Result<PathBuf, NotMeasured> {
     let this = env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let path = this.with_file_name(name);
     path.is_file()

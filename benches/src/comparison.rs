@@ -69,9 +69,19 @@ impl Comparisons {
         mut second: Candidate,
         target: Option<f64>,
     ) -> Option<Summary> {
-        let figures = alternate(&mut first, &mut second, self.rounds)
-            .and_then(|pairs| self.figures(&pairs, target));
-        let mut row = vec![first.name, second.name];
+        let pairs = alternate(&mut first, &mut second, self.rounds);
+        self.add((first.name, second.name), pairs, target)
+    }
+
+    /// Adds a row of two commands that were run in turn.
+    pub(crate) fn add(
+        &mut self,
+        (first, second): (String, String),
+        pairs: Result<Pairs, NotMeasured>,
+        target: Option<f64>,
+    ) -> Option<Summary> {
+        let figures = pairs.and_then(|pairs| self.figures(&pairs, target));
+        let mut row = vec![first, second];
         let summary = match figures {
             Ok((summary, figures)) => {
                 row.extend(figures);

@@ -37,6 +37,10 @@ mod rebuild;
 mod registry;
 mod report;
 mod request;
+mod slurm;
+mod slurm_cluster;
+mod slurm_copies;
+mod slurm_ranks;
 mod stack;
 mod stack_site;
 mod start;
@@ -70,6 +74,7 @@ const SECTIONS: &[(&str, MakeSection)] = &[
     ("rebuild", rebuild::sections),
     ("mpi", mpi::sections),
     ("stack", stack::sections),
+    ("slurm", slurm::sections),
 ];
 
 fn main() -> ExitCode {

@@ -164,6 +164,12 @@ pub(crate) struct Pairs {
 }
 
 impl Pairs {
+    /// Collects times that were taken elsewhere, in milliseconds.
+    pub(crate) fn of(times: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        let (first, second) = times.into_iter().unzip();
+        Self { first, second }
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.first.len()
     }

@@ -89,6 +89,7 @@ impl Report {
     pub(crate) fn page(&self, machine: &Machine, options: &Options) -> String {
         let (title, target, method) = match options.on_its_own() {
             Some("stack") => ("Performance of builds with Spack", "bench-spack", ""),
+            Some("slurm") => ("Performance of jobs with Slurm", "bench-slurm", METHOD),
             Some(_) => ("Performance with registries", "bench-registry", METHOD),
             None => ("Performance", "bench", METHOD),
         };

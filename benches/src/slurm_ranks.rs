@@ -1,0 +1,262 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Python ranks of a step that import numpy: from an image, from a directory that a server
+//! has, and from a copy in memory; and what each asks of the server.
+
+use std::path::Path;
+
+use crate::bed::Bed;
+use crate::images::Format;
+use crate::measure::{NotMeasured, Rounds, finish};
+use crate::options::Options;
+use crate::report::{Section, Table};
+use crate::slurm::{Turns, step};
+use crate::slurm_cluster::{CLEAN, Cluster, Step};
+
+const TITLE: &str = "Slurm: ranks that import numpy";
+const METHOD: &str = "\
+`srun` of `python3 -c 'import numpy'`, eight ranks on each of four nodes, interpreter and numpy \
+from the same tree. There is no parallel file system on one machine. For one stands `bindfs`, of \
+which each node has its own: all that a node does not have in its caches is asked of a process \
+outside of it, and it keeps names, attributes and contents as long as it wants, as a client with \
+locks does. Nothing of a network is in the times, so the counts below are what matters. The image lies in the file \
+system of the machine, which knows no difference between the nodes; so does the *local directory*. *Cold*: \
+the nodes know nothing of the tree and hold no image, and the copy is made. *Warm*: it is \
+the second time. All of it is in the memory of the machine. 32 interpreters share these \
+processors; with one for each rank the ratios would be further from 1.";
+const COUNTS: &str = "\
+*Counts* are of a step on one node that knew nothing. Of the directory they are the requests that \
+the process outside got: names and attributes (LOOKUP, GETATTR, READLINK), opens of files and directories, and \
+reads of them, each of 128 KiB at most. Of the image they are the reads of its loop \
+device; the image itself is looked up and opened once. Of the copy in memory it is the whole \
+file.";
+
+const SERVER: &str = "bindfs -o kernel_cache,entry_timeout=3600,attr_timeout=3600";
+const TREE: &str = "/shared/tree";
+const IMAGE: &str = "/shared/numpy.squashfs";
+
+/// What was measured so far.
+pub(crate) struct Ranks(Section);
+
+pub(crate) fn section() -> Ranks {
+    Ranks(Section {
+        title: TITLE,
+        method: format!("{METHOD} {COUNTS}"),
+        tables: Vec::new(),
+        goals: Vec::new(),
+        remarks: Vec::new(),
+    })
+}
+
+impl Ranks {
+    pub(crate) fn section(self) -> Section {
+        self.0
+    }
+
+    pub(crate) fn measure(
+        &mut self,
+        bed: &Bed,
+        cluster: &Cluster,
+        nodes: usize,
+        options: &Options,
+    ) {
+        if let Err(reason) = self.try_measure(bed, cluster, nodes, options) {
+            self.0.remarks.push(format!("Not measured: {reason}."));
+        }
+    }
+
+    fn try_measure(
+        &mut self,
+        bed: &Bed,
+        cluster: &Cluster,
+        nodes: usize,
+        options: &Options,
+    ) -> Result<(), NotMeasured> {
+        furnish(bed, cluster)?;
+        let rounds = Rounds {
+            warm_up: 1,
+            pairs: options.transfers(5),
+        };
+        let tables = [("cold", true), ("warm", false)].map(|(name, is_cold)| {
+            let table = compare(cluster, nodes, rounds, is_cold);
+            table.captioned(format!("{} ranks on {nodes} nodes, {name}", nodes * 8))
+        });
+        self.0.tables.extend(tables);
+        let counts = counts(cluster)?;
+        self.0.tables.push(counts.captioned("Counts".to_owned()));
+        Ok(())
+    }
+}
+
+/// Puts the tree and its image where all nodes find them.
+fn furnish(bed: &Bed, cluster: &Cluster) -> Result<(), NotMeasured> {
+    finish(std::process::Command::new("which").arg("bindfs"))
+        .map_err(|_| "there is no bindfs".to_owned())?;
+    let images = bed.numpy()?;
+    let image = cluster.put(images.file(Format::Squashfs)?, "numpy.squashfs")?;
+    let tree = cluster.directory().join("tree");
+    let mut copy = std::process::Command::new("cp");
+    finish(copy.arg("-a").arg(&images.tree).arg(&tree))?;
+    cluster
+        .root(&format!(
+            "cp -a {} {TREE}; chown -R alice: {TREE}; install -o alice -m 644 {} {IMAGE}; mkdir -p /fs",
+            tree.display(),
+            image.display()
+        ))
+        .map(drop)
+}
+
+fn python(place: &str, words: &str) -> String {
+    format!("srun {words} {place}/bin/python3 -c 'import numpy'")
+}
+
+fn of_image(words: &str) -> String {
+    let image = format!("--uenv={IMAGE}:/user-environment --no-default-view {words}");
+    python("/user-environment", &image)
+}
+
+/// Mounts the directory anew on a node.
+fn served_anew() -> String {
+    format!("umount -l /fs; {SERVER} {TREE} /fs")
+}
+
+fn compare(cluster: &Cluster, nodes: usize, rounds: Rounds, is_cold: bool) -> Table {
+    let size = format!("-N{nodes} -n{}", nodes * 8);
+    let before = |text: &str| {
+        if is_cold {
+            text.to_owned()
+        } else {
+            String::new()
+        }
+    };
+    let served = step(
+        "directory of a server",
+        &before(&format!("nodes '{}'", served_anew())),
+        python("/fs", &size),
+    );
+    let step = |name: &str, command| step(name, &before(CLEAN), command);
+    let memory = of_image(&format!("{size} --uenv-stage=memory"));
+    let ways: [Step; 3] = [
+        step("image", of_image(&size)),
+        step("image, copied to memory", memory),
+        step("local directory", python(TREE, &size)),
+    ];
+    if !is_cold {
+        // Else there is nothing that could be warm.
+        let _ = cluster.on_nodes(&served_anew());
+    }
+    let mut turns = Turns::new(cluster, rounds);
+    for way in ways {
+        turns.run(&way, &served, None);
+    }
+    turns.table.table()
+}
+
+fn counts(cluster: &Cluster) -> Result<Table, NotMeasured> {
+    let header = [
+        "from",
+        "ranks",
+        "names, attributes",
+        "opens",
+        "reads",
+        "MiB read",
+    ];
+    let mut table = Table::new(&header);
+    for ranks in [1, 8] {
+        let log = cluster.directory().join("requests");
+        let log = log.display();
+        cluster.root_on(
+            "n1",
+            &format!(
+                "umount -l /fs || true; setsid {SERVER} -d {TREE} /fs >{log} 2>&1 </dev/null & \
+                      until mountpoint --quiet /fs; do sleep 0.02; done"
+            ),
+        )?;
+        cluster.alice(&python("/fs", &format!("-w n1 -N1 -n{ranks}")))?;
+        cluster.root_on("n1", "umount -l /fs; sleep 0.2")?;
+        table.push(requests(Path::new(&log.to_string()), ranks)?);
+    }
+    for ranks in [1, 8] {
+        cluster.root_on("n1", "cabane clean --mounts")?;
+        let size = format!("-w n1 -N1 -n{ranks}");
+        cluster.alice(&of_image(&size))?;
+        let ask = "cat /sys/dev/block/$(stat --format=%Hd:%Ld /user-environment)/stat";
+        let ask = format!(
+            "srun -w n1 -N1 --uenv={IMAGE}:/user-environment --no-default-view sh -c '{ask}'"
+        );
+        let said = cluster.alice(&ask)?;
+        let numbers: Vec<u64> = said
+            .split_whitespace()
+            .filter_map(|word| word.parse().ok())
+            .collect();
+        let (reads, sectors) = (numbers.first().copied(), numbers.get(2).copied());
+        let read = sectors.unwrap_or_default().saturating_mul(512);
+        table.push(row(
+            "image",
+            ranks,
+            "1",
+            "1",
+            reads.unwrap_or_default(),
+            read,
+        ));
+    }
+    let size = cluster.root(&format!("stat --format=%s {IMAGE}"))?;
+    let size: u64 = size
+        .trim()
+        .parse()
+        .map_err(|_| "the image has no size".to_owned())?;
+    table.push(row(
+        "image, copied to memory",
+        8,
+        "1",
+        "1",
+        size.div_ceil(4 << 20),
+        size,
+    ));
+    Ok(table)
+}
+
+fn row(from: &str, ranks: u32, names: &str, opens: &str, reads: u64, bytes: u64) -> Vec<String> {
+    vec![
+        from.to_owned(),
+        ranks.to_string(),
+        names.to_owned(),
+        opens.to_owned(),
+        reads.to_string(),
+        format!(
+            "{:.1}",
+            crate::processor::to_float(bytes) / f64::from(1 << 20)
+        ),
+    ]
+}
+
+/// Counts what the process outside was asked.
+fn requests(log: &Path, ranks: u32) -> Result<Vec<String>, NotMeasured> {
+    let text = std::fs::read(log).map_err(|error| format!("there is no log: {error}"))?;
+    let text = String::from_utf8_lossy(&text);
+    let count = |names: &[&str]| {
+        let is_one = |line: &&str| {
+            let name = line
+                .split("opcode: ")
+                .nth(1)
+                .and_then(|rest| rest.split(' ').next());
+            name.is_some_and(|name| names.contains(&name))
+        };
+        text.lines().filter(is_one).count()
+    };
+    // `   read[5] 9764 bytes from 0` is an answer.
+    let bytes = text.lines().filter_map(|line| {
+        let answer = line.strip_prefix("   read[")?;
+        answer.split(' ').nth(1)?.parse::<u64>().ok()
+    });
+    let reads = count(&["READ", "READDIR"]);
+    Ok(row(
+        "directory of a server",
+        ranks,
+        &count(&["LOOKUP", "GETATTR", "READLINK"]).to_string(),
+        &count(&["OPEN", "OPENDIR"]).to_string(),
+        u64::try_from(reads).unwrap_or_default(),
+        bytes.sum(),
+    ))
+}
