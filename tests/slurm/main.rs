@@ -12,6 +12,7 @@ mod failures;
 mod mpi;
 mod operations;
 mod parts;
+mod records;
 mod requests;
 mod stage;
 mod steps;

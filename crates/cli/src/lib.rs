@@ -30,6 +30,7 @@ mod settings;
 mod setup;
 mod shown_image;
 mod signed;
+mod step_record;
 mod systems;
 mod table;
 mod transfer;

@@ -43,7 +43,7 @@ pub use credentials::{
 pub use download::{Fetched, Progress};
 pub use error::Error;
 pub use find::{Listed, Listing, Wanted};
-pub use http::Patience;
+pub use http::{Patience, give_to_collector, is_address_of_collector};
 pub use image::RemoteImage;
 pub use options::Options;
 pub use proxy::{ProxyError, ProxySettings};

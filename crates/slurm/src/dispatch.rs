@@ -4,7 +4,8 @@
 //! Which part of the plugin answers which callback in which program, and what one callback
 //! leaves for the next.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -75,6 +76,9 @@ pub(crate) fn options_known(spank: &dyn Spank, words: &[OsString]) -> Result<(),
         }
         Context::Step => {
             let (outcome, notes) = node::mount(spank);
+            if let Some(destination) = word_of(words, "record=") {
+                node::record(spank, destination, command_of(words).as_deref(), &outcome);
+            }
             let mut state = state();
             (state.outcome, state.notes) = (outcome, notes);
             Ok(())
@@ -106,6 +110,10 @@ pub(crate) fn program_ends(spank: &dyn Spank) {
 
 /// Finds `cabane=PATH` among the words after the plugin in `plugstack.conf`.
 fn command_of(words: &[OsString]) -> Option<PathBuf> {
-    let mut words = words.iter().filter_map(|word| word.to_str());
-    words.find_map(|word| word.strip_prefix("cabane=").map(PathBuf::from))
+    word_of(words, "cabane=").map(PathBuf::from)
+}
+
+fn word_of<'a>(words: &'a [OsString], prefix: &str) -> Option<&'a OsStr> {
+    let mut words = words.iter().map(|word| word.as_bytes());
+    words.find_map(|word| word.strip_prefix(prefix.as_bytes()).map(OsStr::from_bytes))
 }

@@ -19,7 +19,7 @@ use cabane_mount::JobOwner;
 
 use crate::dispatch;
 use crate::options;
-use crate::spank::{Context, SlurmError, Spank};
+use crate::spank::{Context, SlurmError, Spank, Step};
 
 /// What Slurm takes for success.
 const SUCCESS: c_int = 0;
@@ -31,8 +31,15 @@ const NO_SPACE: [c_int; 2] = [6, 3005];
 
 const S_JOB_UID: c_int = 0;
 const S_JOB_GID: c_int = 1;
+const S_JOB_ID: c_int = 2;
+const S_JOB_STEPID: c_int = 3;
+const S_JOB_NNODES: c_int = 4;
+const S_JOB_NODEID: c_int = 5;
+const S_JOB_TOTAL_TASK_COUNT: c_int = 7;
 const S_TASK_ID: c_int = 11;
 const S_JOB_SUPPLEMENTARY_GIDS: c_int = 19;
+const S_JOB_ARRAY_ID: c_int = 30;
+const S_JOB_ARRAY_TASK_ID: c_int = 31;
 
 const S_CTX_LOCAL: c_int = 1;
 const S_CTX_REMOTE: c_int = 2;
@@ -211,6 +218,18 @@ struct Slurm {
     spank: *mut c_void,
 }
 
+impl Slurm {
+    /// Returns an item that is a `uint32_t`.
+    fn number(&self, item: c_int) -> Result<u32, SlurmError> {
+        let mut number = 0_u32;
+        // SAFETY: a place of the type that Slurm writes for the items asked for here.
+        match unsafe { spank_get_item(self.spank, item, &raw mut number) } {
+            SUCCESS => Ok(number),
+            error => Err(SlurmError(error)),
+        }
+    }
+}
+
 impl Spank for Slurm {
     fn context(&self) -> Context {
         // SAFETY: takes nothing and returns a number.
@@ -277,6 +296,18 @@ impl Spank for Slurm {
             user,
             group,
             groups,
+        })
+    }
+
+    fn step(&self) -> Result<Step, SlurmError> {
+        Ok(Step {
+            job: self.number(S_JOB_ID)?,
+            number: self.number(S_JOB_STEPID)?,
+            array_job: self.number(S_JOB_ARRAY_ID)?,
+            array_task: self.number(S_JOB_ARRAY_TASK_ID)?,
+            nodes: self.number(S_JOB_NNODES)?,
+            node: self.number(S_JOB_NODEID)?,
+            tasks: self.number(S_JOB_TOTAL_TASK_COUNT)?,
         })
     }
 

@@ -5,7 +5,8 @@
 //!
 //! Slurm loads this object into four programs. In `srun`, `sbatch` and `salloc` ([`submit`])
 //! the `cabane` command finds out which images and variables are meant, as the user. In
-//! `slurmstepd` ([`node`]) the images are mounted, once for each step on each node, as root.
+//! `slurmstepd` ([`node`]) the images are mounted, once for each step on each node, as root;
+//! what was mounted can be recorded ([`record`]).
 //! [`dispatch`] tells the programs from each other; [`ffi`] is the border to Slurm, with all
 //! that is unsafe. `docs/design/0009-slurm.md` has the reasons.
 
@@ -23,6 +24,7 @@ mod ffi;
 mod hints;
 mod node;
 mod options;
+mod record;
 mod release;
 mod spank;
 mod submit;

@@ -7,10 +7,14 @@
 //! success. So it never does: what went wrong is kept, and then every task fails with it
 //! before anything of the user's runs.
 
-use cabane_mount::{JOB_IMAGES, JOB_STAGE, JobImages, JobMounts, JobOwner, Stage};
+use std::ffi::OsStr;
+use std::path::Path;
+
+use cabane_mount::{JOB_IMAGES, JOB_STAGE, JobImage, JobImages, JobMounts, JobOwner, Stage};
 
 use crate::builds;
 use crate::hints::hint;
+use crate::record;
 use crate::spank::Spank;
 
 /// What became of the images of a step.
@@ -18,8 +22,8 @@ use crate::spank::Spank;
 pub(crate) enum Outcome {
     /// There are none.
     Nothing,
-    /// They are mounted, for tasks of the owner to enter.
-    Mounted(JobMounts, JobOwner),
+    /// These are mounted, for tasks of the owner to enter.
+    Mounted(JobMounts, JobOwner, Vec<JobImage>),
     /// They are not; lines for the user.
     Failed(Vec<String>),
 }
@@ -54,7 +58,7 @@ fn try_mount(spank: &dyn Spank, notes: &mut Vec<String>) -> Result<Outcome, Vec<
     notes.clone_from(&taken.notes);
     builds::set_variables(spank, &taken)?;
     let mounts = JobMounts::make(&taken.images, &owner, stage).map_err(|error| lines(&error))?;
-    Ok(Outcome::Mounted(mounts, owner))
+    Ok(Outcome::Mounted(mounts, owner, taken.images))
 }
 
 /// Finds out whether the images are to be copied first.
@@ -85,6 +89,36 @@ pub(crate) fn lines(error: &cabane_mount::Error) -> Vec<String> {
     lines
 }
 
+/// Has recorded what became of the images of a step, if it has any.
+pub(crate) fn record(spank: &dyn Spank, to: &OsStr, command: Option<&Path>, outcome: &Outcome) {
+    match outcome {
+        Outcome::Nothing => {}
+        Outcome::Mounted(_, _, images) => record::hand_over(spank, to, command, images, true),
+        Outcome::Failed(_) => {
+            record::hand_over(
+                spank,
+                to,
+                command,
+                &wanted(spank).unwrap_or_default(),
+                false,
+            );
+        }
+    }
+}
+
+/// Returns what this node would have taken. Of several builds of which it takes none there is
+/// no telling.
+fn wanted(spank: &dyn Spank) -> Option<Vec<JobImage>> {
+    let text = spank.variable(JOB_IMAGES).ok()??;
+    let list = JobImages::parse(&text.to_string_lossy()).ok()?;
+    let only = |builds: &Vec<JobImage>| match builds.as_slice() {
+        [only] => Some(only.clone()),
+        _ => None,
+    };
+    let taken = builds::take(&list).map(|taken| taken.images);
+    Some(taken.unwrap_or_else(|_| list.images.iter().filter_map(only).collect()))
+}
+
 /// In a task that is about to start, as root: lets it go on or not.
 ///
 /// # Errors
@@ -93,7 +127,7 @@ pub(crate) fn lines(error: &cabane_mount::Error) -> Vec<String> {
 pub(crate) fn enter_task(spank: &dyn Spank, outcome: &Outcome) -> Result<(), ()> {
     match outcome {
         Outcome::Nothing => Ok(()),
-        Outcome::Mounted(mounts, owner) => {
+        Outcome::Mounted(mounts, owner, _) => {
             if let Err(error) = mounts.enter(owner) {
                 return refuse(spank, &lines(&error));
             }
@@ -117,7 +151,7 @@ fn refuse(spank: &dyn Spank, lines: &[String]) -> Result<(), ()> {
 /// The tasks of the step have ended. An image that stays mounted a while longer is no reason
 /// to fail.
 pub(crate) fn leave(outcome: Outcome) {
-    if let Outcome::Mounted(mounts, _) = outcome {
+    if let Outcome::Mounted(mounts, ..) = outcome {
         let _ = mounts.leave();
     }
 }

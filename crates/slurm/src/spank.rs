@@ -24,6 +24,25 @@ pub(crate) enum Context {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlurmError(pub(crate) i32);
 
+/// A step of a job, as one node sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// The job.
+    pub(crate) job: u32,
+    /// The step; the highest numbers stand for special ones.
+    pub(crate) number: u32,
+    /// The array of jobs, or 0.
+    pub(crate) array_job: u32,
+    /// The place in the array.
+    pub(crate) array_task: u32,
+    /// How many nodes the step has.
+    pub(crate) nodes: u32,
+    /// Which of them this is, from 0.
+    pub(crate) node: u32,
+    /// How many tasks the step has, on all nodes.
+    pub(crate) tasks: u32,
+}
+
 /// Slurm, as a callback sees it.
 pub(crate) trait Spank {
     /// Returns the program.
@@ -34,6 +53,9 @@ pub(crate) trait Spank {
 
     /// Returns to whom the job belongs, in `slurmstepd`.
     fn owner(&self) -> Result<JobOwner, SlurmError>;
+
+    /// Returns the step, in `slurmstepd`.
+    fn step(&self) -> Result<Step, SlurmError>;
 
     /// Sets a variable of this process, or removes it.
     fn change_own_variable(&self, name: &OsStr, value: Option<&OsStr>);

@@ -17,7 +17,7 @@ use crate::options::Given;
 use crate::spank::Spank;
 
 /// Where the command is, unless `plugstack.conf` says `cabane=PATH`.
-const COMMANDS: [&str; 2] = ["/usr/local/bin/cabane", "/usr/bin/cabane"];
+pub(crate) const COMMANDS: [&str; 2] = ["/usr/local/bin/cabane", "/usr/bin/cabane"];
 
 /// Variables that tell of images that are loaded, or were.
 const LOADED: [&str; 3] = ["CABANE_LOADED", "UENV_MOUNT_LIST", cabane_mount::JOB_IMAGES];

@@ -7,9 +7,11 @@
 //! holds the rest: [`namespace`] (leaving and entering namespaces),
 //! [`loop_device`] (a file as a block device), [`privilege`] (who the process is),
 //! [`lease`] (whether a file is open on this host),
-//! [`child`] (processes that prepare themselves before they start a program) and
+//! [`child`] (processes that prepare themselves before they start a program),
+//! [`alone`] (programs that nothing of this process reaches) and
 //! [`process_namespace`] (in which none outlives the program). It holds no policy.
 
+pub mod alone;
 pub mod child;
 pub mod descriptor;
 pub mod lease;

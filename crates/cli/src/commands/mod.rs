@@ -48,6 +48,7 @@ mod run;
 mod slurm_around;
 mod slurm_check;
 mod slurm_install;
+mod slurm_record;
 mod slurm_submit;
 mod slurm_ways;
 mod start;
@@ -201,6 +202,9 @@ pub(crate) enum SlurmCommand {
     /// Tell the plugin of Slurm which images and variables a job gets
     #[command(hide = true)]
     Submit(slurm_submit::SubmitArgs),
+    /// Record which images a step of a job has
+    #[command(hide = true)]
+    Record(slurm_record::RecordArgs),
 }
 
 /// Carries out a command.
@@ -216,6 +220,10 @@ pub(crate) fn run_command(
     // It is asked just where something is wrong, be it with the settings.
     if let Command::Doctor(args) = &command {
         return doctor::doctor(global, printer, args);
+    }
+    // Where a node has a mistake in its settings, steps are recorded all the same.
+    if let Command::Slurm(SlurmCommand::Record(args)) = &command {
+        return slurm_record::record(args);
     }
     let setup = &Setup::new(global, printer)?;
     match command {
@@ -259,6 +267,7 @@ pub(crate) fn run_command(
         Command::Slurm(SlurmCommand::Install(args)) => slurm_install::install(setup, &args),
         Command::Slurm(SlurmCommand::Check(args)) => slurm_check::check(setup, &args),
         Command::Slurm(SlurmCommand::Submit(args)) => slurm_submit::submit(setup, &args),
+        Command::Slurm(SlurmCommand::Record(args)) => slurm_record::record(&args),
         Command::Config(args) => config::config(setup, &args),
         Command::Doctor(args) => doctor::doctor(global, printer, &args),
         Command::Clean(args) => clean::clean(setup, &args),

@@ -14,6 +14,7 @@ use clap::Args;
 use crate::exit_codes::{self, ExitCode};
 use crate::report::CommandResult;
 use crate::setup::Setup;
+use crate::step_record::destination::Destination;
 
 /// Where Slurm looks for the list of plugins, unless its configuration says otherwise.
 const PLUGSTACK: &str = "/etc/slurm/plugstack.conf";
@@ -60,6 +61,7 @@ pub(super) struct Line {
     pub(super) is_required: bool,
     pub(super) plugin: PathBuf,
     command: Option<PathBuf>,
+    pub(super) record: Option<String>,
 }
 
 impl Line {
@@ -73,11 +75,13 @@ impl Line {
         let plugin = PathBuf::from(words.next()?);
         let name = plugin.file_name()?.to_str()?;
         let is_ours = name == PLUGIN;
-        let mut commands = words.filter_map(|word| word.strip_prefix("cabane="));
+        let words: Vec<&str> = words.collect();
+        let after = |prefix| words.iter().find_map(|word| word.strip_prefix(prefix));
         is_ours.then(|| Self {
             is_required,
             plugin,
-            command: commands.next().map(PathBuf::from),
+            command: after("cabane=").map(PathBuf::from),
+            record: after("record=").map(str::to_owned),
         })
     }
 }
@@ -103,7 +107,18 @@ fn faults_of_line(line: &Line) -> Vec<String> {
     if let Some(command) = &line.command {
         faults.extend(fault_of_file(command));
     }
+    if let Some(record) = &line.record {
+        faults.extend(fault_of_record(record));
+    }
     faults
+}
+
+/// Where records go must be a place, or steps are without one, silently.
+fn fault_of_record(destination: &str) -> Option<String> {
+    match destination.parse::<Destination>() {
+        Ok(destination) => destination.fault(),
+        Err(error) => Some(format!("{error}: steps are not recorded")),
+    }
 }
 
 /// What Slurm runs as root must be root's alone.
@@ -211,11 +226,13 @@ mod tests {
 
     #[test]
     fn a_line_of_the_plugin_is_known_by_the_name_of_the_file() {
-        let line = Line::parse("required /opt/lib/cabane-slurm.so cabane=/opt/bin/cabane");
+        let line =
+            Line::parse("required /opt/lib/cabane-slurm.so cabane=/opt/bin/cabane record=syslog");
         let expected = Line {
             is_required: true,
             plugin: "/opt/lib/cabane-slurm.so".into(),
             command: Some("/opt/bin/cabane".into()),
+            record: Some("syslog".to_owned()),
         };
         assert_eq!(line, Some(expected));
         assert_eq!(Line::parse("required /usr/lib64/slurm/x11.so"), None);

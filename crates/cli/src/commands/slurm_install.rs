@@ -14,6 +14,7 @@ use super::slurm_check::{Line, PLUGIN, Release, fault_of_release, find_plugstack
 use crate::exit_codes::{self, ExitCode};
 use crate::report::{CommandError, CommandResult, IoContext};
 use crate::setup::Setup;
+use crate::step_record::destination::Destination;
 
 /// Make Slurm load the plugin, or no longer
 #[derive(Debug, Args)]
@@ -25,6 +26,7 @@ have. It is done on each node, and where jobs are submitted.
 Examples:
   cabane slurm install
   cabane slurm install --plugin /opt/cabane/lib/cabane-slurm.so
+  cabane slurm install --record file:/var/log/cabane/steps.jsonl
   cabane slurm install --remove")]
 pub(crate) struct InstallArgs {
     /// The plugin; default: lib/cabane/slurm/RELEASE/cabane-slurm.so below the prefix of this
@@ -35,21 +37,28 @@ pub(crate) struct InstallArgs {
     /// or /etc/slurm/plugstack.conf
     #[arg(long, value_name = "PATH")]
     plugstack: Option<PathBuf>,
+    /// Have a record made of each step with images: `file:PATH`, `syslog`, or the address of
+    /// a collector, `http://…` or `https://…`
+    #[arg(long, value_name = "DESTINATION")]
+    record: Option<Destination>,
+    /// Have no records made any more
+    #[arg(long, conflicts_with = "record")]
+    no_record: bool,
     /// Take the line away
-    #[arg(long, conflicts_with = "plugin")]
+    #[arg(long, conflicts_with_all = ["plugin", "record"])]
     remove: bool,
 }
 
 pub(super) fn install(setup: &Setup, args: &InstallArgs) -> CommandResult<ExitCode> {
     let plugstack = args.plugstack.clone().unwrap_or_else(find_plugstack);
-    let line = if args.remove {
-        None
-    } else {
-        Some(line_for(args.plugin.as_deref())?)
-    };
     let before = match fs::read_to_string(&plugstack) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         read => read.or_failed(|| format!("read {}", plugstack.display()))?,
+    };
+    let line = if args.remove {
+        None
+    } else {
+        Some(line_for(args, &before)?)
     };
     let after = changed(&before, line.as_deref());
     let shown = plugstack.display();
@@ -71,9 +80,9 @@ pub(super) fn install(setup: &Setup, args: &InstallArgs) -> CommandResult<ExitCo
     Ok(exit_codes::SUCCESS)
 }
 
-fn line_for(plugin: Option<&Path>) -> CommandResult<String> {
+fn line_for(args: &InstallArgs, before: &str) -> CommandResult<String> {
     let command = std::env::current_exe().or_failed(|| "find this program".to_owned())?;
-    let plugin = match plugin {
+    let plugin = match &args.plugin {
         Some(plugin) => std::path::absolute(plugin).or_failed(|| "find the plugin".to_owned())?,
         None => usual_place(&command)?,
     };
@@ -93,11 +102,18 @@ fn line_for(plugin: Option<&Path>) -> CommandResult<String> {
                 .to_owned(),
         ));
     }
-    Ok(format!(
-        "required {} cabane={}",
-        plugin.display(),
-        command.display()
-    ))
+    let mut line = format!("required {} cabane={}", plugin.display(), command.display());
+    if let Some(destination) = &args.record {
+        if let Some(fault) = destination.fault() {
+            return Err(CommandError::new(exit_codes::BAD_INPUT, fault));
+        }
+        line += &format!(" record={destination}");
+    } else if let Some(kept) = before.lines().find_map(Line::parse)
+        && let Some(destination) = kept.record.filter(|_| !args.no_record)
+    {
+        line += &format!(" record={destination}");
+    }
+    Ok(line)
 }
 
 fn usual_place(command: &Path) -> CommandResult<PathBuf> {

@@ -381,7 +381,7 @@ fn scheme(is_plain: bool) -> &'static str {
     if is_plain { "http" } else { "https" }
 }
 
-fn tls(options: &Options) -> Result<TlsConfig, Error> {
+pub(super) fn tls(options: &Options) -> Result<TlsConfig, Error> {
     let roots = crate::trust::roots(options.authorities.as_deref())?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     Ok(TlsConfig::builder()
@@ -390,7 +390,7 @@ fn tls(options: &Options) -> Result<TlsConfig, Error> {
         .build())
 }
 
-fn agent(proxy: Option<Proxy>, tls: Option<TlsConfig>, patience: &Patience) -> Agent {
+pub(super) fn agent(proxy: Option<Proxy>, tls: Option<TlsConfig>, patience: &Patience) -> Agent {
     let config = Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(0)

@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! In `slurmstepd`: what a step has mounted, told to who writes it down.
+//!
+//! Off unless the line in `plugstack.conf` has `record=DESTINATION`. A process of its own,
+//! `cabane slurm record`, makes a record of it and sends that off; it is neither waited for
+//! nor asked how that went. Here it is only written down what there is to tell, as texts
+//! that end with a zero byte.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use cabane_mount::JobImage;
+use cabane_sys::alone::start_alone;
+use rustix::fs::{MemfdFlags, memfd_create};
+
+use crate::spank::Spank;
+
+/// What the job says itself, which is believed only so far.
+const SAID: [&str; 3] = ["CABANE_LOADED", "SLURM_JOB_ACCOUNT", "SLURM_HET_JOB_ID"];
+/// More than this of a variable is not handed on.
+const LONGEST: usize = 64 * 1024;
+
+/// Has a step recorded, on its first node. Whatever is in the way: then there is no record.
+pub(crate) fn hand_over(
+    spank: &dyn Spank,
+    destination: &OsStr,
+    command: Option<&Path>,
+    images: &[JobImage],
+    is_mounted: bool,
+) {
+    let is_first = spank.step().is_ok_and(|step| step.node == 0);
+    let told = is_first.then(|| told(spank, images, is_mounted)).flatten();
+    if let (Some(told), Some(command)) = (told, find_command(command)) {
+        let _ = start(&command, destination, &told);
+    }
+}
+
+/// The command runs as root here, so it is not looked for elsewhere.
+fn find_command(configured: Option<&Path>) -> Option<PathBuf> {
+    let usual = crate::submit::COMMANDS.map(Path::new);
+    let command = configured.or_else(|| usual.into_iter().find(|path| path.is_file()))?;
+    command.is_absolute().then(|| command.to_owned())
+}
+
+fn told(spank: &dyn Spank, images: &[JobImage], is_mounted: bool) -> Option<Vec<u8>> {
+    let (step, owner) = (spank.step().ok()?, spank.owner().ok()?);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    let mut texts: Vec<(&str, OsString)> = [
+        ("time", now.as_millis()),
+        ("job", step.job.into()),
+        ("step", step.number.into()),
+        ("array-job", step.array_job.into()),
+        ("array-task", step.array_task.into()),
+        ("nodes", step.nodes.into()),
+        ("tasks", step.tasks.into()),
+        ("user", owner.user.into()),
+        ("group", owner.group.into()),
+        ("mounted", is_mounted.into()),
+    ]
+    .map(|(name, number)| (name, number.to_string().into()))
+    .into();
+    for image in images {
+        texts.push(("image", image.path.clone().into()));
+        texts.push(("mount-point", image.mount_point.clone().into()));
+        texts.push(("label", image.label.clone().into()));
+    }
+    for name in SAID {
+        let value = spank.variable(name).ok().flatten();
+        texts.extend(
+            value
+                .filter(|value| value.len() <= LONGEST)
+                .map(|value| (name, value)),
+        );
+    }
+    let mut bytes = Vec::new();
+    for (name, value) in texts {
+        bytes.extend_from_slice(name.as_bytes());
+        bytes.push(b'=');
+        bytes.extend_from_slice(value.as_bytes());
+        bytes.push(0);
+    }
+    Some(bytes)
+}
+
+fn start(command: &Path, destination: &OsStr, told: &[u8]) -> io::Result<()> {
+    let mut file = File::from(memfd_create(c"cabane-step", MemfdFlags::CLOEXEC)?);
+    file.write_all(told)?;
+    let mut command = Command::new(command);
+    command
+        .env_clear()
+        // Where to ask for the name of a user.
+        .env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin")
+        .args(["slurm", "record", "--from"])
+        .arg(file.as_raw_fd().to_string())
+        .arg("--to")
+        .arg(destination);
+    start_alone(&mut command, file.as_fd())
+}

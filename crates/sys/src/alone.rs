@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Starting a program out of a process that must not be held up by it in any way.
+//!
+//! [`crate::child::start_detached`] waits until the program has begun, and relies on this
+//! process to have marked its descriptors. Here neither is so: the process may be one of
+//! others that has loaded our code, and the program may lie on a file system that hangs.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::{Command, Stdio};
+
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use rustix::process::{Pid, WaitOptions, setsid, waitpid};
+
+// As in `child`: those of the C library, which has work of its own to do.
+unsafe extern "C" {
+    fn fork() -> i32;
+    fn _exit(status: i32) -> !;
+}
+
+/// Starts a program in a session of its own, with an empty standard input, output and error,
+/// one descriptor, and nothing else that this process has open. It is no child of this
+/// process, and nobody learns whether it could be started.
+///
+/// # Errors
+///
+/// Those of fork.
+pub fn start_alone(command: &mut Command, kept: BorrowedFd<'_>) -> io::Result<()> {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .current_dir("/");
+    // SAFETY: the child makes system calls, allocates (which the C libraries keep possible
+    // across fork) and ends by exec or _exit.
+    match unsafe { fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            let _ = catch_unwind(AssertUnwindSafe(|| leave_and_become(command, kept)));
+            // SAFETY: ends the copy without running what belongs to the parent.
+            unsafe { _exit(0) }
+        }
+        child => {
+            let child = Pid::from_raw(child);
+            // It ends at once. Where ended children are not kept there is none.
+            while waitpid(child, WaitOptions::empty()).is_err_and(|errno| errno == Errno::INTR) {}
+            Ok(())
+        }
+    }
+}
+
+/// Returns only where something is in the way.
+fn leave_and_become(command: &mut Command, kept: BorrowedFd<'_>) -> io::Result<()> {
+    setsid()?;
+    // SAFETY: as above; whoever called waits for this process, and for no other.
+    if unsafe { fork() } != 0 {
+        return Ok(());
+    }
+    close_with_exec(kept.as_raw_fd())?;
+    Err(command.exec())
+}
+
+/// Marks what is open, but one descriptor and the standard ones. What stayed open could be
+/// the output of a task, whose reader would then wait for us.
+fn close_with_exec(kept: RawFd) -> io::Result<()> {
+    let numbers = fs::read_dir("/proc/self/fd")?
+        .map(|entry| {
+            Ok(entry?
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse().ok()))
+        })
+        .collect::<io::Result<Vec<Option<RawFd>>>>()?;
+    for number in numbers.into_iter().flatten().filter(|number| *number > 2) {
+        let flags = if number == kept {
+            FdFlags::empty()
+        } else {
+            FdFlags::CLOEXEC
+        };
+        // SAFETY: not -1. The one with which the directory was read is closed by now, and
+        // then nothing is marked.
+        match fcntl_setfd(unsafe { BorrowedFd::borrow_raw(number) }, flags) {
+            Ok(()) | Err(Errno::BADF) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Read;
+    use std::os::fd::{AsFd, OwnedFd};
+
+    use rustix::pipe::pipe;
+
+    use super::*;
+
+    #[test]
+    fn a_program_alone_has_one_descriptor_and_no_other() {
+        let (reader, writer) = pipe().unwrap();
+        // It is not marked, and would be inherited.
+        let (other, inherited): (OwnedFd, OwnedFd) = pipe().unwrap();
+        let mut command = Command::new("/bin/sh");
+        let number = writer.as_raw_fd().to_string();
+        command.args(["-c", "echo here >&$0; exec sleep 5", &number]);
+        start_alone(&mut command, writer.as_fd()).unwrap();
+        drop((writer, inherited));
+        // At its end at once, although the program goes on.
+        let mut left = Vec::new();
+        File::from(other).read_to_end(&mut left).unwrap();
+        let mut said = [0; 16];
+        let length = File::from(reader).read(&mut said).unwrap();
+        assert_eq!(said.get(..length), Some(&b"here\n"[..]));
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_nobodys_concern() {
+        let (_reader, writer) = pipe().unwrap();
+        let mut command = Command::new("/nonexistent/program");
+        start_alone(&mut command, writer.as_fd()).unwrap();
+    }
+}
