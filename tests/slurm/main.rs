@@ -5,6 +5,7 @@
 //! users. After each test every node is looked at for what was left behind.
 
 mod arena;
+mod attach;
 mod batch;
 mod border;
 mod containers;

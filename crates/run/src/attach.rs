@@ -108,8 +108,8 @@ impl Attachment {
         variables: &BTreeMap<OsString, OsString>,
         needs: &[Need],
     ) -> Result<Infallible, RunError> {
-        let id = self.target.id;
-        let refused = |reason| AttachError::Privileged { id, reason };
+        let (id, job) = (self.target.id, self.target.job());
+        let refused = |reason| AttachError::Privileged { id, reason, job };
         let helper = self.helper.map_err(refused)?;
         helper.check(plan).map_err(refused)?;
         check_before(needs, plan)?;

@@ -13,6 +13,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 use cabane_mount::helper::Unavailable;
+use cabane_mount::{JOB_IMAGES, JobImages};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -56,6 +57,8 @@ const OF_THE_RANK: &[&str] = &[
     "PMIX_",
     "PMI_",
     "PRTE_",
+    "SLURM_LOCALID",
+    "SLURM_PROCID",
 ];
 
 /// Why a process could not be attached to.
@@ -91,6 +94,8 @@ pub enum AttachError {
         id: u32,
         /// Why the helper cannot be used.
         reason: Unavailable,
+        /// The job of Slurm to which the process belongs.
+        job: Option<u32>,
     },
     /// The caller is where the process is, and may not mount there.
     #[error("process {id} is in your own environment, where nothing more can be mounted")]
@@ -98,6 +103,35 @@ pub enum AttachError {
         /// The process.
         id: u32,
     },
+    /// None of the caller's processes on this node belongs to the job.
+    #[error("you have no task of job {job} on this node")]
+    NoTask {
+        /// The job, as it was typed.
+        job: String,
+    },
+    /// The job runs here, with nothing loaded.
+    #[error("job {job} has no images on this node")]
+    NoImages {
+        /// The job, as it was typed.
+        job: String,
+    },
+    /// Which one is meant?
+    #[error("job {job} has several steps on this node")]
+    SeveralSteps {
+        /// The job, as it was typed.
+        job: String,
+        /// The steps with images.
+        steps: Vec<String>,
+    },
+    /// A number is that of a process and of a job.
+    #[error("{number} is the number of a process and of a job")]
+    ProcessAndJob {
+        /// The number.
+        number: u32,
+    },
+    /// There is no looking for tasks.
+    #[error("cannot list the processes of this node")]
+    Processes(#[source] io::Error),
     /// The namespaces cannot be entered.
     #[error("cannot enter the environment of process {id}")]
     Enter {
@@ -122,6 +156,26 @@ impl AttachError {
             ),
             Self::OtherUser { id, user } => Some(format!(
                 "be that user: `sudo -u '#{user}' cabane attach {id}`"
+            )),
+            Self::NoTask { job } => Some(format!(
+                "`squeue --me --jobs={}` tells on which nodes it runs",
+                job.split(['.', '_']).next().unwrap_or(job)
+            )),
+            Self::NoImages { job } => Some(format!(
+                "`srun --jobid={} --overlap --pty bash` starts a shell beside it",
+                job.split('.').next().unwrap_or(job)
+            )),
+            Self::SeveralSteps { steps, .. } => {
+                let typed = |step| format!("`cabane attach {step}`");
+                Some(steps.iter().map(typed).collect::<Vec<_>>().join(", "))
+            }
+            Self::ProcessAndJob { number } => Some(format!(
+                "`cabane attach --process {number}` or `cabane attach --job {number}`"
+            )),
+            Self::Processes(_) => None,
+            Self::Privileged { job: Some(job), .. } => Some(format!(
+                "`srun --jobid={job} --overlap --uenv=IMAGE --pty bash` starts a shell beside it, \
+                 with the images mounted once more"
             )),
             Self::Privileged { .. } => Some(
                 "attach from a shell outside of every environment, or start the program with \
@@ -169,10 +223,7 @@ impl Target {
         if owner != geteuid().as_raw() {
             return Err(AttachError::OtherUser { id, user: owner });
         }
-        let loaded = variables
-            .get(OsStr::new(CABANE_LOADED))
-            .and_then(|value| Loaded::from_variable(value.to_str()?));
-        if loaded.is_none_or(|loaded| loaded.images.is_empty()) {
+        if !has_environment(&variables) {
             return Err(AttachError::NoEnvironment { id });
         }
         Ok(Self {
@@ -181,6 +232,12 @@ impl Target {
             variables,
             working_directory,
         })
+    }
+
+    /// Returns the job of Slurm to which the process belongs.
+    pub(crate) fn job(&self) -> Option<u32> {
+        let value = self.variables.get(OsStr::new("SLURM_JOB_ID"))?;
+        value.to_str()?.parse().ok()
     }
 
     /// Returns the variables of a command beside the process: its own, without what
@@ -233,6 +290,16 @@ impl Target {
         let id = self.id;
         AttachError::Enter { id, source }
     }
+}
+
+/// Tells whether variables say that something is loaded. Where they were kept from a job,
+/// the list of images is there all the same.
+pub(crate) fn has_environment(variables: &BTreeMap<OsString, OsString>) -> bool {
+    let value = |name: &str| variables.get(OsStr::new(name))?.to_str();
+    let loaded = value(CABANE_LOADED).and_then(Loaded::from_variable);
+    let of_job = value(JOB_IMAGES).and_then(|value| JobImages::parse(value).ok());
+    loaded.is_some_and(|loaded| !loaded.images.is_empty())
+        || of_job.is_some_and(|list| !list.images.is_empty())
 }
 
 fn is_of_the_rank(name: &OsStr) -> bool {

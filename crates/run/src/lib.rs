@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod attach;
+mod attach_job;
 mod attach_target;
 mod become_command;
 mod binds;
@@ -36,6 +37,7 @@ mod venv;
 mod warning;
 
 pub use attach::Attachment;
+pub use attach_job::{JobDescription, JobDescriptionError};
 pub use attach_target::{AttachError, Target};
 pub use become_command::become_command;
 pub use error::RunError;

@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 
-use cabane_run::{Attachment, Target};
+use cabane_run::{AttachError, Attachment, JobDescription, Target};
 use clap::Args;
 
 use super::run::not_started;
@@ -15,20 +15,29 @@ use crate::images::{self, ImageArgs};
 use crate::report::CommandResult;
 use crate::setup::Setup;
 
-/// Start a shell or a command in the environment of a running process
+/// Start a shell or a command in the environment of a running process or job
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   cabane attach 4711
   cabane attach 4711 -- gdb -p 4711
   cabane attach 4711 --with debuggers -- gdb -p 4711
+  cabane attach 12345.0
 
 The command sees the files and has the variables of the process. Images named with
---with are there for the command alone: the process does not see them.")]
+--with are there for the command alone: the process does not see them. Of a job, it is the
+first process of yours on this node; JOB.batch is its script.")]
 pub(crate) struct AttachArgs {
-    /// The number of a process of yours that runs in images
-    #[arg(value_name = "PID")]
-    process: u32,
+    /// The number of a process of yours that runs in images; or a job of Slurm with images
+    /// on this node, as JOB, JOB.STEP or `ARRAY_TASK`
+    #[arg(value_name = "PID|JOB[.STEP]")]
+    target: JobDescription,
+    /// It is the number of a process
+    #[arg(long)]
+    process: bool,
+    /// It is the number of a job
+    #[arg(long, conflicts_with = "process")]
+    job: bool,
     /// More images, for the command alone: as for `cabane run`
     #[arg(long, value_name = "IMAGES")]
     with: Option<String>,
@@ -42,7 +51,7 @@ pub(crate) struct AttachArgs {
 }
 
 pub(super) fn attach(setup: &Setup, args: &AttachArgs) -> CommandResult<ExitCode> {
-    let target = Target::open(args.process).map_err(|error| not_started(error.into()))?;
+    let target = find(args).map_err(|error| not_started(error.into()))?;
     let with = args
         .with
         .as_ref()
@@ -67,4 +76,26 @@ pub(super) fn attach(setup: &Setup, args: &AttachArgs) -> CommandResult<ExitCode
         command,
     };
     Err(not_started(attachment.exec()))
+}
+
+/// A number alone may be that of a process or of a job; both are asked, unless it was said.
+fn find(args: &AttachArgs) -> Result<Target, AttachError> {
+    let Some(number) = args.target.number().filter(|_| !args.job) else {
+        return Target::open(args.target.find()?);
+    };
+    let process = Target::open(number);
+    if args.process {
+        return process;
+    }
+    match (process, args.target.find()) {
+        (Ok(_), Ok(_) | Err(AttachError::SeveralSteps { .. })) => {
+            Err(AttachError::ProcessAndJob { number })
+        }
+        (Err(_), Ok(first)) => Target::open(first),
+        (
+            Err(_),
+            Err(error @ (AttachError::SeveralSteps { .. } | AttachError::NoImages { .. })),
+        ) => Err(error),
+        (process, Err(_)) => process,
+    }
 }
