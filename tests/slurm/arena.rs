@@ -206,6 +206,14 @@ END"
         }
     }
 
+    /// Ends all that runs on a node, or starts it again.
+    pub(crate) fn power(&self, node: &str, is_on: bool) {
+        let action = if is_on { "start-node" } else { "stop-node" };
+        let mut command = Command::new(script());
+        command.arg(action).arg(&self.directory).arg(node);
+        Finished::of(command.stdin(Stdio::null())).success();
+    }
+
     /// Waits until no job is left and all nodes are idle; says what is the matter otherwise.
     fn wait_until_idle(&self) {
         let begin = Instant::now();

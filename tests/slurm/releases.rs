@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The plugin for several releases of Slurm, each built as sites build it.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use cabane_testkit::{Finished, Program, not_run};
+
+use crate::arena::{Cluster, in_cluster};
+
+const RELEASES: [(&str, u32); 6] = [
+    ("22.05", 0x16_05_00),
+    ("23.02", 0x17_02_00),
+    ("23.11", 0x17_0b_00),
+    ("24.05", 0x18_05_00),
+    ("24.11", 0x18_0b_00),
+    ("25.05", 0x19_05_00),
+];
+
+/// What Slurm looks for in a plugin.
+const EXPORTED: [&str; 8] = [
+    "plugin_name",
+    "plugin_type",
+    "plugin_version",
+    "slurm_spank_exit",
+    "slurm_spank_init",
+    "slurm_spank_init_post_opt",
+    "slurm_spank_task_init_privileged",
+    "spank_plugin_version",
+];
+
+/// What Slurm has in all these releases.
+const OF_SLURM: [&str; 8] = [
+    "slurm_error",
+    "slurm_spank_log",
+    "spank_context",
+    "spank_get_item",
+    "spank_getenv",
+    "spank_option_register",
+    "spank_setenv",
+    "spank_unsetenv",
+];
+
+static BUILT: OnceLock<PathBuf> = OnceLock::new();
+
+/// Builds the plugin for all releases, once, apart from what other tests load. Optimised it
+/// would take a minute, and be no different in what matters here.
+fn built() -> &'static Path {
+    BUILT.get_or_init(|| {
+        let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("slurm-releases");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/build-slurm");
+        let mut command = Command::new(script);
+        command
+            .args(RELEASES.map(|(release, _)| release))
+            .env("CARGO_TARGET_DIR", &place)
+            .env("CARGO_PROFILE_RELEASE_LTO", "off")
+            .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0")
+            .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
+            .stdin(Stdio::null());
+        Finished::of(&mut command).success();
+        place.join("release/slurm")
+    })
+}
+
+fn object(release: &str) -> PathBuf {
+    built().join(release).join("cabane-slurm.so")
+}
+
+/// The names that a plugin has, or wants, as `nm` tells them.
+fn names(object: &Path, which: &str) -> BTreeSet<String> {
+    let mut command = Command::new("nm");
+    command.args(["--dynamic", which]).arg(object);
+    let said = Finished::of(&mut command).success().stdout;
+    let words = said
+        .lines()
+        .filter_map(|line| line.split_whitespace().last());
+    words.map(str::to_owned).collect()
+}
+
+#[test]
+fn each_plugin_says_for_which_release_it_is() {
+    for (release, number) in RELEASES {
+        let file = File::open(object(release)).unwrap();
+        let found = cabane_host::number_under(&file, "plugin_version");
+        assert_eq!(found, Some(number), "{release}");
+    }
+}
+
+#[test]
+fn each_plugin_has_what_slurm_calls_and_nothing_else_and_wants_what_all_releases_have() {
+    if Program::find("nm").path().is_none() {
+        not_run!("there is no nm: `scripts/setup test` brings it");
+    }
+    for (release, _) in RELEASES {
+        let object = object(release);
+        let exported = names(&object, "--defined-only");
+        let mut wanted = names(&object, "--undefined-only");
+        wanted.retain(|name| name.starts_with("slurm") || name.starts_with("spank"));
+        let sets = [EXPORTED.as_slice(), &OF_SLURM]
+            .map(|names| names.iter().map(|&name| name.to_owned()).collect());
+        assert_eq!([exported, wanted], sets, "{release}");
+    }
+}
+
+#[test]
+fn of_all_plugins_slurm_takes_the_one_of_its_release() {
+    in_cluster!(|cluster: &Cluster| {
+        let version = cluster.root("srun --version");
+        let taken = RELEASES.map(|(release, _)| release).map(|release| {
+            let plugin = format!("/shared/{release}.so");
+            cluster.root(&format!(
+                "install -m 644 {} {plugin}; echo 'required {plugin}' >/etc/slurm/plugstack.conf",
+                object(release).display()
+            ));
+            let finished = cluster.user("alice").sh("srun --uenv=app/1:v1 who");
+            let is_refused = finished.code != 0 && finished.stderr.contains(&plugin);
+            assert!(is_refused || finished.stdout == "app 1\n", "{finished:?}");
+            !is_refused
+        });
+        let expected = RELEASES.map(|(release, _)| version.contains(&format!(" {release}.")));
+        assert_eq!(taken, expected);
+    });
+}
