@@ -25,6 +25,9 @@ use crate::spank::Spank;
 
 /// What the job says itself, which is believed only so far.
 const SAID: [&str; 3] = ["CABANE_LOADED", "SLURM_JOB_ACCOUNT", "SLURM_HET_JOB_ID"];
+/// What the control groups that Slurm makes for a job and its steps have in their paths. A
+/// step ends when they are empty, and a node where that takes too long is drained.
+const GROUPS_OF_JOB: &str = "/job_";
 /// More than this of a variable is not handed on.
 const LONGEST: usize = 64 * 1024;
 
@@ -102,5 +105,5 @@ fn start(command: &Path, destination: &OsStr, told: &[u8]) -> io::Result<()> {
         .arg(file.as_raw_fd().to_string())
         .arg("--to")
         .arg(destination);
-    start_alone(&mut command, file.as_fd())
+    start_alone(&mut command, file.as_fd(), GROUPS_OF_JOB)
 }

@@ -7,8 +7,8 @@
 //! process to have marked its descriptors. Here neither is so: the process may be one of
 //! others that has loaded our code, and the program may lie on a file system that hangs.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,10 +27,13 @@ unsafe extern "C" {
 /// one descriptor, and nothing else that this process has open. It is no child of this
 /// process, and nobody learns whether it could be started.
 ///
+/// Control groups with `group` in their path are left: whoever made them may wait until
+/// they are empty.
+///
 /// # Errors
 ///
 /// Those of fork.
-pub fn start_alone(command: &mut Command, kept: BorrowedFd<'_>) -> io::Result<()> {
+pub fn start_alone(command: &mut Command, kept: BorrowedFd<'_>, group: &str) -> io::Result<()> {
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -41,7 +44,7 @@ pub fn start_alone(command: &mut Command, kept: BorrowedFd<'_>) -> io::Result<()
     match unsafe { fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {
-            let _ = catch_unwind(AssertUnwindSafe(|| leave_and_become(command, kept)));
+            let _ = catch_unwind(AssertUnwindSafe(|| leave_and_become(command, kept, group)));
             // SAFETY: ends the copy without running what belongs to the parent.
             unsafe { _exit(0) }
         }
@@ -55,14 +58,45 @@ pub fn start_alone(command: &mut Command, kept: BorrowedFd<'_>) -> io::Result<()
 }
 
 /// Returns only where something is in the way.
-fn leave_and_become(command: &mut Command, kept: BorrowedFd<'_>) -> io::Result<()> {
+fn leave_and_become(command: &mut Command, kept: BorrowedFd<'_>, group: &str) -> io::Result<()> {
     setsid()?;
     // SAFETY: as above; whoever called waits for this process, and for no other.
     if unsafe { fork() } != 0 {
         return Ok(());
     }
+    leave_control_groups(group);
     close_with_exec(kept.as_raw_fd())?;
     Err(command.exec())
+}
+
+/// Moves this process to the root of the hierarchies, as far as that is possible.
+fn leave_control_groups(group: &str) {
+    let text = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    for root in text.lines().filter_map(|line| root_to_go_to(line, group)) {
+        for place in [
+            format!("/sys/fs/cgroup/{root}"),
+            "/sys/fs/cgroup".to_owned(),
+        ] {
+            let file = File::options()
+                .write(true)
+                .open(format!("{place}/cgroup.procs"));
+            if file.and_then(|mut file| file.write_all(b"0")).is_ok() {
+                break;
+            }
+        }
+    }
+}
+
+/// Reads a line `NUMBER:CONTROLLERS:PATH`; returns where the hierarchy is, if it is one in
+/// which a group is left. The second version of control groups has no controllers there.
+fn root_to_go_to<'a>(line: &'a str, group: &str) -> Option<&'a str> {
+    let mut fields = line.splitn(3, ':').skip(1);
+    let controllers = fields.next()?;
+    fields.next().filter(|path| path.contains(group))?;
+    Some(match controllers {
+        "" => "unified",
+        named => named.strip_prefix("name=").unwrap_or(named),
+    })
 }
 
 /// Marks what is open, but one descriptor and the standard ones. What stayed open could be
@@ -110,7 +144,7 @@ mod tests {
         let mut command = Command::new("/bin/sh");
         let number = writer.as_raw_fd().to_string();
         command.args(["-c", "echo here >&$0; exec sleep 5", &number]);
-        start_alone(&mut command, writer.as_fd()).unwrap();
+        start_alone(&mut command, writer.as_fd(), "/job_").unwrap();
         drop((writer, inherited));
         // At its end at once, although the program goes on.
         let mut left = Vec::new();
@@ -121,9 +155,28 @@ mod tests {
     }
 
     #[test]
+    fn the_groups_of_a_job_are_left_and_no_others() {
+        let lines = [
+            "6:freezer:/slurm/uid_7/job_1/step_0",
+            "1:name=systemd:/job_1",
+            "0::/system.slice/slurmstepd.scope/job_1/step_0/slurm",
+            "4:memory:/user.slice",
+            "",
+        ];
+        let expected = [
+            Some("freezer"),
+            Some("systemd"),
+            Some("unified"),
+            None,
+            None,
+        ];
+        assert_eq!(lines.map(|line| root_to_go_to(line, "/job_")), expected);
+    }
+
+    #[test]
     fn a_program_that_is_not_there_is_nobodys_concern() {
         let (_reader, writer) = pipe().unwrap();
         let mut command = Command::new("/nonexistent/program");
-        start_alone(&mut command, writer.as_fd()).unwrap();
+        start_alone(&mut command, writer.as_fd(), "/job_").unwrap();
     }
 }
