@@ -25,8 +25,9 @@ Examples:
   cabane attach 12345.0
 
 The command sees the files and has the variables of the process. Images named with
---with are there for the command alone: the process does not see them. Of a job, it is the
-first process of yours on this node; JOB.batch is its script.")]
+--with are there for the command alone: the process does not see them.
+
+A job means the first process of yours in it on this node; JOB.batch is its script.")]
 pub(crate) struct AttachArgs {
     /// The number of a process of yours that runs in images; or a job of Slurm with images
     /// on this node, as JOB, JOB.STEP or `ARRAY_TASK`

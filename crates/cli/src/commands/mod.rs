@@ -65,7 +65,7 @@ pub(crate) enum Command {
     Start(start::StartArgs),
     /// Run one command in one or several images
     Run(run::RunArgs),
-    /// Start a shell or a command in the environment of a running process
+    /// Start a shell or a command in the environment of a running process or job
     Attach(attach::AttachArgs),
     /// Tell which images and views are loaded
     Status(status::StatusArgs),
