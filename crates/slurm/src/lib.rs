@@ -19,6 +19,7 @@
 
 mod builds;
 mod dispatch;
+mod ending;
 #[cfg(not(test))]
 mod ffi;
 mod hints;

@@ -13,6 +13,7 @@ use std::path::Path;
 use cabane_mount::{JOB_IMAGES, JOB_STAGE, JobImage, JobImages, JobMounts, JobOwner, Stage};
 
 use crate::builds;
+use crate::ending::end_everywhere;
 use crate::hints::hint;
 use crate::record;
 use crate::spank::Spank;
@@ -144,6 +145,11 @@ pub(crate) fn enter_task(spank: &dyn Spank, outcome: &Outcome) -> Result<(), ()>
 fn refuse(spank: &dyn Spank, lines: &[String]) -> Result<(), ()> {
     for line in lines {
         spank.error(line);
+    }
+    if spank.is_first_task()
+        && let Ok(step) = spank.step()
+    {
+        end_everywhere(step);
     }
     Err(())
 }

@@ -27,7 +27,7 @@ use crate::spank::Spank;
 const SAID: [&str; 3] = ["CABANE_LOADED", "SLURM_JOB_ACCOUNT", "SLURM_HET_JOB_ID"];
 /// What the control groups that Slurm makes for a job and its steps have in their paths. A
 /// step ends when they are empty, and a node where that takes too long is drained.
-const GROUPS_OF_JOB: &str = "/job_";
+pub(crate) const GROUPS_OF_JOB: &str = "/job_";
 /// More than this of a variable is not handed on.
 const LONGEST: usize = 64 * 1024;
 
