@@ -77,6 +77,11 @@ measured is named with the reason.
 
 ";
 
+const OTHER_PAGES: &str = "\
+[Transfers with registries](performance-registry.md), [builds with Spack](performance-spack.md)
+and [jobs of Slurm](performance-slurm.md) have pages of their own.
+";
+
 const GOALS: &str = "\
 The targets of the design of Cabane, as far as they are measured here; the sections below
 have the figures with quartiles. A ratio is over what is named.
@@ -93,12 +98,16 @@ impl Report {
             Some(_) => ("Performance with registries", "bench-registry", METHOD),
             None => ("Performance", "bench", METHOD),
         };
+        let others = match options.on_its_own() {
+            Some(_) => "",
+            None => OTHER_PAGES,
+        };
         let head = format!(
             "<!-- SPDX-FileCopyrightText: The Cabane developers -->\n\
              <!-- SPDX-License-Identifier: Apache-2.0 OR MIT -->\n\
              <!-- Made by `make {target}`; do not edit. -->\n\n\
              # {title}\n\n\
-             This page is made by `make {target}`; `benches/README.md` tells how to run it.\n\n"
+             This page is made by `make {target}`; `benches/README.md` tells how to run it.\n{others}\n"
         );
         let quick = if options.quick { QUICK } else { "" };
         let load = &machine.load_after;

@@ -257,6 +257,14 @@ fn command_for_job_containers(directory: &Path) -> Command {
     command
 }
 
+/// Nothing of the user has run, and the reason was told.
+pub(crate) fn assert_failed(finished: &Finished, reason: &str) {
+    assert!(
+        finished.code != 0 && finished.stdout.is_empty() && finished.stderr.contains(reason),
+        "{finished:?}"
+    );
+}
+
 fn script() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/slurm/cluster")
 }

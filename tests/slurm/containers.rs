@@ -3,7 +3,7 @@
 
 //! Jobs that have their own `/tmp` and `/dev/shm` on each node (`job_container/tmpfs`).
 
-use crate::arena::{Cluster, in_cluster};
+use crate::arena::{Cluster, assert_failed, in_cluster};
 
 #[test]
 fn tasks_have_the_image_and_the_private_directories_of_their_job() {
@@ -78,9 +78,6 @@ fn what_goes_wrong_fails_the_step_and_no_node() {
             .user("alice")
             .sh("srun -N2 --uenv=/shared/images/app.squashfs:/opt/app echo ran");
         let reason = "/opt/app is not among the mount points that the administrator allows";
-        assert!(
-            finished.code != 0 && finished.stdout.is_empty() && finished.stderr.contains(reason),
-            "{finished:?}"
-        );
+        assert_failed(&finished, reason);
     });
 }

@@ -7,17 +7,7 @@
 
 use std::process::Stdio;
 
-use cabane_testkit::Finished;
-
-use crate::arena::{Cluster, in_cluster};
-
-/// Nothing of the user has run, and the reason was told.
-fn assert_failed(finished: &Finished, reason: &str) {
-    assert!(
-        finished.code != 0 && finished.stdout.is_empty() && finished.stderr.contains(reason),
-        "{finished:?}"
-    );
-}
+use crate::arena::{Cluster, assert_failed, in_cluster};
 
 #[test]
 fn an_image_that_is_not_there_is_told_where_it_is_asked_for() {

@@ -3,7 +3,7 @@
 
 //! Heterogeneous jobs: several parts, each with nodes and options of its own.
 
-use crate::arena::{Cluster, in_cluster};
+use crate::arena::{Cluster, assert_failed, in_cluster};
 
 #[test]
 fn all_parts_of_a_step_have_the_images_and_the_view_once() {
@@ -29,12 +29,7 @@ fn parts_of_one_step_that_want_different_images_are_refused() {
         ];
         for step in steps {
             let finished = cluster.user("alice").sh(step);
-            assert!(
-                finished.code != 0
-                    && finished.stdout.is_empty()
-                    && finished.stderr.contains("srun --het-group=1 --uenv="),
-                "{finished:?}"
-            );
+            assert_failed(&finished, "srun --het-group=1 --uenv=");
         }
     });
 }

@@ -4,7 +4,7 @@
 //! What is asked for in the wrong way is refused before anything is submitted, with the
 //! message of `cabane`; and what is asked for in unusual ways works.
 
-use crate::arena::{Cluster, in_cluster};
+use crate::arena::{Cluster, PLUGIN, assert_failed, in_cluster};
 
 #[test]
 fn what_is_malformed_is_refused_where_it_is_typed() {
@@ -43,12 +43,7 @@ fn what_is_malformed_is_refused_where_it_is_typed() {
             let finished = cluster
                 .user("alice")
                 .sh(&format!("rm -f pipe; mkfifo pipe; srun {options} echo ran"));
-            assert!(
-                finished.code != 0
-                    && finished.stdout.is_empty()
-                    && finished.stderr.contains(reason),
-                "{options}: {finished:?}"
-            );
+            assert_failed(&finished, reason);
         }
     });
 }
@@ -75,6 +70,20 @@ fn functions_of_the_shell_are_handed_on() {
                  srun --uenv=app/1:v1 bash -c 'hello world'")
             .success();
         assert_eq!(said.stdout, "hello world\n");
+    });
+}
+
+#[test]
+fn variables_that_say_how_are_about_nothing_without_images() {
+    in_cluster!(|cluster: &Cluster| {
+        // If a command were started it would be an error.
+        cluster.root(&format!(
+            "echo 'required {PLUGIN} cabane=/absent' >/etc/slurm/plugstack.conf"
+        ));
+        let finished = cluster
+            .user("alice")
+            .sh("SLURM_UENV_STAGE=memory SLURM_UENV_PASSTHROUGH=use srun echo ran");
+        assert_eq!(finished.success().stdout, "ran\n");
     });
 }
 

@@ -10,7 +10,7 @@ use std::process::{Child, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::arena::{Cluster, in_cluster};
+use crate::arena::{Cluster, assert_failed, in_cluster};
 
 /// Prints the file that a mounted image is read from.
 const SOURCE: &str =
@@ -165,13 +165,9 @@ fn a_copy_that_is_too_large_fails_the_step() {
             "cp /shared/images/app.squashfs large.squashfs; truncate --size=2M large.squashfs
              srun --uenv=$PWD/large.squashfs --uenv-stage=memory echo ran",
         );
-        assert!(
-            finished.code != 0
-                && finished.stdout.is_empty()
-                && finished.stderr.contains(
-                    "large.squashfs in the memory of this node, where all copies may have 1 MiB"
-                ),
-            "{finished:?}"
+        assert_failed(
+            &finished,
+            "large.squashfs in the memory of this node, where all copies may have 1 MiB",
         );
     });
 }
@@ -260,13 +256,9 @@ fn a_site_that_allows_no_copies_is_told_of() {
         let finished = cluster
             .user("alice")
             .sh("srun --uenv=app/1:v1 --uenv-stage=memory echo ran");
-        assert!(
-            finished.code != 0
-                && finished.stdout.is_empty()
-                && finished
-                    .stderr
-                    .contains("no copies of images are allowed in the memory of this node"),
-            "{finished:?}"
+        assert_failed(
+            &finished,
+            "no copies of images are allowed in the memory of this node",
         );
     });
 }
@@ -279,14 +271,7 @@ fn a_copy_that_root_makes_is_still_the_image_of_its_owner() {
         let finished = cluster
             .user("alice")
             .sh("srun --uenv=app/1:v1 --uenv-stage=memory echo ran");
-        assert!(
-            finished.code != 0
-                && finished.stdout.is_empty()
-                && finished
-                    .stderr
-                    .contains("the policy does not trust its owner"),
-            "{finished:?}"
-        );
+        assert_failed(&finished, "the policy does not trust its owner");
     });
 }
 

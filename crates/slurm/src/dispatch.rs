@@ -94,10 +94,17 @@ pub(crate) fn options_known(spank: &dyn Spank, words: &[OsString]) -> Result<(),
 /// That it must not.
 pub(crate) fn task_starts(spank: &dyn Spank) -> Result<(), ()> {
     let state = state();
-    if !state.notes.is_empty() && spank.is_first_task() {
+    if !state.notes.is_empty() && spank.is_first_task() && is_among_the_first(spank) {
         state.notes.iter().for_each(|line| spank.note(line));
     }
     node::enter_task(spank, &state.outcome)
+}
+
+/// Nobody reads what a thousand nodes say, one after the other.
+const NODES_THAT_TELL: u32 = 64;
+
+fn is_among_the_first(spank: &dyn Spank) -> bool {
+    spank.step().is_ok_and(|step| step.node < NODES_THAT_TELL)
 }
 
 /// The program ends.

@@ -128,6 +128,12 @@ impl Given {
         self.0.iter().all(Option::is_none)
     }
 
+    /// Tells whether it is said which images or views are wanted.
+    pub(crate) fn has_images(&self) -> bool {
+        let mut pairs = ALL.iter().zip(&self.0);
+        pairs.any(|(option, value)| option.is_about_images && value.is_some())
+    }
+
     /// Adds what variables say, the first prefix that has one. If anything about images was
     /// typed, what variables say about those means others.
     pub(crate) fn or_variables(
@@ -136,8 +142,7 @@ impl Given {
         variable: impl Fn(&str) -> Option<String>,
     ) -> Self {
         let mut all = self.clone();
-        let mut typed = ALL.iter().zip(&self.0);
-        let has_images = typed.any(|(option, value)| option.is_about_images && value.is_some());
+        let has_images = self.has_images();
         for (option, slot) in ALL.iter().zip(&mut all.0) {
             let Some(ending) = option.variable else {
                 continue;

@@ -30,10 +30,13 @@ const LOADED: [&str; 3] = ["CABANE_LOADED", "UENV_MOUNT_LIST", cabane_mount::JOB
 pub(crate) fn prepare(spank: &dyn Spank, given: &Given, command: Option<&Path>) -> Result<(), ()> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let from = own_name();
-    let given = given.or_variables(prefixes(&from), variable);
-    if given.is_none() && !LOADED.iter().any(|name| variable(name).is_some()) {
+    let all = given.or_variables(prefixes(&from), variable);
+    // Variables that only say how, as in somebody's profile, are about nothing without images.
+    let is_asked = !given.is_none() || all.has_images();
+    if !is_asked && !LOADED.iter().any(|name| variable(name).is_some()) {
         return Ok(());
     }
+    let given = all;
     let program = find_command(command);
     let changes = ask(&program, &from, &given).map_err(|error| {
         if let Some(error) = error {
