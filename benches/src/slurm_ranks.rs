@@ -180,26 +180,23 @@ fn counts(cluster: &Cluster) -> Result<Table, NotMeasured> {
     for ranks in [1, 8] {
         cluster.root_on("n1", "cabane clean --mounts")?;
         let size = format!("-w n1 -N1 -n{ranks}");
+        // A device goes on counting when it is given another file.
+        let before = cluster.root_on("n1", "grep -H . /sys/block/loop*/stat || true")?;
         cluster.alice(&of_image(&size))?;
-        let ask = "cat /sys/dev/block/$(stat --format=%Hd:%Ld /user-environment)/stat";
+        let ask = "cd -P /sys/dev/block/$(stat --format=%Hd:%Ld /user-environment) && \
+                   grep -H . $PWD/stat";
         let ask = format!(
             "srun -w n1 -N1 --uenv={IMAGE}:/user-environment --no-default-view sh -c '{ask}'"
         );
         let said = cluster.alice(&ask)?;
-        let numbers: Vec<u64> = said
-            .split_whitespace()
-            .filter_map(|word| word.parse().ok())
-            .collect();
-        let (reads, sectors) = (numbers.first().copied(), numbers.get(2).copied());
-        let read = sectors.unwrap_or_default().saturating_mul(512);
-        table.push(row(
-            "image",
-            ranks,
-            "1",
-            "1",
-            reads.unwrap_or_default(),
-            read,
-        ));
+        let (device, now) = read_by_device(&said)
+            .pop()
+            .ok_or_else(|| format!("the device of the image tells nothing: {said}"))?;
+        let before = read_by_device(&before);
+        let before = before.iter().find(|(name, _)| *name == device);
+        let [reads, sectors] = before.map_or([0, 0], |(_, before)| *before);
+        let (reads, sectors) = (now[0] - reads, now[1] - sectors);
+        table.push(row("image", ranks, "1", "1", reads, sectors * 512));
     }
     let size = cluster.root(&format!("stat --format=%s {IMAGE}"))?;
     let size: u64 = size
@@ -215,6 +212,18 @@ fn counts(cluster: &Cluster) -> Result<Table, NotMeasured> {
         size,
     ));
     Ok(table)
+}
+
+/// Reads lines `/sys/…/DEVICE/stat:NUMBERS`: how many reads of how many sectors a device has
+/// seen.
+fn read_by_device(text: &str) -> Vec<(String, [u64; 2])> {
+    let line = |line: &str| {
+        let (path, numbers) = line.split_once(':')?;
+        let device = path.rsplit('/').nth(1)?.to_owned();
+        let mut numbers = numbers.split_whitespace().map(|word| word.parse().ok());
+        Some((device, [numbers.next()??, numbers.nth(1)??]))
+    };
+    text.lines().filter_map(line).collect()
 }
 
 fn row(from: &str, ranks: u32, names: &str, opens: &str, reads: u64, bytes: u64) -> Vec<String> {
