@@ -9,7 +9,7 @@ use cabane_label::{
 use cabane_mount::ImageFile;
 use cabane_recipe::EnvironmentFile;
 use cabane_resolve::{
-    ConcreteEnvironment, LocatedImage, RequestedImage, Resolver, assemble_requested,
+    ConcreteEnvironment, DefaultView, LocatedImage, RequestedImage, Resolver, assemble_requested,
 };
 use cabane_run::loaded::Additions;
 use cabane_run::{metadata, open_image};
@@ -99,7 +99,7 @@ pub(crate) struct FoundImage {
     /// One or several.
     pub(crate) builds: Vec<LocatedImage>,
     description: UenvDescription,
-    takes_default_view: bool,
+    default_view: DefaultView,
 }
 
 /// What was typed, and what the environment files say that were.
@@ -147,8 +147,11 @@ pub(crate) fn find_builds(setup: &Setup, args: &ImageArgs) -> CommandResult<Foun
     let (mut file, typed) = what_was_typed(setup, args)?;
     let additions = environments::additions(&mut file);
     // Nobody who types an image beside a file expects it to come without its view.
-    let typed_default = args.view.is_none() && !args.no_default_view;
-    let file_default = typed_default && file.views.is_empty() && file.default_views != Some(false);
+    let typed_default = default_view(!args.no_default_view, args.view.is_none());
+    let file_default = default_view(
+        !args.no_default_view && file.default_views != Some(false),
+        args.view.is_none() && file.views.is_empty(),
+    );
     let first_typed = file.images.len();
     let descriptions = [file.images, typed].concat();
     let (views, with_views) = match &args.view {
@@ -170,7 +173,7 @@ pub(crate) fn find_builds(setup: &Setup, args: &ImageArgs) -> CommandResult<Foun
         images.push(FoundImage {
             builds,
             description,
-            takes_default_view: if is_typed {
+            default_view: if is_typed {
                 typed_default
             } else {
                 file_default
@@ -183,6 +186,14 @@ pub(crate) fn find_builds(setup: &Setup, args: &ImageArgs) -> CommandResult<Foun
         with_views,
         additions,
     })
+}
+
+fn default_view(is_wanted: bool, none_is_named: bool) -> DefaultView {
+    match (is_wanted, none_is_named) {
+        (true, true) => DefaultView::Used,
+        (true, false) => DefaultView::UsedOfRoot,
+        (false, _) => DefaultView::Left,
+    }
 }
 
 impl FoundImages {
@@ -219,7 +230,7 @@ impl FoundImages {
             Some(RequestedImage {
                 located: image.builds.get(*place)?.clone(),
                 description: image.description.clone(),
-                takes_default_view: image.takes_default_view,
+                default_view: image.default_view,
             })
         });
         assemble_requested(requested.collect(), self.with_views, &self.views)

@@ -128,7 +128,7 @@ pub enum ParseErrorKind {
     /// A mount point that does not begin at the root.
     #[error("a mount point begins with `/`")]
     Relative,
-    /// The root as mount point.
+    /// The root as mount point of something else than a root file system.
     #[error("nothing can be mounted at `/`")]
     Root,
     /// A mount point with `..`, which may lead anywhere.

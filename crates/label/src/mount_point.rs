@@ -12,11 +12,11 @@ use crate::{Expected, ParseError, ParseErrorKind};
 
 /// The directory at which an image is mounted.
 ///
-/// An absolute path, but not `/`, in one spelling: without `.`, `..`, doubled
-/// or trailing slashes, and without a blank at its end. It holds no control
-/// characters, and no `:` or `,`, which separate it from other words. Two mount
-/// points are the same directory if they are equal, as far as symbolic links do
-/// not say otherwise.
+/// An absolute path in one spelling: without `.`, `..`, doubled or trailing
+/// slashes, and without a blank at its end. It holds no control characters, and
+/// no `:` or `,`, which separate it from other words. Two mount points are the
+/// same directory if they are equal, as far as symbolic links do not say
+/// otherwise. `/` is the place of images with a root file system of their own.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MountPoint(String);
 
@@ -24,6 +24,33 @@ impl MountPoint {
     /// The largest number of bytes, one less than the kernel's limit, which
     /// counts a closing NUL.
     pub const MAX_LENGTH: usize = 4095;
+
+    /// Returns `/`.
+    #[must_use]
+    pub fn root() -> Self {
+        Self("/".to_owned())
+    }
+
+    /// Tells whether it is `/`.
+    #[must_use]
+    pub fn is_root(&self) -> bool {
+        self.0 == "/"
+    }
+
+    /// Reads a mount point as [`FromStr`] does, but not `/`: the place of whatever is
+    /// no whole root file system.
+    ///
+    /// # Errors
+    ///
+    /// A text that is no such place.
+    pub fn below_root(text: &str) -> Result<Self, ParseError> {
+        let place: Self = text.parse()?;
+        if place.is_root() {
+            let part = Expected::MountPoint;
+            return Err(ParseError::new(part, text, 0, ParseErrorKind::Root));
+        }
+        Ok(place)
+    }
 
     /// Returns the path.
     #[must_use]
@@ -64,7 +91,7 @@ impl FromStr for MountPoint {
             return Err(ParseError::new(part, text, offset, kind));
         }
         if path.is_empty() {
-            return Err(ParseError::new(part, text, 0, ParseErrorKind::Root));
+            path.push('/');
         }
         Ok(Self(path))
     }

@@ -21,14 +21,26 @@ pub struct RequestedImage {
     /// How it was described.
     pub description: UenvDescription,
     /// Whether its default view is used without being named.
-    pub takes_default_view: bool,
+    pub default_view: DefaultView,
+}
+
+/// Whether a default view is used without being named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DefaultView {
+    /// It is.
+    Used,
+    /// It is if the image is a root image: without its `PATH` nothing in it is found.
+    UsedOfRoot,
+    /// It is not.
+    Left,
 }
 
 /// Says where each image is mounted, which views are used, and which variables change.
 ///
 /// An image is mounted where its description says, or else where its metadata say. If any view
 /// is named, only the named views are used, in their order; if none is, and `use_default_view`,
-/// the default view of each image is used, in the order of the images.
+/// the default view of each image is used, in the order of the images. That of a root image is
+/// used also where views of others are named, and comes first.
 pub fn assemble(
     located: Vec<(LocatedImage, UenvDescription)>,
     views: &[ViewDescription],
@@ -39,7 +51,11 @@ pub fn assemble(
         .map(|(located, description)| RequestedImage {
             located,
             description,
-            takes_default_view: views.is_empty() && use_default_view,
+            default_view: match use_default_view {
+                true if views.is_empty() => DefaultView::Used,
+                true => DefaultView::UsedOfRoot,
+                false => DefaultView::Left,
+            },
         });
     let requested: Vec<RequestedImage> = requested.collect();
     let all = requested.len();
@@ -55,24 +71,33 @@ pub fn assemble_requested(
     first: usize,
     views: &[ViewDescription],
 ) -> Result<ConcreteEnvironment, AssembleError> {
-    let (mut images, mut typed, mut takes_default) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut images, mut typed, mut defaults) = (Vec::new(), Vec::new(), Vec::new());
     for RequestedImage {
         located,
         description,
-        takes_default_view,
+        default_view,
     } in requested
     {
         typed.push(description.image.to_string());
         images.push(with_mount_point(located, &description)?);
-        takes_default.push(takes_default_view);
+        defaults.push(default_view);
     }
     refuse_doubles(&images, &typed)?;
     let mut views = choose_views(&images[..first.min(images.len())], views)?;
+    let named = views.clone();
     for view in default_views(&images) {
-        if takes_default[view.image] && !views.contains(&view) {
+        let is_root = images[view.image].mount_point.is_root();
+        let is_used = match defaults[view.image] {
+            DefaultView::Used => !named.contains(&view),
+            DefaultView::UsedOfRoot => is_root && named.iter().all(|one| one.image != view.image),
+            DefaultView::Left => false,
+        };
+        if is_used {
             views.push(view);
         }
     }
+    // What a root image sets is what the others add to.
+    views.sort_by_key(|view| !images[view.image].mount_point.is_root());
     let warnings = images.iter().filter_map(warning).collect();
     Ok(ConcreteEnvironment {
         patch: merged(&images, &views),
@@ -103,6 +128,10 @@ fn with_mount_point(
         image: description.image.to_string(),
     };
     let mount_point = mount_point.ok_or_else(missing)?;
+    if mount_point.is_root() && meta.container.is_none() {
+        let image = description.image.to_string();
+        return Err(AssembleError::NoRoot { image });
+    }
     meta.relocate_views(&mount_point);
     Ok(ConcreteImage {
         path,
@@ -130,6 +159,7 @@ fn no_meta(path: &std::path::Path) -> Meta {
         views: BTreeMap::new(),
         needs: Needs::default(),
         engine: None,
+        container: None,
     }
 }
 

@@ -114,6 +114,12 @@ pub enum AssembleError {
         /// The image, as it was described.
         image: String,
     },
+    /// An image without a root file system is to be mounted at `/`.
+    #[error("the image `{}` cannot be mounted at `/`: it is no root file system", escape(.image))]
+    NoRoot {
+        /// The image, as it was described.
+        image: String,
+    },
     /// Two images are to be mounted at one place.
     #[error(
         "`{}` and `{}` would both be mounted at {mount_point}",
@@ -211,7 +217,7 @@ impl AssembleError {
     /// Returns what the user may type to get further, when there is such a thing.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::NoMountPoint { image } => {
+            Self::NoRoot { image } | Self::NoMountPoint { image } => {
                 let image = escape(image);
                 Some(format!(
                     "write the place after the image: `{image}:/user-environment`"

@@ -24,7 +24,7 @@ mod path;
 mod scalars;
 mod views;
 
-pub use assemble::{RequestedImage, assemble, assemble_requested};
+pub use assemble::{DefaultView, RequestedImage, assemble, assemble_requested};
 pub use concrete::{ConcreteEnvironment, ConcreteImage, ConcreteView, Warning};
 pub use environment::{EnvironmentError, EnvironmentFinder, FoundEnvironment};
 pub use error::{AssembleError, Candidate, LocateError, Searched};

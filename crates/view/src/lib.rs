@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod apply;
+mod container;
 mod document;
 mod error;
 mod expand;
@@ -31,6 +32,7 @@ mod setting;
 mod write;
 mod write_needs;
 
+pub use container::{Container, ContainerSource};
 pub use error::{MetaError, MetaErrorKind};
 pub use meta::{InterpreterNeed, Meta, Needs, OutsideNeed, ProcessorNeed, View};
 pub use name::{ViewDescription, ViewName, ViewOwner, parse_view_list};

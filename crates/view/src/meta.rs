@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use cabane_label::MountPoint;
 
-use crate::{EnvPatch, ViewName};
+use crate::{Container, EnvPatch, ViewName};
 
 /// The contents of an image's `env.json`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,8 +33,10 @@ pub struct Meta {
     pub views: BTreeMap<ViewName, View>,
     /// What the image needs from the system.
     pub needs: Needs,
-    /// What built the image: `python`, `tree`, `spack`.
+    /// What built the image: `python`, `tree`, `spack`, `container`.
     pub engine: Option<String>,
+    /// What a root image says about itself; only these can be mounted at `/`.
+    pub container: Option<Container>,
 }
 
 impl Meta {

@@ -42,6 +42,7 @@ impl<'a> Reader<'a> {
             views: BTreeMap::new(),
             needs: Needs::default(),
             engine: None,
+            container: None,
         };
         let mut default_view = None;
         for Member { key, value, .. } in self.members(root, &"the file")? {
@@ -121,6 +122,7 @@ impl<'a> Reader<'a> {
                 "version" => self.check_version(value, "`cabane`")?,
                 "engine" => meta.engine = Some(self.text(value, &"`engine`")?),
                 "needs" => meta.needs = self.needs(value)?,
+                "container" => meta.container = Some(self.container(value)?),
                 _ => {}
             }
         }

@@ -87,7 +87,11 @@ impl<'a> Reader<'a> {
             .ok_or_else(|| self.document.error(value, kind()))
     }
 
-    fn absolute_path(&self, value: &'a RawValue, what: &str) -> Result<PathBuf, MetaError> {
+    pub(crate) fn absolute_path(
+        &self,
+        value: &'a RawValue,
+        what: &str,
+    ) -> Result<PathBuf, MetaError> {
         let path = self.text(value, &what)?;
         self.check_nul(&path, value, &what)?;
         if !path.starts_with('/') {
@@ -101,4 +105,4 @@ impl<'a> Reader<'a> {
     }
 }
 
-const TEXTS: &str = "a list of texts";
+pub(crate) const TEXTS: &str = "a list of texts";

@@ -13,11 +13,18 @@ use crate::{Change, EnvPatch, Meta, View};
 
 impl Meta {
     /// Makes the views name `place` where they named the mount point for which the
-    /// image was built. That one remains in `mount`.
+    /// image was built. That one remains in `mount`. A root image that is mounted
+    /// elsewhere has no views.
     pub fn relocate_views(&mut self, place: &MountPoint) {
         let Some(built_for) = self.mount.as_ref().filter(|built_for| *built_for != place) else {
             return;
         };
+        if built_for.is_root() {
+            // What it says is about a whole system, which this is not at another place.
+            self.default_view = None;
+            self.views.clear();
+            return;
+        }
         for view in self.views.values_mut() {
             view.relocate(built_for.as_str(), place.as_str());
         }

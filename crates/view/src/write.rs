@@ -13,7 +13,7 @@ use cabane_label::MountPoint;
 use serde::{Serialize, Serializer};
 
 use crate::write_needs::NeedsDocument;
-use crate::{Change, EnvPatch, ListOperation, Meta, View, ViewName};
+use crate::{Change, Container, EnvPatch, ListOperation, Meta, View, ViewName};
 
 impl Meta {
     /// Writes the contents of an `env.json`, with a newline at the end.
@@ -87,6 +87,8 @@ struct OwnSection<'a> {
     engine: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     needs: Option<NeedsDocument<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    container: Option<&'a Container>,
 }
 
 impl<'a> From<&'a Meta> for Document<'a> {
@@ -105,6 +107,7 @@ impl<'a> From<&'a Meta> for Document<'a> {
                 version: 1,
                 engine: meta.engine.as_deref(),
                 needs: NeedsDocument::of(&meta.needs),
+                container: meta.container.as_ref(),
             },
         }
     }

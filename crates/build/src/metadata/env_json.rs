@@ -63,6 +63,7 @@ fn meta(job: &Job, facts: &Facts, existing: &Meta) -> Meta {
         views,
         needs: facts.needs.clone(),
         engine: Some(job.engine.name().to_owned()),
+        container: None,
     }
 }
 

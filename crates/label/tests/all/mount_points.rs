@@ -24,9 +24,14 @@ fn a_mount_point_is_absolute() {
 }
 
 #[test]
-fn the_root_is_not_a_mount_point_however_it_is_written() {
+fn the_root_is_a_mount_point_however_it_is_written() {
+    assert!("//.".parse::<MountPoint>().unwrap().is_root());
+}
+
+#[test]
+fn the_root_is_no_place_below_it() {
     assert_eq!(
-        refused("//."),
+        MountPoint::below_root("//.").unwrap_err().to_string(),
         "`//.` is not a mount point: nothing can be mounted at `/`"
     );
 }

@@ -170,7 +170,7 @@ fn store(report: &mut Report<'_>, file: &Section<'_>) -> Option<MountPoint> {
         None => DEFAULT.parse().ok(),
         Some(field) => {
             let text = report.text(&field)?;
-            let result = text.parse::<MountPoint>();
+            let result = MountPoint::below_root(text);
             let hint = || Some(format!("write a path such as `store: {DEFAULT}`"));
             result
                 .map_err(|error| {

@@ -42,7 +42,7 @@ impl Reader<'_> {
         let target = target.and_then(|field| {
             let written = self.report.text(&field)?;
             let text = self.filled(&field)?;
-            self.word::<MountPoint>(&field, written, &text)
+            self.word_by(&field, written, &text, MountPoint::below_root)
         });
         Some(MountEntry {
             source: source?,
@@ -69,7 +69,8 @@ impl Reader<'_> {
         let source = source.and_then(|source| self.finished_path(field, source));
         let (offset, target) = target;
         let target_text = self.filled_part(field, offset, target);
-        let target = target_text.and_then(|target| self.word::<MountPoint>(field, "", &target));
+        let target =
+            target_text.and_then(|target| self.word_by(field, "", &target, MountPoint::below_root));
         let (Some(source), Some(target), Some(flags)) = (source, target, flags) else {
             return;
         };

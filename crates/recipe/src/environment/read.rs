@@ -212,7 +212,18 @@ impl Reader<'_> {
         written: &str,
         text: &str,
     ) -> Option<T> {
-        match text.parse() {
+        self.word_by(field, written, text, str::parse)
+    }
+
+    /// As [`Self::word`], for words that are not read in the usual way.
+    pub(super) fn word_by<T>(
+        &mut self,
+        field: &Field<'_>,
+        written: &str,
+        text: &str,
+        parse: impl FnOnce(&str) -> Result<T, ParseError>,
+    ) -> Option<T> {
+        match parse(text) {
             Ok(word) => Some(word),
             Err(error) if written == text => {
                 self.report.parse_error(field, text, &error);

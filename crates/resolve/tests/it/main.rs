@@ -7,5 +7,6 @@ mod environments;
 mod images;
 mod mount_points;
 mod paths;
+mod roots;
 mod support;
 mod views;

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use cabane_view::{
-    Change, EnvPatch, InterpreterNeed, ListOperation, Meta, Needs, OutsideNeed, ProcessorNeed, View,
+    Change, Container, ContainerSource, EnvPatch, InterpreterNeed, ListOperation, Meta, Needs,
+    OutsideNeed, ProcessorNeed, View,
 };
 
 fn meta() -> Meta {
@@ -43,6 +44,7 @@ fn meta() -> Meta {
             ..Needs::default()
         },
         engine: Some("python".to_owned()),
+        container: None,
     }
 }
 
@@ -165,4 +167,39 @@ fn what_an_image_needs_is_read_as_it_was_written() {
     };
     let read = Meta::from_json(meta.to_json().as_bytes()).unwrap();
     assert_eq!(read.needs, meta.needs);
+}
+
+#[test]
+fn what_a_root_image_says_about_itself_can_be_read_again() {
+    let container = Container {
+        entrypoint: vec!["/entry.sh".to_owned()],
+        command: vec!["serve".to_owned(), String::new()],
+        working_directory: Some("/data".to_owned()),
+        user: Some("1000:1000".to_owned()),
+        labels: BTreeMap::from([("a.b".to_owned(), "c".to_owned())]),
+        glibc: Some("2.36".to_owned()),
+        source: Some(ContainerSource {
+            reference: "registry.example/tool:1".to_owned(),
+            platform: "linux/amd64".to_owned(),
+            manifest: Some("sha256:0".to_owned()),
+            index: None,
+        }),
+    };
+    let meta = Meta {
+        mount: Some("/".parse().unwrap()),
+        container: Some(container),
+        ..meta()
+    };
+    let text = meta.to_json();
+    assert_eq!(Meta::from_json(text.as_bytes()).unwrap(), meta, "{text}");
+}
+
+#[test]
+fn a_root_image_that_is_mounted_elsewhere_has_no_views() {
+    let mut meta = Meta {
+        mount: Some("/".parse().unwrap()),
+        ..meta()
+    };
+    meta.relocate_views(&"/mnt".parse().unwrap());
+    assert_eq!((meta.views.len(), meta.default_view), (0, None));
 }

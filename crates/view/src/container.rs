@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What an image with a root file system of its own says about itself.
+//!
+//! Such a *root image* is mounted at `/`, and was imported from a container image. Its
+//! `env.json` has a `container` in the section `cabane`:
+//!
+//! ```json
+//! "container": {
+//!   "entrypoint": ["/entry.sh"], "command": ["serve"], "working-directory": "/data",
+//!   "user": "1000:1000", "labels": {"org.opencontainers.image.version": "12"},
+//!   "glibc": "2.36",
+//!   "source": {"reference": "registry.example/tool:1", "platform": "linux/amd64",
+//!              "manifest": "sha256:…", "index": "sha256:…"}
+//! }
+//! ```
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::MetaError;
+use crate::document::Member;
+use crate::read::Reader;
+use crate::read_needs::TEXTS;
+
+/// What a root image says about itself, as the container image did from which it was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Container {
+    /// The program that is started, and its first arguments.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub entrypoint: Vec<String>,
+    /// Its arguments where none are given; the program, if there is no entry point.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// The directory in which it starts; an absolute path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub working_directory: Option<String>,
+    /// As whom it was meant to run. Not used: a command runs as whoever starts it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// What its author says about it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// The version of the GNU C library in it, if it has one: `2.36`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub glibc: Option<String>,
+    /// From where it was imported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<ContainerSource>,
+}
+
+/// From where a root image was imported.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ContainerSource {
+    /// What was asked for, in full: `registry.example/tool:1`.
+    pub reference: String,
+    /// Operating system and architecture, maybe with a variant: `linux/arm64/v8`.
+    pub platform: String,
+    /// The digest of the manifest, `sha256:…`, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manifest: Option<String>,
+    /// The digest of the index in which the manifest was found, if it was in one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub index: Option<String>,
+}
+
+impl Container {
+    /// Returns the words that are started where no command is given; none if the image has
+    /// nothing to start.
+    #[must_use]
+    pub fn default_command(&self) -> Vec<String> {
+        self.entrypoint
+            .iter()
+            .chain(&self.command)
+            .cloned()
+            .collect()
+    }
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn container(&self, value: &'a RawValue) -> Result<Container, MetaError> {
+        let mut container = Container::default();
+        for Member { key, value, .. } in self.members(value, &"`container`")? {
+            let what = format!("`{key}` of `container`");
+            let text = || self.plain_text(value, &what).map(Some);
+            let texts = || {
+                let texts: Vec<String> = self.document.read(value, &what, TEXTS)?;
+                texts
+                    .iter()
+                    .try_for_each(|text| self.check_nul(text, value, &what))?;
+                Ok(texts)
+            };
+            match key.as_str() {
+                "entrypoint" => container.entrypoint = texts()?,
+                "command" => container.command = texts()?,
+                "working-directory" => {
+                    container.working_directory = text()?;
+                    self.absolute_path(value, "`working-directory` of `container`")?;
+                }
+                "user" => container.user = text()?,
+                "labels" => container.labels = self.labels(value)?,
+                "glibc" => container.glibc = text()?,
+                "source" => container.source = Some(self.container_source(value)?),
+                _ => {}
+            }
+        }
+        Ok(container)
+    }
+
+    fn labels(&self, value: &'a RawValue) -> Result<BTreeMap<String, String>, MetaError> {
+        let members = self.members(value, &"`labels`")?.into_iter();
+        let label = |Member { key, value, .. }: Member<'a>| {
+            let text = self.text(value, &format_args!("label `{key}`"))?;
+            Ok((key, text))
+        };
+        members.map(label).collect()
+    }
+
+    fn container_source(&self, value: &'a RawValue) -> Result<ContainerSource, MetaError> {
+        let mut source = ContainerSource::default();
+        for Member { key, value, .. } in self.members(value, &"`source`")? {
+            let text = || self.plain_text(value, &format!("`{key}` of `source`"));
+            match key.as_str() {
+                "reference" => source.reference = text()?,
+                "platform" => source.platform = text()?,
+                "manifest" => source.manifest = Some(text()?),
+                "index" => source.index = Some(text()?),
+                _ => {}
+            }
+        }
+        Ok(source)
+    }
+
+    fn plain_text(&self, value: &'a RawValue, what: &str) -> Result<String, MetaError> {
+        let text = self.text(value, &what)?;
+        self.check_nul(&text, value, &what)?;
+        Ok(text)
+    }
+}
