@@ -21,6 +21,7 @@ use crate::convert;
 use crate::environments;
 use crate::exit_codes;
 use crate::report::{CommandError, CommandResult};
+use crate::root_images::RootArgs;
 use crate::setup::Setup;
 use crate::trust_at_start;
 
@@ -43,6 +44,8 @@ pub(crate) struct ImageArgs {
     /// Load no view if none is named
     #[arg(long, conflicts_with = "view")]
     no_default_view: bool,
+    #[command(flatten)]
+    pub(crate) root: RootArgs,
     /// Print what would be mounted and set, and stop
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -62,6 +65,7 @@ impl ImageArgs {
             environment: None,
             view: view.map(str::to_owned),
             no_default_view,
+            root: RootArgs::default(),
             dry_run: false,
             tells_choice: false,
         }
@@ -87,6 +91,7 @@ impl ImageArgs {
             environment: environment.map(str::to_owned),
             view: view.map(str::to_owned),
             no_default_view,
+            root: RootArgs::default(),
             dry_run: false,
             tells_choice: false,
         }

@@ -26,6 +26,7 @@ mod progress;
 pub mod reference;
 mod registry;
 mod report;
+mod root_images;
 mod settings;
 mod setup;
 mod shown_image;

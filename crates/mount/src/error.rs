@@ -110,6 +110,20 @@ pub enum Error {
         /// What the system answered.
         source: io::Error,
     },
+    /// What is written in the root file system of an image cannot be kept there.
+    Layer {
+        /// The directory.
+        path: PathBuf,
+        /// What the kernel wrote about it.
+        log: Option<String>,
+        /// What the system answered.
+        source: io::Error,
+    },
+    /// Another environment writes there.
+    LayerInUse {
+        /// The directory.
+        path: PathBuf,
+    },
     /// Another step failed.
     Step {
         /// What was being done, fit to stand after "failed to".
@@ -181,6 +195,13 @@ impl Error {
                  user-namespace` needs none of the limit"
                     .to_owned()
             }
+            Self::Layer { .. } => "name a directory on a local disk, as in \
+                 `--writable=/tmp/layer`: file servers and overlays cannot hold one; `--writable` \
+                 alone keeps it in memory"
+                .to_owned(),
+            Self::LayerInUse { .. } => "name another directory, or `cabane attach` to the \
+                 environment that uses this one"
+                .to_owned(),
             Self::Untrusted { .. } | Self::Policy { .. } => {
                 "an administrator can mend it: `cabane doctor` tells how".to_owned()
             }
@@ -228,6 +249,18 @@ impl fmt::Display for Error {
             Self::Untrusted { path, reason } => {
                 write!(f, "{} cannot be trusted: it {reason}", path.display())
             }
+            Self::Layer { path, log, .. } => {
+                write!(f, "cannot write over the image in {}", path.display())?;
+                match log {
+                    Some(log) => write!(f, " ({log})"),
+                    None => Ok(()),
+                }
+            }
+            Self::LayerInUse { path } => write!(
+                f,
+                "another environment is writing in {}, and two cannot",
+                path.display()
+            ),
             Self::Policy { path, .. } => write!(f, "a mistake in {}", path.display()),
             Self::Refused { image, reason } => {
                 write!(f, "the kernel may not read {}: {reason}", image.display())
@@ -277,13 +310,15 @@ impl std::error::Error for Error {
             | Self::MountPointNotAllowed { .. }
             | Self::TooManyImages { .. }
             | Self::StageNotAllowed { .. }
-            | Self::NoRoomForCopy { .. } => None,
+            | Self::NoRoomForCopy { .. }
+            | Self::LayerInUse { .. } => None,
             Self::Policy { source, .. } => Some(source),
             Self::Namespace { source, .. }
             | Self::FuseDevice { source }
             | Self::LoopDevice { source }
             | Self::Image { source, .. }
             | Self::MountPoint { source, .. }
+            | Self::Layer { source, .. }
             | Self::Holder { source, .. }
             | Self::Step { source, .. } => Some(source),
         }

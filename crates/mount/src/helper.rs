@@ -165,7 +165,7 @@ impl Helper {
         for operation in &plan.operations {
             let Operation::Image { image, mount_point } = operation else {
                 return Err(Unavailable::MoreThanImages {
-                    target: operation.target().clone(),
+                    target: operation.target().to_owned(),
                 });
             };
             let mut others = plan.operations.iter().map(Operation::target);

@@ -111,7 +111,7 @@ pub(crate) fn detached(context: &OwnedFd) -> Result<OwnedFd, Errno> {
 }
 
 /// Reads what the kernel wrote about a refused mount, one line.
-fn kernel_log(context: BorrowedFd<'_>) -> Option<String> {
+pub(crate) fn kernel_log(context: BorrowedFd<'_>) -> Option<String> {
     let mut buffer = [0_u8; 1024];
     let length = rustix::io::read(context, &mut buffer).ok()?;
     let text = String::from_utf8_lossy(buffer.get(..length)?)

@@ -5,13 +5,13 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use rustix::fs::{FileType, StatVfsMountFlags, fstat, statvfs};
-use rustix::mount::{MountFlags, mount_remount};
+use rustix::fs::{FileType, fstat};
 
-use crate::backend::make_slave;
-use crate::shadow::{Kind, Shadows, attach, open_source};
+use crate::backend::{enter_private_namespace_as_root, make_slave};
+use crate::root::{self, OpenedLayer};
+use crate::shadow::{Kind, Shadows, attach, make_read_only, open_source};
 use crate::{
     Backend, Error, ImageFile, MountPlan, Operation, Policy, enter_private_namespace, fuse, holder,
     kernel,
@@ -31,8 +31,14 @@ use crate::{
 pub fn perform(plan: MountPlan) -> Result<(), Error> {
     let working_directory = std::env::current_dir();
     let from_kernel = attach_as_root(&plan)?;
-    enter_private_namespace(plan.backend)?;
-    carry_out(plan, from_kernel, working_directory)
+    let layer = open_layer(&plan)?;
+    if plan.backend == Backend::UserNamespace && plan.is_writable() {
+        // What is in an image belongs to root, and only its owner can change it.
+        enter_private_namespace_as_root()?;
+    } else {
+        enter_private_namespace(plan.backend)?;
+    }
+    carry_out(plan, from_kernel, layer.as_ref(), working_directory)
 }
 
 /// Carries out a plan as [`perform()`] does, in a copy of the mounts that the process
@@ -45,19 +51,27 @@ pub fn perform(plan: MountPlan) -> Result<(), Error> {
 pub fn perform_in_current_user_namespace(plan: MountPlan) -> Result<(), Error> {
     let working_directory = std::env::current_dir();
     let from_kernel = attach_as_root(&plan)?;
+    let layer = open_layer(&plan)?;
     enter_private_namespace(Backend::Root)?;
-    carry_out(plan, from_kernel, working_directory)
+    carry_out(plan, from_kernel, layer.as_ref(), working_directory)
 }
 
 fn carry_out(
     plan: MountPlan,
     from_kernel: Vec<OwnedFd>,
+    opened: Option<&OpenedLayer>,
     working_directory: io::Result<PathBuf>,
 ) -> Result<(), Error> {
+    let backend = plan.backend;
     let prepared = prepare(plan, from_kernel)?;
     let mut shadows = Shadows::default();
     for (operation, mount) in &prepared {
-        put_in_place(&mut shadows, operation, mount.as_ref())?;
+        match (operation, mount) {
+            (Operation::Root { layer, .. }, Some(mount)) => {
+                root::enter(mount, layer, opened, backend)?;
+            }
+            _ => put_in_place(&mut shadows, operation, mount.as_ref())?,
+        }
     }
     shadows.seal()?;
     // What is mounted is under the user's control; no program may trust it with more
@@ -91,7 +105,7 @@ fn prepare(
         Backend::Root => from_kernel,
         Backend::Helper | Backend::UserNamespace => operations
             .iter()
-            .filter_map(image_of)
+            .filter_map(Operation::image)
             .map(|image| fuse::attach(image, &fuse))
             .collect::<Result<_, _>>()?,
     };
@@ -109,19 +123,20 @@ fn prepare(
         .into_iter()
         .map(|operation| {
             let mount = match &operation {
-                Operation::Image { .. } => mounts.next(),
+                Operation::Root { .. } | Operation::Image { .. } => mounts.next(),
                 Operation::Bind { source, .. } => Some(open_source(source)?),
-                Operation::Hide { .. } => None,
+                Operation::Extend { .. } | Operation::Hide { .. } => None,
             };
             Ok((operation, mount))
         })
         .collect()
 }
 
-fn image_of(operation: &Operation) -> Option<&ImageFile> {
-    match operation {
-        Operation::Image { image, .. } => Some(image),
-        Operation::Bind { .. } | Operation::Hide { .. } => None,
+/// Opens the layer of a root image, if it is to be kept, with the rights of the caller.
+fn open_layer(plan: &MountPlan) -> Result<Option<OpenedLayer>, Error> {
+    match plan.operations.first() {
+        Some(Operation::Root { layer, .. }) => layer.open(),
+        _ => Ok(None),
     }
 }
 
@@ -131,7 +146,11 @@ fn image_of(operation: &Operation) -> Option<&ImageFile> {
 /// for a while; elsewhere nothing may stay behind that nobody would ever remove. This
 /// happens in the namespace of the caller, where the files of the images are.
 fn attach_as_root(plan: &MountPlan) -> Result<Vec<OwnedFd>, Error> {
-    let images: Vec<&ImageFile> = plan.operations.iter().filter_map(image_of).collect();
+    let images: Vec<&ImageFile> = plan
+        .operations
+        .iter()
+        .filter_map(Operation::image)
+        .collect();
     if plan.backend != Backend::Root || images.is_empty() {
         return Ok(Vec::new());
     }
@@ -168,9 +187,11 @@ fn put_in_place(
                 Ok(())
             }
         }
+        (Operation::Extend { file, lines }, _) => shadows.extend(file, lines),
         (Operation::Hide { directory }, _) if directory.is_dir() => shadows.hide(directory),
         (Operation::Hide { .. }, _) => Ok(()),
-        (operation, None) => Err(Error::step("open what belongs at", operation.target())(
+        // The root is the first one, and not put into what it replaces.
+        (operation, _) => Err(Error::step("open what belongs at", operation.target())(
             rustix::io::Errno::BADF,
         )),
     }
@@ -184,26 +205,4 @@ fn kind_of(mount: &OwnedFd) -> Kind {
     } else {
         Kind::File
     }
-}
-
-/// Makes a bind read-only. In a user namespace the flags the mount already has
-/// are locked and must be named again.
-fn make_read_only(target: &Path) -> Result<(), Error> {
-    let failed = || Error::step("make read-only", target);
-    let now = statvfs(target).map_err(failed())?.f_flag;
-    let mut flags = MountFlags::BIND | MountFlags::RDONLY;
-    let known = [
-        (StatVfsMountFlags::NOSUID, MountFlags::NOSUID),
-        (StatVfsMountFlags::NODEV, MountFlags::NODEV),
-        (StatVfsMountFlags::NOEXEC, MountFlags::NOEXEC),
-        (StatVfsMountFlags::NOATIME, MountFlags::NOATIME),
-        (StatVfsMountFlags::NODIRATIME, MountFlags::NODIRATIME),
-        (StatVfsMountFlags::RELATIME, MountFlags::RELATIME),
-    ];
-    for (has, keep) in known {
-        if now.contains(has) {
-            flags |= keep;
-        }
-    }
-    mount_remount(target, flags, c"").map_err(failed())
 }

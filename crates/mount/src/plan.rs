@@ -4,13 +4,21 @@
 //! The mount plan: what is to be mounted, as data.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::{Backend, FusePrograms, ImageFile};
+use crate::{Backend, FusePrograms, ImageFile, Layer};
 
 /// One thing to be mounted. The list of kinds is closed.
 #[derive(Debug)]
 pub enum Operation {
+    /// The root file system of an image in place of the one that is there. It comes before
+    /// all others, which happen in it.
+    Root {
+        /// The opened file.
+        image: ImageFile,
+        /// Where writing goes.
+        layer: Layer,
+    },
     /// An image file at a mount point; read-only, without set-uid and devices.
     Image {
         /// The opened file: what was checked is what is mounted.
@@ -27,6 +35,14 @@ pub enum Operation {
         /// Whether writing is refused there.
         read_only: bool,
     },
+    /// Lines at the beginning of a text file, for this process and its children only. The file is
+    /// made if it does not exist.
+    Extend {
+        /// An absolute path.
+        file: PathBuf,
+        /// Whole lines.
+        lines: String,
+    },
     /// An empty directory in memory over an existing one.
     Hide {
         /// An absolute path.
@@ -36,11 +52,21 @@ pub enum Operation {
 
 impl Operation {
     /// Returns the path at which something appears.
-    pub fn target(&self) -> &PathBuf {
+    pub fn target(&self) -> &Path {
         match self {
+            Self::Root { .. } => Path::new("/"),
             Self::Image { mount_point, .. } => mount_point,
             Self::Bind { target, .. } => target,
+            Self::Extend { file, .. } => file,
             Self::Hide { directory } => directory,
+        }
+    }
+
+    /// Returns the image, if it is about one.
+    pub fn image(&self) -> Option<&ImageFile> {
+        match self {
+            Self::Root { image, .. } | Self::Image { image, .. } => Some(image),
+            Self::Bind { .. } | Self::Extend { .. } | Self::Hide { .. } => None,
         }
     }
 }
@@ -57,11 +83,40 @@ pub struct MountPlan {
     pub operations: Vec<Operation>,
 }
 
+impl MountPlan {
+    /// Tells whether the root file system of an image takes the place of the host's.
+    pub fn has_root(&self) -> bool {
+        matches!(self.operations.first(), Some(Operation::Root { .. }))
+    }
+
+    /// Tells whether the root file system can be written to.
+    pub fn is_writable(&self) -> bool {
+        let layer = self
+            .operations
+            .iter()
+            .find_map(|operation| match operation {
+                Operation::Root { layer, .. } => Some(layer),
+                _ => None,
+            });
+        layer.is_some_and(|layer| *layer != Layer::None)
+    }
+}
+
 impl fmt::Display for MountPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "backend {}", self.backend)?;
         for operation in &self.operations {
             match operation {
+                Operation::Root { image, layer } => {
+                    write!(f, "root {} ({})", image.path.display(), image.format)?;
+                    match layer {
+                        Layer::None => writeln!(f)?,
+                        Layer::Memory => writeln!(f, ", written to in memory")?,
+                        Layer::Kept(directory) => {
+                            writeln!(f, ", written to in {}", directory.display())?;
+                        }
+                    }
+                }
                 Operation::Image { image, mount_point } => writeln!(
                     f,
                     "image {} ({}) at {}",
@@ -80,6 +135,9 @@ impl fmt::Display for MountPlan {
                     target.display(),
                     if *read_only { " (read-only)" } else { "" }
                 )?,
+                Operation::Extend { file, lines } => {
+                    writeln!(f, "lines of {}: {}", file.display(), lines.lines().count())?;
+                }
                 Operation::Hide { directory } => writeln!(f, "hide {}", directory.display())?,
             }
         }

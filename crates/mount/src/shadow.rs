@@ -11,12 +11,15 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, openat, readlinkat, statat, symlinkat};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, StatVfsMountFlags, openat, readlinkat, statat, statvfs,
+    symlinkat,
+};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, OpenTreeFlags,
@@ -26,6 +29,11 @@ use rustix::mount::{
 use rustix::process::{chdir, chroot, pivot_root};
 
 use crate::Error;
+
+/// The size, in bytes, beyond which nothing more of a text file is taken over.
+const MAX_EXTENDED: u64 = 16 << 20;
+/// What a text file with more lines is called in memory.
+const EXTENDED: &str = "file";
 
 /// What is expected to stand at a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,10 +69,45 @@ impl Shadows {
         if !self.is_own(&holder) {
             self.shadow(&holder)?;
         }
+        if target.is_symlink() {
+            // It leads nowhere, and what is to be mounted is meant for its name.
+            fs::remove_file(target).map_err(|source| Error::MountPoint {
+                path: target.to_owned(),
+                source,
+            })?;
+        }
         make(target, kind).map_err(|source| Error::MountPoint {
             path: target.to_owned(),
             source,
         })
+    }
+
+    /// Puts a file in memory in the place of one, with these lines and what is in that.
+    pub(crate) fn extend(&mut self, path: &Path, lines: &str) -> Result<(), Error> {
+        self.ensure(path, Kind::File)?;
+        let failed = |what| {
+            move |source| Error::Step {
+                what,
+                path: path.to_owned(),
+                source,
+            }
+        };
+        let mut text = lines.as_bytes().to_vec();
+        // Whoever made the image may have put a fifo there, for which others would wait.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let original =
+            openat(CWD, path, flags, Mode::empty()).map_err(Error::step("open", path))?;
+        File::from(original)
+            .take(MAX_EXTENDED)
+            .read_to_end(&mut text)
+            .map_err(failed("read"))?;
+        let cover = memory().map_err(Error::step("make a file system in memory for", path))?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
+        let file = openat(&cover, EXTENDED, flags, mode).map_err(Error::step("make", path))?;
+        File::from(file).write_all(&text).map_err(failed("write"))?;
+        attach(&clone_tree(&cover, OsStr::new(EXTENDED))?, path)?;
+        make_read_only(path)
     }
 
     /// Covers a directory with an empty one in memory.
@@ -140,6 +183,16 @@ fn shadow_root(original: &OwnedFd, cover: &OwnedFd, entries: &[OsString]) -> Res
     })?;
     attach(&scratch_tree, &target)?;
     change_root(&place)
+}
+
+/// Returns a directory over which something can be attached for a moment.
+pub(crate) fn scratch() -> Result<PathBuf, Error> {
+    let root = Path::new("/");
+    let original = openat(CWD, root, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+        .map_err(Error::step("open", root))?;
+    scratch_name(&original, &entries_of(root)?)
+        .map(|name| root.join(name))
+        .ok_or_else(|| Error::step("find a directory in", root)(Errno::NOENT))
 }
 
 fn scratch_name(original: &OwnedFd, entries: &[OsString]) -> Option<OsString> {
@@ -228,7 +281,29 @@ pub(crate) fn attach(mount: &OwnedFd, target: &Path) -> Result<(), Error> {
     })
 }
 
-fn memory() -> Result<OwnedFd, Errno> {
+/// Makes a bind read-only. In a user namespace the flags the mount already has
+/// are locked and must be named again.
+pub(crate) fn make_read_only(target: &Path) -> Result<(), Error> {
+    let failed = || Error::step("make read-only", target);
+    let now = statvfs(target).map_err(failed())?.f_flag;
+    let mut flags = MountFlags::BIND | MountFlags::RDONLY;
+    let known = [
+        (StatVfsMountFlags::NOSUID, MountFlags::NOSUID),
+        (StatVfsMountFlags::NODEV, MountFlags::NODEV),
+        (StatVfsMountFlags::NOEXEC, MountFlags::NOEXEC),
+        (StatVfsMountFlags::NOATIME, MountFlags::NOATIME),
+        (StatVfsMountFlags::NODIRATIME, MountFlags::NODIRATIME),
+        (StatVfsMountFlags::RELATIME, MountFlags::RELATIME),
+    ];
+    for (has, keep) in known {
+        if now.contains(has) {
+            flags |= keep;
+        }
+    }
+    mount_remount(target, flags, c"").map_err(failed())
+}
+
+pub(crate) fn memory() -> Result<OwnedFd, Errno> {
     let context = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_set_string(context.as_fd(), "source", "cabane")?;
     fsconfig_set_string(context.as_fd(), "mode", "0755")?;

@@ -58,10 +58,10 @@ pub use recipe::{
     PackageRepository, PythonConfig, PythonSource, Recipe, SpackConfig, TreeConfig, ViewRecipe,
 };
 pub use settings::{
-    AmountError, AtStart, BuildSettings, ColorChoice, FormatChoice, ListingChoice, Namespaces,
-    PathTemplate, PathTemplateError, RegistrySettings, RepositorySettings, Requirement,
-    RestrictedRule, RetentionSettings, Settings, SettingsError, TrustPolicy, TrustRule,
-    parse_settings, parse_size, parse_time,
+    AmountError, AtStart, BindSetting, BuildSettings, ColorChoice, ContainerSettings, FormatChoice,
+    ListingChoice, Namespaces, PathTemplate, PathTemplateError, RegistrySettings,
+    RepositorySettings, Requirement, RestrictedRule, RetentionSettings, Settings, SettingsError,
+    TrustPolicy, TrustRule, parse_settings, parse_size, parse_time,
 };
 pub use stack::{
     AccessPair, BuildCache, CompilerName, CompilerRequest, Compilers, Connection, Conversion,

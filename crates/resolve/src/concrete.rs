@@ -44,6 +44,13 @@ pub struct ConcreteImage {
     pub mount_point: MountPoint,
 }
 
+impl ConcreteEnvironment {
+    /// Returns the image whose root file system takes the place of the host's.
+    pub fn root(&self) -> Option<&ConcreteImage> {
+        self.images.iter().find(|image| image.mount_point.is_root())
+    }
+}
+
 impl ConcreteImage {
     /// Returns the name by which users tell this image from others: `UENV` in `UENV:VIEW`.
     ///

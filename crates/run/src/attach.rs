@@ -15,7 +15,7 @@ use std::io;
 use std::path::PathBuf;
 
 use cabane_mount::helper::{Helper, Unavailable};
-use cabane_mount::{Backend, FusePrograms, MountPlan, perform_in_current_user_namespace};
+use cabane_mount::{Backend, FusePrograms, Layer, MountPlan, perform_in_current_user_namespace};
 use cabane_resolve::ConcreteEnvironment;
 use rustix::thread::{
     CapabilitySet, capabilities, configure_capability_in_ambient_set, set_capabilities,
@@ -26,6 +26,7 @@ use crate::attach_target::{AttachError, Door, Target};
 use crate::become_command::exec;
 use crate::loaded::Additions;
 use crate::needs::check_before;
+use crate::needs::name_of;
 use crate::prepare::{Need, operations_of, settle, variables_inside};
 use crate::through_helper::{WorkingDirectory, become_helper};
 
@@ -66,7 +67,11 @@ impl Attachment {
         let mut operations = Vec::new();
         // Opened before anything is entered: a path names the caller's file.
         if let Some((environment, additions)) = &self.with {
-            (operations, needs) = operations_of(environment, additions)?;
+            if let Some(image) = environment.root() {
+                let image = name_of(image);
+                return Err(RunError::RootInside { image });
+            }
+            (operations, needs) = operations_of(environment, additions, &Layer::None)?;
             (variables, _) = variables_inside(environment, additions, &variables);
         }
         let door = self.target.door()?;

@@ -117,7 +117,7 @@ mod tests {
                        3 1 0:1 / /proc/sys rw - a a rw\n4 1 0:1 / /procession rw - a a rw\n";
         let targets: Vec<PathBuf> = below(mounts, Path::new("/proc"), Path::new("/x"))
             .iter()
-            .map(|operation| operation.target().clone())
+            .map(|operation| operation.target().to_owned())
             .collect();
         assert_eq!(targets, [PathBuf::from("/x/sys")]);
     }

@@ -84,6 +84,18 @@ pub enum RunError {
         /// The place.
         mount_point: MountPoint,
     },
+    /// There is nothing to be started.
+    #[error("{}", no_command(*is_root))]
+    NoCommand {
+        /// Whether there is a root image, which could have said what.
+        is_root: bool,
+    },
+    /// A root image is to be put into an environment that exists.
+    #[error("the image {image} has a root file system of its own, and cannot be added")]
+    RootInside {
+        /// The name of the image.
+        image: String,
+    },
     /// The directory in which the command is to start cannot be entered.
     #[error("cannot start in the directory {}", path.display())]
     WorkingDirectory {
@@ -106,6 +118,14 @@ pub enum RunError {
         /// What the system answered.
         source: io::Error,
     },
+}
+
+fn no_command(is_root: bool) -> &'static str {
+    if is_root {
+        "the image does not say what it starts, and no command is given"
+    } else {
+        "no command is given"
+    }
 }
 
 impl RunError {
@@ -131,6 +151,10 @@ impl RunError {
             Self::WorkingDirectory { .. } => Some(
                 "it must exist inside the environment: see `workdir` of the environment file"
                     .to_owned(),
+            ),
+            Self::NoCommand { .. } => Some("write it after the image: `-- COMMAND`".to_owned()),
+            Self::RootInside { .. } => Some(
+                "`cabane run` and `cabane start` take it, with the others beside it".to_owned(),
             ),
             Self::SameTarget { .. } => {
                 Some("give one of them another place in the environment file".to_owned())

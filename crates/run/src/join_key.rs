@@ -24,10 +24,15 @@ pub(crate) fn digest_of(plan: &MountPlan) -> io::Result<String> {
     hash.update(format!("{outside:?} {user} {group}\n"));
     for operation in &plan.operations {
         match operation {
+            Operation::Root { image, layer } => {
+                let found = fstat(&image.file)?;
+                hash.update(format!("root {} {layer:?} ", identity(&found)));
+            }
             Operation::Image { image, .. } => {
                 let found = fstat(&image.file)?;
                 hash.update(format!("image {} ", identity(&found)));
             }
+            Operation::Extend { lines, .. } => hash.update(format!("lines {lines} ")),
             Operation::Bind {
                 source, read_only, ..
             } => {
@@ -59,10 +64,8 @@ fn identity(found: &rustix::fs::Stat) -> String {
 /// Names the images of a plan, in one line.
 pub(crate) fn images_of(plan: &MountPlan) -> String {
     let images = plan.operations.iter().filter_map(|operation| {
-        let Operation::Image { image, mount_point } = operation else {
-            return None;
-        };
-        let (file, place) = (image.path.display(), mount_point.display());
+        let file = operation.image()?.path.display();
+        let place = operation.target().display();
         Some(escape(&format!("{file} at {place}")).into_owned())
     });
     images.collect::<Vec<_>>().join(", ")

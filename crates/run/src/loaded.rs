@@ -178,6 +178,13 @@ impl Loaded {
     /// Adds the images of an environment entered from this one. An image at the
     /// same mount point covers the one that was there.
     pub fn enter(&mut self, environment: &ConcreteEnvironment, additions: &Additions) {
+        if environment.root().is_some() {
+            // Nothing of what was mounted around it is seen in it.
+            *self = Self {
+                replaced: std::mem::take(&mut self.replaced),
+                ..Self::default()
+            };
+        }
         for bind in &additions.binds {
             self.cover(bind.target.as_path());
             self.additions.binds.push(bind.clone());

@@ -26,25 +26,30 @@ pub(crate) fn name_of(image: &ConcreteImage) -> String {
 /// fit: perhaps nothing is used of what does not.
 pub(crate) fn warnings(environment: &ConcreteEnvironment) -> Vec<RunWarning> {
     let mut warnings = Vec::new();
+    let root = environment.root().map(|image| &image.meta.container);
+    let root_library = root.map(|container| {
+        let container = container.as_ref()?;
+        container.glibc.as_deref()?.parse().ok()
+    });
     for image in &environment.images {
         let needs = &image.meta.needs;
-        let library = needs.glibc.as_deref().and_then(newer_library);
-        warnings.extend(library.map(|(needed, found)| RunWarning::OldLibrary {
-            image: name_of(image),
-            needed: needed.to_string(),
-            found: found.to_string(),
-        }));
+        let needed = needs.glibc.as_deref().and_then(|text| text.parse().ok());
+        let library = needed.and_then(|needed| match root_library {
+            None => Some((needed, cabane_host::older_glibc(needed)?)),
+            // A root image brings its own.
+            Some(found) => Some((needed, found.filter(|found| *found < needed)?)),
+        });
+        warnings.extend(library.map(
+            |(needed, found): (GlibcVersion, _)| RunWarning::OldLibrary {
+                image: name_of(image),
+                needed: needed.to_string(),
+                found: found.to_string(),
+            },
+        ));
         let processor = needs.processor.as_ref();
         warnings.extend(processor.and_then(|need| other_processor(image, need)));
     }
     warnings
-}
-
-/// Returns what is needed and what is there, if that is older.
-fn newer_library(needed: &str) -> Option<(GlibcVersion, GlibcVersion)> {
-    let needed = needed.parse().ok()?;
-    let found = cabane_host::older_glibc(needed)?;
-    Some((needed, found))
 }
 
 fn other_processor(image: &ConcreteImage, need: &ProcessorNeed) -> Option<RunWarning> {

@@ -10,10 +10,10 @@ use std::fs::File;
 use std::path::{Component, Path, PathBuf};
 
 use cabane_mount::helper::{Helper, Unavailable};
-use cabane_mount::{Backend, FusePrograms, ImageFile, MountPlan, Operation, perform};
+use cabane_mount::{Backend, FusePrograms, ImageFile, Layer, MountPlan, Operation, perform};
 use cabane_repository::ImageFormat;
-use cabane_resolve::ConcreteEnvironment;
-use cabane_view::{Change, InterpreterNeed};
+use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
+use cabane_view::{Change, Container, InterpreterNeed};
 use rustix::thread::set_no_new_privs;
 
 use crate::become_command::exec;
@@ -21,7 +21,7 @@ use crate::join::{Joining, perform_or_join};
 use crate::loaded::{Additions, CABANE_LOADED, Loaded, UENV_MOUNT_LIST, UENV_VIEW};
 use crate::through_helper::{WorkingDirectory, become_helper};
 use crate::venv::Venv;
-use crate::{RunError, RunWarning, binds, needs};
+use crate::{RootRequest, RunError, RunWarning, binds, needs, surroundings};
 
 /// What is to be run, and where.
 #[derive(Debug)]
@@ -30,6 +30,8 @@ pub struct RunRequest {
     pub environment: ConcreteEnvironment,
     /// What an environment file adds to them.
     pub additions: Additions,
+    /// How a root image is entered, if there is one.
+    pub root: RootRequest,
     /// How to mount.
     pub backend: Backend,
     /// The programs that serve images through FUSE.
@@ -38,7 +40,7 @@ pub struct RunRequest {
     pub calling: BTreeMap<OsString, OsString>,
     /// With whom namespaces are shared.
     pub joining: Joining,
-    /// The program and its arguments.
+    /// The program and its arguments; nothing for what a root image starts by itself.
     pub command: Vec<OsString>,
 }
 
@@ -65,13 +67,32 @@ pub fn prepare(request: RunRequest) -> Result<Prepared, RunError> {
     let RunRequest {
         environment,
         additions,
+        root,
         backend,
         fuse,
         calling,
         joining,
         command,
     } = request;
-    let (operations, needs) = operations_of(&environment, &additions)?;
+    let mut working_directory = additions.working_directory.clone();
+    let container = environment.root().map(container_of);
+    let is_default = root.entry_point || command.is_empty();
+    let command = whole_command(container, &root, command)?;
+    if is_default && working_directory.is_none() {
+        let directory = container.and_then(|container| container.working_directory.as_ref());
+        working_directory = directory.map(PathBuf::from);
+    }
+    let (mut operations, needs) = operations_of(&environment, &additions, &root.layer)?;
+    if container.is_some() {
+        let here = std::env::current_dir().ok();
+        operations.extend(surroundings::operations(
+            &root,
+            &additions,
+            &calling,
+            here.as_deref(),
+        ));
+    }
+    in_order(&mut operations);
     let (variables, mut warnings) = variables_inside(&environment, &additions, &calling);
     warnings.extend(needs::warnings(&environment));
     Ok(Prepared {
@@ -83,11 +104,45 @@ pub fn prepare(request: RunRequest) -> Result<Prepared, RunError> {
         helper: None,
         variables,
         command,
-        working_directory: additions.working_directory,
+        working_directory,
         needs,
         joining,
         warnings,
     })
+}
+
+fn container_of(image: &ConcreteImage) -> &Container {
+    const NOTHING: &Container = &Container::new();
+    image.meta.container.as_ref().unwrap_or(NOTHING)
+}
+
+/// Puts before the arguments what a root image starts, where that is wanted.
+fn whole_command(
+    container: Option<&Container>,
+    root: &RootRequest,
+    command: Vec<OsString>,
+) -> Result<Vec<OsString>, RunError> {
+    if !command.is_empty() && !root.entry_point {
+        return Ok(command);
+    }
+    let container = container.ok_or(RunError::NoCommand { is_root: false })?;
+    let words = container.entrypoint.iter().map(OsString::from);
+    let whole: Vec<OsString> = if command.is_empty() {
+        let arguments = container.command.iter().map(OsString::from);
+        words.chain(arguments).collect()
+    } else {
+        words.chain(command).collect()
+    };
+    if whole.is_empty() {
+        return Err(RunError::NoCommand { is_root: true });
+    }
+    Ok(whole)
+}
+
+/// Puts the operations in the order in which they are carried out: a mount point inside
+/// another's tree must come after that, however they were named.
+pub(crate) fn in_order(operations: &mut [Operation]) {
+    operations.sort_by_key(|operation| operation.target().components().count());
 }
 
 /// What an image needs of the host, and which image that is.
@@ -97,20 +152,28 @@ pub(crate) type Need = (String, InterpreterNeed);
 pub(crate) fn operations_of(
     environment: &ConcreteEnvironment,
     additions: &Additions,
+    layer: &Layer,
 ) -> Result<(Vec<Operation>, Vec<Need>), RunError> {
     let mut operations = binds::operations(environment, additions)?;
     let mut needs = Vec::new();
     for image in &environment.images {
-        operations.push(Operation::Image {
-            image: open_image(&image.path, image.format)?,
-            mount_point: image.mount_point.as_path().to_owned(),
+        let file = open_image(&image.path, image.format)?;
+        operations.push(if image.mount_point.is_root() {
+            Operation::Root {
+                image: file,
+                layer: layer.clone(),
+            }
+        } else {
+            Operation::Image {
+                image: file,
+                mount_point: image.mount_point.as_path().to_owned(),
+            }
         });
         if let Some(need) = &image.meta.needs.interpreter {
             needs.push((needs::name_of(image), need.clone()));
         }
     }
-    // A mount point inside another's tree must come after that, however they were named.
-    operations.sort_by_key(|operation| operation.target().components().count());
+    in_order(&mut operations);
     Ok((operations, needs))
 }
 
@@ -140,6 +203,13 @@ pub(crate) fn variables_inside(
     additions: &Additions,
     calling: &BTreeMap<OsString, OsString>,
 ) -> (BTreeMap<OsString, OsString>, Vec<RunWarning>) {
+    let of_image;
+    let calling = if environment.root().is_some() {
+        of_image = surroundings::variables(calling);
+        &of_image
+    } else {
+        calling
+    };
     let mut loaded = calling
         .get(&OsString::from(CABANE_LOADED))
         .and_then(|value| value.to_str())

@@ -43,11 +43,25 @@ pub fn unshare_mounts() -> io::Result<()> {
 /// several threads, `ENOSPC` at the limit of namespaces.
 pub fn unshare_user_and_mounts() -> io::Result<()> {
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    unshare_user_and_mounts_as(user, group)
+}
+
+/// The same, and there the process is root, to whom the files of the caller belong.
+///
+/// # Errors
+///
+/// The kernel's.
+pub fn unshare_user_and_mounts_as_root() -> io::Result<()> {
+    unshare_user_and_mounts_as(0, 0)
+}
+
+fn unshare_user_and_mounts_as(inside_user: u32, inside_group: u32) -> io::Result<()> {
+    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)?;
     // Without this the kernel refuses a group map written by an ordinary user.
     fs::write("/proc/self/setgroups", "deny")?;
-    fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
-    fs::write("/proc/self/gid_map", format!("{group} {group} 1"))
+    fs::write("/proc/self/uid_map", format!("{inside_user} {user} 1"))?;
+    fs::write("/proc/self/gid_map", format!("{inside_group} {group} 1"))
 }
 
 fn unshare(flags: UnshareFlags) -> io::Result<()> {

@@ -70,15 +70,18 @@ pub struct ContainerSource {
 }
 
 impl Container {
-    /// Returns the words that are started where no command is given; none if the image has
-    /// nothing to start.
+    /// Returns one that says nothing.
     #[must_use]
-    pub fn default_command(&self) -> Vec<String> {
-        self.entrypoint
-            .iter()
-            .chain(&self.command)
-            .cloned()
-            .collect()
+    pub const fn new() -> Self {
+        Self {
+            entrypoint: Vec::new(),
+            command: Vec::new(),
+            working_directory: None,
+            user: None,
+            labels: BTreeMap::new(),
+            glibc: None,
+            source: None,
+        }
     }
 }
 

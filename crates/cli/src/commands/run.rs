@@ -18,6 +18,7 @@ use crate::exit_codes::{self, ExitCode};
 use crate::images::{self, ImageArgs};
 use crate::joining::JoinArgs;
 use crate::report::{CommandError, CommandResult};
+use crate::root_images;
 use crate::setup::Setup;
 
 /// Run one command in one or several images
@@ -28,6 +29,8 @@ Examples:
   cabane run prgenv-gnu/24.11:v1,editors --view=prgenv-gnu:develop -- make
   cabane run ./image.squashfs:/user-environment -- cmake --version
   cabane run --environment climate -- make
+  cabane run debian/12 -- cat /etc/os-release
+  cabane run --bind /scratch/input:/data:ro samtools/1.19 -- samtools view /data/a.bam
 
 Signals, standard input and the exit code are those of the command. If it could not
 be started at all, the exit code is 125, 126 or 127.")]
@@ -36,8 +39,9 @@ pub(crate) struct RunArgs {
     images: ImageArgs,
     #[command(flatten)]
     join: JoinArgs,
-    /// The command and its arguments, after `--`
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    /// The command and its arguments, after `--`; without one, a container image starts
+    /// what its author wanted
+    #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
@@ -61,6 +65,35 @@ pub(super) fn run_command_in(
     enter_environment(setup, args, (environment, additions), joining, command)
 }
 
+/// Finds the images, and becomes a shell. The images may have a root file system of their own,
+/// and not this one.
+pub(super) fn run_shell_in(
+    setup: &Setup,
+    args: &ImageArgs,
+    join: &JoinArgs,
+    shell: OsString,
+) -> CommandResult<ExitCode> {
+    const FIRST_SHELL: &str = r#"
+        for shell in "$0" /bin/bash; do
+            if [ -x "$shell" ]; then SHELL=$shell exec "$shell"; fi
+        done
+        SHELL=/bin/sh exec /bin/sh"#;
+    let (environment, additions) = images::find_environment(setup, args)
+        .map_err(|error| error.with_code(exit_codes::NOT_STARTED))?;
+    let joining = join
+        .joining(setup)
+        .map_err(|error| error.with_code(exit_codes::NOT_STARTED))?;
+    let command = match environment.root() {
+        None => vec![shell],
+        Some(_) => ["/bin/sh", "-c", FIRST_SHELL]
+            .map(OsString::from)
+            .into_iter()
+            .chain([shell])
+            .collect(),
+    };
+    enter_environment(setup, args, (environment, additions), joining, command)
+}
+
 /// The same for a command of ours, so that what is not found has its own code.
 pub(super) fn enter(
     setup: &Setup,
@@ -74,13 +107,15 @@ pub(super) fn enter(
 fn enter_environment(
     setup: &Setup,
     args: &ImageArgs,
-    (environment, additions): (ConcreteEnvironment, Additions),
+    (environment, mut additions): (ConcreteEnvironment, Additions),
     joining: Joining,
     command: Vec<OsString>,
 ) -> CommandResult<ExitCode> {
+    let root = root_images::request(setup, &args.root, &environment, &mut additions)?;
     let request = RunRequest {
         environment,
         additions,
+        root,
         backend: setup.backend,
         fuse: setup.fuse.clone(),
         calling: setup.calling.clone(),

@@ -16,7 +16,7 @@ use cabane_mount::{Backend, JobImage, JobImages, JobVariable};
 use cabane_repository::ImageFormat;
 use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
 use cabane_run::loaded::{Additions, LoadedImage};
-use cabane_run::{Joining, RunRequest, RunWarning, prepare};
+use cabane_run::{Joining, RootRequest, RunRequest, RunWarning, prepare};
 use cabane_view::Needs;
 
 use super::slurm_around::Around;
@@ -189,11 +189,13 @@ impl Ways<'_> {
         let prepared = prepare(RunRequest {
             environment: wanted.assemble_with(asked)?,
             additions: wanted.additions.clone(),
+            root: RootRequest::default(),
             backend: Backend::Root,
             fuse: self.setup.fuse.clone(),
             calling,
             joining: Joining::nobody(),
-            command: Vec::new(),
+            // Which one it will be is not known here, and changes nothing.
+            command: vec![OsString::new()],
         })
         .map_err(convert::run_error)?;
         // What this machine lacks does not matter: the nodes look for themselves.

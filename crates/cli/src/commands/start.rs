@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use cabane_run::login_shell;
 use clap::Args;
 
-use super::run::run_command_in;
+use super::run::run_shell_in;
 use crate::env_vars;
 use crate::exit_codes::{self, ExitCode};
 use crate::images::ImageArgs;
@@ -57,12 +57,7 @@ pub(super) fn start(setup: &Setup, args: &StartArgs) -> CommandResult<ExitCode> 
     setup
         .printer
         .detail(format_args!("the shell is {}", shell.display()));
-    run_command_in(
-        setup,
-        &args.images,
-        &args.join,
-        vec![shell.into_os_string()],
-    )
+    run_shell_in(setup, &args.images, &args.join, shell.into_os_string())
 }
 
 /// Returns the shell of whoever types.

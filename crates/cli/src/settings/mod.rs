@@ -6,6 +6,7 @@
 //! Layers, the later one wins: built-in defaults, the site's configuration file, the
 //! user's, variables, options.
 
+mod container;
 mod registry;
 mod restricted;
 mod trust;
@@ -22,6 +23,7 @@ use cabane_recipe::{
     BuildSettings, FormatChoice, MAX_FILE_SIZE, PathTemplate, RetentionSettings, Settings,
     parse_settings,
 };
+use cabane_run::loaded::Bind;
 use clap::ValueEnum;
 
 use crate::args::{BackendArg, GlobalArgs, When};
@@ -151,6 +153,8 @@ pub(crate) struct Effective {
     pub(crate) trust: Vec<TrustSetting>,
     /// Which images only a group may read.
     pub(crate) restricted: Vec<RestrictedSetting>,
+    /// What of the system is always seen in container images.
+    pub(crate) container_binds: Vec<Bind>,
     /// The configuration files that were read, the site's first.
     pub(crate) files: Vec<PathBuf>,
 }
@@ -278,6 +282,7 @@ impl Effective {
             registry: layers.registry()?,
             trust: layers.trust(),
             restricted: layers.restricted(),
+            container_binds: layers.container_binds(),
             files: files.iter().map(|(path, _)| path.clone()).collect(),
         })
     }

@@ -9,6 +9,7 @@
 //! caller: settings do not remember where they came from.
 
 mod amount;
+mod container;
 mod path;
 mod read;
 mod registry;
@@ -21,6 +22,7 @@ use std::time::Duration;
 use cabane_label::{System, Uarch};
 
 pub use amount::{AmountError, parse_size, parse_time};
+pub use container::{BindSetting, ContainerSettings};
 pub use path::{PathTemplate, PathTemplateError};
 pub use read::{SettingsError, parse_settings};
 pub use registry::{ListingChoice, RegistrySettings};
@@ -47,6 +49,8 @@ pub struct Settings {
     pub trust: Vec<TrustPolicy>,
     /// Which images only a group may read; the first rule for one counts.
     pub restricted: Vec<RestrictedRule>,
+    /// How images with a root file system of their own are entered.
+    pub container: ContainerSettings,
 }
 
 /// When to print in colour.
@@ -142,6 +146,9 @@ impl Settings {
             registry: RegistrySettings::merge(lower.registry, higher.registry),
             trust: [lower.trust, higher.trust].concat(),
             restricted: [lower.restricted, higher.restricted].concat(),
+            container: ContainerSettings {
+                binds: [lower.container.binds, higher.container.binds].concat(),
+            },
         }
     }
 }

@@ -11,7 +11,7 @@ use cabane_label::Name;
 
 use super::{
     AmountError, BuildSettings, ColorChoice, FormatChoice, PathTemplate, RepositorySettings,
-    RetentionSettings, Settings, parse_size, parse_time, registry, restricted, trust,
+    RetentionSettings, Settings, container, parse_size, parse_time, registry, restricted, trust,
 };
 use crate::ask::{Field, Section};
 use crate::diagnostic::{Diagnostic, Source, quote, write_all};
@@ -28,6 +28,7 @@ const KEYS: &[&str] = &[
     "registry",
     "trust",
     "restricted",
+    "container",
 ];
 const REPOSITORY_KEYS: &[&str] = &["name", "path", "priority", "retention"];
 const RETENTION_KEYS: &[&str] = &["older_than", "keep_last", "max_size", "spare"];
@@ -89,6 +90,8 @@ fn read(report: &mut Report<'_>, root: &Node) -> Option<Settings> {
             "[[trust]]"
         } else if restricted::KEYS.contains(&key) {
             "[[restricted]]"
+        } else if container::KEYS.contains(&key) {
+            "[container]"
         } else {
             return None;
         };
@@ -121,6 +124,12 @@ fn read(report: &mut Report<'_>, root: &Node) -> Option<Settings> {
     }
     if let Some(field) = file.get("restricted") {
         settings.restricted = restricted::read(report, &field);
+    }
+    let container = file
+        .get("container")
+        .and_then(|field| report.section(&field));
+    if let Some(section) = container {
+        settings.container = container::read(report, &section);
     }
     Some(settings)
 }

@@ -1,0 +1,146 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Images with a root file system of their own, as commands enter them.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use cabane_label::{MountPoint, escape};
+use cabane_mount::Layer;
+use cabane_resolve::ConcreteEnvironment;
+use cabane_run::RootRequest;
+use cabane_run::loaded::{Additions, Bind};
+use clap::Args;
+
+use crate::convert;
+use crate::env_vars;
+use crate::exit_codes;
+use crate::report::{CommandError, CommandResult, IoContext};
+use crate::setup::Setup;
+
+/// What else is seen inside, and how a container image is entered.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct RootArgs {
+    /// Show a file or directory of this system inside, at the same or another place; `ro`
+    /// for reading only
+    #[arg(short, long = "bind", value_name = "SOURCE[:TARGET[:ro]]")]
+    binds: Vec<String>,
+    /// Let the root file system of a container image be written to: in memory, or in a
+    /// directory where the changes are kept. Without the rights of root you are root inside
+    #[arg(long, value_name = "DIRECTORY", num_args = 0..=1, require_equals = true)]
+    #[expect(
+        clippy::option_option,
+        reason = "not given, given, given with a directory"
+    )]
+    writable: Option<Option<PathBuf>>,
+    /// Do not show the home directory in a container image
+    #[arg(long)]
+    no_home: bool,
+    /// Start what a container image starts, with the words after `--` as its arguments
+    #[arg(long)]
+    entrypoint: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("`{}` does not say what is shown where", escape(text))]
+struct BadBind {
+    text: String,
+}
+
+/// Adds to an environment what was asked for beside its images, and says how its root image
+/// is entered.
+///
+/// # Errors
+///
+/// Something that is malformed, is not there, or takes a root image and there is none.
+pub(crate) fn request(
+    setup: &Setup,
+    args: &RootArgs,
+    environment: &ConcreteEnvironment,
+    additions: &mut Additions,
+) -> CommandResult<RootRequest> {
+    for text in &args.binds {
+        let bind = bind(setup, text)?;
+        // What is typed is meant, whatever a file says.
+        additions.binds.retain(|other| other.target != bind.target);
+        additions.binds.push(bind);
+    }
+    let asked = [
+        (args.writable.is_some(), "--writable"),
+        (args.no_home, "--no-home"),
+        (args.entrypoint, "--entrypoint"),
+    ];
+    if environment.root().is_none()
+        && let Some((_, option)) = asked.into_iter().find(|(is_asked, _)| *is_asked)
+    {
+        let message = format!("`{option}` is about container images, and none of these is one");
+        return Err(CommandError::new(exit_codes::USAGE, message)
+            .hinted("`cabane import` makes an image of a container image".to_owned()));
+    }
+    let layer = match &args.writable {
+        None => Layer::None,
+        Some(None) => Layer::Memory,
+        Some(Some(directory)) => Layer::Kept(kept(directory)?),
+    };
+    Ok(RootRequest {
+        layer,
+        without_home: args.no_home,
+        binds: setup.settings.container_binds.clone(),
+        entry_point: args.entrypoint,
+    })
+}
+
+/// Makes the directory of a layer, if it is not there.
+fn kept(directory: &Path) -> CommandResult<PathBuf> {
+    std::fs::create_dir_all(directory)
+        .and_then(|()| std::fs::canonicalize(directory))
+        .or_failed(|| format!("make the directory {}", directory.display()))
+}
+
+fn bind(setup: &Setup, text: &str) -> CommandResult<Bind> {
+    let bad = || {
+        CommandError::new(
+            exit_codes::USAGE,
+            BadBind {
+                text: text.to_owned(),
+            },
+        )
+        .hinted(
+            "write `--bind SOURCE`, `--bind SOURCE:TARGET` or `--bind SOURCE:TARGET:ro`".to_owned(),
+        )
+    };
+    let parts: Vec<&str> = text.split(':').collect();
+    let (source, target, read_only) = match parts.as_slice() {
+        [source] => (*source, None, false),
+        [source, "ro"] => (*source, None, true),
+        [source, target] | [source, target, "rw"] => (*source, Some(*target), false),
+        [source, target, "ro"] => (*source, Some(*target), true),
+        _ => return Err(bad()),
+    };
+    if source.is_empty() {
+        return Err(bad());
+    }
+    let source = absolute(setup, source)?;
+    let target = match target {
+        Some(target) => target.to_owned(),
+        None => source.to_string_lossy().into_owned(),
+    };
+    let target = MountPoint::below_root(&target).map_err(convert::parse_error)?;
+    Ok(Bind {
+        source,
+        target,
+        read_only,
+    })
+}
+
+fn absolute(setup: &Setup, text: &str) -> CommandResult<PathBuf> {
+    let home = || setup.calling.get(OsStr::new(env_vars::HOME));
+    if let Some(rest) = text.strip_prefix('~')
+        && (rest.is_empty() || rest.starts_with('/'))
+        && let Some(home) = home()
+    {
+        return Ok(Path::new(home).join(rest.trim_start_matches('/')));
+    }
+    std::path::absolute(text).or_failed(|| "find the working directory".to_owned())
+}

@@ -1,0 +1,338 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What of the host is seen in a root image.
+//!
+//! Parallel programs need the host's `/dev/shm`, processes and `/sys`; people need their
+//! files. Everything else is the image's. Where each of these comes from and why stands in
+//! `docs/design/0011-containers.md`.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cabane_mount::{Layer, Operation};
+use rustix::process::{getegid, geteuid, getgroups};
+
+use crate::loaded::{Additions, Bind};
+
+/// How a root image is entered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RootRequest {
+    /// Where writing to it goes.
+    pub layer: Layer,
+    /// Whether the home directory is left out.
+    pub without_home: bool,
+    /// What the site or the user always wants to see. What does not exist is left out.
+    pub binds: Vec<Bind>,
+    /// Whether the words of the command are arguments of the image's entry point.
+    pub entry_point: bool,
+}
+
+/// Without these no parallel program works, and few others.
+const KERNEL: [&str; 3] = ["/dev", "/proc", "/sys"];
+/// Where programs of one node and of one person meet.
+const COMMON: [&str; 2] = ["/tmp", "/var/tmp"];
+/// How names of machines become addresses.
+const FILES: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
+/// Directories that are made for one person, or for the processes of one step.
+const NAMED_BY: [&str; 2] = ["XDG_RUNTIME_DIR", "PMIX_SERVER_TMPDIR"];
+/// Where a working directory of the host is not shown: the image has its own.
+const OF_SYSTEM: [&str; 10] = [
+    "/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/sbin", "/sys", "/usr",
+];
+
+/// Variables that tell programs of the host where its files are, and programs of an image
+/// nothing but nonsense.
+const OF_HOST: [&str; 24] = [
+    "CMAKE_PREFIX_PATH",
+    "CPATH",
+    "CPLUS_INCLUDE_PATH",
+    "C_INCLUDE_PATH",
+    "GI_TYPELIB_PATH",
+    "INFOPATH",
+    "LD_AUDIT",
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "LIBRARY_PATH",
+    "LOADEDMODULES",
+    "LUA_CPATH",
+    "LUA_PATH",
+    "MANPATH",
+    "MODULEPATH",
+    "PERL5LIB",
+    "PKG_CONFIG_PATH",
+    "PYTHONHOME",
+    "PYTHONPATH",
+    "R_LIBS",
+    "TCLLIBPATH",
+    "XDG_DATA_DIRS",
+    "XDG_CONFIG_DIRS",
+    "_LMFILES_",
+];
+
+/// Where programs are looked for in an image that does not say so.
+const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Returns the variables of the caller that mean something in a root image.
+pub(crate) fn variables(calling: &BTreeMap<OsString, OsString>) -> BTreeMap<OsString, OsString> {
+    let is_of_host = |name: &OsStr| OF_HOST.iter().any(|known| name == OsStr::new(known));
+    let mut variables = calling.clone();
+    variables.retain(|name, _| !is_of_host(name));
+    variables.insert("PATH".into(), USUAL_PATH.into());
+    variables
+}
+
+/// Says what of the host is seen, in the order in which it is put in place.
+pub(crate) fn operations(
+    request: &RootRequest,
+    additions: &Additions,
+    calling: &BTreeMap<OsString, OsString>,
+    working_directory: Option<&Path>,
+) -> Vec<Operation> {
+    let mut shown = Shown {
+        taken: additions.binds.iter().map(target_of).collect(),
+        operations: Vec::new(),
+    };
+    for place in KERNEL {
+        shown.same(Path::new(place));
+    }
+    for place in COMMON
+        .into_iter()
+        .map(Path::new)
+        .filter(|path| path.is_dir())
+    {
+        shown.same(place);
+    }
+    let directory = |name: &&str| {
+        let path = PathBuf::from(calling.get(OsStr::new(name))?);
+        (path.is_absolute() && path.is_dir()).then_some(path)
+    };
+    let home = directory(&"HOME").filter(|home| !request.without_home && home != Path::new("/"));
+    for place in home
+        .iter()
+        .cloned()
+        .chain(NAMED_BY.iter().filter_map(directory))
+    {
+        shown.same(&place);
+    }
+    for bind in request.binds.iter().filter(|bind| bind.source.exists()) {
+        shown.bind(&bind.source, bind.target.as_path(), bind.read_only);
+    }
+    if let Some(place) = working_directory.filter(|path| is_own(path)) {
+        shown.same(place);
+    }
+    for file in FILES
+        .into_iter()
+        .map(Path::new)
+        .filter(|path| path.is_file())
+    {
+        shown.same(file);
+    }
+    if request.layer == Layer::None || geteuid().is_root() {
+        shown.names(calling, home.as_deref());
+    }
+    shown.operations
+}
+
+fn target_of(bind: &Bind) -> PathBuf {
+    bind.target.as_path().to_owned()
+}
+
+fn is_own(directory: &Path) -> bool {
+    directory != Path::new("/") && !OF_SYSTEM.iter().any(|place| directory.starts_with(place))
+}
+
+/// What is seen so far.
+struct Shown {
+    /// Places at which the user wants something else.
+    taken: Vec<PathBuf>,
+    operations: Vec<Operation>,
+}
+
+impl Shown {
+    /// Shows a place of the host where it is, unless it is seen already.
+    fn same(&mut self, place: &Path) {
+        self.bind(place, place, false);
+    }
+
+    fn bind(&mut self, source: &Path, target: &Path, read_only: bool) {
+        let is_seen = |operation: &Operation| match operation {
+            Operation::Bind {
+                source: around,
+                target: place,
+                read_only: false,
+            } => around == place && !read_only && source == target && source.starts_with(around),
+            _ => false,
+        };
+        let is_taken = self.taken.iter().any(|taken| taken == target);
+        if is_taken || self.operations.iter().any(is_seen) {
+            return;
+        }
+        self.operations.push(Operation::Bind {
+            source: source.to_owned(),
+            target: target.to_owned(),
+            read_only,
+        });
+    }
+
+    /// Gives the user and his groups their names.
+    fn names(&mut self, calling: &BTreeMap<OsString, OsString>, home: Option<&Path>) {
+        let user = geteuid().as_raw();
+        if user == 0 {
+            return;
+        }
+        let text = |name: &str| {
+            calling
+                .get(OsStr::new(name))
+                .and_then(|value| value.to_str())
+        };
+        let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
+        let known = name_of(&passwd, user);
+        let name = known.or_else(|| text("USER").filter(|name| is_word(name)));
+        let name = name.map_or_else(|| format!("user{user}"), str::to_owned);
+        let home = home.and_then(Path::to_str).filter(|home| is_word(home));
+        let group = getegid().as_raw();
+        let lines = format!("{name}:x:{user}:{group}::{}:/bin/sh\n", home.unwrap_or("/"));
+        self.extend("/etc/passwd", lines);
+        let groups = fs::read_to_string("/etc/group").unwrap_or_default();
+        let mut numbers: Vec<u32> = getgroups()
+            .unwrap_or_default()
+            .into_iter()
+            .map(rustix::process::Gid::as_raw)
+            .filter(|number| *number != group)
+            .collect();
+        numbers.insert(0, group);
+        let lines = numbers.iter().filter_map(|number| {
+            let own = (*number == group).then_some(name.as_str());
+            let name = name_of(&groups, *number).or(own)?;
+            Some(format!("{name}:x:{number}:\n"))
+        });
+        self.extend("/etc/group", lines.collect());
+    }
+
+    fn extend(&mut self, file: &str, lines: String) {
+        if self.taken.iter().any(|taken| taken == Path::new(file)) {
+            return;
+        }
+        self.operations.push(Operation::Extend {
+            file: file.into(),
+            lines,
+        });
+    }
+}
+
+/// Looks a number up in the text of `/etc/passwd` or `/etc/group`.
+fn name_of(text: &str, number: u32) -> Option<&str> {
+    text.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, found) = (fields.next()?, fields.nth(1)?);
+        (found.parse() == Ok(number) && is_word(name)).then_some(name)
+    })
+}
+
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && !text.contains(|c: char| c == ':' || c.is_control())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn targets(request: &RootRequest, additions: &Additions, directory: &str) -> Vec<String> {
+        let calling = BTreeMap::from([("HOME".into(), "/var/lib".into())]);
+        let directory = Some(Path::new(directory)).filter(|path| *path != Path::new(""));
+        operations(request, additions, &calling, directory)
+            .iter()
+            .map(|operation| operation.target().display().to_string())
+            .filter(|target| !target.starts_with("/etc/"))
+            .collect()
+    }
+
+    #[test]
+    fn home_and_working_directory_are_seen_where_they_are() {
+        assert_eq!(
+            targets(&RootRequest::default(), &Additions::default(), "/srv"),
+            [
+                "/dev", "/proc", "/sys", "/tmp", "/var/tmp", "/var/lib", "/srv"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_seen_already_is_not_put_in_place_again() {
+        assert_eq!(
+            targets(&RootRequest::default(), &Additions::default(), "/tmp/x"),
+            ["/dev", "/proc", "/sys", "/tmp", "/var/tmp", "/var/lib"]
+        );
+    }
+
+    #[test]
+    fn directories_of_the_system_are_those_of_the_image() {
+        assert!(
+            !targets(&RootRequest::default(), &Additions::default(), "/usr/lib")
+                .contains(&"/usr/lib".to_owned())
+        );
+    }
+
+    #[test]
+    fn the_home_directory_can_be_left_out() {
+        let request = RootRequest {
+            without_home: true,
+            ..RootRequest::default()
+        };
+        assert!(!targets(&request, &Additions::default(), "").contains(&"/var/lib".to_owned()));
+    }
+
+    #[test]
+    fn what_the_user_puts_at_a_place_stays_there() {
+        let additions = Additions {
+            binds: vec![Bind {
+                source: "/srv".into(),
+                target: "/tmp".parse().unwrap(),
+                read_only: true,
+            }],
+            ..Additions::default()
+        };
+        assert!(!targets(&RootRequest::default(), &additions, "").contains(&"/tmp".to_owned()));
+    }
+
+    #[test]
+    fn what_the_site_shows_and_is_not_there_is_left_out() {
+        let bind = |path: &str| Bind {
+            source: path.into(),
+            target: path.parse().unwrap(),
+            read_only: false,
+        };
+        let request = RootRequest {
+            binds: vec![bind("/nonexistent"), bind("/srv")],
+            ..RootRequest::default()
+        };
+        let found = targets(&request, &Additions::default(), "");
+        assert_eq!(found.last().map(String::as_str), Some("/srv"));
+    }
+
+    #[test]
+    fn libraries_of_the_host_are_not_looked_for_in_the_image() {
+        let calling = ["LD_LIBRARY_PATH", "PATH", "EDITOR"]
+            .map(|name| (OsString::from(name), OsString::from("/x")));
+        let inside = variables(&calling.into());
+        assert_eq!(
+            inside,
+            BTreeMap::from([
+                ("EDITOR".into(), "/x".into()),
+                ("PATH".into(), USUAL_PATH.into())
+            ])
+        );
+    }
+
+    #[test]
+    fn names_are_looked_up_by_number() {
+        let passwd = "root:x:0:0::/:/bin/sh\nalice:x:1000:100::/:/bin/sh\n";
+        assert_eq!(
+            [name_of(passwd, 1000), name_of(passwd, 100)],
+            [Some("alice"), None]
+        );
+    }
+}
