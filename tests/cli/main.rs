@@ -44,6 +44,7 @@ mod repo;
 mod repo_damage;
 mod restricted;
 mod restricted_pull;
+mod root_images;
 mod run;
 mod shells;
 mod spack;

@@ -79,7 +79,7 @@ fn carry_out(
     match task {
         Task::Clean => sweep(Scope::UnusedOf(caller.user())).map(|_| None),
         Task::Start { plan, start } => {
-            perform_privileged(plan, policy, caller.user()).map(|()| Some(start))
+            perform_privileged(*plan, policy, caller.user()).map(|()| Some(start))
         }
     }
 }

@@ -8,7 +8,8 @@ use std::io::{self, Read};
 use std::os::fd::{OwnedFd, RawFd};
 
 use cabane_mount::{
-    ImageFile, PrivilegedImage, PrivilegedPlan, Request, RequestedImage, StartRequest,
+    ImageFile, PrivilegedBind, PrivilegedImage, PrivilegedPlan, PrivilegedRoot, Request,
+    RequestedBind, RequestedImage, StartRequest,
 };
 use rustix::fs::{FileType, fstat};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
@@ -22,7 +23,7 @@ pub(crate) enum Task {
     /// Mount and start.
     Start {
         /// What is mounted.
-        plan: PrivilegedPlan,
+        plan: Box<PrivilegedPlan>,
         /// The command; its images and namespace are in the plan.
         start: StartRequest,
     },
@@ -43,7 +44,7 @@ pub(crate) fn read() -> Result<Task, Failure> {
     match Request::decode(&bytes).map_err(invalid)? {
         Request::Clean => Ok(Task::Clean),
         Request::Start(start) => Ok(Task::Start {
-            plan: plan_of(&start)?,
+            plan: Box::new(plan_of(&start)?),
             start,
         }),
     }
@@ -82,7 +83,21 @@ fn plan_of(start: &StartRequest) -> Result<PrivilegedPlan, Failure> {
             mount_point: image.mount_point.clone(),
         })
     });
+    let binds = start.binds.iter().map(|bind: &RequestedBind| {
+        let source = taken(bind.descriptor)?;
+        let kind = FileType::from_raw_mode(fstat(&source)?.st_mode);
+        Ok(PrivilegedBind {
+            source,
+            is_directory: kind == FileType::Directory,
+            target: bind.target.clone(),
+            read_only: bind.read_only,
+        })
+    });
     Ok(PrivilegedPlan {
+        root: PrivilegedRoot {
+            binds: binds.collect::<io::Result<_>>().map_err(Failure::Request)?,
+            lines: start.lines.clone(),
+        },
         stage: None,
         namespace: namespace.map_err(|_| Failure::Process)?,
         images: images

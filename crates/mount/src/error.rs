@@ -110,6 +110,15 @@ pub enum Error {
         /// What the system answered.
         source: io::Error,
     },
+    /// Root cannot put something into a root image for its user.
+    RootRefused {
+        /// The place.
+        path: PathBuf,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// Root images are not allowed.
+    RootNotAllowed,
     /// What is written in the root file system of an image cannot be kept there.
     Layer {
         /// The directory.
@@ -185,7 +194,10 @@ impl Error {
                  loop`, or use `--backend user-namespace`"
                     .to_owned()
             }
-            Self::MountPointNotAllowed { .. } | Self::Refused { .. } => {
+            Self::MountPointNotAllowed { .. }
+            | Self::Refused { .. }
+            | Self::RootRefused { .. }
+            | Self::RootNotAllowed => {
                 "`--backend user-namespace` mounts it without privilege; an administrator can \
                  allow more in /etc/cabane/mount.policy"
                     .to_owned()
@@ -256,6 +268,15 @@ impl fmt::Display for Error {
                     None => Ok(()),
                 }
             }
+            Self::RootRefused { path, reason } => write!(
+                f,
+                "{} cannot be put into the image with the rights of root: {reason}",
+                path.display()
+            ),
+            Self::RootNotAllowed => write!(
+                f,
+                "images with a root file system of their own are not allowed by the policy"
+            ),
             Self::LayerInUse { path } => write!(
                 f,
                 "another environment is writing in {}, and two cannot",
@@ -311,7 +332,9 @@ impl std::error::Error for Error {
             | Self::TooManyImages { .. }
             | Self::StageNotAllowed { .. }
             | Self::NoRoomForCopy { .. }
-            | Self::LayerInUse { .. } => None,
+            | Self::LayerInUse { .. }
+            | Self::RootRefused { .. }
+            | Self::RootNotAllowed => None,
             Self::Policy { source, .. } => Some(source),
             Self::Namespace { source, .. }
             | Self::FuseDevice { source }

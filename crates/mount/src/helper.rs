@@ -13,7 +13,7 @@ use rustix::fs::{StatVfsMountFlags, statvfs};
 use rustix::process::geteuid;
 
 use crate::backend::is_initial_user_namespace;
-use crate::{MountPlan, Operation, Policy, check_image, trusted};
+use crate::{MountPlan, Operation, Policy, check_image, check_places, trusted};
 
 /// The name of the program.
 pub const NAME: &str = "cabane-mount";
@@ -48,6 +48,8 @@ pub enum Unavailable {
         /// Where it should be.
         path: PathBuf,
     },
+    /// A root image is to be written to.
+    WritableRoot,
     /// The plan holds more than images.
     MoreThanImages {
         /// The place of what is more.
@@ -78,6 +80,12 @@ impl fmt::Display for Unavailable {
                 "there is no directory {} on which the helper could mount",
                 path.display()
             ),
+            Self::WritableRoot => {
+                write!(
+                    f,
+                    "the helper makes no root file system that can be written to"
+                )
+            }
             Self::MoreThanImages { target } => write!(
                 f,
                 "the helper mounts nothing but images, and {} is to be something else",
@@ -136,6 +144,30 @@ impl Helper {
         places.find(|place| self.check_mount_point(place, false).is_ok())
     }
 
+    fn check_root(&self, plan: &MountPlan) -> Result<(), Unavailable> {
+        if !self.policy.root_images {
+            return Err(Unavailable::Forbidden(crate::Error::RootNotAllowed));
+        }
+        if plan.is_writable() {
+            return Err(Unavailable::WritableRoot);
+        }
+        let (mut binds, mut files, mut images) = (Vec::new(), Vec::new(), Vec::new());
+        for operation in &plan.operations {
+            match operation {
+                Operation::Root { .. } => {}
+                Operation::Image { mount_point, .. } => images.push(mount_point.clone()),
+                Operation::Bind { target, .. } => binds.push(target.as_path()),
+                Operation::Extend { file, .. } => files.push(file.as_path()),
+                Operation::Hide { .. } => {
+                    return Err(Unavailable::MoreThanImages {
+                        target: operation.target().to_owned(),
+                    });
+                }
+            }
+        }
+        check_places(binds, files, &images).map_err(Unavailable::Forbidden)
+    }
+
     fn check_mount_point(&self, path: &Path, is_inside: bool) -> Result<(), Unavailable> {
         if !self.policy.allows_mount_point(path) {
             let path = path.to_owned();
@@ -162,17 +194,24 @@ impl Helper {
     /// Why not.
     pub fn check(&self, plan: &MountPlan) -> Result<(), Unavailable> {
         use std::os::fd::AsFd;
+        if plan.has_root() {
+            self.check_root(plan)?;
+        }
         for operation in &plan.operations {
-            let Operation::Image { image, mount_point } = operation else {
+            let Some(image) = operation.image() else {
+                if plan.has_root() {
+                    continue;
+                }
                 return Err(Unavailable::MoreThanImages {
                     target: operation.target().to_owned(),
                 });
             };
+            let mount_point = operation.target();
             let mut others = plan.operations.iter().map(Operation::target);
             // What another image brings cannot be looked at yet.
             let is_inside =
                 others.any(|other| other != mount_point && mount_point.starts_with(other));
-            self.check_mount_point(mount_point, is_inside)?;
+            self.check_mount_point(mount_point, is_inside || mount_point == Path::new("/"))?;
             if geteuid().is_root() {
                 continue;
             }

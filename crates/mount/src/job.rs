@@ -16,8 +16,8 @@ use rustix::mount::{OpenTreeFlags, open_tree};
 
 use crate::privileged::put_in_own_namespace;
 use crate::{
-    Error, ImageFile, JobImage, Policy, PrivilegedImage, PrivilegedPlan, Scope, Stage,
-    perform_privileged, sweep,
+    Error, ImageFile, JobImage, Policy, PrivilegedImage, PrivilegedPlan, PrivilegedRoot, Scope,
+    Stage, perform_privileged, sweep,
 };
 
 /// The owner of a job.
@@ -178,6 +178,7 @@ fn mount(
     let plan = PrivilegedPlan {
         namespace: None,
         images: opened,
+        root: PrivilegedRoot::default(),
         stage,
     };
     perform_privileged(plan, policy, owner.user)

@@ -31,14 +31,13 @@ use crate::{
 pub fn perform(plan: MountPlan) -> Result<(), Error> {
     let working_directory = std::env::current_dir();
     let from_kernel = attach_as_root(&plan)?;
-    let layer = open_layer(&plan)?;
     if plan.backend == Backend::UserNamespace && plan.is_writable() {
         // What is in an image belongs to root, and only its owner can change it.
         enter_private_namespace_as_root()?;
     } else {
         enter_private_namespace(plan.backend)?;
     }
-    carry_out(plan, from_kernel, layer.as_ref(), working_directory)
+    carry_out(plan, from_kernel, working_directory)
 }
 
 /// Carries out a plan as [`perform()`] does, in a copy of the mounts that the process
@@ -51,24 +50,24 @@ pub fn perform(plan: MountPlan) -> Result<(), Error> {
 pub fn perform_in_current_user_namespace(plan: MountPlan) -> Result<(), Error> {
     let working_directory = std::env::current_dir();
     let from_kernel = attach_as_root(&plan)?;
-    let layer = open_layer(&plan)?;
     enter_private_namespace(Backend::Root)?;
-    carry_out(plan, from_kernel, layer.as_ref(), working_directory)
+    carry_out(plan, from_kernel, working_directory)
 }
 
 fn carry_out(
     plan: MountPlan,
     from_kernel: Vec<OwnedFd>,
-    opened: Option<&OpenedLayer>,
     working_directory: io::Result<PathBuf>,
 ) -> Result<(), Error> {
     let backend = plan.backend;
     let prepared = prepare(plan, from_kernel)?;
+    // In the namespace in which it is used, and before anything is covered.
+    let opened = open_layer(&prepared)?;
     let mut shadows = Shadows::default();
     for (operation, mount) in &prepared {
         match (operation, mount) {
             (Operation::Root { layer, .. }, Some(mount)) => {
-                root::enter(mount, layer, opened, backend)?;
+                root::enter(&mut shadows, mount, layer, opened.as_ref(), backend)?;
             }
             _ => put_in_place(&mut shadows, operation, mount.as_ref())?,
         }
@@ -132,10 +131,10 @@ fn prepare(
         .collect()
 }
 
-/// Opens the layer of a root image, if it is to be kept, with the rights of the caller.
-fn open_layer(plan: &MountPlan) -> Result<Option<OpenedLayer>, Error> {
-    match plan.operations.first() {
-        Some(Operation::Root { layer, .. }) => layer.open(),
+/// Opens the layer of a root image, if it is to be kept.
+fn open_layer(prepared: &[(Operation, Option<OwnedFd>)]) -> Result<Option<OpenedLayer>, Error> {
+    match prepared.first() {
+        Some((Operation::Root { layer, .. }, _)) => layer.open(),
         _ => Ok(None),
     }
 }

@@ -11,8 +11,8 @@ use crate::{Backend, FusePrograms, ImageFile, Layer};
 /// One thing to be mounted. The list of kinds is closed.
 #[derive(Debug)]
 pub enum Operation {
-    /// The root file system of an image in place of the one that is there. It comes before
-    /// all others, which happen in it.
+    /// The root file system of an image in place of the one that is there, with the kernel's
+    /// directories in it. It comes before all others, which happen in it.
     Root {
         /// The opened file.
         image: ImageFile,

@@ -12,6 +12,7 @@
 //! image-owners any
 //! images-per-user 16
 //! idle-seconds 600
+//! root-images yes
 //! stage-memory 16384
 //! stage-local 65536 /scratch/cabane
 //! ```
@@ -38,6 +39,8 @@ pub struct Policy {
     /// How long an image that nobody uses stays mounted, so that the next start
     /// finds it warm.
     pub idle: Duration,
+    /// Whether an image may take the place of the whole root file system of a process.
+    pub root_images: bool,
     /// How many bytes copies of images may have in memory, together; none are made without.
     pub stage_memory: Option<u64>,
     /// Where on the node copies of images may be, and how many bytes they may have.
@@ -110,6 +113,7 @@ impl Policy {
             image_owners: draft.image_owners.unwrap_or(ImageOwners::Listed(vec![0])),
             images_per_user: draft.images_per_user.unwrap_or(16),
             idle: Duration::from_secs(draft.idle_seconds.unwrap_or(600).into()),
+            root_images: draft.root_images.unwrap_or(false),
             stage_memory: draft.stage_memory,
             stage_local: draft.stage_local,
         })
@@ -117,6 +121,9 @@ impl Policy {
 
     /// Tells whether images may be mounted at a place.
     pub fn allows_mount_point(&self, path: &Path) -> bool {
+        if path == Path::new("/") {
+            return self.root_images;
+        }
         // Compared as text: `Path` takes `/a/` and `/a` for the same.
         self.mount_points
             .iter()
@@ -138,6 +145,7 @@ struct Draft {
     image_owners: Option<ImageOwners>,
     images_per_user: Option<u32>,
     idle_seconds: Option<u32>,
+    root_images: Option<bool>,
     stage_memory: Option<u64>,
     stage_local: Option<LocalStage>,
 }
@@ -154,6 +162,9 @@ impl Draft {
             ("image-owners", [_, ..]) => once(&mut self.image_owners, owners(&values)?)?,
             ("images-per-user", [value]) => once(&mut self.images_per_user, number(value)?)?,
             ("idle-seconds", [value]) => once(&mut self.idle_seconds, number(value)?)?,
+            ("root-images", ["yes"]) => once(&mut self.root_images, true)?,
+            ("root-images", ["no"]) => once(&mut self.root_images, false)?,
+            ("root-images", _) => return Err("`yes` or `no` is needed"),
             ("stage-memory", [value]) => once(&mut self.stage_memory, mebibytes(value)?)?,
             ("stage-local", [value, path]) => {
                 let directory = plain_path(path).ok_or(
@@ -170,7 +181,7 @@ impl Draft {
             _ => {
                 return Err(
                     "unknown keyword; known are mount-point, image-owners, images-per-user, \
-                     idle-seconds, stage-memory and stage-local",
+                     idle-seconds, root-images, stage-memory and stage-local",
                 );
             }
         }
@@ -239,13 +250,14 @@ mod tests {
     #[test]
     fn every_setting_is_read() {
         let text = "# ours\nmount-point /user-environment # usual\n\nmount-point /a/b\n\
-                    image-owners root 4711\nimages-per-user 3\nidle-seconds 0\nstage-memory 2\n\
+                    image-owners root 4711\nimages-per-user 3\nidle-seconds 0\nroot-images yes\nstage-memory 2\n\
                     stage-local 3 /scratch/cabane\n";
         let expected = Policy {
             mount_points: vec!["/user-environment".into(), "/a/b".into()],
             image_owners: ImageOwners::Listed(vec![0, 4711]),
             images_per_user: 3,
             idle: Duration::ZERO,
+            root_images: true,
             stage_memory: Some(2 << 20),
             stage_local: Some(LocalStage {
                 directory: "/scratch/cabane".into(),
@@ -306,6 +318,8 @@ mod tests {
             "images-per-user -1",
             "idle-seconds 1\nidle-seconds 2",
             "mount-points /a",
+            "root-images",
+            "root-images perhaps",
             "stage-memory",
             "stage-memory much",
             "stage-local 1",

@@ -19,6 +19,7 @@ use rustix::fs::{
 use rustix::mount::{MoveMountFlags, move_mount};
 
 use crate::backend::make_slave;
+use crate::privileged_root::{Assembly, PrivilegedRoot};
 use crate::{Error, ImageFile, Policy, Stage, holder, trusted};
 
 /// An image and the place for it.
@@ -37,6 +38,9 @@ pub struct PrivilegedPlan {
     pub namespace: Option<File>,
     /// The images.
     pub images: Vec<PrivilegedImage>,
+    /// What else is seen, if one of the images is to be the root file system: that with the
+    /// mount point `/`.
+    pub root: PrivilegedRoot,
     /// Where the images are copied on the node and mounted from, if they are.
     pub stage: Option<Stage>,
 }
@@ -89,9 +93,13 @@ pub fn perform_privileged(plan: PrivilegedPlan, policy: &Policy, user: u32) -> R
     let PrivilegedPlan {
         namespace,
         images,
+        root,
         stage,
     } = plan;
     for PrivilegedImage { image, mount_point } in &images {
+        if mount_point == Path::new("/") && !policy.root_images {
+            return Err(Error::RootNotAllowed);
+        }
         if !policy.allows_mount_point(mount_point) {
             return Err(Error::MountPointNotAllowed {
                 path: mount_point.clone(),
@@ -103,10 +111,23 @@ pub fn perform_privileged(plan: PrivilegedPlan, policy: &Policy, user: u32) -> R
         .into_iter()
         .map(|image| (image.image, image.mount_point))
         .unzip();
+    let has_root = mount_points.iter().any(|place| place == Path::new("/"));
+    if has_root {
+        root.check(&mount_points)?;
+    }
     let opened: Vec<&ImageFile> = images.iter().collect();
     // Before a namespace is entered that others may have furnished: what is found in
     // its `/proc` and `/dev` is not to be relied on.
     let mounts = holder::obtain(&opened, stage, policy, user)?;
+    if has_root {
+        if namespace.is_some() {
+            return Err(Error::RootRefused {
+                path: "/".into(),
+                reason: "the process has a root file system already",
+            });
+        }
+        return put_in_own_root(mounts, mount_points, root);
+    }
     if let Some(namespace) = namespace {
         enter_of_caller(&namespace)?;
         if mounts.is_empty() {
@@ -123,12 +144,30 @@ pub(crate) fn put_in_own_namespace(
     mounts: Vec<OwnedFd>,
     mount_points: Vec<PathBuf>,
 ) -> Result<(), Error> {
+    enter_own_namespace()?;
+    put_in_place(mounts, mount_points)
+}
+
+/// Makes a new mount namespace in which one of the mounts is the root.
+fn put_in_own_root(
+    mounts: Vec<OwnedFd>,
+    mount_points: Vec<PathBuf>,
+    root: PrivilegedRoot,
+) -> Result<(), Error> {
+    let mut others: Vec<_> = mount_points.into_iter().zip(mounts).collect();
+    let first = others.iter().position(|(place, _)| place == Path::new("/"));
+    let (_, image) = others.swap_remove(first.unwrap_or_default());
+    let assembly = Assembly::gather(image, root, others)?;
+    enter_own_namespace()?;
+    assembly.put_in_place()
+}
+
+fn enter_own_namespace() -> Result<(), Error> {
     namespace::unshare_mounts().map_err(|source| Error::Namespace {
         user: false,
         source,
     })?;
-    make_slave()?;
-    put_in_place(mounts, mount_points)
+    make_slave()
 }
 
 /// Enters the mount namespace of another process of the caller. One that belongs to a

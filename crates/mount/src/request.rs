@@ -7,10 +7,12 @@
 //! each ended by a zero byte, in this order:
 //!
 //! ```text
-//! cabane-mount  1                      what it is, and which version
+//! cabane-mount  2                      what it is, and which version
 //! start | clean                        the task; nothing follows `clean`
 //! PROCESS | -                          whose mount namespace to enter first
 //! COUNT  (DESCRIPTOR FORMAT MOUNT_POINT NAME)…   images; the name is for messages
+//! COUNT  (DESCRIPTOR ro|rw TARGET)…    what is seen in a root image
+//! COUNT  (FILE LINES)…                 lines at the beginning of its text files
 //! must | may  DIRECTORY                whether it must be entered; empty for none
 //! COUNT  WORD…                         the command
 //! COUNT  NAME=VALUE…                   its variables
@@ -28,7 +30,7 @@ use std::path::PathBuf;
 use crate::ImageFormat;
 
 const MAGIC: &[u8] = b"cabane-mount";
-const VERSION: &[u8] = b"1";
+const VERSION: &[u8] = b"2";
 
 /// What the helper is asked to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +48,10 @@ pub struct StartRequest {
     pub process: Option<u32>,
     /// The images.
     pub images: Vec<RequestedImage>,
+    /// What is seen in a root image, which is one with the mount point `/`.
+    pub binds: Vec<RequestedBind>,
+    /// Text files of a root image, and lines at their beginning.
+    pub lines: Vec<(PathBuf, String)>,
     /// Whether the command must not be started where the working directory cannot be
     /// entered. Otherwise it is started in `/` then.
     pub must_enter: bool,
@@ -68,6 +74,17 @@ pub struct RequestedImage {
     pub mount_point: PathBuf,
     /// What the user calls it; used for nothing but messages.
     pub name: OsString,
+}
+
+/// A file or directory that is seen in a root image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestedBind {
+    /// The descriptor of the place, which the caller need not be able to read.
+    pub descriptor: RawFd,
+    /// Whether writing is refused there.
+    pub read_only: bool,
+    /// Where it is seen.
+    pub target: PathBuf,
 }
 
 /// A request that is not understood.
@@ -93,6 +110,9 @@ impl Request {
     pub const MAX_SIZE: u64 = 8 << 20;
     /// The number of images beyond which a request is refused.
     pub const MAX_IMAGES: usize = 32;
+    /// The number of things seen in a root image beyond which a request is refused, and of
+    /// its text files with more lines.
+    pub const MAX_BINDS: usize = 128;
 
     /// Writes a request down.
     ///
@@ -124,7 +144,7 @@ impl Request {
             count: 0,
         };
         reader.exactly(MAGIC, "`cabane-mount`")?;
-        reader.exactly(VERSION, "the version `1`")?;
+        reader.exactly(VERSION, "the version `2`")?;
         let request = match reader.next("a task")? {
             b"clean" => Self::Clean,
             b"start" => Self::Start(StartRequest::decode(&mut reader)?),
@@ -152,6 +172,17 @@ impl StartRequest {
             writer.text(image.mount_point.as_os_str().as_bytes())?;
             writer.text(image.name.as_bytes())?;
         }
+        writer.number(self.binds.len())?;
+        for bind in &self.binds {
+            writer.number(bind.descriptor)?;
+            writer.text(if bind.read_only { b"ro" } else { b"rw" })?;
+            writer.text(bind.target.as_os_str().as_bytes())?;
+        }
+        writer.number(self.lines.len())?;
+        for (file, lines) in &self.lines {
+            writer.text(file.as_os_str().as_bytes())?;
+            writer.text(lines.as_bytes())?;
+        }
         writer.text(if self.must_enter { b"must" } else { b"may" })?;
         let directory = self.working_directory.as_deref();
         writer.text(directory.map_or(b"".as_slice(), |path| path.as_os_str().as_bytes()))?;
@@ -165,6 +196,17 @@ impl StartRequest {
         let images = (0..count)
             .map(|_| RequestedImage::decode(reader))
             .collect::<Result<_, _>>()?;
+        let count = reader.count_up_to(Request::MAX_BINDS, "a number of places, 128 at most")?;
+        let binds = (0..count)
+            .map(|_| RequestedBind::decode(reader))
+            .collect::<Result<_, _>>()?;
+        let count = reader.count_up_to(Request::MAX_BINDS, "a number of files, 128 at most")?;
+        let lines = (0..count).map(|_| {
+            let file = reader.owned("a text file")?.into();
+            let lines = reader.owned("lines")?.into_string();
+            Ok((file, lines.map_err(|_| reader.expected("lines in UTF-8"))?))
+        });
+        let lines = lines.collect::<Result<_, _>>()?;
         let must_enter = match reader.next("`must` or `may`")? {
             b"must" => true,
             b"may" => false,
@@ -185,6 +227,8 @@ impl StartRequest {
         Ok(Self {
             process,
             images,
+            binds,
+            lines,
             must_enter,
             working_directory,
             command,
@@ -204,6 +248,20 @@ impl RequestedImage {
             },
             mount_point: reader.owned("a mount point")?.into(),
             name: reader.owned("a name")?,
+        })
+    }
+}
+
+impl RequestedBind {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, RequestError> {
+        Ok(Self {
+            descriptor: reader.descriptor()?,
+            read_only: match reader.next("`ro` or `rw`")? {
+                b"ro" => true,
+                b"rw" => false,
+                _ => return Err(reader.expected("`ro` or `rw`")),
+            },
+            target: reader.owned("a place")?.into(),
         })
     }
 }
@@ -347,10 +405,26 @@ mod tests {
         })
     }
 
+    fn bind() -> impl Strategy<Value = RequestedBind> {
+        (0..RawFd::MAX, any::<bool>(), word()).prop_map(|(descriptor, read_only, target)| {
+            RequestedBind {
+                descriptor,
+                read_only,
+                target: target.into(),
+            }
+        })
+    }
+
+    fn lines() -> impl Strategy<Value = (PathBuf, String)> {
+        (word(), "[a-z:\n]{0,20}").prop_map(|(file, lines)| (file.into(), lines))
+    }
+
     prop_compose! {
         fn start()(
             process in prop::option::of(any::<u32>()),
             images in prop::collection::vec(image(), 0..4),
+            binds in prop::collection::vec(bind(), 0..4),
+            lines in prop::collection::vec(lines(), 0..3),
             must_enter: bool,
             directory in prop::option::of(word()),
             command in prop::collection::vec(word(), 1..5),
@@ -362,7 +436,9 @@ mod tests {
                 PathBuf::from(path)
             };
             let working_directory = directory.map(absolute);
-            StartRequest { process, images, must_enter, working_directory, command, variables }
+            StartRequest {
+                process, images, binds, lines, must_enter, working_directory, command, variables,
+            }
         }
     }
 
@@ -408,7 +484,7 @@ mod tests {
     #[test]
     fn the_first_text_that_is_wrong_is_named() {
         assert_eq!(
-            problem(&["cabane-mount", "1", "start", "-", "1", "03"]),
+            problem(&["cabane-mount", "2", "start", "-", "1", "03"]),
             "text 6 should be a descriptor"
         );
     }
@@ -418,23 +494,25 @@ mod tests {
         assert_eq!(
             problem(&[
                 "cabane-mount",
-                "1",
+                "2",
                 "start",
                 "-",
+                "0",
+                "0",
                 "0",
                 "may",
                 "",
                 "99999999999999",
                 "x"
             ]),
-            "text 10 should be a text of the list"
+            "text 12 should be a text of the list"
         );
     }
 
     #[test]
     fn what_follows_the_end_is_refused() {
         assert_eq!(
-            problem(&["cabane-mount", "1", "clean", "more"]),
+            problem(&["cabane-mount", "2", "clean", "more"]),
             "text 4 should be the end"
         );
     }

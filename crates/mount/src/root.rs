@@ -21,7 +21,7 @@ use rustix::mount::{
 };
 
 use crate::kernel::kernel_log;
-use crate::shadow::{attach, change_root, memory, scratch};
+use crate::shadow::{Kind, Shadows, attach, change_root, memory, open_source, scratch};
 use crate::{Backend, Error};
 
 /// Where writing to the root file system of an image goes.
@@ -87,9 +87,34 @@ impl Layer {
     }
 }
 
+/// What is the kernel's, of which there is one for all: devices with the shared memory, the
+/// processes, and the hardware. Ranks of a parallel program that saw others could not reach
+/// each other.
+pub(crate) const KERNEL: [&str; 3] = ["/dev", "/proc", "/sys"];
+
 /// Makes the root of an image the root of this process, which must be in a mount namespace
-/// of its own.
+/// of its own, with the kernel's directories in it.
 pub(crate) fn enter(
+    shadows: &mut Shadows,
+    image: &OwnedFd,
+    layer: &Layer,
+    opened: Option<&OpenedLayer>,
+    backend: Backend,
+) -> Result<(), Error> {
+    let kernel = KERNEL.map(|place| (Path::new(place), open_source(Path::new(place))));
+    replace(image, layer, opened, backend)?;
+    // All of these before any is attached: nothing is looked up in what others furnish.
+    for place in KERNEL {
+        shadows.ensure(Path::new(place), Kind::Directory)?;
+    }
+    for (place, mount) in kernel {
+        attach(&mount?, place)?;
+    }
+    Ok(())
+}
+
+/// Makes the root of an image the root of this process.
+pub(crate) fn replace(
     image: &OwnedFd,
     layer: &Layer,
     opened: Option<&OpenedLayer>,

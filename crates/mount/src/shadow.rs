@@ -10,10 +10,10 @@
 //! added. For `/` this makes a private root.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
@@ -105,7 +105,10 @@ impl Shadows {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
         let file = openat(&cover, EXTENDED, flags, mode).map_err(Error::step("make", path))?;
-        File::from(file).write_all(&text).map_err(failed("write"))?;
+        let mut file = File::from(file);
+        file.write_all(&text)
+            .and_then(|()| file.set_permissions(Permissions::from_mode(0o644)))
+            .map_err(failed("write"))?;
         attach(&clone_tree(&cover, OsStr::new(EXTENDED))?, path)?;
         make_read_only(path)
     }
@@ -336,16 +339,23 @@ fn deepest_existing(target: &Path) -> Result<PathBuf, Error> {
     })
 }
 
+/// Makes a directory or a file, and the directories above it. Everybody may look at them,
+/// whatever the file mode mask says.
 fn make(target: &Path, kind: Kind) -> io::Result<()> {
-    match kind {
-        Kind::Directory => fs::create_dir_all(target),
-        Kind::File => {
-            if let Some(parent) = target.parent() {
-                fs::create_dir_all(parent)?;
-            }
-            File::create_new(target).map(drop)
-        }
+    let directory = match kind {
+        Kind::Directory => Some(target),
+        Kind::File => target.parent(),
+    };
+    let missing = directory.iter().flat_map(|path| path.ancestors());
+    let missing: Vec<&Path> = missing.take_while(|path| !path.exists()).collect();
+    for path in missing.into_iter().rev() {
+        fs::create_dir(path)?;
+        fs::set_permissions(path, Permissions::from_mode(0o755))?;
     }
+    if kind == Kind::File {
+        File::create_new(target)?.set_permissions(Permissions::from_mode(0o644))?;
+    }
+    Ok(())
 }
 
 fn wrong_kind(target: &Path, kind: Kind) -> Error {

@@ -3,9 +3,9 @@
 
 //! What of the host is seen in a root image.
 //!
-//! Parallel programs need the host's `/dev/shm`, processes and `/sys`; people need their
-//! files. Everything else is the image's. Where each of these comes from and why stands in
-//! `docs/design/0011-containers.md`.
+//! Beside the kernel's directories, which belong to the mounting of a root image, these are
+//! the files of people and places where processes meet. Everything else is the image's. Why
+//! stands in `docs/design/0011-containers.md`.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -30,8 +30,6 @@ pub struct RootRequest {
     pub entry_point: bool,
 }
 
-/// Without these no parallel program works, and few others.
-const KERNEL: [&str; 3] = ["/dev", "/proc", "/sys"];
 /// Where programs of one node and of one person meet.
 const COMMON: [&str; 2] = ["/tmp", "/var/tmp"];
 /// How names of machines become addresses.
@@ -95,9 +93,6 @@ pub(crate) fn operations(
         taken: additions.binds.iter().map(target_of).collect(),
         operations: Vec::new(),
     };
-    for place in KERNEL {
-        shown.same(Path::new(place));
-    }
     for place in COMMON
         .into_iter()
         .map(Path::new)
@@ -264,7 +259,7 @@ mod tests {
     fn what_is_seen_already_is_not_put_in_place_again() {
         assert_eq!(
             targets(&RootRequest::default(), &Additions::default(), "/tmp/x"),
-            ["/dev", "/proc", "/sys", "/tmp", "/var/tmp", "/var/lib"]
+            ["/tmp", "/var/tmp", "/var/lib"]
         );
     }
 

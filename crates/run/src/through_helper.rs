@@ -18,7 +18,8 @@ use std::process::{Child, Command, Stdio};
 
 use cabane_mount::helper::Helper;
 use cabane_mount::{
-    ImageFile, MountPlan, Operation, Request, RequestedImage, StartRequest, check_image, variable,
+    ImageFile, MountPlan, Operation, Request, RequestedBind, RequestedImage, StartRequest,
+    check_image, variable,
 };
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create, open};
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -54,9 +55,12 @@ pub(crate) fn become_helper(
         WorkingDirectory::Must(path) => (true, Some(path)),
         WorkingDirectory::May(path) => (false, path),
     };
+    let places = Places::open(plan).map_err(failed)?;
     let request = Request::Start(StartRequest {
         process,
         images: images_of(plan).map_err(failed)?,
+        binds: places.requested,
+        lines: lines_of(plan),
         must_enter,
         // One that lies outside of everything to be seen begins with a remark.
         working_directory: directory.filter(|path| path.is_absolute()),
@@ -207,11 +211,54 @@ fn end(process: &mut Child) {
 fn images_of(plan: &MountPlan) -> io::Result<Vec<RequestedImage>> {
     let mut images = Vec::with_capacity(plan.operations.len());
     for operation in &plan.operations {
-        if let Operation::Image { image, mount_point } = operation {
-            images.push(request_for(image, mount_point)?);
+        if let Some(image) = operation.image() {
+            images.push(request_for(image, operation.target())?);
         }
     }
     Ok(images)
+}
+
+/// What is seen in a root image, opened with the rights of the user.
+#[derive(Default)]
+struct Places {
+    requested: Vec<RequestedBind>,
+    /// Open until this process has become the helper.
+    opened: Vec<OwnedFd>,
+}
+
+impl Places {
+    fn open(plan: &MountPlan) -> io::Result<Self> {
+        let mut places = Self::default();
+        for operation in &plan.operations {
+            if let Operation::Bind {
+                source,
+                target,
+                read_only,
+            } = operation
+            {
+                // Not closed on exec, and nothing but a place.
+                let place = open(source, OFlags::PATH, Mode::empty())?;
+                places.requested.push(RequestedBind {
+                    descriptor: place.as_raw_fd(),
+                    read_only: *read_only,
+                    target: target.clone(),
+                });
+                places.opened.push(place);
+            }
+        }
+        Ok(places)
+    }
+}
+
+fn lines_of(plan: &MountPlan) -> Vec<(PathBuf, String)> {
+    let lines = plan
+        .operations
+        .iter()
+        .filter_map(|operation| match operation {
+            Operation::Extend { file, lines } => Some((file.clone(), lines.clone())),
+            _ => None,
+        });
+    lines.collect()
 }
 
 fn request_for(image: &ImageFile, mount_point: &Path) -> io::Result<RequestedImage> {

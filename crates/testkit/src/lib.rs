@@ -17,6 +17,7 @@ mod private;
 mod process;
 mod program;
 mod registry;
+mod root_tree;
 mod server;
 mod user;
 mod world;

@@ -1,0 +1,214 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! A root image, put in place with the rights of root for somebody who is not trusted.
+//!
+//! Inside, nearly everything is the user's choice, as it is in a user namespace of his own:
+//! his processes can gain no rights, and nobody else is there. What must not happen is that
+//! root looks up, makes or opens something in a directory in which the user can change things
+//! meanwhile. So places are looked up and made while nothing is there but the image, which
+//! cannot change, and file systems in memory of our own; all of them are opened, and only
+//! then is anything put there.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
+
+use crate::backend::make_slave;
+use crate::root::{KERNEL, Layer, replace};
+use crate::shadow::{Kind, Shadows, make_read_only, open_source};
+use crate::{Backend, Error};
+
+/// What of the host is seen in a root image, as its user wants it.
+#[derive(Debug, Default)]
+pub struct PrivilegedRoot {
+    /// Files and directories.
+    pub binds: Vec<PrivilegedBind>,
+    /// Text files, and lines at their beginning.
+    pub lines: Vec<(PathBuf, String)>,
+}
+
+/// A file or directory of the host, and where it is seen.
+#[derive(Debug)]
+pub struct PrivilegedBind {
+    /// The place, opened with the rights of the user for nothing but being a place.
+    pub source: OwnedFd,
+    /// Whether it is a directory, as the user sees it.
+    pub is_directory: bool,
+    /// Where it is seen.
+    pub target: PathBuf,
+    /// Whether writing is refused there.
+    pub read_only: bool,
+}
+
+impl PrivilegedRoot {
+    /// Tells whether root can put all this in place, with images at these mount points.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RootRefused`] that names the place and the reason.
+    pub fn check(&self, mount_points: &[PathBuf]) -> Result<(), Error> {
+        let binds = self.binds.iter().map(|bind| bind.target.as_path());
+        let files = self.lines.iter().map(|(file, _)| file.as_path());
+        check_places(binds, files, mount_points)
+    }
+}
+
+/// Tells whether root can put something at these places of a root image.
+///
+/// # Errors
+///
+/// [`Error::RootRefused`] that names the place and the reason.
+pub fn check_places<'a>(
+    binds: impl IntoIterator<Item = &'a Path>,
+    files: impl IntoIterator<Item = &'a Path>,
+    mount_points: &'a [PathBuf],
+) -> Result<(), Error> {
+    let images = mount_points.iter().map(PathBuf::as_path);
+    let images = images.filter(|path| *path != Path::new("/"));
+    let mut places: Vec<&Path> = binds.into_iter().chain(files).chain(images).collect();
+    places.extend(KERNEL.map(Path::new));
+    let refused = |path: &Path, reason| {
+        Err(Error::RootRefused {
+            path: path.to_owned(),
+            reason,
+        })
+    };
+    for place in &places {
+        if !is_plain(place) {
+            return refused(place, "it is not written out in full");
+        }
+    }
+    // One beside its parent: nothing sorts between a path and what is below it.
+    places.sort();
+    for pair in places.windows(2) {
+        if let [outer, inner] = pair
+            && inner.starts_with(outer)
+        {
+            return refused(inner, "something else is to be seen there, or around it");
+        }
+    }
+    Ok(())
+}
+
+fn is_plain(path: &Path) -> bool {
+    let mut components = path.components();
+    components.next() == Some(Component::RootDir)
+        && components.clone().next().is_some()
+        && components.all(|component| matches!(component, Component::Normal(_)))
+}
+
+/// What is to be put at a place, cloned from where it is on the host.
+struct Cloned {
+    place: PathBuf,
+    mount: OwnedFd,
+    kind: Kind,
+    read_only: bool,
+}
+
+/// A root image, and everything that is to be seen in it.
+pub(crate) struct Assembly {
+    image: OwnedFd,
+    parts: Vec<Cloned>,
+    lines: Vec<(PathBuf, String)>,
+}
+
+impl Assembly {
+    /// Gathers the parts, in the mount namespace in which they were opened.
+    pub(crate) fn gather(
+        image: OwnedFd,
+        root: PrivilegedRoot,
+        images: Vec<(PathBuf, OwnedFd)>,
+    ) -> Result<Self, Error> {
+        let directory = |(place, mount)| Cloned {
+            place,
+            mount,
+            kind: Kind::Directory,
+            read_only: false,
+        };
+        let mut parts = Vec::with_capacity(KERNEL.len());
+        for place in KERNEL.map(Path::new) {
+            parts.push(directory((place.to_owned(), open_source(place)?)));
+        }
+        for bind in root.binds {
+            parts.push(Cloned {
+                mount: clone(&bind)?,
+                place: bind.target,
+                kind: if bind.is_directory {
+                    Kind::Directory
+                } else {
+                    Kind::File
+                },
+                read_only: bind.read_only,
+            });
+        }
+        parts.extend(images.into_iter().map(directory));
+        Ok(Self {
+            image,
+            parts,
+            lines: root.lines,
+        })
+    }
+
+    /// Puts the image in the place of the root, and the rest in it. The process must be in a
+    /// mount namespace of its own.
+    pub(crate) fn put_in_place(self) -> Result<(), Error> {
+        replace(&self.image, &Layer::None, None, Backend::Root)?;
+        let mut shadows = Shadows::default();
+        for part in &self.parts {
+            shadows.ensure(&part.place, part.kind)?;
+        }
+        for (file, lines) in &self.lines {
+            shadows.extend(file, lines)?;
+        }
+        let places = self.parts.iter().map(|part| open_place(&part.place));
+        let places = places.collect::<Result<Vec<_>, _>>()?;
+        for (part, place) in self.parts.iter().zip(&places) {
+            part.attach(place)?;
+        }
+        shadows.seal()?;
+        make_slave()
+    }
+}
+
+impl Cloned {
+    fn attach(&self, place: &OwnedFd) -> Result<(), Error> {
+        let flags =
+            MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+        move_mount(&self.mount, "", place, "", flags).map_err(|errno| Error::MountPoint {
+            path: self.place.clone(),
+            source: errno.into(),
+        })?;
+        if self.read_only {
+            // Not by its path: that may lead through what was attached before.
+            let itself = format!("/proc/self/fd/{}", self.mount.as_raw_fd());
+            make_read_only(Path::new(&itself))?;
+        }
+        Ok(())
+    }
+}
+
+/// Clones what is at a place, with all that is mounted below it.
+fn clone(bind: &PrivilegedBind) -> Result<OwnedFd, Error> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH
+        | OpenTreeFlags::AT_RECURSIVE;
+    open_tree(&bind.source, "", flags).map_err(Error::step("bind", &bind.target))
+}
+
+fn open_place(place: &Path) -> Result<OwnedFd, Error> {
+    openat2(
+        CWD,
+        place,
+        OFlags::PATH | OFlags::CLOEXEC,
+        Mode::empty(),
+        ResolveFlags::NO_MAGICLINKS,
+    )
+    .map_err(|errno| Error::MountPoint {
+        path: place.to_owned(),
+        source: errno.into(),
+    })
+}

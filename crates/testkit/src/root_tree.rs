@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Trees that are whole root file systems, with programs of this machine.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use crate::Tree;
+
+/// Directories that are links on most machines.
+const LINKS: [&str; 5] = ["bin", "lib", "lib32", "lib64", "sbin"];
+/// Directories that something is mounted on, as `cabane import` makes them.
+const MOUNT_POINTS: [&str; 7] = ["dev", "home", "proc", "root", "sys", "tmp", "var/tmp"];
+/// What shell scripts of tests use.
+const PROGRAMS: [&str; 18] = [
+    "cat", "cut", "env", "grep", "head", "id", "ls", "mkdir", "printf", "readlink", "rm", "sed",
+    "sh", "sleep", "sort", "stat", "touch", "wc",
+];
+
+impl Tree {
+    /// Makes it a root file system with a shell and a few programs, and a container image's
+    /// metadata: the members of the object `container`, and its `PATH`.
+    ///
+    /// # Panics
+    ///
+    /// If a program is missing, like every function here.
+    #[must_use]
+    pub fn root_file_system(self, name: &str, container: &str) -> Self {
+        for link in LINKS {
+            if let Ok(target) = fs::read_link(Path::new("/").join(link)) {
+                let target = target.strip_prefix("/").unwrap_or(&target).to_owned();
+                fs::create_dir_all(self.root().join(&target)).expect("make a directory");
+                symlink(target, self.root().join(link)).expect("make a link");
+            }
+        }
+        for directory in MOUNT_POINTS {
+            fs::create_dir_all(self.root().join(directory)).expect("make a directory");
+        }
+        let tree = PROGRAMS.into_iter().fold(self, |tree, program| {
+            let found = Command::new("sh")
+                .args(["-c", "command -pv \"$0\"", program])
+                .output()
+                .expect("find a program");
+            let path = String::from_utf8_lossy(&found.stdout).trim().to_owned();
+            // Those that are built into the shell need no file.
+            if path.starts_with('/') {
+                tree.host_program(&path)
+            } else {
+                tree
+            }
+        });
+        let env = format!(
+            r#"{{"name":"{name}","mount":"/","default-view":"default","views":{{"default":{{"env":
+{{"version":1,"values":{{"list":{{}},"scalar":{{"PATH":"/usr/bin:/bin","CABANE_TEST":"{name}"}}}}}}}}}},
+"cabane":{{"version":1,"engine":"container","container":{{{container}}}}}}}
+"#
+        );
+        tree.file("etc/passwd", "root:x:0:0::/root:/bin/sh\n")
+            .file("etc/group", "root:x:0:\n")
+            .file("etc/hosts", "")
+            .file("etc/resolv.conf", "")
+            .file("etc/image", name)
+            .file("meta/env.json", &env)
+    }
+
+    /// Adds a program of this machine at the same place, with the libraries that it loads.
+    #[must_use]
+    pub fn host_program(self, path: &str) -> Self {
+        self.copy(path);
+        let output = Command::new("ldd").arg(path).output().expect("run ldd");
+        let listed = String::from_utf8_lossy(&output.stdout).into_owned();
+        for word in listed
+            .split_whitespace()
+            .filter(|word| word.starts_with('/'))
+        {
+            self.copy(word.trim_end_matches(':'));
+        }
+        self
+    }
+
+    fn copy(&self, path: &str) {
+        let target = self.root().join(path.trim_start_matches('/'));
+        if target.exists() {
+            return;
+        }
+        fs::create_dir_all(target.parent().expect("a parent")).expect("make a directory");
+        fs::copy(path, &target).unwrap_or_else(|error| panic!("cannot copy {path}: {error}"));
+    }
+}
