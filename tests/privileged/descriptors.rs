@@ -158,10 +158,10 @@ fn a_request_that_is_no_request_is_refused() {
             b"",
             b"\0",
             b"cabane-mount",
-            b"cabane-mount\x001\0start\0",
-            b"cabane-mount\x002\0clean\0",
-            b"cabane-mount\x001\0clean\0more\0",
-            b"cabane-mount\x001\0start\0-\x001\x00951\0ext4\0/mnt/a\0x\0may\0\x001\0true\x000\0",
+            b"cabane-mount\x002\0start\0",
+            b"cabane-mount\x001\0clean\0",
+            b"cabane-mount\x002\0clean\0more\0",
+            b"cabane-mount\x002\0start\0-\x001\x00951\0ext4\0/mnt/a\0x\x000\x000\0may\0\x001\0true\x000\0",
         ];
         for text in texts {
             let finished = arena.start().bytes(text.to_vec()).finish();

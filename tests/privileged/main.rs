@@ -18,6 +18,7 @@ mod left_over;
 mod limits;
 mod mount_points;
 mod policy;
+mod roots;
 mod start;
 mod surroundings;
 

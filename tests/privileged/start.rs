@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use cabane_mount::{ImageFormat, Request, RequestedImage, StartRequest};
+use cabane_mount::{ImageFormat, Request, RequestedBind, RequestedImage, StartRequest};
 use cabane_sys::child::prepare_child;
 use cabane_testkit::{Finished, ORDINARY_USER, is_root};
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
@@ -104,6 +104,38 @@ impl<'a> Start<'a> {
         self
     }
 
+    /// The user opens a place, and wants it to be seen in a root image.
+    pub(crate) fn bind(self, source: &Path, target: &str, read_only: bool) -> Self {
+        let path = source.to_owned();
+        let number = self.next();
+        let mut start = self
+            .before(move || {
+                hold(
+                    rustix::fs::open(&path, OFlags::PATH, Mode::empty())?,
+                    number,
+                )
+            })
+            .bind_at(number, target);
+        start.request.binds.last_mut().unwrap().read_only = read_only;
+        start
+    }
+
+    /// A place by the number of its descriptor, whatever that is.
+    pub(crate) fn bind_at(mut self, number: RawFd, target: &str) -> Self {
+        self.request.binds.push(RequestedBind {
+            descriptor: number,
+            read_only: false,
+            target: target.into(),
+        });
+        self
+    }
+
+    /// Lines for a text file of a root image.
+    pub(crate) fn lines(mut self, file: &str, lines: &str) -> Self {
+        self.request.lines.push((file.into(), lines.to_owned()));
+        self
+    }
+
     /// Takes the file of the last image for one of another format.
     pub(crate) fn declared(mut self, format: ImageFormat) -> Self {
         self.request.images.last_mut().unwrap().format = format;
@@ -117,7 +149,8 @@ impl<'a> Start<'a> {
     }
 
     fn next(&self) -> RawFd {
-        REQUEST + 1 + RawFd::try_from(self.request.images.len()).unwrap()
+        let given = self.request.images.len() + self.request.binds.len();
+        REQUEST + 1 + RawFd::try_from(given).unwrap()
     }
 
     /// Hands a descriptor of the test down.

@@ -66,8 +66,16 @@ pub fn check_places<'a>(
     files: impl IntoIterator<Item = &'a Path>,
     mount_points: &'a [PathBuf],
 ) -> Result<(), Error> {
+    let root = Path::new("/");
+    let roots = mount_points.iter().filter(|path| *path == root);
+    if roots.count() > 1 {
+        return Err(Error::RootRefused {
+            path: root.to_owned(),
+            reason: "two images are to be there",
+        });
+    }
     let images = mount_points.iter().map(PathBuf::as_path);
-    let images = images.filter(|path| *path != Path::new("/"));
+    let images = images.filter(|path| *path != root);
     let mut places: Vec<&Path> = binds.into_iter().chain(files).chain(images).collect();
     places.extend(KERNEL.map(Path::new));
     let refused = |path: &Path, reason| {

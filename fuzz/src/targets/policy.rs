@@ -18,6 +18,8 @@ pub(super) const TARGET: Target = Target {
         "image-owners ",
         "images-per-user ",
         "idle-seconds ",
+        "root-images ",
+        "yes",
         "any",
         "root",
         "0",
@@ -98,6 +100,8 @@ fn print(policy: &Policy) -> String {
     };
     let _ = writeln!(text, "image-owners {owners}");
     let _ = writeln!(text, "images-per-user {}", policy.images_per_user);
+    let roots = if policy.root_images { "yes" } else { "no" };
+    let _ = writeln!(text, "root-images {roots}");
     let _ = writeln!(text, "idle-seconds {}", policy.idle.as_secs());
     text
 }
