@@ -17,6 +17,7 @@ mod parts;
 mod records;
 mod releases;
 mod requests;
+mod roots;
 mod stage;
 mod steps;
 mod uarch;

@@ -13,18 +13,14 @@ use crate::arena::{Cluster, in_cluster};
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/mpi/ping_pong.c");
 
 /// Where the set-up puts the libraries.
-fn installed(name: &str) -> Option<PathBuf> {
+pub(crate) fn installed(name: &str) -> Option<PathBuf> {
     let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.cabane/mpi");
     let found = Path::new(place).join(name);
     found.join("bin/mpiexec").exists().then_some(found)
 }
 
-/// Packs a library and a program into an image that alice can read.
-fn make_image(cluster: &Cluster, name: &str, installed: &Path) {
-    let place = cluster.machine_directory(name);
-    let tree = place.join("tree");
-    Finished::of(Command::new("cp").arg("-r").arg(installed).arg(&tree)).success();
-    let _ = Tree::new(&tree).meta(name, "/user-environment");
+/// Compiles the program for the library in a tree, and puts it there.
+pub(crate) fn compile(tree: &Path) {
     let mut compiler = Command::new("cc");
     compiler
         .args(["-O2", "-std=c99", PROGRAM, "-o"])
@@ -35,6 +31,15 @@ fn make_image(cluster: &Cluster, name: &str, installed: &Path) {
         .arg(tree.join("lib"))
         .args(["-Wl,-rpath,$ORIGIN/../lib", "-lmpi"]);
     Finished::of(&mut compiler).success();
+}
+
+/// Packs a library and a program into an image that alice can read.
+fn make_image(cluster: &Cluster, name: &str, installed: &Path) {
+    let place = cluster.machine_directory(name);
+    let tree = place.join("tree");
+    Finished::of(Command::new("cp").arg("-r").arg(installed).arg(&tree)).success();
+    let _ = Tree::new(&tree).meta(name, "/user-environment");
+    compile(&tree);
     let image = place.join("image.squashfs");
     squashfs(&tree, &image);
     cluster.root(&format!(

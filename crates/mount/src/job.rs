@@ -14,10 +14,11 @@ use cabane_sys::{namespace, privilege};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstat, openat2};
 use rustix::mount::{OpenTreeFlags, open_tree};
 
-use crate::privileged::put_in_own_namespace;
+use crate::privileged::{enter_own_namespace, put_in_own_namespace};
+use crate::shadow::{attach, open_source};
 use crate::{
-    Error, ImageFile, JobImage, Policy, PrivilegedImage, PrivilegedPlan, PrivilegedRoot, Scope,
-    Stage, perform_privileged, sweep,
+    Error, ImageFile, JobImage, JobRoot, Policy, PrivilegedImage, PrivilegedPlan, Scope, Stage,
+    perform_privileged, sweep,
 };
 
 /// The owner of a job.
@@ -54,6 +55,7 @@ impl JobMounts {
     /// What is missing or not allowed, and the first step that failed.
     pub fn make(
         images: &[JobImage],
+        root: &JobRoot,
         owner: &JobOwner,
         stage: Option<Stage>,
     ) -> Result<Self, Error> {
@@ -61,7 +63,7 @@ impl JobMounts {
         let here = std::env::current_dir();
         namespace::unshare_directories().map_err(about_process("part with the directories of"))?;
         let home = namespace::own_mounts().map_err(LOOK)?;
-        let made = mount(images, owner, stage, &policy)
+        let made = mount(images, root, owner, stage, &policy)
             .and_then(|()| namespace::own_mounts().map_err(LOOK));
         namespace::enter_mounts(home.as_fd()).map_err(ENTER)?;
         if let Ok(here) = here {
@@ -91,8 +93,13 @@ impl JobMounts {
     pub fn enter(&self, owner: &JobOwner) -> Result<(), Error> {
         let here = std::env::current_dir();
         let current = namespace::own_mounts().map_err(LOOK)?;
-        namespace::enter_mounts(self.namespace.as_fd()).map_err(ENTER)?;
-        if !is_same(&current, &self.home)? {
+        let is_elsewhere = !is_same(&current, &self.home)?;
+        if is_elsewhere && self.has_root() {
+            self.enter_root()?;
+        } else if !is_elsewhere {
+            namespace::enter_mounts(self.namespace.as_fd()).map_err(ENTER)?;
+        } else {
+            namespace::enter_mounts(self.namespace.as_fd()).map_err(ENTER)?;
             let mounts = self.places.iter().map(|place| clone_of(place));
             let mounts = mounts.collect::<Result<Vec<_>, _>>()?;
             namespace::enter_mounts(current.as_fd()).map_err(ENTER)?;
@@ -102,6 +109,22 @@ impl JobMounts {
             let _rights = owner.rights()?;
             // What is mounted may lie over it; then it is the root.
             let _ = std::env::set_current_dir(here);
+        }
+        Ok(())
+    }
+
+    fn has_root(&self) -> bool {
+        self.places.iter().any(|place| place == Path::new("/"))
+    }
+
+    /// Enters a copy of the namespace, in which the places that a job has for itself are those
+    /// of the namespace in which the task is.
+    fn enter_root(&self) -> Result<(), Error> {
+        let own = OF_JOB.map(|place| (place, open_source(Path::new(place))));
+        namespace::enter_mounts(self.namespace.as_fd()).map_err(ENTER)?;
+        enter_own_namespace()?;
+        for (place, mount) in own {
+            attach(&mount?, Path::new(place))?;
         }
         Ok(())
     }
@@ -119,6 +142,9 @@ impl JobMounts {
         sweep(Scope::Idle(Policy::read()?.idle)).map(drop)
     }
 }
+
+/// What plugins of Slurm give a job for itself.
+const OF_JOB: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 
 const LOOK: fn(std::io::Error) -> Error =
     |source| about_process("look at the mount namespace of")(source);
@@ -159,6 +185,7 @@ impl JobOwner {
 
 fn mount(
     images: &[JobImage],
+    root: &JobRoot,
     owner: &JobOwner,
     stage: Option<Stage>,
     policy: &Policy,
@@ -175,10 +202,14 @@ fn mount(
             mount_point: image.mount_point.clone(),
         });
     }
+    let seen = {
+        let _user = privilege::FileSystemUser::become_user(owner.user).map_err(failed())?;
+        root.open()?
+    };
     let plan = PrivilegedPlan {
         namespace: None,
         images: opened,
-        root: PrivilegedRoot::default(),
+        root: seen,
         stage,
     };
     perform_privileged(plan, policy, owner.user)

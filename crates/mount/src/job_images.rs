@@ -8,10 +8,11 @@
 //! on trust. The value is
 //!
 //! ```text
-//! 2[,WORD=VALUE]…[,IMAGE]…[,VARIABLES]…
+//! 2[,WORD=VALUE]…[,IMAGE]…[,SEEN]…[,VARIABLES]…
 //!
 //! IMAGE      BUILD[;BUILD]…                       one of which a node takes
 //! BUILD      FORMAT:PATH:MOUNT_POINT[:WORD=VALUE]…
+//! SEEN       what is seen in a root image, see JobRoot
 //! VARIABLES  vars[:NAME=VALUE]…[:NAME]…           set, or removed
 //! ```
 //!
@@ -26,7 +27,8 @@ use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-use crate::{ImageFormat, Request};
+use crate::job_root::{BIND, LINES};
+use crate::{ImageFormat, JobRoot, Request};
 
 /// Names the variable with the images of a job. Slurm hands on what begins like this also
 /// where the user wants no variables to be handed on (`--export=NONE`).
@@ -44,6 +46,8 @@ pub struct JobImages {
     pub unfit: Unfit,
     /// The images, each as one or several builds.
     pub images: Vec<Vec<JobImage>>,
+    /// What of a node is seen in a root image, if there is one.
+    pub root: JobRoot,
     /// The variables that differ between builds, for each way to take one of each image.
     pub variables: Vec<Vec<JobVariable>>,
 }
@@ -190,6 +194,7 @@ impl fmt::Display for JobImages {
                 write!(f, "{build}")?;
             }
         }
+        write!(f, "{}", self.root)?;
         for variables in &self.variables {
             write!(f, ",{VARIABLES}")?;
             for (name, value) in variables {
@@ -263,6 +268,16 @@ impl JobImages {
                 .push(variables.ok_or("variables, each with a name")?);
             return Ok(());
         }
+        if first == BIND || first == LINES {
+            let fields: Vec<&str> = fields.collect();
+            if self.root.binds.len() >= Request::MAX_BINDS
+                || self.root.lines.len() >= Request::MAX_BINDS
+            {
+                return Err("the end: these are too many places");
+            }
+            let taken = self.root.take(first, &fields);
+            return taken.ok_or("absolute paths, of what is seen and where");
+        }
         if let Some((word, value)) = first.split_once('=') {
             match (word, value) {
                 ("unfit", "refuse") => self.unfit = Unfit::Refuse,
@@ -292,7 +307,7 @@ fn parse_variable(text: &str) -> Option<JobVariable> {
     is_name.then_some((name, value))
 }
 
-fn escaped(text: &OsStr) -> String {
+pub(crate) fn escaped(text: &OsStr) -> String {
     let mut escaped = String::new();
     for byte in text.as_bytes() {
         match byte {
@@ -306,7 +321,7 @@ fn escaped(text: &OsStr) -> String {
     escaped
 }
 
-fn plain(text: &str) -> Option<OsString> {
+pub(crate) fn plain(text: &str) -> Option<OsString> {
     let mut bytes = Vec::new();
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
@@ -333,6 +348,7 @@ fn printable(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::JobBind;
 
     fn build(uarch: &str) -> JobImage {
         JobImage {
@@ -365,6 +381,15 @@ mod tests {
                     "/user-tools",
                 )],
             ],
+            root: JobRoot {
+                binds: vec![JobBind {
+                    source: "/a b".into(),
+                    target: "/c,d".into(),
+                    read_only: true,
+                    must_be: true,
+                }],
+                lines: vec![("/etc/passwd".into(), "me:x:1:\n".to_owned())],
+            },
             variables: vec![loaded("zen2"), loaded("{\"a\": [1,2]}\n")],
         }
     }
@@ -385,6 +410,7 @@ mod tests {
              squashfs:/repository/zen3/image:/user-environment:label=app/1%3av1@here%25zen3:\
              uarch=zen3:glibc=2.34:features=avx2%20fma,\
              erofs:/my%20dir/50%25%2c%c3%bc%3a:/user-tools,\
+             bind:/a%20b:/c%2cd:ro:must,lines:/etc/passwd:me%3ax%3a1%3a%0a,\
              vars:LOADED=zen2:ONLY_ZEN2=1,\
              vars:LOADED={\"a\"%3a%20[1%2c2]}%0a:ONLY_ZEN2"
         );
@@ -424,9 +450,12 @@ mod tests {
             "2,unfit=perhaps",
             "2,erofs:/a:/b;erofs:/c:/b,vars",
             "2,erofs:/a:/b,vars:=1",
+            "2,bind:/a",
+            "2,bind:a:/b",
+            "2,lines:/a",
         ]
         .map(|text| JobImages::parse(text).map_err(|error| error.text));
-        let expected = [1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3].map(Err);
+        let expected = [1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 2, 2, 2].map(Err);
         assert_eq!(problems, expected);
     }
 

@@ -13,6 +13,7 @@
 //! images-per-user 16
 //! idle-seconds 600
 //! root-images yes
+//! root-bind /scratch
 //! stage-memory 16384
 //! stage-local 65536 /scratch/cabane
 //! ```
@@ -21,6 +22,7 @@ use std::fmt;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
+use crate::root::KERNEL;
 use crate::{Error, LocalStage, trusted};
 
 /// Below these the system keeps what must not be covered.
@@ -41,6 +43,8 @@ pub struct Policy {
     pub idle: Duration,
     /// Whether an image may take the place of the whole root file system of a process.
     pub root_images: bool,
+    /// What of the system is always seen in it, as far as it exists.
+    pub root_binds: Vec<PathBuf>,
     /// How many bytes copies of images may have in memory, together; none are made without.
     pub stage_memory: Option<u64>,
     /// Where on the node copies of images may be, and how many bytes they may have.
@@ -114,6 +118,7 @@ impl Policy {
             images_per_user: draft.images_per_user.unwrap_or(16),
             idle: Duration::from_secs(draft.idle_seconds.unwrap_or(600).into()),
             root_images: draft.root_images.unwrap_or(false),
+            root_binds: draft.root_binds,
             stage_memory: draft.stage_memory,
             stage_local: draft.stage_local,
         })
@@ -146,6 +151,7 @@ struct Draft {
     images_per_user: Option<u32>,
     idle_seconds: Option<u32>,
     root_images: Option<bool>,
+    root_binds: Vec<PathBuf>,
     stage_memory: Option<u64>,
     stage_local: Option<LocalStage>,
 }
@@ -164,6 +170,7 @@ impl Draft {
             ("idle-seconds", [value]) => once(&mut self.idle_seconds, number(value)?)?,
             ("root-images", ["yes"]) => once(&mut self.root_images, true)?,
             ("root-images", ["no"]) => once(&mut self.root_images, false)?,
+            ("root-bind", [path]) => self.root_binds.push(root_bind(path)?),
             ("root-images", _) => return Err("`yes` or `no` is needed"),
             ("stage-memory", [value]) => once(&mut self.stage_memory, mebibytes(value)?)?,
             ("stage-local", [value, path]) => {
@@ -174,14 +181,17 @@ impl Draft {
                 once(&mut self.stage_local, LocalStage { directory, limit })?;
             }
             ("stage-local", _) => return Err("a number of MiB and a directory are needed"),
-            ("mount-point" | "images-per-user" | "idle-seconds" | "stage-memory", _) => {
+            (
+                "mount-point" | "images-per-user" | "idle-seconds" | "root-bind" | "stage-memory",
+                _,
+            ) => {
                 return Err("one value is needed after the keyword");
             }
             ("image-owners", []) => return Err("`any`, `root` or numbers of users are needed"),
             _ => {
                 return Err(
                     "unknown keyword; known are mount-point, image-owners, images-per-user, \
-                     idle-seconds, root-images, stage-memory and stage-local",
+                     idle-seconds, root-images, root-bind, stage-memory and stage-local",
                 );
             }
         }
@@ -230,6 +240,15 @@ fn mount_point(text: &str) -> Result<PathBuf, &'static str> {
     Ok(path)
 }
 
+fn root_bind(text: &str) -> Result<PathBuf, &'static str> {
+    let path = plain_path(text)
+        .ok_or("what is seen is an absolute path below `/`, without `.`, `..` or `//`")?;
+    if KERNEL.iter().any(|place| path.starts_with(place)) {
+        return Err("/dev, /proc and /sys are seen in any case");
+    }
+    Ok(path)
+}
+
 fn plain_path(text: &str) -> Option<PathBuf> {
     let path = Path::new(text);
     let mut components = path.components();
@@ -250,7 +269,7 @@ mod tests {
     #[test]
     fn every_setting_is_read() {
         let text = "# ours\nmount-point /user-environment # usual\n\nmount-point /a/b\n\
-                    image-owners root 4711\nimages-per-user 3\nidle-seconds 0\nroot-images yes\nstage-memory 2\n\
+                    image-owners root 4711\nimages-per-user 3\nidle-seconds 0\nroot-images yes\nroot-bind /scratch\nstage-memory 2\n\
                     stage-local 3 /scratch/cabane\n";
         let expected = Policy {
             mount_points: vec!["/user-environment".into(), "/a/b".into()],
@@ -258,6 +277,7 @@ mod tests {
             images_per_user: 3,
             idle: Duration::ZERO,
             root_images: true,
+            root_binds: vec!["/scratch".into()],
             stage_memory: Some(2 << 20),
             stage_local: Some(LocalStage {
                 directory: "/scratch/cabane".into(),
@@ -320,6 +340,9 @@ mod tests {
             "mount-points /a",
             "root-images",
             "root-images perhaps",
+            "root-bind",
+            "root-bind scratch",
+            "root-bind /dev/shm",
             "stage-memory",
             "stage-memory much",
             "stage-local 1",

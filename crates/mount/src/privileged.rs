@@ -93,7 +93,7 @@ pub fn perform_privileged(plan: PrivilegedPlan, policy: &Policy, user: u32) -> R
     let PrivilegedPlan {
         namespace,
         images,
-        root,
+        mut root,
         stage,
     } = plan;
     for PrivilegedImage { image, mount_point } in &images {
@@ -114,6 +114,7 @@ pub fn perform_privileged(plan: PrivilegedPlan, policy: &Policy, user: u32) -> R
     let has_root = mount_points.iter().any(|place| place == Path::new("/"));
     if has_root {
         root.check(&mount_points)?;
+        root.add(&policy.root_binds, &mount_points);
     }
     let opened: Vec<&ImageFile> = images.iter().collect();
     // Before a namespace is entered that others may have furnished: what is found in
@@ -162,7 +163,8 @@ fn put_in_own_root(
     assembly.put_in_place()
 }
 
-fn enter_own_namespace() -> Result<(), Error> {
+/// Makes a new mount namespace, a copy of that in which the process is, and enters it.
+pub(crate) fn enter_own_namespace() -> Result<(), Error> {
     namespace::unshare_mounts().map_err(|source| Error::Namespace {
         user: false,
         source,

@@ -10,15 +10,17 @@
 //! cannot change, and file systems in memory of our own; all of them are opened, and only
 //! then is anything put there.
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
+use cabane_sys::mount_attributes::make_tree_read_only;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 
 use crate::backend::make_slave;
+use crate::job_root::open_place as open_place_of_host;
 use crate::root::{KERNEL, Layer, replace};
-use crate::shadow::{Kind, Shadows, make_read_only, open_source};
+use crate::shadow::{Kind, Shadows, open_source};
 use crate::{Backend, Error};
 
 /// What of the host is seen in a root image, as its user wants it.
@@ -53,6 +55,22 @@ impl PrivilegedRoot {
         let binds = self.binds.iter().map(|bind| bind.target.as_path());
         let files = self.lines.iter().map(|(file, _)| file.as_path());
         check_places(binds, files, mount_points)
+    }
+}
+
+impl PrivilegedRoot {
+    /// Adds what the site shows, as far as it exists and is not in the way of what the user
+    /// wants. Its names are the site's, and looked up with the rights of root.
+    pub(crate) fn add(&mut self, places: &[PathBuf], mount_points: &[PathBuf]) {
+        for place in places {
+            let Ok(bind) = open_place_of_host(place, place, false) else {
+                continue;
+            };
+            self.binds.push(bind);
+            if self.check(mount_points).is_err() {
+                self.binds.pop();
+            }
+        }
     }
 }
 
@@ -113,7 +131,6 @@ struct Cloned {
     place: PathBuf,
     mount: OwnedFd,
     kind: Kind,
-    read_only: bool,
 }
 
 /// A root image, and everything that is to be seen in it.
@@ -134,7 +151,6 @@ impl Assembly {
             place,
             mount,
             kind: Kind::Directory,
-            read_only: false,
         };
         let mut parts = Vec::with_capacity(KERNEL.len());
         for place in KERNEL.map(Path::new) {
@@ -149,7 +165,6 @@ impl Assembly {
                 } else {
                     Kind::File
                 },
-                read_only: bind.read_only,
             });
         }
         parts.extend(images.into_iter().map(directory));
@@ -189,11 +204,6 @@ impl Cloned {
             path: self.place.clone(),
             source: errno.into(),
         })?;
-        if self.read_only {
-            // Not by its path: that may lead through what was attached before.
-            let itself = format!("/proc/self/fd/{}", self.mount.as_raw_fd());
-            make_read_only(Path::new(&itself))?;
-        }
         Ok(())
     }
 }
@@ -204,7 +214,15 @@ fn clone(bind: &PrivilegedBind) -> Result<OwnedFd, Error> {
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_EMPTY_PATH
         | OpenTreeFlags::AT_RECURSIVE;
-    open_tree(&bind.source, "", flags).map_err(Error::step("bind", &bind.target))
+    let tree = open_tree(&bind.source, "", flags).map_err(Error::step("bind", &bind.target))?;
+    if bind.read_only {
+        make_tree_read_only(tree.as_fd()).map_err(|source| Error::Step {
+            what: "make read-only",
+            path: bind.target.clone(),
+            source,
+        })?;
+    }
+    Ok(tree)
 }
 
 fn open_place(place: &Path) -> Result<OwnedFd, Error> {

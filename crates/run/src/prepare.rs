@@ -85,7 +85,7 @@ pub fn prepare(request: RunRequest) -> Result<Prepared, RunError> {
     let (mut operations, needs) = operations_of(&environment, &additions, &root.layer)?;
     if container.is_some() {
         let here = std::env::current_dir().ok();
-        operations.extend(surroundings::operations(
+        operations.extend(surroundings::seen_in_root(
             &root,
             &additions,
             &calling,

@@ -82,8 +82,9 @@ pub(crate) fn variables(calling: &BTreeMap<OsString, OsString>) -> BTreeMap<OsSt
     variables
 }
 
-/// Says what of the host is seen, in the order in which it is put in place.
-pub(crate) fn operations(
+/// Says what of the host is seen in a root image beside what is named in `additions`, in the
+/// order in which it is put in place.
+pub fn seen_in_root(
     request: &RootRequest,
     additions: &Additions,
     calling: &BTreeMap<OsString, OsString>,
@@ -238,7 +239,7 @@ mod tests {
     fn targets(request: &RootRequest, additions: &Additions, directory: &str) -> Vec<String> {
         let calling = BTreeMap::from([("HOME".into(), "/var/lib".into())]);
         let directory = Some(Path::new(directory)).filter(|path| *path != Path::new(""));
-        operations(request, additions, &calling, directory)
+        seen_in_root(request, additions, &calling, directory)
             .iter()
             .map(|operation| operation.target().display().to_string())
             .filter(|target| !target.starts_with("/etc/"))

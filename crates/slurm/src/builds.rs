@@ -208,6 +208,7 @@ mod tests {
             Vec::new()
         };
         JobImages {
+            root: cabane_mount::JobRoot::default(),
             unfit,
             images: vec![builds],
             variables,

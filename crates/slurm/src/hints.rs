@@ -9,7 +9,10 @@ use cabane_mount::Error;
 /// Returns what helps, if anything is known.
 pub(crate) fn hint(error: &Error) -> Option<String> {
     let text = match error {
-        Error::MountPointNotAllowed { .. } | Error::Refused { .. } => {
+        Error::MountPointNotAllowed { .. }
+        | Error::Refused { .. }
+        | Error::RootRefused { .. }
+        | Error::RootNotAllowed => {
             "an administrator can allow more in /etc/cabane/mount.policy of the node; `srun cabane \
              run IMAGES -- COMMAND` mounts without privilege"
         }

@@ -10,13 +10,18 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use cabane_mount::{JOB_IMAGES, JOB_STAGE, JobImage, JobImages, JobMounts, JobOwner, Stage};
+use cabane_mount::{
+    JOB_IMAGES, JOB_STAGE, JobBind, JobImage, JobImages, JobMounts, JobOwner, JobRoot, Stage,
+};
 
 use crate::builds;
 use crate::ending::end_everywhere;
 use crate::hints::hint;
 use crate::record;
 use crate::spank::Spank;
+
+/// The usual place for what Slurm keeps on a node while jobs run.
+const SPOOL: &str = "/var/spool/slurmd";
 
 /// What became of the images of a step.
 #[derive(Debug)]
@@ -58,8 +63,21 @@ fn try_mount(spank: &dyn Spank, notes: &mut Vec<String>) -> Result<Outcome, Vec<
     let taken = builds::take(&list)?;
     notes.clone_from(&taken.notes);
     builds::set_variables(spank, &taken)?;
-    let mounts = JobMounts::make(&taken.images, &owner, stage).map_err(|error| lines(&error))?;
+    let mounts = JobMounts::make(&taken.images, &seen(list.root.clone()), &owner, stage)
+        .map_err(|error| lines(&error))?;
     Ok(Outcome::Mounted(mounts, owner, taken.images))
+}
+
+/// Adds the directory through which Slurm and the libraries of parallel programs talk to each
+/// other. A site that has it elsewhere says so in the policy.
+fn seen(mut root: JobRoot) -> JobRoot {
+    root.binds.push(JobBind {
+        source: SPOOL.into(),
+        target: SPOOL.into(),
+        read_only: false,
+        must_be: false,
+    });
+    root
 }
 
 /// Finds out whether the images are to be copied first.

@@ -5,7 +5,7 @@
 //!
 //! What rustix offers as safe functions is used from there directly. This crate
 //! holds the rest: [`namespace`] (leaving and entering namespaces),
-//! [`loop_device`] (a file as a block device), [`privilege`] (who the process is),
+//! [`loop_device`] (a file as a block device), [`mount_attributes`] (of many mounts at once), [`privilege`] (who the process is),
 //! [`lease`] (whether a file is open on this host),
 //! [`child`] (processes that prepare themselves before they start a program),
 //! [`alone`] (programs that nothing of this process reaches) and
@@ -16,6 +16,7 @@ pub mod child;
 pub mod descriptor;
 pub mod lease;
 pub mod loop_device;
+pub mod mount_attributes;
 pub mod namespace;
 pub mod privilege;
 pub mod process_namespace;

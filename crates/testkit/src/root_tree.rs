@@ -70,15 +70,36 @@ impl Tree {
     #[must_use]
     pub fn host_program(self, path: &str) -> Self {
         self.copy(path);
-        let output = Command::new("ldd").arg(path).output().expect("run ldd");
-        let listed = String::from_utf8_lossy(&output.stdout).into_owned();
-        for word in listed
-            .split_whitespace()
-            .filter(|word| word.starts_with('/'))
-        {
-            self.copy(word.trim_end_matches(':'));
+        self.copy_libraries(path);
+        self
+    }
+
+    /// Adds the libraries of this machine that programs and libraries in a directory of the
+    /// tree load.
+    #[must_use]
+    pub fn host_libraries_of(self, directory: &str) -> Self {
+        let output = Command::new("find")
+            .arg(self.root().join(directory))
+            .args([
+                "-type", "f", "(", "-perm", "-100", "-o", "-name", "*.so*", ")",
+            ])
+            .output()
+            .expect("run find");
+        for path in String::from_utf8_lossy(&output.stdout).lines() {
+            self.copy_libraries(path);
         }
         self
+    }
+
+    fn copy_libraries(&self, path: &str) {
+        let output = Command::new("ldd").arg(path).output().expect("run ldd");
+        let listed = String::from_utf8_lossy(&output.stdout).into_owned();
+        let words = listed.split_whitespace();
+        for word in words.map(|word| word.trim_end_matches(':')) {
+            if word.starts_with('/') && !Path::new(word).starts_with(self.root()) {
+                self.copy(word);
+            }
+        }
     }
 
     fn copy(&self, path: &str) {

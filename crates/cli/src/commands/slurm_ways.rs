@@ -9,14 +9,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::File;
+use std::path::Path;
 
 use cabane_host::GlibcVersion;
 use cabane_label::Label;
-use cabane_mount::{Backend, JobImage, JobImages, JobVariable};
+use cabane_mount::{Backend, JobBind, JobImage, JobImages, JobRoot, JobVariable};
 use cabane_repository::ImageFormat;
 use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
 use cabane_run::loaded::{Additions, LoadedImage};
-use cabane_run::{Joining, RootRequest, RunRequest, RunWarning, prepare};
+use cabane_run::{Joining, RootRequest, RunRequest, RunWarning, prepare, seen_in_root};
 use cabane_view::Needs;
 
 use super::slurm_around::Around;
@@ -55,7 +56,9 @@ impl Asked {
             setup.printer.warning(&warning.to_string());
         }
         let additions = std::mem::take(&mut found.additions);
-        refuse_binds(&additions)?;
+        if found.assemble(&here)?.root().is_none() {
+            refuse_binds(&additions)?;
+        }
         if let Some(directory) = &additions.working_directory {
             setup.printer.warning(&format!(
                 "`workdir` of the environment file is not heeded in a job: `--chdir={}` is",
@@ -160,10 +163,42 @@ impl Ways<'_> {
             )
             .hinted("a label with its `%uarch` means one build only".to_owned()));
         }
+        if list
+            .images
+            .iter()
+            .flatten()
+            .any(|build| build.mount_point == Path::new("/"))
+        {
+            list.root = self.seen();
+        }
         if list.ways() > 1 {
             list.variables = self.variables_of_ways(&sources, &list)?;
         }
         Ok((variables, list))
+    }
+
+    /// Says what of a node is seen in a root image.
+    fn seen(&self) -> JobRoot {
+        let nothing = Additions::default();
+        let additions = self
+            .asked
+            .as_ref()
+            .map_or(&nothing, |asked| &asked.additions);
+        let request = RootRequest {
+            binds: self.setup.settings.container_binds.clone(),
+            ..RootRequest::default()
+        };
+        let here = std::env::current_dir().ok();
+        let operations = seen_in_root(&request, additions, &self.calling, here.as_deref());
+        let mut root = JobRoot::of(&operations);
+        root.binds
+            .extend(additions.binds.iter().map(|bind| JobBind {
+                source: bind.source.clone(),
+                target: bind.target.as_path().to_owned(),
+                read_only: bind.read_only,
+                must_be: true,
+            }));
+        root
     }
 
     /// Works out the variables as they would be inside, with other builds of some images than

@@ -7,6 +7,7 @@
 //! user's, variables, options.
 
 mod container;
+mod machine;
 mod registry;
 mod restricted;
 mod trust;
@@ -14,7 +15,7 @@ mod trust;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -32,6 +33,7 @@ use crate::env_vars;
 use crate::exit_codes;
 use crate::report::{CommandError, CommandResult, IoContext};
 
+pub(crate) use machine::{find_program, processors};
 pub(crate) use registry::{RegistrySetting, bad_address};
 pub(crate) use restricted::RestrictedSetting;
 pub(crate) use trust::TrustSetting;
@@ -589,17 +591,4 @@ fn read_file(path: &Path) -> CommandResult<Option<Settings>> {
     parse_settings(path, &text)
         .map(Some)
         .map_err(|error| convert::settings_error(&error))
-}
-
-/// Counts the processors that this process may use.
-pub(crate) fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// Returns the first program of a name in a list of directories as `PATH` has it.
-pub(crate) fn find_program(name: &str, path: Option<&OsStr>) -> Option<PathBuf> {
-    std::env::split_paths(path?)
-        .filter(|directory| directory.is_absolute())
-        .map(|directory| directory.join(name))
-        .find(|program| fs::metadata(program).is_ok_and(|found| found.is_file()))
 }

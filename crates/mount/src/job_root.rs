@@ -1,0 +1,157 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What of a node is seen in the root image of a job.
+//!
+//! Where the job is submitted its owner says what, in two more kinds of texts of the list in
+//! [`JobImages`](crate::JobImages):
+//!
+//! ```text
+//! bind:SOURCE:TARGET[:ro][:must]      a file or directory; one that is missing on a node is
+//!                                     left out, but for those that must be there
+//! lines:FILE:TEXT                     lines at the beginning of a text file
+//! ```
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
+use rustix::io::Errno;
+
+use crate::job_images::{escaped, plain};
+use crate::{Error, Operation, PrivilegedBind, PrivilegedRoot};
+
+pub(crate) const BIND: &str = "bind";
+pub(crate) const LINES: &str = "lines";
+
+/// What of a node is seen in the root image of a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobRoot {
+    /// Files and directories.
+    pub binds: Vec<JobBind>,
+    /// Text files, and lines at their beginning.
+    pub lines: Vec<(PathBuf, String)>,
+}
+
+/// A file or directory of a node, and where it is seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobBind {
+    /// Where it is.
+    pub source: PathBuf,
+    /// Where it is seen.
+    pub target: PathBuf,
+    /// Whether writing is refused there.
+    pub read_only: bool,
+    /// Whether the step fails on a node that does not have it.
+    pub must_be: bool,
+}
+
+impl JobRoot {
+    /// Takes what is seen from operations of a plan, as far as it exists on a node.
+    #[must_use]
+    pub fn of(operations: &[Operation]) -> Self {
+        let mut root = Self::default();
+        for operation in operations {
+            match operation {
+                Operation::Bind {
+                    source,
+                    target,
+                    read_only,
+                } => root.binds.push(JobBind {
+                    source: source.clone(),
+                    target: target.clone(),
+                    read_only: *read_only,
+                    must_be: false,
+                }),
+                Operation::Extend { file, lines } => root.lines.push((file.clone(), lines.clone())),
+                _ => {}
+            }
+        }
+        root
+    }
+
+    /// Reads one of its texts, of a known kind.
+    pub(crate) fn take(&mut self, kind: &str, fields: &[&str]) -> Option<()> {
+        let path =
+            |field: &str| Some(PathBuf::from(plain(field)?)).filter(|path| path.is_absolute());
+        match (kind, fields) {
+            (BIND, [source, target, flags @ ..]) => self.binds.push(JobBind {
+                source: path(source)?,
+                target: path(target)?,
+                read_only: flags.contains(&"ro"),
+                must_be: flags.contains(&"must"),
+            }),
+            (LINES, [file, text]) => {
+                let text = plain(text)?.into_string().ok()?;
+                self.lines.push((path(file)?, text));
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// Opens everything, with the rights that the thread has to files.
+    pub(crate) fn open(&self) -> Result<PrivilegedRoot, Error> {
+        let mut binds = Vec::with_capacity(self.binds.len());
+        for bind in &self.binds {
+            match bind.open() {
+                Ok(opened) => binds.push(opened),
+                Err(Errno::NOENT | Errno::ACCESS | Errno::NOTDIR) if !bind.must_be => {}
+                Err(errno) => return Err(Error::step("show", &bind.source)(errno)),
+            }
+        }
+        Ok(PrivilegedRoot {
+            binds,
+            lines: self.lines.clone(),
+        })
+    }
+}
+
+impl JobBind {
+    fn open(&self) -> Result<PrivilegedBind, Errno> {
+        open_place(&self.source, &self.target, self.read_only)
+    }
+}
+
+/// Opens a place with the rights that the thread has to files. Nothing is waited for, and no
+/// descriptor of this process is found by way of `/proc`.
+pub(crate) fn open_place(
+    source: &Path,
+    target: &Path,
+    read_only: bool,
+) -> Result<PrivilegedBind, Errno> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let place = openat2(
+        CWD,
+        source,
+        flags,
+        Mode::empty(),
+        ResolveFlags::NO_MAGICLINKS,
+    )?;
+    let kind = FileType::from_raw_mode(fstat(&place)?.st_mode);
+    Ok(PrivilegedBind {
+        source: place,
+        is_directory: kind == FileType::Directory,
+        target: target.to_owned(),
+        read_only,
+    })
+}
+
+impl fmt::Display for JobRoot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for bind in &self.binds {
+            let source = escaped(bind.source.as_os_str());
+            write!(f, ",{BIND}:{source}:{}", escaped(bind.target.as_os_str()))?;
+            for (is_set, flag) in [(bind.read_only, "ro"), (bind.must_be, "must")] {
+                if is_set {
+                    write!(f, ":{flag}")?;
+                }
+            }
+        }
+        for (file, lines) in &self.lines {
+            let file = escaped(file.as_os_str());
+            write!(f, ",{LINES}:{file}:{}", escaped(lines.as_ref()))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,196 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Jobs in images with a root file system of their own.
+
+use std::path::Path;
+
+use cabane_testkit::{Finished, Tree, not_run, squashfs};
+
+use crate::arena::{Cluster, assert_failed, in_cluster};
+use crate::mpi::{compile, installed};
+
+/// Lets the site allow root images, and gives alice one: `os`.
+fn prepare(cluster: &Cluster) {
+    allow(cluster);
+    let place = cluster.machine_directory("os");
+    let tree = Tree::new(place.join("tree")).root_file_system("os", r#""glibc":"2.99""#);
+    pack(cluster, "os", &tree);
+}
+
+fn allow(cluster: &Cluster) {
+    cluster.root("echo root-images yes >>/etc/cabane/mount.policy");
+}
+
+fn pack(cluster: &Cluster, name: &str, tree: &Tree) {
+    let image = tree.root().with_file_name("image.squashfs");
+    squashfs(tree.root(), &image);
+    cluster.root(&format!(
+        "install -m 644 -o alice {} /shared/{name}.squashfs",
+        image.display()
+    ));
+}
+
+#[test]
+fn every_task_is_in_the_root_of_the_image() {
+    in_cluster!(|cluster: &Cluster| {
+        prepare(cluster);
+        let said = cluster
+            .user("alice")
+            .sh("srun -N4 --ntasks-per-node=2 --uenv=/shared/os.squashfs \
+                 sh -c 'cat /etc/image; echo; readlink /proc/self/ns/mnt' | sort | uniq -c")
+            .success();
+        // Eight tasks, two in each of four namespaces.
+        let counts: Vec<&str> = said
+            .stdout
+            .lines()
+            .filter_map(|line| line.split_whitespace().next())
+            .collect();
+        assert_eq!(counts, ["2", "2", "2", "2", "8"], "{}", said.stdout);
+    });
+}
+
+#[test]
+fn home_working_directory_and_name_are_the_users() {
+    in_cluster!(|cluster: &Cluster| {
+        prepare(cluster);
+        let said = cluster
+            .user("alice")
+            .sh("pwd; srun --uenv=/shared/os.squashfs sh -c 'pwd; id -un; touch here'; ls here; rm here")
+            .success();
+        let lines: Vec<&str> = said.stdout.lines().collect();
+        assert_eq!(lines, [lines[0], lines[0], "alice", "here"]);
+    });
+}
+
+#[test]
+fn a_batch_script_starts_in_the_image_and_its_steps_too() {
+    in_cluster!(|cluster: &Cluster| {
+        prepare(cluster);
+        let said = cluster
+            .user("alice")
+            .sh(
+                "printf '#!/bin/sh\ncat /etc/image; echo\n' >job.sh; rm -f out
+                 sbatch --quiet --wait --output=out --uenv=/shared/os.squashfs job.sh; cat out",
+            )
+            .success();
+        assert_eq!(said.stdout, "os\n");
+    });
+}
+
+#[test]
+fn a_stack_is_mounted_in_the_image() {
+    in_cluster!(|cluster: &Cluster| {
+        prepare(cluster);
+        let said = cluster
+            .user("alice")
+            .sh("srun -N2 --uenv=/shared/os.squashfs,app/1:v1 sh -c 'cat /etc/image; who'")
+            .success();
+        assert_eq!(said.stdout, "osapp 1\n".repeat(2));
+    });
+}
+
+#[test]
+fn tasks_can_gain_no_rights() {
+    in_cluster!(|cluster: &Cluster| {
+        prepare(cluster);
+        let said = cluster
+            .user("alice")
+            .sh("srun --uenv=/shared/os.squashfs \
+                 grep -E '^(NoNewPrivs|CapEff)' /proc/self/status")
+            .success();
+        assert_eq!(said.stdout, "CapEff:\t0000000000000000\nNoNewPrivs:\t1\n");
+    });
+}
+
+#[test]
+fn without_the_word_in_the_policy_the_step_fails_and_says_why() {
+    in_cluster!(|cluster: &Cluster| {
+        prepare(cluster);
+        cluster.root("sed -i '/root-images/d' /etc/cabane/mount.policy");
+        let said = cluster
+            .user("alice")
+            .sh("srun --uenv=/shared/os.squashfs true");
+        assert_failed(&said, "are not allowed by the policy");
+    });
+}
+
+#[test]
+fn what_the_environment_file_names_must_be_on_the_node() {
+    in_cluster!(|cluster: &Cluster| {
+        prepare(cluster);
+        let said = cluster.user("alice").sh(
+            "printf 'images = [\"/shared/os.squashfs\"]\nmounts = [\"%s:/data:ro\"]\n' \
+                 /var/only-here >os.toml
+             mkdir -p /tmp/only-here
+             sed -i s,/var/only-here,/tmp/only-here, os.toml
+             srun -w n2 --environment=./os.toml ls /data; rm -r /tmp/only-here",
+        );
+        assert!(said.stderr.contains("/tmp/only-here"), "{said:?}");
+        assert_eq!(said.stdout, "");
+    });
+}
+
+#[test]
+fn the_private_directories_of_a_job_are_those_in_the_image() {
+    in_cluster!(JobContainers, |cluster: &Cluster| {
+        prepare(cluster);
+        let said = cluster.user("alice").sh(
+            "srun -N2 --uenv=/shared/os.squashfs sh -c 'cat /etc/image; touch /tmp/root-image; ls /tmp'
+             ls /tmp/root-image",
+        );
+        assert_eq!(
+            (said.code, said.stdout.as_str()),
+            (2, "osroot-image\nosroot-image\n"),
+            "{}",
+            said.stderr
+        );
+    });
+}
+
+/// Makes a root image with a library and a program, and runs eight ranks on four nodes.
+fn ranks_are_one_program(cluster: &Cluster, name: &str, kind: &str, installed: &Path) {
+    allow(cluster);
+    let place = cluster.machine_directory(name);
+    let tree = Tree::new(place.join("tree")).root_file_system(name, "");
+    let mpi = tree.root().join("opt/mpi");
+    Finished::of(
+        std::process::Command::new("sh")
+            .args(["-c", "mkdir -p \"${1%/*}\" && cp -r \"$0\" \"$1\""])
+            .args([installed, &mpi]),
+    )
+    .success();
+    compile(&mpi);
+    let tree = tree.host_libraries_of("opt/mpi");
+    pack(cluster, name, &tree);
+    let finished = cluster
+        .user("alice")
+        .sh(&format!(
+            "srun -N4 --ntasks-per-node=2 --mpi={kind} --uenv=/shared/{name}.squashfs \
+             /opt/mpi/bin/ping_pong"
+        ))
+        .success();
+    let spoken = finished.stdout.matches("hello from rank ").count();
+    let arrived = finished.stdout.contains("all messages arrived");
+    assert_eq!((spoken, arrived), (8, true), "{finished:?}");
+}
+
+#[test]
+fn ranks_of_mpich_in_a_root_image_are_one_program() {
+    let Some(installed) = installed("mpich") else {
+        not_run!("needs mpich: scripts/setup test");
+    };
+    in_cluster!(|cluster: &Cluster| {
+        ranks_are_one_program(cluster, "root-mpich", "pmi2", &installed);
+    });
+}
+
+#[test]
+fn ranks_of_open_mpi_in_a_root_image_are_one_program() {
+    let Some(installed) = installed("openmpi") else {
+        not_run!("needs openmpi: scripts/setup test");
+    };
+    in_cluster!(|cluster: &Cluster| {
+        ranks_are_one_program(cluster, "root-openmpi", "pmix", &installed);
+    });
+}
