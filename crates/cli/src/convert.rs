@@ -75,6 +75,21 @@ pub(crate) fn registry_error(error: cabane_registry::Error) -> CommandError {
     CommandError::new(code, error).hinted(hint)
 }
 
+/// An error with a container image.
+pub(crate) fn container_error(error: cabane_container::Error) -> CommandError {
+    use cabane_container::Error;
+    let hint = error.hint();
+    let code = match &error {
+        Error::NoSuchName { .. } | Error::NoPlatform { .. } => exit_codes::NOT_FOUND,
+        Error::NotAnImage { .. }
+        | Error::Document { .. }
+        | Error::Tampered { .. }
+        | Error::Layer { .. } => exit_codes::BAD_INPUT,
+        _ => exit_codes::FAILURE,
+    };
+    CommandError::new(code, error).hinted(hint)
+}
+
 /// An image that was not found, or not only one.
 pub(crate) fn locate_error(error: LocateError) -> CommandError {
     let hint = error.hint();

@@ -104,6 +104,14 @@ impl Incoming {
         &self.digest
     }
 
+    /// Says which image was made in the place. It was taken under another digest, since nobody
+    /// knew this one before.
+    #[must_use]
+    pub fn made(mut self, digest: &Digest) -> Self {
+        self.digest = digest.clone();
+        self
+    }
+
     /// Returns whether the next process goes on where this one stops.
     pub fn is_resumed(&self) -> bool {
         self.lock.is_some()

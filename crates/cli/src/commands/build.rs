@@ -189,7 +189,7 @@ const TO_CLEAN_UP: Duration = Duration::from_secs(2);
 
 /// A build that is interrupted ends its programs before it ends itself. A signal that
 /// comes later than that does what it always does.
-fn stop_when_interrupted() -> CommandResult<Arc<AtomicBool>> {
+pub(super) fn stop_when_interrupted() -> CommandResult<Arc<AtomicBool>> {
     let interrupt = Arc::new(AtomicBool::new(false));
     let is_late = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {

@@ -35,6 +35,8 @@ mod image_push;
 mod image_rm;
 mod image_sign;
 mod image_verify;
+mod import;
+mod import_reference;
 mod recipe;
 mod recipe_convert;
 mod recipe_files;
@@ -82,6 +84,8 @@ pub(crate) enum Command {
     /// Make and look after repositories
     #[command(subcommand)]
     Repo(RepoCommand),
+    /// Make an image of a container image and add it to the repository
+    Import(import::ImportArgs),
     /// Build an image from a recipe and add it to the repository
     Build(build::BuildArgs),
     /// Check recipes, and look at what they ask for
@@ -254,6 +258,7 @@ pub(crate) fn run_command(
         Command::Repo(RepoCommand::Gc(args)) => repo_gc::gc(setup, &args),
         Command::Repo(RepoCommand::Pin(args)) => repo_pin::pin(setup, &args),
         Command::Repo(RepoCommand::Unpin(args)) => repo_pin::unpin(setup, &args),
+        Command::Import(args) => import::import(setup, &args),
         Command::Build(args) => build::build(setup, &args),
         Command::Recipe(RecipeCommand::Check(args)) => recipe::check(setup, &args),
         Command::Recipe(RecipeCommand::Show(args)) => recipe_show::show(setup, &args),

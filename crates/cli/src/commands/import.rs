@@ -1,0 +1,421 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane import`: a container image becomes an image of the repository.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::sleep;
+use std::time::Duration;
+
+use cabane_container::{
+    CONVERTER, Chosen, ContainerImage, Converted, Layout, Platform, Report, Request, convert,
+};
+use cabane_label::{Digest, Label, LabelPattern, escape};
+use cabane_registry::sum;
+use cabane_repository::{Access, Added, Claim, Incoming, Repository, VerifiedRequest};
+use clap::Args;
+use serde::Serialize;
+
+use super::build::stop_when_interrupted;
+use super::image_add::tell;
+use super::import_reference::Reference;
+use crate::convert as errors;
+use crate::env_vars;
+use crate::exit_codes::{self, ExitCode};
+use crate::format::json;
+use crate::images::complete_label;
+use crate::report::{CommandError, CommandResult, IoContext};
+use crate::settings::{find_program, processors};
+use crate::setup::Setup;
+use crate::table::size;
+use crate::transfer::Watched;
+
+/// Make an image of a container image and add it to the repository
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cabane import oci:./layout:latest tool/1.0
+  cabane import ./image.tar tool/1.0 --platform linux/arm64
+
+The image is mounted at `/`: a command that is run with it sees its files in place of
+those of this machine. Layers are verified and flattened, and nothing is unpacked; what
+gives rights (set-user-id, capabilities, devices) is left out, and what was changed is
+told. No root is needed.")]
+pub(crate) struct ImportArgs {
+    /// The container image: oci:DIR[:NAME], oci-archive:FILE[:NAME], or a path
+    image: String,
+    /// The label: name/version:tag@system%uarch
+    label: String,
+    /// The platform: OS/ARCHITECTURE or OS/ARCHITECTURE/VARIANT; default: this machine
+    #[arg(long, value_name = "PLATFORM")]
+    platform: Option<Platform>,
+    /// Take the label from the image that has it
+    #[arg(long)]
+    force: bool,
+    /// Tell what would be done, and stop
+    #[arg(long)]
+    dry_run: bool,
+    /// How many threads may work; default: one for each processor
+    #[arg(short, long, value_name = "NUMBER")]
+    jobs: Option<usize>,
+    /// Print what was done as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum ImportError {
+    #[error("`{label}` is there already, and was made of another image")]
+    Moved { label: Label },
+}
+
+/// How often we look whether another import is done.
+const PAUSE: Duration = Duration::from_millis(200);
+/// The level of zstd: 15 and above take twenty times as long for a seventh less.
+const LEVEL: u32 = 3;
+
+pub(super) fn import(setup: &Setup, args: &ImportArgs) -> CommandResult<ExitCode> {
+    let pattern: LabelPattern = args.label.parse().map_err(errors::parse_error)?;
+    let label = complete_label(setup, &pattern)?;
+    let reference: Reference = args
+        .image
+        .parse()
+        .map_err(|error| CommandError::new(exit_codes::NOT_FOUND, error))?;
+    let platform = args
+        .platform
+        .clone()
+        .unwrap_or_else(|| Platform::of_machine(std::env::consts::ARCH));
+    let interrupt = stop_when_interrupted()?;
+    match &reference {
+        Reference::Layout(path, name) => {
+            let layout = Layout::open(path).map_err(errors::container_error)?;
+            let chosen = layout.choose(name.as_deref(), &platform);
+            let chosen = chosen.map_err(errors::container_error)?;
+            let image = ContainerImage::new(&chosen, &layout, &platform)
+                .map_err(errors::container_error)?;
+            let import = Import {
+                setup,
+                args,
+                label,
+                reference: reference.to_string(),
+                interrupt,
+            };
+            import.one(&chosen, &image)
+        }
+    }
+}
+
+/// One image on its way into the repository.
+struct Import<'a> {
+    setup: &'a Setup,
+    args: &'a ImportArgs,
+    label: Label,
+    reference: String,
+    interrupt: Arc<AtomicBool>,
+}
+
+/// What was done, for programs.
+#[derive(Serialize)]
+struct Done<'a> {
+    label: String,
+    digest: &'a Digest,
+    size: u64,
+    /// Whether the image was there already, under whatever label.
+    shared: bool,
+    report: Option<&'a Report>,
+}
+
+impl Import<'_> {
+    fn one(&self, chosen: &Chosen, image: &ContainerImage<'_>) -> CommandResult<ExitCode> {
+        let key = key_of(&chosen.digest, image);
+        if self.args.dry_run {
+            return self.tell_plan(image);
+        }
+        let written = self.setup.repository_to_write()?;
+        let repository = &written.repository;
+        let mut queue = repository.queue(&key);
+        let mut is_told = false;
+        loop {
+            if let Some(digest) = find_made(repository, image)? {
+                match repository.tag(&digest, self.label.clone(), self.args.force) {
+                    // It was in nobody's use, and somebody tidied up.
+                    Err(cabane_repository::Error::NoSuchImage { .. }) => {}
+                    added => {
+                        let added = added.map_err(|error| self.moved(repository, image, error))?;
+                        return self.tell_added(&added, None);
+                    }
+                }
+            }
+            self.refuse_early(repository, image)?;
+            match queue.try_take().map_err(errors::repository_error)? {
+                Claim::Taken(incoming) => {
+                    // Whoever had it may be done.
+                    if find_made(repository, image)?.is_some() {
+                        continue;
+                    }
+                    let (added, report) = self.make(repository, image, incoming)?;
+                    return self.tell_added(&added, Some(&report));
+                }
+                Claim::Busy => {
+                    if !is_told {
+                        is_told = true;
+                        self.setup
+                            .printer
+                            .note("waiting for another import of this image");
+                    }
+                    if self.interrupt.load(Ordering::Relaxed) {
+                        return Err(errors::container_error(
+                            cabane_container::Error::Interrupted,
+                        ));
+                    }
+                    sleep(PAUSE);
+                }
+            }
+        }
+    }
+
+    fn make(
+        &self,
+        repository: &Repository,
+        image: &ContainerImage<'_>,
+        incoming: Incoming,
+    ) -> CommandResult<(Added, Report)> {
+        let alive = incoming.keep_alive();
+        sweep(incoming.path())?;
+        let new = incoming.path().join(format!("{NEW}{}", std::process::id()));
+        let made = self.convert(image, &new);
+        let Converted { meta, report } = match made {
+            Ok(converted) => converted,
+            Err(error) => {
+                drop(alive);
+                let _ = incoming.discard();
+                return Err(error);
+            }
+        };
+        let digest = sum::file(&new, &mut |_, _| ()).map_err(errors::registry_error)?;
+        let target = incoming.image();
+        fs::rename(&new, &target).or_failed(|| format!("move {}", new.display()))?;
+        let directory =
+            tempfile::tempdir().or_failed(|| "make a temporary directory".to_owned())?;
+        let place = directory.path();
+        fs::write(place.join("env.json"), meta.to_json())
+            .and_then(|()| fs::write(place.join(REPORT), report_json(&report)))
+            .or_failed(|| format!("write to {}", place.display()))?;
+        let added = repository.add_verified(VerifiedRequest {
+            label: self.label.clone(),
+            incoming: incoming.made(&digest),
+            digest: &digest,
+            meta: place,
+            access: Access::AsNewFiles,
+            replace: self.args.force,
+        });
+        drop(alive);
+        Ok((added.map_err(errors::repository_error)?, report))
+    }
+
+    fn convert(&self, image: &ContainerImage<'_>, output: &Path) -> CommandResult<Converted> {
+        let path = self.setup.calling.get(OsStr::new(env_vars::PATH));
+        let mksquashfs = find_program("mksquashfs", path.map(AsRef::as_ref));
+        let mksquashfs = mksquashfs
+            .ok_or(cabane_container::Error::NoProgram)
+            .map_err(errors::container_error)?;
+        let jobs = self.args.jobs.or(self.setup.settings.jobs.value);
+        let request = Request {
+            name: self.label.name.as_str(),
+            reference: &self.reference,
+            output,
+            mksquashfs: &mksquashfs,
+            jobs: jobs.unwrap_or_else(processors).max(1),
+            level: LEVEL,
+        };
+        let shown = Shown {
+            watched: Mutex::new(Watched::new(
+                self.setup.printer,
+                &format!("importing {}", escape(&self.reference)),
+            )),
+            interrupt: &self.interrupt,
+        };
+        let converted = convert(image, &request, &shown);
+        if let Ok(watched) = shown.watched.into_inner() {
+            watched.done();
+        }
+        converted.map_err(errors::container_error)
+    }
+
+    /// Says before the work that a label is taken.
+    fn refuse_early(
+        &self,
+        repository: &Repository,
+        image: &ContainerImage<'_>,
+    ) -> CommandResult<()> {
+        let known = repository.by_label(&self.label);
+        match known.map_err(errors::repository_error)? {
+            Some(known) if !self.args.force => {
+                let error = cabane_repository::Error::LabelTaken {
+                    label: Box::new(self.label.clone()),
+                    digest: known.digest,
+                };
+                Err(self.moved(repository, image, error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Says of a label that is taken from which image to which it would move.
+    fn moved(
+        &self,
+        repository: &Repository,
+        image: &ContainerImage<'_>,
+        error: cabane_repository::Error,
+    ) -> CommandError {
+        let cabane_repository::Error::LabelTaken { digest, .. } = &error else {
+            return errors::repository_error(error);
+        };
+        let known = repository.meta(digest).ok();
+        let source = known.and_then(|meta| meta.container?.source);
+        let (Some(before), Some(now)) = (source.and_then(|one| one.manifest), &image.manifest)
+        else {
+            return errors::repository_error(error);
+        };
+        let moved = ImportError::Moved {
+            label: self.label.clone(),
+        };
+        CommandError::new(exit_codes::FAILURE, moved)
+            .detailed(format!(
+                "  it has {}\n  asked for {}",
+                escape(&before),
+                cabane_container::digest::written(now)
+            ))
+            .hinted("`--force` gives the label to the new one".to_owned())
+    }
+
+    fn tell_plan(&self, image: &ContainerImage<'_>) -> CommandResult<ExitCode> {
+        let printer = self.setup.printer;
+        let bytes: u64 = image.layers.iter().filter_map(|layer| layer.size).sum();
+        printer.note(format_args!(
+            "would import {} for {} as {}: {} layers, {}",
+            escape(&self.reference),
+            image.platform,
+            self.label,
+            image.layers.len(),
+            size(bytes)
+        ));
+        Ok(exit_codes::SUCCESS)
+    }
+
+    fn tell_added(&self, added: &Added, report: Option<&Report>) -> CommandResult<ExitCode> {
+        let printer = self.setup.printer;
+        tell(self.setup, added);
+        if let Some(report) = report {
+            for line in report.changed.lines() {
+                printer.note(format_args!("  {}", escape(&line)));
+            }
+        }
+        if self.args.json {
+            printer.data(json(&Done {
+                label: added.record.label.to_string(),
+                digest: &added.record.digest,
+                size: added.record.size,
+                shared: report.is_none(),
+                report,
+            }));
+        }
+        Ok(exit_codes::SUCCESS)
+    }
+}
+
+/// What stands in the metadata about an import.
+const REPORT: &str = "import.json";
+/// How the names of files begin that are not whole.
+const NEW: &str = "new-";
+
+fn report_json(report: &Report) -> Vec<u8> {
+    // Strings, numbers and lists are always JSON.
+    serde_json::to_vec_pretty(report).unwrap_or_default()
+}
+
+/// Removes what an import that was killed has left in its place.
+fn sweep(place: &Path) -> CommandResult<()> {
+    let failed = || format!("tidy up {}", place.display());
+    for entry in fs::read_dir(place).or_failed(failed)? {
+        let entry = entry.or_failed(failed)?;
+        if entry.file_name().to_string_lossy().starts_with(NEW) {
+            fs::remove_file(entry.path()).or_failed(failed)?;
+        }
+    }
+    Ok(())
+}
+
+/// Names the place where an image is made: two imports of the same take the same.
+fn key_of(manifest: &Digest, image: &ContainerImage<'_>) -> Digest {
+    let text = format!(
+        "cabane-import {CONVERTER}\n{manifest}\n{}\n",
+        image.platform
+    );
+    sum::bytes(text.as_bytes())
+}
+
+/// Finds the image that was made of the same before.
+fn find_made(repository: &Repository, image: &ContainerImage<'_>) -> CommandResult<Option<Digest>> {
+    let Some(manifest) = image
+        .manifest
+        .as_ref()
+        .map(cabane_container::digest::written)
+    else {
+        return Ok(None);
+    };
+    let platform = image.platform.to_string();
+    let records = repository.records().map_err(errors::repository_error)?;
+    let is_root = |digest: &&Digest| -> bool {
+        let meta = repository.meta(digest).ok();
+        let source = meta.and_then(|meta| meta.container?.source);
+        let is_same = source.is_some_and(|source| {
+            source.manifest.as_ref() == Some(&manifest) && source.platform == platform
+        });
+        is_same && was_made_so(repository, digest)
+    };
+    let mut digests: Vec<&Digest> = records
+        .iter()
+        .filter(|record| {
+            record
+                .mount
+                .as_ref()
+                .is_some_and(|mount| mount.as_str() == "/")
+        })
+        .map(|record| &record.digest)
+        .collect();
+    digests.dedup();
+    Ok(digests.into_iter().find(is_root).cloned())
+}
+
+/// Whether an image was made as they are made today.
+fn was_made_so(repository: &Repository, digest: &Digest) -> bool {
+    let path = repository.meta_path(digest).join(REPORT);
+    let report = File::open(path).ok();
+    let report: Option<Report> = report.and_then(|file| serde_json::from_reader(file).ok());
+    report.is_some_and(|report| report.converter == CONVERTER)
+}
+
+/// Shows how it goes on.
+struct Shown<'a> {
+    watched: Mutex<Watched>,
+    interrupt: &'a AtomicBool,
+}
+
+impl cabane_container::Progress for Shown<'_> {
+    fn looked(&self, _done: usize, _of: usize) {}
+
+    fn wrote(&self, done: u64, of: u64) {
+        if let Ok(watched) = self.watched.lock() {
+            watched.tell(done, of);
+        }
+    }
+
+    fn go_on(&self) -> bool {
+        !self.interrupt.load(Ordering::Relaxed)
+    }
+}

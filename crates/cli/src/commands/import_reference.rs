@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! How container images are named on the command line.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use cabane_label::escape;
+
+/// Where a container image is, as it was typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Reference {
+    /// A layout of OCI, as a directory or an archive, and the name of one of its images.
+    Layout(PathBuf, Option<String>),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReferenceError {
+    #[error("`{}` names no container image", escape(.typed))]
+    Nothing { typed: String },
+    #[error("{} holds no container image", escape(&.path.to_string_lossy()))]
+    NoImage { path: PathBuf },
+}
+
+impl FromStr for Reference {
+    type Err = ReferenceError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let of = |scheme: &str| text.strip_prefix(scheme).filter(|rest| !rest.is_empty());
+        if let Some(rest) = of("oci:").or_else(|| of("oci-archive:")) {
+            let (path, name) = path_and_name(rest);
+            return Ok(Self::Layout(path, name));
+        }
+        let path = Path::new(text);
+        if path.exists() {
+            return of_path(path);
+        }
+        Err(ReferenceError::Nothing {
+            typed: text.to_owned(),
+        })
+    }
+}
+
+/// Cuts `PATH:NAME`; a path may have a colon in it, and then it is there.
+fn path_and_name(text: &str) -> (PathBuf, Option<String>) {
+    match text.split_once(':') {
+        Some((path, name)) if !Path::new(text).exists() => {
+            let name = Some(name.to_owned()).filter(|name| !name.is_empty());
+            (PathBuf::from(path), name)
+        }
+        _ => (PathBuf::from(text), None),
+    }
+}
+
+/// Finds out by its content what a file or directory is.
+fn of_path(path: &Path) -> Result<Reference, ReferenceError> {
+    let no_image = || ReferenceError::NoImage {
+        path: path.to_owned(),
+    };
+    if path.is_dir() {
+        if path.join("oci-layout").is_file() {
+            return Ok(Reference::Layout(path.to_owned(), None));
+        }
+        return Err(no_image());
+    }
+    let mut start = [0; 512];
+    let file = File::open(path).map_err(|_| no_image())?;
+    let _ = file.take(512).read(&mut start).map_err(|_| no_image())?;
+    let is_archive = start.get(257..262) == Some(b"ustar");
+    if is_archive {
+        return Ok(Reference::Layout(path.to_owned(), None));
+    }
+    Err(no_image())
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Layout(path, name) => {
+                let path = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+                write!(f, "oci:{}", path.display())?;
+                match name {
+                    Some(name) => write!(f, ":{name}"),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,248 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What can go wrong with a container image.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::tar::TarError;
+
+/// Why a container image was not imported.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file or directory.
+    #[error("cannot {action} {}", cabane_label::escape(&.path.to_string_lossy()))]
+    Io {
+        /// What was done.
+        action: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// A disk is full.
+    #[error("there is not enough space for the image in {}", cabane_label::escape(&.path.to_string_lossy()))]
+    NoSpace {
+        /// Where.
+        path: PathBuf,
+    },
+    /// What was to be read holds no container image, or another kind of thing.
+    #[error("{place} is not a container image: {reason}")]
+    NotAnImage {
+        /// Where it was looked for.
+        place: String,
+        /// Why it is none.
+        reason: String,
+    },
+    /// There are several images, or several names.
+    #[error("there are several images in {place}, and none is called `{}`", cabane_label::escape(.wanted))]
+    NoSuchName {
+        /// Where.
+        place: String,
+        /// What was asked for.
+        wanted: String,
+        /// What there is.
+        names: Vec<String>,
+    },
+    /// None of the images is for the platform.
+    #[error("the image is not there for {wanted}; it is for {}", .there.join(", "))]
+    NoPlatform {
+        /// What was asked for.
+        wanted: String,
+        /// What there is.
+        there: Vec<String>,
+    },
+    /// A document is damaged.
+    #[error("{what} cannot be understood: {reason}")]
+    Document {
+        /// Which.
+        what: String,
+        /// Why not.
+        reason: String,
+    },
+    /// Content is not what its digest says.
+    #[error("{what} is not what it should be: its digest is {found}, and not {expected}")]
+    Tampered {
+        /// What it is.
+        what: String,
+        /// What it should be.
+        expected: String,
+        /// What it is.
+        found: String,
+    },
+    /// A layer cannot be used.
+    #[error("the layer {layer} cannot be used")]
+    Layer {
+        /// Its digest or file.
+        layer: String,
+        /// Why not.
+        source: LayerProblem,
+    },
+    /// The program that writes images is missing.
+    #[error("there is no `mksquashfs`")]
+    NoProgram,
+    /// It is too old.
+    #[error("{} is version {found}, and {needed} is needed", cabane_label::escape(&.path.to_string_lossy()))]
+    OldProgram {
+        /// The program.
+        path: PathBuf,
+        /// Its version.
+        found: String,
+        /// What is needed.
+        needed: &'static str,
+    },
+    /// It failed, or complained.
+    #[error("`{program}` failed: {said}")]
+    Program {
+        /// Which.
+        program: &'static str,
+        /// What it said.
+        said: String,
+    },
+    /// Something is missing in what was written.
+    #[error("the image has {packed} files and directories, and {counted} were to be in it")]
+    Lost {
+        /// How many were written.
+        counted: u64,
+        /// How many are there.
+        packed: u64,
+    },
+    /// Somebody wanted it to end.
+    #[error("the import was interrupted")]
+    Interrupted,
+}
+
+/// Why a layer cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LayerProblem {
+    /// It cannot be read or decompressed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// It is no archive.
+    #[error("it is not an archive as tar writes them: {0}")]
+    Tar(#[from] TarError),
+    /// Something else than was announced.
+    #[error("its {what} should have the digest {expected}, and have {found}")]
+    Other {
+        /// The bytes, or the content.
+        what: &'static str,
+        /// As it was announced.
+        expected: String,
+        /// As it is.
+        found: String,
+    },
+    /// More or fewer bytes than were announced.
+    #[error("it has {found} bytes, and not {expected}")]
+    Size {
+        /// As it was announced.
+        expected: u64,
+        /// As it is.
+        found: u64,
+    },
+    /// A name with `..` in it.
+    #[error("the name `{path}` leads upward")]
+    Upward {
+        /// The name.
+        path: String,
+    },
+    /// A name that no file can have.
+    #[error("no file can have the name `{path}`")]
+    Name {
+        /// The name.
+        path: String,
+    },
+    /// A path that nobody could open.
+    #[error("the name `{path}` is too long")]
+    LongPath {
+        /// The name.
+        path: String,
+    },
+    /// A symbolic link that leads nowhere at all.
+    #[error("the symbolic link `{path}` has no target that one can have")]
+    Target {
+        /// The link.
+        path: String,
+    },
+    /// The name of something hidden that names nothing.
+    #[error("`{path}` hides nothing that there can be")]
+    Whiteout {
+        /// The name.
+        path: String,
+    },
+    /// A hard link without a file.
+    #[error("`{path}` is a hard link to `{target}`, which does not exist")]
+    Dangling {
+        /// The link.
+        path: String,
+        /// The file.
+        target: String,
+    },
+    /// A hard link to a directory.
+    #[error("`{path}` is a hard link to `{target}`, which is a directory")]
+    LinkToDirectory {
+        /// The link.
+        path: String,
+        /// The directory.
+        target: String,
+    },
+    /// Links in a circle.
+    #[error("the name `{path}` leads through links without end")]
+    Loop {
+        /// The name.
+        path: String,
+    },
+    /// Something else than a directory has the name of the root.
+    #[error("the root of the image is not a directory in it")]
+    Root,
+    /// More entries than anybody needs.
+    #[error("there are more than {limit} entries")]
+    TooMany {
+        /// How many are allowed.
+        limit: usize,
+    },
+}
+
+impl Error {
+    /// Returns what can be done about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::NoProgram => {
+                "the package is called `squashfs-tools` in most distributions".to_owned()
+            }
+            Self::OldProgram { .. } => {
+                "squashfs-tools 4.5 or newer read archives; `PATH` decides which is used".to_owned()
+            }
+            Self::NoPlatform { there, .. } => {
+                format!("`--platform {}` imports what there is", there.first()?)
+            }
+            Self::NoSuchName { names, .. } if !names.is_empty() => {
+                format!("it has: {}", names.join(", "))
+            }
+            Self::Tampered { .. }
+            | Self::Layer {
+                source: LayerProblem::Other { .. } | LayerProblem::Size { .. },
+                ..
+            } => "it was damaged or changed on its way; get it again from where it came".to_owned(),
+            _ => return None,
+        })
+    }
+
+    pub(crate) fn io(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace { path },
+            _ => Self::Io {
+                action,
+                path,
+                source,
+            },
+        }
+    }
+}

@@ -1,0 +1,309 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Layers: where their bytes come from, and what the first look at one finds.
+
+use std::io::{self, Read};
+
+use cabane_label::Digest;
+
+use crate::decompress::Decompressed;
+use crate::digest::{self, Summed};
+use crate::tar::{Entry, Kind, Reader};
+use crate::{Error, LayerProblem};
+
+/// More than this many entries in all layers together are refused.
+pub(crate) const MOST_ENTRIES: usize = 20_000_000;
+/// The longest name in a directory, in squashfs and in Linux.
+const LONGEST_NAME: usize = 255;
+
+/// Bytes of a layer.
+pub type Bytes<'a> = Box<dyn Read + Send + 'a>;
+
+/// Opens a layer, as often as is asked for.
+pub type Open<'a> = Box<dyn Fn() -> io::Result<Bytes<'a>> + Send + Sync + 'a>;
+
+/// A layer that can be read.
+pub struct Layer<'a> {
+    /// By which name it is known: a digest, or a file.
+    pub name: String,
+    /// How many bytes are to be read, if that is known.
+    pub size: Option<u64>,
+    /// The digest of these bytes.
+    pub digest: Option<Digest>,
+    /// The digest of what comes out of them.
+    pub diff_id: Option<Digest>,
+    /// Whether names that begin with `.wh.` hide what is in layers below.
+    pub has_whiteouts: bool,
+    /// Opens it.
+    pub open: Open<'a>,
+}
+
+/// A layer that is being read.
+pub(crate) struct Opened<'a> {
+    reader: Reader<Summed<Decompressed<Summed<Bytes<'a>>>>>,
+}
+
+impl<'a> Layer<'a> {
+    pub(crate) fn read(&self) -> Result<Opened<'a>, Error> {
+        let bytes = (self.open)().map_err(|error| self.failed(error.into()))?;
+        let decompressed = Decompressed::new(Summed::new(bytes));
+        let decompressed = decompressed.map_err(|error| self.failed(error.into()))?;
+        Ok(Opened {
+            reader: Reader::new(Summed::new(decompressed)),
+        })
+    }
+
+    pub(crate) fn failed(&self, source: LayerProblem) -> Error {
+        Error::Layer {
+            layer: self.name.clone(),
+            source,
+        }
+    }
+
+    /// Reads what is left, and fails if it was not what it should have been.
+    pub(crate) fn verify(&self, opened: Opened<'a>) -> Result<Digest, Error> {
+        let failed = |error: io::Error| self.failed(error.into());
+        let summed = opened.reader.into_inner();
+        let (diff_id, _, decompressed) = summed.finish().map_err(failed)?;
+        let (digest, size, _) = decompressed.into_inner().finish().map_err(failed)?;
+        let wrong = |what, expected: &Digest, found: &Digest| {
+            self.failed(LayerProblem::Other {
+                what,
+                expected: digest::written(expected),
+                found: digest::written(found),
+            })
+        };
+        if let Some(expected) = self.size.filter(|expected| *expected != size) {
+            return Err(self.failed(LayerProblem::Size {
+                expected,
+                found: size,
+            }));
+        }
+        match (&self.digest, &self.diff_id) {
+            (Some(expected), _) if *expected != digest => Err(wrong("bytes", expected, &digest)),
+            (_, Some(expected)) if *expected != diff_id => {
+                Err(wrong("content", expected, &diff_id))
+            }
+            _ => Ok(diff_id),
+        }
+    }
+}
+
+impl Opened<'_> {
+    pub(crate) fn next_entry(&mut self) -> Result<Option<Entry>, LayerProblem> {
+        Ok(self.reader.next_entry()?)
+    }
+
+    /// The content of the entry.
+    pub(crate) fn content(&mut self) -> &mut impl Read {
+        &mut self.reader
+    }
+}
+
+/// An entry of a layer, as far as it decides about the tree.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    /// Its name, without a slash at either end.
+    pub(crate) path: Box<[u8]>,
+    pub(crate) what: What,
+    pub(crate) attributes: Attributes,
+    /// Which entry of the layer it is.
+    pub(crate) number: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum What {
+    Directory,
+    File {
+        size: u64,
+    },
+    Symlink(Box<[u8]>),
+    /// Another name of this.
+    Link(Box<[u8]>),
+    /// What is left out, and hides what is below it all the same.
+    Special(Special),
+    /// Hides this entry of the layers below.
+    Whiteout,
+    /// Hides everything in this directory that comes from the layers below.
+    Opaque,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Special {
+    Device,
+    Pipe,
+}
+
+/// What an entry says about itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Attributes {
+    pub(crate) mode: u32,
+    pub(crate) mtime: u32,
+    pub(crate) is_foreign: bool,
+    pub(crate) extended: u32,
+}
+
+/// What the first look at a layer found.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    pub(crate) found: Vec<Found>,
+    pub(crate) diff_id: Digest,
+}
+
+/// Reads a layer once, and verifies it.
+pub(crate) fn list(layer: &Layer<'_>, go_on: &dyn Fn() -> bool) -> Result<Listing, Error> {
+    let mut opened = layer.read()?;
+    let mut found = Vec::new();
+    let mut number = 0;
+    let mut step = || -> Result<bool, LayerProblem> {
+        let Some(entry) = opened.next_entry()? else {
+            return Ok(false);
+        };
+        if let Some(entry) = look_at(&entry, number, layer.has_whiteouts)? {
+            found.push(entry);
+        }
+        number += 1;
+        match usize::try_from(number) {
+            Ok(count) if count < MOST_ENTRIES => Ok(true),
+            _ => Err(LayerProblem::TooMany {
+                limit: MOST_ENTRIES,
+            }),
+        }
+    };
+    while step().map_err(|problem| layer.failed(problem))? {
+        if !go_on() {
+            return Err(Error::Interrupted);
+        }
+    }
+    let diff_id = layer.verify(opened)?;
+    Ok(Listing { found, diff_id })
+}
+
+fn look_at(entry: &Entry, number: u32, has_whiteouts: bool) -> Result<Option<Found>, LayerProblem> {
+    let mut path = normal(&entry.path)?;
+    let mut what = match entry.kind {
+        Kind::File => What::File { size: entry.size },
+        Kind::Directory => What::Directory,
+        Kind::Symlink => What::Symlink(target_of(entry)?),
+        Kind::Link => What::Link(normal(&entry.link)?.into()),
+        Kind::Device => What::Special(Special::Device),
+        Kind::Pipe => What::Special(Special::Pipe),
+    };
+    if has_whiteouts {
+        match hidden_by(&path, &entry.path)? {
+            Hides::Nothing => {}
+            Hides::All => {
+                path.truncate(split_last(&path).0.len());
+                what = What::Opaque;
+            }
+            Hides::One(name) => {
+                path.truncate(path.len() - b".wh.".len() - name.len());
+                path.extend(name);
+                what = What::Whiteout;
+            }
+            Hides::NoEntry => return Ok(None),
+        }
+    }
+    Ok(Some(Found {
+        path: path.into(),
+        what,
+        attributes: Attributes {
+            mode: entry.mode,
+            // Before 1970 and after 2106 there is no time in squashfs.
+            mtime: u32::try_from(entry.mtime.max(0)).unwrap_or(u32::MAX),
+            is_foreign: entry.uid != 0 || entry.gid != 0,
+            extended: entry.attributes,
+        },
+        number,
+    }))
+}
+
+enum Hides {
+    Nothing,
+    One(Vec<u8>),
+    All,
+    /// It is a note of a tool, and nothing in the image.
+    NoEntry,
+}
+
+/// The directory in which the layers of an old tool keep files with several names.
+pub(crate) const LINKS: &[u8] = b".wh..wh.plnk";
+
+fn hidden_by(path: &[u8], whole: &[u8]) -> Result<Hides, LayerProblem> {
+    let (parents, name) = split_last(path);
+    if is_below_links(path) {
+        return Ok(Hides::Nothing);
+    }
+    let odd = || LayerProblem::Whiteout { path: shown(whole) };
+    if parents
+        .split(|byte| *byte == b'/')
+        .any(|part| part.starts_with(b".wh."))
+    {
+        return Err(odd());
+    }
+    Ok(match name.strip_prefix(b".wh.") {
+        None => Hides::Nothing,
+        Some(b".wh..opq") => Hides::All,
+        Some(rest) if rest.starts_with(b".wh.") => Hides::NoEntry,
+        Some(b"" | b"." | b"..") => return Err(odd()),
+        Some(rest) => Hides::One(rest.to_vec()),
+    })
+}
+
+fn is_below_links(path: &[u8]) -> bool {
+    path.strip_prefix(LINKS)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+}
+
+/// Cuts a name into the directory and the last part.
+pub(crate) fn split_last(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|byte| *byte == b'/') {
+        Some(slash) => {
+            let (parents, rest) = path.split_at(slash);
+            (parents, rest.get(1..).unwrap_or_default())
+        }
+        None => (b"", path),
+    }
+}
+
+/// Writes a name without what means nothing; one that leads upward is refused.
+pub(crate) fn normal(path: &[u8]) -> Result<Vec<u8>, LayerProblem> {
+    let mut normal = Vec::with_capacity(path.len());
+    for part in path.split(|byte| *byte == b'/') {
+        match part {
+            b"" | b"." => {}
+            b".." => return Err(LayerProblem::Upward { path: shown(path) }),
+            part if part.len() > LONGEST_NAME || part.contains(&0) => {
+                return Err(LayerProblem::Name { path: shown(path) });
+            }
+            part => {
+                if !normal.is_empty() {
+                    normal.push(b'/');
+                }
+                normal.extend_from_slice(part);
+            }
+        }
+    }
+    Ok(normal)
+}
+
+fn target_of(entry: &Entry) -> Result<Box<[u8]>, LayerProblem> {
+    let target = entry.link.as_slice();
+    if target.is_empty() || target.len() > 4095 || target.contains(&0) {
+        let path = shown(&entry.path);
+        return Err(LayerProblem::Target { path });
+    }
+    Ok(target.into())
+}
+
+/// A name for people, which may hold anything.
+pub(crate) fn shown(path: &[u8]) -> String {
+    let mut text = String::from_utf8_lossy(path).into_owned();
+    if text.len() > 200 {
+        let end = (0..200).rev().find(|end| text.is_char_boundary(*end));
+        text.truncate(end.unwrap_or_default());
+        text.push('…');
+    }
+    cabane_label::escape(&text).to_string()
+}

@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Container images, flattened into one image that is mounted at `/`.
+//!
+//! ```text
+//! source  ─▶ layers ─▶ tree ─▶ archive ─▶ mksquashfs ─▶ image
+//!          read once    │      read again
+//!          verified     └ who wins, in memory: names and numbers, no content
+//! ```
+//!
+//! A source hands out documents and layers. Each layer is read twice, and never unpacked: the
+//! first time for what is in it, the second time for the files that are left when all layers
+//! lie on top of each other. How this works and why is in `docs/design/0011-containers.md`.
+
+#![forbid(unsafe_code)]
+
+mod convert;
+mod decompress;
+pub mod digest;
+mod document;
+mod error;
+mod glibc;
+mod image;
+mod layer;
+mod metadata;
+mod plan;
+mod platform;
+mod program;
+mod report;
+mod source;
+mod squash;
+pub mod tar;
+mod tree;
+
+pub use convert::{CONVERTER, Converted, Progress, Request, convert};
+pub use document::{Config, Descriptor, Document, MAX_DOCUMENT, Manifest};
+pub use error::{Error, LayerProblem};
+pub use image::{Blobs, Chosen, ContainerImage, choose};
+pub use layer::{Bytes, Layer, Open};
+pub use platform::{Platform, PlatformError};
+pub use report::{Changed, Report};
+pub use source::Layout;

@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Platforms: for which machines an image is.
+
+use std::fmt;
+use std::str::FromStr;
+
+use cabane_label::escape;
+
+use crate::Error;
+use crate::document::Descriptor;
+
+/// An operating system and an architecture, in the words of container images.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Platform {
+    /// `linux`
+    pub os: String,
+    /// `amd64`, `arm64`
+    pub architecture: String,
+    /// `v8`, `v3`
+    pub variant: Option<String>,
+}
+
+/// A text that names no platform.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{}` is not a platform, such as `linux/amd64`", escape(.text))]
+pub struct PlatformError {
+    text: String,
+}
+
+impl Platform {
+    /// Returns the platform of a machine of this architecture, as Linux and Rust call it.
+    #[must_use]
+    pub fn of_machine(architecture: &str) -> Self {
+        let (architecture, variant) = match architecture {
+            "x86_64" => ("amd64", None),
+            "aarch64" => ("arm64", Some("v8")),
+            "powerpc64" => ("ppc64le", None),
+            "x86" => ("386", None),
+            other => (other, None),
+        };
+        Self {
+            os: "linux".to_owned(),
+            architecture: architecture.to_owned(),
+            variant: variant.map(str::to_owned),
+        }
+    }
+
+    /// How well an image for `other` fits here: `None` if not at all, and the more the better.
+    ///
+    /// A processor may run what is for a lesser variant. Which variant it has is not known
+    /// where none is named; then the image without one is the best.
+    fn fitness(&self, other: &Self) -> Option<u32> {
+        if self.os != other.os || self.architecture != other.architecture {
+            return None;
+        }
+        let level = |variant: &Option<String>| -> Option<u32> {
+            variant.as_deref()?.strip_prefix('v')?.parse().ok()
+        };
+        match (&self.variant, &other.variant) {
+            (wanted, there) if wanted == there => Some(100),
+            (_, None) => Some(50),
+            // All machines of this architecture are v8 at least.
+            (None, Some(there)) if self.architecture == "arm64" && there == "v8" => Some(60),
+            (Some(_), Some(_)) => {
+                let (wanted, there) = (level(&self.variant)?, level(&other.variant)?);
+                (there < wanted).then_some(there)
+            }
+            (None, Some(_)) => None,
+        }
+    }
+
+    /// Chooses of an index what is for this platform.
+    pub(crate) fn choose<'a>(&self, index: &'a [Descriptor]) -> Result<&'a Descriptor, Error> {
+        let images = || index.iter().filter(|one| !one.is_attached);
+        let fitting = images().filter_map(|one| Some((self.fitness(one.platform.as_ref()?)?, one)));
+        // Of two that fit as well the first is taken, as others do.
+        let best = fitting.rev_max();
+        if let Some(best) = best {
+            return Ok(best);
+        }
+        // One without a platform is for whatever its configuration says.
+        let mut bare = images().filter(|one| one.platform.is_none());
+        match (bare.next(), bare.next()) {
+            (Some(one), None) => Ok(one),
+            _ => Err(Error::NoPlatform {
+                wanted: self.to_string(),
+                there: images()
+                    .filter_map(|one| one.platform.as_ref().map(ToString::to_string))
+                    .collect(),
+            }),
+        }
+    }
+
+    /// Whether an image that says this about itself may be taken.
+    pub(crate) fn takes(&self, other: &Self) -> bool {
+        other.architecture == "unknown" || self.fitness(other).is_some()
+    }
+}
+
+trait FirstOfBest<'a> {
+    fn rev_max(self) -> Option<&'a Descriptor>;
+}
+
+impl<'a, I: Iterator<Item = (u32, &'a Descriptor)>> FirstOfBest<'a> for I {
+    fn rev_max(self) -> Option<&'a Descriptor> {
+        let better = |best: (u32, &'a Descriptor), one: (u32, &'a Descriptor)| {
+            if one.0 > best.0 { one } else { best }
+        };
+        self.reduce(better).map(|(_, one)| one)
+    }
+}
+
+impl fmt::Display for Platform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", escape(&self.os), escape(&self.architecture))?;
+        match &self.variant {
+            Some(variant) => write!(f, "/{}", escape(variant)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl FromStr for Platform {
+    type Err = PlatformError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || PlatformError {
+            text: text.to_owned(),
+        };
+        let is_word = |word: &&str| {
+            !word.is_empty()
+                && word
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        };
+        let words: Vec<&str> = text.split('/').collect();
+        if !words.iter().all(|word| is_word(&word)) {
+            return Err(wrong());
+        }
+        let (os, architecture, variant) = match words.as_slice() {
+            [architecture] => ("linux", *architecture, None),
+            [os, architecture] => (*os, *architecture, None),
+            [os, architecture, variant] => (*os, *architecture, Some((*variant).to_owned())),
+            _ => return Err(wrong()),
+        };
+        Ok(Self {
+            os: os.to_owned(),
+            architecture: architecture.to_owned(),
+            variant,
+        })
+    }
+}

@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `mksquashfs`: whether it can read archives.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::Error;
+
+/// The first that reads archives.
+const OLDEST: (u32, u32) = (4, 5);
+const OLDEST_TEXT: &str = "4.5";
+
+/// Fails if the program is too old to read archives.
+pub(crate) fn check(mksquashfs: &Path) -> Result<(), Error> {
+    let mut command = Command::new(mksquashfs);
+    let output = command
+        .arg("-version")
+        .env_clear()
+        .stdin(Stdio::null())
+        .output();
+    let output = output.map_err(|_| Error::NoProgram)?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let version = text
+        .split_whitespace()
+        .find(|word| word.starts_with(|c: char| c.is_ascii_digit()))
+        .unwrap_or_default();
+    let mut numbers = version
+        .split(|c: char| !c.is_ascii_digit())
+        .map(|number| number.parse().unwrap_or_default());
+    let found: (u32, u32) = (
+        numbers.next().unwrap_or_default(),
+        numbers.next().unwrap_or_default(),
+    );
+    if found >= OLDEST {
+        return Ok(());
+    }
+    Err(Error::OldProgram {
+        path: mksquashfs.to_owned(),
+        found: cabane_label::escape(version).to_string(),
+        needed: OLDEST_TEXT,
+    })
+}

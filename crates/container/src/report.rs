@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What an image was made of, and what was changed on the way.
+
+use serde::{Deserialize, Serialize};
+
+/// What was done; it stands in the image as `meta/import.json`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct Report {
+    /// The version of this document.
+    pub version: u32,
+    /// The version of the way in which images are made.
+    pub converter: u32,
+    /// What was asked for.
+    pub reference: String,
+    /// For which platform the image is.
+    pub platform: String,
+    /// The digest of the manifest, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manifest: Option<String>,
+    /// The digest of the index in which it was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub index: Option<String>,
+    /// The digests of what was in the layers, the lowest first.
+    pub layers: Vec<String>,
+    /// How many files the image has.
+    pub files: u64,
+    /// How many directories.
+    pub directories: u64,
+    /// How many symbolic links.
+    pub symlinks: u64,
+    /// How many further names of files.
+    pub hard_links: u64,
+    /// How many bytes its files have.
+    pub bytes: u64,
+    /// What was changed.
+    pub changed: Changed,
+}
+
+/// What was changed, and how often.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct Changed {
+    /// Files and directories that belonged to others than root.
+    pub owners: u64,
+    /// Set-user-id and set-group-id bits that were taken away.
+    pub set_id: u64,
+    /// Files and directories that not everybody could read.
+    pub closed: u64,
+    /// Devices that were left out.
+    pub devices: u64,
+    /// Named pipes and sockets that were left out.
+    pub pipes: u64,
+    /// Extended attributes that were left out.
+    pub attributes: u64,
+    /// Mount points that were made.
+    pub mount_points: Vec<String>,
+    /// What stood where metadata and mount points go.
+    pub replaced: Vec<String>,
+    /// Variables of the image that were left to the user.
+    pub variables: Vec<String>,
+}
+
+impl Changed {
+    /// Says what was changed, a line each.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let counted = [
+            (self.owners, "now belong to root"),
+            (self.closed, "can now be read by everybody"),
+            (self.set_id, "lost their set-user-id or set-group-id bit"),
+            (self.devices, "were devices and are left out"),
+            (self.pipes, "were named pipes or sockets and are left out"),
+        ];
+        let mut lines: Vec<String> = counted
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} files {what}"))
+            .collect();
+        if self.attributes > 0 {
+            lines.push(format!(
+                "{} extended attributes are left out",
+                self.attributes
+            ));
+        }
+        let listed = [
+            (&self.replaced, "replaced"),
+            (&self.variables, "variables that stay yours"),
+        ];
+        for (list, what) in listed {
+            if !list.is_empty() {
+                lines.push(format!("{what}: {}", list.join(", ")));
+            }
+        }
+        lines
+    }
+}

@@ -1,0 +1,156 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Layouts of OCI: a directory of documents and blobs, or an archive of one.
+//!
+//! ```text
+//! oci-layout              which version this is
+//! index.json              the images, by their names
+//! blobs/sha256/<digest>   everything else
+//! ```
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use cabane_label::{Digest, escape};
+
+use super::{Members, Slice};
+use crate::document::{Descriptor, Document, MAX_DOCUMENT};
+use crate::image::{Blobs, Chosen, choose_of, read_small};
+use crate::layer::Bytes;
+use crate::{Error, Platform, digest};
+
+/// A layout on disk.
+#[derive(Debug)]
+pub struct Layout {
+    path: PathBuf,
+    store: Store,
+}
+
+#[derive(Debug)]
+enum Store {
+    Directory,
+    /// Where the members of an archive are in it.
+    Archive(Members),
+}
+
+impl Layout {
+    /// Opens a directory, or an archive of one that is not compressed.
+    ///
+    /// # Errors
+    ///
+    /// Something else.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let is_directory = fs::metadata(path)
+            .map_err(Error::io("read", path))?
+            .is_dir();
+        let store = if is_directory {
+            Store::Directory
+        } else {
+            Store::Archive(super::members(path)?)
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            store,
+        })
+    }
+
+    /// Chooses an image, by its name if there are several.
+    ///
+    /// # Errors
+    ///
+    /// None of this name, or none for the platform.
+    pub fn choose(&self, name: Option<&str>, platform: &Platform) -> Result<Chosen, Error> {
+        let bytes = self.document("index.json")?;
+        let Document::Index(list) = Document::read(&bytes, "index.json")? else {
+            return Err(self.not_one("its index.json is no list of images"));
+        };
+        let names = || list.iter().filter_map(|one| one.name.clone());
+        let of_name: Vec<Descriptor> = match name {
+            None => list.clone(),
+            Some(name) => {
+                let fits = |one: &&Descriptor| {
+                    one.name.as_deref().is_some_and(|its| is_called(its, name))
+                        || digest::written(&one.digest) == name
+                };
+                list.iter().filter(fits).cloned().collect()
+            }
+        };
+        let different = |list: &[Descriptor]| {
+            let mut names: Vec<_> = list.iter().filter_map(|one| one.name.clone()).collect();
+            names.sort();
+            names.dedup();
+            names.len() > 1
+        };
+        if of_name.is_empty() || (name.is_none() && different(&of_name)) {
+            return Err(Error::NoSuchName {
+                place: escape(&self.path.to_string_lossy()).to_string(),
+                wanted: name.unwrap_or("latest").to_owned(),
+                names: names().map(|name| escape(&name).to_string()).collect(),
+            });
+        }
+        let mut get = |one: &Descriptor| read_small(self, one, "a manifest");
+        // The list itself is no document of the image, unless it is all there is of one.
+        match of_name.as_slice() {
+            [one] if one.platform.is_none() => {
+                let bytes = get(one)?;
+                crate::image::choose(bytes, platform, &mut get)
+            }
+            list => choose_of(list, digest::of(&bytes), platform, &mut get).map(|mut chosen| {
+                if chosen.index == Some(digest::of(&bytes)) {
+                    chosen.index = None;
+                }
+                chosen
+            }),
+        }
+    }
+
+    fn document(&self, name: &str) -> Result<Vec<u8>, Error> {
+        let mut bytes = Vec::new();
+        let opened = self
+            .open_member(name)
+            .map_err(Error::io("read", &self.path));
+        let read = opened?.take(MAX_DOCUMENT + 1).read_to_end(&mut bytes);
+        read.map_err(Error::io("read", &self.path))?;
+        Ok(bytes)
+    }
+
+    fn open_member(&self, name: &str) -> io::Result<Bytes<'_>> {
+        match &self.store {
+            Store::Directory => {
+                let file = File::open(self.path.join(name))?;
+                if !file.metadata()?.is_file() {
+                    return Err(io::Error::other("it is not a file"));
+                }
+                Ok(Box::new(file))
+            }
+            Store::Archive(members) => {
+                let place = members.get(name.as_bytes());
+                let (start, length) = *place.ok_or(io::ErrorKind::NotFound)?;
+                Ok(Box::new(Slice::new(File::open(&self.path)?, start, length)))
+            }
+        }
+    }
+
+    fn not_one(&self, reason: &str) -> Error {
+        Error::NotAnImage {
+            place: escape(&self.path.to_string_lossy()).to_string(),
+            reason: reason.to_owned(),
+        }
+    }
+}
+
+/// Whether a name in an index is meant: the whole, or the tag at its end.
+fn is_called(its: &str, name: &str) -> bool {
+    its == name
+        || its
+            .rsplit_once(':')
+            .is_some_and(|(_, tag)| tag == name && !tag.contains('/'))
+}
+
+impl Blobs for Layout {
+    fn open(&self, digest: &Digest) -> io::Result<Bytes<'_>> {
+        self.open_member(&format!("blobs/sha256/{}", digest.as_str()))
+    }
+}

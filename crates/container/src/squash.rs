@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! From an archive to an image: `mksquashfs`, which reads what is written here.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::thread::JoinHandle;
+
+use crate::{Error, program};
+
+const BUFFER: usize = 1024 * 1024;
+/// Nobody reads more of what a program says.
+const MOST_SAID: u64 = 64 * 1024;
+
+/// How an image is written.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings<'a> {
+    pub(crate) mksquashfs: &'a Path,
+    pub(crate) output: &'a Path,
+    pub(crate) jobs: usize,
+    /// The level of the compression with zstd.
+    pub(crate) level: u32,
+}
+
+/// An image that is being written. When it is dropped, nothing is left of it.
+pub(crate) struct Squash {
+    child: Child,
+    said: Option<JoinHandle<String>>,
+    output: PathBuf,
+    is_done: bool,
+}
+
+/// The way into the program.
+pub(crate) type Input = BufWriter<ChildStdin>;
+
+impl Squash {
+    pub(crate) fn start(settings: &Settings<'_>) -> Result<(Self, Input), Error> {
+        program::check(settings.mksquashfs)?;
+        let mut command = Command::new(settings.mksquashfs);
+        let numbers = [settings.level.to_string(), settings.jobs.max(1).to_string()];
+        let [level, jobs] = numbers.map(OsString::from);
+        command
+            .arg("-")
+            .arg(settings.output)
+            .args(["-tar", "-noappend", "-no-xattrs", "-all-root"])
+            .args(["-comp", "zstd", "-Xcompression-level"])
+            .arg(level)
+            .args(["-b", "131072", "-mkfs-time", "0", "-root-time", "0"])
+            .args(["-root-mode", "0755", "-root-uid", "0", "-root-gid", "0"])
+            .args(["-no-progress", "-quiet", "-processors"])
+            .arg(jobs)
+            .env_clear()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|_| Error::NoProgram)?;
+        let said = child.stderr.take().map(|stderr| {
+            std::thread::spawn(move || {
+                let mut said = Vec::new();
+                let mut stderr = stderr;
+                let _ = (&mut stderr).take(MOST_SAID).read_to_end(&mut said);
+                let _ = io::copy(&mut stderr, &mut io::sink());
+                String::from_utf8_lossy(&said).into_owned()
+            })
+        });
+        let input = child.stdin.take().ok_or(Error::NoProgram)?;
+        let squash = Self {
+            child,
+            said,
+            output: settings.output.to_owned(),
+            is_done: false,
+        };
+        Ok((squash, BufWriter::with_capacity(BUFFER, input)))
+    }
+
+    /// Waits until the image is whole: `inodes` files and directories must be in it.
+    ///
+    /// The program leaves things out, says so, and calls it a success; so whatever it says is
+    /// an error.
+    pub(crate) fn finish(mut self, input: Input, inodes: u64) -> Result<(), Error> {
+        let closed = input.into_inner().map_err(io::IntoInnerError::into_error);
+        let closed = closed.and_then(|mut input| input.flush());
+        self.settle(closed)?;
+        let packed = inodes_of(&self.output).map_err(Error::io("read", &self.output))?;
+        if packed != inodes {
+            return Err(Error::Lost {
+                counted: inodes,
+                packed,
+            });
+        }
+        self.is_done = true;
+        Ok(())
+    }
+
+    /// Tells what is wrong when the program does not read on.
+    pub(crate) fn settle(&mut self, outcome: io::Result<()>) -> Result<(), Error> {
+        let status = self
+            .child
+            .wait()
+            .map_err(Error::io("write", &self.output))?;
+        let said = self.said.take().and_then(|said| said.join().ok());
+        let said = said.unwrap_or_default();
+        if said.contains("No space left on device") || said.contains("Disk quota exceeded") {
+            return Err(Error::NoSpace {
+                path: self.output.clone(),
+            });
+        }
+        let first = said.lines().map(str::trim).find(|line| !line.is_empty());
+        if let (true, None) = (status.success(), first) {
+            return outcome.map_err(Error::io("write", &self.output));
+        }
+        let said = first.map_or_else(|| status.to_string(), str::to_owned);
+        Err(Error::Program {
+            program: "mksquashfs",
+            said: cabane_label::escape(&said).to_string(),
+        })
+    }
+}
+
+impl Drop for Squash {
+    fn drop(&mut self) {
+        if !self.is_done {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+            let _ = std::fs::remove_file(&self.output);
+        }
+    }
+}
+
+fn inodes_of(image: &Path) -> io::Result<u64> {
+    let mut head = [0; 8];
+    File::open(image)?.read_exact_at(&mut head, 0)?;
+    let [_, _, _, _, count @ ..] = head;
+    Ok(u32::from_le_bytes(count).into())
+}

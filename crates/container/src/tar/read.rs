@@ -1,0 +1,483 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Reading an archive, entry after entry.
+
+use std::io::{self, Read};
+
+use super::holes::{self, Piece};
+use super::pax::Records;
+use super::{BLOCK, padding};
+
+/// Names and the records of pax are shorter than this.
+const MOST_SAID: u64 = 1024 * 1024;
+
+/// What is wrong with an archive.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TarError {
+    /// It cannot be read, or not be decompressed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// It ends in the middle.
+    #[error("it is cut off")]
+    CutOff,
+    /// What stands where a header should has another sum than it says.
+    #[error("at {at} there is no header of an entry")]
+    NoHeader {
+        /// Where it stands.
+        at: u64,
+    },
+    /// A number that is none.
+    #[error("at {at} there is a header with a number that is none")]
+    Number {
+        /// Where the header stands.
+        at: u64,
+    },
+    /// A long name, or records, that are too long.
+    #[error("at {at} there is a header of {size} bytes, and 1 MiB is the limit")]
+    TooLong {
+        /// Where it stands.
+        at: u64,
+        /// How long it is.
+        size: u64,
+    },
+    /// A record of pax that is none.
+    #[error("there is a pax header that cannot be understood")]
+    Pax,
+    /// Holes of a file that do not fit.
+    #[error("there is a file with holes that cannot be understood")]
+    Holes,
+    /// A kind of entry that is not known.
+    #[error("at {at} there is an entry of the unknown kind `{}`", char::from(*kind).escape_default())]
+    Kind {
+        /// Where it stands.
+        at: u64,
+        /// The letter of the kind.
+        kind: u8,
+    },
+}
+
+/// What an entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+    /// Another name of a file that came before.
+    Link,
+    /// A device.
+    Device,
+    /// A named pipe.
+    Pipe,
+}
+
+/// One entry, without its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name as it stands there.
+    pub path: Vec<u8>,
+    /// What it is.
+    pub kind: Kind,
+    /// Permissions.
+    pub mode: u32,
+    /// The owner.
+    pub uid: u64,
+    /// The group.
+    pub gid: u64,
+    /// When it was changed, in seconds since 1970.
+    pub mtime: i64,
+    /// Where a link leads, as it stands there.
+    pub link: Vec<u8>,
+    /// The size of the file, with its holes.
+    pub size: u64,
+    /// The pieces that are there, if the file has holes.
+    pub pieces: Option<Vec<Piece>>,
+    /// How many extended attributes it has.
+    pub attributes: u32,
+}
+
+/// Reads an archive.
+#[derive(Debug)]
+pub struct Reader<R> {
+    inner: R,
+    /// How much was read.
+    place: u64,
+    /// What is left of the content of the entry.
+    left: u64,
+    /// What follows that until the next header.
+    padding: u64,
+    global: Records,
+}
+
+impl<R: Read> Reader<R> {
+    /// Begins to read.
+    pub fn new(inner: R) -> Self {
+        Self {
+            inner,
+            place: 0,
+            left: 0,
+            padding: 0,
+            global: Records::default(),
+        }
+    }
+
+    /// Returns how many bytes were read.
+    pub fn place(&self) -> u64 {
+        self.place
+    }
+
+    /// Gives the source back, of which the end may not have been read.
+    pub fn into_inner(self) -> R {
+        self.inner
+    }
+
+    /// Goes to the next entry; `None` at the end. What was not read of the content of the last
+    /// one is passed over.
+    ///
+    /// # Errors
+    ///
+    /// An archive that is damaged or cut off.
+    pub fn next_entry(&mut self) -> Result<Option<Entry>, TarError> {
+        self.pass_over()?;
+        let mut records = self.global.clone();
+        let (mut long_path, mut long_link) = (None, None);
+        loop {
+            let at = self.place;
+            let Some(header) = self.header()? else {
+                return Ok(None);
+            };
+            match header.letter() {
+                b'x' | b'X' => {
+                    let said = self.said(&header, at)?;
+                    records.read(&said)?;
+                }
+                b'g' => {
+                    let said = self.said(&header, at)?;
+                    self.global.read(&said)?;
+                    records = self.global.clone();
+                }
+                b'L' => long_path = Some(until_nul(self.said(&header, at)?)),
+                b'K' => long_link = Some(until_nul(self.said(&header, at)?)),
+                // The name of the whole archive.
+                b'V' => {
+                    let size = header.size(at)?;
+                    self.content(size, size)?;
+                    self.pass_over()?;
+                }
+                _ => {
+                    records.path = records.path.or(long_path);
+                    records.link = records.link.or(long_link);
+                    return self.entry(&header, records, at).map(Some);
+                }
+            }
+        }
+    }
+
+    /// Returns what is left of the content of the entry; of a file with holes its pieces,
+    /// one after the other.
+    pub fn content_left(&self) -> u64 {
+        self.left
+    }
+
+    fn content(&mut self, size: u64, with_fill: u64) -> Result<(), TarError> {
+        self.left = size;
+        self.padding = padding(with_fill);
+        Ok(())
+    }
+
+    fn entry(&mut self, header: &Header, records: Records, at: u64) -> Result<Entry, TarError> {
+        let stored = match records.size {
+            Some(size) => size,
+            None => header.size(at)?,
+        };
+        let path = records.path.unwrap_or_else(|| header.path());
+        let kind = header.kind(&path, at)?;
+        let mut entry = Entry {
+            kind,
+            mode: u32::try_from(header.number(100..108, at)? & 0o7777).unwrap_or_default(),
+            uid: header.number_or(records.uid, 108..116, at)?,
+            gid: header.number_or(records.gid, 116..124, at)?,
+            mtime: match records.mtime {
+                Some(mtime) => mtime,
+                None => header.time(at)?,
+            },
+            link: records.link.unwrap_or_else(|| header.field(157..257)),
+            size: 0,
+            pieces: None,
+            attributes: records.attributes,
+            path,
+        };
+        if kind != Kind::File {
+            // Whatever size they say: nothing follows them.
+            return Ok(entry);
+        }
+        self.content(stored, stored)?;
+        entry.size = stored;
+        if header.letter() == b'S' {
+            let pieces = self.old_pieces(header, at)?;
+            entry.size = header.number(483..495, at)?;
+            entry.pieces = Some(pieces);
+        } else if records.holes.is_there {
+            let real = records.holes.real_size;
+            if let Some(name) = records.holes.name {
+                entry.path = name;
+            }
+            entry.size = real.ok_or(TarError::Holes)?;
+            let pieces = if records.holes.major == 1 {
+                let (pieces, taken) = holes::pieces_before(&mut self.inner, stored)?;
+                self.place += taken;
+                self.left -= taken;
+                pieces
+            } else {
+                records.holes.pieces
+            };
+            entry.pieces = Some(pieces);
+        }
+        if let Some(pieces) = &entry.pieces {
+            holes::check(pieces, entry.size, self.left)?;
+        }
+        Ok(entry)
+    }
+
+    fn old_pieces(&mut self, header: &Header, at: u64) -> Result<Vec<Piece>, TarError> {
+        let number = |field: &[u8]| read_number(field).ok_or(TarError::Number { at });
+        let mut pieces = Vec::new();
+        holes::old_pieces(header.bytes(386..482), &mut pieces, number)?;
+        let mut goes_on = header.byte(482) != 0;
+        while goes_on {
+            let mut block = [0; BLOCK as usize];
+            self.read_block(&mut block)?;
+            holes::old_pieces(&block[..504], &mut pieces, number)?;
+            goes_on = block[504] != 0;
+        }
+        Ok(pieces)
+    }
+
+    /// Reads a header; `None` at the end of the archive.
+    fn header(&mut self) -> Result<Option<Header>, TarError> {
+        let at = self.place;
+        let mut block = [0; BLOCK as usize];
+        let read = read_up_to(&mut self.inner, &mut block)?;
+        self.place += read as u64;
+        match read {
+            0 => return Ok(None),
+            512 => {}
+            _ => return Err(TarError::CutOff),
+        }
+        if block.iter().all(|byte| *byte == 0) {
+            // Two of these are the end, and one at the end of the file is, too.
+            let read = read_up_to(&mut self.inner, &mut block)?;
+            self.place += read as u64;
+            if block.iter().take(read).all(|byte| *byte == 0) {
+                return Ok(None);
+            }
+            return Err(TarError::NoHeader { at });
+        }
+        let header = Header(block);
+        if header.is_whole() {
+            Ok(Some(header))
+        } else {
+            Err(TarError::NoHeader { at })
+        }
+    }
+
+    fn read_block(&mut self, block: &mut [u8; BLOCK as usize]) -> Result<(), TarError> {
+        let read = read_up_to(&mut self.inner, block)?;
+        self.place += read as u64;
+        if read < block.len() {
+            return Err(TarError::CutOff);
+        }
+        Ok(())
+    }
+
+    /// Reads what a header says that is only about the next one.
+    fn said(&mut self, header: &Header, at: u64) -> Result<Vec<u8>, TarError> {
+        let size = header.size(at)?;
+        if size > MOST_SAID {
+            return Err(TarError::TooLong { at, size });
+        }
+        self.content(size, size)?;
+        let mut said = Vec::new();
+        self.read_to_end(&mut said)?;
+        self.pass_over()?;
+        Ok(said)
+    }
+
+    /// Passes over what is left of an entry.
+    fn pass_over(&mut self) -> Result<(), TarError> {
+        let wanted = self.left + self.padding;
+        let passed = io::copy(&mut (&mut self.inner).take(wanted), &mut io::sink())?;
+        self.place += passed;
+        (self.left, self.padding) = (0, 0);
+        if passed < wanted {
+            return Err(TarError::CutOff);
+        }
+        Ok(())
+    }
+}
+
+/// Reads the content of the entry.
+impl<R: Read> Read for Reader<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let most = usize::try_from(self.left).map_or(buffer.len(), |left| left.min(buffer.len()));
+        if most == 0 {
+            return Ok(0);
+        }
+        let read = self
+            .inner
+            .read(buffer.get_mut(..most).unwrap_or_default())?;
+        if read == 0 {
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "it is cut off",
+            ));
+        }
+        self.left -= read as u64;
+        self.place += read as u64;
+        Ok(read)
+    }
+}
+
+/// A header of 512 bytes.
+struct Header([u8; BLOCK as usize]);
+
+impl Header {
+    fn bytes(&self, range: std::ops::Range<usize>) -> &[u8] {
+        self.0.get(range).unwrap_or_default()
+    }
+
+    fn byte(&self, index: usize) -> u8 {
+        self.0.get(index).copied().unwrap_or_default()
+    }
+
+    fn letter(&self) -> u8 {
+        self.byte(156)
+    }
+
+    /// Returns a text, which ends where the field ends or a zero is.
+    fn field(&self, range: std::ops::Range<usize>) -> Vec<u8> {
+        until_nul(self.bytes(range).to_vec())
+    }
+
+    fn path(&self) -> Vec<u8> {
+        let name = self.field(0..100);
+        let is_ustar = self.bytes(257..263) == b"ustar\0";
+        let is_star = self.bytes(508..512) == b"tar\0";
+        let prefix = match (is_ustar, is_star) {
+            (true, true) => self.field(345..476),
+            (true, false) => self.field(345..500),
+            (false, _) => Vec::new(),
+        };
+        match prefix.as_slice() {
+            [] => name,
+            prefix => [prefix, b"/", name.as_slice()].concat(),
+        }
+    }
+
+    fn kind(&self, path: &[u8], at: u64) -> Result<Kind, TarError> {
+        Ok(match self.letter() {
+            // The oldest format knows a directory by its name.
+            b'0' | 0 if path.ends_with(b"/") => Kind::Directory,
+            b'0' | 0 | b'7' | b'S' => Kind::File,
+            b'1' => Kind::Link,
+            b'2' => Kind::Symlink,
+            b'3' | b'4' => Kind::Device,
+            b'5' => Kind::Directory,
+            b'6' => Kind::Pipe,
+            kind => return Err(TarError::Kind { at, kind }),
+        })
+    }
+
+    fn number(&self, range: std::ops::Range<usize>, at: u64) -> Result<u64, TarError> {
+        read_number(self.bytes(range)).ok_or(TarError::Number { at })
+    }
+
+    fn number_or(
+        &self,
+        known: Option<u64>,
+        range: std::ops::Range<usize>,
+        at: u64,
+    ) -> Result<u64, TarError> {
+        known.map_or_else(|| self.number(range, at), Ok)
+    }
+
+    fn size(&self, at: u64) -> Result<u64, TarError> {
+        self.number(124..136, at)
+    }
+
+    fn time(&self, at: u64) -> Result<i64, TarError> {
+        let field = self.bytes(136..148);
+        // Times before 1970 are negative numbers in binary.
+        if field.first() == Some(&0xff) {
+            return Ok(0);
+        }
+        let time = read_number(field).ok_or(TarError::Number { at })?;
+        Ok(i64::try_from(time).unwrap_or(i64::MAX))
+    }
+
+    /// Whether the sum is right; some old writers took bytes for signed numbers.
+    fn is_whole(&self) -> bool {
+        let Some(said) = read_number(self.bytes(148..156)) else {
+            return false;
+        };
+        let without_sum = |(index, byte): (usize, &u8)| match index {
+            148..156 => b' ',
+            _ => *byte,
+        };
+        let bytes = || self.0.iter().enumerate().map(without_sum);
+        let unsigned: u64 = bytes().map(u64::from).sum();
+        let signed: i64 = bytes().map(|byte| i64::from(byte.cast_signed())).sum();
+        said == unsigned || i64::try_from(said) == Ok(signed)
+    }
+}
+
+/// Reads octal digits, or a binary number of GNU's.
+fn read_number(field: &[u8]) -> Option<u64> {
+    match field.first() {
+        Some(0x80) => {
+            let (high, low) = field.split_at(field.len().saturating_sub(8));
+            let is_small = high.iter().skip(1).all(|byte| *byte == 0) && field.len() > 8;
+            let all = low.try_into().ok().map(u64::from_be_bytes);
+            // In a field of eight bytes the mark is in the number.
+            match field.len() {
+                8 => all.map(|number| number & !(0x80 << 56)),
+                _ => all.filter(|_| is_small),
+            }
+        }
+        Some(first) if *first > 0x80 => None,
+        _ => {
+            let digits = field.iter().skip_while(|byte| **byte == b' ');
+            let digits = digits.take_while(|byte| !matches!(**byte, 0 | b' '));
+            digits
+                .into_iter()
+                .try_fold(0_u64, |number, byte| match byte {
+                    b'0'..=b'7' => number.checked_mul(8)?.checked_add(u64::from(byte - b'0')),
+                    _ => None,
+                })
+        }
+    }
+}
+
+fn until_nul(mut text: Vec<u8>) -> Vec<u8> {
+    let end = text.iter().position(|byte| *byte == 0);
+    text.truncate(end.unwrap_or(text.len()));
+    text
+}
+
+/// Reads until a buffer is full or nothing follows.
+fn read_up_to(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match reader.read(rest) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}

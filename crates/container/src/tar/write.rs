@@ -1,0 +1,208 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Writing an archive.
+
+use std::io::{self, Read, Write};
+
+use super::holes::Piece;
+use super::{BLOCK, padding};
+
+/// What is written of an entry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head<'a> {
+    pub(crate) path: &'a [u8],
+    pub(crate) mode: u32,
+    pub(crate) mtime: u32,
+}
+
+/// Writes an archive of files that belong to root.
+#[derive(Debug)]
+pub(crate) struct Writer<W> {
+    inner: W,
+}
+
+/// The largest number that eleven octal digits can say.
+const MOST_OCTAL: u64 = 0o777_7777_7777;
+
+impl<W: Write> Writer<W> {
+    pub(crate) fn new(inner: W) -> Self {
+        Self { inner }
+    }
+
+    pub(crate) fn directory(&mut self, head: Head<'_>) -> io::Result<()> {
+        let path = [head.path, b"/"].concat();
+        self.header(
+            Head {
+                path: &path,
+                ..head
+            },
+            b'5',
+            0,
+            b"",
+            &[],
+        )
+    }
+
+    pub(crate) fn symlink(&mut self, head: Head<'_>, target: &[u8]) -> io::Result<()> {
+        self.header(head, b'2', 0, target, &[])
+    }
+
+    /// Writes another name of a file that was written before.
+    pub(crate) fn link(&mut self, head: Head<'_>, file: &[u8]) -> io::Result<()> {
+        self.header(head, b'1', 0, file, &[])
+    }
+
+    /// Writes a file of a size whose content is read.
+    pub(crate) fn file(
+        &mut self,
+        head: Head<'_>,
+        size: u64,
+        content: &mut impl Read,
+    ) -> io::Result<()> {
+        self.header(head, b'0', size, b"", &[])?;
+        self.content(size, content)
+    }
+
+    /// Writes a file with holes, of which the pieces are read one after the other.
+    pub(crate) fn file_with_holes(
+        &mut self,
+        head: Head<'_>,
+        size: u64,
+        pieces: &[Piece],
+        content: &mut impl Read,
+    ) -> io::Result<()> {
+        let mut map = format!("{}\n", pieces.len()).into_bytes();
+        for piece in pieces {
+            write!(map, "{}\n{}\n", piece.start, piece.length)?;
+        }
+        map.resize(map.len().next_multiple_of(BLOCK as usize), 0);
+        let stored: u64 = pieces.iter().map(|piece| piece.length).sum();
+        let size = size.to_string();
+        let records = [
+            record(b"GNU.sparse.major", b"1"),
+            record(b"GNU.sparse.minor", b"0"),
+            record(b"GNU.sparse.name", head.path),
+            record(b"GNU.sparse.realsize", size.as_bytes()),
+        ];
+        self.header(
+            head,
+            b'0',
+            stored + map.len() as u64,
+            b"",
+            &records.concat(),
+        )?;
+        self.inner.write_all(&map)?;
+        self.content(stored, content)
+    }
+
+    fn content(&mut self, size: u64, content: &mut impl Read) -> io::Result<()> {
+        let copied = io::copy(&mut content.take(size), &mut self.inner)?;
+        if copied < size {
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "it is cut off",
+            ));
+        }
+        self.fill(size)
+    }
+
+    fn fill(&mut self, size: u64) -> io::Result<()> {
+        let fill = usize::try_from(padding(size)).unwrap_or_default();
+        self.inner
+            .write_all([0; BLOCK as usize].get(..fill).unwrap_or_default())
+    }
+
+    fn header(
+        &mut self,
+        head: Head<'_>,
+        letter: u8,
+        size: u64,
+        link: &[u8],
+        records: &[u8],
+    ) -> io::Result<()> {
+        let mut records = records.to_vec();
+        if head.path.len() > 100 {
+            records.extend(record(b"path", head.path));
+        }
+        if link.len() > 100 {
+            records.extend(record(b"linkpath", link));
+        }
+        if size > MOST_OCTAL {
+            records.extend(record(b"size", size.to_string().as_bytes()));
+        }
+        if !records.is_empty() {
+            let about = Head {
+                path: b"pax",
+                mode: 0o644,
+                mtime: 0,
+            };
+            self.plain_header(about, b'x', records.len() as u64, b"")?;
+            self.inner.write_all(&records)?;
+            self.fill(records.len() as u64)?;
+        }
+        self.plain_header(head, letter, size, link)
+    }
+
+    fn plain_header(
+        &mut self,
+        head: Head<'_>,
+        letter: u8,
+        size: u64,
+        link: &[u8],
+    ) -> io::Result<()> {
+        let mut block = [0; BLOCK as usize];
+        put(&mut block, 0, head.path, 100);
+        put(&mut block, 100, format!("{:07o}", head.mode).as_bytes(), 7);
+        put(&mut block, 108, b"0000000", 7);
+        put(&mut block, 116, b"0000000", 7);
+        put(
+            &mut block,
+            124,
+            format!("{:011o}", size.min(MOST_OCTAL)).as_bytes(),
+            11,
+        );
+        put(
+            &mut block,
+            136,
+            format!("{:011o}", head.mtime).as_bytes(),
+            11,
+        );
+        put(&mut block, 148, b"        ", 8);
+        put(&mut block, 156, &[letter], 1);
+        put(&mut block, 157, link, 100);
+        put(&mut block, 257, b"ustar\x0000", 8);
+        let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
+        put(&mut block, 148, format!("{sum:06o}\0 ").as_bytes(), 8);
+        self.inner.write_all(&block)
+    }
+
+    /// Writes the end, and gives the target back.
+    pub(crate) fn finish(mut self) -> io::Result<W> {
+        self.inner.write_all(&[0; 2 * BLOCK as usize])?;
+        self.inner.flush()?;
+        Ok(self.inner)
+    }
+}
+
+fn put(block: &mut [u8; BLOCK as usize], start: usize, bytes: &[u8], most: usize) {
+    let bytes = bytes.get(..most).unwrap_or(bytes);
+    if let Some(field) = block.get_mut(start..start + bytes.len()) {
+        field.copy_from_slice(bytes);
+    }
+}
+
+/// Writes a record, whose length counts its own digits.
+fn record(key: &[u8], value: &[u8]) -> Vec<u8> {
+    let rest = key.len() + value.len() + 3;
+    let mut length = rest + 1;
+    while rest + length.to_string().len() != length {
+        length = rest + length.to_string().len();
+    }
+    let mut record = format!("{length} ").into_bytes();
+    record.extend_from_slice(key);
+    record.push(b'=');
+    record.extend_from_slice(value);
+    record.push(b'\n');
+    record
+}
