@@ -57,7 +57,7 @@ pub(crate) fn registry_error(error: cabane_registry::Error) -> CommandError {
     use cabane_registry::Error;
     let hint = error.hint();
     let code = match &error {
-        Error::NoSuchImage { .. } => exit_codes::NOT_FOUND,
+        Error::NoSuchImage { .. } | Error::NoContainer { .. } => exit_codes::NOT_FOUND,
         Error::Unfit(_) | Error::NotAnImage { .. } | Error::Metadata { .. } | Error::Key(_) => {
             exit_codes::BAD_INPUT
         }

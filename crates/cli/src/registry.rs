@@ -3,7 +3,7 @@
 
 //! What the commands have in common that talk to a registry.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cabane_label::{LabelPattern, Namespace};
 use cabane_registry::{Address, Credential, CredentialSources, Options, Place, Registry};
@@ -114,6 +114,44 @@ impl RegistryArgs {
         }
         Ok(Some(read.credential))
     }
+}
+
+/// Prepares for asking a registry of container images, which may be any. What the
+/// configuration says about who asks is for its own registry only.
+///
+/// # Errors
+///
+/// A token that cannot be read, certificates or a proxy that cannot be used.
+pub(crate) fn of_containers(
+    setup: &Setup,
+    address: &Address,
+    token: Option<&Path>,
+    username: Option<&str>,
+) -> CommandResult<Registry> {
+    let setting = &setup.settings.registry;
+    let configured = setting.address.value.as_ref();
+    let is_configured = configured.is_some_and(|one| one.host() == address.host());
+    let args = RegistryArgs {
+        registry: Some(address.to_string()),
+        token: token.map(Path::to_owned),
+        username: username.map(str::to_owned),
+    };
+    let given = match token {
+        None if !is_configured => None,
+        _ => args.given(setup)?,
+    };
+    let options = Options {
+        credentials: CredentialSources {
+            given,
+            login_files: setting.login_files.clone(),
+            netrc: setting.netrc.clone(),
+            program_directories: setting.program_directories.clone(),
+        },
+        authorities: setting.authorities.value.clone(),
+        proxy: setting.proxy.clone(),
+        ..Options::default()
+    };
+    Registry::new(address.clone(), &options).map_err(convert::registry_error)
 }
 
 impl Connection {

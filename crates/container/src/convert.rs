@@ -98,7 +98,7 @@ pub fn convert(
     report.changed.variables = left_out;
     let (mut squash, input) = Squash::start(&settings)?;
     let written = plan.write(image, &diff_ids, input, progress, |glibc| {
-        let meta = metadata::of(image, request.name, request.reference, patch, glibc);
+        let meta = metadata::of(image, request.name, request.reference, &patch, glibc);
         (meta, report)
     });
     match written {

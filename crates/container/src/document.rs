@@ -140,8 +140,8 @@ pub struct Config {
     #[serde(default)]
     pub(crate) architecture: String,
     pub(crate) variant: Option<String>,
-    #[serde(default)]
-    pub(crate) config: Option<Run>,
+    #[serde(default, rename = "config")]
+    pub(crate) run: Option<Run>,
     #[serde(default)]
     pub(crate) rootfs: RootFs,
 }

@@ -41,7 +41,7 @@ pub(crate) fn variables(config: &Config) -> Variables {
     let mut patch = EnvPatch::new();
     let mut left_out = Vec::new();
     let mut has_path = false;
-    let run = config.config.as_ref();
+    let run = config.run.as_ref();
     let texts = run.and_then(|run| run.env.as_deref()).unwrap_or_default();
     for text in texts {
         let (name, value) = text.split_once('=').unwrap_or((text, ""));
@@ -68,11 +68,11 @@ pub(crate) fn of(
     image: &ContainerImage<'_>,
     name: &str,
     reference: &str,
-    patch: EnvPatch,
+    patch: &EnvPatch,
     glibc: Option<String>,
 ) -> Meta {
     let none = Run::default();
-    let run = image.config.config.as_ref().unwrap_or(&none);
+    let run = image.config.run.as_ref().unwrap_or(&none);
     let labels = run.labels.clone().unwrap_or_default();
     let description = labels
         .get("org.opencontainers.image.description")

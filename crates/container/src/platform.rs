@@ -129,14 +129,14 @@ impl FromStr for Platform {
         let wrong = || PlatformError {
             text: text.to_owned(),
         };
-        let is_word = |word: &&str| {
+        let is_word = |word: &&str| -> bool {
             !word.is_empty()
                 && word
                     .bytes()
                     .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
         };
         let words: Vec<&str> = text.split('/').collect();
-        if !words.iter().all(|word| is_word(&word)) {
+        if !words.iter().all(is_word) {
             return Err(wrong());
         }
         let (os, architecture, variant) = match words.as_slice() {

@@ -173,7 +173,7 @@ fn is_host(text: &str) -> bool {
 
 /// Whether a text may be one component of the name of a repository, as the OCI distribution
 /// specification has it: `[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*`.
-fn is_component(text: &str) -> bool {
+pub(crate) fn is_component(text: &str) -> bool {
     let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let ends = |end: Option<u8>| end.is_some_and(is_word);
     let mut between = text.split(|letter: char| letter.is_ascii() && is_word(letter as u8));

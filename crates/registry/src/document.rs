@@ -15,6 +15,7 @@ pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 pub(crate) const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 /// Documents of other tools that say the same.
 pub(crate) const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
+pub(crate) const DOCKER_INDEX: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
 pub(crate) const EMPTY_CONFIG: &str = "application/vnd.oci.empty.v1+json";
 /// The content that stands for none.
 pub(crate) const EMPTY: &[u8] = b"{}";

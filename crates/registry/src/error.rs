@@ -104,6 +104,14 @@ pub enum Error {
         /// The registry.
         registry: String,
     },
+    /// There is no such container image.
+    #[error("{name} cannot be imported: {reason}")]
+    NoContainer {
+        /// Its name.
+        name: String,
+        /// What is missing.
+        reason: String,
+    },
     /// A label that no registry can have.
     #[error(transparent)]
     Unfit(#[from] UnfitPart),

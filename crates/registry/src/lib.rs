@@ -11,6 +11,7 @@
 
 mod address;
 mod chunks;
+mod container;
 mod contents;
 mod copy;
 mod credentials;
@@ -35,6 +36,7 @@ mod trust;
 mod upload;
 
 pub use address::{Address, AddressError, Place, UnfitPart};
+pub use container::{ContainerName, ContainerNameError};
 pub use contents::Said;
 pub use copy::{Copied, Deleted};
 pub use credentials::{

@@ -13,7 +13,9 @@ use ureq::http::{Method, Uri};
 
 use crate::Error;
 use crate::address::{Address, Place};
-use crate::document::{DOCKER_MANIFEST, Descriptor, INDEX, Index, MANIFEST, OciDigest, to_bytes};
+use crate::document::{
+    DOCKER_INDEX, DOCKER_MANIFEST, Descriptor, INDEX, Index, MANIFEST, OciDigest, to_bytes,
+};
 use crate::http::url::follow;
 use crate::http::{Answer, Body, Client, Request, Scope};
 use crate::options::Options;
@@ -112,7 +114,7 @@ impl Registry {
         let uri = self
             .client
             .uri(&format!("{repository}/manifests/{reference}"))?;
-        let accept = [MANIFEST, INDEX, DOCKER_MANIFEST].join(", ");
+        let accept = [MANIFEST, INDEX, DOCKER_MANIFEST, DOCKER_INDEX].join(", ");
         let mut request =
             Request::new(Method::GET, uri, Scope::pull(repository)).header(ACCEPT, accept);
         if let Some(known) = known {

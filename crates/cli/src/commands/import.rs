@@ -5,29 +5,31 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::Duration;
 
 use cabane_container::{
-    CONVERTER, Chosen, ContainerImage, Converted, Layout, Platform, Report, Request, convert,
+    CONVERTER, ContainerImage, Converted, Layout, Platform, Report, Request, convert,
 };
 use cabane_label::{Digest, Label, LabelPattern, escape};
-use cabane_registry::sum;
+use cabane_registry::{ContainerName, sum};
 use cabane_repository::{Access, Added, Claim, Incoming, Repository, VerifiedRequest};
 use clap::Args;
 use serde::Serialize;
 
 use super::build::stop_when_interrupted;
 use super::image_add::tell;
-use super::import_reference::Reference;
+use super::import_reference::{Reference, ReferenceError};
+use super::import_remote::Remote;
 use crate::convert as errors;
 use crate::env_vars;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::images::complete_label;
+use crate::registry::of_containers;
 use crate::report::{CommandError, CommandResult, IoContext};
 use crate::settings::{find_program, processors};
 use crate::setup::Setup;
@@ -38,6 +40,7 @@ use crate::transfer::Watched;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
+  cabane import registry.example.org/tool:1.0 tool/1.0
   cabane import oci:./layout:latest tool/1.0
   cabane import ./image.tar tool/1.0 --platform linux/arm64
 
@@ -46,7 +49,8 @@ those of this machine. Layers are verified and flattened, and nothing is unpacke
 gives rights (set-user-id, capabilities, devices) is left out, and what was changed is
 told. No root is needed.")]
 pub(crate) struct ImportArgs {
-    /// The container image: oci:DIR[:NAME], oci-archive:FILE[:NAME], or a path
+    /// The container image: REGISTRY/NAME[:TAG][@DIGEST], oci:DIR[:NAME],
+    /// oci-archive:FILE[:NAME], or a path
     image: String,
     /// The label: name/version:tag@system%uarch
     label: String,
@@ -56,6 +60,12 @@ pub(crate) struct ImportArgs {
     /// Take the label from the image that has it
     #[arg(long)]
     force: bool,
+    /// A file with a token for the registry, or a directory with a file TOKEN
+    #[arg(long, value_name = "PATH")]
+    token: Option<PathBuf>,
+    /// The name that belongs to the token; default: your user name
+    #[arg(long, value_name = "NAME")]
+    username: Option<String>,
     /// Tell what would be done, and stop
     #[arg(long)]
     dry_run: bool,
@@ -81,31 +91,24 @@ const LEVEL: u32 = 3;
 pub(super) fn import(setup: &Setup, args: &ImportArgs) -> CommandResult<ExitCode> {
     let pattern: LabelPattern = args.label.parse().map_err(errors::parse_error)?;
     let label = complete_label(setup, &pattern)?;
-    let reference: Reference = args
-        .image
-        .parse()
-        .map_err(|error| CommandError::new(exit_codes::NOT_FOUND, error))?;
-    let platform = args
-        .platform
-        .clone()
-        .unwrap_or_else(|| Platform::of_machine(std::env::consts::ARCH));
-    let interrupt = stop_when_interrupted()?;
+    let reference: Reference = args.image.parse().map_err(|error: ReferenceError| {
+        let hint = error.hint();
+        CommandError::new(exit_codes::BAD_INPUT, error).hinted(hint)
+    })?;
+    let import = Import {
+        setup,
+        args,
+        label,
+        reference: reference.to_string(),
+        platform: args
+            .platform
+            .clone()
+            .unwrap_or_else(|| Platform::of_machine(std::env::consts::ARCH)),
+        interrupt: stop_when_interrupted()?,
+    };
     match &reference {
-        Reference::Layout(path, name) => {
-            let layout = Layout::open(path).map_err(errors::container_error)?;
-            let chosen = layout.choose(name.as_deref(), &platform);
-            let chosen = chosen.map_err(errors::container_error)?;
-            let image = ContainerImage::new(&chosen, &layout, &platform)
-                .map_err(errors::container_error)?;
-            let import = Import {
-                setup,
-                args,
-                label,
-                reference: reference.to_string(),
-                interrupt,
-            };
-            import.one(&chosen, &image)
-        }
+        Reference::Layout(path, name) => import.layout(path, name.as_deref()),
+        Reference::Registry(name) => import.remote(name),
     }
 }
 
@@ -115,8 +118,12 @@ struct Import<'a> {
     args: &'a ImportArgs,
     label: Label,
     reference: String,
+    platform: Platform,
     interrupt: Arc<AtomicBool>,
 }
+
+/// Brings what an image is made of to the place where it is made.
+type Prepare<'a> = dyn Fn(&Path) -> CommandResult<()> + 'a;
 
 /// What was done, for programs.
 #[derive(Serialize)]
@@ -130,14 +137,40 @@ struct Done<'a> {
 }
 
 impl Import<'_> {
-    fn one(&self, chosen: &Chosen, image: &ContainerImage<'_>) -> CommandResult<ExitCode> {
-        let key = key_of(&chosen.digest, image);
+    fn layout(&self, path: &Path, name: Option<&str>) -> CommandResult<ExitCode> {
+        let layout = Layout::open(path).map_err(errors::container_error)?;
+        let chosen = layout.choose(name, &self.platform);
+        let chosen = chosen.map_err(errors::container_error)?;
+        let image = ContainerImage::new(&chosen, &layout, &self.platform)
+            .map_err(errors::container_error)?;
+        let key = key_of(&chosen.digest, &image);
+        self.one(&key, &image, None)
+    }
+
+    fn remote(&self, name: &ContainerName) -> CommandResult<ExitCode> {
+        let (token, username) = (self.args.token.as_deref(), self.args.username.as_deref());
+        let registry = of_containers(self.setup, &name.address, token, username)?;
+        let (remote, chosen) = Remote::find(registry, name, &self.platform)?;
+        let image = ContainerImage::new(&chosen, &remote, &self.platform)
+            .map_err(errors::container_error)?;
+        let key = key_of(&chosen.digest, &image);
+        let prepare =
+            |place: &Path| remote.fetch(self.setup, &chosen.manifest, place, &self.interrupt);
+        self.one(&key, &image, Some(&prepare))
+    }
+
+    fn one(
+        &self,
+        key: &Digest,
+        image: &ContainerImage<'_>,
+        prepare: Option<&Prepare<'_>>,
+    ) -> CommandResult<ExitCode> {
         if self.args.dry_run {
             return self.tell_plan(image);
         }
         let written = self.setup.repository_to_write()?;
         let repository = &written.repository;
-        let mut queue = repository.queue(&key);
+        let mut queue = repository.queue(key);
         let mut is_told = false;
         loop {
             if let Some(digest) = find_made(repository, image)? {
@@ -157,7 +190,7 @@ impl Import<'_> {
                     if find_made(repository, image)?.is_some() {
                         continue;
                     }
-                    let (added, report) = self.make(repository, image, incoming)?;
+                    let (added, report) = self.make(repository, image, prepare, incoming)?;
                     return self.tell_added(&added, Some(&report));
                 }
                 Claim::Busy => {
@@ -182,17 +215,22 @@ impl Import<'_> {
         &self,
         repository: &Repository,
         image: &ContainerImage<'_>,
+        prepare: Option<&Prepare<'_>>,
         incoming: Incoming,
     ) -> CommandResult<(Added, Report)> {
         let alive = incoming.keep_alive();
         sweep(incoming.path())?;
         let new = incoming.path().join(format!("{NEW}{}", std::process::id()));
-        let made = self.convert(image, &new);
+        let prepared = prepare.map_or(Ok(()), |prepare| prepare(incoming.path()));
+        let made = prepared.and_then(|()| self.convert(image, &new));
         let Converted { meta, report } = match made {
             Ok(converted) => converted,
             Err(error) => {
                 drop(alive);
-                let _ = incoming.discard();
+                // What came from a registry is used by the next attempt, unless it is wrong.
+                if prepare.is_none() || error.code == exit_codes::BAD_INPUT {
+                    let _ = incoming.discard();
+                }
                 return Err(error);
             }
         };

@@ -10,18 +10,21 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use cabane_label::escape;
+use cabane_registry::{ContainerName, ContainerNameError};
 
 /// Where a container image is, as it was typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reference {
     /// A layout of OCI, as a directory or an archive, and the name of one of its images.
     Layout(PathBuf, Option<String>),
+    /// In a registry.
+    Registry(Box<ContainerName>),
 }
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReferenceError {
-    #[error("`{}` names no container image", escape(.typed))]
-    Nothing { typed: String },
+    #[error(transparent)]
+    Name(#[from] ContainerNameError),
     #[error("{} holds no container image", escape(&.path.to_string_lossy()))]
     NoImage { path: PathBuf },
 }
@@ -36,12 +39,11 @@ impl FromStr for Reference {
             return Ok(Self::Layout(path, name));
         }
         let path = Path::new(text);
-        if path.exists() {
+        if text.starts_with(['/', '.']) || path.exists() {
             return of_path(path);
         }
-        Err(ReferenceError::Nothing {
-            typed: text.to_owned(),
-        })
+        let name = of("docker://").unwrap_or(text);
+        Ok(Self::Registry(Box::new(name.parse()?)))
     }
 }
 
@@ -77,9 +79,24 @@ fn of_path(path: &Path) -> Result<Reference, ReferenceError> {
     Err(no_image())
 }
 
+impl ReferenceError {
+    /// Returns what could be typed instead.
+    pub(super) fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Name(ContainerNameError::Short { name }) => format!(
+                "nobody is asked who was not named: `docker.io/{}` is what other tools take it for",
+                escape(name)
+            ),
+            Self::Name(ContainerNameError::Address(error)) => error.hint()?,
+            _ => return None,
+        })
+    }
+}
+
 impl fmt::Display for Reference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Registry(name) => name.fmt(f),
             Self::Layout(path, name) => {
                 let path = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
                 write!(f, "oci:{}", path.display())?;

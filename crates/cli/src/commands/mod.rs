@@ -37,6 +37,7 @@ mod image_sign;
 mod image_verify;
 mod import;
 mod import_reference;
+mod import_remote;
 mod recipe;
 mod recipe_convert;
 mod recipe_files;

@@ -73,8 +73,8 @@ pub(super) fn pieces_before(
 ) -> Result<(Vec<Piece>, u64), TarError> {
     let mut lines = Lines {
         content,
-        block: [0; BLOCK as usize],
-        place: BLOCK as usize,
+        block: [0; BLOCK],
+        place: BLOCK,
         taken: 0,
         limit: stored,
     };
@@ -94,7 +94,7 @@ pub(super) fn pieces_before(
 
 struct Lines<'a, R> {
     content: &'a mut R,
-    block: [u8; BLOCK as usize],
+    block: [u8; BLOCK],
     place: usize,
     taken: u64,
     limit: u64,
@@ -103,11 +103,11 @@ struct Lines<'a, R> {
 impl<R: Read> Lines<'_, R> {
     fn byte(&mut self) -> Result<u8, TarError> {
         if self.place >= self.block.len() {
-            if self.taken + BLOCK > self.limit {
+            if self.taken + BLOCK as u64 > self.limit {
                 return Err(TarError::Holes);
             }
             self.content.read_exact(&mut self.block)?;
-            (self.place, self.taken) = (0, self.taken + BLOCK);
+            (self.place, self.taken) = (0, self.taken + BLOCK as u64);
         }
         let byte = self.block.get(self.place).copied().unwrap_or_default();
         self.place += 1;

@@ -18,9 +18,9 @@ pub use read::{Entry, Kind, Reader, TarError};
 pub(crate) use write::{Head, Writer};
 
 /// The size of a block, in which everything is measured.
-const BLOCK: u64 = 512;
+const BLOCK: usize = 512;
 
 /// Returns how many bytes follow content of a size until the next block begins.
 fn padding(size: u64) -> u64 {
-    size.wrapping_neg() % BLOCK
+    size.wrapping_neg() % BLOCK as u64
 }

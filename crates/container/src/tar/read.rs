@@ -249,7 +249,7 @@ impl<R: Read> Reader<R> {
         holes::old_pieces(header.bytes(386..482), &mut pieces, number)?;
         let mut goes_on = header.byte(482) != 0;
         while goes_on {
-            let mut block = [0; BLOCK as usize];
+            let mut block = [0; BLOCK];
             self.read_block(&mut block)?;
             holes::old_pieces(&block[..504], &mut pieces, number)?;
             goes_on = block[504] != 0;
@@ -260,7 +260,7 @@ impl<R: Read> Reader<R> {
     /// Reads a header; `None` at the end of the archive.
     fn header(&mut self) -> Result<Option<Header>, TarError> {
         let at = self.place;
-        let mut block = [0; BLOCK as usize];
+        let mut block = [0; BLOCK];
         let read = read_up_to(&mut self.inner, &mut block)?;
         self.place += read as u64;
         match read {
@@ -285,7 +285,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    fn read_block(&mut self, block: &mut [u8; BLOCK as usize]) -> Result<(), TarError> {
+    fn read_block(&mut self, block: &mut [u8; BLOCK]) -> Result<(), TarError> {
         let read = read_up_to(&mut self.inner, block)?;
         self.place += read as u64;
         if read < block.len() {
@@ -343,7 +343,7 @@ impl<R: Read> Read for Reader<R> {
 }
 
 /// A header of 512 bytes.
-struct Header([u8; BLOCK as usize]);
+struct Header([u8; BLOCK]);
 
 impl Header {
     fn bytes(&self, range: std::ops::Range<usize>) -> &[u8] {
@@ -365,9 +365,9 @@ impl Header {
 
     fn path(&self) -> Vec<u8> {
         let name = self.field(0..100);
-        let is_ustar = self.bytes(257..263) == b"ustar\0";
-        let is_star = self.bytes(508..512) == b"tar\0";
-        let prefix = match (is_ustar, is_star) {
+        let has_prefix = self.bytes(257..263) == b"ustar\0";
+        let is_short = self.bytes(508..512) == b"tar\0";
+        let prefix = match (has_prefix, is_short) {
             (true, true) => self.field(345..476),
             (true, false) => self.field(345..500),
             (false, _) => Vec::new(),

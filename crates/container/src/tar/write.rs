@@ -76,7 +76,7 @@ impl<W: Write> Writer<W> {
         for piece in pieces {
             write!(map, "{}\n{}\n", piece.start, piece.length)?;
         }
-        map.resize(map.len().next_multiple_of(BLOCK as usize), 0);
+        map.resize(map.len().next_multiple_of(BLOCK), 0);
         let stored: u64 = pieces.iter().map(|piece| piece.length).sum();
         let size = size.to_string();
         let records = [
@@ -110,7 +110,7 @@ impl<W: Write> Writer<W> {
     fn fill(&mut self, size: u64) -> io::Result<()> {
         let fill = usize::try_from(padding(size)).unwrap_or_default();
         self.inner
-            .write_all([0; BLOCK as usize].get(..fill).unwrap_or_default())
+            .write_all([0; BLOCK].get(..fill).unwrap_or_default())
     }
 
     fn header(
@@ -151,7 +151,7 @@ impl<W: Write> Writer<W> {
         size: u64,
         link: &[u8],
     ) -> io::Result<()> {
-        let mut block = [0; BLOCK as usize];
+        let mut block = [0; BLOCK];
         put(&mut block, 0, head.path, 100);
         put(&mut block, 100, format!("{:07o}", head.mode).as_bytes(), 7);
         put(&mut block, 108, b"0000000", 7);
@@ -179,13 +179,13 @@ impl<W: Write> Writer<W> {
 
     /// Writes the end, and gives the target back.
     pub(crate) fn finish(mut self) -> io::Result<W> {
-        self.inner.write_all(&[0; 2 * BLOCK as usize])?;
+        self.inner.write_all(&[0; 2 * BLOCK])?;
         self.inner.flush()?;
         Ok(self.inner)
     }
 }
 
-fn put(block: &mut [u8; BLOCK as usize], start: usize, bytes: &[u8], most: usize) {
+fn put(block: &mut [u8; BLOCK], start: usize, bytes: &[u8], most: usize) {
     let bytes = bytes.get(..most).unwrap_or(bytes);
     if let Some(field) = block.get_mut(start..start + bytes.len()) {
         field.copy_from_slice(bytes);

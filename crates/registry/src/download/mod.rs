@@ -79,6 +79,30 @@ impl Registry {
         } else {
             self.known_parts(image, bases)
         };
+        self.fetch(&whole, delta, directory, bases, progress)
+    }
+
+    /// Gets a blob of a container image in the same way.
+    pub(crate) fn fetch_whole(
+        &self,
+        repository: &str,
+        digest: &OciDigest,
+        size: u64,
+        directory: &Path,
+        progress: &mut Progress<'_>,
+    ) -> Result<Fetched, Error> {
+        let whole = Blob::new(repository, digest.clone(), size);
+        self.fetch(&whole, None, directory, &[], progress)
+    }
+
+    fn fetch(
+        &self,
+        whole: &Blob<'_>,
+        delta: Option<Vec<Known>>,
+        directory: &Path,
+        bases: &[PathBuf],
+        progress: &mut Progress<'_>,
+    ) -> Result<Fetched, Error> {
         let mut blob = delta.map_or(whole.clone(), |known| whole.without(known));
         let path = directory.join(PARTIAL);
         let mut found = String::new();

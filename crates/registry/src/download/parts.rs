@@ -30,11 +30,16 @@ pub(super) struct Blob<'a> {
 
 impl<'a> Blob<'a> {
     pub(super) fn whole(image: &'a RemoteImage) -> Self {
+        let digest = OciDigest(image.digest.clone());
+        Self::new(&image.repository, digest, image.size)
+    }
+
+    pub(super) fn new(repository: &'a str, digest: OciDigest, size: u64) -> Self {
         Self {
-            repository: &image.repository,
-            digest: OciDigest(image.digest.clone()),
-            size: image.size,
-            parts: cut(0, image.size),
+            repository,
+            digest,
+            size,
+            parts: cut(0, size),
             known: Vec::new(),
         }
     }

@@ -1,0 +1,234 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Container images in a registry: their names, their documents and their layers.
+//!
+//! What the documents say is read by whoever asks for them. Here everything is verified by its
+//! digest.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use cabane_label::{Digest, escape};
+
+use crate::address::is_component;
+use crate::document::{Descriptor, OciDigest};
+use crate::{Address, AddressError, Error, Progress, Registry};
+
+/// The name of a container image in a registry: `registry.example/tool:1`, perhaps with the
+/// digest that it must have, `@sha256:…`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerName {
+    /// The registry.
+    pub address: Address,
+    /// The repository in it.
+    pub repository: String,
+    /// The tag; `latest` if neither a tag nor a digest is there.
+    pub tag: Option<String>,
+    /// The digest that the image, or the list of images, must have.
+    pub digest: Option<Digest>,
+}
+
+/// Why a text is not the name of a container image.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ContainerNameError {
+    /// The registry.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// No registry, only a name.
+    #[error("`{}` does not say in which registry it is", escape(.name))]
+    Short {
+        /// The name.
+        name: String,
+    },
+    /// The name of the repository.
+    #[error("`{}` cannot be the name of a container image", escape(.name))]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// The tag.
+    #[error("`{}` cannot be the tag of a container image", escape(.tag))]
+    Tag {
+        /// The tag.
+        tag: String,
+    },
+    /// The digest.
+    #[error("`{}` is not a digest, which is `sha256:` and 64 digits", escape(.digest))]
+    Digest {
+        /// The digest.
+        digest: String,
+    },
+}
+
+impl FromStr for ContainerName {
+    type Err = ContainerNameError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (scheme, rest) = match text.split_once("://") {
+            Some((scheme, rest)) => (scheme, rest),
+            None => ("https", text),
+        };
+        let (rest, digest) = match rest.split_once('@') {
+            Some((rest, digest)) => (rest, Some(read_digest(digest)?)),
+            None => (rest, None),
+        };
+        let short = || ContainerNameError::Short {
+            name: text.to_owned(),
+        };
+        let (host, path) = rest.split_once('/').ok_or_else(short)?;
+        // `library/debian` names no host.
+        let is_host = host == "localhost" || host.contains(['.', ':']);
+        if !is_host && scheme == "https" && !text.contains("://") {
+            return Err(short());
+        }
+        let (repository, tag) = match path.rsplit_once(':') {
+            Some((repository, tag)) => (repository, Some(tag)),
+            None => (path, None),
+        };
+        let is_short_name = host == "docker.io" || host == "index.docker.io";
+        let repository = match repository.contains('/') {
+            false if is_short_name => format!("library/{repository}"),
+            _ => repository.to_owned(),
+        };
+        if !repository.split('/').all(is_component) {
+            return Err(ContainerNameError::Name { name: repository });
+        }
+        if let Some(tag) = tag.filter(|tag| !is_tag(tag)) {
+            let tag = tag.to_owned();
+            return Err(ContainerNameError::Tag { tag });
+        }
+        let tag = tag.or(digest.is_none().then_some("latest"));
+        // What everybody calls by this name answers under another one.
+        let host = if is_short_name { DOCKER_HUB } else { host };
+        Ok(Self {
+            address: format!("{scheme}://{host}").parse()?,
+            repository,
+            tag: tag.map(str::to_owned),
+            digest,
+        })
+    }
+}
+
+/// What an image says about itself is smaller than this.
+const MAX_CONFIG: u64 = 4 * 1024 * 1024;
+
+const DOCKER_HUB: &str = "registry-1.docker.io";
+
+fn read_digest(text: &str) -> Result<Digest, ContainerNameError> {
+    let digest = OciDigest::parse(text);
+    let digest = digest.ok_or_else(|| ContainerNameError::Digest {
+        digest: text.to_owned(),
+    })?;
+    Ok(digest.0)
+}
+
+/// Whether a text may be a tag: `[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}`.
+fn is_tag(text: &str) -> bool {
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let allowed = |byte: u8| is_word(byte) || matches!(byte, b'.' | b'-');
+    text.len() <= 128 && text.bytes().next().is_some_and(is_word) && text.bytes().all(allowed)
+}
+
+impl ContainerName {
+    /// Returns the text that a registry is asked for.
+    fn reference(&self) -> String {
+        match (&self.digest, &self.tag) {
+            (Some(digest), _) => format!("sha256:{digest}"),
+            (None, Some(tag)) => tag.clone(),
+            (None, None) => "latest".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for ContainerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.address.is_plain() {
+            f.write_str("http://")?;
+        }
+        let host = match self.address.host() {
+            DOCKER_HUB => "docker.io",
+            host => host,
+        };
+        write!(f, "{host}/{}", self.repository)?;
+        if let Some(tag) = &self.tag {
+            write!(f, ":{tag}")?;
+        }
+        if let Some(digest) = &self.digest {
+            write!(f, "@sha256:{digest}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Registry {
+    /// Gets the manifest or the index that has a name. Its bytes have the digest that the name
+    /// or the registry says.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or it is something else than was announced.
+    pub fn container_document(&self, name: &ContainerName) -> Result<Vec<u8>, Error> {
+        let found = self.document(&name.repository, &name.reference())?;
+        let found = found.ok_or_else(|| self.no_container(name, "no image has this name"))?;
+        Ok(found.bytes)
+    }
+
+    /// Gets a manifest or an index by its digest.
+    ///
+    /// # Errors
+    ///
+    /// As [`Registry::container_document`].
+    pub fn container_manifest(
+        &self,
+        name: &ContainerName,
+        digest: &Digest,
+    ) -> Result<Vec<u8>, Error> {
+        let found = self.document(&name.repository, &OciDigest(digest.clone()).to_string())?;
+        let found = found.ok_or_else(|| self.no_container(name, "one of its manifests is lost"))?;
+        Ok(found.bytes)
+    }
+
+    /// Gets the configuration of a container image, or another small blob.
+    ///
+    /// # Errors
+    ///
+    /// It is larger than a document may be, or not what it should be.
+    pub fn container_config(
+        &self,
+        name: &ContainerName,
+        digest: &Digest,
+        size: u64,
+    ) -> Result<Vec<u8>, Error> {
+        let descriptor = Descriptor::new("", OciDigest(digest.clone()), size);
+        self.small_blob(&name.repository, &descriptor, MAX_CONFIG)
+    }
+
+    /// Gets a blob of a container image into a directory of its own, or goes on where an
+    /// attempt was cut off. The file that is returned has the digest.
+    ///
+    /// # Errors
+    ///
+    /// As [`Registry::fetch_image`].
+    pub fn container_blob(
+        &self,
+        name: &ContainerName,
+        digest: &Digest,
+        size: u64,
+        directory: &Path,
+        progress: &mut Progress<'_>,
+    ) -> Result<PathBuf, Error> {
+        let digest = OciDigest(digest.clone());
+        let fetched = self.fetch_whole(&name.repository, &digest, size, directory, progress)?;
+        Ok(fetched.path)
+    }
+
+    fn no_container(&self, name: &ContainerName, reason: &str) -> Error {
+        Error::NoContainer {
+            name: name.to_string(),
+            reason: reason.to_owned(),
+        }
+    }
+}
