@@ -122,7 +122,7 @@ pub enum LayerProblem {
     #[error(transparent)]
     Io(#[from] io::Error),
     /// It is no archive.
-    #[error("it is not an archive as tar writes them: {0}")]
+    #[error("it is not an archive as tar writes them")]
     Tar(#[from] TarError),
     /// Something else than was announced.
     #[error("its {what} should have the digest {expected}, and have {found}")]

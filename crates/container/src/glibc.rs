@@ -44,7 +44,8 @@ pub(crate) fn version_in(bytes: &[u8]) -> Option<String> {
 /// What the library says when it is run: `… stable release version 2.36.`
 fn said(bytes: &[u8]) -> Option<String> {
     let start = b"GNU C Library";
-    let line = find(bytes, start).and_then(|place| bytes.get(place..place + 200))?;
+    let line = bytes.get(find(bytes, start)?..)?;
+    let line = line.get(..200).unwrap_or(line);
     let word = b" release version ";
     let place = find(line, word)? + word.len();
     number(line.get(place..)?)

@@ -16,7 +16,7 @@ use crate::convert::{Converted, Progress};
 use crate::layer::{Attributes, Special, shown};
 use crate::report::Report;
 use crate::squash::Input;
-use crate::tar::{Head, Writer};
+use crate::tar::{Head, Unfolded, Writer};
 use crate::tree::{File, Node, Tree};
 use crate::{ContainerImage, Error, LayerProblem, glibc};
 
@@ -238,9 +238,8 @@ impl Plan {
                 };
                 let outcome = match &entry.pieces {
                     Some(pieces) => {
-                        written
-                            .output
-                            .file_with_holes(head, entry.size, pieces, &mut content)
+                        let mut whole = Unfolded::new(pieces, &mut content, entry.size);
+                        written.output.file(head, entry.size, &mut whole)
                     }
                     None => written.output.file(head, entry.size, &mut content),
                 };

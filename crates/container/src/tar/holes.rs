@@ -3,7 +3,7 @@
 
 //! Files with holes: which pieces of one are written down, and how GNU tar says so.
 
-use std::io::Read;
+use std::io::{self, Read};
 
 use super::BLOCK;
 use super::pax::number;
@@ -123,5 +123,53 @@ impl<R: Read> Lines<'_, R> {
                 _ => return Err(TarError::Holes),
             }
         }
+    }
+}
+
+/// Reads a file with its holes as zeros, out of its pieces one after the other.
+///
+/// `mksquashfs` can read pieces itself, but of some files it reads too much; and it makes holes
+/// of zeros.
+pub(crate) struct Unfolded<'a, R> {
+    pieces: &'a [Piece],
+    inner: R,
+    place: u64,
+    size: u64,
+}
+
+impl<'a, R: Read> Unfolded<'a, R> {
+    pub(crate) fn new(pieces: &'a [Piece], inner: R, size: u64) -> Self {
+        Self {
+            pieces,
+            inner,
+            place: 0,
+            size,
+        }
+    }
+}
+
+impl<R: Read> Read for Unfolded<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while let [first, rest @ ..] = self.pieces
+            && self.place >= first.start + first.length
+        {
+            self.pieces = rest;
+        }
+        let (is_hole, end) = match self.pieces.first() {
+            Some(piece) if self.place >= piece.start => (false, piece.start + piece.length),
+            Some(piece) => (true, piece.start),
+            None => (true, self.size),
+        };
+        let left = usize::try_from(end.saturating_sub(self.place)).unwrap_or(usize::MAX);
+        let most = left.min(buffer.len());
+        let part = buffer.get_mut(..most).unwrap_or_default();
+        let read = if is_hole {
+            part.fill(0);
+            most
+        } else {
+            self.inner.read(part)?
+        };
+        self.place += read as u64;
+        Ok(read)
     }
 }

@@ -14,6 +14,7 @@ mod read;
 mod write;
 
 pub use holes::Piece;
+pub(crate) use holes::Unfolded;
 pub use read::{Entry, Kind, Reader, TarError};
 pub(crate) use write::{Head, Writer};
 

@@ -5,7 +5,6 @@
 
 use std::io::{self, Read, Write};
 
-use super::holes::Piece;
 use super::{BLOCK, padding};
 
 /// What is written of an entry.
@@ -40,17 +39,16 @@ impl<W: Write> Writer<W> {
             b'5',
             0,
             b"",
-            &[],
         )
     }
 
     pub(crate) fn symlink(&mut self, head: Head<'_>, target: &[u8]) -> io::Result<()> {
-        self.header(head, b'2', 0, target, &[])
+        self.header(head, b'2', 0, target)
     }
 
     /// Writes another name of a file that was written before.
     pub(crate) fn link(&mut self, head: Head<'_>, file: &[u8]) -> io::Result<()> {
-        self.header(head, b'1', 0, file, &[])
+        self.header(head, b'1', 0, file)
     }
 
     /// Writes a file of a size whose content is read.
@@ -60,43 +58,7 @@ impl<W: Write> Writer<W> {
         size: u64,
         content: &mut impl Read,
     ) -> io::Result<()> {
-        self.header(head, b'0', size, b"", &[])?;
-        self.content(size, content)
-    }
-
-    /// Writes a file with holes, of which the pieces are read one after the other.
-    pub(crate) fn file_with_holes(
-        &mut self,
-        head: Head<'_>,
-        size: u64,
-        pieces: &[Piece],
-        content: &mut impl Read,
-    ) -> io::Result<()> {
-        let mut map = format!("{}\n", pieces.len()).into_bytes();
-        for piece in pieces {
-            write!(map, "{}\n{}\n", piece.start, piece.length)?;
-        }
-        map.resize(map.len().next_multiple_of(BLOCK), 0);
-        let stored: u64 = pieces.iter().map(|piece| piece.length).sum();
-        let size = size.to_string();
-        let records = [
-            record(b"GNU.sparse.major", b"1"),
-            record(b"GNU.sparse.minor", b"0"),
-            record(b"GNU.sparse.name", head.path),
-            record(b"GNU.sparse.realsize", size.as_bytes()),
-        ];
-        self.header(
-            head,
-            b'0',
-            stored + map.len() as u64,
-            b"",
-            &records.concat(),
-        )?;
-        self.inner.write_all(&map)?;
-        self.content(stored, content)
-    }
-
-    fn content(&mut self, size: u64, content: &mut impl Read) -> io::Result<()> {
+        self.header(head, b'0', size, b"")?;
         let copied = io::copy(&mut content.take(size), &mut self.inner)?;
         if copied < size {
             return Err(io::Error::new(
@@ -113,15 +75,8 @@ impl<W: Write> Writer<W> {
             .write_all([0; BLOCK].get(..fill).unwrap_or_default())
     }
 
-    fn header(
-        &mut self,
-        head: Head<'_>,
-        letter: u8,
-        size: u64,
-        link: &[u8],
-        records: &[u8],
-    ) -> io::Result<()> {
-        let mut records = records.to_vec();
+    fn header(&mut self, head: Head<'_>, letter: u8, size: u64, link: &[u8]) -> io::Result<()> {
+        let mut records = Vec::new();
         if head.path.len() > 100 {
             records.extend(record(b"path", head.path));
         }
