@@ -9,10 +9,10 @@
 //! somebody else put there, and to explain something must not run it.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use cabane_host::Binary;
 use cabane_label::escape;
 use serde::Serialize;
 
@@ -141,40 +141,9 @@ fn needed(line: &str) -> Option<(&str, Option<&str>)> {
     Some((name, Some(file).filter(|file| file.starts_with('/'))))
 }
 
-/// Returns the loader that a program names in its `PT_INTERP` header.
+/// Returns the loader that a program names.
 fn loader_of(path: &Path) -> Option<PathBuf> {
-    const HEADER: usize = 64;
-    const PROGRAM_HEADER: usize = 56;
-    const INTERPRETER: u32 = 3;
-    const LONGEST: usize = 4096;
-    let mut file = File::open(path).ok()?;
-    let mut header = [0; HEADER];
-    file.read_exact(&mut header).ok()?;
-    // 64 bits, in the byte order of this machine.
-    let order = if cfg!(target_endian = "little") { 1 } else { 2 };
-    if !header.starts_with(b"\x7fELF\x02") || header.get(5) != Some(&order) {
-        return None;
-    }
-    let number = |bytes: &[u8], place: usize| -> Option<u64> {
-        Some(u64::from_ne_bytes(*bytes.get(place..)?.first_chunk()?))
-    };
-    let headers_at = number(&header, 32)?;
-    let count = u16::from_ne_bytes(*header.get(56..)?.first_chunk()?);
-    file.seek(SeekFrom::Start(headers_at)).ok()?;
-    for _ in 0..count {
-        let mut one = [0; PROGRAM_HEADER];
-        file.read_exact(&mut one).ok()?;
-        if u32::from_ne_bytes(*one.first_chunk()?) == INTERPRETER {
-            let (place, length) = (number(&one, 8)?, number(&one, 32)?);
-            let length = usize::try_from(length).ok()?.min(LONGEST);
-            file.seek(SeekFrom::Start(place)).ok()?;
-            let mut text = vec![0; length];
-            file.read_exact(&mut text).ok()?;
-            let text = text.split(|&byte| byte == 0).next()?;
-            return Some(PathBuf::from(str::from_utf8(text).ok()?));
-        }
-    }
-    None
+    Binary::open(&File::open(path).ok()?)?.interpreter()
 }
 
 #[cfg(test)]

@@ -10,14 +10,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use cabane_host::library_cache;
 use cabane_label::escape;
 use cabane_resolve::similar;
 use serde::Serialize;
 
+use super::Surroundings;
 use super::libraries::NeededLibrary;
 use super::origins::{Element, Origin, VariableOrigin};
 use super::place::{Place, links_from, without_links_above};
-use super::{Surroundings, library_cache};
 
 /// How a file was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -12,7 +12,6 @@
 
 mod conflicts;
 mod libraries;
-mod library_cache;
 mod lookup;
 mod mounts;
 mod origins;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! The cache by which the host's loader finds libraries.
+//! The cache by which the loader of a machine finds libraries.
 //!
 //! ```text
 //! header   "glibc-ld.so.cache1.1", u32 number of entries, …   48 bytes
@@ -14,19 +14,22 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-const CACHE: &str = "/etc/ld.so.cache";
+/// Where the cache is.
+pub const PLACE: &str = "/etc/ld.so.cache";
+
 const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 const HEADER: usize = 48;
 const ENTRY: usize = 24;
 
 /// Where the loader looks when its cache has nothing.
-const DEFAULT: [&str; 4] = ["/lib64", "/usr/lib64", "/lib", "/usr/lib"];
+pub const DEFAULT: [&str; 4] = ["/lib64", "/usr/lib64", "/lib", "/usr/lib"];
 
 /// Returns the file that the host's loader takes for a library.
-pub(super) fn find(name: &str) -> Option<PathBuf> {
-    let cached = fs::read(CACHE)
+#[must_use]
+pub fn find(name: &str) -> Option<PathBuf> {
+    let cached = fs::read(PLACE)
         .ok()
-        .and_then(|cache| in_cache(&cache, name));
+        .and_then(|cache| in_cache(&cache, name).next());
     let default = || {
         let files = DEFAULT
             .iter()
@@ -37,8 +40,9 @@ pub(super) fn find(name: &str) -> Option<PathBuf> {
 }
 
 /// Returns the names of the libraries that the cache knows.
-pub(super) fn names() -> Vec<String> {
-    let cache = fs::read(CACHE).unwrap_or_default();
+#[must_use]
+pub fn names() -> Vec<String> {
+    let cache = fs::read(PLACE).unwrap_or_default();
     let entries = entries(&cache);
     let names = entries.filter_map(|(name, _)| text_at(&cache, name));
     names
@@ -46,12 +50,13 @@ pub(super) fn names() -> Vec<String> {
         .collect()
 }
 
-fn in_cache(cache: &[u8], name: &str) -> Option<PathBuf> {
-    let is_it = |place: usize| text_at(cache, place) == Some(name.as_bytes());
-    // Where there are several, for other word sizes, the machine's own stands first.
-    let mut fitting = entries(cache).filter(|(one, _)| is_it(*one));
-    let path = fitting.find_map(|(_, path)| text_at(cache, path))?;
-    Some(OsString::from_vec(path.to_vec()).into())
+/// Returns the files that the text of a cache has under a name. Where there are several, for
+/// other word sizes, the machine's own stands first.
+pub fn in_cache<'a>(cache: &'a [u8], name: &'a str) -> impl Iterator<Item = PathBuf> + 'a {
+    let is_it = move |place: usize| text_at(cache, place) == Some(name.as_bytes());
+    let fitting = entries(cache).filter(move |(one, _)| is_it(*one));
+    let paths = fitting.filter_map(|(_, path)| text_at(cache, path));
+    paths.map(|path| OsString::from_vec(path.to_vec()).into())
 }
 
 fn entries(cache: &[u8]) -> impl Iterator<Item = (usize, usize)> {
@@ -95,17 +100,17 @@ mod tests {
     #[test]
     fn a_library_is_found_by_its_whole_name() {
         assert_eq!(
-            in_cache(&cache(), "libm.so.6"),
+            in_cache(&cache(), "libm.so.6").next(),
             Some("/lib/libm.so.6".into())
         );
-        assert_eq!(in_cache(&cache(), "libm.so"), None);
+        assert_eq!(in_cache(&cache(), "libm.so").next(), None);
     }
 
     #[test]
     fn a_cache_that_was_cut_off_anywhere_is_read_without_harm() {
         let whole = cache();
         for end in 0..whole.len() - 1 {
-            let found = in_cache(&whole[..end], "libm.so.6");
+            let found = in_cache(&whole[..end], "libm.so.6").next();
             assert!(found != Some("/lib/libm.so.6".into()), "{end}");
         }
     }
