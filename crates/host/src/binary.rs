@@ -12,7 +12,8 @@ use std::path::PathBuf;
 
 use elf::abi::{
     DF_1_NODEFLIB, DT_FLAGS_1, DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME, ELFMAGIC, ET_DYN,
-    ET_EXEC, PT_INTERP, SHT_DYNAMIC, SHT_DYNSYM, SHT_SYMTAB, STB_LOCAL, STB_WEAK, VER_FLG_WEAK,
+    ET_EXEC, PT_INTERP, SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, SHT_DYNAMIC, SHT_DYNSYM, SHT_PROGBITS,
+    SHT_SYMTAB, STB_LOCAL, STB_WEAK, VER_FLG_WEAK,
 };
 use elf::dynamic::DynamicTable;
 use elf::endian::{AnyEndian, EndianParse};
@@ -229,6 +230,17 @@ impl<'a> Binary<'a> {
         let length = self.file.read_at(&mut text, place).ok()?;
         let text = text.get(..length)?.split(|&byte| byte == 0).next()?;
         Some(str::from_utf8(text).ok()?.to_owned())
+    }
+
+    /// Returns what it has that neither changes nor is run: texts, and much else.
+    #[must_use]
+    pub fn constants(&self) -> Vec<Vec<u8>> {
+        let headers = SectionHeaderTable::new(self.endian, self.class, &self.sections);
+        let flags = u64::from(SHF_ALLOC | SHF_WRITE | SHF_EXECINSTR);
+        let sections = headers.iter().filter(|section| {
+            section.sh_type == SHT_PROGBITS && section.sh_flags & flags == u64::from(SHF_ALLOC)
+        });
+        sections.filter_map(|section| self.data(&section)).collect()
     }
 
     /// Returns the versions that it needs of others.

@@ -38,6 +38,9 @@ mod image_verify;
 mod import;
 mod import_reference;
 mod import_remote;
+mod mpi;
+mod mpi_inspect;
+mod mpi_text;
 mod recipe;
 mod recipe_convert;
 mod recipe_files;
@@ -100,6 +103,9 @@ pub(crate) enum Command {
     System(SystemCommand),
     /// Make a package for Spack out of the packages of a vendor's MPI
     VendorMpi(vendor_mpi::VendorMpiArgs),
+    /// Look at the MPI of programs, machines and images
+    #[command(subcommand)]
+    Mpi(mpi::MpiCommand),
     /// Give jobs of Slurm their images
     #[command(subcommand)]
     Slurm(SlurmCommand),
@@ -270,6 +276,7 @@ pub(crate) fn run_command(
         Command::Environment(EnvironmentCommand::Ls(args)) => environment::ls(setup, &args),
         Command::System(SystemCommand::Probe(args)) => system::probe(setup, &args),
         Command::VendorMpi(args) => vendor_mpi::vendor_mpi(setup, &args),
+        Command::Mpi(command) => mpi::mpi(setup, &command),
         Command::Slurm(SlurmCommand::Install(args)) => slurm_install::install(setup, &args),
         Command::Slurm(SlurmCommand::Check(args)) => slurm_check::check(setup, &args),
         Command::Slurm(SlurmCommand::Submit(args)) => slurm_submit::submit(setup, &args),

@@ -1,0 +1,145 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane mpi inspect`: which MPI a program, a library or a directory needs or is.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use cabane_label::escape;
+use cabane_mpi::{Inspected, Loader, Tree};
+use clap::Args;
+
+use super::explain_start::own_program;
+use super::mpi_text;
+use super::run::enter;
+use crate::exit_codes::{self, ExitCode};
+use crate::format::json;
+use crate::images::ImageArgs;
+use crate::report::{CommandError, CommandResult};
+use crate::setup::Setup;
+
+/// Tell which MPI a program, a library or a directory needs or is
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Nothing is run to find out: the files are read, and libraries are looked for as the loader
+would look for them, with LD_LIBRARY_PATH as it is.
+
+Examples:
+  cabane mpi inspect ./solver
+  cabane mpi inspect /opt/mpich                      a prefix, with its launchers
+  cabane mpi inspect /usr/lib64/libmpi.so.40
+  cabane mpi inspect --root /mnt/container /usr/bin/app
+  cabane mpi inspect --in solver/1.0 solver --json")]
+pub(crate) struct InspectArgs {
+    /// Programs, libraries, extensions of Python, or directories; a name without `/` is a
+    /// program in PATH
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Look below this directory, as if it were the root
+    #[arg(long, value_name = "DIR", conflicts_with = "images")]
+    root: Option<PathBuf>,
+    /// Look into an environment with these images
+    #[arg(long = "in", value_name = "IMAGES")]
+    images: Option<String>,
+    /// The views of that environment
+    #[arg(short, long, value_name = "VIEWS", requires = "images")]
+    view: Option<String>,
+    /// Load no view if none is named
+    #[arg(long, requires = "images", conflicts_with = "view")]
+    no_default_view: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A path that tells nothing of MPI.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum InspectError {
+    #[error("there is no file or program `{}` here", escape(path))]
+    NoFile { path: String },
+    #[error("{} is no program or library", escape(path))]
+    NoProgram { path: String },
+}
+
+pub(super) fn inspect(setup: &Setup, args: &InspectArgs) -> CommandResult<ExitCode> {
+    if let Some(images) = &args.images {
+        return inspect_inside(setup, args, images);
+    }
+    let tree = args.root.as_ref().map_or_else(Tree::here, Tree::below);
+    let loader = Loader::new(&tree);
+    // Below another root the variables of this one mean nothing.
+    let loader = match setup.calling.get(OsStr::new("LD_LIBRARY_PATH")) {
+        Some(value) if args.root.is_none() => loader.library_path(&value.to_string_lossy()),
+        _ => loader,
+    };
+    let mut all = Vec::with_capacity(args.paths.len());
+    for path in &args.paths {
+        all.push(look(setup, args, &tree, &loader, path)?);
+    }
+    if args.json {
+        setup.printer.data(json(&all));
+    } else {
+        let texts: Vec<String> = all.iter().map(mpi_text::inspected).collect();
+        setup.printer.data(texts.join("\n"));
+    }
+    Ok(exit_codes::SUCCESS)
+}
+
+fn look(
+    setup: &Setup,
+    args: &InspectArgs,
+    tree: &Tree,
+    loader: &Loader<'_>,
+    path: &Path,
+) -> CommandResult<Inspected> {
+    let text = path.to_string_lossy().into_owned();
+    let found = if args.root.is_some() {
+        Some(Path::new("/").join(path))
+    } else {
+        find_program(setup, path)
+    };
+    let found = found
+        .filter(|path| tree.find(path).is_some())
+        .ok_or_else(|| {
+            let error = InspectError::NoFile { path: text.clone() };
+            CommandError::new(exit_codes::NOT_FOUND, error)
+        })?;
+    cabane_mpi::inspect(tree, loader, &found).ok_or_else(|| {
+        let error = InspectError::NoProgram { path: text };
+        CommandError::new(exit_codes::BAD_INPUT, error)
+            .hinted("of a script, name the program that it starts".to_owned())
+    })
+}
+
+/// Finds a program as a shell would; a file or directory that is named is taken as it is.
+pub(super) fn find_program(setup: &Setup, name: &Path) -> Option<PathBuf> {
+    if !name.to_string_lossy().contains('/') {
+        let path = setup.calling.get(OsStr::new("PATH"));
+        let directories = path.into_iter().flat_map(std::env::split_paths);
+        let is_program = |path: &PathBuf| {
+            std::fs::metadata(path)
+                .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+        };
+        let found = directories.map(|one| one.join(name)).find(is_program);
+        if found.is_some() {
+            return found.and_then(|path| std::path::absolute(path).ok());
+        }
+    }
+    std::path::absolute(name).ok()
+}
+
+/// Starts itself in the environment, where the images are mounted.
+fn inspect_inside(setup: &Setup, args: &InspectArgs, images: &str) -> CommandResult<ExitCode> {
+    let mut command = own_program(setup)?;
+    command.extend(["mpi".into(), "inspect".into()]);
+    if args.json {
+        command.push("--json".into());
+    }
+    command.push("--".into());
+    command.extend(args.paths.iter().map(OsString::from));
+    let images =
+        ImageArgs::new(images, args.view.as_deref(), args.no_default_view).telling_choice();
+    enter(setup, &images, command)
+}
