@@ -5,7 +5,8 @@
 //!
 //! A [`Tree`] is where files are looked for, a [`Loader`] finds libraries in it as the
 //! loader of programs would, and [`inspect()`] tells what a program, a library or a
-//! directory has to do with MPI. The design and its reasons are in
+//! directory has to do with MPI. [`judge()`] says whether and how a program can have another
+//! one, as a [`Plan`], which somebody else carries out. The design and its reasons are in
 //! `docs/design/0012-mpi.md`.
 
 #![forbid(unsafe_code)]
@@ -14,13 +15,19 @@ mod bytes;
 mod family;
 mod inspect;
 mod installation;
+mod judge;
 mod library;
 mod loader;
+mod plan;
 mod tree;
+mod verdict;
 
 pub use family::{Family, Language, Name};
 pub use inspect::{FileKind, Inspected, Inspection, LoadedFile, inspect};
 pub use installation::{Installation, Launcher, LauncherKind, find_installation};
-pub use library::{Library, Protocol};
+pub use judge::{Side, judge};
+pub use library::{Library, Protocol, Symbols};
 pub use loader::{Closure, Loaded, Loader, Missing, Through, Unmet, is_of_glibc};
+pub use plan::{Carried, Places, Plan, Way};
 pub use tree::{Place, Tree};
+pub use verdict::{Outcome, Refusal, Verdict, Warning};

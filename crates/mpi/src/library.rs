@@ -7,6 +7,7 @@
 //! date of its build; others have it in their texts.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use cabane_host::Binary;
@@ -38,7 +39,25 @@ pub struct Library {
     pub protocols: BTreeSet<Protocol>,
     /// The functions of MPI that it has.
     #[serde(skip)]
-    pub symbols: BTreeSet<String>,
+    pub symbols: Symbols,
+}
+
+/// Names of functions: too many to be printed.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Symbols(BTreeSet<String>);
+
+impl Symbols {
+    /// Whether a name is among them.
+    #[must_use]
+    pub fn contains(&self, name: &str) -> bool {
+        self.0.contains(name)
+    }
+}
+
+impl fmt::Debug for Symbols {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} functions", self.0.len())
+    }
 }
 
 /// How ranks and launcher talk to each other.
@@ -75,7 +94,7 @@ impl Library {
             version: None,
             architecture: binary.kind().name().to_owned(),
             protocols: texts.protocols(family, &links.needed, &seen),
-            symbols: seen.defined,
+            symbols: Symbols(seen.defined),
             soname,
         };
         if library.language == Language::C {

@@ -173,7 +173,12 @@ impl<'a> Loader<'a> {
             }
             if let Some(loaded) = self.search(closure, of, &name, kind) {
                 // The same file under another name is loaded once.
-                if !closure.files.iter().any(|one| one.place == loaded.place) {
+                let outside = &loaded.place.outside;
+                if !closure
+                    .files
+                    .iter()
+                    .any(|one| &one.place.outside == outside)
+                {
                     closure.files.push(loaded);
                 }
             } else if !closure.missing.iter().any(|one| one.name == name) {

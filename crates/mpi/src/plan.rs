@@ -1,0 +1,226 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! How a program is started with another MPI: data, which somebody else carries out.
+//!
+//! ```text
+//! PRIVATE/opt/mpi/lib/libmpi.so.12            what is carried keeps its path, so that what
+//! PRIVATE/opt/mpi/lib/mpich/libfabric.so.1    is found beside each other stays so
+//! LINKS/libmpich.so.12                        the name that the program asks for
+//! ```
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::loader::Closure;
+use crate::{Installation, Library, Tree};
+
+/// Directories beside a library in which it looks for its parts while it runs.
+const PARTS: [&str; 9] = [
+    "ucx",
+    "libfabric",
+    "prov",
+    "openmpi",
+    "openmpi3",
+    "pmix",
+    "pmix2",
+    "mpich",
+    "hwloc",
+];
+/// Directories of a prefix in which Open MPI looks for texts and settings.
+const OF_PREFIX: [&str; 6] = [
+    "share/openmpi",
+    "share/pmix",
+    "share/prte",
+    "etc/openmpi",
+    "etc",
+    "lib/openmpi",
+];
+
+/// Where a substitute will be for the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// The directory that gets the files; none if the program sees them where they are.
+    pub private: Option<PathBuf>,
+    /// The directory for names that the program asks for, if some are needed.
+    pub links: PathBuf,
+}
+
+/// In which way a program gets another library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Way {
+    /// It gets this library without any help.
+    Nothing,
+    /// A directory in front of the search path: the name is the same.
+    LibraryPath,
+    /// The real file is loaded before all others, with what it needs.
+    Preload,
+}
+
+/// What is done before a program starts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// In which way.
+    pub way: Way,
+    /// What comes first in `LD_PRELOAD`.
+    pub preload: Vec<PathBuf>,
+    /// What comes first in `LD_LIBRARY_PATH`.
+    pub library_path: Vec<PathBuf>,
+    /// Other variables.
+    pub variables: BTreeMap<String, String>,
+    /// Links to be made: the path and where it leads.
+    pub links: Vec<(PathBuf, PathBuf)>,
+    /// What must be put into the private directory.
+    pub carried: Vec<Carried>,
+}
+
+/// A file or directory that is put into the private directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Carried {
+    /// Where it is, seen from here.
+    pub source: PathBuf,
+    /// Where it belongs, seen by the program.
+    pub target: PathBuf,
+}
+
+impl Plan {
+    /// Returns every variable with its value, given those of the caller.
+    #[must_use]
+    pub fn environment(&self, calling: impl Fn(&str) -> Option<String>) -> Vec<(String, String)> {
+        let joined = |name: &str, first: &[PathBuf]| {
+            let mut all: Vec<String> = first
+                .iter()
+                .map(|path| path.to_string_lossy().into_owned())
+                .collect();
+            all.extend(calling(name).filter(|value| !value.is_empty()));
+            (!first.is_empty()).then(|| (name.to_owned(), all.join(":")))
+        };
+        let lists = [
+            joined("LD_PRELOAD", &self.preload),
+            joined("LD_LIBRARY_PATH", &self.library_path),
+        ];
+        let others = self.variables.clone().into_iter();
+        lists.into_iter().flatten().chain(others).collect()
+    }
+}
+
+impl Places {
+    /// Returns where a file will be for the program.
+    #[must_use]
+    pub fn of(&self, path: &Path) -> PathBuf {
+        match &self.private {
+            Some(private) => private.join(path.strip_prefix("/").unwrap_or(path)),
+            None => path.to_owned(),
+        }
+    }
+
+    /// Returns what must be carried: every file of a closure, and what is beside them.
+    pub(crate) fn carry(&self, tree: &Tree, closures: &[Closure], prefix: &Path) -> Vec<Carried> {
+        let mut all: Vec<Carried> = Vec::new();
+        if self.private.is_none() {
+            return all;
+        }
+        let mut add = |source: PathBuf, path: &Path| {
+            let target = self.of(path);
+            if !all.iter().any(|one| one.target == target) {
+                all.push(Carried { source, target });
+            }
+        };
+        let files = closures.iter().flat_map(|closure| &closure.files);
+        for file in files.filter(|file| !file.is_of_glibc()) {
+            add(file.place.outside.clone(), &file.path);
+            let directory = file.path.parent().unwrap_or(Path::new("/"));
+            for part in PARTS.map(|part| directory.join(part)) {
+                if let Some(place) = tree.find(&part).filter(|place| place.outside.is_dir()) {
+                    add(place.outside, &part);
+                }
+            }
+        }
+        for part in OF_PREFIX.map(|part| prefix.join(part)) {
+            let is_of_mpi = !part.ends_with("etc") || prefix != Path::new("/usr");
+            if let Some(place) = tree.find(&part).filter(|_| is_of_mpi) {
+                add(place.outside, &part);
+            }
+        }
+        all
+    }
+}
+
+/// Returns the directories in which the files of closures lie, each once, in the order in
+/// which they are loaded.
+pub(crate) fn directories(places: &Places, closures: &[Closure]) -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> = Vec::new();
+    let files = closures.iter().flat_map(|closure| &closure.files);
+    for file in files.filter(|file| !file.is_of_glibc()) {
+        let directory = places.of(&file.path);
+        let Some(directory) = directory.parent() else {
+            continue;
+        };
+        if !all.iter().any(|one| one == directory) {
+            all.push(directory.to_owned());
+        }
+    }
+    all
+}
+
+/// Returns the variables that a product needs where it was not installed, and directories
+/// with what it loads by itself.
+pub(crate) fn needs_of_product(
+    places: &Places,
+    tree: &Tree,
+    installation: &Installation,
+    core: &Library,
+    closures: &[Closure],
+) -> (BTreeMap<String, String>, Vec<PathBuf>) {
+    let mut variables = BTreeMap::new();
+    let mut directories = Vec::new();
+    let prefix = prefix_of(installation, core);
+    let text = |path: &Path| places.of(path).to_string_lossy().into_owned();
+    match core.product.as_str() {
+        "Open MPI" => {
+            variables.insert("OPAL_PREFIX".to_owned(), text(&prefix));
+        }
+        "Intel MPI" => {
+            variables.insert("I_MPI_ROOT".to_owned(), text(&prefix));
+            // It loads libfabric by name, and brings one.
+            for below in ["lib/libfabric", "libfabric/lib", "opt/mpi/libfabric/lib"] {
+                let directory = prefix.join(below);
+                if tree.is_file(&directory.join("libfabric.so.1")) {
+                    directories.push(directory);
+                }
+            }
+        }
+        _ => {}
+    }
+    let mut homes: Vec<PathBuf> = directories.clone();
+    let loaded = closures
+        .iter()
+        .filter_map(|closure| closure.by_name("libfabric.so.1"));
+    homes.extend(loaded.filter_map(|file| Some(file.path.parent()?.to_owned())));
+    let mut providers = homes
+        .iter()
+        .flat_map(|home| ["prov", "libfabric"].map(|one| home.join(one)));
+    let has_providers = |directory: &PathBuf| {
+        tree.names(directory)
+            .iter()
+            .any(|name| name.ends_with("-fi.so"))
+    };
+    if let Some(directory) = providers.find(has_providers) {
+        variables.insert("FI_PROVIDER_PATH".to_owned(), text(&directory));
+    }
+    let directories = directories.iter().map(|one| places.of(one)).collect();
+    (variables, directories)
+}
+
+/// Returns the prefix to which a library belongs.
+pub(crate) fn prefix_of(installation: &Installation, core: &Library) -> PathBuf {
+    let triplet = format!("{}-linux-gnu", std::env::consts::ARCH);
+    let above = core.path.ancestors().skip(1).find(|above| {
+        let name = above.file_name().unwrap_or_default().to_string_lossy();
+        name != "lib" && name != "lib64" && name != "release" && name != *triplet
+    });
+    above.unwrap_or(&installation.prefix).to_owned()
+}

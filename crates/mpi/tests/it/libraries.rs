@@ -1,0 +1,175 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What is said of libraries and prefixes: family, version, launchers, what is missing.
+
+use std::path::Path;
+
+use cabane_mpi::{
+    Family, FileKind, Inspected, Inspection, Language, LauncherKind, Loader, Protocol, Through,
+    Tree, find_installation, inspect,
+};
+use cabane_testkit::not_run;
+
+use crate::support::{Program, installed, libraries_of_debian};
+
+fn inspection(tree: &Tree, path: &Path) -> Inspection {
+    let loader = Loader::new(tree);
+    match inspect(tree, &loader, path) {
+        Some(Inspected::File(file)) => *file,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn every_library_tells_its_family_and_its_version() {
+    let names = [
+        "mpich-3.4.3",
+        "mpich-4.0.3",
+        "mpich-4.3.2",
+        "mpich",
+        "openmpi-4.1.8",
+        "openmpi",
+        "intel-2021.13.1",
+        "debian",
+        "newer-debian",
+    ];
+    let Some(prefixes) = installed(names) else {
+        not_run!("needs MPIs of Debian 12 and 13, and others: scripts/setup test");
+    };
+    let tree = Tree::here();
+    let told = prefixes.map(|prefix| {
+        let libraries = find_installation(&tree, &prefix).libraries.into_iter();
+        let for_c = libraries.filter(|one| one.language == Language::C);
+        let all: Vec<(String, Family)> = for_c.map(|one| (one.title(), one.family)).collect();
+        all
+    });
+    let one = |title: &str, family| vec![(title.to_owned(), family)];
+    let both = |first: &str, second: &str, of_second| {
+        vec![
+            (first.to_owned(), Family::Mpich),
+            (second.to_owned(), of_second),
+        ]
+    };
+    let expected = [
+        one("MPICH 3.4.3", Family::Mpich),
+        one("MPICH 4.0.3", Family::Mpich),
+        one("MPICH 4.3.2", Family::Mpich),
+        both("MPICH 5.0.2", "MPICH 5.0.2", Family::Mpi5Abi),
+        one("Open MPI 4.1.8", Family::OpenMpi),
+        one("Open MPI 5.0.11", Family::OpenMpi),
+        one("Intel MPI 2021.13", Family::Mpich),
+        both("MPICH 4.0.2", "Open MPI 4.1.4", Family::OpenMpi),
+        one("MPICH 4.2.1", Family::Mpich),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn launchers_tell_whose_they_are() {
+    let Some([debian, mpich, openmpi]) = installed(["debian", "mpich", "openmpi"]) else {
+        not_run!("needs MPIs of Debian 12 and others: scripts/setup test");
+    };
+    let tree = Tree::here();
+    let kinds = |prefix: &Path| {
+        let launchers = find_installation(&tree, prefix).launchers;
+        let mut kinds: Vec<LauncherKind> = launchers.iter().map(|one| one.kind).collect();
+        kinds.dedup();
+        kinds
+    };
+    let told = [&mpich, &openmpi, &debian].map(|prefix| kinds(prefix));
+    let (hydra, openmpi) = (LauncherKind::Hydra, LauncherKind::OpenMpi);
+    assert_eq!(told, [vec![hydra], vec![openmpi], vec![hydra, openmpi]]);
+}
+
+#[test]
+fn protocols_tell_what_ranks_and_launchers_speak() {
+    let names = ["mpich-3.4.3", "mpich", "openmpi", "intel-2021.13.1"];
+    let Some(prefixes) = installed(names) else {
+        not_run!("needs MPICH, Open MPI and Intel MPI: scripts/setup test");
+    };
+    let tree = Tree::here();
+    let told = prefixes.map(|prefix| {
+        let all = find_installation(&tree, &prefix).libraries;
+        let first = all.into_iter().find(|one| one.language == Language::C);
+        first
+            .map(|one| Vec::from_iter(one.protocols))
+            .unwrap_or_default()
+    });
+    let expected = [
+        vec![Protocol::Pmi1],
+        vec![Protocol::Pmi1, Protocol::Pmi2],
+        vec![Protocol::Pmix],
+        vec![Protocol::Pmi1, Protocol::Pmix],
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn a_library_below_another_root_is_found_with_what_it_needs_there() {
+    let Some([debian]) = installed(["debian"]) else {
+        not_run!("needs MPICH of Debian 12: scripts/setup test");
+    };
+    let tree = Tree::below(&debian);
+    let library = libraries_of_debian(Path::new("/")).join("libmpich.so.12");
+    let told = inspection(&tree, &library);
+    let ucx = told.files.iter().find(|file| file.name == "libucp.so.0");
+    // The C library is not part of the tree, and that of this machine is not taken.
+    let has_no_libc = told.missing.iter().any(|one| one.name == "libc.so.6");
+    assert_eq!(ucx.map(|file| file.by), Some(Through::System));
+    assert!(told.is_mpi && has_no_libc, "{told:?}");
+}
+
+#[test]
+fn a_program_tells_what_it_needs_and_gets() {
+    let Some([mpich]) = installed(["mpich"]) else {
+        not_run!("needs MPICH: scripts/setup test");
+    };
+    let program = Program::of(&mpich, "libmpi.so.12");
+    let tree = Tree::here();
+    let loader = Loader::new(&tree).library_path(&program.library_path);
+    let Some(Inspected::File(told)) = inspect(&tree, &loader, &program.path) else {
+        panic!("nothing is told");
+    };
+    let functions: Vec<&str> = told.functions.iter().map(String::as_str).collect();
+    let expected = [
+        "MPI_Allreduce",
+        "MPI_Comm_rank",
+        "MPI_Comm_size",
+        "MPI_Finalize",
+        "MPI_Get_library_version",
+        "MPI_Init",
+        "MPI_Irecv",
+        "MPI_Isend",
+        "MPI_Waitall",
+    ];
+    assert_eq!(functions, expected);
+    assert_eq!(
+        (told.kind, told.names.as_slice()),
+        (FileKind::Program, ["libmpi.so.12".to_owned()].as_slice())
+    );
+    assert_eq!(
+        told.library.map(|library| library.title()).as_deref(),
+        Some("MPICH 5.0.2")
+    );
+    assert!(
+        told.missing.is_empty() && told.unmet.is_empty(),
+        "{:?}",
+        told.missing
+    );
+}
+
+#[test]
+fn everything_that_is_told_can_be_read_again() {
+    let Some([mpich]) = installed(["mpich"]) else {
+        not_run!("needs MPICH: scripts/setup test");
+    };
+    let tree = Tree::here();
+    let mut told = inspection(&tree, &mpich.join("lib/libmpi.so.12"));
+    let text = serde_json::to_string(&told).unwrap();
+    // The functions of a library are not told: there are more than a thousand.
+    if let Some(library) = &mut told.library {
+        library.symbols = cabane_mpi::Symbols::default();
+    }
+    assert_eq!(serde_json::from_str::<Inspection>(&text).unwrap(), told);
+}
