@@ -19,6 +19,7 @@ mod judge;
 mod library;
 mod loader;
 mod plan;
+mod probe;
 mod tree;
 mod verdict;
 
@@ -29,5 +30,6 @@ pub use judge::{Side, judge};
 pub use library::{Library, Protocol, Symbols};
 pub use loader::{Closure, Loaded, Loader, Missing, Through, Unmet, is_of_glibc};
 pub use plan::{Carried, Places, Plan, Way};
+pub use probe::{Figure, PROBE, ProbeFailure, ProbeSeen, RankSeen, family_option, stub};
 pub use tree::{Place, Tree};
 pub use verdict::{Outcome, Refusal, Verdict, Warning};
