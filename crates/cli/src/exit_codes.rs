@@ -56,6 +56,10 @@ exit_codes! {
     REGISTRY = 11;
     /// An image does not have the signature that is wanted, or is not what was signed.
     UNTRUSTED = 12;
+    /// `cabane mpi swap` has refused: the substitute cannot work for this program.
+    NOT_SWAPPED = 14;
+    /// `cabane mpi swap --probe` could not prove the substitution, and has not run the command.
+    NOT_PROVEN = 15;
     /// `cabane run` or `cabane start` could not start the command. Codes of the command itself are passed through.
     NOT_STARTED = 125;
     /// The command exists but cannot be started.

@@ -59,7 +59,7 @@ pub use recipe::{
 };
 pub use settings::{
     AmountError, AtStart, BindSetting, BuildSettings, ColorChoice, ContainerSettings, FormatChoice,
-    ListingChoice, Namespaces, PathTemplate, PathTemplateError, RegistrySettings,
+    ListingChoice, MpiRule, Namespaces, PathTemplate, PathTemplateError, RegistrySettings,
     RepositorySettings, Requirement, RestrictedRule, RetentionSettings, Settings, SettingsError,
     TrustPolicy, TrustRule, parse_settings, parse_size, parse_time,
 };

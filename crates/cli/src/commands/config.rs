@@ -134,6 +134,10 @@ fn rows(settings: &Effective) -> Vec<Row> {
         let value = format!("group {}", setting.rule.group);
         push(&key, value, &Origin::File(setting.file.clone()));
     }
+    for setting in &settings.mpi {
+        let key = format!("mpi.{}", setting.name);
+        push(&key, path(&setting.prefix), &setting.origin);
+    }
     let directories = &settings.environment_directories;
     let list: Vec<String> = directories.value.iter().map(|one| path(one)).collect();
     push("environments", list.join(":"), &directories.origin);

@@ -5,7 +5,7 @@
 
 use clap::Subcommand;
 
-use super::mpi_inspect;
+use super::{mpi_inspect, mpi_swap};
 use crate::exit_codes::ExitCode;
 use crate::report::CommandResult;
 use crate::setup::Setup;
@@ -15,10 +15,13 @@ use crate::setup::Setup;
 pub(crate) enum MpiCommand {
     /// Tell which MPI a program, a library or a directory needs or is
     Inspect(mpi_inspect::InspectArgs),
+    /// Run a command with another MPI in the place of its own
+    Swap(mpi_swap::SwapArgs),
 }
 
 pub(super) fn mpi(setup: &Setup, command: &MpiCommand) -> CommandResult<ExitCode> {
     match command {
         MpiCommand::Inspect(args) => mpi_inspect::inspect(setup, args),
+        MpiCommand::Swap(args) => mpi_swap::swap(setup, args),
     }
 }

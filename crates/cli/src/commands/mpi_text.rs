@@ -7,9 +7,14 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use cabane_label::escape;
-use cabane_mpi::{FileKind, Inspected, Inspection, Installation, Language, Library};
+use cabane_mpi::{
+    Figure, FileKind, Inspected, Inspection, Installation, Language, Library, Plan, ProbeSeen,
+    Verdict, Way,
+};
 
+use super::mpi_swap::Words;
 use crate::printer::style;
+use crate::table::{Align, Table};
 
 /// How wide the words in front of a line are.
 const WIDTH: usize = 12;
@@ -172,4 +177,81 @@ fn library(library: &Library) -> String {
     };
     let (family, path) = (library.family, shown(&library.path));
     format!("{}{language}, of {family}, {path}", library.title())
+}
+
+/// Tells what would be done.
+pub(super) fn plan(
+    verdict: &Verdict,
+    plan: &Plan,
+    variables: &[(String, String)],
+    words: &Words,
+) -> String {
+    let mut text = String::new();
+    head(&mut text, &words.file);
+    let found = |library: &Library| format!("{}, {}", library.title(), shown(&library.path));
+    if let Some(from) = &verdict.from {
+        line(&mut text, "gets", &found(from));
+    }
+    if let Some(to) = &verdict.to {
+        line(&mut text, "would get", &found(to));
+    }
+    let way = match plan.way {
+        Way::Nothing => "nothing is to be done",
+        Way::LibraryPath => "a directory in front of the search path",
+        Way::Preload => "the real file is loaded first",
+    };
+    line(&mut text, "how", way);
+    for (link, target) in &plan.links {
+        line(
+            &mut text,
+            "link",
+            &format!("{} to {}", shown(link), shown(target)),
+        );
+    }
+    for (name, value) in variables {
+        line(&mut text, "sets", &format!("{name}={value}"));
+    }
+    text
+}
+
+/// Tells that ranks have shown what was promised.
+pub(super) fn proven(library: &Library, seen: &ProbeSeen) -> String {
+    let version = seen
+        .ranks
+        .first()
+        .map(|one| one.version.as_str())
+        .unwrap_or_default();
+    let version = version.split(',').next().unwrap_or_default();
+    let count = seen.ranks.len();
+    let ranks = match count {
+        1 => "one rank got".to_owned(),
+        _ => format!("{count} ranks got"),
+    };
+    let path = shown(&library.file);
+    let text = format!("proven: {ranks} {path}, {version}; sums and large messages were right");
+    escape(&text).into_owned()
+}
+
+/// Tells what was measured.
+pub(super) fn figures(before: Option<&ProbeSeen>, after: &ProbeSeen) -> String {
+    let columns = [
+        ("", Align::Left),
+        ("bytes", Align::Right),
+        ("before", Align::Right),
+        ("after", Align::Right),
+    ];
+    let mut table = Table::new(&columns, true);
+    for figure in &after.figures {
+        let same = |one: &&Figure| one.kind == figure.kind && one.bytes == figure.bytes;
+        let old = before.and_then(|before| before.figures.iter().find(same));
+        let (kind, digits) = match figure.kind.as_str() {
+            "latency" => ("latency, us", 2),
+            _ => ("bandwidth, MB/s", 0),
+        };
+        let shown = |value: f64| format!("{value:.digits$}");
+        let old = old.map_or_else(|| "-".to_owned(), |old| shown(old.value));
+        let bytes = figure.bytes.to_string();
+        table.push([&kind, &bytes, &old, &shown(figure.value)]);
+    }
+    table.to_string()
 }

@@ -8,6 +8,7 @@
 
 mod container;
 mod machine;
+mod mpi;
 mod registry;
 mod restricted;
 mod trust;
@@ -34,6 +35,7 @@ use crate::exit_codes;
 use crate::report::{CommandError, CommandResult, IoContext};
 
 pub(crate) use machine::{find_program, processors};
+pub(crate) use mpi::MpiSetting;
 pub(crate) use registry::{RegistrySetting, bad_address};
 pub(crate) use restricted::RestrictedSetting;
 pub(crate) use trust::TrustSetting;
@@ -157,6 +159,8 @@ pub(crate) struct Effective {
     pub(crate) restricted: Vec<RestrictedSetting>,
     /// What of the system is always seen in container images.
     pub(crate) container_binds: Vec<Bind>,
+    /// The MPIs of this machine that may take the place of others.
+    pub(crate) mpi: Vec<MpiSetting>,
     /// The configuration files that were read, the site's first.
     pub(crate) files: Vec<PathBuf>,
 }
@@ -284,6 +288,7 @@ impl Effective {
             registry: layers.registry()?,
             trust: layers.trust(),
             restricted: layers.restricted(),
+            mpi: layers.mpi()?,
             container_binds: layers.container_binds(),
             files: files.iter().map(|(path, _)| path.clone()).collect(),
         })

@@ -10,6 +10,7 @@
 
 mod amount;
 mod container;
+mod mpi;
 mod path;
 mod read;
 mod registry;
@@ -23,6 +24,7 @@ use cabane_label::{System, Uarch};
 
 pub use amount::{AmountError, parse_size, parse_time};
 pub use container::{BindSetting, ContainerSettings};
+pub use mpi::MpiRule;
 pub use path::{PathTemplate, PathTemplateError};
 pub use read::{SettingsError, parse_settings};
 pub use registry::{ListingChoice, RegistrySettings};
@@ -51,6 +53,8 @@ pub struct Settings {
     pub restricted: Vec<RestrictedRule>,
     /// How images with a root file system of their own are entered.
     pub container: ContainerSettings,
+    /// The MPIs of the machine that may take the place of others.
+    pub mpi: Vec<MpiRule>,
 }
 
 /// When to print in colour.
@@ -146,6 +150,7 @@ impl Settings {
             registry: RegistrySettings::merge(lower.registry, higher.registry),
             trust: [lower.trust, higher.trust].concat(),
             restricted: [lower.restricted, higher.restricted].concat(),
+            mpi: [lower.mpi, higher.mpi].concat(),
             container: ContainerSettings {
                 binds: [lower.container.binds, higher.container.binds].concat(),
             },

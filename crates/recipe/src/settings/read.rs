@@ -11,7 +11,8 @@ use cabane_label::Name;
 
 use super::{
     AmountError, BuildSettings, ColorChoice, FormatChoice, PathTemplate, RepositorySettings,
-    RetentionSettings, Settings, container, parse_size, parse_time, registry, restricted, trust,
+    RetentionSettings, Settings, container, mpi, parse_size, parse_time, registry, restricted,
+    trust,
 };
 use crate::ask::{Field, Section};
 use crate::diagnostic::{Diagnostic, Source, quote, write_all};
@@ -29,6 +30,7 @@ const KEYS: &[&str] = &[
     "trust",
     "restricted",
     "container",
+    "mpi",
 ];
 const REPOSITORY_KEYS: &[&str] = &["name", "path", "priority", "retention"];
 const RETENTION_KEYS: &[&str] = &["older_than", "keep_last", "max_size", "spare"];
@@ -130,6 +132,9 @@ fn read(report: &mut Report<'_>, root: &Node) -> Option<Settings> {
         .and_then(|field| report.section(&field));
     if let Some(section) = container {
         settings.container = container::read(report, &section);
+    }
+    if let Some(field) = file.get("mpi") {
+        settings.mpi = mpi::read(report, &field);
     }
     Some(settings)
 }

@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Which MPI is meant by a name: one of the configuration, one that is installed here, or a
+//! prefix or library that is typed.
+
+use std::path::{Path, PathBuf};
+
+use cabane_mpi::{Inspected, Launcher, Loader, Side, Tree, find_installation, inspect};
+
+use super::mpi_inspect::find_program;
+use crate::exit_codes;
+use crate::report::{CommandError, CommandResult};
+use crate::setup::Setup;
+
+/// Prefixes in which a system has an MPI, if the configuration names none.
+const USUAL: [&str; 4] = [
+    "/usr/local",
+    "/usr/lib64/mpich",
+    "/usr/lib64/openmpi",
+    "/usr",
+];
+/// The word for whatever fits.
+const HOST: &str = "host";
+
+/// A substitute.
+#[derive(Clone, Debug)]
+pub(super) struct Substitute {
+    /// Its prefix or library.
+    pub(super) path: PathBuf,
+    /// Where the libraries are that it needs, and does not find by itself.
+    pub(super) library_path: String,
+    /// Its launchers.
+    pub(super) launchers: Vec<Launcher>,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum SubstituteError {
+    #[error(
+        "there is no MPI `{}` in the configuration, and no such file",
+        cabane_label::escape(name)
+    )]
+    Unknown { name: String },
+    #[error("no MPI of this machine is of the family of the program")]
+    NothingHere,
+}
+
+impl Substitute {
+    fn new(tree: &Tree, path: PathBuf, libraries: &[PathBuf]) -> Self {
+        let prefix = if path.is_dir() {
+            path.clone()
+        } else {
+            above(&path)
+        };
+        let directories: Vec<String> = libraries
+            .iter()
+            .map(|one| one.to_string_lossy().into_owned())
+            .collect();
+        Self {
+            launchers: find_installation(tree, &prefix).launchers,
+            library_path: directories.join(":"),
+            path,
+        }
+    }
+
+    pub(super) fn side<'a>(&'a self, tree: &'a Tree) -> Side<'a> {
+        Side {
+            tree,
+            path: &self.path,
+            library_path: &self.library_path,
+        }
+    }
+}
+
+/// The prefix of a library.
+fn above(library: &Path) -> PathBuf {
+    let directory = library.parent().unwrap_or(Path::new("/"));
+    let is_library_directory = |name: &std::ffi::OsStr| {
+        let name = name.to_string_lossy();
+        name.starts_with("lib") || name.ends_with("-linux-gnu") || name == "release"
+    };
+    let mut above = directory.ancestors();
+    let prefix = above.find(|one| !one.file_name().is_some_and(is_library_directory));
+    prefix.unwrap_or(directory).to_owned()
+}
+
+/// Finds what a name means.
+pub(super) fn find_substitute(
+    setup: &Setup,
+    tree: &Tree,
+    name: &str,
+    program: Side<'_>,
+) -> CommandResult<Substitute> {
+    let configured = setup.settings.mpi.iter();
+    if name == HOST {
+        let named = configured.map(|one| (one.prefix.clone(), one.libraries.clone()));
+        let here = installed(setup)
+            .into_iter()
+            .map(|prefix| (prefix, Vec::new()));
+        let mut all = named.chain(here);
+        let family = match inspect(tree, &Loader::new(tree), program.path) {
+            Some(Inspected::File(file)) => file.family,
+            _ => None,
+        };
+        let fits = |prefix: &Path| {
+            let found = find_installation(tree, prefix);
+            family.is_none_or(|family| found.library(family).is_some())
+        };
+        let found = all.find(|(prefix, _)| fits(prefix));
+        return found
+            .map(|(prefix, libraries)| Substitute::new(tree, prefix, &libraries))
+            .ok_or_else(|| {
+                let error = SubstituteError::NothingHere;
+                CommandError::new(exit_codes::NOT_FOUND, error)
+                    .hinted("name a prefix with `--with`, or in the configuration".to_owned())
+            });
+    }
+    let mut configured = configured;
+    if let Some(one) = configured.find(|one| one.name == name) {
+        return Ok(Substitute::new(tree, one.prefix.clone(), &one.libraries));
+    }
+    let path = std::path::absolute(name).unwrap_or_else(|_| name.into());
+    if !path.exists() {
+        let error = SubstituteError::Unknown {
+            name: name.to_owned(),
+        };
+        let names: Vec<&str> = setup
+            .settings
+            .mpi
+            .iter()
+            .map(|one| one.name.as_str())
+            .collect();
+        let hint = (!names.is_empty()).then(|| format!("there are {}", names.join(", ")));
+        return Err(CommandError::new(exit_codes::NOT_FOUND, error).hinted(hint));
+    }
+    Ok(Substitute::new(tree, path, &[]))
+}
+
+/// Prefixes of MPIs of this machine: of the launcher in PATH, and the usual ones.
+fn installed(setup: &Setup) -> Vec<PathBuf> {
+    let launcher = find_program(setup, Path::new("mpiexec")).filter(|path| path.exists());
+    let launcher = launcher.and_then(|path| std::fs::canonicalize(path).ok());
+    let of_launcher = launcher.and_then(|path| Some(path.parent()?.parent()?.to_owned()));
+    of_launcher
+        .into_iter()
+        .chain(USUAL.map(PathBuf::from))
+        .collect()
+}

@@ -1,0 +1,306 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane mpi swap`: a command with another MPI in the place of its own.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use cabane_mpi::{
+    FileKind, Inspected, LauncherKind, Library, Loader, Places, Plan, Side, Tree, Verdict, inspect,
+    judge,
+};
+use cabane_run::become_command;
+use clap::Args;
+use serde_json::json as value;
+
+use super::mpi_inspect::find_program;
+use super::mpi_substitute::{Substitute, find_substitute};
+use super::run::not_started;
+use super::{mpi_probe, mpi_text};
+use crate::exit_codes::{self, ExitCode};
+use crate::format::json;
+use crate::report::{CommandError, CommandResult, IoContext};
+use crate::setup::Setup;
+
+/// Run a command with another MPI in the place of its own
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The command may begin with a launcher: then only its ranks get the substitute. It is
+refused, with exit code 14, what cannot work: another family of MPI, functions or a C
+library that are missing, Fortran where the substitute has nothing for it, a launcher that
+does not know the ranks. With `--probe` a small program is run in the same way first; if
+its ranks get another library, do not find each other or lose a message, the exit code is
+15 and the command is not run.
+
+Examples:
+  cabane mpi swap --with /opt/mpich -- mpiexec -n 4 ./solver
+  cabane mpi swap --with host --probe -- srun --mpi=pmi2 ./solver
+  cabane mpi swap --with host --program MPI.so -- mpiexec -n 4 python3 solver.py
+  cabane mpi swap --with /opt/mpich --measure -- mpiexec -n 2 ./solver
+  cabane mpi swap --with /opt/mpich --dry-run -- ./solver")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
+pub(crate) struct SwapArgs {
+    /// The substitute: a prefix or a library, the name of one in the configuration, or
+    /// `host` for the first of these that fits
+    #[arg(long, value_name = "MPI", default_value = "host")]
+    with: String,
+    /// The file that needs MPI, if it is not in the command: an extension of Python
+    #[arg(long, value_name = "PATH")]
+    program: Option<PathBuf>,
+    /// Prove it before the command is run
+    #[arg(long)]
+    probe: bool,
+    /// Prove it, and measure latency and bandwidth with its own library and the substitute
+    #[arg(long)]
+    measure: bool,
+    /// Tell what would be done, and do not do it
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the verdict as JSON
+    #[arg(long, requires = "dry_run")]
+    json: bool,
+    /// The command and its arguments, after `--`
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// A substitution that was not made.
+#[derive(Debug, thiserror::Error)]
+enum SwapError {
+    #[error("ranks with {library} do not find each other under {launcher}: each would be alone")]
+    WrongLauncher {
+        library: String,
+        launcher: &'static str,
+    },
+    #[error("there is no program `{}` here", cabane_label::escape(.0))]
+    NoProgram(String),
+    #[error("there is no place for links: HOME is not set")]
+    NoPlace,
+}
+
+/// A command line, taken apart.
+pub(super) struct Words {
+    /// The launcher, if it begins with one.
+    pub(super) launcher: Option<LauncherKind>,
+    /// Its words up to the program that is started for each rank.
+    pub(super) before: Vec<OsString>,
+    /// That program and its words.
+    pub(super) program: Vec<OsString>,
+    /// The file that needs MPI.
+    pub(super) file: PathBuf,
+}
+
+pub(super) fn swap(setup: &Setup, args: &SwapArgs) -> CommandResult<ExitCode> {
+    let tree = Tree::here();
+    let words = take_apart(setup, &tree, args)?;
+    let search = variable(setup, "LD_LIBRARY_PATH");
+    let side = Side {
+        tree: &tree,
+        path: &words.file,
+        library_path: &search,
+    };
+    let substitute = find_substitute(setup, &tree, &args.with, side)?;
+    let places = Places {
+        private: None,
+        links: links_for(setup, &words.file, &substitute),
+    };
+    let verdict = judge(side, substitute.side(&tree), &places);
+    if args.json {
+        setup.printer.data(json(&value!(verdict)));
+    }
+    let plan = accepted(&verdict)?;
+    check_launcher(&words, &verdict)?;
+    for warning in &verdict.warnings {
+        setup
+            .printer
+            .warning(&cabane_label::escape(&warning.to_string()));
+    }
+    let variables = plan.environment(|name| Some(variable(setup, name)));
+    if args.dry_run {
+        if !args.json {
+            setup
+                .printer
+                .data(mpi_text::plan(&verdict, plan, &variables, &words));
+        }
+        return Ok(exit_codes::SUCCESS);
+    }
+    make_links(plan, &places)?;
+    if args.probe || args.measure {
+        mpi_probe::prove(
+            setup,
+            &words,
+            &verdict,
+            &variables,
+            &substitute,
+            args.measure,
+        )?;
+    }
+    Err(not_started(become_command(
+        words.with(&variables, &words.program),
+    )))
+}
+
+impl Words {
+    /// Puts variables in front of a program, and both behind the launcher.
+    pub(super) fn with(
+        &self,
+        variables: &[(String, String)],
+        program: &[OsString],
+    ) -> Vec<OsString> {
+        let mut words = self.before.clone();
+        if !variables.is_empty() {
+            words.push("env".into());
+            let each = variables
+                .iter()
+                .map(|(name, value)| format!("{name}={value}"));
+            words.extend(each.map(OsString::from));
+        }
+        words.extend(program.iter().cloned());
+        words
+    }
+}
+
+fn variable(setup: &Setup, name: &str) -> String {
+    let value = setup.calling.get(OsStr::new(name));
+    value
+        .map(|value| value.to_string_lossy().into_owned())
+        .unwrap_or_default()
+}
+
+/// Finds the launcher, and the program behind its options: the first word that is one.
+fn take_apart(setup: &Setup, tree: &Tree, args: &SwapArgs) -> CommandResult<Words> {
+    let first = args.command.first().map_or(Path::new(""), Path::new);
+    let no_program = |path: &Path| {
+        let name = path.to_string_lossy().into_owned();
+        CommandError::new(exit_codes::NOT_FOUND, SwapError::NoProgram(name))
+    };
+    let found = find_program(setup, first)
+        .filter(|path| tree.is_file(path))
+        .ok_or_else(|| no_program(first))?;
+    let launcher = LauncherKind::of(tree, &found).filter(|_| !needs_mpi(tree, &found));
+    let mut begin = 0;
+    let mut file = found;
+    if launcher.is_some() {
+        let mut rest = args.command.iter().enumerate().skip(1);
+        let program = rest.find_map(|(place, word)| {
+            let path = find_program(setup, Path::new(word)).filter(|path| tree.is_file(path))?;
+            is_program(tree, &path).then_some((place, path))
+        });
+        let (place, path) = program.ok_or_else(|| no_program(Path::new("PROGRAM")))?;
+        (begin, file) = (place, path);
+    }
+    if let Some(named) = &args.program {
+        file = find_program(setup, named)
+            .filter(|path| tree.is_file(path))
+            .ok_or_else(|| no_program(named))?;
+    }
+    let (before, program) = args.command.split_at(begin);
+    Ok(Words {
+        launcher,
+        before: before.to_vec(),
+        program: program.to_vec(),
+        file,
+    })
+}
+
+fn look(tree: &Tree, path: &Path) -> Option<Inspected> {
+    inspect(tree, &Loader::new(tree), path)
+}
+
+fn needs_mpi(tree: &Tree, path: &Path) -> bool {
+    matches!(look(tree, path), Some(Inspected::File(file)) if !file.functions.is_empty())
+}
+
+fn is_program(tree: &Tree, path: &Path) -> bool {
+    let is_script = || {
+        let text = tree.open(path).and_then(|mut file| {
+            let mut start = [0; 2];
+            std::io::Read::read_exact(&mut file, &mut start).ok()?;
+            Some(start)
+        });
+        text == Some(*b"#!")
+    };
+    match look(tree, path) {
+        Some(Inspected::File(file)) => file.kind != FileKind::Library,
+        _ => is_script(),
+    }
+}
+
+/// Links last: the same ones for the same library, so that every node sees them where homes
+/// are shared, and nothing is left to be removed.
+fn links_for(setup: &Setup, program: &Path, substitute: &Substitute) -> PathBuf {
+    let mut hasher = DefaultHasher::new();
+    (program, &substitute.path).hash(&mut hasher);
+    let caches = setup
+        .settings
+        .cache_directory
+        .value
+        .clone()
+        .unwrap_or_default();
+    caches.join("mpi").join(format!("{:016x}", hasher.finish()))
+}
+
+fn make_links(plan: &Plan, places: &Places) -> CommandResult<()> {
+    if plan.links.is_empty() {
+        return Ok(());
+    }
+    if !places.links.is_absolute() {
+        return Err(
+            CommandError::new(exit_codes::FAILURE, SwapError::NoPlace).hinted(
+                "name a place with `cache` in the section [build] of the configuration".to_owned(),
+            ),
+        );
+    }
+    fs::create_dir_all(&places.links)
+        .or_failed(|| format!("make the directory {}", places.links.display()))?;
+    for (link, target) in &plan.links {
+        if fs::read_link(link).is_ok_and(|found| &found == target) {
+            continue;
+        }
+        let new = link.with_extension(format!("new-{}", std::process::id()));
+        symlink(target, &new)
+            .and_then(|()| fs::rename(&new, link))
+            .or_failed(|| format!("make the link {}", link.display()))?;
+    }
+    Ok(())
+}
+
+/// Returns the plan, or the refusal as an error.
+fn accepted(verdict: &Verdict) -> CommandResult<&Plan> {
+    match (verdict.plan(), verdict.refusal()) {
+        (Some(plan), _) => Ok(plan),
+        (None, refusal) => {
+            let hint = refusal.and_then(cabane_mpi::Refusal::hint);
+            let text = refusal.map(ToString::to_string).unwrap_or_default();
+            let text = cabane_label::escape(&text).into_owned();
+            Err(CommandError::new(exit_codes::NOT_SWAPPED, text).hinted(hint))
+        }
+    }
+}
+
+fn check_launcher(words: &Words, verdict: &Verdict) -> CommandResult<()> {
+    let Some(kind) = words.launcher else {
+        return Ok(());
+    };
+    match &verdict.to {
+        Some(library) if library.fits(kind) == Some(false) => {
+            let error = SwapError::WrongLauncher {
+                library: library.title(),
+                launcher: kind.name(),
+            };
+            Err(CommandError::new(exit_codes::NOT_SWAPPED, error).hinted(launcher_hint(library)))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn launcher_hint(library: &Library) -> Option<String> {
+    let directory = library.path.parent()?.parent()?;
+    let beside = directory.join("bin/mpiexec");
+    let text = format!("its own launcher is {}", beside.display());
+    beside.exists().then_some(text)
+}

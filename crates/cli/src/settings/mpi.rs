@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The MPIs of this machine that may take the place of others.
+
+use std::path::PathBuf;
+
+use super::{Layers, Origin};
+use crate::report::CommandResult;
+
+/// An MPI that a configuration file names.
+#[derive(Clone, Debug)]
+pub(crate) struct MpiSetting {
+    /// What it is called.
+    pub(crate) name: String,
+    /// Its prefix, or its library.
+    pub(crate) prefix: PathBuf,
+    /// Directories with libraries that it needs, such as those of the fabric.
+    pub(crate) libraries: Vec<PathBuf>,
+    /// Where this comes from.
+    pub(crate) origin: Origin,
+}
+
+impl Layers<'_> {
+    /// Those of the user come first, and replace those of the site with the same name.
+    pub(super) fn mpi(&self) -> CommandResult<Vec<MpiSetting>> {
+        let mut all: Vec<MpiSetting> = Vec::new();
+        for (path, settings) in self.files.iter().rev() {
+            let origin = Origin::File(path.clone());
+            for one in &settings.mpi {
+                if all.iter().any(|known| known.name == one.name) {
+                    continue;
+                }
+                let resolve = |path| self.variables.resolve(path, &origin);
+                let libraries = one.libraries.iter().map(resolve);
+                all.push(MpiSetting {
+                    name: one.name.clone(),
+                    prefix: resolve(&one.prefix)?,
+                    libraries: libraries.collect::<CommandResult<_>>()?,
+                    origin: origin.clone(),
+                });
+            }
+        }
+        Ok(all)
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The part of `config.toml` about the MPIs of a machine.
+
+use cabane_label::Name;
+
+use super::PathTemplate;
+use super::read::{above, path_template};
+use crate::ask::Field;
+use crate::diagnostic::quote;
+use crate::report::Report;
+
+const KEYS: &[&str] = &["name", "prefix", "libraries"];
+
+/// An MPI that may take the place of others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MpiRule {
+    /// What its users call it.
+    pub name: String,
+    /// Its prefix, or its library.
+    pub prefix: PathTemplate,
+    /// Directories with libraries that it needs and does not find by itself.
+    pub libraries: Vec<PathTemplate>,
+}
+
+/// Reads those of a file; one with a mistake has been noted.
+pub(super) fn read(report: &mut Report<'_>, field: &Field<'_>) -> Vec<MpiRule> {
+    let mut all: Vec<MpiRule> = Vec::new();
+    for item in report.list(field).unwrap_or_default() {
+        let field = Field::item("an MPI", item);
+        let Some(section) = report.section(&field) else {
+            continue;
+        };
+        section.refuse_unknown(report, KEYS, above);
+        let name = section.require(report, "name", "add a line such as `name = \"fabric\"`");
+        let hint = "add a line such as `prefix = \"/opt/mpich\"`";
+        let prefix = section.require(report, "prefix", hint);
+        let prefix = prefix.and_then(|field| path_template(report, &field));
+        let mut libraries = Vec::new();
+        if let Some(field) = section.get("libraries") {
+            for item in report.list(&field).unwrap_or_default() {
+                let field = Field::item("a directory of `libraries`", item);
+                libraries.extend(path_template(report, &field));
+            }
+        }
+        let word = name.as_ref().and_then(|field| report.word::<Name>(field));
+        let (Some(field), Some(word), Some(prefix)) = (name, word, prefix) else {
+            continue;
+        };
+        let name = word.to_string();
+        if all.iter().any(|known| known.name == name) {
+            let message = format!("there are two MPIs {}", quote(&name));
+            report.problem_with_hint(field.place(), &message, "give one of them another name");
+        } else {
+            all.push(MpiRule {
+                name,
+                prefix,
+                libraries,
+            });
+        }
+    }
+    all
+}
