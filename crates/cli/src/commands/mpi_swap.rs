@@ -42,7 +42,10 @@ Examples:
   cabane mpi swap --with host --program MPI.so -- mpiexec -n 4 python3 solver.py
   cabane mpi swap --with /opt/mpich --measure -- mpiexec -n 2 ./solver
   cabane mpi swap --with /opt/mpich --dry-run -- ./solver")]
-#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of its own"
+)]
 pub(crate) struct SwapArgs {
     /// The substitute: a prefix or a library, the name of one in the configuration, or
     /// `host` for the first of these that fits

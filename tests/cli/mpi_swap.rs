@@ -1,0 +1,320 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane mpi`: real programs, with the MPI of Debian 12 and others in its place.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cabane_testkit::{Finished, not_run};
+
+use crate::cabane::{Cabane, Who};
+
+/// Where the set-up puts the libraries, if all of them are there.
+fn installed<const COUNT: usize>(names: [&str; COUNT]) -> Option<[PathBuf; COUNT]> {
+    let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.cabane/mpi");
+    let place = fs::canonicalize(place).ok()?;
+    let found = names.map(|name| place.join(name));
+    let is_there = found.iter().all(|one| {
+        let signs = ["installed.txt", "usr/lib"];
+        signs.iter().any(|sign| one.join(sign).exists())
+    });
+    is_there.then_some(found)
+}
+
+/// A world with a program for the MPICH of Debian 12, which is not installed but unpacked.
+struct Bed {
+    cabane: Cabane,
+    libraries: PathBuf,
+    hydra: String,
+}
+
+impl Bed {
+    fn new(debian: &Path, headers: &Path) -> Self {
+        let cabane = Cabane::new(Who::OrdinaryUser);
+        let triplet = format!("{}-linux-gnu", std::env::consts::ARCH);
+        let libraries = debian.join("usr/lib").join(triplet);
+        let bed = Self {
+            cabane,
+            hydra: debian.join("usr/bin/mpiexec.hydra").display().to_string(),
+            libraries,
+        };
+        let library = bed.libraries.join("libmpich.so.12").display().to_string();
+        bed.compile("hello.c", "program", headers, &[&library]);
+        bed
+    }
+
+    /// Compiles a source of `tests/mpi` into the directory where commands are typed.
+    fn compile(&self, source: &str, name: &str, headers: &Path, options: &[&str]) {
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/mpi/").to_owned() + source;
+        let mut compiler = Command::new("cc");
+        compiler
+            .args(["-O1", "-w", "-I"])
+            .arg(headers.join("include"))
+            .arg(source)
+            .arg("-o")
+            .arg(self.cabane.world.path("work").join(name))
+            .args(options)
+            .arg("-Wl,--allow-shlib-undefined");
+        Finished::of(&mut compiler).success();
+    }
+
+    fn swap(&self, words: &[&str]) -> Finished {
+        let mut command = self.cabane.command(&["mpi", "swap"]);
+        command.args(words).env("LD_LIBRARY_PATH", &self.libraries);
+        self.cabane.finish(&mut command)
+    }
+}
+
+/// What the ranks said, in order.
+fn ranks(finished: &Finished) -> Vec<String> {
+    let lines = finished.stdout.lines();
+    let lines = lines.filter(|line| line.starts_with("rank "));
+    let word = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut ranks: Vec<String> = lines.map(word).collect();
+    ranks.sort();
+    ranks
+}
+
+fn both(version: &str) -> Vec<String> {
+    let rank = |rank: u8| format!("rank {rank} of 2, right, MPICH Version: {version}");
+    vec![rank(0), rank(1)]
+}
+
+#[test]
+fn ranks_get_another_mpi_which_is_proven_and_the_launcher_keeps_its_own() {
+    let Some([debian, mpich]) = installed(["debian", "mpich"]) else {
+        not_run!("needs MPICH of Debian 12: scripts/setup test");
+    };
+    let bed = Bed::new(&debian, &mpich);
+    let with = mpich.display().to_string();
+    let words = [
+        "--with",
+        &with,
+        "--probe",
+        "--",
+        &bed.hydra,
+        "-n",
+        "2",
+        "./program",
+    ];
+    let seen = bed.swap(&words).success();
+    let library = mpich.join("lib/libmpi.so.12");
+    let proven = format!(
+        "proven: 2 ranks got {}, MPICH Version: 5.0.2; sums and large messages were right\n",
+        library.display()
+    );
+    assert_eq!((ranks(&seen), seen.stderr), (both("5.0.2"), proven));
+}
+
+#[test]
+fn figures_stand_beside_those_of_the_program_s_own_library() {
+    let Some([debian, mpich]) = installed(["debian", "mpich"]) else {
+        not_run!("needs MPICH of Debian 12: scripts/setup test");
+    };
+    let bed = Bed::new(&debian, &mpich);
+    let with = mpich.display().to_string();
+    let words = [
+        "--with",
+        &with,
+        "--measure",
+        "--",
+        &bed.hydra,
+        "-n",
+        "2",
+        "./program",
+    ];
+    let seen = bed.swap(&words).success();
+    let rows = seen.stderr.lines().filter(|line| {
+        let numbers = line
+            .split_whitespace()
+            .filter(|word| word.parse::<f64>().is_ok());
+        numbers.count() == 3
+    });
+    assert_eq!(rows.count(), 7, "{}", seen.stderr);
+}
+
+#[test]
+fn another_family_is_refused_and_nothing_is_run() {
+    let Some([debian, mpich, openmpi]) = installed(["debian", "mpich", "openmpi"]) else {
+        not_run!("needs MPICH of Debian 12 and Open MPI: scripts/setup test");
+    };
+    let bed = Bed::new(&debian, &mpich);
+    let with = openmpi.display().to_string();
+    let seen = bed.swap(&["--with", &with, "--", &bed.hydra, "-n", "2", "./program"]);
+    let expected = format!(
+        "error: the program is for the MPICH ABI, and {with} has only Open MPI\n\
+         hint: only a library of the MPICH ABI can take the place of another of it\n"
+    );
+    assert_eq!(
+        (seen.code, seen.stdout.as_str(), seen.stderr),
+        (14, "", expected)
+    );
+}
+
+#[test]
+fn a_launcher_under_which_ranks_would_be_alone_is_refused() {
+    let Some([debian, mpich, openmpi]) = installed(["debian", "mpich", "openmpi"]) else {
+        not_run!("needs MPICH of Debian 12 and Open MPI: scripts/setup test");
+    };
+    let bed = Bed::new(&debian, &mpich);
+    let with = mpich.display().to_string();
+    let mpirun = openmpi.join("bin/mpirun").display().to_string();
+    let seen = bed.swap(&["--with", &with, "--", &mpirun, "-n", "2", "./program"]);
+    let expected = format!(
+        "error: ranks with MPICH 5.0.2 do not find each other under the launcher of Open MPI: \
+         each would be alone\nhint: its own launcher is {with}/bin/mpiexec\n"
+    );
+    assert_eq!(
+        (seen.code, seen.stdout.as_str(), seen.stderr),
+        (14, "", expected)
+    );
+}
+
+#[test]
+fn ranks_that_are_alone_without_a_word_are_noticed_by_the_probe() {
+    let Some([debian, mpich]) = installed(["debian", "mpich"]) else {
+        not_run!("needs MPICH of Debian 12: scripts/setup test");
+    };
+    let bed = Bed::new(&debian, &mpich);
+    let with = mpich.display().to_string();
+    // It looks like Hydra, starts as many, and tells none of them of the others.
+    let text = "#!/bin/sh\n# mpiexec.hydra\nshift 2\n\"$@\" & \"$@\"; wait\n";
+    let launcher = bed.cabane.world.file("work/mpiexec", text);
+    fs::set_permissions(&launcher, fs::Permissions::from_mode(0o755)).unwrap();
+    let seen = bed.swap(&[
+        "--with",
+        &with,
+        "--probe",
+        "--",
+        "./mpiexec",
+        "-n",
+        "2",
+        "./program",
+    ]);
+    let expected = "error: with MPICH 5.0.2, 2 ranks were started, and each believes to be the \
+                    only one\n";
+    assert_eq!(
+        (seen.code, seen.stdout.as_str(), seen.stderr.as_str()),
+        (15, "", expected)
+    );
+}
+
+#[test]
+fn a_site_names_its_mpis() {
+    let Some([debian, mpich]) = installed(["debian", "mpich"]) else {
+        not_run!("needs MPICH of Debian 12: scripts/setup test");
+    };
+    let bed = Bed::new(&debian, &mpich);
+    let text = format!(
+        "[[mpi]]\nname = \"fabric\"\nprefix = \"{}\"\n",
+        mpich.display()
+    );
+    bed.cabane.world.file("site.toml", &text);
+    for name in ["fabric", "host"] {
+        let seen = bed.swap(&["--with", name, "--", &bed.hydra, "-n", "2", "./program"]);
+        assert_eq!(ranks(&seen.success()), both("5.0.2"), "{name}");
+    }
+    let seen = bed.swap(&["--with", "fabrik", "--", "./program"]);
+    let expected = "error: there is no MPI `fabrik` in the configuration, and no such file\n\
+                    hint: there are fabric\n";
+    assert_eq!((seen.code, seen.stderr.as_str()), (4, expected));
+}
+
+#[test]
+fn a_program_that_loads_its_mpi_while_it_runs_gets_another_if_the_extension_is_named() {
+    let Some([debian, mpich]) = installed(["debian", "mpich"]) else {
+        not_run!("needs MPICH of Debian 12: scripts/setup test");
+    };
+    let bed = Bed::new(&debian, &mpich);
+    let library = bed.libraries.join("libmpich.so.12").display().to_string();
+    bed.compile(
+        "hello.c",
+        "extension.so",
+        &mpich,
+        &["-shared", "-fPIC", "-Dmain=extension", &library],
+    );
+    bed.compile("loads_later.c", "loader", &mpich, &[]);
+    let with = mpich.display().to_string();
+    let command = ["--", &bed.hydra, "-n", "2", "./loader"];
+    let refused = bed.swap(&[&["--with", &with], command.as_slice()].concat());
+    let options = ["--with", &with, "--program", "./extension.so", "--probe"];
+    let seen = bed.swap(&[&options, command.as_slice()].concat());
+    assert_eq!(refused.code, 14, "{refused:?}");
+    assert_eq!(ranks(&seen.success()), both("5.0.2"));
+}
+
+#[test]
+fn what_would_be_done_is_told_and_not_done() {
+    let Some([debian, mpich]) = installed(["debian", "mpich"]) else {
+        not_run!("needs MPICH of Debian 12: scripts/setup test");
+    };
+    let bed = Bed::new(&debian, &mpich);
+    let with = mpich.display().to_string();
+    let seen = bed
+        .swap(&["--with", &with, "--dry-run", "--", "./program"])
+        .success();
+    let is_told = seen
+        .stdout
+        .contains("  how          the real file is loaded first\n");
+    let cache = bed.cabane.world.path("home/.cache");
+    assert!(is_told && !cache.exists(), "{}", seen.stdout);
+}
+
+#[test]
+fn a_program_tells_which_mpi_it_needs_and_what_is_missing() {
+    let Some([debian, mpich]) = installed(["debian", "mpich"]) else {
+        not_run!("needs MPICH of Debian 12: scripts/setup test");
+    };
+    let bed = Bed::new(&debian, &mpich);
+    let root = bed.cabane.world.directory("root");
+    fs::copy(bed.cabane.world.path("work/program"), root.join("program")).unwrap();
+    let root = root.display().to_string();
+    let seen = bed
+        .cabane
+        .run(&["mpi", "inspect", "--root", &root, "/program"])
+        .success();
+    let expected = format!(
+        "/program\n  is           a program for {}\n  MPI          needs the MPICH ABI: \
+         libmpich.so.12\n",
+        std::env::consts::ARCH
+    );
+    let missing = "  missing      libmpich.so.12, needed by /program\n";
+    assert!(seen.stdout.starts_with(&expected), "{}", seen.stdout);
+    assert!(seen.stdout.contains(missing), "{}", seen.stdout);
+}
+
+#[test]
+fn a_prefix_in_an_image_is_looked_into_without_leaving_the_image() {
+    let Some([mpich]) = installed(["mpich"]) else {
+        not_run!("needs MPICH: scripts/setup test");
+    };
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let mount_point = cabane.mount_point("mpich");
+    let tree = cabane.world.path("tree");
+    let mut copy = Command::new("cp");
+    copy.arg("-r").arg(&mpich).arg(&tree);
+    Finished::of(&mut copy).success();
+    let _ = cabane_testkit::Tree::new(&tree).meta("mpich", &mount_point);
+    let image = cabane.world.path("mpich.squashfs");
+    cabane_testkit::squashfs(&tree, &image);
+    let image = image.display().to_string();
+    let seen = cabane
+        .run(&["mpi", "inspect", "--in", &image, &mount_point])
+        .success();
+    let expected =
+        "\n  libmpi.so.12 MPICH 5.0.2, of the MPICH ABI, [WORLD]/mnt/mpich/lib/libmpi.so.12\n";
+    assert!(seen.stdout.contains(expected), "{}", seen.stdout);
+}
+
+#[test]
+fn a_text_is_no_program() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    cabane.world.file("work/text", "hello");
+    let seen = cabane.run(&["mpi", "inspect", "./text"]);
+    let expected = "error: ./text is no program or library\n\
+                    hint: of a script, name the program that it starts\n";
+    assert_eq!((seen.code, seen.stderr.as_str()), (3, expected));
+}
