@@ -6,6 +6,7 @@
 //! Each test of a substitution asks first and then runs two ranks: what is called possible
 //! must work with the substitute, and what is refused must fail if it is done all the same.
 
+mod containers;
 mod families;
 mod languages;
 mod libraries;
