@@ -1,0 +1,257 @@
+/* SPDX-FileCopyrightText: The Cabane developers
+ * SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * What an MPI library does between its ranks: whether they find each other, whether what
+ * is sent arrives, and how long it takes. Usage:
+ *
+ *     PROGRAM RANKS SECONDS [LIMIT]
+ *
+ * RANKS is how many there must be, SECONDS how long to measure (0: not at all), LIMIT after
+ * how many seconds the program ends, however far it is. The first and the last rank send
+ * messages to each other, and every operation is timed alone: where others compute as well,
+ * the fastest tenth still tells what the library can do, and an average tells nothing.
+ * Every line of the output is a word and its values; times are microseconds, rates MB/s.
+ * Exit codes: 3 another number of ranks, 4 over the limit, 5 wrong data. */
+#define _GNU_SOURCE
+#include <mpi.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { WINDOW = 64, MOST = 20000, FEWEST = 20, BATCH = 10, LARGEST = 4 << 20, PARTS = 12 };
+
+static int rank, size;
+static double seconds;
+static char *sent, *received;
+static double taken[MOST];
+
+/* Does nothing that is not allowed while anything else happens. */
+static void too_late(int signal) {
+    (void)signal;
+    if (write(1, "late\n", 5) < 0) _exit(6);
+    _exit(4);
+}
+
+static void wrong(const char *what, long bytes) {
+    printf("wrong %s %ld\n", what, bytes);
+    fflush(stdout);
+    MPI_Abort(MPI_COMM_WORLD, 5);
+    exit(5);
+}
+
+/* What a byte of a message is, so that neither old messages nor gaps pass for new ones. */
+static char byte_at(long place, int turn) { return (char)(place * 31 + place / 4096 + turn * 7 + 1); }
+
+static void stamp(char *message, long bytes, int turn) {
+    memcpy(message, &turn, sizeof turn);
+    memcpy(message + bytes - sizeof turn, &turn, sizeof turn);
+}
+
+static void check(const char *what, const char *message, long bytes, int turn) {
+    if (memcmp(message, &turn, sizeof turn) || memcmp(message + bytes - sizeof turn, &turn, sizeof turn))
+        wrong(what, bytes);
+}
+
+static int by_size(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Tells the times of an operation; for a rate, what is moved in one. */
+static void tell(const char *word, long bytes, int count, double moved) {
+    qsort(taken, (size_t)count, sizeof *taken, by_size);
+    double fast = taken[count / 10] * 1e6, middle = taken[count / 2] * 1e6;
+    if (moved > 0) {
+        fast = moved / fast;
+        middle = moved / middle;
+    }
+    printf("%s %ld %.3f %.3f %d\n", word, bytes, fast, middle, count);
+    fflush(stdout);
+}
+
+static int last(void) { return size - 1; }
+
+/* Messages to and fro; whoever is not the first or the last rank has nothing to do. */
+static void round_trips(long bytes, int first_turn, int count, double *times) {
+    for (int turn = first_turn; turn < first_turn + count; turn++) {
+        stamp(sent, bytes, turn);
+        if (rank == 0) {
+            double begin = MPI_Wtime();
+            MPI_Send(sent, (int)bytes, MPI_BYTE, last(), 1, MPI_COMM_WORLD);
+            MPI_Recv(received, (int)bytes, MPI_BYTE, last(), 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            times[turn - first_turn] = (MPI_Wtime() - begin) / 2;
+        } else {
+            MPI_Recv(received, (int)bytes, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Send(sent, (int)bytes, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
+        }
+        check("message", received, bytes, turn);
+    }
+}
+
+/* The same with every byte checked, and not timed. */
+static void whole_messages(long bytes) {
+    for (int turn = 0; turn < 2; turn++) {
+        double ignored;
+        for (long place = 0; place < bytes; place++) sent[place] = byte_at(place, turn);
+        round_trips(bytes, turn, 1, &ignored);
+        for (long place = sizeof turn; place < bytes - (long)sizeof turn; place++)
+            if (received[place] != byte_at(place, turn)) wrong("message", bytes);
+    }
+}
+
+static void windows(long bytes, int first_turn, int count, double *times) {
+    MPI_Request requests[WINDOW];
+    for (int turn = first_turn; turn < first_turn + count; turn++) {
+        char done = 0;
+        for (int i = 0; i < WINDOW; i++) stamp((rank ? received : sent) + i * bytes, bytes, rank ? -1 : turn * WINDOW + i);
+        double begin = MPI_Wtime();
+        for (int i = 0; i < WINDOW; i++)
+            if (rank == 0)
+                MPI_Isend(sent + i * bytes, (int)bytes, MPI_BYTE, last(), 2, MPI_COMM_WORLD, &requests[i]);
+            else
+                MPI_Irecv(received + i * bytes, (int)bytes, MPI_BYTE, 0, 2, MPI_COMM_WORLD, &requests[i]);
+        MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
+        if (rank == 0) {
+            MPI_Recv(&done, 1, MPI_BYTE, last(), 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            times[turn - first_turn] = MPI_Wtime() - begin;
+        } else {
+            MPI_Send(&done, 1, MPI_BYTE, 0, 3, MPI_COMM_WORLD);
+            for (int i = 0; i < WINDOW; i++) check("window", received + i * bytes, bytes, turn * WINDOW + i);
+        }
+    }
+}
+
+static void sums(long bytes, int first_turn, int count, double *times) {
+    long values = bytes / (long)sizeof(double);
+    double *mine = (double *)sent, *all = (double *)received;
+    for (int turn = first_turn; turn < first_turn + count; turn++) {
+        for (long i = 0; i < values; i++) mine[i] = (double)(rank + i % 7 + turn % 5);
+        double begin = MPI_Wtime();
+        MPI_Allreduce(mine, all, (int)values, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+        times[turn - first_turn] = MPI_Wtime() - begin;
+        for (long i = 0; i < values; i++)
+            if (all[i] != (double)size * (size - 1) / 2 + (double)size * (double)(i % 7 + turn % 5)) wrong("sum", bytes);
+    }
+}
+
+static void exchanges(long bytes, int first_turn, int count, double *times) {
+    for (int turn = first_turn; turn < first_turn + count; turn++) {
+        for (int other = 0; other < size; other++) stamp(sent + other * bytes, bytes, turn * size + rank + other);
+        double begin = MPI_Wtime();
+        MPI_Alltoall(sent, (int)bytes, MPI_BYTE, received, (int)bytes, MPI_BYTE, MPI_COMM_WORLD);
+        times[turn - first_turn] = MPI_Wtime() - begin;
+        for (int other = 0; other < size; other++) check("exchange", received + other * bytes, bytes, turn * size + rank + other);
+    }
+}
+
+typedef void operation(long bytes, int first_turn, int count, double *times);
+
+/* Repeats an operation for its part of the time. Ranks that have no part in it sleep: where
+ * there are fewer processors than ranks, they would be in the way. */
+static void measure(const char *word, operation *run, long bytes, int everybody, double moved) {
+    double end = MPI_Wtime() + seconds / PARTS;
+    int count = 0, more = 1;
+    MPI_Request request;
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (everybody || rank == 0 || rank == last()) {
+        run(bytes, 0, 2, taken);
+        while (more) {
+            run(bytes, 2 + count, BATCH, taken + count);
+            count += BATCH;
+            more = count + BATCH <= MOST && (count < FEWEST || MPI_Wtime() < end);
+            if (everybody)
+                MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
+            else if (rank == 0)
+                MPI_Send(&more, 1, MPI_INT, last(), 4, MPI_COMM_WORLD);
+            else
+                MPI_Recv(&more, 1, MPI_INT, 0, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        }
+    }
+    MPI_Ibarrier(MPI_COMM_WORLD, &request);
+    for (int done = 0; !done;) {
+        MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+        if (!done) usleep(200);
+    }
+    if (rank == 0) tell(word, bytes, count, moved);
+}
+
+/* Where each rank is and where it may be: two on one processor take turns. */
+static void tell_places(void) {
+    struct { char host[64], allowed[960]; int now; } place, *all = calloc((size_t)size, sizeof place);
+    cpu_set_t set;
+    size_t used = 0;
+    memset(&place, 0, sizeof place);
+    gethostname(place.host, sizeof place.host - 1);
+    place.now = sched_getcpu();
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        for (int cpu = 0; cpu < CPU_SETSIZE && used + 16 < sizeof place.allowed; cpu++)
+            if (CPU_ISSET(cpu, &set)) {
+                int end = cpu;
+                while (end + 1 < CPU_SETSIZE && CPU_ISSET(end + 1, &set)) end++;
+                used += (size_t)sprintf(place.allowed + used, "%s%d-%d", used ? "," : "", cpu, end);
+                cpu = end;
+            }
+    MPI_Gather(&place, sizeof place, MPI_BYTE, all, sizeof place, MPI_BYTE, 0, MPI_COMM_WORLD);
+    for (int i = 0; rank == 0 && i < size; i++)
+        printf("rank %d %s %d %s\n", i, all[i].host, all[i].now, all[i].allowed[0] ? all[i].allowed : "-");
+    free(all);
+}
+
+static void tell_library(void) {
+    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "", line[4096];
+    int length = 0;
+    MPI_Get_library_version(text, &length);
+    for (char *c = text; *c; c++)
+        if (*c == '\t') *c = ' ';
+    printf("library %.*s\n", (int)strcspn(text, "\n"), text);
+    FILE *maps = fopen("/proc/self/maps", "r");
+    for (char before[4096] = ""; maps && fgets(line, sizeof line, maps);) {
+        char *path = strchr(line, '/'), *name = path ? strrchr(path, '/') : NULL;
+        if (!name || strncmp(name, "/libmpi", 7) || !strcmp(path, before)) continue;
+        strcpy(before, path);
+        printf("loaded %s", path);
+    }
+    if (maps) fclose(maps);
+}
+
+int main(int argc, char **argv) {
+    if (argc < 3) return 2;
+    signal(SIGALRM, too_late);
+    alarm(argc > 3 ? (unsigned)atoi(argv[3]) : 60);
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    seconds = atof(argv[2]);
+    if (rank == 0) {
+        tell_library();
+        printf("size %d\n", size);
+        fflush(stdout);
+    }
+    if (size != atoi(argv[1])) {
+        MPI_Finalize();
+        return 3;
+    }
+    tell_places();
+    long space = (long)WINDOW << 20, shared = (long)size * 4096;
+    sent = malloc((size_t)(space > shared ? space : shared));
+    received = malloc((size_t)(space > shared ? space : shared));
+    if (!sent || !received) wrong("memory", space);
+    sums(8, 0, 1, taken);
+    if (rank == 0) printf("sum ok\n"), fflush(stdout);
+    static const long sizes[] = {8, 4096, 32768, 1 << 20, LARGEST}, rates[] = {64, 4096, 1 << 20};
+    if (size > 1 && (rank == 0 || rank == last()))
+        for (int i = 0; i < 5; i++) whole_messages(sizes[i]);
+    if (seconds > 0 && size > 1) {
+        for (int i = 0; i < 5; i++) measure("latency", round_trips, sizes[i], 0, 0);
+        for (int i = 0; i < 3; i++) measure("bandwidth", windows, rates[i], 0, (double)(rates[i] * WINDOW));
+        for (int i = 0; i < 2; i++) measure("allreduce", sums, sizes[i], 1, 0);
+        for (int i = 0; i < 2; i++) measure("alltoall", exchanges, sizes[i], 1, 0);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) printf("done\n"), fflush(stdout);
+    MPI_Finalize();
+    return 0;
+}

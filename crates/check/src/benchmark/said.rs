@@ -1,0 +1,250 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What the program says, taken apart.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// A library that the first rank has loaded.
+pub type Loaded = PathBuf;
+
+/// What a figure is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// One way of a message, in microseconds.
+    Latency,
+    /// Messages in windows of 64, in MB/s.
+    Bandwidth,
+    /// A sum over all ranks, in microseconds.
+    Allreduce,
+    /// Messages from all to all, in microseconds.
+    Alltoall,
+}
+
+impl Kind {
+    fn from_word(word: &str) -> Option<Self> {
+        Some(match word {
+            "latency" => Self::Latency,
+            "bandwidth" => Self::Bandwidth,
+            "allreduce" => Self::Allreduce,
+            "alltoall" => Self::Alltoall,
+            _ => return None,
+        })
+    }
+}
+
+/// What was measured for one size of messages.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// What was done.
+    pub kind: Kind,
+    /// The size of a message.
+    pub bytes: u64,
+    /// What the fastest tenth of the operations was better than.
+    pub p10: f64,
+    /// What half of them was better than.
+    pub p50: f64,
+    /// How many operations were timed.
+    pub count: u32,
+}
+
+impl Figure {
+    /// Whether it tells of something faster than the other.
+    pub fn is_better_than(&self, other: &Self) -> bool {
+        match self.kind {
+            Kind::Bandwidth => self.p10 > other.p10,
+            Kind::Latency | Kind::Allreduce | Kind::Alltoall => self.p10 < other.p10,
+        }
+    }
+}
+
+/// Where a rank is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Its number.
+    pub rank: u32,
+    /// The name of its node.
+    pub node: String,
+    /// The processors that it may use; none where the system did not tell.
+    pub processors: BTreeSet<u32>,
+}
+
+/// What a run of the program said until it ended.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Said {
+    /// What the library calls itself.
+    pub library: Option<String>,
+    /// The files of the library, as the first rank has loaded them.
+    pub loaded: Vec<Loaded>,
+    /// The number of ranks that know of each other, once for each such group.
+    pub sizes: Vec<u32>,
+    /// Where the ranks are.
+    pub places: Vec<Place>,
+    /// Whether the sum over all ranks was right.
+    pub is_summed: bool,
+    /// What arrived wrongly.
+    pub wrong: Option<String>,
+    /// Whether the program's own limit was reached.
+    pub is_late: bool,
+    /// Whether it came to its end.
+    pub is_done: bool,
+    /// What was measured.
+    pub figures: Vec<Figure>,
+}
+
+impl Said {
+    /// Takes apart what the program wrote to its standard output.
+    ///
+    /// Lines of others in between, such as warnings of a library, mean nothing.
+    pub fn from_output(output: &str) -> Self {
+        let mut said = Self::default();
+        for line in output.lines() {
+            said.hear(line.trim_end());
+        }
+        said
+    }
+
+    fn hear(&mut self, line: &str) {
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match word {
+            "library" => {
+                let words: Vec<_> = rest.split_whitespace().collect();
+                self.library.get_or_insert(words.join(" "));
+            }
+            "loaded" if rest.starts_with('/') => {
+                let path = PathBuf::from(rest);
+                if !self.loaded.contains(&path) {
+                    self.loaded.push(path);
+                }
+            }
+            "size" => self.sizes.extend(rest.parse::<u32>()),
+            "rank" => self.places.extend(place(rest)),
+            "sum" => self.is_summed |= rest == "ok",
+            "wrong" => {
+                self.wrong.get_or_insert(rest.to_owned());
+            }
+            "late" => self.is_late = true,
+            "done" => self.is_done = true,
+            _ => {
+                if let Some(kind) = Kind::from_word(word) {
+                    self.figures.extend(figure(kind, rest));
+                }
+            }
+        }
+    }
+
+    /// The figure of a kind and size.
+    pub fn figure(&self, kind: Kind, bytes: u64) -> Option<&Figure> {
+        let mut figures = self.figures.iter();
+        figures.find(|figure| (figure.kind, figure.bytes) == (kind, bytes))
+    }
+
+    /// Adds the figures of another run: of each the better one is kept.
+    pub fn keep_better(&mut self, other: &Self) {
+        for figure in &other.figures {
+            let mine = self.figures.iter_mut();
+            let same = |mine: &&mut Figure| (mine.kind, mine.bytes) == (figure.kind, figure.bytes);
+            match mine.into_iter().find(same) {
+                None => self.figures.push(*figure),
+                Some(mine) if figure.is_better_than(mine) => *mine = *figure,
+                Some(_) => {}
+            }
+        }
+    }
+}
+
+fn figure(kind: Kind, rest: &str) -> Option<Figure> {
+    let mut words = rest.split(' ');
+    let figure = Figure {
+        kind,
+        bytes: words.next()?.parse().ok()?,
+        p10: words.next()?.parse().ok()?,
+        p50: words.next()?.parse().ok()?,
+        count: words.next()?.parse().ok()?,
+    };
+    let is_number = figure.p10.is_finite() && figure.p10 > 0.0 && figure.p50.is_finite();
+    (is_number && words.next().is_none()).then_some(figure)
+}
+
+fn place(rest: &str) -> Option<Place> {
+    let mut words = rest.split(' ');
+    let rank = words.next()?.parse().ok()?;
+    let node = words.next()?.to_owned();
+    words.next()?;
+    let processors = processors(words.next()?)?;
+    Some(Place {
+        rank,
+        node,
+        processors,
+    })
+}
+
+/// Reads ranges such as `0-3,8-8`; `-` is nothing.
+fn processors(text: &str) -> Option<BTreeSet<u32>> {
+    let mut all = BTreeSet::new();
+    for range in text.split(',').filter(|_| text != "-") {
+        let (first, last) = range.split_once('-')?;
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        if last > 100_000 {
+            return None;
+        }
+        all.extend(first..=last);
+    }
+    Some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OUTPUT: &str = "\
+[1234] some warning of a library
+library MPICH Version:      4.0.3
+loaded /opt/mpich/lib/libmpi.so.12
+size 2
+rank 0 vm 0 0-0
+rank 1 vm 1 0-1,4-5
+sum ok
+latency 8 0.536 0.646 16340
+latency 4096 2.173
+bandwidth 64 216.171 168.587 980
+done
+";
+
+    #[test]
+    fn what_was_said_before_the_end_is_kept() {
+        let said = Said::from_output(OUTPUT.split_once("latency").unwrap().0);
+        assert_eq!(
+            (said.library.as_deref(), said.is_summed, said.is_done),
+            (Some("MPICH Version: 4.0.3"), true, false)
+        );
+    }
+
+    #[test]
+    fn a_line_that_was_cut_off_is_no_figure() {
+        let said = Said::from_output(OUTPUT);
+        let sizes: Vec<_> = said.figures.iter().map(|f| (f.kind, f.bytes)).collect();
+        assert_eq!(sizes, [(Kind::Latency, 8), (Kind::Bandwidth, 64)]);
+    }
+
+    #[test]
+    fn processors_of_a_rank_are_read_as_ranges() {
+        let said = Said::from_output(OUTPUT);
+        let second: Vec<_> = said.places[1].processors.iter().copied().collect();
+        assert_eq!(second, [0, 1, 4, 5]);
+    }
+
+    #[test]
+    fn of_two_runs_the_better_figures_are_kept() {
+        let mut said = Said::from_output("latency 8 0.5 0.6 10\nbandwidth 64 200 100 10\n");
+        said.keep_better(&Said::from_output(
+            "latency 8 0.4 0.9 10\nbandwidth 64 100 90 10\nlatency 4096 1 2 3\n",
+        ));
+        let figures: Vec<_> = said.figures.iter().map(|figure| figure.p10).collect();
+        assert_eq!(figures, [0.4, 200.0, 1.0]);
+    }
+}

@@ -1,0 +1,251 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The classes, and what puts an installation into one.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::Serialize;
+
+use super::peers::{ENOUGH, Latencies, base, latencies};
+use super::places::shared_processors;
+use super::reference::Reference;
+use crate::benchmark::Said;
+
+/// From here on something is wrong: messages go another way than they should.
+const NON_PERFORMANT: f64 = 3.0;
+/// From here on there is something better.
+const SUBOPTIMAL: f64 = 1.8;
+
+/// What an installation is good for, the best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// It does what it should.
+    Working,
+    /// It works, and others are faster.
+    Suboptimal,
+    /// It works so slowly that something must be wrong with it.
+    NonPerformant,
+    /// Its ranks were put on one processor.
+    Misplaced,
+    /// It does not compile, start or compute.
+    Nonfunctional,
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Working => "working",
+            Self::Suboptimal => "suboptimal",
+            Self::NonPerformant => "non-performant",
+            Self::Misplaced => "misplaced",
+            Self::Nonfunctional => "nonfunctional",
+        })
+    }
+}
+
+/// What was seen of an installation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// It did not come to its end, and this is why.
+    Failed {
+        /// Why.
+        reason: Reason,
+        /// What was heard of it before.
+        said: Box<Said>,
+    },
+    /// It came to its end.
+    Ran(Box<Said>),
+}
+
+impl Outcome {
+    /// What the program said.
+    pub fn said(&self) -> &Said {
+        match self {
+            Self::Failed { said, .. } | Self::Ran(said) => said,
+        }
+    }
+
+    /// The latencies that are compared; `None` unless it came to its end.
+    pub fn latencies(&self) -> Option<Latencies> {
+        match self {
+            Self::Ran(said) => latencies(said),
+            Self::Failed { .. } => None,
+        }
+    }
+}
+
+/// Why an installation is in its class.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Reason {
+    /// The program could not be compiled.
+    NotCompiled {
+        /// The first line that says why.
+        message: String,
+    },
+    /// It has no compiler, and no other installation can compile for it.
+    NoCompiler,
+    /// There is nothing that starts ranks.
+    NoLauncher,
+    /// The launcher or the program ended with an error.
+    NotStarted {
+        /// The exit code, or minus the number of the signal.
+        code: i32,
+        /// The first line that says why.
+        message: String,
+    },
+    /// Each rank is alone: the launcher belongs to another library.
+    OtherSize {
+        /// How many ranks found each other.
+        found: u32,
+        /// How many were started.
+        wanted: u32,
+        /// How many such groups there are.
+        groups: u32,
+    },
+    /// Another library was loaded than the one that is to be tried.
+    OtherLibrary {
+        /// The file.
+        loaded: String,
+    },
+    /// Something else arrived than was sent.
+    WrongData {
+        /// What, and the size.
+        what: String,
+    },
+    /// It did not end in time, twice.
+    TooLate {
+        /// The limit, in seconds.
+        seconds: u64,
+        /// What it did last.
+        stage: String,
+    },
+    /// All ranks of a node were put on too few processors.
+    SharedProcessors {
+        /// The node.
+        node: String,
+        /// The processors.
+        processors: BTreeSet<u32>,
+    },
+    /// A latency, compared.
+    Slow(Comparison),
+    /// Nothing is wrong.
+    Compared(Comparison),
+    /// It works, and there is nothing to compare it with.
+    NothingToCompare {
+        /// How many healthy installations there are, with this one.
+        peers: usize,
+    },
+}
+
+/// A latency beside what it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The size of the message.
+    pub bytes: u64,
+    /// What was measured, in microseconds.
+    pub measured: f64,
+    /// What others reach, in microseconds.
+    pub expected: f64,
+    /// How many others; `None` for a kept reference.
+    pub peers: Option<usize>,
+}
+
+impl Comparison {
+    /// How many times as long as expected.
+    pub fn factor(&self) -> f64 {
+        self.measured / self.expected
+    }
+}
+
+/// A class with its reason.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Verdict {
+    /// The class.
+    pub class: Class,
+    /// The reason.
+    pub reason: Reason,
+}
+
+/// Sorts installations by what was seen of them.
+///
+/// Those of the same position in the result as in `outcomes`; their order changes nothing
+/// else. `available` is the number of processors of a node. A reference decides where there
+/// is one for a size, and the healthy installations among these elsewhere.
+pub fn judge(
+    outcomes: &[&Outcome],
+    reference: Option<&Reference>,
+    available: usize,
+) -> Vec<Verdict> {
+    let is_placed = |outcome: &&&Outcome| crowd(outcome, available).is_none();
+    let measured: Vec<_> = (outcomes.iter().filter(is_placed))
+        .filter_map(|outcome| outcome.latencies())
+        .collect();
+    let base = base(&measured.iter().collect::<Vec<_>>());
+    let expected = |bytes: u64| {
+        let kept = reference.and_then(|kept| kept.latency.get(&bytes));
+        let peers = base.latencies.get(&bytes).filter(|_| base.count >= ENOUGH);
+        kept.map(|value| (*value, None))
+            .or_else(|| peers.map(|value| (*value, Some(base.count))))
+    };
+    let verdict = |outcome: &&Outcome| {
+        if let Some(reason) = crowd(outcome, available) {
+            return Verdict {
+                class: Class::Misplaced,
+                reason,
+            };
+        }
+        if let Outcome::Failed { reason, .. } = outcome {
+            return Verdict {
+                class: Class::Nonfunctional,
+                reason: reason.clone(),
+            };
+        }
+        let latencies = outcome.latencies().unwrap_or_default();
+        let comparisons = latencies.iter().filter_map(|(&bytes, &measured)| {
+            expected(bytes).map(|(expected, peers)| Comparison {
+                bytes,
+                measured,
+                expected,
+                peers,
+            })
+        });
+        let worst = comparisons.max_by(|a, b| a.factor().total_cmp(&b.factor()));
+        compared(worst, base.count)
+    };
+    outcomes.iter().map(verdict).collect()
+}
+
+fn compared(worst: Option<Comparison>, peers: usize) -> Verdict {
+    let Some(worst) = worst else {
+        return Verdict {
+            class: Class::Working,
+            reason: Reason::NothingToCompare { peers },
+        };
+    };
+    let (class, reason) = match worst.factor() {
+        factor if factor > NON_PERFORMANT => (Class::NonPerformant, Reason::Slow(worst)),
+        factor if factor > SUBOPTIMAL => (Class::Suboptimal, Reason::Slow(worst)),
+        _ => (Class::Working, Reason::Compared(worst)),
+    };
+    Verdict { class, reason }
+}
+
+/// Ranks in each other's way, also where they were too slow to come to their end.
+fn crowd(outcome: &Outcome, available: usize) -> Option<Reason> {
+    let (node, processors) = shared_processors(&outcome.said().places, available)?;
+    let is_late = matches!(
+        outcome,
+        Outcome::Failed {
+            reason: Reason::TooLate { .. },
+            ..
+        }
+    );
+    (is_late || matches!(outcome, Outcome::Ran(_))).then(|| Reason::SharedProcessors {
+        node: node.to_owned(),
+        processors: processors.clone(),
+    })
+}

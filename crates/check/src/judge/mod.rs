@@ -1,0 +1,19 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! From what was seen of every installation to its class. Pure.
+//!
+//! Installations that work are compared by the latencies of four sizes with the median of
+//! their healthy peers, or with kept references. Bandwidths and times of collective
+//! operations are shown and never judged: where others compute as well they vary several
+//! times as much as what they would tell.
+
+mod classes;
+mod peers;
+mod places;
+mod reference;
+
+pub use classes::{Class, Comparison, Outcome, Reason, Verdict, judge};
+pub use peers::{Base, LATENCIES, Latencies, healthy};
+pub use places::shared_processors;
+pub use reference::{Reference, ReferenceError};

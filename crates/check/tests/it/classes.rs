@@ -1,0 +1,175 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Real installations on one machine, with what was measured there: the class of each
+//! was known beforehand.
+
+use cabane_check::benchmark::Said;
+use cabane_check::judge::Class::{Misplaced, NonPerformant, Nonfunctional, Suboptimal, Working};
+use cabane_check::judge::{Class, Outcome, Reason, Reference};
+
+use crate::made::{classes, ran, verdicts};
+
+type Row = (&'static str, [f64; 4], Class);
+
+const HEALTHY: [Row; 14] = [
+    (
+        "distribution, mpich 4.0.2",
+        [0.34, 1.08, 2.56, 33.0],
+        Working,
+    ),
+    ("mpich 3.4.3", [0.34, 1.37, 6.17, 58.0], Suboptimal),
+    ("mpich 4.0.3", [0.49, 1.24, 4.59, 77.0], Suboptimal),
+    ("mpich 4.3.2", [0.48, 1.18, 5.60, 69.0], Suboptimal),
+    ("mpich 5.0.2", [0.69, 1.43, 2.89, 37.0], Suboptimal),
+    ("impi-rt 2021.13", [0.23, 0.82, 3.89, 59.0], Working),
+    (
+        "distribution, openmpi 4.1.4",
+        [0.23, 1.48, 2.24, 37.0],
+        Working,
+    ),
+    ("openmpi 4.1.8", [0.22, 1.51, 2.44, 38.0], Working),
+    ("openmpi 5.0.11", [0.21, 1.40, 2.37, 37.0], Working),
+    ("newer mpich 4.2.1", [0.36, 1.17, 2.86, 39.0], Working),
+    ("newest mpich 5.0.2", [0.72, 1.53, 3.13, 39.0], Suboptimal),
+    ("newer openmpi 5.0.7", [0.22, 1.35, 2.46, 37.0], Working),
+    ("newest openmpi 6.0.0", [0.21, 1.37, 2.35, 37.0], Working),
+    ("impi-rt without its root", [0.28, 0.96, 4.2, 60.0], Working),
+];
+
+const SLOW: [Row; 6] = [
+    (
+        "openmpi, tcp forced",
+        [3.93, 5.44, 11.8, 114.0],
+        NonPerformant,
+    ),
+    (
+        "mpich, tcp of ucx",
+        [3.58, 4.78, 32.3, 130.0],
+        NonPerformant,
+    ),
+    (
+        "mpich, tcp of ofi",
+        [4.04, 6.76, 12.1, 171.0],
+        NonPerformant,
+    ),
+    (
+        "impi-rt, tcp of ofi",
+        [3.54, 4.44, 9.0, 103.0],
+        NonPerformant,
+    ),
+    (
+        "a namespace of processes per rank",
+        [0.60, 1.5, 22.8, 123.0],
+        NonPerformant,
+    ),
+    (
+        "openmpi, single copy off",
+        [0.21, 1.77, 7.0, 88.0],
+        Suboptimal,
+    ),
+];
+
+fn rows() -> Vec<Row> {
+    HEALTHY.into_iter().chain(SLOW).collect()
+}
+
+fn outcomes(rows: &[Row]) -> Vec<Outcome> {
+    rows.iter()
+        .map(|(_, latencies, _)| ran(*latencies))
+        .collect()
+}
+
+fn failed(reason: Reason, said: &str) -> Outcome {
+    Outcome::Failed {
+        reason,
+        said: Box::new(Said::from_output(said)),
+    }
+}
+
+#[test]
+fn installations_are_sorted_as_they_are_known_to_be() {
+    let rows = rows();
+    let found = classes(&outcomes(&rows));
+    let found: Vec<_> = rows
+        .iter()
+        .zip(found)
+        .map(|(row, class)| (row.0, class))
+        .collect();
+    let known: Vec<_> = rows.iter().map(|row| (row.0, row.2)).collect();
+    assert_eq!(found, known);
+}
+
+#[test]
+fn the_reason_for_being_slow_is_the_worst_latency() {
+    let rows = rows();
+    let all = verdicts(&outcomes(&rows), None);
+    let Reason::Slow(worst) = all[rows.len() - 1].reason else {
+        panic!("{all:?}");
+    };
+    assert_eq!(
+        (worst.bytes, worst.measured, worst.peers),
+        (32768, 7.0, Some(15))
+    );
+}
+
+#[test]
+fn where_most_are_slow_nobody_is_called_slow() {
+    let rows: Vec<_> = HEALTHY
+        .into_iter()
+        .take(2)
+        .chain(SLOW.into_iter().take(4))
+        .collect();
+    let found = classes(&outcomes(&rows));
+    assert_eq!(found, [Working; 6]);
+}
+
+#[test]
+fn where_most_are_slow_a_reference_tells_who() {
+    let healthy = outcomes(&HEALTHY);
+    let latencies: Vec<_> = healthy.iter().filter_map(Outcome::latencies).collect();
+    let latencies: Vec<_> = latencies.iter().collect();
+    let kept = Reference::new("here", 1, &latencies).unwrap();
+    let kept = Reference::from_json(&kept.to_json()).unwrap();
+    let slow = outcomes(&SLOW[..4]);
+    let found = verdicts(&slow, Some(&kept));
+    let is_slow = |class| class == NonPerformant;
+    assert!(
+        found.iter().all(|verdict| is_slow(verdict.class)),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn ranks_on_one_processor_are_a_class_of_their_own_even_when_they_took_too_long() {
+    let reason = Reason::TooLate {
+        seconds: 30,
+        stage: "measure".to_owned(),
+    };
+    let said = "size 2\nrank 0 vm 0 0-0\nrank 1 vm 0 0-0\nsum ok\n";
+    let mut all = outcomes(&HEALTHY);
+    all.push(failed(reason, said));
+    assert_eq!(classes(&all).last(), Some(&Misplaced));
+}
+
+#[test]
+fn who_did_not_start_is_nonfunctional_with_what_was_said() {
+    let reason = Reason::NotStarted {
+        code: 127,
+        message: "version `FABRIC_1.9' not found".to_owned(),
+    };
+    let mut all = outcomes(&HEALTHY);
+    all.push(failed(reason.clone(), ""));
+    let last = verdicts(&all, None).pop().unwrap();
+    assert_eq!((last.class, last.reason), (Nonfunctional, reason));
+}
+
+#[test]
+fn latencies_of_nothing_are_no_references() {
+    let text = r#"{"version":1,"system":"x","nodes":1,"latency":{"8":0.0}}"#;
+    let error = Reference::from_json(text).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "compare with a latency of 0 microseconds for 8 bytes"
+    );
+}

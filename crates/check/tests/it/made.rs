@@ -1,0 +1,32 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Outcomes made of figures.
+
+use cabane_check::benchmark::Said;
+use cabane_check::judge::{Class, LATENCIES, Outcome, Reference, Verdict, judge};
+
+/// Processors of a node.
+pub(crate) const PROCESSORS: usize = 2;
+
+/// A run with these latencies, in microseconds.
+pub(crate) fn ran(latencies: [f64; 4]) -> Outcome {
+    let lines = LATENCIES.iter().zip(latencies);
+    let lines: Vec<_> = lines
+        .map(|(bytes, value)| format!("latency {bytes} {value} {value} 100\n"))
+        .collect();
+    let places = "size 2\nrank 0 vm 0 0-1\nrank 1 vm 1 0-1\nsum ok\n";
+    Outcome::Ran(Box::new(Said::from_output(&format!(
+        "{places}{}done\n",
+        lines.concat()
+    ))))
+}
+
+pub(crate) fn verdicts(outcomes: &[Outcome], reference: Option<&Reference>) -> Vec<Verdict> {
+    judge(&outcomes.iter().collect::<Vec<_>>(), reference, PROCESSORS)
+}
+
+pub(crate) fn classes(outcomes: &[Outcome]) -> Vec<Class> {
+    let all = verdicts(outcomes, None);
+    all.iter().map(|verdict| verdict.class).collect()
+}

@@ -1,0 +1,8 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Tests of this crate.
+
+mod classes;
+mod made;
+mod properties;
