@@ -3,10 +3,16 @@
 
 //! Tries the MPI installations of a system and sorts them by what they can do.
 //!
-//! [`benchmark`] is the program that is run with each of them and what it says, [`judge`]
-//! turns what was seen into classes with reasons.
+//! [`find`] looks for them, [`benchmark`] is the program that is run with each and what it
+//! says, [`run`] compiles, starts and listens, and [`judge`] turns what was seen into classes
+//! with reasons.
 
 #![forbid(unsafe_code)]
 
 pub mod benchmark;
+pub mod find;
+mod installation;
 pub mod judge;
+pub mod run;
+
+pub use installation::{Installation, Origin};

@@ -50,6 +50,9 @@ pub struct Figure {
     pub p50: f64,
     /// How many operations were timed.
     pub count: u32,
+    /// How long a word of memory took from one rank to the other at that time, in
+    /// microseconds; `None` on different nodes.
+    pub distance: Option<f64>,
 }
 
 impl Figure {
@@ -137,37 +140,50 @@ impl Said {
         }
     }
 
-    /// The figure of a kind and size.
-    pub fn figure(&self, kind: Kind, bytes: u64) -> Option<&Figure> {
-        let mut figures = self.figures.iter();
-        figures.find(|figure| (figure.kind, figure.bytes) == (kind, bytes))
+    /// All figures of a kind and size, one of each run.
+    pub fn figures(&self, kind: Kind, bytes: u64) -> impl Iterator<Item = &Figure> {
+        let figures = self.figures.iter();
+        figures.filter(move |figure| (figure.kind, figure.bytes) == (kind, bytes))
     }
 
-    /// Adds the figures of another run: of each the better one is kept.
-    pub fn keep_better(&mut self, other: &Self) {
-        for figure in &other.figures {
-            let mine = self.figures.iter_mut();
-            let same = |mine: &&mut Figure| (mine.kind, mine.bytes) == (figure.kind, figure.bytes);
-            match mine.into_iter().find(same) {
-                None => self.figures.push(*figure),
-                Some(mine) if figure.is_better_than(mine) => *mine = *figure,
-                Some(_) => {}
-            }
-        }
+    /// The best figure of a kind and size.
+    pub fn best(&self, kind: Kind, bytes: u64) -> Option<&Figure> {
+        let figures = self.figures(kind, bytes);
+        figures.reduce(|a, b| if b.is_better_than(a) { b } else { a })
+    }
+
+    /// Adds the figures of another run.
+    pub fn add(&mut self, other: &Self) {
+        self.figures.extend(other.figures.iter().copied());
     }
 }
 
 fn figure(kind: Kind, rest: &str) -> Option<Figure> {
     let mut words = rest.split(' ');
+    let mut number = || {
+        words
+            .next()?
+            .parse::<f64>()
+            .ok()
+            .filter(|value| value.is_finite())
+    };
+    let (bytes, p10, p50, count) = (number()?, number()?, number()?, number()?);
+    // The fastest tenth comes from when they were nearest to each other.
+    let distance = number()?.min(number()?);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "both are small whole numbers; others become such"
+    )]
     let figure = Figure {
         kind,
-        bytes: words.next()?.parse().ok()?,
-        p10: words.next()?.parse().ok()?,
-        p50: words.next()?.parse().ok()?,
-        count: words.next()?.parse().ok()?,
+        bytes: bytes as u64,
+        p10,
+        p50,
+        count: count as u32,
+        distance: Some(distance).filter(|distance| *distance > 0.0),
     };
-    let is_number = figure.p10.is_finite() && figure.p10 > 0.0 && figure.p50.is_finite();
-    (is_number && words.next().is_none()).then_some(figure)
+    (p10 > 0.0 && words.next().is_none()).then_some(figure)
 }
 
 fn place(rest: &str) -> Option<Place> {
@@ -209,9 +225,9 @@ size 2
 rank 0 vm 0 0-0
 rank 1 vm 1 0-1,4-5
 sum ok
-latency 8 0.536 0.646 16340
+latency 8 0.536 0.646 16340 0.065 0.235
 latency 4096 2.173
-bandwidth 64 216.171 168.587 980
+bandwidth 64 216.171 168.587 980 0.000 0.000
 done
 ";
 
@@ -239,12 +255,22 @@ done
     }
 
     #[test]
-    fn of_two_runs_the_better_figures_are_kept() {
-        let mut said = Said::from_output("latency 8 0.5 0.6 10\nbandwidth 64 200 100 10\n");
-        said.keep_better(&Said::from_output(
-            "latency 8 0.4 0.9 10\nbandwidth 64 100 90 10\nlatency 4096 1 2 3\n",
+    fn the_best_figure_of_two_runs_is_the_one_that_is_shown() {
+        let mut said = Said::from_output("latency 8 0.5 0.6 9 1 1\nbandwidth 64 200 100 9 0 0\n");
+        said.add(&Said::from_output(
+            "latency 8 0.4 0.9 9 1 1\nbandwidth 64 100 90 9 0 0\n",
         ));
-        let figures: Vec<_> = said.figures.iter().map(|figure| figure.p10).collect();
-        assert_eq!(figures, [0.4, 200.0, 1.0]);
+        let best = [(Kind::Latency, 8), (Kind::Bandwidth, 64)].map(|(kind, bytes)| {
+            let best = said.best(kind, bytes);
+            best.map(|figure| figure.p10)
+        });
+        assert_eq!(best, [Some(0.4), Some(200.0)]);
+    }
+
+    #[test]
+    fn ranks_are_as_far_apart_as_when_they_were_nearest() {
+        let said = Said::from_output(OUTPUT);
+        let distances: Vec<_> = said.figures.iter().map(|figure| figure.distance).collect();
+        assert_eq!(distances, [Some(0.065), None]);
     }
 }

@@ -8,12 +8,13 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::peers::{ENOUGH, Latencies, base, latencies};
+use super::peers::{ENOUGH, HEALTHY, LATENCIES, Latencies, Latency, Peers, latencies};
 use super::places::shared_processors;
 use super::reference::Reference;
 use crate::benchmark::Said;
 
-/// From here on something is wrong: messages go another way than they should.
+/// From here on, at two sizes, something is wrong: messages go another way than they should.
+/// At one size alone it is a limit that others have elsewhere; beyond [`HEALTHY`] it is not.
 const NON_PERFORMANT: f64 = 3.0;
 /// From here on there is something better.
 const SUBOPTIMAL: f64 = 1.8;
@@ -168,6 +169,10 @@ pub struct Verdict {
     pub class: Class,
     /// The reason.
     pub reason: Reason,
+    /// Whether there were sizes at which others were measured and none at this distance:
+    /// another run may tell more.
+    #[serde(skip)]
+    pub is_incomplete: bool,
 }
 
 /// Sorts installations by what was seen of them.
@@ -184,54 +189,75 @@ pub fn judge(
     let measured: Vec<_> = (outcomes.iter().filter(is_placed))
         .filter_map(|outcome| outcome.latencies())
         .collect();
-    let base = base(&measured.iter().collect::<Vec<_>>());
-    let expected = |bytes: u64| {
-        let kept = reference.and_then(|kept| kept.latency.get(&bytes));
-        let peers = base.latencies.get(&bytes).filter(|_| base.count >= ENOUGH);
-        kept.map(|value| (*value, None))
-            .or_else(|| peers.map(|value| (*value, Some(base.count))))
-    };
+    let peers = Peers::among(&measured.iter().collect::<Vec<_>>());
     let verdict = |outcome: &&Outcome| {
+        let certain = |class, reason| Verdict {
+            class,
+            reason,
+            is_incomplete: false,
+        };
         if let Some(reason) = crowd(outcome, available) {
-            return Verdict {
-                class: Class::Misplaced,
-                reason,
-            };
+            return certain(Class::Misplaced, reason);
         }
         if let Outcome::Failed { reason, .. } = outcome {
-            return Verdict {
-                class: Class::Nonfunctional,
-                reason: reason.clone(),
-            };
+            return certain(Class::Nonfunctional, reason.clone());
         }
         let latencies = outcome.latencies().unwrap_or_default();
-        let comparisons = latencies.iter().filter_map(|(&bytes, &measured)| {
-            expected(bytes).map(|(expected, peers)| Comparison {
-                bytes,
-                measured,
-                expected,
-                peers,
-            })
+        let compared = latencies.iter().filter_map(|(bytes, all)| {
+            let each = all
+                .iter()
+                .filter_map(|one| compare(*bytes, one, reference, &peers));
+            each.min_by(|a, b| a.factor().total_cmp(&b.factor()))
         });
-        let worst = comparisons.max_by(|a, b| a.factor().total_cmp(&b.factor()));
-        compared(worst, base.count)
+        by_comparison(compared.collect(), peers.count(), reference.is_some())
     };
     outcomes.iter().map(verdict).collect()
 }
 
-fn compared(worst: Option<Comparison>, peers: usize) -> Verdict {
-    let Some(worst) = worst else {
-        return Verdict {
-            class: Class::Working,
-            reason: Reason::NothingToCompare { peers },
-        };
+/// A latency beside what it should be, at the same distance.
+fn compare(
+    bytes: u64,
+    one: &Latency,
+    reference: Option<&Reference>,
+    peers: &Peers<'_>,
+) -> Option<Comparison> {
+    let kept = reference.and_then(|kept| kept.latency.get(&bytes));
+    let (expected, count) = if let Some(kept) = kept {
+        kept.is_like(one).then_some((kept.microseconds, None))?
+    } else {
+        let (median, count) = peers.at(bytes, one)?;
+        (count >= ENOUGH).then_some((median, Some(count)))?
     };
-    let (class, reason) = match worst.factor() {
-        factor if factor > NON_PERFORMANT => (Class::NonPerformant, Reason::Slow(worst)),
-        factor if factor > SUBOPTIMAL => (Class::Suboptimal, Reason::Slow(worst)),
-        _ => (Class::Working, Reason::Compared(worst)),
+    Some(Comparison {
+        bytes,
+        measured: one.microseconds,
+        expected,
+        peers: count,
+    })
+}
+
+fn by_comparison(all: Vec<Comparison>, peers: usize, has_reference: bool) -> Verdict {
+    let is_incomplete = all.len() < LATENCIES.len() && (peers >= ENOUGH || has_reference);
+    let slow = all
+        .iter()
+        .filter(|one| one.factor() > NON_PERFORMANT)
+        .count();
+    let worst = all
+        .into_iter()
+        .max_by(|a, b| a.factor().total_cmp(&b.factor()));
+    let (class, reason) = match worst {
+        None => (Class::Working, Reason::NothingToCompare { peers }),
+        Some(worst) if slow >= 2 || worst.factor() > HEALTHY => {
+            (Class::NonPerformant, Reason::Slow(worst))
+        }
+        Some(worst) if worst.factor() > SUBOPTIMAL => (Class::Suboptimal, Reason::Slow(worst)),
+        Some(worst) => (Class::Working, Reason::Compared(worst)),
     };
-    Verdict { class, reason }
+    Verdict {
+        class,
+        reason,
+        is_incomplete,
+    }
 }
 
 /// Ranks in each other's way, also where they were too slow to come to their end.

@@ -4,7 +4,7 @@
 //! From what was seen of every installation to its class. Pure.
 //!
 //! Installations that work are compared by the latencies of four sizes with the median of
-//! their healthy peers, or with kept references. Bandwidths and times of collective
+//! their healthy peers at the same distance between the ranks, or with kept references. Bandwidths and times of collective
 //! operations are shown and never judged: where others compute as well they vary several
 //! times as much as what they would tell.
 
@@ -14,6 +14,6 @@ mod places;
 mod reference;
 
 pub use classes::{Class, Comparison, Outcome, Reason, Verdict, judge};
-pub use peers::{Base, LATENCIES, Latencies, healthy};
+pub use peers::{LATENCIES, Latencies, Latency};
 pub use places::shared_processors;
 pub use reference::{Reference, ReferenceError};

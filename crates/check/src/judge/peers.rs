@@ -2,8 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 //! Who is healthy enough to be compared with, and what they reach.
+//!
+//! Only latencies between ranks that were equally far apart are compared. Two processors
+//! may share a core or not, and on a virtual machine this changes by itself: a factor of
+//! three between two runs of one library.
 
 use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
 
 use crate::benchmark::{Kind, Said};
 
@@ -14,61 +20,119 @@ pub const LATENCIES: [u64; 4] = [8, 4096, 32768, 1 << 20];
 /// How many times the latency of the fastest a healthy installation has at most. Those
 /// that are known to be healthy differ by less than 4, and those that send through the
 /// network of a node to itself by more than 10 at the smallest size.
-const HEALTHY: f64 = 6.0;
+pub(super) const HEALTHY: f64 = 6.0;
 
 /// How many healthy installations there must be for a comparison.
 pub(super) const ENOUGH: usize = 3;
 
-/// What was measured for each of [`LATENCIES`], in microseconds.
-pub type Latencies = BTreeMap<u64, f64>;
+/// How different distances are that count as equal.
+const ALIKE: f64 = 1.6;
 
-/// Takes the latencies from what was said; `None` unless all of them are there.
+/// A latency, and how far apart the ranks were.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Latency {
+    /// The latency.
+    pub microseconds: f64,
+    /// How long a word of memory took from one rank to the other, in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distance: Option<f64>,
+}
+
+impl Latency {
+    /// Whether the ranks were as far apart as those of the other.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        match (self.distance, other.distance) {
+            (Some(mine), Some(other)) => mine <= other * ALIKE && other <= mine * ALIKE,
+            // Where one does not know, it may be.
+            _ => true,
+        }
+    }
+}
+
+/// What was measured for each of [`LATENCIES`], one of each run.
+pub type Latencies = BTreeMap<u64, Vec<Latency>>;
+
+/// Takes the latencies from what was said; `None` unless there are some for each size.
 pub(super) fn latencies(said: &Said) -> Option<Latencies> {
-    let of = |bytes: &u64| Some((*bytes, said.figure(Kind::Latency, *bytes)?.p10));
+    let of = |bytes: &u64| {
+        let figures = said.figures(Kind::Latency, *bytes);
+        let all: Vec<_> = figures
+            .map(|figure| Latency {
+                microseconds: figure.p10,
+                distance: figure.distance,
+            })
+            .collect();
+        (!all.is_empty()).then_some((*bytes, all))
+    };
     LATENCIES.iter().map(of).collect()
+}
+
+/// The best of an installation at the distance of another latency.
+fn best(one: &Latencies, bytes: u64, like: &Latency) -> Option<f64> {
+    let all = one.get(&bytes)?.iter();
+    let alike = all.filter(|latency| latency.is_like(like));
+    alike.map(|latency| latency.microseconds).reduce(f64::min)
 }
 
 /// What others are compared with.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Base {
-    /// The median of the healthy installations for each size.
-    pub latencies: Latencies,
-    /// How many there were.
-    pub count: usize,
+pub(super) struct Peers<'a> {
+    healthy: Vec<&'a Latencies>,
 }
 
-/// Returns which installations are healthy: nowhere far from the fastest one.
-///
-/// An installation that is slow everywhere changes nothing for the others.
-pub fn healthy(all: &[&Latencies]) -> Vec<bool> {
-    let fastest = |bytes: &u64| {
-        let values = all.iter().filter_map(|one| one.get(bytes).copied());
-        values.fold(f64::INFINITY, f64::min)
-    };
-    let most: Latencies = LATENCIES
-        .iter()
-        .map(|bytes| (*bytes, fastest(bytes) * HEALTHY))
-        .collect();
-    let is_healthy =
-        |one: &&Latencies| (one.iter()).all(|(bytes, value)| most.get(bytes) >= Some(value));
-    all.iter().map(is_healthy).collect()
-}
+impl<'a> Peers<'a> {
+    /// Finds out who is healthy: at no size far from the fastest one.
+    ///
+    /// An installation that is slow everywhere changes nothing for the others.
+    pub(super) fn among(all: &[&'a Latencies]) -> Self {
+        let is_near = |bytes: u64, latency: &Latency| {
+            let fastest = all.iter().filter_map(|one| best(one, bytes, latency));
+            let fastest = fastest.fold(f64::INFINITY, f64::min);
+            latency.microseconds <= fastest * HEALTHY
+        };
+        let is_healthy = |one: &&&Latencies| {
+            let mut sizes = one.iter();
+            sizes.all(|(bytes, all)| all.iter().any(|latency| is_near(*bytes, latency)))
+        };
+        Self {
+            healthy: all.iter().filter(is_healthy).copied().collect(),
+        }
+    }
 
-/// The medians of those that are healthy.
-pub(super) fn base(all: &[&Latencies]) -> Base {
-    let healthy = healthy(all);
-    let good: Vec<_> = all
-        .iter()
-        .zip(healthy)
-        .filter(|(_, is_good)| *is_good)
-        .collect();
-    let of = |bytes: &u64| {
-        let values = good.iter().filter_map(|(one, _)| one.get(bytes).copied());
-        Some((*bytes, median(values.collect())?))
-    };
-    Base {
-        latencies: LATENCIES.iter().filter_map(of).collect(),
-        count: good.len(),
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.healthy.len()
+    }
+
+    /// The median of those at the distance of this latency, and how many they are.
+    pub(super) fn at(&self, bytes: u64, like: &Latency) -> Option<(f64, usize)> {
+        let values = self.healthy.iter().filter_map(|one| best(one, bytes, like));
+        let values: Vec<_> = values.collect();
+        let count = values.len();
+        Some((median(values)?, count))
+    }
+
+    /// The median for a size at the distance where there are most; the largest of several.
+    pub(super) fn most_common(&self, bytes: u64) -> Option<Latency> {
+        let all = self
+            .healthy
+            .iter()
+            .filter_map(|one| one.get(&bytes))
+            .flatten();
+        let at = all.filter_map(|latency| {
+            let (median, count) = self.at(bytes, latency)?;
+            Some((count, latency.distance, median))
+        });
+        let order = |a: &(usize, Option<f64>, f64), b: &(usize, Option<f64>, f64)| {
+            let distance = |distance: Option<f64>| distance.unwrap_or_default();
+            a.0.cmp(&b.0).then(distance(a.1).total_cmp(&distance(b.1)))
+        };
+        let (_, distance, microseconds) = at.max_by(order)?;
+        Some(Latency {
+            microseconds,
+            distance,
+        })
     }
 }
 

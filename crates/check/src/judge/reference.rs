@@ -8,13 +8,15 @@
 //!   "version": 1,
 //!   "system": "daint",
 //!   "nodes": 1,
-//!   "latency": { "8": 0.34, "4096": 1.3, "32768": 2.8, "1048576": 38.5 }
+//!   "latency": { "8": { "microseconds": 0.34, "distance": 0.065 }, … }
 //! }
 //! ```
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use super::peers::{LATENCIES, Latencies, base};
+use super::peers::{LATENCIES, Latencies, Latency, Peers};
 
 const VERSION: u32 = 1;
 
@@ -27,8 +29,8 @@ pub struct Reference {
     pub system: String,
     /// Over how many nodes.
     pub nodes: u32,
-    /// The median of the healthy installations for each size, in microseconds.
-    pub latency: Latencies,
+    /// The median of the healthy installations for each size.
+    pub latency: BTreeMap<u64, Latency>,
 }
 
 /// A text that holds no references.
@@ -54,12 +56,13 @@ pub enum ReferenceError {
 impl Reference {
     /// Makes references of latencies; `None` without a healthy installation.
     pub fn new(system: &str, nodes: u32, all: &[&Latencies]) -> Option<Self> {
-        let base = base(all);
-        (base.latencies.len() == LATENCIES.len()).then(|| Self {
+        let peers = Peers::among(all);
+        let of = |bytes: &u64| Some((*bytes, peers.most_common(*bytes)?));
+        Some(Self {
             version: VERSION,
             system: system.to_owned(),
             nodes,
-            latency: base.latencies,
+            latency: LATENCIES.iter().map(of).collect::<Option<_>>()?,
         })
     }
 
@@ -69,15 +72,17 @@ impl Reference {
         if reference.version != VERSION {
             return Err(ReferenceError::OtherVersion(reference.version));
         }
-        let bad =
-            (reference.latency.iter()).find(|(_, value)| !value.is_finite() || **value <= 0.0);
-        match bad {
-            Some((&bytes, &microseconds)) => Err(ReferenceError::Impossible {
-                bytes,
-                microseconds,
-            }),
-            None => Ok(reference),
+        let is_bad = |value: f64| !value.is_finite() || value <= 0.0;
+        for (&bytes, latency) in &reference.latency {
+            let values = [Some(latency.microseconds), latency.distance];
+            if let Some(microseconds) = values.into_iter().flatten().find(|value| is_bad(*value)) {
+                return Err(ReferenceError::Impossible {
+                    bytes,
+                    microseconds,
+                });
+            }
         }
+        Ok(reference)
     }
 
     /// Writes the text of a file.

@@ -8,7 +8,7 @@ use cabane_check::benchmark::Said;
 use cabane_check::judge::Class::{Misplaced, NonPerformant, Nonfunctional, Suboptimal, Working};
 use cabane_check::judge::{Class, Outcome, Reason, Reference};
 
-use crate::made::{classes, ran, verdicts};
+use crate::made::{classes, ran, ran_at, verdicts};
 
 type Row = (&'static str, [f64; 4], Class);
 
@@ -113,6 +113,43 @@ fn the_reason_for_being_slow_is_the_worst_latency() {
     );
 }
 
+/// What three libraries reached on a virtual machine whose processors shared a core, and
+/// when they did not.
+const NEAR: [[f64; 4]; 3] = [
+    [0.19, 0.67, 5.0, 91.0],
+    [0.26, 0.75, 1.97, 40.5],
+    [0.19, 0.78, 5.4, 89.3],
+];
+const FAR: [[f64; 4]; 3] = [
+    [0.31, 2.99, 4.96, 90.3],
+    [0.51, 2.12, 7.17, 182.5],
+    [0.64, 2.28, 6.63, 92.4],
+];
+
+#[test]
+fn ranks_farther_apart_are_not_slower_than_they_should_be() {
+    let near = NEAR.map(|row| ran_at(0.065, row));
+    let far = FAR.map(|row| ran_at(0.235, row));
+    let found = classes(&[near, far].concat());
+    assert!(!found.contains(&NonPerformant), "{found:?}");
+}
+
+#[test]
+fn who_was_measured_at_another_distance_than_all_others_is_not_compared_yet() {
+    let mut all = NEAR.map(|row| ran_at(0.065, row)).to_vec();
+    all.push(ran_at(0.235, FAR[0]));
+    let last = verdicts(&all, None).pop().unwrap();
+    let nothing = Reason::NothingToCompare { peers: 4 };
+    assert_eq!((last.reason, last.is_incomplete), (nothing, true));
+}
+
+#[test]
+fn one_size_that_goes_another_way_than_elsewhere_is_no_sign_of_an_illness() {
+    let mut all = outcomes(&HEALTHY);
+    all.push(ran([0.22, 4.5, 3.0, 38.0]));
+    assert_eq!(classes(&all).last(), Some(&Suboptimal));
+}
+
 #[test]
 fn where_most_are_slow_nobody_is_called_slow() {
     let rows: Vec<_> = HEALTHY
@@ -166,7 +203,7 @@ fn who_did_not_start_is_nonfunctional_with_what_was_said() {
 
 #[test]
 fn latencies_of_nothing_are_no_references() {
-    let text = r#"{"version":1,"system":"x","nodes":1,"latency":{"8":0.0}}"#;
+    let text = r#"{"version":1,"system":"x","nodes":1,"latency":{"8":{"microseconds":0.0}}}"#;
     let error = Reference::from_json(text).unwrap_err();
     assert_eq!(
         error.to_string(),

@@ -11,9 +11,16 @@ pub(crate) const PROCESSORS: usize = 2;
 
 /// A run with these latencies, in microseconds.
 pub(crate) fn ran(latencies: [f64; 4]) -> Outcome {
+    ran_at(0.0, latencies)
+}
+
+/// A run with ranks at a distance, in microseconds; 0 for an unknown one.
+pub(crate) fn ran_at(distance: f64, latencies: [f64; 4]) -> Outcome {
     let lines = LATENCIES.iter().zip(latencies);
     let lines: Vec<_> = lines
-        .map(|(bytes, value)| format!("latency {bytes} {value} {value} 100\n"))
+        .map(|(bytes, value)| {
+            format!("latency {bytes} {value} {value} 100 {distance} {distance}\n")
+        })
         .collect();
     let places = "size 2\nrank 0 vm 0 0-1\nrank 1 vm 1 0-1\nsum ok\n";
     Outcome::Ran(Box::new(Said::from_output(&format!(

@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Installations in images: somebody else knows how to get in.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::run::{Ended, Workshop};
+use crate::{Installation, Origin};
+
+/// Says what is in `PATH`, in lines with a mark: others may say something, too.
+const QUESTION: &str = "\
+for name in mpicc; do path=$(command -v $name) && echo \"cabane-wrapper $path\" && break; done
+for name in mpiexec mpirun; do path=$(command -v $name) && echo \"cabane-launcher $path\" && break; done
+true";
+
+/// Looks for an installation behind these words, such as `cabane run IMAGE --`.
+///
+/// `None` if there is no compiler wrapper; an error is what was said when nobody came in.
+pub fn inside(
+    workshop: &Workshop,
+    name: &str,
+    enter: &[OsString],
+) -> Result<Option<Installation>, Box<Ended>> {
+    let Some((first, others)) = enter.split_first() else {
+        return Ok(None);
+    };
+    let mut command = Command::new(first);
+    command.args(others).args(["/bin/sh", "-c", QUESTION]);
+    let ended = workshop.run(&mut command);
+    if ended.code != Some(0) {
+        return Err(Box::new(ended));
+    }
+    let path_after = |mark: &str| {
+        let mut lines = ended.output.lines();
+        lines.find_map(|line| Some(PathBuf::from(line.strip_prefix(mark)?)))
+    };
+    let Some(wrapper) = path_after("cabane-wrapper ") else {
+        return Ok(None);
+    };
+    let mut one = Installation::new(name, Origin::Image(name.to_owned()));
+    one.wrapper = Some(wrapper);
+    one.launcher = path_after("cabane-launcher ");
+    one.enter = enter.to_vec();
+    Ok(Some(one))
+}

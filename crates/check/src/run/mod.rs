@@ -1,0 +1,15 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Tries installations: compiles the program, starts its ranks, listens.
+
+mod audit;
+mod leftovers;
+mod message;
+mod start;
+mod workshop;
+
+pub use audit::{Program, Progress, Settings, Tried, audit};
+pub use message::first_meaningful;
+pub use start::{Manner, PmiTypes};
+pub use workshop::{Ended, Workshop};
