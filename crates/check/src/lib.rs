@@ -5,7 +5,7 @@
 //!
 //! [`find`] looks for them, [`benchmark`] is the program that is run with each and what it
 //! says, [`run`] compiles, starts and listens, and [`judge`] turns what was seen into classes
-//! with reasons.
+//! with reasons. [`report`] makes a page of it.
 
 #![forbid(unsafe_code)]
 
@@ -13,6 +13,7 @@ pub mod benchmark;
 pub mod find;
 mod installation;
 pub mod judge;
+pub mod report;
 pub mod run;
 
 pub use installation::{Installation, Origin};

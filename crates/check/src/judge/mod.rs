@@ -12,8 +12,10 @@ mod classes;
 mod peers;
 mod places;
 mod reference;
+mod sentence;
 
 pub use classes::{Class, Comparison, Outcome, Reason, Verdict, judge};
 pub use peers::{LATENCIES, Latencies, Latency};
 pub use places::shared_processors;
 pub use reference::{Reference, ReferenceError};
+pub use sentence::{short, size};

@@ -6,10 +6,12 @@
 mod audit;
 mod leftovers;
 mod message;
+mod others;
 mod start;
 mod workshop;
 
 pub use audit::{Program, Progress, Settings, Tried, audit};
 pub use message::first_meaningful;
+pub use others::{OtherBenchmark, other_benchmarks};
 pub use start::{Manner, PmiTypes};
 pub use workshop::{Ended, Workshop};
