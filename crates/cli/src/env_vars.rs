@@ -97,6 +97,14 @@ variables! {
     SHELL;
     /// Where programs are looked for.
     PATH;
+    /// The interpreter of Lmod. `cabane mpi audit` asks it what modules set.
+    LMOD_CMD;
+    /// The interpreter of Environment Modules, where there is no Lmod.
+    MODULES_CMD;
+    /// The directories of modules in which `cabane mpi audit` looks for MPI.
+    MODULEPATH;
+    /// The environment of Python that is loaded; `cabane mpi audit` looks into it.
+    VIRTUAL_ENV;
     /// If set to anything, output has no colour.
     NO_COLOR;
     /// The time, in seconds since 1970, that files in a built image get. Default: 1 January 1980.

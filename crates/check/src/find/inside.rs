@@ -3,6 +3,7 @@
 
 //! Installations in images: somebody else knows how to get in.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
@@ -16,19 +17,22 @@ for name in mpicc; do path=$(command -v $name) && echo \"cabane-wrapper $path\" 
 for name in mpiexec mpirun; do path=$(command -v $name) && echo \"cabane-launcher $path\" && break; done
 true";
 
-/// Looks for an installation behind these words, such as `cabane run IMAGE --`.
+/// Looks for an installation behind these words, such as `cabane run IMAGE --`, with the
+/// variables that they need.
 ///
 /// `None` if there is no compiler wrapper; an error is what was said when nobody came in.
 pub fn inside(
     workshop: &Workshop,
     name: &str,
     enter: &[OsString],
+    variables: BTreeMap<String, String>,
 ) -> Result<Option<Installation>, Box<Ended>> {
     let Some((first, others)) = enter.split_first() else {
         return Ok(None);
     };
     let mut command = Command::new(first);
     command.args(others).args(["/bin/sh", "-c", QUESTION]);
+    command.envs(&variables);
     let ended = workshop.run(&mut command);
     if ended.code != Some(0) {
         return Err(Box::new(ended));
@@ -44,5 +48,6 @@ pub fn inside(
     one.wrapper = Some(wrapper);
     one.launcher = path_after("cabane-launcher ");
     one.enter = enter.to_vec();
+    one.variables = variables;
     Ok(Some(one))
 }

@@ -72,7 +72,7 @@ impl Outcome {
     /// The latencies that are compared; `None` unless it came to its end.
     pub fn latencies(&self) -> Option<Latencies> {
         match self {
-            Self::Ran(said) => latencies(said),
+            Self::Ran(said) => Some(latencies(said)),
             Self::Failed { .. } => None,
         }
     }

@@ -28,6 +28,10 @@ pub(super) const ENOUGH: usize = 3;
 /// How different distances are that count as equal.
 const ALIKE: f64 = 1.6;
 
+/// From which distance on, in microseconds, the ranks took turns on one processor: a busy
+/// system does that for a while. Processors of one node are nearer.
+const TURNS: f64 = 2.0;
+
 /// A latency, and how far apart the ranks were.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -50,20 +54,20 @@ impl Latency {
     }
 }
 
-/// What was measured for each of [`LATENCIES`], one of each run.
+/// What was measured for each of [`LATENCIES`], one of each run in which the ranks had a
+/// processor each.
 pub type Latencies = BTreeMap<u64, Vec<Latency>>;
 
-/// Takes the latencies from what was said; `None` unless there are some for each size.
-pub(super) fn latencies(said: &Said) -> Option<Latencies> {
+/// Takes the latencies from what was said.
+pub(super) fn latencies(said: &Said) -> Latencies {
     let of = |bytes: &u64| {
         let figures = said.figures(Kind::Latency, *bytes);
-        let all: Vec<_> = figures
-            .map(|figure| Latency {
-                microseconds: figure.p10,
-                distance: figure.distance,
-            })
-            .collect();
-        (!all.is_empty()).then_some((*bytes, all))
+        let all = figures.map(|figure| Latency {
+            microseconds: figure.p10,
+            distance: figure.distance,
+        });
+        let at_once = |latency: &Latency| latency.distance.is_none_or(|time| time < TURNS);
+        (*bytes, all.filter(at_once).collect())
     };
     LATENCIES.iter().map(of).collect()
 }
@@ -92,8 +96,9 @@ impl<'a> Peers<'a> {
             latency.microseconds <= fastest * HEALTHY
         };
         let is_healthy = |one: &&&Latencies| {
-            let mut sizes = one.iter();
-            sizes.all(|(bytes, all)| all.iter().any(|latency| is_near(*bytes, latency)))
+            let mut measured = one.iter().filter(|(_, all)| !all.is_empty()).peekable();
+            measured.peek().is_some()
+                && measured.all(|(bytes, all)| all.iter().any(|one| is_near(*bytes, one)))
         };
         Self {
             healthy: all.iter().filter(is_healthy).copied().collect(),

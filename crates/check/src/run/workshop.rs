@@ -74,7 +74,8 @@ impl Workshop {
         let home = directory.path().display().to_string();
         all.entry("HOME".to_owned()).or_insert(home);
         all.insert("LC_ALL".to_owned(), "C".to_owned());
-        all.insert("TMPDIR".to_owned(), directory.path().display().to_string());
+        let here = directory.path().display().to_string();
+        all.entry("TMPDIR".to_owned()).or_insert(here);
         Ok(Self {
             directory,
             variables: all,

@@ -144,6 +144,18 @@ fn who_was_measured_at_another_distance_than_all_others_is_not_compared_yet() {
 }
 
 #[test]
+fn what_was_measured_while_the_ranks_took_turns_on_one_processor_does_not_count() {
+    let mut all = NEAR.map(|row| ran_at(0.065, row)).to_vec();
+    let turns = [194.0, 193.0, 892.0, 23991.0];
+    all.push(ran_at(13.0, turns));
+    all.push(ran_at(13.0, turns));
+    all.push(ran_at(13.0, turns));
+    let last = verdicts(&all, None).pop().unwrap();
+    let nothing = Reason::NothingToCompare { peers: 3 };
+    assert_eq!((last.reason, last.is_incomplete), (nothing, true));
+}
+
+#[test]
 fn one_size_that_goes_another_way_than_elsewhere_is_no_sign_of_an_illness() {
     let mut all = outcomes(&HEALTHY);
     all.push(ran([0.22, 4.5, 3.0, 38.0]));

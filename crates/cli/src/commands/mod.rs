@@ -39,6 +39,8 @@ mod import;
 mod import_reference;
 mod import_remote;
 mod mpi;
+mod mpi_audit;
+mod mpi_audit_found;
 mod mpi_inspect;
 mod mpi_probe;
 mod mpi_substitute;

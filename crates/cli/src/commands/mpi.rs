@@ -5,7 +5,7 @@
 
 use clap::Subcommand;
 
-use super::{mpi_inspect, mpi_swap};
+use super::{mpi_audit, mpi_inspect, mpi_swap};
 use crate::exit_codes::ExitCode;
 use crate::report::CommandResult;
 use crate::setup::Setup;
@@ -17,11 +17,14 @@ pub(crate) enum MpiCommand {
     Inspect(mpi_inspect::InspectArgs),
     /// Run a command with another MPI in the place of its own
     Swap(mpi_swap::SwapArgs),
+    /// Try every MPI of this system, and sort them by what they can do
+    Audit(mpi_audit::AuditArgs),
 }
 
 pub(super) fn mpi(setup: &Setup, command: &MpiCommand) -> CommandResult<ExitCode> {
     match command {
         MpiCommand::Inspect(args) => mpi_inspect::inspect(setup, args),
         MpiCommand::Swap(args) => mpi_swap::swap(setup, args),
+        MpiCommand::Audit(args) => mpi_audit::audit(setup, args),
     }
 }
