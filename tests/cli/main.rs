@@ -31,6 +31,7 @@ mod machine;
 mod memory;
 mod migrate;
 mod mpi;
+mod mpi_audit;
 mod mpi_swap;
 mod nesting;
 mod recipe;

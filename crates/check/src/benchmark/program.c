@@ -268,26 +268,33 @@ static void tell_places(void) {
 }
 
 static void tell_library(void) {
-    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "", line[4096];
+    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
     int length = 0;
     MPI_Get_library_version(text, &length);
     for (char *c = text; *c; c++)
         if (*c == '\t') *c = ' ';
     printf("library %.*s\n", (int)strcspn(text, "\n"), text);
+}
+
+/* Before anything else: a library that is not the right one may not let us come further. */
+static void tell_loaded(void) {
+    char line[4096], before[4096] = "";
     FILE *maps = fopen("/proc/self/maps", "r");
-    for (char before[4096] = ""; maps && fgets(line, sizeof line, maps);) {
+    while (maps && fgets(line, sizeof line, maps)) {
         char *path = strchr(line, '/'), *name = path ? strrchr(path, '/') : NULL;
         if (!name || strncmp(name, "/libmpi", 7) || !strcmp(path, before)) continue;
         strcpy(before, path);
         printf("loaded %s", path);
     }
     if (maps) fclose(maps);
+    fflush(stdout);
 }
 
 int main(int argc, char **argv) {
     if (argc < 3) return 2;
     signal(SIGALRM, too_late);
     alarm(argc > 3 ? (unsigned)atoi(argv[3]) : 60);
+    tell_loaded();
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);

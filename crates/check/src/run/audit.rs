@@ -26,6 +26,9 @@ const ROUNDS: usize = 2;
 /// How often those in doubt are run after that.
 const MORE_ROUNDS: usize = 3;
 
+/// How many times as slow as others is slow without doubt.
+const CERTAIN: f64 = 10.0;
+
 /// How to try.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -216,13 +219,12 @@ impl Trial<'_> {
                 !is_certain && !is_crowded(said, settings)
             });
         };
-        match verdict.class {
-            Class::Suboptimal | Class::NonPerformant => true,
-            Class::Nonfunctional => {
-                matches!(verdict.reason, Reason::TooLate { .. }) && self.runs < ROUNDS + 1
-            }
-            Class::Working => verdict.is_incomplete,
-            Class::Misplaced => false,
+        match (verdict.class, &verdict.reason) {
+            // No noise makes anything so slow.
+            (Class::NonPerformant, Reason::Slow(worst)) => worst.factor() < CERTAIN,
+            (Class::Suboptimal, _) => true,
+            (Class::Nonfunctional, Reason::TooLate { .. }) => self.runs < ROUNDS + 1,
+            _ => verdict.is_incomplete,
         }
     }
 
@@ -296,7 +298,10 @@ impl Trial<'_> {
         let said = Said::from_output(&ended.output);
         match failure(&ended, &said, ranks_wanted, library, workshop) {
             None => Ok(said),
-            Some(reason) => Err((reason, Box::new(said))),
+            Some(reason) => {
+                let reason = with_strange_library(reason, self.installation, &said);
+                Err((reason, Box::new(said)))
+            }
         }
     }
 
@@ -391,6 +396,23 @@ fn failure(
         code: ended.code.unwrap_or_default(),
         message: shortened(&message, workshop),
     })
+}
+
+/// Adds to a failure that the library is none of the installation's: a linker takes what
+/// the system has where a prefix has none.
+fn with_strange_library(reason: Reason, one: &Installation, said: &Said) -> Reason {
+    let Origin::Prefix(prefix) = &one.origin else {
+        return reason;
+    };
+    match (reason, other_library(said, prefix)) {
+        (Reason::NotStarted { code, message }, Some(other)) => Reason::NotStarted {
+            code,
+            message: format!(
+                "it was linked with {other}, not with a library of its own: {message}"
+            ),
+        },
+        (reason, _) => reason,
+    }
 }
 
 /// The library that was loaded, if none of a directory was.

@@ -78,6 +78,29 @@ fn processes() -> Vec<(Pid, PathBuf)> {
         .collect()
 }
 
+/// What a process has in its memory, as text with paths in it, and the files it has open.
+fn used_by(process: &Path) -> Vec<Vec<u8>> {
+    let open = fs::read_dir(process.join("fd"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let open = open.filter_map(|entry| fs::read_link(entry.path()).ok());
+    let open = open.map(|path| path.into_os_string().into_encoded_bytes());
+    fs::read(process.join("maps"))
+        .into_iter()
+        .chain(open)
+        .collect()
+}
+
+/// Numbers of a process and of its parts: `14503:0:0`.
+fn is_of_libfabric(name: &[u8]) -> bool {
+    let colons = name.iter().filter(|byte| **byte == b':').count();
+    colons == 2
+        && name
+            .iter()
+            .all(|byte| byte.is_ascii_digit() || *byte == b':')
+}
+
 /// Removes shared memory of libraries that is the caller's, was made since then, and that
 /// no process of the caller's uses.
 pub(super) fn remove_shared_memory(since: SystemTime) {
@@ -91,6 +114,7 @@ pub(super) fn remove_shared_memory(since: SystemTime) {
             let is_known = NAMES
                 .iter()
                 .any(|known| name.as_bytes().starts_with(known.as_bytes()));
+            let is_known = is_known || is_of_libfabric(name.as_bytes());
             let is_mine = entry.metadata().is_ok_and(|data| {
                 data.is_file()
                     && data.uid() == me
@@ -105,7 +129,7 @@ pub(super) fn remove_shared_memory(since: SystemTime) {
     }
     let used: Vec<_> = processes()
         .iter()
-        .filter_map(|(_, directory)| fs::read(directory.join("maps")).ok())
+        .flat_map(|(_, one)| used_by(one))
         .collect();
     for path in candidates {
         let name = path.as_os_str().as_bytes();

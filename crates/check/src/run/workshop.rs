@@ -146,11 +146,9 @@ impl Workshop {
             let _ = wait_until(&mut child, Instant::now() + FAREWELL, || true);
         }
         signal_group(&child, Signal::KILL);
-        let left_behind = end_marked(&self.mark);
+        end_marked(&self.mark);
         child.wait()?;
-        if left_behind > 0 || status.is_none_or(|status| !status.success()) {
-            remove_shared_memory(since);
-        }
+        remove_shared_memory(since);
         Ok(Ended {
             code: status.and_then(code),
             is_late: status.is_none(),

@@ -1,0 +1,307 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The audit of MPI installations: real ones, some of them broken or made slow.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cabane_testkit::{Finished, Tree, not_run, squashfs};
+use serde_json::Value;
+
+use crate::cabane::{Cabane, Who, everybody};
+
+const MODULES: &str = "/usr/share/modules/init/sh";
+
+/// What no library does whatever else runs on the machine.
+const HEALTHY: [&str; 2] = ["working", "suboptimal"];
+
+/// Where the set-up puts the libraries.
+fn installed(name: &str) -> Option<PathBuf> {
+    let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.cabane/mpi");
+    let found = Path::new(place).join(name).canonicalize().ok()?;
+    found.join("bin/mpiexec").exists().then_some(found)
+}
+
+/// Whoever can read the clone.
+fn cabane() -> Cabane {
+    Cabane::new(everybody().into_iter().next().unwrap_or(Who::OrdinaryUser))
+}
+
+/// A machine with healthy installations, and others that are not.
+struct Machine {
+    cabane: Cabane,
+    prefixes: Vec<String>,
+    modules: PathBuf,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let cabane = cabane();
+        let modules = cabane.world.directory("modules");
+        Self {
+            cabane,
+            prefixes: Vec::new(),
+            modules,
+        }
+    }
+
+    fn with_prefix(mut self, prefix: &Path) -> Self {
+        self.prefixes.push(prefix.to_string_lossy().into_owned());
+        self
+    }
+
+    /// Adds a copy without some files.
+    fn with_copy(self, name: &str, original: &Path, without: &[&str]) -> Self {
+        let copy = self.cabane.world.path(name);
+        Finished::of(Command::new("cp").arg("-r").arg(original).arg(&copy)).success();
+        for file in without {
+            fs::remove_file(copy.join(file)).unwrap();
+        }
+        self.with_prefix(&copy)
+    }
+
+    /// Adds a prefix with the wrapper of one library and a launcher of its own.
+    fn with_launcher(self, name: &str, original: &Path, launcher: &str) -> Self {
+        let bin = self.cabane.world.directory(&format!("{name}/bin"));
+        let wrapper = format!("exec {}/bin/mpicc \"$@\"", original.display());
+        for (program, text) in [("mpicc", wrapper.as_str()), ("mpiexec", launcher)] {
+            let path = bin.join(program);
+            fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let prefix = bin.parent().unwrap().to_owned();
+        self.with_prefix(&prefix)
+    }
+
+    /// Adds a module for a library, with variables.
+    fn with_module(self, name: &str, prefix: &Path, variables: &[(&str, &str)]) -> Self {
+        let mut text = format!("#%Module1.0\nprepend-path PATH {}/bin\n", prefix.display());
+        for (variable, value) in variables {
+            text += &format!("setenv {variable} {value}\n");
+        }
+        fs::write(self.modules.join(name), text).unwrap();
+        self
+    }
+
+    fn audit(&self, words: &[&str]) -> Finished {
+        let work = self.cabane.world.directory("w");
+        let prefixes = self.prefixes.iter().map(String::as_str);
+        let mut all = vec!["mpi", "audit", "--work-directory", work.to_str().unwrap()];
+        all.extend(words);
+        all.extend(prefixes);
+        let mut command = self.cabane.command(&all);
+        command.env("MODULEPATH", &self.modules);
+        self.cabane.finish(&mut command)
+    }
+
+    /// The class and the explanation of every installation.
+    fn classes(&self, words: &[&str]) -> BTreeMap<String, (String, String)> {
+        let seen = self.audit(&[words, &["--json"]].concat()).success();
+        let all: Value = serde_json::from_str(&seen.stdout).unwrap();
+        let text = |one: &Value, name: &str| one[name].as_str().unwrap_or_default().to_owned();
+        let row = |one: &Value| {
+            let name = text(one, "name");
+            let name = name.rsplit('/').next().unwrap_or_default().to_owned();
+            (name, (text(one, "class"), text(one, "explanation")))
+        };
+        let rows = all["installations"].as_array().unwrap();
+        rows.iter().map(row).collect()
+    }
+
+    /// Files and processes of the audit that are still there.
+    fn left_behind(&self) -> Vec<PathBuf> {
+        let work = self.cabane.world.path("w");
+        let files = fs::read_dir(&work)
+            .unwrap()
+            .flatten()
+            .map(|entry| entry.path());
+        let mark = format!("CABANE_CHECK_RUN={}", work.display());
+        let processes = fs::read_dir("/proc")
+            .unwrap()
+            .flatten()
+            .map(|entry| entry.path());
+        let is_ours = |path: &PathBuf| {
+            let variables = fs::read(path.join("environ")).unwrap_or_default();
+            String::from_utf8_lossy(&variables).contains(&mark)
+        };
+        files.chain(processes.filter(is_ours)).collect()
+    }
+}
+
+#[test]
+fn installations_are_sorted_by_what_they_can_do() {
+    let names = [
+        "mpich",
+        "mpich-3.4.3",
+        "mpich-4.0.3",
+        "mpich-4.3.2",
+        "openmpi",
+        "openmpi-4.1.8",
+        "intel-2021.13.1",
+    ];
+    let found: Vec<_> = names.iter().filter_map(|name| installed(name)).collect();
+    let [_, old, middle, new, _, open4, _] = found.as_slice() else {
+        not_run!("needs seven MPI libraries: scripts/setup test");
+    };
+    if !Path::new(MODULES).exists() {
+        not_run!("needs Environment Modules: scripts/setup test");
+    }
+    let one_processor = format!("exec taskset -c 0 {}/bin/mpiexec \"$@\"", middle.display());
+    let of_another = format!("exec {}/bin/mpiexec \"$@\"", open4.display());
+    let machine = found.iter().fold(Machine::new(), |machine, prefix| {
+        machine.with_prefix(prefix)
+    });
+    let machine = machine
+        .with_module(
+            "slow-tcp-openmpi",
+            open4,
+            &[("OMPI_MCA_pml", "ob1"), ("OMPI_MCA_btl", "tcp,self")],
+        )
+        .with_module(
+            "slow-tcp-mpich",
+            middle,
+            &[
+                ("MPIR_CVAR_NOLOCAL", "1"),
+                ("MPIR_CVAR_CH4_NETMOD", "ofi"),
+                ("FI_PROVIDER", "tcp"),
+            ],
+        )
+        .with_module(
+            "two-copies-openmpi",
+            open4,
+            &[("OMPI_MCA_btl_vader_single_copy_mechanism", "none")],
+        )
+        .with_module(
+            "no-way-mpich",
+            middle,
+            &[
+                ("UCX_TLS", "bogus"),
+                ("MPIR_CVAR_NOLOCAL", "1"),
+                ("MPIR_CVAR_CH4_NETMOD", "ucx"),
+            ],
+        )
+        .with_launcher("one-processor", middle, &one_processor)
+        .with_launcher("wrong-launcher", middle, &of_another)
+        .with_copy("no-library", old, &["lib/libmpi.so", "lib/libmpi.so.12"])
+        .with_copy("no-header", old, &["include/mpi.h"])
+        .with_copy("no-fabric", new, &["lib/mpich/libfabric.so.1"]);
+    let classes = machine.classes(&["--all", "--measure", "0.3"]);
+    let class = |name: &str| classes.get(name).map_or("", |(class, _)| class.as_str());
+    let why = |name: &str| classes.get(name).map_or("", |(_, why)| why.as_str());
+    for name in names
+        .into_iter()
+        .chain(["usr (mpich)", "usr (openmpi)", "two-copies-openmpi"])
+    {
+        assert!(HEALTHY.contains(&class(name)), "{name}: {classes:#?}");
+    }
+    for name in ["slow-tcp-openmpi", "slow-tcp-mpich"] {
+        assert_eq!(class(name), "non-performant", "{name}: {classes:#?}");
+    }
+    if std::thread::available_parallelism().is_ok_and(|count| count.get() > 1) {
+        assert_eq!(class("one-processor"), "misplaced", "{classes:#?}");
+    }
+    let broken = [
+        ("no-way-mpich", "exit code"),
+        (
+            "wrong-launcher",
+            "2 times 1 of 2 ranks: the launcher belongs to another library",
+        ),
+        // What the linker takes instead depends on what the system has.
+        ("no-library", ""),
+        ("no-header", "mpi.h: no such file or directory"),
+        ("no-fabric", "fabric"),
+    ];
+    for (name, words) in broken {
+        let is_so = class(name) == "nonfunctional" && why(name).to_lowercase().contains(words);
+        assert!(is_so, "{name}: {classes:#?}");
+    }
+    assert_eq!(machine.left_behind(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_slow_installation_without_peers_is_known_by_kept_references() {
+    let Some(open) = installed("openmpi-4.1.8") else {
+        not_run!("needs Open MPI: scripts/setup test");
+    };
+    let machine = Machine::new().with_prefix(&open);
+    let file = machine.cabane.world.path("reference.json");
+    let file = file.to_str().unwrap();
+    machine
+        .audit(&["--measure", "0.4", "--save-reference", file])
+        .success();
+    let settings = "btl = tcp,self\npml = ob1\n";
+    let slow = Machine::new().with_copy("slow", &open, &[]);
+    let etc = slow.cabane.world.path("slow/etc");
+    fs::create_dir_all(&etc).unwrap();
+    fs::write(etc.join("openmpi-mca-params.conf"), settings).unwrap();
+    let classes = slow.classes(&["--measure", "0.4", "--reference", file]);
+    assert_eq!(classes["slow"].0, "non-performant", "{classes:?}");
+}
+
+#[test]
+fn a_broken_installation_fails_the_audit_only_if_it_is_strict() {
+    let Some(old) = installed("mpich-3.4.3") else {
+        not_run!("needs MPICH 3.4: scripts/setup test");
+    };
+    let machine = Machine::new().with_copy("broken", &old, &["lib/libmpi.so", "lib/libmpi.so.12"]);
+    let codes = [machine.audit(&[]), machine.audit(&["--strict"])].map(|seen| seen.code);
+    assert_eq!(codes, [0, 1]);
+}
+
+#[test]
+fn an_mpi_in_an_image_is_tried_inside_of_it() {
+    let Some(installed) = installed("mpich") else {
+        not_run!("needs MPICH: scripts/setup test");
+    };
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let mount_point = cabane.mount_point("mpi");
+    let tree = cabane.world.path("tree");
+    Finished::of(Command::new("cp").arg("-r").arg(installed).arg(&tree)).success();
+    let _ = Tree::new(&tree).meta("mpi", &mount_point);
+    let image = cabane.world.path("mpi.squashfs");
+    squashfs(&tree, &image);
+    let image = image.to_string_lossy();
+    let mut command = cabane.command(&[
+        "mpi",
+        "audit",
+        "--json",
+        "--measure",
+        "0.2",
+        "--image",
+        &image,
+    ]);
+    let seen = cabane.finish(&mut command).success();
+    let all: Value = serde_json::from_str(&seen.stdout).unwrap();
+    let one = &all["installations"][0];
+    let loaded = one["loaded"][0].as_str().unwrap_or_default();
+    let is_inside = one["class"] == "working" && loaded.contains("/mnt/mpi/lib/");
+    assert!(is_inside, "{one:#}");
+}
+
+#[test]
+fn a_directory_without_an_mpi_is_no_installation() {
+    let cabane = cabane();
+    let empty = cabane.world.directory("empty");
+    let seen = cabane.run(&["mpi", "audit", empty.to_str().unwrap()]);
+    assert_eq!(seen.code, 4, "{seen:?}");
+}
+
+#[test]
+fn a_page_with_a_bar_for_each_figure_is_written() {
+    let Some(installed) = installed("mpich-4.0.3") else {
+        not_run!("needs MPICH 4.0: scripts/setup test");
+    };
+    let machine = Machine::new().with_prefix(&installed);
+    let file = machine.cabane.world.path("page.html");
+    machine
+        .audit(&["--measure", "0.2", "--html", file.to_str().unwrap()])
+        .success();
+    let page = fs::read_to_string(file).unwrap();
+    let plots = page.matches("<svg").count();
+    let bars = page.matches("<rect").count();
+    assert_eq!((plots, bars), (12, 12));
+}
