@@ -4,5 +4,6 @@
 //! Tests of this crate.
 
 mod classes;
+mod found;
 mod made;
 mod properties;
