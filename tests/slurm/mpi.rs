@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cabane_testkit::{Finished, Tree, not_run, squashfs};
+use serde_json::Value;
 
 use crate::arena::{Cluster, in_cluster};
 
@@ -85,5 +86,41 @@ fn ranks_in_containers_of_their_job_are_one_program() {
     };
     in_cluster!(JobContainers, |cluster: &Cluster| {
         ranks_are_one_program(cluster, "mpich", "pmi2", &installed);
+    });
+}
+
+/// Copies a library to where all nodes see it.
+fn share(cluster: &Cluster, name: &str, installed: &Path) {
+    cluster.root(&format!(
+        "cp -r {} /shared/{name} && chmod -R a+rX /shared/{name}",
+        installed.display()
+    ));
+}
+
+#[test]
+fn libraries_are_audited_over_two_nodes_each_started_in_its_own_way() {
+    let (Some(mpich), Some(openmpi)) = (installed("mpich-4.0.3"), installed("openmpi")) else {
+        not_run!("needs mpich and openmpi: scripts/setup test");
+    };
+    in_cluster!(|cluster: &Cluster| {
+        share(cluster, "audited-mpich", &mpich);
+        share(cluster, "audited-openmpi", &openmpi);
+        let finished = cluster
+            .user("alice")
+            .sh(
+                "mkdir -p /shared/audit-work && cabane mpi audit --slurm --nodes 2 --json \
+                 --measure 0.2 --time-limit 20 --work-directory /shared/audit-work \
+                 /shared/audited-mpich /shared/audited-openmpi",
+            )
+            .success();
+        let all: Value = serde_json::from_str(&finished.stdout).unwrap();
+        let seen = all["installations"].as_array().unwrap().iter().map(|one| {
+            let node = |rank: usize| one["places"][rank]["node"].as_str();
+            let is_apart = node(0).is_some() && node(0) != node(1);
+            (one["class"].as_str(), one["pmi"].as_str(), is_apart)
+        });
+        let seen: Vec<_> = seen.collect();
+        let works = |pmi| (Some("working"), Some(pmi), true);
+        assert_eq!(seen, [works("pmi2"), works("pmix")], "{all:#}");
     });
 }
