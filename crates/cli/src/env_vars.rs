@@ -181,6 +181,11 @@ const SLURM: &[Variable] = &[
 
 const SET: &[Variable] = &[
     Variable {
+        name: cabane_check::run::MARK,
+        is_set: true,
+        purpose: "In what `cabane mpi audit` runs: the directory of the audit, by which what is left behind is found.",
+    },
+    Variable {
         name: loaded::CABANE_LOADED,
         is_set: true,
         purpose: "The images around a command, as JSON; what `cabane status` shows.",

@@ -14,4 +14,4 @@ pub use audit::{Program, Progress, Settings, Tried, audit};
 pub use message::first_meaningful;
 pub use others::{OtherBenchmark, other_benchmarks};
 pub use start::{Manner, PmiTypes};
-pub use workshop::{Ended, Workshop};
+pub use workshop::{Ended, MARK, Workshop};

@@ -21,8 +21,8 @@ use tempfile::TempDir;
 
 use super::leftovers::{end_marked, remove_shared_memory};
 
-/// The variable by which processes of a run are known.
-const MARK: &str = "CABANE_CHECK_RUN";
+/// The variable by which the processes of a run are known.
+pub const MARK: &str = "CABANE_CHECK_RUN";
 /// Where the programs of the system are.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// How much is listened to.
