@@ -94,11 +94,9 @@ fn used_by(process: &Path) -> Vec<Vec<u8>> {
 
 /// Numbers of a process and of its parts: `14503:0:0`.
 fn is_of_libfabric(name: &[u8]) -> bool {
-    let colons = name.iter().filter(|byte| **byte == b':').count();
-    colons == 2
-        && name
-            .iter()
-            .all(|byte| byte.is_ascii_digit() || *byte == b':')
+    let numbers: Vec<_> = name.split(|byte| *byte == b':').collect();
+    let is_number = |part: &&[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
+    numbers.len() == 3 && numbers.iter().all(is_number)
 }
 
 /// Removes shared memory of libraries that is the caller's, was made since then, and that
