@@ -37,6 +37,10 @@ pub(crate) struct RootArgs {
     /// Do not show the home directory in a container image
     #[arg(long)]
     no_home: bool,
+    /// Give the command another MPI: one of the configuration, a prefix or a library, or
+    /// `host`; what cannot work is refused
+    #[arg(long, value_name = "MPI")]
+    pub(crate) mpi: Option<String>,
     /// Start what a container image starts, with the words after `--` as its arguments
     #[arg(long)]
     entrypoint: bool,

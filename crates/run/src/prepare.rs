@@ -77,7 +77,7 @@ pub fn prepare(request: RunRequest) -> Result<Prepared, RunError> {
     let mut working_directory = additions.working_directory.clone();
     let container = environment.root().map(container_of);
     let is_default = root.entry_point || command.is_empty();
-    let command = whole_command(container, &root, command)?;
+    let command = whole_command(&environment, &root, command)?;
     if is_default && working_directory.is_none() {
         let directory = container.and_then(|container| container.working_directory.as_ref());
         working_directory = directory.map(PathBuf::from);
@@ -117,14 +117,19 @@ fn container_of(image: &ConcreteImage) -> &Container {
 }
 
 /// Puts before the arguments what a root image starts, where that is wanted.
-fn whole_command(
-    container: Option<&Container>,
+///
+/// # Errors
+///
+/// [`RunError::NoCommand`] if there is nothing to be started.
+pub fn whole_command(
+    environment: &ConcreteEnvironment,
     root: &RootRequest,
     command: Vec<OsString>,
 ) -> Result<Vec<OsString>, RunError> {
     if !command.is_empty() && !root.entry_point {
         return Ok(command);
     }
+    let container = environment.root().map(container_of);
     let container = container.ok_or(RunError::NoCommand { is_root: false })?;
     let words = container.entrypoint.iter().map(OsString::from);
     let whole: Vec<OsString> = if command.is_empty() {

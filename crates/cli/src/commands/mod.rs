@@ -43,6 +43,7 @@ mod mpi_audit;
 mod mpi_audit_found;
 mod mpi_inspect;
 mod mpi_probe;
+mod mpi_root;
 mod mpi_substitute;
 mod mpi_swap;
 mod mpi_text;
@@ -87,6 +88,8 @@ pub(crate) enum Command {
     /// Tell about conflicts between views, then run a command
     #[command(hide = true)]
     ExplainStart(explain_start::ExplainStartArgs),
+    #[command(hide = true)]
+    MpiPlan(mpi_root::PlanArgs),
     /// Look at images in repositories and registries, and move them between the two
     #[command(subcommand)]
     Image(ImageCommand),
@@ -247,6 +250,7 @@ pub(crate) fn run_command(
         Command::Run(args) => run::run(setup, &args),
         Command::Explain(args) => explain::explain(setup, &args),
         Command::Diff(args) => diff::diff(setup, &args),
+        Command::MpiPlan(args) => mpi_root::plan(setup, &args),
         Command::ExplainStart(args) => explain_start::explain_start(setup, &args),
         Command::Attach(args) => attach::attach(setup, &args),
         Command::Status(args) => status::status(setup, &args),

@@ -98,7 +98,7 @@ pub(super) fn find_substitute(
             .into_iter()
             .map(|prefix| (prefix, Vec::new()));
         let mut all = named.chain(here);
-        let family = match inspect(tree, &Loader::new(tree), program.path) {
+        let family = match inspect(program.tree, &Loader::new(program.tree), program.path) {
             Some(Inspected::File(file)) => file.family,
             _ => None,
         };

@@ -174,13 +174,14 @@ fn variable(setup: &Setup, name: &str) -> String {
         .unwrap_or_default()
 }
 
+pub(super) fn no_program(path: &Path) -> CommandError {
+    let name = path.to_string_lossy().into_owned();
+    CommandError::new(exit_codes::NOT_FOUND, SwapError::NoProgram(name))
+}
+
 /// Finds the launcher, and the program behind its options: the first word that is one.
 fn take_apart(setup: &Setup, tree: &Tree, args: &SwapArgs) -> CommandResult<Words> {
     let first = args.command.first().map_or(Path::new(""), Path::new);
-    let no_program = |path: &Path| {
-        let name = path.to_string_lossy().into_owned();
-        CommandError::new(exit_codes::NOT_FOUND, SwapError::NoProgram(name))
-    };
     let found = find_program(setup, first)
         .filter(|path| tree.is_file(path))
         .ok_or_else(|| no_program(first))?;
@@ -214,11 +215,11 @@ fn look(tree: &Tree, path: &Path) -> Option<Inspected> {
     inspect(tree, &Loader::new(tree), path)
 }
 
-fn needs_mpi(tree: &Tree, path: &Path) -> bool {
+pub(super) fn needs_mpi(tree: &Tree, path: &Path) -> bool {
     matches!(look(tree, path), Some(Inspected::File(file)) if !file.functions.is_empty())
 }
 
-fn is_program(tree: &Tree, path: &Path) -> bool {
+pub(super) fn is_program(tree: &Tree, path: &Path) -> bool {
     let is_script = || {
         let text = tree.open(path).and_then(|mut file| {
             let mut start = [0; 2];
@@ -273,7 +274,7 @@ fn make_links(plan: &Plan, places: &Places) -> CommandResult<()> {
 }
 
 /// Returns the plan, or the refusal as an error.
-fn accepted(verdict: &Verdict) -> CommandResult<&Plan> {
+pub(super) fn accepted(verdict: &Verdict) -> CommandResult<&Plan> {
     match (verdict.plan(), verdict.refusal()) {
         (Some(plan), _) => Ok(plan),
         (None, refusal) => {
@@ -285,7 +286,7 @@ fn accepted(verdict: &Verdict) -> CommandResult<&Plan> {
     }
 }
 
-fn check_launcher(words: &Words, verdict: &Verdict) -> CommandResult<()> {
+pub(super) fn check_launcher(words: &Words, verdict: &Verdict) -> CommandResult<()> {
     let Some(kind) = words.launcher else {
         return Ok(());
     };

@@ -3,15 +3,19 @@
 
 //! `cabane run`: one command in one or several images.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
-use cabane_mount::Backend;
+use cabane_mount::{Backend, Operation};
 use cabane_resolve::ConcreteEnvironment;
 use cabane_run::loaded::Additions;
-use cabane_run::{Joining, Prepared, RunError, RunRequest, RunWarning, prepare};
+use cabane_run::{
+    Joining, Prepared, RootRequest, RunError, RunRequest, RunWarning, prepare, seen_in_root,
+    whole_command,
+};
 use clap::Args;
 
-use super::explain_start::explained;
+use super::explain_start::{explained, own_program};
+use super::mpi_root;
 use crate::args::BackendArg;
 use crate::convert;
 use crate::exit_codes::{self, ExitCode};
@@ -111,7 +115,16 @@ fn enter_environment(
     joining: Joining,
     command: Vec<OsString>,
 ) -> CommandResult<ExitCode> {
-    let root = root_images::request(setup, &args.root, &environment, &mut additions)?;
+    let mut root = root_images::request(setup, &args.root, &environment, &mut additions)?;
+    let mut command = command;
+    if let Some(with) = &args.root.mpi {
+        let found = (&environment, &mut additions);
+        let code = substitute(setup, with, found, &mut root, &mut command)
+            .map_err(|error| error.with_code(exit_codes::NOT_STARTED))?;
+        if let Some(code) = code {
+            return Ok(code);
+        }
+    }
     let request = RunRequest {
         environment,
         additions,
@@ -134,6 +147,48 @@ fn enter_environment(
     }
     let tell = |warning: &RunWarning| setup.printer.warning(&warning.to_string());
     Err(not_started(prepared.exec(tell)))
+}
+
+/// Arranges that a command gets another MPI. Returns an exit code if that is refused, and the
+/// reason was told.
+fn substitute(
+    setup: &Setup,
+    with: &str,
+    (environment, additions): (&ConcreteEnvironment, &mut Additions),
+    root: &mut RootRequest,
+    command: &mut Vec<OsString>,
+) -> CommandResult<Option<ExitCode>> {
+    let Some(image) = environment.root() else {
+        let mut words = own_program(setup)?;
+        words.extend(["mpi", "swap", "--with", with, "--"].map(OsString::from));
+        words.append(command);
+        *command = words;
+        return Ok(None);
+    };
+    let here = std::env::current_dir().ok();
+    let operations = seen_in_root(root, additions, &setup.calling, here.as_deref());
+    let named = additions.binds.iter();
+    let named = named.map(|bind| (bind.target.as_path().to_owned(), bind.source.clone()));
+    let seen: Vec<_> = operations
+        .iter()
+        .filter_map(|operation| match operation {
+            Operation::Bind { source, target, .. } => Some((target.clone(), source.clone())),
+            _ => None,
+        })
+        .chain(named)
+        .collect();
+    let inside = environment.patch.apply(&setup.calling);
+    let path = inside.get(OsStr::new("PATH")).cloned().unwrap_or_default();
+    let words = whole_command(environment, root, command.clone()).map_err(not_started)?;
+    let given = match mpi_root::give(setup, (with, image), &seen, &path, &words, additions)? {
+        Ok(given) => given,
+        Err(code) => return Ok(Some(code)),
+    };
+    for note in given.notes {
+        setup.printer.detail(cabane_label::escape(&note));
+    }
+    root.binds.extend(given.binds);
+    Ok(None)
 }
 
 /// Gives an error the code that shells use.

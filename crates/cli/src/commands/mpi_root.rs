@@ -1,0 +1,250 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Another MPI for a command in a root image: `cabane run --mpi`.
+//!
+//! Whether and how it can be done is found out by looking into the image, which is mounted at
+//! some place for that: by this program again, since the process that mounts becomes the
+//! command. What it finds is data. The libraries are then shown in the image at a place of
+//! their own, each at its path below that, and variables point there.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use cabane_mount::Policy;
+use cabane_mpi::{LauncherKind, Places, Plan, Side, Tree, Verdict, judge};
+use cabane_resolve::ConcreteImage;
+use cabane_run::loaded::{Additions, Bind};
+use cabane_view::VariableSetting;
+use clap::Args;
+use serde::{Deserialize, Serialize};
+
+use super::explain_start::own_program;
+use super::mpi_substitute::find_substitute;
+use super::mpi_swap::{Words, accepted, check_launcher, is_program, needs_mpi, no_program};
+use crate::exit_codes::{self, ExitCode};
+use crate::format::json;
+use crate::report::{CommandError, CommandResult, IoContext};
+use crate::setup::Setup;
+
+/// Where a substitute is seen in a root image.
+const PRIVATE: &str = "/run/cabane/mpi";
+/// Where a root image is looked into if no policy names a place.
+const USUAL_PLACE: &str = "/user-environment";
+
+/// Find out how a command in a root image gets another MPI
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    /// Where the image is mounted
+    #[arg(long)]
+    root: PathBuf,
+    /// The substitute
+    #[arg(long)]
+    with: String,
+    /// Where programs are looked for in the image
+    #[arg(long)]
+    path: OsString,
+    /// Directories that are seen in the image, and where they are
+    #[arg(long = "seen", num_args = 2, value_names = ["TARGET", "SOURCE"])]
+    seen: Vec<PathBuf>,
+    /// The command, after `--`
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
+}
+
+/// What is found out.
+#[derive(Serialize, Deserialize)]
+struct Found {
+    /// The program for which it is.
+    file: PathBuf,
+    verdict: Verdict,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("looking into the image for its MPI gave no answer")]
+struct NoAnswer;
+
+/// What a command in a root image gets.
+pub(super) struct Given {
+    /// Files and directories of the substitute, and where they are seen.
+    pub(super) binds: Vec<Bind>,
+    /// Lines about it, for whoever wants to know.
+    pub(super) notes: Vec<String>,
+}
+
+/// Looks into the image; prints what was found.
+pub(super) fn plan(setup: &Setup, args: &PlanArgs) -> CommandResult<ExitCode> {
+    let mut tree = Tree::below(&args.root);
+    for pair in args.seen.chunks_exact(2) {
+        if let [target, source] = pair {
+            tree = tree.with(target, source);
+        }
+    }
+    let words = take_apart(&tree, args)?;
+    let side = Side {
+        tree: &tree,
+        path: &words.file,
+        library_path: "",
+    };
+    let here = Tree::here();
+    let substitute = find_substitute(setup, &here, &args.with, side)?;
+    let places = Places {
+        private: Some(PRIVATE.into()),
+        links: Path::new(PRIVATE).join("links"),
+    };
+    let verdict = judge(side, substitute.side(&here), &places);
+    accepted(&verdict)?;
+    check_launcher(&words, &verdict)?;
+    let found = Found {
+        file: words.file,
+        verdict,
+    };
+    setup.printer.data(json(&found));
+    Ok(exit_codes::SUCCESS)
+}
+
+/// Finds the program of a command line: its first word, or the first program behind a launcher.
+fn take_apart(tree: &Tree, args: &PlanArgs) -> CommandResult<Words> {
+    let find = |word: &OsString| find_in(tree, &args.path, Path::new(word));
+    let first = args.command.first().cloned().unwrap_or_default();
+    let found = find(&first).ok_or_else(|| no_program(Path::new(&first)))?;
+    let launcher = LauncherKind::of(tree, &found).filter(|_| !needs_mpi(tree, &found));
+    let mut words = Words {
+        launcher,
+        before: Vec::new(),
+        program: args.command.clone(),
+        file: found,
+    };
+    if launcher.is_some() {
+        let rest = args.command.iter().skip(1).filter_map(find);
+        words.file = rest
+            .into_iter()
+            .find(|path| is_program(tree, path))
+            .ok_or_else(|| no_program(Path::new("PROGRAM")))?;
+    }
+    Ok(words)
+}
+
+/// Finds a program as a command in the image finds it.
+fn find_in(tree: &Tree, path: &OsStr, name: &Path) -> Option<PathBuf> {
+    if name.as_os_str().as_bytes().contains(&b'/') {
+        let whole = std::path::absolute(name).ok()?;
+        return tree.is_file(&whole).then_some(whole);
+    }
+    std::env::split_paths(path)
+        .map(|directory| directory.join(name))
+        .find(|whole| tree.is_file(whole))
+}
+
+/// Finds out how a command gets a substitute, and adds the variables for it.
+///
+/// # Errors
+///
+/// That it is refused, with the exit code of whoever looked and has said why.
+pub(super) fn give(
+    setup: &Setup,
+    (with, image): (&str, &ConcreteImage),
+    seen: &[(PathBuf, PathBuf)],
+    path: &OsStr,
+    command: &[OsString],
+    additions: &mut Additions,
+) -> CommandResult<Result<Given, ExitCode>> {
+    let place = Policy::read()
+        .ok()
+        .and_then(|policy| policy.mount_points.into_iter().next())
+        .unwrap_or_else(|| USUAL_PLACE.into());
+    let mut words = own_program(setup)?;
+    let mut description = image.path.clone().into_os_string();
+    description.push(":");
+    description.push(&place);
+    words.extend(["run".into(), description, "--".into()]);
+    words.extend(own_program(setup)?);
+    words.extend(["mpi-plan".into(), "--root".into(), place.into()]);
+    words.extend(["--with".into(), with.into(), "--path".into(), path.into()]);
+    for (target, source) in seen {
+        words.extend(["--seen".into(), target.into(), source.into()]);
+    }
+    words.push("--".into());
+    words.extend(command.iter().cloned());
+    let mut looking = Command::new(&words[0]);
+    looking
+        .args(&words[1..])
+        .env_clear()
+        .envs(&setup.calling)
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit());
+    let output = looking
+        .output()
+        .or_failed(|| "look into the image".to_owned())?;
+    if !output.status.success() {
+        let code = output.status.code();
+        let known = exit_codes::ALL
+            .iter()
+            .find(|known| code == Some(known.code.into()));
+        return Ok(Err(known.copied().unwrap_or(exit_codes::FAILURE)));
+    }
+    let found: Found = serde_json::from_slice(&output.stdout)
+        .map_err(|_| CommandError::new(exit_codes::FAILURE, NoAnswer))?;
+    let plan = accepted(&found.verdict)?;
+    for (name, value) in plan.environment(|_| None) {
+        let setting = match name.as_str() {
+            "LD_PRELOAD" | "LD_LIBRARY_PATH" => VariableSetting {
+                prepend: vec![value],
+                ..VariableSetting::default()
+            },
+            _ => VariableSetting::to(&value),
+        };
+        additions.variables.0.insert(name, setting);
+    }
+    let title = |library: &cabane_mpi::Library| library.title();
+    let (from, to) = (&found.verdict.from, &found.verdict.to);
+    let mut notes = vec![format!(
+        "{} gets {} in place of {}",
+        found.file.display(),
+        to.as_ref().map(title).unwrap_or_default(),
+        from.as_ref().map_or("nothing".to_owned(), title)
+    )];
+    notes.extend(found.verdict.warnings.iter().map(ToString::to_string));
+    Ok(Ok(Given {
+        binds: binds_of(plan),
+        notes,
+    }))
+}
+
+/// Returns what is seen of a substitute. What lies in a directory that is seen as a whole comes
+/// with it.
+fn binds_of(plan: &Plan) -> Vec<Bind> {
+    let mut pairs: Vec<(&Path, &Path)> = plan
+        .carried
+        .iter()
+        .map(|one| (one.target.as_path(), one.source.as_path()))
+        .collect();
+    let links: Vec<(&Path, &Path)> = plan
+        .links
+        .iter()
+        .filter_map(|(link, target)| {
+            let carried = plan.carried.iter().find(|one| one.target == *target)?;
+            Some((link.as_path(), carried.source.as_path()))
+        })
+        .collect();
+    pairs.extend(links);
+    pairs.sort();
+    pairs.dedup();
+    let mut seen: Vec<(&Path, &Path)> = Vec::with_capacity(pairs.len());
+    for (target, source) in pairs {
+        let is_inside = seen.iter().any(|(outer, _)| target.starts_with(outer));
+        if !is_inside {
+            seen.push((target, source));
+        }
+    }
+    let bind = |(target, source): (&Path, &Path)| {
+        Some(Bind {
+            source: source.to_owned(),
+            target: target.to_str()?.parse().ok()?,
+            read_only: false,
+        })
+    };
+    seen.into_iter().filter_map(bind).collect()
+}
