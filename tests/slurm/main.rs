@@ -20,6 +20,7 @@ mod requests;
 mod roots;
 mod stage;
 mod steps;
+mod swapped;
 mod uarch;
 mod users;
 

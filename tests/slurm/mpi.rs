@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::arena::{Cluster, in_cluster};
 
-const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/mpi/ping_pong.c");
+const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/mpi");
 
 /// Where the set-up puts the libraries.
 pub(crate) fn installed(name: &str) -> Option<PathBuf> {
@@ -20,12 +20,20 @@ pub(crate) fn installed(name: &str) -> Option<PathBuf> {
     found.join("bin/mpiexec").exists().then_some(found)
 }
 
-/// Compiles the program for the library in a tree, and puts it there.
+/// Compiles the usual program for the library in a tree, and puts it there.
 pub(crate) fn compile(tree: &Path) {
+    compile_program(tree, "ping_pong");
+}
+
+/// Compiles a program for the library in a tree, and puts it there.
+pub(crate) fn compile_program(tree: &Path, name: &str) {
+    let source = Path::new(PROGRAMS).join(name).with_extension("c");
     let mut compiler = Command::new("cc");
     compiler
-        .args(["-O2", "-std=c99", PROGRAM, "-o"])
-        .arg(tree.join("bin/ping_pong"))
+        .args(["-O2", "-std=c99"])
+        .arg(source)
+        .arg("-o")
+        .arg(tree.join("bin").join(name))
         .arg("-I")
         .arg(tree.join("include"))
         .arg("-L")

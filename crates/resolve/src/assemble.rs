@@ -217,7 +217,8 @@ fn warning(image: &ConcreteImage) -> Option<Warning> {
         .meta
         .mount
         .clone()
-        .filter(|wanted| *wanted != image.mount_point)?;
+        // Who mounts a root image elsewhere wants to look into it.
+        .filter(|wanted| *wanted != image.mount_point && !wanted.is_root())?;
     let (image, mounted_at) = (image.name().to_owned(), image.mount_point.clone());
     Some(Warning::MountPointDiffers {
         image,

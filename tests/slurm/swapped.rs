@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! A container made elsewhere, imported and run over several nodes with another MPI than its
+//! own.
+
+use std::path::Path;
+use std::process::Command;
+
+use cabane_testkit::{Finished, Tree, not_run, squashfs};
+
+use crate::arena::{Cluster, in_cluster};
+use crate::mpi::{compile, compile_program, installed};
+
+/// Makes an OCI layout with one layer of a tree, by the tools that every system has.
+const MAKE_LAYOUT: &str = r#"
+set -eu
+tree=$0 layout=$1
+mkdir -p "$layout/blobs/sha256"
+blob() {
+    sum=$(sha256sum <"$1" | cut -d' ' -f1)
+    size=$(stat -c %s "$1")
+    mv "$1" "$layout/blobs/sha256/$sum"
+}
+tar -C "$tree" -cf "$layout/layer" .
+blob "$layout/layer"
+layer=$sum layer_size=$size
+machine=$(uname -m | sed 's/x86_64/amd64/; s/aarch64/arm64/')
+printf '{"architecture":"%s","os":"linux","config":{"Env":["PATH=/usr/bin:/bin"]},
+"rootfs":{"type":"layers","diff_ids":["sha256:%s"]}}' "$machine" "$layer" >"$layout/config"
+blob "$layout/config"
+config=$sum config_size=$size
+printf '{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json",
+"config":{"mediaType":"application/vnd.oci.image.config.v1+json","digest":"sha256:%s","size":%s},
+"layers":[{"mediaType":"application/vnd.oci.image.layer.v1.tar","digest":"sha256:%s","size":%s}]}' \
+    "$config" "$config_size" "$layer" "$layer_size" >"$layout/manifest"
+blob "$layout/manifest"
+printf '{"schemaVersion":2,"manifests":[{"mediaType":"application/vnd.oci.image.manifest.v1+json",
+"digest":"sha256:%s","size":%s}]}' "$sum" "$size" >"$layout/index.json"
+echo '{"imageLayoutVersion":"1.0.0"}' >"$layout/oci-layout"
+"#;
+
+/// Makes a container with a library of MPI and programs for it, and lets alice import it.
+fn import(cluster: &Cluster, name: &str, library: &Path) {
+    let place = cluster.machine_directory(name);
+    let tree = Tree::new(place.join("tree")).root_file_system(name, "");
+    let mpi = tree.root().join("opt/mpi");
+    let copy = "rm -r \"$2/meta\" && mkdir -p \"${1%/*}\" && cp -r \"$0\" \"$1\"";
+    let mut copying = Command::new("sh");
+    copying
+        .args(["-c", copy])
+        .arg(library)
+        .arg(&mpi)
+        .arg(tree.root());
+    Finished::of(&mut copying).success();
+    compile(&mpi);
+    compile_program(&mpi, "hello");
+    let tree = tree.host_libraries_of("opt/mpi");
+    let layout = place.join("layout");
+    let mut making = Command::new("sh");
+    making
+        .args(["-c", MAKE_LAYOUT])
+        .arg(tree.root())
+        .arg(&layout);
+    Finished::of(&mut making).success();
+    cluster.root(&format!(
+        "rm -rf /shared/{name}; cp -r {} /shared/{name}; chmod -R a+rX /shared/{name}",
+        layout.display()
+    ));
+    cluster
+        .user("alice")
+        .sh(&format!(
+            "cabane import oci:/shared/{name} {name}/1:v1 --force"
+        ))
+        .success();
+}
+
+/// Puts a library where all nodes see it.
+fn share(cluster: &Cluster, name: &str, library: &Path) {
+    cluster.root(&format!(
+        "rm -rf /shared/{name}; cp -r {} /shared/{name}; chmod -R a+rX /shared/{name}",
+        library.display()
+    ));
+}
+
+#[test]
+fn a_container_runs_over_four_nodes_with_another_mpi() {
+    let (Some(own), Some(other)) = (installed("mpich"), installed("mpich-3.4.3")) else {
+        not_run!("needs mpich in two versions: scripts/setup test");
+    };
+    in_cluster!(|cluster: &Cluster| {
+        import(cluster, "elsewhere", &own);
+        share(cluster, "other", &other);
+        let run = |options: &str| {
+            cluster
+                .user("alice")
+                .sh(&format!(
+                    "srun -N4 --ntasks-per-node=2 --mpi=pmi2 \
+                     cabane -v run {options} elsewhere -- /opt/mpi/bin/ping_pong"
+                ))
+                .success()
+        };
+        for (options, loaded) in [("", None), ("--mpi /shared/other", Some("MPICH 3.4.3"))] {
+            let seen = run(options);
+            let spoken = seen.stdout.matches("hello from rank ").count();
+            let arrived = seen.stdout.contains("all messages arrived");
+            let told = loaded.map(|library| seen.stderr.matches(library).count());
+            assert_eq!(
+                (spoken, arrived, told),
+                (8, true, loaded.map(|_| 8)),
+                "{seen:?}"
+            );
+        }
+    });
+}
+
+#[test]
+fn ranks_say_that_the_other_library_is_theirs_and_their_messages_are_right() {
+    let (Some(own), Some(other)) = (installed("mpich"), installed("mpich-3.4.3")) else {
+        not_run!("needs mpich in two versions: scripts/setup test");
+    };
+    in_cluster!(|cluster: &Cluster| {
+        import(cluster, "elsewhere", &own);
+        share(cluster, "other", &other);
+        let seen = cluster
+            .user("alice")
+            .sh("srun -N4 --ntasks-per-node=2 --mpi=pmi2 \
+                 cabane run --mpi /shared/other elsewhere -- /opt/mpi/bin/hello")
+            .success();
+        let is_right = |line: &&str| line.contains(" of 8, right, ") && line.ends_with("3.4.3");
+        assert_eq!(seen.stdout.lines().filter(is_right).count(), 8, "{seen:?}");
+    });
+}
+
+#[test]
+fn an_mpi_of_another_family_is_refused_before_anything_runs() {
+    let (Some(own), Some(other)) = (installed("mpich"), installed("openmpi")) else {
+        not_run!("needs mpich and openmpi: scripts/setup test");
+    };
+    in_cluster!(|cluster: &Cluster| {
+        import(cluster, "elsewhere", &own);
+        share(cluster, "family", &other);
+        let seen = cluster
+            .user("alice")
+            .sh("srun -N2 cabane run --mpi /shared/family elsewhere -- /opt/mpi/bin/ping_pong");
+        let reason = "the program is for the MPICH ABI, and /shared/family has only Open MPI";
+        assert_eq!(
+            (
+                seen.code,
+                seen.stdout.as_str(),
+                seen.stderr.matches(reason).count()
+            ),
+            (14, "", 2),
+            "{seen:?}"
+        );
+    });
+}
+
+#[test]
+fn a_stack_gets_another_mpi_as_a_program_of_the_host_does() {
+    let (Some(own), Some(other)) = (installed("mpich"), installed("mpich-3.4.3")) else {
+        not_run!("needs mpich in two versions: scripts/setup test");
+    };
+    in_cluster!(|cluster: &Cluster| {
+        let place = cluster.machine_directory("stack");
+        let tree = place.join("tree");
+        Finished::of(Command::new("cp").arg("-r").arg(&own).arg(&tree)).success();
+        let _ = Tree::new(&tree).meta("stack", "/user-environment");
+        compile(&tree);
+        squashfs(&tree, &place.join("image.squashfs"));
+        cluster.root(&format!(
+            "install -m 644 -o alice {} /shared/stack.squashfs",
+            place.join("image.squashfs").display()
+        ));
+        share(cluster, "other", &other);
+        let seen = cluster
+            .user("alice")
+            .sh(
+                "srun -N4 --ntasks-per-node=2 --mpi=pmi2 cabane run --mpi /shared/other \
+                 /shared/stack.squashfs -- /user-environment/bin/ping_pong",
+            )
+            .success();
+        let spoken = seen.stdout.matches("hello from rank ").count();
+        assert_eq!(spoken, 8, "{seen:?}");
+    });
+}
