@@ -40,4 +40,4 @@ pub use image::{Blobs, Chosen, ContainerImage, choose};
 pub use layer::{Bytes, Layer, Open};
 pub use platform::{Platform, PlatformError};
 pub use report::{Changed, Report};
-pub use source::Layout;
+pub use source::{DockerArchive, Layout, Sif, directory};

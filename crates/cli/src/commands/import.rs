@@ -5,6 +5,8 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,7 +14,8 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use cabane_container::{
-    CONVERTER, ContainerImage, Converted, Layout, Platform, Report, Request, convert,
+    CONVERTER, ContainerImage, Converted, DockerArchive, Layout, Platform, Report, Request, Sif,
+    convert, directory,
 };
 use cabane_label::{Digest, Label, LabelPattern, escape};
 use cabane_registry::{ContainerName, sum};
@@ -42,7 +45,9 @@ use crate::transfer::Watched;
 Examples:
   cabane import registry.example.org/tool:1.0 tool/1.0
   cabane import oci:./layout:latest tool/1.0
-  cabane import ./image.tar tool/1.0 --platform linux/arm64
+  cabane import docker-archive:./saved.tar.gz tool/1.0
+  cabane import ./image.sif tool/1.0
+  cabane import registry.example.org/tool:1.0 tool/1.0 --platform linux/arm64
 
 The image is mounted at `/`: a command that is run with it sees its files in place of
 those of this machine. Layers are verified and flattened, and nothing is unpacked; what
@@ -50,7 +55,7 @@ gives rights (set-user-id, capabilities, devices) is left out, and what was chan
 told. No root is needed.")]
 pub(crate) struct ImportArgs {
     /// The container image: REGISTRY/NAME[:TAG][@DIGEST], oci:DIR[:NAME],
-    /// oci-archive:FILE[:NAME], or a path
+    /// oci-archive:FILE[:NAME], docker-archive:FILE[:NAME], sif:FILE, dir:DIR, or a path
     image: String,
     /// The label: name/version:tag@system%uarch
     label: String,
@@ -108,6 +113,9 @@ pub(super) fn import(setup: &Setup, args: &ImportArgs) -> CommandResult<ExitCode
     };
     match &reference {
         Reference::Layout(path, name) => import.layout(path, name.as_deref()),
+        Reference::DockerArchive(path, name) => import.docker_archive(path, name.as_deref()),
+        Reference::Sif(path) => import.sif(path),
+        Reference::Directory(path) => import.directory(path),
         Reference::Registry(name) => import.remote(name),
     }
 }
@@ -122,8 +130,34 @@ struct Import<'a> {
     interrupt: Arc<AtomicBool>,
 }
 
+/// What is known of an image before anything is made of it.
+struct Wanted {
+    /// Names the place where it is made: two imports of the same take the same.
+    key: Digest,
+    manifest: Option<Digest>,
+    platform: Platform,
+    /// Whether what came for it is of use to the next attempt.
+    is_kept: bool,
+    /// How many layers there are, and how many bytes, where that is known.
+    layers: usize,
+    bytes: u64,
+}
+
+impl Wanted {
+    fn new(identity: &str, image: &ContainerImage<'_>, is_kept: bool) -> Self {
+        Self {
+            key: key_of(identity, &image.platform),
+            manifest: image.manifest.clone(),
+            platform: image.platform.clone(),
+            is_kept,
+            layers: image.layers.len(),
+            bytes: image.layers.iter().filter_map(|layer| layer.size).sum(),
+        }
+    }
+}
+
 /// Brings what an image is made of to the place where it is made.
-type Prepare<'a> = dyn Fn(&Path) -> CommandResult<()> + 'a;
+type Bring<'a, 'i> = dyn Fn(&Path) -> CommandResult<ContainerImage<'i>> + 'a;
 
 /// What was done, for programs.
 #[derive(Serialize)]
@@ -138,59 +172,119 @@ struct Done<'a> {
 
 impl Import<'_> {
     fn layout(&self, path: &Path, name: Option<&str>) -> CommandResult<ExitCode> {
-        let layout = Layout::open(path).map_err(errors::container_error)?;
+        let layout = Layout::open(path, &self.scratch()?).map_err(errors::container_error)?;
         let chosen = layout.choose(name, &self.platform);
         let chosen = chosen.map_err(errors::container_error)?;
-        let image = ContainerImage::new(&chosen, &layout, &self.platform)
-            .map_err(errors::container_error)?;
-        let key = key_of(&chosen.digest, &image);
-        self.one(&key, &image, None)
+        let image = || {
+            ContainerImage::new(&chosen, &layout, &self.platform).map_err(errors::container_error)
+        };
+        let wanted = Wanted::new(chosen.digest.as_str(), &image()?, false);
+        self.one(&wanted, &|_| image())
+    }
+
+    fn docker_archive(&self, path: &Path, name: Option<&str>) -> CommandResult<ExitCode> {
+        let archive =
+            DockerArchive::open(path, &self.scratch()?).map_err(errors::container_error)?;
+        let image = || {
+            archive
+                .image(name, &self.platform)
+                .map_err(errors::container_error)
+        };
+        let (first, identity) = match archive.image(name, &self.platform) {
+            // An archive that was not said to be one of these.
+            Err(cabane_container::Error::NotAnImage { .. }) => return self.layout(path, name),
+            first => first.map_err(errors::container_error)?,
+        };
+        let wanted = Wanted::new(&format!("docker-archive {identity}"), &first, false);
+        self.one(&wanted, &|_| image().map(|(image, _)| image))
+    }
+
+    fn sif(&self, path: &Path) -> CommandResult<ExitCode> {
+        let sif = Sif::open(path, &self.platform).map_err(errors::container_error)?;
+        let unsquashfs = self.program("unsquashfs")?;
+        let wanted = Wanted {
+            key: key_of(&self.reference, &self.platform),
+            manifest: None,
+            platform: self.platform.clone(),
+            is_kept: false,
+            layers: 1,
+            bytes: 0,
+        };
+        let bring = |place: &Path| {
+            let unpacked = sif.unpack(&unsquashfs, &place.join(format!("{NEW}root")));
+            unpacked.map_err(errors::container_error)
+        };
+        self.one(&wanted, &bring)
+    }
+
+    fn directory(&self, path: &Path) -> CommandResult<ExitCode> {
+        let path = fs::canonicalize(path).or_failed(|| format!("find {}", path.display()))?;
+        let image = || directory(&path, &self.platform, false);
+        let wanted = Wanted::new(&self.reference, &image(), false);
+        self.one(&wanted, &|_| Ok(image()))
     }
 
     fn remote(&self, name: &ContainerName) -> CommandResult<ExitCode> {
         let (token, username) = (self.args.token.as_deref(), self.args.username.as_deref());
         let registry = of_containers(self.setup, &name.address, token, username)?;
         let (remote, chosen) = Remote::find(registry, name, &self.platform)?;
-        let image = ContainerImage::new(&chosen, &remote, &self.platform)
-            .map_err(errors::container_error)?;
-        let key = key_of(&chosen.digest, &image);
-        let prepare =
-            |place: &Path| remote.fetch(self.setup, &chosen.manifest, place, &self.interrupt);
-        self.one(&key, &image, Some(&prepare))
+        let image = || {
+            ContainerImage::new(&chosen, &remote, &self.platform).map_err(errors::container_error)
+        };
+        let wanted = Wanted::new(chosen.digest.as_str(), &image()?, true);
+        let bring = |place: &Path| {
+            remote.fetch(self.setup, &chosen.manifest, place, &self.interrupt)?;
+            image()
+        };
+        self.one(&wanted, &bring)
     }
 
-    fn one(
-        &self,
-        key: &Digest,
-        image: &ContainerImage<'_>,
-        prepare: Option<&Prepare<'_>>,
-    ) -> CommandResult<ExitCode> {
+    /// Returns where files without a name may be.
+    fn scratch(&self) -> CommandResult<PathBuf> {
         if self.args.dry_run {
-            return self.tell_plan(image);
+            return Ok(std::env::temp_dir());
+        }
+        let written = self.setup.repository_to_write()?;
+        let place = written.repository.path().join("tmp");
+        fs::create_dir_all(&place).or_failed(|| format!("make {}", place.display()))?;
+        Ok(place)
+    }
+
+    fn program(&self, name: &str) -> CommandResult<PathBuf> {
+        let path = self.setup.calling.get(OsStr::new(env_vars::PATH));
+        find_program(name, path.map(AsRef::as_ref))
+            .ok_or(cabane_container::Error::NoProgram)
+            .map_err(errors::container_error)
+    }
+
+    fn one(&self, wanted: &Wanted, bring: &Bring<'_, '_>) -> CommandResult<ExitCode> {
+        if self.args.dry_run {
+            self.tell_plan(wanted);
+            return Ok(exit_codes::SUCCESS);
         }
         let written = self.setup.repository_to_write()?;
         let repository = &written.repository;
-        let mut queue = repository.queue(key);
+        let mut queue = repository.queue(&wanted.key);
         let mut is_told = false;
         loop {
-            if let Some(digest) = find_made(repository, image)? {
+            if let Some(digest) = find_made(repository, wanted)? {
                 match repository.tag(&digest, self.label.clone(), self.args.force) {
                     // It was in nobody's use, and somebody tidied up.
                     Err(cabane_repository::Error::NoSuchImage { .. }) => {}
                     added => {
-                        let added = added.map_err(|error| self.moved(repository, image, error))?;
+                        let added = added.map_err(|error| self.moved(repository, wanted, error))?;
                         return self.tell_added(&added, None);
                     }
                 }
             }
-            self.refuse_early(repository, image)?;
+            self.refuse_early(repository, wanted)?;
             match queue.try_take().map_err(errors::repository_error)? {
                 Claim::Taken(incoming) => {
                     // Whoever had it may be done.
-                    if find_made(repository, image)?.is_some() {
+                    if find_made(repository, wanted)?.is_some() {
                         continue;
                     }
-                    let (added, report) = self.make(repository, image, prepare, incoming)?;
+                    let (added, report) = self.make(repository, wanted, bring, incoming)?;
                     return self.tell_added(&added, Some(&report));
                 }
                 Claim::Busy => {
@@ -214,21 +308,20 @@ impl Import<'_> {
     fn make(
         &self,
         repository: &Repository,
-        image: &ContainerImage<'_>,
-        prepare: Option<&Prepare<'_>>,
+        wanted: &Wanted,
+        bring: &Bring<'_, '_>,
         incoming: Incoming,
     ) -> CommandResult<(Added, Report)> {
         let alive = incoming.keep_alive();
         sweep(incoming.path())?;
         let new = incoming.path().join(format!("{NEW}{}", std::process::id()));
-        let prepared = prepare.map_or(Ok(()), |prepare| prepare(incoming.path()));
-        let made = prepared.and_then(|()| self.convert(image, &new));
+        let made = bring(incoming.path()).and_then(|image| self.convert(&image, &new));
         let Converted { meta, report } = match made {
             Ok(converted) => converted,
             Err(error) => {
                 drop(alive);
                 // What came from a registry is used by the next attempt, unless it is wrong.
-                if prepare.is_none() || error.code == exit_codes::BAD_INPUT {
+                if !wanted.is_kept || error.code == exit_codes::BAD_INPUT {
                     let _ = incoming.discard();
                 }
                 return Err(error);
@@ -256,11 +349,7 @@ impl Import<'_> {
     }
 
     fn convert(&self, image: &ContainerImage<'_>, output: &Path) -> CommandResult<Converted> {
-        let path = self.setup.calling.get(OsStr::new(env_vars::PATH));
-        let mksquashfs = find_program("mksquashfs", path.map(AsRef::as_ref));
-        let mksquashfs = mksquashfs
-            .ok_or(cabane_container::Error::NoProgram)
-            .map_err(errors::container_error)?;
+        let mksquashfs = self.program("mksquashfs")?;
         let jobs = self.args.jobs.or(self.setup.settings.jobs.value);
         let request = Request {
             name: self.label.name.as_str(),
@@ -285,11 +374,7 @@ impl Import<'_> {
     }
 
     /// Says before the work that a label is taken.
-    fn refuse_early(
-        &self,
-        repository: &Repository,
-        image: &ContainerImage<'_>,
-    ) -> CommandResult<()> {
+    fn refuse_early(&self, repository: &Repository, wanted: &Wanted) -> CommandResult<()> {
         let known = repository.by_label(&self.label);
         match known.map_err(errors::repository_error)? {
             Some(known) if !self.args.force => {
@@ -297,7 +382,7 @@ impl Import<'_> {
                     label: Box::new(self.label.clone()),
                     digest: known.digest,
                 };
-                Err(self.moved(repository, image, error))
+                Err(self.moved(repository, wanted, error))
             }
             _ => Ok(()),
         }
@@ -307,7 +392,7 @@ impl Import<'_> {
     fn moved(
         &self,
         repository: &Repository,
-        image: &ContainerImage<'_>,
+        wanted: &Wanted,
         error: cabane_repository::Error,
     ) -> CommandError {
         let cabane_repository::Error::LabelTaken { digest, .. } = &error else {
@@ -315,7 +400,7 @@ impl Import<'_> {
         };
         let known = repository.meta(digest).ok();
         let source = known.and_then(|meta| meta.container?.source);
-        let (Some(before), Some(now)) = (source.and_then(|one| one.manifest), &image.manifest)
+        let (Some(before), Some(now)) = (source.and_then(|one| one.manifest), &wanted.manifest)
         else {
             return errors::repository_error(error);
         };
@@ -331,18 +416,15 @@ impl Import<'_> {
             .hinted("`--force` gives the label to the new one".to_owned())
     }
 
-    fn tell_plan(&self, image: &ContainerImage<'_>) -> CommandResult<ExitCode> {
-        let printer = self.setup.printer;
-        let bytes: u64 = image.layers.iter().filter_map(|layer| layer.size).sum();
-        printer.note(format_args!(
+    fn tell_plan(&self, wanted: &Wanted) {
+        self.setup.printer.note(format_args!(
             "would import {} for {} as {}: {} layers, {}",
             escape(&self.reference),
-            image.platform,
+            wanted.platform,
             self.label,
-            image.layers.len(),
-            size(bytes)
+            wanted.layers,
+            size(wanted.bytes)
         ));
-        Ok(exit_codes::SUCCESS)
     }
 
     fn tell_added(&self, added: &Added, report: Option<&Report>) -> CommandResult<ExitCode> {
@@ -382,31 +464,39 @@ fn sweep(place: &Path) -> CommandResult<()> {
     for entry in fs::read_dir(place).or_failed(failed)? {
         let entry = entry.or_failed(failed)?;
         if entry.file_name().to_string_lossy().starts_with(NEW) {
-            fs::remove_file(entry.path()).or_failed(failed)?;
+            remove(&entry.path()).or_failed(failed)?;
         }
     }
     Ok(())
 }
 
-/// Names the place where an image is made: two imports of the same take the same.
-fn key_of(manifest: &Digest, image: &ContainerImage<'_>) -> Digest {
-    let text = format!(
-        "cabane-import {CONVERTER}\n{manifest}\n{}\n",
-        image.platform
-    );
+/// Removes a file or a directory, in which there may be directories that are closed.
+fn remove(path: &Path) -> io::Result<()> {
+    if !path.symlink_metadata()?.is_dir() {
+        return fs::remove_file(path);
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
+    for entry in fs::read_dir(path)? {
+        remove(&entry?.path())?;
+    }
+    fs::remove_dir(path)
+}
+
+fn key_of(identity: &str, platform: &Platform) -> Digest {
+    let text = format!("cabane-import {CONVERTER}\n{identity}\n{platform}\n");
     sum::bytes(text.as_bytes())
 }
 
 /// Finds the image that was made of the same before.
-fn find_made(repository: &Repository, image: &ContainerImage<'_>) -> CommandResult<Option<Digest>> {
-    let Some(manifest) = image
+fn find_made(repository: &Repository, wanted: &Wanted) -> CommandResult<Option<Digest>> {
+    let Some(manifest) = wanted
         .manifest
         .as_ref()
         .map(cabane_container::digest::written)
     else {
         return Ok(None);
     };
-    let platform = image.platform.to_string();
+    let platform = wanted.platform.to_string();
     let records = repository.records().map_err(errors::repository_error)?;
     let is_root = |digest: &&Digest| -> bool {
         let meta = repository.meta(digest).ok();

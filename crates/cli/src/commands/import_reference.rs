@@ -9,6 +9,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use cabane_container::Sif;
 use cabane_label::escape;
 use cabane_registry::{ContainerName, ContainerNameError};
 
@@ -17,6 +18,12 @@ use cabane_registry::{ContainerName, ContainerNameError};
 pub(super) enum Reference {
     /// A layout of OCI, as a directory or an archive, and the name of one of its images.
     Layout(PathBuf, Option<String>),
+    /// What `docker save` wrote, and the name of one of its images.
+    DockerArchive(PathBuf, Option<String>),
+    /// An image of Singularity or Apptainer.
+    Sif(PathBuf),
+    /// A root file system.
+    Directory(PathBuf),
     /// In a registry.
     Registry(Box<ContainerName>),
 }
@@ -37,6 +44,16 @@ impl FromStr for Reference {
         if let Some(rest) = of("oci:").or_else(|| of("oci-archive:")) {
             let (path, name) = path_and_name(rest);
             return Ok(Self::Layout(path, name));
+        }
+        if let Some(rest) = of("docker-archive:") {
+            let (path, name) = path_and_name(rest);
+            return Ok(Self::DockerArchive(path, name));
+        }
+        if let Some(rest) = of("sif:") {
+            return Ok(Self::Sif(rest.into()));
+        }
+        if let Some(rest) = of("dir:") {
+            return Ok(Self::Directory(rest.into()));
         }
         let path = Path::new(text);
         if text.starts_with(['/', '.']) || path.exists() {
@@ -64,19 +81,32 @@ fn of_path(path: &Path) -> Result<Reference, ReferenceError> {
         path: path.to_owned(),
     };
     if path.is_dir() {
-        if path.join("oci-layout").is_file() {
-            return Ok(Reference::Layout(path.to_owned(), None));
-        }
-        return Err(no_image());
+        let is_root = ["bin", "usr", "etc"]
+            .iter()
+            .any(|name| path.join(name).is_dir());
+        return match path.join("oci-layout").is_file() {
+            true => Ok(Reference::Layout(path.to_owned(), None)),
+            false if is_root => Ok(Reference::Directory(path.to_owned())),
+            false => Err(no_image()),
+        };
     }
-    let mut start = [0; 512];
+    let mut start = Vec::new();
     let file = File::open(path).map_err(|_| no_image())?;
-    let _ = file.take(512).read(&mut start).map_err(|_| no_image())?;
-    let is_archive = start.get(257..262) == Some(b"ustar");
-    if is_archive {
-        return Ok(Reference::Layout(path.to_owned(), None));
+    let read = file.take(512).read_to_end(&mut start);
+    read.map_err(|_| no_image())?;
+    let is_compressed = matches!(
+        start.as_slice(),
+        [0x1f, 0x8b, ..] | [0x28, 0xb5, 0x2f, 0xfd, ..]
+    );
+    if Sif::is_one(&start) {
+        Ok(Reference::Sif(path.to_owned()))
+    } else if is_compressed || start.get(257..262) == Some(b"ustar") {
+        // Newer ones are layouts, too. This is read first, since it names no image for
+        // platforms that are not in it.
+        Ok(Reference::DockerArchive(path.to_owned(), None))
+    } else {
+        Err(no_image())
     }
-    Err(no_image())
 }
 
 impl ReferenceError {
@@ -97,14 +127,19 @@ impl fmt::Display for Reference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Registry(name) => name.fmt(f),
-            Self::Layout(path, name) => {
-                let path = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
-                write!(f, "oci:{}", path.display())?;
-                match name {
-                    Some(name) => write!(f, ":{name}"),
-                    None => Ok(()),
-                }
-            }
+            Self::Layout(path, name) => named(f, "oci", path, name.as_deref()),
+            Self::DockerArchive(path, name) => named(f, "docker-archive", path, name.as_deref()),
+            Self::Sif(path) => named(f, "sif", path, None),
+            Self::Directory(path) => named(f, "dir", path, None),
         }
+    }
+}
+
+fn named(f: &mut fmt::Formatter<'_>, scheme: &str, path: &Path, name: Option<&str>) -> fmt::Result {
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    write!(f, "{scheme}:{}", path.display())?;
+    match name {
+        Some(name) => write!(f, ":{name}"),
+        None => Ok(()),
     }
 }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use cabane_label::{Digest, escape};
 
-use super::{Members, Slice};
+use super::Archive;
 use crate::document::{Descriptor, Document, MAX_DOCUMENT};
 use crate::image::{Blobs, Chosen, choose_of, read_small};
 use crate::layer::Bytes;
@@ -31,24 +31,23 @@ pub struct Layout {
 #[derive(Debug)]
 enum Store {
     Directory,
-    /// Where the members of an archive are in it.
-    Archive(Members),
+    Archive(Archive),
 }
 
 impl Layout {
-    /// Opens a directory, or an archive of one that is not compressed.
+    /// Opens a directory, or an archive of one; what is compressed is unpacked in `scratch`.
     ///
     /// # Errors
     ///
     /// Something else.
-    pub fn open(path: &Path) -> Result<Self, Error> {
+    pub fn open(path: &Path, scratch: &Path) -> Result<Self, Error> {
         let is_directory = fs::metadata(path)
             .map_err(Error::io("read", path))?
             .is_dir();
         let store = if is_directory {
             Store::Directory
         } else {
-            Store::Archive(super::members(path)?)
+            Store::Archive(Archive::open(path, scratch)?)
         };
         Ok(Self {
             path: path.to_owned(),
@@ -125,11 +124,7 @@ impl Layout {
                 }
                 Ok(Box::new(file))
             }
-            Store::Archive(members) => {
-                let place = members.get(name.as_bytes());
-                let (start, length) = *place.ok_or(io::ErrorKind::NotFound)?;
-                Ok(Box::new(Slice::new(File::open(&self.path)?, start, length)))
-            }
+            Store::Archive(archive) => archive.member(name.as_bytes()),
         }
     }
 

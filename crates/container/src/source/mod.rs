@@ -3,28 +3,82 @@
 
 //! Where container images are found on disk.
 
+mod directory;
+mod docker;
 mod layout;
+mod sif;
 
+pub use directory::directory;
+pub use docker::DockerArchive;
 pub use layout::Layout;
+pub use sif::Sif;
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Read, Seek};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use cabane_label::escape;
 
 use crate::Error;
-use crate::layer::normal;
+use crate::decompress::Decompressed;
+use crate::document::MAX_DOCUMENT;
+use crate::layer::{Bytes, normal, split_last};
 use crate::tar::{Kind, Reader};
 
 /// Where the members of an archive are in it, and how long they are.
-pub(crate) type Members = HashMap<Vec<u8>, (u64, u64)>;
+type Members = HashMap<Vec<u8>, (u64, u64)>;
+
+/// An archive whose members can be read in any order.
+#[derive(Debug)]
+struct Archive {
+    file: File,
+    members: Members,
+}
+
+impl Archive {
+    /// Looks through an archive. One that is compressed is unpacked into a file without a
+    /// name in a directory for such, since nobody can read it in any order.
+    fn open(path: &Path, scratch: &Path) -> Result<Self, Error> {
+        let mut file = File::open(path).map_err(Error::io("read", path))?;
+        let mut start = [0; 4];
+        let length = file.read_at(&mut start, 0);
+        length.map_err(Error::io("read", path))?;
+        if !is_plain(start) {
+            let unpacked = tempfile::tempfile_in(scratch);
+            let mut unpacked = unpacked.map_err(Error::io("write to", scratch))?;
+            let mut source = Decompressed::new(&file).map_err(Error::io("read", path))?;
+            io::copy(&mut source, &mut unpacked).map_err(Error::io("unpack", path))?;
+            file = unpacked;
+            file.rewind().map_err(Error::io("read", path))?;
+        }
+        let members = members(&file, path)?;
+        Ok(Self { file, members })
+    }
+
+    fn member(&self, name: &[u8]) -> io::Result<Bytes<'_>> {
+        let place = self.members.get(name);
+        let (start, length) = *place.ok_or(io::ErrorKind::NotFound)?;
+        Ok(Box::new(Slice::new(&self.file, start, length)))
+    }
+
+    /// Reads a member that is a document.
+    fn document(&self, name: &[u8]) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.member(name)?
+            .take(MAX_DOCUMENT)
+            .read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+fn is_plain(start: [u8; 4]) -> bool {
+    !matches!(start, [0x1f, 0x8b, ..] | [0x28, 0xb5, 0x2f, 0xfd])
+}
 
 /// Finds where the members of an archive are in it. Links lead to what they name.
-fn members(path: &Path) -> Result<Members, Error> {
-    let file = File::open(path).map_err(Error::io("read", path))?;
+fn members(file: &File, path: &Path) -> Result<Members, Error> {
     let damaged = |reason: String| Error::NotAnImage {
         place: escape(&path.to_string_lossy()).to_string(),
         reason: format!("it is not an archive as tar writes them: {reason}"),
@@ -40,9 +94,9 @@ fn members(path: &Path) -> Result<Members, Error> {
             Kind::File if entry.pieces.is_none() => {
                 members.insert(name, (reader.place(), entry.size));
             }
-            // `docker save` wrote a layer that is in two images once.
+            // So `docker save` writes a layer that is in two images.
             Kind::Symlink => {
-                let (directory, _) = crate::layer::split_last(&name);
+                let (directory, _) = split_last(&name);
                 let target = [directory, b"/", entry.link.as_slice()].concat();
                 links.push((name, lexical(&target)));
             }
@@ -75,14 +129,14 @@ fn lexical(path: &[u8]) -> Vec<u8> {
 
 /// A piece of a file.
 #[derive(Debug)]
-pub(crate) struct Slice {
-    file: File,
+pub(crate) struct Slice<'a> {
+    file: &'a File,
     place: u64,
     end: u64,
 }
 
-impl Slice {
-    pub(crate) fn new(file: File, start: u64, length: u64) -> Self {
+impl<'a> Slice<'a> {
+    pub(crate) fn new(file: &'a File, start: u64, length: u64) -> Self {
         Self {
             file,
             place: start,
@@ -91,7 +145,7 @@ impl Slice {
     }
 }
 
-impl Read for Slice {
+impl Read for Slice<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let left = usize::try_from(self.end.saturating_sub(self.place)).unwrap_or(usize::MAX);
         let most = buffer.len().min(left);

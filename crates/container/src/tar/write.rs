@@ -46,6 +46,11 @@ impl<W: Write> Writer<W> {
         self.header(head, b'2', 0, target)
     }
 
+    /// Writes a device or a named pipe, of which nothing is but the name.
+    pub(crate) fn special(&mut self, head: Head<'_>, is_pipe: bool) -> io::Result<()> {
+        self.header(head, if is_pipe { b'6' } else { b'3' }, 0, b"")
+    }
+
     /// Writes another name of a file that was written before.
     pub(crate) fn link(&mut self, head: Head<'_>, file: &[u8]) -> io::Result<()> {
         self.header(head, b'1', 0, file)

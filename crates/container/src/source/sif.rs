@@ -1,0 +1,397 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Images of Singularity and Apptainer: one file with a header, descriptors, and a squashfs
+//! among what they describe.
+//!
+//! ```text
+//! header         32  "SIF_MAGIC\0", the version
+//!                88  how many descriptors there may be
+//!                96  where they begin, and how long all of them are
+//! descriptor      0  what it describes, 585 bytes each
+//!                 4  whether it is used
+//!                17  where that is, and how long it is
+//!               201  of a partition: its file system, its purpose, its architecture
+//! ```
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use cabane_label::escape;
+
+use super::directory;
+use crate::document::Run;
+use crate::{ContainerImage, Error, Platform};
+
+const MAGIC: &[u8] = b"SIF_MAGIC\0";
+const DESCRIPTOR: u64 = 585;
+const MOST_DESCRIPTORS: u64 = 4096;
+const PARTITION: i32 = 0x4004;
+const SQUASHFS: i32 = 1;
+const PRIMARY: i32 = 2;
+/// The architectures, by the two digits that stand for them.
+const ARCHITECTURES: &[(&[u8], &str)] = &[
+    (b"01", "386"),
+    (b"02", "amd64"),
+    (b"03", "arm"),
+    (b"04", "arm64"),
+    (b"06", "ppc64le"),
+    (b"11", "s390x"),
+    (b"12", "riscv64"),
+];
+/// What runs a container, as its author wrote it.
+const RUNSCRIPT: &str = ".singularity.d/runscript";
+/// Files of these names are about the runtime, and not about the image.
+const NOT_OF_THE_IMAGE: &[&str] = &[
+    "01-base.sh",
+    "95-apps.sh",
+    "99-base.sh",
+    "99-runtimevars.sh",
+];
+const LARGEST: u64 = 1024 * 1024;
+
+/// An image of Singularity or Apptainer.
+#[derive(Debug)]
+pub struct Sif {
+    path: PathBuf,
+    start: u64,
+    platform: Platform,
+}
+
+impl Sif {
+    /// Whether a file begins as these images do.
+    #[must_use]
+    pub fn is_one(start: &[u8]) -> bool {
+        start.get(32..32 + MAGIC.len()) == Some(MAGIC)
+    }
+
+    /// Finds the root file system in an image.
+    ///
+    /// # Errors
+    ///
+    /// Something else, or a root file system that is no squashfs.
+    pub fn open(path: &Path, platform: &Platform) -> Result<Self, Error> {
+        let file = File::open(path).map_err(Error::io("read", path))?;
+        let not_one = |reason: &str| Error::NotAnImage {
+            place: escape(&path.to_string_lossy()).to_string(),
+            reason: reason.to_owned(),
+        };
+        let mut header = [0; 128];
+        let read = file.read_exact_at(&mut header, 0);
+        read.map_err(|_| not_one("it is shorter than a header"))?;
+        if !Self::is_one(&header) {
+            return Err(not_one("it does not begin as SIF does"));
+        }
+        let (count, start) = (number(&header, 88), number(&header, 96));
+        if count > MOST_DESCRIPTORS {
+            return Err(not_one("it has too many descriptors"));
+        }
+        let size = file.metadata().map_err(Error::io("read", path))?.len();
+        let mut there = Vec::new();
+        for index in 0..count {
+            let mut descriptor = [0; DESCRIPTOR as usize];
+            let place = start.saturating_add(index * DESCRIPTOR);
+            let read = file.read_exact_at(&mut descriptor, place);
+            read.map_err(|_| not_one("it is cut off"))?;
+            let Some(found) = Partition::of(&descriptor) else {
+                continue;
+            };
+            if found.start.saturating_add(found.length) > size {
+                return Err(not_one("it is cut off"));
+            }
+            if !platform.takes(&found.platform) {
+                there.push(found.platform.to_string());
+                continue;
+            }
+            if found.file_system != SQUASHFS {
+                return Err(not_one(
+                    "its root file system is encrypted or no squashfs, which cannot be read here",
+                ));
+            }
+            return Ok(Self {
+                path: path.to_owned(),
+                start: found.start,
+                platform: found.platform,
+            });
+        }
+        if there.is_empty() {
+            return Err(not_one("it has no root file system"));
+        }
+        Err(Error::NoPlatform {
+            wanted: platform.to_string(),
+            there,
+        })
+    }
+
+    /// Unpacks the image into a new directory, of which it can be read then.
+    ///
+    /// # Errors
+    ///
+    /// A program that is missing or fails: nothing may be left out but devices, which are
+    /// wanted nowhere.
+    pub fn unpack(
+        &self,
+        unsquashfs: &Path,
+        place: &Path,
+    ) -> Result<ContainerImage<'static>, Error> {
+        let mut command = Command::new(unsquashfs);
+        command
+            .args(["-no-progress", "-quiet", "-no-xattrs", "-dest"])
+            .arg(place)
+            .arg("-offset")
+            .arg(OsString::from(self.start.to_string()))
+            .arg(&self.path)
+            .env_clear()
+            .stdin(Stdio::null());
+        let output = command.output().map_err(|_| Error::NoProgram)?;
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        let mut lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
+        if let Some(line) = lines.find(|line| !is_about_devices(line)) {
+            if line.contains("No space left on device") {
+                return Err(Error::NoSpace {
+                    path: place.to_owned(),
+                });
+            }
+            return Err(Error::Program {
+                program: "unsquashfs",
+                said: escape(line).to_string(),
+            });
+        }
+        if !place.is_dir() {
+            return Err(Error::Program {
+                program: "unsquashfs",
+                said: output.status.to_string(),
+            });
+        }
+        let mut image = directory(place, &self.platform, true);
+        image.config.run = Some(settings(place));
+        Ok(image)
+    }
+}
+
+/// Users cannot make devices, and the program goes on.
+fn is_about_devices(line: &str) -> bool {
+    line.contains("could not create character device")
+        || line.contains("could not create block device")
+        || line.contains("because you're not superuser")
+}
+
+struct Partition {
+    start: u64,
+    length: u64,
+    file_system: i32,
+    platform: Platform,
+}
+
+impl Partition {
+    /// Reads a descriptor; `None` if it is not that of a root file system.
+    fn of(descriptor: &[u8]) -> Option<Self> {
+        let is_used = descriptor.get(4) == Some(&1);
+        let is_root = small(descriptor, 0) == PARTITION && small(descriptor, 205) == PRIMARY;
+        let digits = descriptor.get(209..211)?;
+        let known = ARCHITECTURES.iter().find(|(known, _)| *known == digits);
+        (is_used && is_root).then(|| Self {
+            start: number(descriptor, 17),
+            length: number(descriptor, 25),
+            file_system: small(descriptor, 201),
+            platform: Platform {
+                os: "linux".to_owned(),
+                architecture: known.map_or("unknown", |(_, name)| name).to_owned(),
+                variant: None,
+            },
+        })
+    }
+}
+
+fn number(bytes: &[u8], place: usize) -> u64 {
+    let field = bytes
+        .get(place..place + 8)
+        .and_then(|field| field.try_into().ok());
+    field.map_or(0, u64::from_le_bytes)
+}
+
+fn small(bytes: &[u8], place: usize) -> i32 {
+    let field = bytes
+        .get(place..place + 4)
+        .and_then(|field| field.try_into().ok());
+    field.map_or(0, i32::from_le_bytes)
+}
+
+/// Reads what an image sets and starts, as far as that can be read without running anything.
+fn settings(root: &Path) -> Run {
+    let mut variables: BTreeMap<String, String> = BTreeMap::new();
+    let directory = root.join(".singularity.d/env");
+    let mut files: Vec<PathBuf> = fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.ends_with(".sh") && !NOT_OF_THE_IMAGE.contains(&&*name)
+        })
+        .collect();
+    files.sort();
+    for file in files {
+        for line in text_of(&file).unwrap_or_default().lines() {
+            if let Some((name, value)) = assignment(line, &variables) {
+                variables.insert(name, value);
+            }
+        }
+    }
+    let labels = text_of(&root.join(".singularity.d/labels.json"));
+    let labels = labels.and_then(|text| serde_json::from_str(&text).ok());
+    let has_script = root
+        .join(RUNSCRIPT)
+        .symlink_metadata()
+        .is_ok_and(|found| found.is_file());
+    Run {
+        env: Some(
+            variables
+                .iter()
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect(),
+        ),
+        entrypoint: has_script.then(|| vec![format!("/{RUNSCRIPT}")]),
+        labels,
+        ..Run::default()
+    }
+}
+
+/// Reads a file of the image, if it is one: no link is followed.
+fn text_of(path: &Path) -> Option<String> {
+    let found = path.symlink_metadata().ok()?;
+    if !found.is_file() || found.len() > LARGEST {
+        return None;
+    }
+    let mut text = String::new();
+    File::open(path)
+        .and_then(|file| file.take(LARGEST).read_to_string(&mut text))
+        .ok()
+        .map(|_: usize| text)
+}
+
+/// Reads `export NAME=VALUE` where the value stands there; what a shell would have to find out
+/// is left to the shell.
+fn assignment(line: &str, known: &BTreeMap<String, String>) -> Option<(String, String)> {
+    let line = line.trim();
+    let line = line.strip_prefix("export ").unwrap_or(line).trim_start();
+    let (name, value) = line.split_once('=')?;
+    let is_name = !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if !is_name {
+        return None;
+    }
+    // So the variables of a container image are written: what is set already stays.
+    let default = format!("${{{name}:-");
+    let value = value.trim_end_matches(';').trim();
+    let inner = value
+        .strip_prefix('"')
+        .and_then(|rest| rest.strip_suffix('"'));
+    let default = inner
+        .unwrap_or(value)
+        .strip_prefix(&default)
+        .and_then(|rest| rest.strip_suffix('}'));
+    let value = default.unwrap_or(value);
+    Some((name.to_owned(), literal(value, known)?))
+}
+
+/// Takes the quotes off a value, and puts in the variables that are known.
+fn literal(value: &str, known: &BTreeMap<String, String>) -> Option<String> {
+    if let Some(rest) = value.strip_prefix('\'') {
+        let rest = rest.strip_suffix('\'')?;
+        return (!rest.contains('\'')).then(|| rest.to_owned());
+    }
+    let inner = value.strip_prefix('"').map(|rest| rest.strip_suffix('"'));
+    let is_quoted = inner.is_some();
+    let text = inner.unwrap_or(Some(value))?;
+    let is_special = |c: char| match c {
+        '`' | '\\' | '"' => true,
+        '\'' | ' ' | '\t' | ';' | '&' | '|' | '<' | '>' | '(' | ')' | '*' | '?' => !is_quoted,
+        _ => false,
+    };
+    if text.contains(is_special) {
+        return None;
+    }
+    let mut whole = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('$') {
+        whole.push_str(before);
+        let (name, next) = match after.strip_prefix('{') {
+            Some(braced) => braced.split_once('}')?,
+            None => {
+                let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+                let end = after.find(|c| !is_part(c)).unwrap_or(after.len());
+                after.split_at(end)
+            }
+        };
+        whole.push_str(known.get(name)?);
+        rest = next;
+    }
+    whole.push_str(rest);
+    Some(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(lines: &[&str]) -> Vec<String> {
+        let mut known = BTreeMap::new();
+        for line in lines {
+            if let Some((name, value)) = assignment(line, &known) {
+                known.insert(name, value);
+            }
+        }
+        known
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect()
+    }
+
+    #[test]
+    fn what_stands_there_is_read() {
+        let seen = read(&[
+            "#!/bin/sh",
+            "export PATH=\"/opt/bin:/bin\"",
+            "export A='x y'",
+            "B=plain",
+            "export C=\"${C:-\"from docker\"}\"",
+        ]);
+        assert_eq!(
+            seen,
+            ["A=x y", "B=plain", "C=from docker", "PATH=/opt/bin:/bin"]
+        );
+    }
+
+    #[test]
+    fn what_is_known_is_put_in() {
+        let seen = read(&[
+            "export PATH=/bin",
+            "export PATH=/opt/bin:$PATH",
+            "R=${PATH}:x",
+        ]);
+        assert_eq!(seen, ["PATH=/opt/bin:/bin", "R=/opt/bin:/bin:x"]);
+    }
+
+    #[test]
+    fn what_a_shell_would_have_to_find_out_is_left_to_it() {
+        let seen = read(&[
+            "A=$(date)",
+            "B=`date`",
+            "C=$UNKNOWN",
+            "if x; then",
+            "D=a b",
+            "1=x",
+        ]);
+        assert!(seen.is_empty(), "{seen:?}");
+    }
+}
