@@ -24,6 +24,8 @@ mod helper;
 mod helper_attach;
 mod image;
 mod import;
+mod import_containers;
+mod import_registry;
 mod inside;
 mod install;
 mod join;
