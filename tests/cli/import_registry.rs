@@ -129,7 +129,18 @@ fn a_tag_that_was_moved_is_noticed_and_a_digest_does_not_move() {
         .as_str()
         .unwrap()
         .to_owned();
+    assert_eq!(cabane.run(&["import", "--check", TOOL]).code, 0);
     remote.push(&layout(cabane, "second").typed(), "tool:1", &[]);
+    let checked = cabane.run(&["import", "--json", "--check", TOOL]);
+    let moved: Value = serde_json::from_str(&checked.stdout).unwrap();
+    assert_eq!(
+        (
+            checked.code,
+            &moved[0]["moved"],
+            moved[0]["before"].as_str()
+        ),
+        (9, &Value::Bool(true), Some(digest.as_str()))
+    );
     let refused = cabane.run(&["import", &typed, TOOL]);
     assert!(
         refused.code == 1 && refused.stderr.contains(&format!("it has {digest}")),

@@ -48,7 +48,7 @@ exit_codes! {
     BUILD = 7;
     /// `cabane status`, with `--error-if-unset` or `--save`, found no environment.
     NOT_LOADED = 8;
-    /// `cabane diff --exit-code` found a difference.
+    /// `cabane diff --exit-code` found a difference, or `cabane import --check` a tag that was moved.
     DIFFERENT = 9;
     /// `cabane doctor` found that nothing can be mounted, or that something is broken.
     UNHEALTHY = 10;

@@ -25,6 +25,7 @@ use serde::Serialize;
 
 use super::build::stop_when_interrupted;
 use super::image_add::tell;
+use super::import_check::check;
 use super::import_reference::{Reference, ReferenceError};
 use super::import_remote::Remote;
 use crate::convert as errors;
@@ -56,9 +57,15 @@ told. No root is needed.")]
 pub(crate) struct ImportArgs {
     /// The container image: REGISTRY/NAME[:TAG][@DIGEST], oci:DIR[:NAME],
     /// oci-archive:FILE[:NAME], docker-archive:FILE[:NAME], sif:FILE, dir:DIR, or a path
-    image: String,
+    #[arg(required_unless_present = "check")]
+    image: Option<String>,
     /// The label: name/version:tag@system%uarch
-    label: String,
+    #[arg(required_unless_present = "check")]
+    label: Option<String>,
+    /// Import nothing, and tell whether the tags from which these labels were imported have
+    /// moved since; the exit code is 9 if one has
+    #[arg(long, value_name = "LABEL", num_args = 1.., conflicts_with_all = ["image", "force", "dry_run", "platform"])]
+    check: Vec<String>,
     /// The platform: OS/ARCHITECTURE or OS/ARCHITECTURE/VARIANT; default: this machine
     #[arg(long, value_name = "PLATFORM")]
     platform: Option<Platform>,
@@ -94,9 +101,12 @@ const PAUSE: Duration = Duration::from_millis(200);
 const LEVEL: u32 = 3;
 
 pub(super) fn import(setup: &Setup, args: &ImportArgs) -> CommandResult<ExitCode> {
-    let pattern: LabelPattern = args.label.parse().map_err(errors::parse_error)?;
+    let (Some(image), Some(label)) = (&args.image, &args.label) else {
+        return check(setup, &args.check, args.json);
+    };
+    let pattern: LabelPattern = label.parse().map_err(errors::parse_error)?;
     let label = complete_label(setup, &pattern)?;
-    let reference: Reference = args.image.parse().map_err(|error: ReferenceError| {
+    let reference: Reference = image.parse().map_err(|error: ReferenceError| {
         let hint = error.hint();
         CommandError::new(exit_codes::BAD_INPUT, error).hinted(hint)
     })?;

@@ -36,6 +36,7 @@ mod image_rm;
 mod image_sign;
 mod image_verify;
 mod import;
+mod import_check;
 mod import_reference;
 mod import_remote;
 mod mpi;
