@@ -88,11 +88,7 @@ impl FromStr for ContainerName {
             Some((repository, tag)) => (repository, Some(tag)),
             None => (path, None),
         };
-        let is_short_name = host == "docker.io" || host == "index.docker.io";
-        let repository = match repository.contains('/') {
-            false if is_short_name => format!("library/{repository}"),
-            _ => repository.to_owned(),
-        };
+        let repository = repository.to_owned();
         if !repository.split('/').all(is_component) {
             return Err(ContainerNameError::Name { name: repository });
         }
@@ -101,8 +97,6 @@ impl FromStr for ContainerName {
             return Err(ContainerNameError::Tag { tag });
         }
         let tag = tag.or(digest.is_none().then_some("latest"));
-        // What everybody calls by this name answers under another one.
-        let host = if is_short_name { DOCKER_HUB } else { host };
         Ok(Self {
             address: format!("{scheme}://{host}").parse()?,
             repository,
@@ -114,8 +108,6 @@ impl FromStr for ContainerName {
 
 /// What an image says about itself is smaller than this.
 const MAX_CONFIG: u64 = 4 * 1024 * 1024;
-
-const DOCKER_HUB: &str = "registry-1.docker.io";
 
 fn read_digest(text: &str) -> Result<Digest, ContainerNameError> {
     let digest = OciDigest::parse(text);
@@ -148,11 +140,7 @@ impl fmt::Display for ContainerName {
         if self.address.is_plain() {
             f.write_str("http://")?;
         }
-        let host = match self.address.host() {
-            DOCKER_HUB => "docker.io",
-            host => host,
-        };
-        write!(f, "{host}/{}", self.repository)?;
+        write!(f, "{}/{}", self.address.host(), self.repository)?;
         if let Some(tag) = &self.tag {
             write!(f, ":{tag}")?;
         }
@@ -172,7 +160,7 @@ impl Registry {
     /// There is none, or it is something else than was announced.
     pub fn container_document(&self, name: &ContainerName) -> Result<Vec<u8>, Error> {
         let found = self.document(&name.repository, &name.reference())?;
-        let found = found.ok_or_else(|| self.no_container(name, "no image has this name"))?;
+        let found = found.ok_or_else(|| no_container(name, "no image has this name"))?;
         Ok(found.bytes)
     }
 
@@ -187,7 +175,7 @@ impl Registry {
         digest: &Digest,
     ) -> Result<Vec<u8>, Error> {
         let found = self.document(&name.repository, &OciDigest(digest.clone()).to_string())?;
-        let found = found.ok_or_else(|| self.no_container(name, "one of its manifests is lost"))?;
+        let found = found.ok_or_else(|| no_container(name, "one of its manifests is lost"))?;
         Ok(found.bytes)
     }
 
@@ -224,11 +212,57 @@ impl Registry {
         let fetched = self.fetch_whole(&name.repository, &digest, size, directory, progress)?;
         Ok(fetched.path)
     }
+}
 
-    fn no_container(&self, name: &ContainerName, reason: &str) -> Error {
-        Error::NoContainer {
-            name: name.to_string(),
-            reason: reason.to_owned(),
-        }
+fn no_container(name: &ContainerName, reason: &str) -> Error {
+    Error::NoContainer {
+        name: name.to_string(),
+        reason: reason.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ContainerName;
+
+    fn read(text: &str) -> Result<String, String> {
+        let name = text.parse::<ContainerName>();
+        name.map(|name| name.to_string())
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn names_are_printed_in_full() {
+        let digest = format!("sha256:{}", "a".repeat(64));
+        let pinned = format!("registry.example/a/tool@{digest}");
+        let seen = [
+            "registry.example/tool",
+            "localhost:5000/a/b:1",
+            "http://[::1]:5000/t:x_Y.2-3",
+            &pinned,
+        ]
+        .map(read);
+        let expected = [
+            "registry.example/tool:latest",
+            "localhost:5000/a/b:1",
+            "http://[::1]:5000/t:x_Y.2-3",
+            &pinned,
+        ];
+        assert_eq!(seen, expected.map(|text| Ok(text.to_owned())));
+    }
+
+    #[test]
+    fn what_is_no_name_is_refused() {
+        let seen = [
+            "debian:12",
+            "library/debian",
+            "registry.example/Tool",
+            "registry.example/tool:a b",
+            "registry.example/tool@md5:1",
+            "ftp://registry.example/tool",
+            "https://user@registry.example/tool",
+        ]
+        .map(|text| read(text).is_err());
+        assert_eq!(seen, [true; 7]);
     }
 }

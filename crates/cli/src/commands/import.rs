@@ -55,8 +55,9 @@ those of this machine. Layers are verified and flattened, and nothing is unpacke
 gives rights (set-user-id, capabilities, devices) is left out, and what was changed is
 told. No root is needed.")]
 pub(crate) struct ImportArgs {
-    /// The container image: REGISTRY/NAME[:TAG][@DIGEST], oci:DIR[:NAME],
-    /// oci-archive:FILE[:NAME], docker-archive:FILE[:NAME], sif:FILE, dir:DIR, or a path
+    /// The container image: REGISTRY/NAME:TAG or REGISTRY/NAME@DIGEST, oci:DIR or
+    /// oci-archive:FILE, docker-archive:FILE, sif:FILE, dir:DIR, or a path; :NAME after
+    /// a path chooses one of several images
     #[arg(required_unless_present = "check")]
     image: Option<String>,
     /// The label: name/version:tag@system%uarch

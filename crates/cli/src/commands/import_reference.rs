@@ -113,10 +113,11 @@ impl ReferenceError {
     /// Returns what could be typed instead.
     pub(super) fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Name(ContainerNameError::Short { name }) => format!(
-                "nobody is asked who was not named: `docker.io/{}` is what other tools take it for",
-                escape(name)
-            ),
+            Self::Name(ContainerNameError::Short { .. }) => {
+                "put the registry in front of it, as in `registry.example.org/tool:1.0`; one that \
+                 was not named is not asked"
+                    .to_owned()
+            }
             Self::Name(ContainerNameError::Address(error)) => error.hint()?,
             _ => return None,
         })

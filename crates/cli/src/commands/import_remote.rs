@@ -111,13 +111,11 @@ impl Remote {
         if let Ok(watched) = watched.into_inner() {
             watched.done();
         }
-        match failure.unwrap_or_else(PoisonError::into_inner) {
-            Some(failure) => Err(failure),
-            None => {
-                let _ = self.place.set(place.to_owned());
-                Ok(())
-            }
+        if let Some(failure) = failure.unwrap_or_else(PoisonError::into_inner) {
+            return Err(failure);
         }
+        let _ = self.place.set(place.to_owned());
+        Ok(())
     }
 }
 

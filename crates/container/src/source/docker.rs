@@ -90,15 +90,14 @@ impl DockerArchive {
                 there: vec![its.to_string()],
             });
         }
-        let ids = match parts.is_old {
-            true => vec![None; parts.layers.len()],
-            false => {
-                let ids = config.diff_ids(parts.layers.len())?;
-                ids.into_iter().map(Some).collect()
-            }
+        let ids = if parts.is_old {
+            vec![None; parts.layers.len()]
+        } else {
+            let ids = config.diff_ids(parts.layers.len())?;
+            ids.into_iter().map(Some).collect()
         };
         let identity = digest::of(&parts.config);
-        let layers = parts.layers.into_iter().zip(ids);
+        let layers = parts.layers.iter().zip(ids);
         let layers = layers.map(|(name, diff_id)| self.layer(name, diff_id));
         let image = ContainerImage {
             layers: layers.collect(),
@@ -110,10 +109,10 @@ impl DockerArchive {
         Ok((image, identity))
     }
 
-    fn layer(&self, name: String, diff_id: Option<Digest>) -> Layer<'_> {
-        let member = name.clone();
+    fn layer(&self, name: &str, diff_id: Option<Digest>) -> Layer<'_> {
+        let member = name.to_owned();
         Layer {
-            name: escape(&name).to_string(),
+            name: escape(name).to_string(),
             size: None,
             digest: None,
             diff_id,

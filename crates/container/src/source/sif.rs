@@ -29,7 +29,7 @@ use crate::document::Run;
 use crate::{ContainerImage, Error, Platform};
 
 const MAGIC: &[u8] = b"SIF_MAGIC\0";
-const DESCRIPTOR: u64 = 585;
+const DESCRIPTOR: usize = 585;
 const MOST_DESCRIPTORS: u64 = 4096;
 const PARTITION: i32 = 0x4004;
 const SQUASHFS: i32 = 1;
@@ -94,8 +94,8 @@ impl Sif {
         let size = file.metadata().map_err(Error::io("read", path))?.len();
         let mut there = Vec::new();
         for index in 0..count {
-            let mut descriptor = [0; DESCRIPTOR as usize];
-            let place = start.saturating_add(index * DESCRIPTOR);
+            let mut descriptor = [0; DESCRIPTOR];
+            let place = start.saturating_add(index * DESCRIPTOR as u64);
             let read = file.read_exact_at(&mut descriptor, place);
             read.map_err(|_| not_one("it is cut off"))?;
             let Some(found) = Partition::of(&descriptor) else {
@@ -325,13 +325,12 @@ fn literal(value: &str, known: &BTreeMap<String, String>) -> Option<String> {
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('$') {
         whole.push_str(before);
-        let (name, next) = match after.strip_prefix('{') {
-            Some(braced) => braced.split_once('}')?,
-            None => {
-                let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-                let end = after.find(|c| !is_part(c)).unwrap_or(after.len());
-                after.split_at(end)
-            }
+        let (name, next) = if let Some(braced) = after.strip_prefix('{') {
+            braced.split_once('}')?
+        } else {
+            let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            let end = after.find(|c| !is_part(c)).unwrap_or(after.len());
+            after.split_at(end)
         };
         whole.push_str(known.get(name)?);
         rest = next;
