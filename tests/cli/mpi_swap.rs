@@ -318,3 +318,43 @@ fn a_text_is_no_program() {
                     hint: of a script, name the program that it starts\n";
     assert_eq!((seen.code, seen.stderr.as_str()), (3, expected));
 }
+
+#[test]
+fn a_container_is_looked_into_without_being_entered() {
+    let Some([debian, mpich]) = installed(["debian", "mpich"]) else {
+        not_run!("needs MPICH of Debian 12: scripts/setup test");
+    };
+    let bed = Bed::new(&debian, &mpich);
+    let cabane = &bed.cabane;
+    let tree = cabane_testkit::Tree::new(cabane.world.path("tree")).root_file_system("os", "");
+    let root = cabane.world.path("tree");
+    let name = "libmpich.so.12";
+    fs::create_dir_all(root.join("usr/bin")).unwrap();
+    fs::create_dir_all(root.join("opt/lib")).unwrap();
+    fs::copy(
+        cabane.world.path("work/program"),
+        root.join("usr/bin/solver"),
+    )
+    .unwrap();
+    fs::copy(
+        bed.libraries.join(name),
+        root.join("opt/lib/libmpich.so.12.2.2"),
+    )
+    .unwrap();
+    // It means the root of the container, and leads nowhere outside.
+    std::os::unix::fs::symlink(
+        "/opt/lib/libmpich.so.12.2.2",
+        root.join("usr/lib").join(name),
+    )
+    .unwrap();
+    let image = cabane.world.path("os.squashfs");
+    cabane_testkit::squashfs(tree.root(), &image);
+    let image = image.display().to_string();
+    let seen = cabane
+        .run(&["mpi", "inspect", "--in", &image, "solver"])
+        .success();
+    let expected = "  gets         MPICH 4.0.2, /lib/libmpich.so.12\n";
+    let missing = "  missing      libucp.so.0, needed by /lib/libmpich.so.12\n";
+    assert!(seen.stdout.contains(expected), "{}", seen.stdout);
+    assert!(seen.stdout.contains(missing), "{}", seen.stdout);
+}

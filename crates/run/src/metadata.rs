@@ -88,7 +88,11 @@ const HINT: char = '\0';
 /// Mounts images for a moment and returns what `look` finds in them; it gets them in the
 /// same order. The helper mounts them for processes of ours, and otherwise a copy of this
 /// process does.
-pub(crate) fn look_into(
+///
+/// # Errors
+///
+/// [`RunError::Metadata`] if an image cannot be mounted, or with what `look` returns.
+pub fn look_into(
     images: &[&ImageFile],
     ways: &Ways,
     look: impl FnOnce(&[OwnedFd]) -> io::Result<Vec<u8>>,

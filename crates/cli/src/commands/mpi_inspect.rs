@@ -4,19 +4,26 @@
 //! `cabane mpi inspect`: which MPI a program, a library or a directory needs or is.
 
 use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use cabane_label::escape;
+use cabane_mount::ImageFile;
 use cabane_mpi::{Inspected, Loader, Tree};
+use cabane_resolve::ConcreteEnvironment;
+use cabane_run::metadata::look_into;
+use cabane_run::open_image;
 use clap::Args;
 
 use super::explain_start::own_program;
 use super::mpi_text;
 use super::run::enter;
+use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
-use crate::images::ImageArgs;
+use crate::images::{ImageArgs, find_environment};
 use crate::report::{CommandError, CommandResult};
 use crate::setup::Setup;
 
@@ -61,6 +68,11 @@ pub(super) enum InspectError {
     NoFile { path: String },
     #[error("{} is no program or library", escape(path))]
     NoProgram { path: String },
+    #[error(
+        "there is no program, library or directory {} in the image",
+        escape(path)
+    )]
+    NotInImage { path: String },
 }
 
 pub(super) fn inspect(setup: &Setup, args: &InspectArgs) -> CommandResult<ExitCode> {
@@ -78,13 +90,17 @@ pub(super) fn inspect(setup: &Setup, args: &InspectArgs) -> CommandResult<ExitCo
     for path in &args.paths {
         all.push(look(setup, args, &tree, &loader, path)?);
     }
+    tell(setup, args, &all);
+    Ok(exit_codes::SUCCESS)
+}
+
+fn tell(setup: &Setup, args: &InspectArgs, all: &[Inspected]) {
     if args.json {
         setup.printer.data(json(&all));
     } else {
         let texts: Vec<String> = all.iter().map(mpi_text::inspected).collect();
         setup.printer.data(texts.join("\n"));
     }
-    Ok(exit_codes::SUCCESS)
 }
 
 fn look(
@@ -141,5 +157,63 @@ fn inspect_inside(setup: &Setup, args: &InspectArgs, images: &str) -> CommandRes
     command.extend(args.paths.iter().map(OsString::from));
     let images =
         ImageArgs::new(images, args.view.as_deref(), args.no_default_view).telling_choice();
+    let (environment, _) = find_environment(setup, &images)?;
+    if environment.root().is_some() {
+        return inspect_root(setup, args, &environment);
+    }
     enter(setup, &images, command)
+}
+
+/// Looks into a container, which is not entered: this program may not run there.
+fn inspect_root(
+    setup: &Setup,
+    args: &InspectArgs,
+    environment: &ConcreteEnvironment,
+) -> CommandResult<ExitCode> {
+    let files = environment.images.iter();
+    let files = files.map(|image| open_image(&image.path, image.format));
+    let files: Vec<ImageFile> = files
+        .collect::<Result<_, _>>()
+        .map_err(convert::run_error)?;
+    let answer = look_into(&files.iter().collect::<Vec<_>>(), &setup.ways(), |mounts| {
+        let mut tree = Tree::below("/");
+        for (image, mount) in environment.images.iter().zip(mounts) {
+            let directory = format!("/proc/self/fd/{}", mount.as_raw_fd());
+            tree = tree.with(image.mount_point.as_path(), directory);
+        }
+        let loader = Loader::new(&tree);
+        let look = |path: &PathBuf| {
+            let found = find_in_root(&tree, path)?;
+            cabane_mpi::inspect(&tree, &loader, &found)
+        };
+        let all: Vec<Option<Inspected>> = args.paths.iter().map(look).collect();
+        serde_json::to_vec(&all).map_err(io::Error::other)
+    })
+    .map_err(convert::run_error)?;
+    let all: Vec<Option<Inspected>> = serde_json::from_slice(&answer).unwrap_or_default();
+    let mut found = Vec::with_capacity(all.len());
+    for (path, inspected) in args.paths.iter().zip(all) {
+        let path = path.to_string_lossy().into_owned();
+        let error = InspectError::NotInImage { path };
+        found.push(inspected.ok_or_else(|| CommandError::new(exit_codes::NOT_FOUND, error))?);
+    }
+    tell(setup, args, &found);
+    Ok(exit_codes::SUCCESS)
+}
+
+/// Finds a program where containers have theirs.
+fn find_in_root(tree: &Tree, name: &Path) -> Option<PathBuf> {
+    const DIRECTORIES: [&str; 6] = [
+        "/usr/local/sbin",
+        "/usr/local/bin",
+        "/usr/sbin",
+        "/usr/bin",
+        "/sbin",
+        "/bin",
+    ];
+    if name.to_string_lossy().contains('/') {
+        return Some(Path::new("/").join(name));
+    }
+    let mut places = DIRECTORIES.iter().map(|one| Path::new(one).join(name));
+    places.find(|path| tree.is_file(path))
 }

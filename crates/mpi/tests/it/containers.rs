@@ -154,16 +154,12 @@ fn the_c_library_of_the_container_decides_and_not_that_of_the_host() {
     // An old C library, but for the one version that the program needs itself.
     let directory = container.empty.path().join("old");
     std::fs::create_dir(&directory).unwrap();
-    let versions: String = ["2.2.5", "2.3.4", "2.4", "2.14", "2.17", "2.34"]
-        .iter()
-        .map(|version| {
-            format!(
-                "GLIBC_{version} {{ global: v{}; }};\n",
-                version.replace('.', "_")
-            )
-        })
-        .collect();
-    std::fs::write(directory.join("versions"), versions).unwrap();
+    let versions = ["2.2.5", "2.3.4", "2.4", "2.14", "2.17", "2.34"];
+    let versions = versions.map(|version| {
+        let name = version.replace('.', "_");
+        format!("GLIBC_{version} {{ global: v{name}; }};\n")
+    });
+    std::fs::write(directory.join("versions"), versions.concat()).unwrap();
     std::fs::write(directory.join("libc.c"), "").unwrap();
     let mut compiler = Command::new("cc");
     compiler
