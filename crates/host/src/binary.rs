@@ -20,7 +20,6 @@ use elf::endian::{AnyEndian, EndianParse};
 use elf::file::{Class, FileHeader, parse_ident};
 use elf::section::{SectionHeader, SectionHeaderTable};
 use elf::segment::SegmentTable;
-use elf::string_table::StringTable;
 use elf::symbol::SymbolTable;
 
 /// The head of a file of 64 bits; that of 32 is shorter.
@@ -28,8 +27,11 @@ const HEAD: usize = 64;
 const IDENT: usize = 16;
 /// The most that is read of one section, in bytes.
 const MOST: u64 = 128 << 20;
-/// The longest name of an interpreter.
+/// The longest name of anything.
 const LONGEST: u64 = 4096;
+const LONGEST_TEXT: usize = 4096;
+/// The most libraries that one file needs.
+const MOST_NEEDED: usize = 1000;
 
 /// For which processors a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,16 +161,12 @@ impl<'a> Binary<'a> {
     pub fn links(&self) -> Option<Links> {
         let (section, strings) = self.find(SHT_DYNAMIC)?;
         let (data, strings) = (self.data(&section)?, self.data(&strings)?);
-        let strings = StringTable::new(&strings);
         let mut links = Links::default();
         for entry in DynamicTable::new(self.endian, self.class, &data).iter() {
             let value = entry.d_val();
-            let text = || {
-                let place = usize::try_from(value).ok()?;
-                Some(strings.get(place).ok()?.to_owned())
-            };
+            let text = || text_at(&strings, value).map(str::to_owned);
             match entry.d_tag {
-                DT_NEEDED => links.needed.extend(text()),
+                DT_NEEDED if links.needed.len() < MOST_NEEDED => links.needed.extend(text()),
                 DT_SONAME => links.soname = text(),
                 DT_RPATH => links.rpath = text(),
                 DT_RUNPATH => links.runpath = text(),
@@ -194,10 +192,8 @@ impl<'a> Binary<'a> {
     fn each_symbol_in(&self, table: u32, mut see: impl FnMut(SymbolSeen<'_>)) -> Option<()> {
         let (section, strings) = self.find(table)?;
         let (data, strings) = (self.data(&section)?, self.data(&strings)?);
-        let strings = StringTable::new(&strings);
         for symbol in SymbolTable::new(self.endian, self.class, &data).iter() {
-            let name = usize::try_from(symbol.st_name).ok();
-            let name = name.and_then(|place| strings.get(place).ok());
+            let name = text_at(&strings, symbol.st_name.into());
             let Some(name) = name.filter(|name| !name.is_empty()) else {
                 continue;
             };
@@ -215,18 +211,16 @@ impl<'a> Binary<'a> {
     /// Returns the text that a library has under a name.
     #[must_use]
     pub fn text_under(&self, name: &str) -> Option<String> {
-        const LONGEST_TEXT: usize = 256;
+        const LONGEST_VALUE: usize = 256;
         let (section, strings) = self.find(SHT_DYNSYM)?;
         let (data, strings) = (self.data(&section)?, self.data(&strings)?);
-        let names = StringTable::new(&strings);
         let symbols = SymbolTable::new(self.endian, self.class, &data);
         let mut symbols = symbols.iter();
         let symbol = symbols.find(|symbol| {
-            let place = usize::try_from(symbol.st_name).ok();
-            !symbol.is_undefined() && place.and_then(|place| names.get(place).ok()) == Some(name)
+            !symbol.is_undefined() && text_at(&strings, symbol.st_name.into()) == Some(name)
         })?;
         let place = self.place_in_file(symbol.st_shndx, symbol.st_value)?;
-        let mut text = [0; LONGEST_TEXT];
+        let mut text = [0; LONGEST_VALUE];
         let length = self.file.read_at(&mut text, place).ok()?;
         let text = text.get(..length)?.split(|&byte| byte == 0).next()?;
         Some(str::from_utf8(text).ok()?.to_owned())
@@ -249,11 +243,7 @@ impl<'a> Binary<'a> {
         let needs = || {
             let (section, strings) = self.find(elf::abi::SHT_GNU_VERNEED)?;
             let (data, strings) = (self.data(&section)?, self.data(&strings)?);
-            let strings = StringTable::new(&strings);
-            let text = |place: u32| {
-                let text = strings.get(usize::try_from(place).ok()?).ok()?;
-                Some(text.to_owned())
-            };
+            let text = |place: u32| text_at(&strings, place.into()).map(str::to_owned);
             let count = section.sh_info.into();
             let needs =
                 elf::gnu_symver::VerNeedIterator::new(self.endian, self.class, count, 0, &data);
@@ -281,15 +271,11 @@ impl<'a> Binary<'a> {
         let names = || {
             let (section, strings) = self.find(elf::abi::SHT_GNU_VERDEF)?;
             let (data, strings) = (self.data(&section)?, self.data(&strings)?);
-            let strings = StringTable::new(&strings);
             let count = section.sh_info.into();
             let all =
                 elf::gnu_symver::VerDefIterator::new(self.endian, self.class, count, 0, &data);
             let names = all.flat_map(|(_, names)| names.map(|name| name.vda_name));
-            let text = |place: u32| {
-                let text = strings.get(usize::try_from(place).ok()?).ok()?;
-                Some(text.to_owned())
-            };
+            let text = |place: u32| text_at(&strings, place.into()).map(str::to_owned);
             Some(names.filter_map(text).collect())
         };
         names().unwrap_or_default()
@@ -314,6 +300,16 @@ impl<'a> Binary<'a> {
         let place = address.checked_sub(header.sh_addr)?;
         header.sh_offset.checked_add(place)
     }
+}
+
+/// Reads a text of a section. Without an end it could be as long as the section, for each of
+/// a million symbols.
+fn text_at(strings: &[u8], place: u64) -> Option<&str> {
+    let text = strings.get(usize::try_from(place).ok()?..)?;
+    let text = text.get(..LONGEST_TEXT).unwrap_or(text);
+    let mut text = text.split(|&byte| byte == 0);
+    let text = text.next().filter(|text| text.len() < LONGEST_TEXT)?;
+    str::from_utf8(text).ok()
 }
 
 /// Reads a part of a file. What goes beyond its end is not there, whatever its head says.

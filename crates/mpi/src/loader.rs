@@ -18,6 +18,8 @@ use cabane_host::{Binary, GlibcVersion, Kind, Links, VersionNeed, library_cache}
 
 use crate::Tree;
 
+/// No program has as many libraries.
+const MOST_FILES: usize = 5000;
 /// The cache is no larger than this.
 const MOST_OF_CACHE: u64 = 64 << 20;
 
@@ -156,7 +158,7 @@ impl<'a> Loader<'a> {
             }
         }
         let mut next = 0;
-        while next < closure.files.len() {
+        while next < closure.files.len() && next < MOST_FILES {
             self.add_needs(&mut closure, next, kind);
             next += 1;
         }

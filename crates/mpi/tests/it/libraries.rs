@@ -3,6 +3,7 @@
 
 //! What is said of libraries and prefixes: family, version, launchers, what is missing.
 
+use std::fs;
 use std::path::Path;
 
 use cabane_mpi::{
@@ -172,4 +173,29 @@ fn everything_that_is_told_can_be_read_again() {
         library.symbols = cabane_mpi::Symbols::default();
     }
     assert_eq!(serde_json::from_str::<Inspection>(&text).unwrap(), told);
+}
+
+#[test]
+fn a_library_that_is_damaged_anywhere_is_read_without_harm() {
+    let Some([mpich]) = installed(["mpich"]) else {
+        not_run!("needs MPICH: scripts/setup test");
+    };
+    // A small one, with all that there is in a large one.
+    let whole = fs::read(mpich.join("lib/mpich/libucm.so.0")).unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("libmpi.so.12");
+    let tree = Tree::here();
+    let heads = (whole.len() - 4096..whole.len() - 4).step_by(31);
+    let places: Vec<usize> = (0..1024).step_by(9).chain(heads).collect();
+    let mut told = 0;
+    for place in &places {
+        let mut damaged = whole.clone();
+        damaged[*place..][..4].copy_from_slice(&[0xff, 0xff, 0xff, 0x7f]);
+        fs::write(&path, &damaged).unwrap();
+        told += usize::from(inspect(&tree, &Loader::new(&tree), &path).is_some());
+        fs::write(&path, &whole[..*place]).unwrap();
+        told += usize::from(inspect(&tree, &Loader::new(&tree), &path).is_some());
+    }
+    // Most damage is in what is not read; what is read is noticed.
+    assert!(told > 0 && told < 2 * places.len(), "{told}");
 }
