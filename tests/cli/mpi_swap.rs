@@ -218,7 +218,7 @@ fn a_site_names_its_mpis() {
         assert_eq!(ranks(&seen.success()), both("5.0.2"), "{name}");
     }
     let seen = bed.swap(&["--with", "fabrik", "--", "./program"]);
-    let expected = "error: there is no MPI `fabrik` in the configuration, and no such file\n\
+    let expected = "error: there is no MPI `fabrik` in the configuration, and no such file or image\n\
                     hint: there are fabric\n";
     assert_eq!((seen.code, seen.stderr.as_str()), (4, expected));
 }
@@ -286,21 +286,49 @@ fn a_program_tells_which_mpi_it_needs_and_what_is_missing() {
     assert!(seen.stdout.contains(missing), "{}", seen.stdout);
 }
 
+/// Packs an MPI into an image, and returns it with its mount point.
+fn image_of(cabane: &Cabane, prefix: &Path) -> (String, String) {
+    let mount_point = cabane.mount_point("mpich");
+    let tree = cabane.world.path("tree");
+    let mut copy = Command::new("cp");
+    copy.arg("-r").arg(prefix).arg(&tree);
+    Finished::of(&mut copy).success();
+    let _ = cabane_testkit::Tree::new(&tree).meta("mpich", &mount_point);
+    let image = cabane.world.path("mpich.squashfs");
+    cabane_testkit::squashfs(&tree, &image);
+    (image.display().to_string(), mount_point)
+}
+
+#[test]
+fn the_mpi_of_an_image_takes_the_place_of_that_of_a_program_outside() {
+    let Some([debian, mpich]) = installed(["debian", "mpich"]) else {
+        not_run!("needs MPICH of Debian 12: scripts/setup test");
+    };
+    let bed = Bed::new(&debian, &mpich);
+    let (image, _) = image_of(&bed.cabane, &mpich);
+    let words = [
+        "--with",
+        &image,
+        "--probe",
+        "--",
+        &bed.hydra,
+        "-n",
+        "2",
+        "./program",
+    ];
+    let seen = bed.swap(&words).success();
+    let proven = "proven: 2 ranks got [WORLD]/mnt/mpich/lib/libmpi.so.12, MPICH Version: 5.0.2; ";
+    assert!(seen.stderr.contains(proven), "{}", seen.stderr);
+    assert_eq!(ranks(&seen), both("5.0.2"));
+}
+
 #[test]
 fn a_prefix_in_an_image_is_looked_into_without_leaving_the_image() {
     let Some([mpich]) = installed(["mpich"]) else {
         not_run!("needs MPICH: scripts/setup test");
     };
     let cabane = Cabane::new(Who::OrdinaryUser);
-    let mount_point = cabane.mount_point("mpich");
-    let tree = cabane.world.path("tree");
-    let mut copy = Command::new("cp");
-    copy.arg("-r").arg(&mpich).arg(&tree);
-    Finished::of(&mut copy).success();
-    let _ = cabane_testkit::Tree::new(&tree).meta("mpich", &mount_point);
-    let image = cabane.world.path("mpich.squashfs");
-    cabane_testkit::squashfs(&tree, &image);
-    let image = image.display().to_string();
+    let (image, mount_point) = image_of(&cabane, &mpich);
     let seen = cabane
         .run(&["mpi", "inspect", "--in", &image, &mount_point])
         .success();

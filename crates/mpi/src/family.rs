@@ -15,6 +15,16 @@ use serde::{Deserialize, Serialize};
 /// What a program for Open MPI needs, and a library of Open MPI has.
 pub(crate) const OMPI_MARK: &str = "ompi_mpi_comm_world";
 
+/// How names of Cray's libraries begin, with the compiler for which they are.
+const OF_CRAY: [&str; 6] = [
+    "mpi_gnu",
+    "mpi_cray",
+    "mpi_intel",
+    "mpi_nvidia",
+    "mpi_amd",
+    "mpi_aocc",
+];
+
 /// A family of libraries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -96,7 +106,9 @@ impl Name {
             _ if stem.starts_with("mpi_mpifh-") || stem.starts_with("mpi_usempi") => {
                 of_openmpi(Language::Fortran)
             }
-            // Those of Cray name the compiler: mpich_gnu_91, mpichf90_cray.
+            // Those of Cray name the compiler: mpi_gnu_91, older ones mpich_gnu_91.
+            _ if stem.starts_with("mpifort_") => of_mpich(Language::Fortran),
+            _ if OF_CRAY.iter().any(|start| stem.starts_with(start)) => of_mpich(Language::C),
             _ if stem.starts_with("mpichf90_") => of_mpich(Language::Fortran),
             _ if stem.starts_with("mpich_") => of_mpich(Language::C),
             _ => None,
@@ -142,6 +154,8 @@ mod tests {
             "libmpi.so.12",
             "libmpich.so.12",
             "libmpich_gnu_91.so.3",
+            "libmpi_gnu_91.so.12",
+            "libmpi_cray.so.12",
             "libmpi.so.12.0.0",
         ] {
             assert_eq!(read(name), Some((Family::Mpich, Language::C)), "{name}");

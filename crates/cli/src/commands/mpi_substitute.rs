@@ -10,6 +10,7 @@ use cabane_mpi::{Inspected, Launcher, Loader, Side, Tree, find_installation, ins
 
 use super::mpi_inspect::find_program;
 use crate::exit_codes;
+use crate::images::{ImageArgs, find_environment};
 use crate::report::{CommandError, CommandResult};
 use crate::setup::Setup;
 
@@ -37,7 +38,7 @@ pub(super) struct Substitute {
 #[derive(Debug, thiserror::Error)]
 enum SubstituteError {
     #[error(
-        "there is no MPI `{}` in the configuration, and no such file",
+        "there is no MPI `{}` in the configuration, and no such file or image",
         cabane_label::escape(name)
     )]
     Unknown { name: String },
@@ -70,6 +71,38 @@ impl Substitute {
             library_path: &self.library_path,
         }
     }
+}
+
+/// An image with a substitute.
+pub(super) struct SubstituteImage {
+    /// How it is entered.
+    pub(super) images: ImageArgs,
+    /// Where its files are then.
+    pub(super) prefix: PathBuf,
+}
+
+/// Finds the image that a name means, if it means nothing else: what its default view
+/// shows, or all of it.
+pub(super) fn substitute_image(setup: &Setup, name: &str) -> Option<SubstituteImage> {
+    let mut configured = setup.settings.mpi.iter();
+    let is_other = name == HOST || configured.any(|one| one.name == name);
+    let file = Path::new(name);
+    if is_other
+        || file.is_dir()
+        || cabane_mpi::Name::of(&file.file_name()?.to_string_lossy()).is_some()
+    {
+        return None;
+    }
+    let images = ImageArgs::new(name, None, true).telling_choice();
+    let (environment, _) = find_environment(setup, &images).ok()?;
+    let image = environment
+        .images
+        .first()
+        .filter(|_| environment.root().is_none())?;
+    let view = image.meta.default_view.as_ref();
+    let root = view.and_then(|view| image.meta.views.get(view.as_str())?.root.clone());
+    let prefix = root.map_or_else(|| image.mount_point.as_path().to_owned(), PathBuf::from);
+    Some(SubstituteImage { images, prefix })
 }
 
 /// The prefix of a library.

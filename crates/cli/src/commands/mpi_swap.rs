@@ -17,9 +17,10 @@ use cabane_run::become_command;
 use clap::Args;
 use serde_json::json as value;
 
+use super::explain_start::own_program;
 use super::mpi_inspect::find_program;
-use super::mpi_substitute::{Substitute, find_substitute};
-use super::run::not_started;
+use super::mpi_substitute::{Substitute, SubstituteImage, find_substitute, substitute_image};
+use super::run::{enter, not_started};
 use super::{mpi_probe, mpi_text};
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
@@ -47,8 +48,8 @@ Examples:
     reason = "each is an option of its own"
 )]
 pub(crate) struct SwapArgs {
-    /// The substitute: a prefix or a library, the name of one in the configuration, or
-    /// `host` for the first of these that fits
+    /// The substitute: a prefix or a library, the name of one in the configuration, an image
+    /// that has one, or `host` for the first of this machine that fits
     #[arg(long, value_name = "MPI", default_value = "host")]
     with: String,
     /// The file that needs MPI, if it is not in the command: an extension of Python
@@ -98,6 +99,9 @@ pub(super) struct Words {
 }
 
 pub(super) fn swap(setup: &Setup, args: &SwapArgs) -> CommandResult<ExitCode> {
+    if let Some(image) = substitute_image(setup, &args.with) {
+        return swap_inside(setup, args, &image);
+    }
     let tree = Tree::here();
     let words = take_apart(setup, &tree, args)?;
     let search = variable(setup, "LD_LIBRARY_PATH");
@@ -145,6 +149,28 @@ pub(super) fn swap(setup: &Setup, args: &SwapArgs) -> CommandResult<ExitCode> {
     Err(not_started(become_command(
         words.with(&variables, &words.program),
     )))
+}
+
+/// Starts itself where the image of the substitute is mounted, for all that the command
+/// starts.
+fn swap_inside(setup: &Setup, args: &SwapArgs, image: &SubstituteImage) -> CommandResult<ExitCode> {
+    let mut command = own_program(setup)?;
+    command.extend(["mpi", "swap", "--with"].map(OsString::from));
+    command.push(image.prefix.clone().into_os_string());
+    if let Some(program) = &args.program {
+        command.extend(["--program".into(), program.clone().into_os_string()]);
+    }
+    let options = [
+        ("--probe", args.probe),
+        ("--measure", args.measure),
+        ("--dry-run", args.dry_run),
+        ("--json", args.json),
+    ];
+    let given = options.iter().filter(|(_, is_given)| *is_given);
+    command.extend(given.map(|(option, _)| OsString::from(option)));
+    command.push("--".into());
+    command.extend(args.command.iter().cloned());
+    enter(setup, &image.images, command)
 }
 
 impl Words {
