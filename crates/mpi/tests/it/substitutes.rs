@@ -82,8 +82,7 @@ fn a_link_to_a_library_elsewhere_gets_the_wrong_libfabric_and_is_refused() {
     symlink(mpich.join("lib/libmpi.so.12"), &link).unwrap();
     let verdict = program.judge_with(&link, &program.library_path);
     let search = format!("{}:{}", links.display(), program.library_path);
-    let launcher = Launcher::hydra_of_debian(&debian);
-    let naive = program.run_with(&launcher, &[("LD_LIBRARY_PATH".to_owned(), search)]);
+    let naive = program.run_alone(&[("LD_LIBRARY_PATH".to_owned(), search)]);
     let refusal = verdict
         .refusal()
         .map(ToString::to_string)
@@ -111,7 +110,7 @@ fn a_substitute_of_which_a_library_is_missing_is_refused_with_its_name() {
     let verdict = program.judge(program.home.path());
     let search = lib.to_string_lossy().into_owned();
     let variables = [("LD_LIBRARY_PATH".to_owned(), search)];
-    let naive = program.run_with(&Launcher::of(&mpich), &variables);
+    let naive = program.run_alone(&variables);
     let refusal = verdict
         .refusal()
         .map(ToString::to_string)
@@ -199,6 +198,29 @@ fn a_program_for_an_old_mpich_runs_with_a_new_one() {
 }
 
 #[test]
+fn an_rpath_that_wins_over_the_search_path_is_overcome() {
+    let Some([old, mpich]) = installed(["mpich-3.4.3", "mpich"]) else {
+        not_run!("needs MPICH: scripts/setup test");
+    };
+    let directory = old.join("lib");
+    let rpath = format!("-Wl,--disable-new-dtags,-rpath,{}", directory.display());
+    let library = directory.join("libmpi.so.12");
+    let mut program = Program::compile("hello.c", &old, &[rpath.into(), library]);
+    program.library_path = String::new();
+    let launcher = Launcher::of(&mpich);
+    let search = mpich.join("lib").display().to_string();
+    let naive = program.run_with(&launcher, &[("LD_LIBRARY_PATH".to_owned(), search)]);
+    assert_eq!(ranks(&naive), both("MPICH Version: 3.4.3"));
+    works(
+        &program,
+        &launcher,
+        &mpich,
+        Way::Preload,
+        "MPICH Version: 5.0.2",
+    );
+}
+
+#[test]
 fn what_a_program_gets_already_needs_nothing() {
     let Some([mpich]) = installed(["mpich"]) else {
         not_run!("needs MPICH: scripts/setup test");
@@ -227,7 +249,7 @@ fn functions_that_the_substitute_lacks_are_named() {
         ("LD_LIBRARY_PATH".to_owned(), search),
         ("LD_BIND_NOW".to_owned(), "1".to_owned()),
     ];
-    let naive = program.run_with(&Launcher::of(&old), &variables);
+    let naive = program.run_alone(&variables);
     let told = verdict.refusal().map(ToString::to_string);
     assert_eq!(
         told.as_deref(),
@@ -252,8 +274,7 @@ fn a_library_of_a_newer_system_is_refused_with_both_versions() {
         library.to_string_lossy().into_owned(),
     );
     let search = ("LD_LIBRARY_PATH".to_owned(), program.library_path.clone());
-    let launcher = Launcher::hydra_of_debian(&debian);
-    let naive = program.run_with(&launcher, &[search, preload]);
+    let naive = program.run_alone(&[search, preload]);
     let Some(Refusal::OldGlibc { needed, found, .. }) = verdict.refusal() else {
         panic!("{verdict:?}");
     };

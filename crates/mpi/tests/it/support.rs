@@ -125,6 +125,13 @@ impl Program {
         self.run_with(launcher, &variables)
     }
 
+    /// Starts the program alone: what its loader says then is not cut off by a launcher that
+    /// ends the other rank.
+    pub(crate) fn run_alone(&self, variables: &[(String, String)]) -> Finished {
+        let variables = variables.iter().cloned();
+        Finished::of(Command::new(&self.path).envs(variables))
+    }
+
     /// Starts two ranks with these variables, whatever comes of it.
     pub(crate) fn run_with(&self, launcher: &Launcher, variables: &[(String, String)]) -> Finished {
         let mut command = launcher.command();
