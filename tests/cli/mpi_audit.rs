@@ -189,7 +189,7 @@ fn installations_are_sorted_by_what_they_can_do() {
         .with_copy("no-library", old, &["lib/libmpi.so", "lib/libmpi.so.12"])
         .with_copy("no-header", old, &["include/mpi.h"])
         .with_copy("no-fabric", new, &["lib/mpich/libfabric.so.1"]);
-    let classes = machine.classes(&["--all", "--measure", "0.3"]);
+    let classes = machine.classes(&["--all", "--measure", "0.25"]);
     let class = |name: &str| classes.get(name).map_or("", |(class, _)| class.as_str());
     let why = |name: &str| classes.get(name).map_or("", |(_, why)| why.as_str());
     for name in names
@@ -252,20 +252,35 @@ fn a_broken_installation_fails_the_audit_only_if_it_is_strict() {
     assert_eq!(codes, [0, 1]);
 }
 
-#[test]
-fn an_mpi_in_an_image_is_tried_inside_of_it() {
-    let Some(installed) = installed("mpich") else {
-        not_run!("needs MPICH: scripts/setup test");
-    };
-    let cabane = Cabane::new(Who::OrdinaryUser);
+/// An image with a library, beside another one in a repository.
+fn with_image(installed: &Path) -> (Cabane, String) {
+    let cabane = Cabane::with_app(Who::OrdinaryUser);
     let mount_point = cabane.mount_point("mpi");
     let tree = cabane.world.path("tree");
     Finished::of(Command::new("cp").arg("-r").arg(installed).arg(&tree)).success();
     let _ = Tree::new(&tree).meta("mpi", &mount_point);
     let image = cabane.world.path("mpi.squashfs");
     squashfs(&tree, &image);
-    let image = image.to_string_lossy();
-    let mut command = cabane.command(&[
+    (cabane, image.to_string_lossy().into_owned())
+}
+
+/// Whether exactly one installation was tried, with its library from the image.
+fn is_one_from_the_image(seen: &Finished) -> bool {
+    let all: Value = serde_json::from_str(&seen.stdout).unwrap();
+    let [one] = all["installations"].as_array().unwrap().as_slice() else {
+        return false;
+    };
+    let loaded = one["loaded"][0].as_str().unwrap_or_default();
+    one["class"] == "working" && loaded.contains("/mnt/mpi/lib/")
+}
+
+#[test]
+fn an_mpi_in_an_image_is_tried_inside_of_it() {
+    let Some(installed) = installed("mpich") else {
+        not_run!("needs MPICH: scripts/setup test");
+    };
+    let (cabane, image) = with_image(&installed);
+    let words = [
         "mpi",
         "audit",
         "--json",
@@ -273,13 +288,45 @@ fn an_mpi_in_an_image_is_tried_inside_of_it() {
         "0.2",
         "--image",
         &image,
-    ]);
-    let seen = cabane.finish(&mut command).success();
+    ];
+    let seen = cabane.run(&words).success();
+    assert!(is_one_from_the_image(&seen), "{seen:?}");
+}
+
+#[test]
+fn of_all_images_those_with_an_mpi_are_tried() {
+    let Some(installed) = installed("mpich") else {
+        not_run!("needs MPICH: scripts/setup test");
+    };
+    let (cabane, image) = with_image(&installed);
+    cabane
+        .run(&["image", "add", "mpi/5:v1@here%x86_64", &image])
+        .success();
+    let words = ["mpi", "audit", "--json", "--measure", "0.2", "--images"];
+    let seen = cabane.run(&words).success();
+    assert!(is_one_from_the_image(&seen), "{seen:?}");
+}
+
+#[test]
+fn benchmarks_of_others_are_shown_beside_ours() {
+    let (Some(intel), Some(mpich)) = (installed("intel-2021.13.1"), installed("mpich-4.0.3"))
+    else {
+        not_run!("needs the runtime of Intel and MPICH: scripts/setup test");
+    };
+    let machine = Machine::new().with_prefix(&intel).with_prefix(&mpich);
+    let seen = machine.audit(&["--measure", "0.2", "--json"]).success();
     let all: Value = serde_json::from_str(&seen.stdout).unwrap();
-    let one = &all["installations"][0];
-    let loaded = one["loaded"][0].as_str().unwrap_or_default();
-    let is_inside = one["class"] == "working" && loaded.contains("/mnt/mpi/lib/");
-    assert!(is_inside, "{one:#}");
+    let mut rows = all["installations"].as_array().unwrap().iter();
+    let row = rows.find(|one| {
+        one["name"]
+            .as_str()
+            .is_some_and(|name| name.contains("intel"))
+    });
+    let sizes = row.unwrap()["others"][0]["latencies"]
+        .as_array()
+        .map(Vec::len);
+    // From 8 bytes to 1 MiB.
+    assert_eq!(sizes, Some(18), "{row:#?}");
 }
 
 #[test]

@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::run::{Ended, Workshop};
@@ -13,14 +15,14 @@ use crate::{Installation, Origin};
 
 /// Says what is in `PATH`, in lines with a mark: others may say something, too.
 const QUESTION: &str = "\
-for name in mpicc; do path=$(command -v $name) && echo \"cabane-wrapper $path\" && break; done
+for name in mpicc; do path=$(command -v $name) && echo \"cabane-wrapper $path\" && stat -L -c 'cabane-file %d:%i' \"$path\" && break; done
 for name in mpiexec mpirun; do path=$(command -v $name) && echo \"cabane-launcher $path\" && break; done
 true";
 
 /// Looks for an installation behind these words, such as `cabane run IMAGE --`, with the
 /// variables that they need.
 ///
-/// `None` if there is no compiler wrapper; an error is what was said when nobody came in.
+/// `None` if there is no compiler wrapper but that of the host; an error is what was said when nobody came in.
 pub fn inside(
     workshop: &Workshop,
     name: &str,
@@ -44,10 +46,24 @@ pub fn inside(
     let Some(wrapper) = path_after("cabane-wrapper ") else {
         return Ok(None);
     };
+    let file = ended
+        .output
+        .lines()
+        .find_map(|line| line.strip_prefix("cabane-file "));
+    if file.is_some_and(|file| is_of_the_host(&wrapper, file)) {
+        return Ok(None);
+    }
     let mut one = Installation::new(name, Origin::Image(name.to_owned()));
     one.wrapper = Some(wrapper);
     one.launcher = path_after("cabane-launcher ");
     one.enter = enter.to_vec();
     one.variables = variables;
     Ok(Some(one))
+}
+
+/// Whether what is called by this path inside is what is called so outside: most images
+/// leave the programs of the host where they are.
+fn is_of_the_host(wrapper: &Path, file: &str) -> bool {
+    let same = |data: fs::Metadata| format!("{}:{}", data.dev(), data.ino()) == file;
+    fs::metadata(wrapper).is_ok_and(same)
 }

@@ -215,7 +215,10 @@ impl Trial<'_> {
         let Some(verdict) = verdict else {
             // In the first rounds: a cause that does not go away was seen already.
             return self.failures.iter().all(|(reason, said)| {
-                let is_certain = matches!(reason, Reason::WrongData { .. } | Reason::NoLauncher);
+                let is_certain = matches!(
+                    reason,
+                    Reason::WrongData { .. } | Reason::NoLauncher | Reason::OtherSize { .. }
+                );
                 !is_certain && !is_crowded(said, settings)
             });
         };

@@ -59,6 +59,9 @@ pub(crate) struct AuditArgs {
     /// Try the MPI in this image; may be repeated
     #[arg(long = "image", value_name = "IMAGE")]
     pub(super) images: Vec<String>,
+    /// Try the MPIs in all images of the repositories that are for this system
+    #[arg(long = "images")]
+    pub(super) all_images: bool,
     /// How many ranks to start
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=4096))]
     ranks: u32,

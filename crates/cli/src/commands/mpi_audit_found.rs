@@ -3,6 +3,7 @@
 
 //! Which installations `cabane mpi audit` tries.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,9 +14,11 @@ use cabane_check::find::{
 };
 use cabane_check::run::{Ended, Workshop, first_meaningful};
 use cabane_label::escape;
+use cabane_repository::Record;
 
 use super::explain_start::own_program;
 use super::mpi_audit::AuditArgs;
+use crate::convert;
 use crate::env_vars;
 use crate::exit_codes;
 use crate::report::{CommandError, CommandResult};
@@ -64,7 +67,10 @@ pub(super) fn find(
     for image in &args.images {
         all.push(in_image(setup, workshop, image)?);
     }
-    if args.all || (args.prefixes.is_empty() && args.images.is_empty()) {
+    if args.all_images {
+        all.extend(in_all_images(setup, workshop)?);
+    }
+    if args.all || (args.prefixes.is_empty() && args.images.is_empty() && !args.all_images) {
         all.extend(usual_places());
         let python = setup.calling.get(OsStr::new(env_vars::VIRTUAL_ENV));
         all.extend(
@@ -103,18 +109,8 @@ fn below(prefix: &Path) -> CommandResult<Vec<Installation>> {
 }
 
 fn in_image(setup: &Setup, workshop: &Workshop, image: &str) -> CommandResult<Installation> {
-    let mut enter = own_program(setup)?;
-    enter.extend(["run", image, "--"].map(OsString::from));
-    let is_heeded = |name: &str| {
-        let begins = OF_CABANE.iter().any(|own| name.starts_with(own));
-        begins || [env_vars::HOME, env_vars::PATH].contains(&name)
-    };
-    let variables = (setup.calling.iter())
-        .filter_map(|(name, value)| Some((name.to_str()?.to_owned(), value.to_str()?.to_owned())))
-        .filter(|(name, _)| is_heeded(name))
-        .collect();
     let image = image.to_owned();
-    match inside(workshop, &image, &enter, variables) {
+    match look_inside(setup, workshop, &image)? {
         Ok(Some(one)) => Ok(one),
         Ok(None) => {
             let error = FoundError::NoMpiInside { image };
@@ -126,6 +122,58 @@ fn in_image(setup: &Setup, workshop: &Workshop, image: &str) -> CommandResult<In
             Err(CommandError::new(exit_codes::NOT_STARTED, error))
         }
     }
+}
+
+/// Those of all images that have one; what cannot be entered is told.
+fn in_all_images(setup: &Setup, workshop: &Workshop) -> CommandResult<Vec<Installation>> {
+    let system = setup.system();
+    let mut seen = BTreeSet::new();
+    let mut all = Vec::new();
+    for repository in setup.repositories()? {
+        let records = repository
+            .repository
+            .records()
+            .map_err(convert::repository_error)?;
+        let is_for_here = |record: &&Record| {
+            system
+                .as_ref()
+                .is_none_or(|here| record.label.system == *here)
+        };
+        for record in records.iter().filter(is_for_here) {
+            if !seen.insert(record.digest.clone()) {
+                continue;
+            }
+            let image = record.label.to_string();
+            match look_inside(setup, workshop, &image)? {
+                Ok(found) => all.extend(found),
+                Err(ended) => {
+                    let said = said(&ended);
+                    setup
+                        .printer
+                        .warning(&FoundError::Closed { image, said }.to_string());
+                }
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn look_inside(
+    setup: &Setup,
+    workshop: &Workshop,
+    image: &str,
+) -> CommandResult<Result<Option<Installation>, Box<Ended>>> {
+    let mut enter = own_program(setup)?;
+    enter.extend(["run", image, "--"].map(OsString::from));
+    let is_heeded = |name: &str| {
+        let begins = OF_CABANE.iter().any(|own| name.starts_with(own));
+        begins || [env_vars::HOME, env_vars::PATH].contains(&name)
+    };
+    let variables = (setup.calling.iter())
+        .filter_map(|(name, value)| Some((name.to_str()?.to_owned(), value.to_str()?.to_owned())))
+        .filter(|(name, _)| is_heeded(name))
+        .collect();
+    Ok(inside(workshop, image, &enter, variables))
 }
 
 fn said(ended: &Ended) -> String {
