@@ -24,7 +24,7 @@ use crate::{Installation, Origin};
 /// How often all are run.
 const ROUNDS: usize = 2;
 /// How often those in doubt are run after that.
-const MORE_ROUNDS: usize = 3;
+const MORE_ROUNDS: usize = 2;
 
 /// How many times as slow as others is slow without doubt.
 const CERTAIN: f64 = 10.0;
