@@ -209,7 +209,13 @@ pub fn judge(
                 .filter_map(|one| compare(*bytes, one, reference, &peers));
             each.min_by(|a, b| a.factor().total_cmp(&b.factor()))
         });
-        by_comparison(compared.collect(), peers.count(), reference.is_some())
+        let verdict = by_comparison(compared.collect(), peers.count(), reference.is_some());
+        // Only while the ranks took turns, or not at all.
+        let is_unknown = latencies.values().any(Vec::is_empty);
+        Verdict {
+            is_incomplete: verdict.is_incomplete || is_unknown,
+            ..verdict
+        }
     };
     outcomes.iter().map(verdict).collect()
 }
@@ -223,7 +229,7 @@ fn compare(
 ) -> Option<Comparison> {
     let kept = reference.and_then(|kept| kept.latency.get(&bytes));
     let (expected, count) = if let Some(kept) = kept {
-        kept.is_like(one).then_some((kept.microseconds, None))?
+        (kept.microseconds * one.times_as_far_as(kept), None)
     } else {
         let (median, count) = peers.at(bytes, one)?;
         (count >= ENOUGH).then_some((median, Some(count)))?

@@ -52,6 +52,16 @@ impl Latency {
             _ => true,
         }
     }
+
+    /// How many times as long it may take as the other, because its ranks were farther
+    /// apart. Latencies grow less than distances, and those of nearer ranks are not longer:
+    /// nobody is called slow who is not.
+    pub(super) fn times_as_far_as(&self, other: &Self) -> f64 {
+        match (self.distance, other.distance) {
+            (Some(mine), Some(theirs)) if !self.is_like(other) => (mine / theirs).max(1.0),
+            _ => 1.0,
+        }
+    }
 }
 
 /// What was measured for each of [`LATENCIES`], one of each run in which the ranks had a

@@ -191,6 +191,20 @@ fn where_most_are_slow_a_reference_tells_who() {
 }
 
 #[test]
+fn a_reference_tells_who_is_slow_also_at_another_distance() {
+    let healthy = NEAR.map(|row| ran_at(0.065, row));
+    let latencies = healthy.iter().filter_map(Outcome::latencies);
+    let latencies: Vec<_> = latencies.collect();
+    let kept = Reference::new("here", 1, &latencies.iter().collect::<Vec<_>>()).unwrap();
+    let slow = ran_at(0.235, [7.31, 9.93, 18.4, 177.0]);
+    let far = FAR.map(|row| ran_at(0.235, row));
+    let all: Vec<_> = far.into_iter().chain([slow]).collect();
+    let found = verdicts(&all, Some(&kept));
+    let are_slow: Vec<_> = found.iter().map(|one| one.class == NonPerformant).collect();
+    assert_eq!(are_slow, [false, false, false, true]);
+}
+
+#[test]
 fn ranks_on_one_processor_are_a_class_of_their_own_even_when_they_took_too_long() {
     let reason = Reason::TooLate {
         seconds: 30,
