@@ -120,7 +120,7 @@ pub(crate) fn layout(cabane: &Cabane, text: &str) -> Layout {
     layout
 }
 
-fn image_file(cabane: &Cabane, label: &str) -> PathBuf {
+pub(crate) fn image_file(cabane: &Cabane, label: &str) -> PathBuf {
     let words = ["image", "inspect", "--format={digest}", label];
     let digest = cabane.run(&words).success().stdout;
     let images = "home/.local/share/cabane/repository/images";
@@ -398,7 +398,7 @@ fn a_directory_is_imported_as_it_is() {
 fn a_directory_with_a_file_that_nobody_may_read_is_refused() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let root = root(&cabane, "dir");
-    fs::set_permissions(root.join("etc/text"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(root.join("etc/text"), fs::Permissions::from_mode(0o000)).unwrap();
     let refused = cabane.run(&["import", root.to_str().unwrap(), TOOL]);
     assert!(
         refused.stderr.contains("etc/text: Permission denied"),
@@ -409,7 +409,7 @@ fn a_directory_with_a_file_that_nobody_may_read_is_refused() {
 }
 
 /// Writes an image as Apptainer writes it: a header, one descriptor, a squashfs.
-fn sif(squashfs: &[u8], architecture: &[u8; 2]) -> Vec<u8> {
+fn sif(squashfs: &[u8], architecture: [u8; 2]) -> Vec<u8> {
     let start: u64 = 4096;
     let mut bytes = vec![0; 4096];
     let mut put =
@@ -425,7 +425,7 @@ fn sif(squashfs: &[u8], architecture: &[u8; 2]) -> Vec<u8> {
     put(128 + 25, &(squashfs.len() as u64).to_le_bytes());
     put(128 + 201, &1_u32.to_le_bytes());
     put(128 + 205, &2_u32.to_le_bytes());
-    put(128 + 209, architecture);
+    put(128 + 209, &architecture);
     bytes.extend_from_slice(squashfs);
     bytes
 }
@@ -452,7 +452,7 @@ fn an_image_of_apptainer_is_imported_with_what_it_sets_and_runs() {
             .output();
         assert!(packed.unwrap().status.success());
         let file = cabane.world.path("image.sif");
-        fs::write(&file, sif(&fs::read(&image).unwrap(), b"02")).unwrap();
+        fs::write(&file, sif(&fs::read(&image).unwrap(), *b"02")).unwrap();
         cabane
             .run(&["import", "--platform=amd64", file.to_str().unwrap(), TOOL])
             .success();
@@ -481,7 +481,7 @@ fn an_image_of_apptainer_is_imported_with_what_it_sets_and_runs() {
 fn an_image_of_apptainer_for_another_machine_is_refused() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let file = cabane.world.path("image.sif");
-    fs::write(&file, sif(b"hsqs", b"04")).unwrap();
+    fs::write(&file, sif(b"hsqs", *b"04")).unwrap();
     let refused = cabane.run(&["import", "--platform=amd64", file.to_str().unwrap(), TOOL]);
     let expected = "error: the image is not there for linux/amd64; it is for linux/arm64\n\
                     hint: `--platform linux/arm64` imports what there is\n";

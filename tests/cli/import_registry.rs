@@ -65,9 +65,10 @@ impl Remote {
 fn collect(directory: &Path, into: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => collect(&path, into),
-            false => into.push(path),
+        if path.is_dir() {
+            collect(&path, into);
+        } else {
+            into.push(path);
         }
     }
 }

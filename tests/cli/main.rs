@@ -25,6 +25,7 @@ mod helper_attach;
 mod image;
 mod import;
 mod import_containers;
+mod import_peers;
 mod import_registry;
 mod inside;
 mod install;
