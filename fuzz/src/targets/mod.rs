@@ -5,6 +5,7 @@
 
 mod environment;
 mod label;
+mod layer;
 mod metadata;
 mod policy;
 mod recipe;
@@ -38,7 +39,7 @@ pub enum Verdict {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 11] = [
     label::TARGET,
     view_list::TARGET,
     metadata::TARGET,
@@ -49,6 +50,7 @@ pub const TARGETS: [Target; 10] = [
     vendor::TARGET,
     request::TARGET,
     policy::TARGET,
+    layer::TARGET,
 ];
 
 /// Compares what was read first with what was read from its printed form.
