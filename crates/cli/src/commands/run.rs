@@ -88,7 +88,7 @@ pub(super) fn run_shell_in(
         .joining(setup)
         .map_err(|error| error.with_code(exit_codes::NOT_STARTED))?;
     let command = match environment.root() {
-        None => vec![shell],
+        None => explained(setup, &environment, vec![shell])?,
         Some(_) => ["/bin/sh", "-c", FIRST_SHELL]
             .map(OsString::from)
             .into_iter()
