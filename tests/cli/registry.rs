@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Child, Stdio};
 
-use cabane_testkit::{Finished, RealRegistry, Tree, needs, squashfs};
+use cabane_testkit::{Finished, HostileRegistry, RealRegistry, Tree, needs, squashfs};
 use serde_json::Value;
 
 use crate::cabane::{APP, Cabane, Who, everybody};
@@ -290,6 +290,29 @@ fn nobody_is_let_in_without_a_password_and_with_one_everything_works() {
         assert_eq!(refused.code, 11);
         assert!(!refused.stderr.contains("se:cret"), "{}", refused.stderr);
     }
+}
+
+#[test]
+fn the_token_of_the_configuration_is_not_shown_to_another_registry() {
+    let registry = HostileRegistry::start();
+    registry.want_password("alice", "se:cret");
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let token = cabane.world.file("work/token", "se:cret\n");
+    let settings = format!(
+        "[registry]\nurl = \"https://registry.example/uenv\"\ntoken = \"{}\"\nusername = \"alice\"\n",
+        token.to_str().unwrap()
+    );
+    cabane.world.file("site.toml", &settings);
+    let seen = cabane.run(&["image", "find", "--registry", &registry.url()]);
+    let requests = registry.requests();
+    let showed = requests
+        .iter()
+        .filter(|one| one.header("authorization").is_some());
+    assert_eq!(
+        (seen.code, requests.is_empty(), showed.count()),
+        (11, false, 0),
+        "{seen:?}"
+    );
 }
 
 #[test]

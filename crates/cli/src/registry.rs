@@ -53,23 +53,14 @@ impl RegistryArgs {
     pub(crate) fn connect(&self, setup: &Setup) -> CommandResult<Connection> {
         let setting = &setup.settings.registry;
         let address = self.address(setup)?;
-        let given = self.given(setup)?;
         let options = Options {
-            credentials: CredentialSources {
-                given,
-                login_files: setting.login_files.clone(),
-                netrc: setting.netrc.clone(),
-                program_directories: setting.program_directories.clone(),
-            },
-            authorities: setting.authorities.value.clone(),
-            proxy: setting.proxy.clone(),
             cache: setup
                 .settings
                 .cache_directory
                 .value
                 .as_ref()
                 .map(|cache| cache.join("registry")),
-            ..Options::default()
+            ..options(setup, self.given(setup, &address)?)
         };
         let registry = Registry::new(address, &options).map_err(convert::registry_error)?;
         Ok(Connection {
@@ -95,10 +86,14 @@ impl RegistryArgs {
         })
     }
 
-    /// Returns who asks, where a token says so.
-    fn given(&self, setup: &Setup) -> CommandResult<Option<Credential>> {
+    /// Returns who asks, where a token says so. That of the configuration is for its own
+    /// registry only: another one has no business with it.
+    fn given(&self, setup: &Setup, address: &Address) -> CommandResult<Option<Credential>> {
         let setting = &setup.settings.registry;
-        let token = self.token.as_deref().or(setting.token.value.as_deref());
+        let configured = setting.address.value.as_ref();
+        let is_meant = configured.is_none_or(|one| one.host() == address.host());
+        let of_configuration = setting.token.value.as_deref().filter(|_| is_meant);
+        let token = self.token.as_deref().or(of_configuration);
         let Some(token) = token else {
             return Ok(None);
         };
@@ -116,8 +111,7 @@ impl RegistryArgs {
     }
 }
 
-/// Prepares for asking a registry of container images, which may be any. What the
-/// configuration says about who asks is for its own registry only.
+/// Prepares for asking a registry of container images, which may be any.
 ///
 /// # Errors
 ///
@@ -128,19 +122,23 @@ pub(crate) fn of_containers(
     token: Option<&Path>,
     username: Option<&str>,
 ) -> CommandResult<Registry> {
-    let setting = &setup.settings.registry;
-    let configured = setting.address.value.as_ref();
-    let is_configured = configured.is_some_and(|one| one.host() == address.host());
     let args = RegistryArgs {
         registry: Some(address.to_string()),
         token: token.map(Path::to_owned),
         username: username.map(str::to_owned),
     };
+    // Without a registry of its own a token of the configuration is meant for images of ours.
     let given = match token {
-        None if !is_configured => None,
-        _ => args.given(setup)?,
+        None if setup.settings.registry.address.value.is_none() => None,
+        _ => args.given(setup, address)?,
     };
-    let options = Options {
+    let options = options(setup, given);
+    Registry::new(address.clone(), &options).map_err(convert::registry_error)
+}
+
+fn options(setup: &Setup, given: Option<Credential>) -> Options {
+    let setting = &setup.settings.registry;
+    Options {
         credentials: CredentialSources {
             given,
             login_files: setting.login_files.clone(),
@@ -150,8 +148,7 @@ pub(crate) fn of_containers(
         authorities: setting.authorities.value.clone(),
         proxy: setting.proxy.clone(),
         ..Options::default()
-    };
-    Registry::new(address.clone(), &options).map_err(convert::registry_error)
+    }
 }
 
 impl Connection {
