@@ -56,10 +56,10 @@ fn home_working_directory_and_name_are_the_users() {
         prepare(cluster);
         let said = cluster
             .user("alice")
-            .sh("pwd; srun --uenv=/shared/os.squashfs sh -c 'pwd; id -un; touch here'; ls here; rm here")
+            .sh("pwd; srun --uenv=/shared/os.squashfs sh -c 'pwd; id -un; touch of-a-task'; ls of-a-task; rm of-a-task")
             .success();
         let lines: Vec<&str> = said.stdout.lines().collect();
-        assert_eq!(lines, [lines[0], lines[0], "alice", "here"]);
+        assert_eq!(lines, [lines[0], lines[0], "alice", "of-a-task"]);
     });
 }
 
