@@ -56,9 +56,7 @@ impl PrivilegedRoot {
         let files = self.lines.iter().map(|(file, _)| file.as_path());
         check_places(binds, files, mount_points)
     }
-}
 
-impl PrivilegedRoot {
     /// Adds what the site shows, as far as it exists and is not in the way of what the user
     /// wants. Its names are the site's, and looked up with the rights of root.
     pub(crate) fn add(&mut self, places: &[PathBuf], mount_points: &[PathBuf]) {

@@ -20,3 +20,4 @@ pub mod mount_attributes;
 pub mod namespace;
 pub mod privilege;
 pub mod process_namespace;
+mod raw;

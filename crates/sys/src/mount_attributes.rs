@@ -6,6 +6,8 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use crate::raw::syscall;
+
 /// The same number for all architectures.
 const SYS_MOUNT_SETATTR: i64 = 442;
 const AT_EMPTY_PATH: u32 = 0x1000;
@@ -19,10 +21,6 @@ struct MountAttr {
     clear: u64,
     propagation: u64,
     user_namespace: u64,
-}
-
-unsafe extern "C" {
-    fn syscall(number: i64, ...) -> i64;
 }
 
 /// Makes a mount and all mounts below it read-only; the descriptor is of its root.

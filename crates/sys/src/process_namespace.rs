@@ -26,6 +26,8 @@ use rustix::process::{
     set_parent_process_death_signal, setpgid, setrlimit, wait, waitpid,
 };
 
+use crate::raw::syscall;
+
 /// `linux/sched.h`.
 const CLONE_NEWPID: i64 = 0x2000_0000;
 /// As every system has it; also the default action in `signal(2)`.
@@ -56,7 +58,6 @@ unsafe extern "C" {
     fn fork() -> i32;
     fn _exit(status: i32) -> !;
     fn signal(number: i32, action: usize) -> usize;
-    fn syscall(number: i64, ...) -> i64;
 }
 
 /// Goes on in a new namespace for processes, with a `/proc` that shows it.
