@@ -36,8 +36,8 @@ pub enum Error {
         /// Why it is none.
         reason: String,
     },
-    /// There are several images, or several names.
-    #[error("there are several images in {place}, and none is called `{}`", cabane_label::escape(.wanted))]
+    /// There is no image of that name.
+    #[error("no image in {place} is called `{}`", cabane_label::escape(.wanted))]
     NoSuchName {
         /// Where.
         place: String,
