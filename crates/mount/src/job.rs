@@ -93,17 +93,12 @@ impl JobMounts {
     pub fn enter(&self, owner: &JobOwner) -> Result<(), Error> {
         let here = std::env::current_dir();
         let current = namespace::own_mounts().map_err(LOOK)?;
-        let is_elsewhere = !is_same(&current, &self.home)?;
-        if is_elsewhere && self.has_root() {
+        if is_same(&current, &self.home)? {
+            namespace::enter_mounts(self.namespace.as_fd()).map_err(ENTER)?;
+        } else if self.has_root() {
             self.enter_root()?;
-        } else if !is_elsewhere {
-            namespace::enter_mounts(self.namespace.as_fd()).map_err(ENTER)?;
         } else {
-            namespace::enter_mounts(self.namespace.as_fd()).map_err(ENTER)?;
-            let mounts = self.places.iter().map(|place| clone_of(place));
-            let mounts = mounts.collect::<Result<Vec<_>, _>>()?;
-            namespace::enter_mounts(current.as_fd()).map_err(ENTER)?;
-            put_in_own_namespace(mounts, self.places.clone())?;
+            self.take_along(&current)?;
         }
         if let Ok(here) = here {
             let _rights = owner.rights()?;
@@ -118,15 +113,29 @@ impl JobMounts {
     }
 
     /// Enters a copy of the namespace, in which the places that a job has for itself are those
-    /// of the namespace in which the task is.
+    /// of the namespace in which the task is. What one of the two has not, nobody sees.
     fn enter_root(&self) -> Result<(), Error> {
-        let own = OF_JOB.map(|place| (place, open_source(Path::new(place))));
+        let own = OF_JOB
+            .map(Path::new)
+            .into_iter()
+            .filter(|place| place.is_dir());
+        let own = own.map(|place| open_source(place).map(|mount| (place, mount)));
+        let own = own.collect::<Result<Vec<_>, _>>()?;
         namespace::enter_mounts(self.namespace.as_fd()).map_err(ENTER)?;
         enter_own_namespace()?;
-        for (place, mount) in own {
-            attach(&mount?, Path::new(place))?;
+        for (place, mount) in own.iter().filter(|(place, _)| place.is_dir()) {
+            attach(mount, place)?;
         }
         Ok(())
+    }
+
+    /// Enters a copy of the namespace in which the task is, with the images.
+    fn take_along(&self, current: &File) -> Result<(), Error> {
+        namespace::enter_mounts(self.namespace.as_fd()).map_err(ENTER)?;
+        let mounts = self.places.iter().map(|place| clone_of(place));
+        let mounts = mounts.collect::<Result<Vec<_>, _>>()?;
+        namespace::enter_mounts(current.as_fd()).map_err(ENTER)?;
+        put_in_own_namespace(mounts, self.places.clone())
     }
 
     /// Lets go of the images of a step, whose tasks have ended, and gives up those that nobody
