@@ -150,6 +150,8 @@ fn a_policy_that_is_missing_void_or_open_is_told_with_its_place() {
         diagnosis("chmod o+w $policy", "policy").0,
         diagnosis("chown 61234 /etc/cabane", "policy").0,
         diagnosis("echo 'image-owners any' >$policy", "policy").0,
+        diagnosis("echo 'root-images yes' >>$policy", "root images").0,
+        diagnosis("true", "root images").0,
     ];
     assert_eq!(
         seen,
@@ -161,6 +163,8 @@ fn a_policy_that_is_missing_void_or_open_is_told_with_its_place() {
             "problem: /etc/cabane/mount.policy cannot be trusted: /etc/cabane belongs to user \
              61234",
             "problem: /etc/cabane/mount.policy lists no mount point",
+            "ok: may be mounted by the helper, in the place of the root",
+            "off: not by the helper; a user namespace is used",
         ]
     );
 }

@@ -181,6 +181,10 @@ pub(crate) enum PolicyFacts {
         images_per_user: u32,
         /// For how long unused images are held.
         idle_seconds: u64,
+        /// Whether images may take the place of the root.
+        root_images: bool,
+        /// What the site shows in those and is not there.
+        absent_binds: Vec<String>,
     },
 }
 

@@ -122,7 +122,7 @@ fn judge_policy(helper: &HelperFacts) -> Vec<Finding> {
             .serving("what the helper may mount, and for whom")
             .blocking()
     };
-    let (mount_points, owners, images, idle) = match &helper.policy {
+    let (mount_points, owners, images, idle, roots) = match &helper.policy {
         PolicyFacts::Missing => {
             return vec![
                 broken(format!("{POLICY} is not there"))
@@ -157,7 +157,12 @@ fn judge_policy(helper: &HelperFacts) -> Vec<Finding> {
             owners,
             images_per_user,
             idle_seconds,
-        } => (mount_points, owners, images_per_user, idle_seconds),
+            root_images,
+            absent_binds,
+        } => {
+            let roots = judge_root_images(*root_images, absent_binds);
+            (mount_points, owners, images_per_user, idle_seconds, roots)
+        }
     };
     if mount_points.is_empty() {
         return vec![
@@ -176,7 +181,25 @@ fn judge_policy(helper: &HelperFacts) -> Vec<Finding> {
         finding("policy", State::Ok, found).serving("what the helper may mount, and for whom"),
     ];
     findings.extend(judge_mount_points(mount_points));
+    findings.extend(roots);
     findings
+}
+
+fn judge_root_images(are_allowed: bool, absent_binds: &[String]) -> Vec<Finding> {
+    let state = if are_allowed { State::Ok } else { State::Off };
+    let found = if are_allowed {
+        "may be mounted by the helper, in the place of the root"
+    } else {
+        "not by the helper; a user namespace is used"
+    };
+    let allowed = finding("root images", state, found)
+        .serving("container images, which have a root file system of their own");
+    let absent = absent_binds.iter().map(|place| {
+        finding("root images", State::Note, format!("{place} is not there"))
+            .because(format!("{POLICY} shows it in every one of them"))
+            .mended_by(format!("sudoedit {POLICY}"))
+    });
+    std::iter::once(allowed).chain(absent).collect()
 }
 
 fn judge_mount_points(mount_points: &[(String, Option<Weakness>)]) -> Vec<Finding> {
@@ -296,6 +319,7 @@ pub(super) fn images_and_places(helper: &HelperFacts) -> Option<String> {
     let PolicyFacts::Good {
         mount_points,
         owners,
+        root_images,
         ..
     } = &helper.policy
     else {
@@ -304,9 +328,12 @@ pub(super) fn images_and_places(helper: &HelperFacts) -> Option<String> {
     let good = mount_points
         .iter()
         .filter(|(_, weakness)| weakness.is_none());
-    let places: Vec<&str> = good.map(|(path, _)| path.as_str()).collect();
+    let mut places: Vec<&str> = good.map(|(path, _)| path.as_str()).collect();
     if places.is_empty() {
         return None;
+    }
+    if *root_images {
+        places.push("/");
     }
     Some(format!(
         "{} images at {}",

@@ -88,6 +88,13 @@ fn look_at_policy() -> PolicyFacts {
             },
             images_per_user: policy.images_per_user,
             idle_seconds: policy.idle.as_secs(),
+            root_images: policy.root_images,
+            absent_binds: policy
+                .root_binds
+                .iter()
+                .filter(|place| !place.exists())
+                .map(|place| text(place))
+                .collect(),
         },
         Err(Error::Policy { source, .. }) => PolicyFacts::Mistake {
             line: source.line,

@@ -46,6 +46,8 @@ fn good_policy() -> PolicyFacts {
         owners: Some(vec![0]),
         images_per_user: 16,
         idle_seconds: 600,
+        root_images: true,
+        absent_binds: Vec::new(),
     }
 }
 

@@ -31,9 +31,9 @@ fn what_goes_through_the_helper_and_what_does_not_is_told() {
     assert_eq!(
         explained,
         [
-            "root's images at /user-environment, /user-tools are mounted through the helper; \
+            "root's images at /user-environment, /user-tools, / are mounted through the helper; \
              everything else in a user namespace, through FUSE",
-            "all images at /user-environment, /user-tools are mounted through the helper; \
+            "all images at /user-environment, /user-tools, / are mounted through the helper; \
              everything else in a user namespace, through FUSE"
         ]
     );
@@ -98,6 +98,42 @@ fn a_helper_of_another_version_is_told_so() {
         ),
         (false, "it is of another version than this command")
     );
+}
+
+#[test]
+fn it_is_told_who_mounts_root_images() {
+    let told = |allowed: bool, absent: &[&str]| {
+        let facts = with_helper(|helper| {
+            if let PolicyFacts::Good {
+                root_images,
+                absent_binds,
+                ..
+            } = &mut helper.policy
+            {
+                *root_images = allowed;
+                *absent_binds = absent.iter().map(ToString::to_string).collect();
+            }
+        });
+        let report = judge(&facts);
+        let told = report.findings.iter();
+        let told = told.filter(|finding| finding.name == "root images");
+        let told: Vec<_> = told
+            .map(|finding| (finding.state, finding.found.clone()))
+            .collect();
+        (report.healthy, told)
+    };
+    let by_helper = (
+        State::Ok,
+        "may be mounted by the helper, in the place of the root".to_owned(),
+    );
+    let by_user = (
+        State::Off,
+        "not by the helper; a user namespace is used".to_owned(),
+    );
+    let absent = (State::Note, "/scratch is not there".to_owned());
+    assert_eq!(told(true, &[]), (true, vec![by_helper.clone()]));
+    assert_eq!(told(false, &[]), (true, vec![by_user]));
+    assert_eq!(told(true, &["/scratch"]), (true, vec![by_helper, absent]));
 }
 
 #[test]
