@@ -48,17 +48,8 @@ impl Bed {
 
     /// Compiles a source of `tests/mpi` into the directory where commands are typed.
     fn compile(&self, source: &str, name: &str, headers: &Path, options: &[&str]) {
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/mpi/").to_owned() + source;
-        let mut compiler = Command::new("cc");
-        compiler
-            .args(["-O1", "-w", "-I"])
-            .arg(headers.join("include"))
-            .arg(source)
-            .arg("-o")
-            .arg(self.cabane.world.path("work").join(name))
-            .args(options)
-            .arg("-Wl,--allow-shlib-undefined");
-        Finished::of(&mut compiler).success();
+        let program = self.cabane.world.path("work").join(name);
+        compile(&program, source, headers, options);
     }
 
     fn swap(&self, words: &[&str]) -> Finished {
@@ -66,6 +57,21 @@ impl Bed {
         command.args(words).env("LD_LIBRARY_PATH", &self.libraries);
         self.cabane.finish(&mut command)
     }
+}
+
+/// Compiles a source of `tests/mpi`.
+fn compile(program: &Path, source: &str, headers: &Path, options: &[&str]) {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/mpi/").to_owned() + source;
+    let mut compiler = Command::new("cc");
+    compiler
+        .args(["-O1", "-w", "-I"])
+        .arg(headers.join("include"))
+        .arg(source)
+        .arg("-o")
+        .arg(program)
+        .args(options)
+        .arg("-Wl,--allow-shlib-undefined");
+    Finished::of(&mut compiler).success();
 }
 
 /// What the ranks said, in order.
@@ -240,10 +246,72 @@ fn a_program_that_loads_its_mpi_while_it_runs_gets_another_if_the_extension_is_n
     let with = mpich.display().to_string();
     let command = ["--", &bed.hydra, "-n", "2", "./loader"];
     let refused = bed.swap(&[&["--with", &with], command.as_slice()].concat());
-    let options = ["--with", &with, "--program", "./extension.so", "--probe"];
+    let options = [
+        "--with",
+        &with,
+        "--mpi-program",
+        "./extension.so",
+        "--probe",
+    ];
     let seen = bed.swap(&[&options, command.as_slice()].concat());
     assert_eq!(refused.code, 14, "{refused:?}");
     assert_eq!(ranks(&seen.success()), both("5.0.2"));
+}
+
+#[test]
+fn in_a_container_a_script_that_loads_mpi_gets_another_if_the_extension_is_named() {
+    let Some([own, other]) = installed(["mpich", "mpich-3.4.3"]) else {
+        not_run!("needs MPICH in two versions: scripts/setup test");
+    };
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let tree = cabane_testkit::Tree::new(cabane.world.path("tree")).root_file_system("os", "");
+    let copy = "mkdir -p \"$1/app\" \"$1/opt\" && cp -r \"$0\" \"$1/opt/mpi\"";
+    let mut copying = Command::new("sh");
+    copying.args(["-c", copy]).arg(&own).arg(tree.root());
+    Finished::of(&mut copying).success();
+    let library = own.join("lib/libmpi.so.12").display().to_string();
+    let extension = [
+        "-shared",
+        "-fPIC",
+        "-Dmain=extension",
+        "-Wl,-rpath,/opt/mpi/lib",
+        &library,
+    ];
+    compile(
+        &tree.root().join("app/extension.so"),
+        "hello.c",
+        &own,
+        &extension,
+    );
+    compile(&tree.root().join("app/loader"), "loads_later.c", &own, &[]);
+    let tree = tree.host_libraries_of("app").host_libraries_of("opt/mpi");
+    let image = cabane.world.path("os.squashfs");
+    cabane_testkit::squashfs(tree.root(), &image);
+    let (image, other) = (image.display().to_string(), other.display().to_string());
+    let run = |options: &[&str]| {
+        let start = ["run", "--no-home", "--mpi", &other];
+        let command = [&image, "--", "sh", "-c", "cd /app && exec ./loader"];
+        cabane.run(&[&start, options, &command].concat())
+    };
+    let refused = run(&[]);
+    let is_told = refused.stderr.contains("with `--mpi-program`");
+    assert_eq!((refused.code, is_told), (14, true), "{refused:?}");
+    let seen = run(&["--mpi-program", "/app/extension.so"]).success();
+    assert_eq!(ranks(&seen), ["rank 0 of 1, right, MPICH Version: 3.4.3"]);
+}
+
+#[test]
+fn another_mpi_needs_this_program_which_an_image_may_cover() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let tree = cabane_testkit::Tree::new(cabane.world.path("tree")).file("share/a", "a");
+    let image = cabane.world.path("stack.squashfs");
+    cabane_testkit::squashfs(tree.root(), &image);
+    let program = cabane.world.path("cabane");
+    let place = program.parent().unwrap().display().to_string();
+    let stack = format!("{}:{place}", image.display());
+    let seen = cabane.run(&["run", "--mpi", "/opt/mpi", &stack, "--", "true"]);
+    let expected = "error: [WORLD] covers this program, which is needed there for another MPI\n";
+    assert_eq!((seen.code, seen.stderr.as_str()), (125, expected));
 }
 
 #[test]

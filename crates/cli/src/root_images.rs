@@ -41,6 +41,10 @@ pub(crate) struct RootArgs {
     /// `host`; what cannot work is refused
     #[arg(long, value_name = "MPI")]
     pub(crate) mpi: Option<String>,
+    /// The file that needs MPI, if it is not in the command: an extension of Python, as it is
+    /// called inside
+    #[arg(long, value_name = "PATH", requires = "mpi")]
+    pub(crate) mpi_program: Option<PathBuf>,
     /// Start what a container image starts, with the words after `--` as its arguments
     #[arg(long)]
     entrypoint: bool,

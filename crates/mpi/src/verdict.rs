@@ -180,11 +180,11 @@ impl Refusal {
     pub fn hint(&self) -> Option<String> {
         let text = match self {
             Self::NoMpi { mentions, .. } if !mentions.is_empty() => format!(
-                "it may load {} while it runs: name the extension that does with `--program`",
+                "it may load {} while it runs: name the extension that does with `--mpi-program`",
                 mentions.join(" or ")
             ),
             Self::NoMpi { .. } => {
-                "name the program, or the extension of Python, with `--program`: \
+                "name the program, or the extension of Python, with `--mpi-program`: \
                                    a script needs none itself"
                     .to_owned()
             }

@@ -8,8 +8,9 @@
 //! program, which looks, tells, and becomes the command that was wanted.
 
 use std::ffi::OsString;
+use std::path::Path;
 
-use cabane_resolve::ConcreteEnvironment;
+use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
 use cabane_run::become_command;
 use cabane_run::inside::Surroundings;
 use clap::Args;
@@ -49,17 +50,21 @@ pub(super) fn explained(
         return Ok(command);
     }
     let mut words = own_program(setup)?;
-    let program = std::path::Path::new(&words[0]);
-    let is_covered = environment
-        .images
-        .iter()
-        .any(|image| program.starts_with(image.mount_point.as_path()));
-    if is_covered {
+    if covering(environment, Path::new(&words[0])).is_some() {
         return Ok(command);
     }
     words.extend(["explain-start".into(), "--".into()]);
     words.extend(command);
     Ok(words)
+}
+
+/// Returns the image that is mounted over a file of the host, if there is one.
+pub(super) fn covering<'a>(
+    environment: &'a ConcreteEnvironment,
+    file: &Path,
+) -> Option<&'a ConcreteImage> {
+    let mut images = environment.images.iter();
+    images.find(|image| file.starts_with(image.mount_point.as_path()))
 }
 
 /// Returns this program and the options that decide how it prints.

@@ -46,6 +46,9 @@ pub(crate) struct PlanArgs {
     /// Where programs are looked for in the image
     #[arg(long)]
     path: OsString,
+    /// The file that needs MPI, if it is not in the command
+    #[arg(long)]
+    program: Option<PathBuf>,
     /// Directories that are seen in the image, and where they are
     #[arg(long = "seen", num_args = 2, value_names = ["TARGET", "SOURCE"])]
     seen: Vec<PathBuf>,
@@ -65,6 +68,15 @@ struct Found {
 #[derive(Debug, thiserror::Error)]
 #[error("looking into the image for its MPI gave no answer")]
 struct NoAnswer;
+
+/// What was asked for.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    /// The substitute.
+    pub(super) with: &'a str,
+    /// The file that needs MPI, if it is not in the command.
+    pub(super) program: Option<&'a Path>,
+}
 
 /// What a command in a root image gets.
 pub(super) struct Given {
@@ -124,6 +136,10 @@ fn take_apart(tree: &Tree, args: &PlanArgs) -> CommandResult<Words> {
             .find(|path| is_program(tree, path))
             .ok_or_else(|| no_program(Path::new("PROGRAM")))?;
     }
+    if let Some(named) = &args.program {
+        let found = find_in(tree, &args.path, named);
+        words.file = found.ok_or_else(|| no_program(named))?;
+    }
     Ok(words)
 }
 
@@ -145,7 +161,7 @@ fn find_in(tree: &Tree, path: &OsStr, name: &Path) -> Option<PathBuf> {
 /// That it is refused, with the exit code of whoever looked and has said why.
 pub(super) fn give(
     setup: &Setup,
-    (with, image): (&str, &ConcreteImage),
+    (wanted, image): (Wanted<'_>, &ConcreteImage),
     seen: &[(PathBuf, PathBuf)],
     path: &OsStr,
     command: &[OsString],
@@ -162,7 +178,11 @@ pub(super) fn give(
     words.extend(["run".into(), description, "--".into()]);
     words.extend(own_program(setup)?);
     words.extend(["mpi-plan".into(), "--root".into(), place.into()]);
-    words.extend(["--with".into(), with.into(), "--path".into(), path.into()]);
+    words.extend(["--with".into(), wanted.with.into()]);
+    words.extend(["--path".into(), path.into()]);
+    if let Some(program) = wanted.program {
+        words.extend(["--program".into(), program.into()]);
+    }
     for (target, source) in seen {
         words.extend(["--seen".into(), target.into(), source.into()]);
     }

@@ -40,7 +40,7 @@ its ranks get another library, do not find each other or lose a message, the exi
 Examples:
   cabane mpi swap --with /opt/mpich -- mpiexec -n 4 ./solver
   cabane mpi swap --with host --probe -- srun --mpi=pmi2 ./solver
-  cabane mpi swap --with host --program MPI.so -- mpiexec -n 4 python3 solver.py
+  cabane mpi swap --with host --mpi-program MPI.so -- mpiexec -n 4 python3 solver.py
   cabane mpi swap --with /opt/mpich --measure -- mpiexec -n 2 ./solver
   cabane mpi swap --with /opt/mpich --dry-run -- ./solver")]
 #[expect(
@@ -53,7 +53,7 @@ pub(crate) struct SwapArgs {
     #[arg(long, value_name = "MPI", default_value = "host")]
     with: String,
     /// The file that needs MPI, if it is not in the command: an extension of Python
-    #[arg(long, value_name = "PATH")]
+    #[arg(long = "mpi-program", visible_alias = "program", value_name = "PATH")]
     program: Option<PathBuf>,
     /// Prove it before the command is run
     #[arg(long)]

@@ -4,6 +4,7 @@
 //! `cabane run`: one command in one or several images.
 
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
 use cabane_mount::{Backend, Operation};
 use cabane_resolve::ConcreteEnvironment;
@@ -14,8 +15,8 @@ use cabane_run::{
 };
 use clap::Args;
 
-use super::explain_start::{explained, own_program};
-use super::mpi_root;
+use super::explain_start::{covering, explained, own_program};
+use super::mpi_root::{self, Wanted};
 use crate::args::BackendArg;
 use crate::convert;
 use crate::exit_codes::{self, ExitCode};
@@ -118,8 +119,12 @@ fn enter_environment(
     let mut root = root_images::request(setup, &args.root, &environment, &mut additions)?;
     let mut command = command;
     if let Some(with) = &args.root.mpi {
+        let wanted = Wanted {
+            with,
+            program: args.root.mpi_program.as_deref(),
+        };
         let found = (&environment, &mut additions);
-        let code = substitute(setup, with, found, &mut root, &mut command)
+        let code = substitute(setup, wanted, found, &mut root, &mut command)
             .map_err(|error| error.with_code(exit_codes::NOT_STARTED))?;
         if let Some(code) = code {
             return Ok(code);
@@ -153,14 +158,25 @@ fn enter_environment(
 /// reason was told.
 fn substitute(
     setup: &Setup,
-    with: &str,
+    wanted: Wanted<'_>,
     (environment, additions): (&ConcreteEnvironment, &mut Additions),
     root: &mut RootRequest,
     command: &mut Vec<OsString>,
 ) -> CommandResult<Option<ExitCode>> {
     let Some(image) = environment.root() else {
         let mut words = own_program(setup)?;
-        words.extend(["mpi", "swap", "--with", with, "--"].map(OsString::from));
+        if let Some(image) = covering(environment, Path::new(&words[0])) {
+            let message = format!(
+                "{} covers this program, which is needed there for another MPI",
+                image.mount_point
+            );
+            return Err(CommandError::new(exit_codes::NOT_STARTED, message));
+        }
+        words.extend(["mpi", "swap", "--with", wanted.with].map(OsString::from));
+        if let Some(program) = wanted.program {
+            words.extend(["--mpi-program".into(), program.into()]);
+        }
+        words.push("--".into());
         words.append(command);
         *command = words;
         return Ok(None);
@@ -180,7 +196,7 @@ fn substitute(
     let inside = environment.patch.apply(&setup.calling);
     let path = inside.get(OsStr::new("PATH")).cloned().unwrap_or_default();
     let words = whole_command(environment, root, command.clone()).map_err(not_started)?;
-    let given = match mpi_root::give(setup, (with, image), &seen, &path, &words, additions)? {
+    let given = match mpi_root::give(setup, (wanted, image), &seen, &path, &words, additions)? {
         Ok(given) => given,
         Err(code) => return Ok(Some(code)),
     };
