@@ -131,6 +131,64 @@ fn what_the_environment_file_names_must_be_on_the_node() {
     });
 }
 
+/// Shows a directory, and whether the home directory is there.
+const LOOK: &str =
+    "sh -c 'cat /data/text; touch /data/new 2>&1 || true; test -d \"$HOME\" || echo no home'";
+
+#[test]
+fn options_show_more_and_leave_the_home_directory_out() {
+    in_cluster!(|cluster: &Cluster| {
+        prepare(cluster);
+        let options = "--uenv=/shared/os.squashfs --uenv-no-home \
+                       --uenv-bind=/shared/seen:/data:ro,/shared/seen:/again";
+        // A step in what was allocated has what was asked for there.
+        for command in [
+            format!("cd / && srun -N2 {options} {LOOK}"),
+            format!("cd / && salloc --quiet -N2 {options} srun {LOOK}"),
+        ] {
+            let said = cluster
+                .user("alice")
+                .sh(&format!(
+                    "mkdir -p /shared/seen; echo it is >/shared/seen/text; {command}"
+                ))
+                .success();
+            let mut lines: Vec<_> = said.stdout.lines().collect();
+            lines.sort_unstable();
+            let touched = "touch: cannot touch '/data/new': Read-only file system";
+            let expected = ["it is", "it is", "no home", "no home", touched, touched];
+            assert_eq!(lines, expected, "{command}");
+        }
+    });
+}
+
+#[test]
+fn options_about_what_is_seen_need_an_image_with_a_root() {
+    in_cluster!(|cluster: &Cluster| {
+        prepare(cluster);
+        for (options, reason) in [
+            ("--uenv-bind=/shared", "what is seen in which image?"),
+            (
+                "--uenv=app/1:v1 --uenv-no-home",
+                "`--uenv-no-home` is about container images",
+            ),
+            (
+                "--uenv=app/1:v1 --uenv-bind=/shared",
+                "nothing but images is mounted",
+            ),
+            (
+                "--uenv=/shared/os.squashfs --uenv-bind=a:b:c:d",
+                "does not say what is shown where",
+            ),
+        ] {
+            let said = cluster
+                .user("alice")
+                .sh(&format!("srun {options} echo started"));
+            assert_failed(&said, reason);
+            assert_eq!(said.stdout, "", "{options}");
+        }
+    });
+}
+
 #[test]
 fn the_private_directories_of_a_job_are_those_in_the_image() {
     in_cluster!(JobContainers, |cluster: &Cluster| {

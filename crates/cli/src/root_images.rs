@@ -68,12 +68,7 @@ pub(crate) fn request(
     environment: &ConcreteEnvironment,
     additions: &mut Additions,
 ) -> CommandResult<RootRequest> {
-    for text in &args.binds {
-        let bind = bind(setup, text)?;
-        // What is typed is meant, whatever a file says.
-        additions.binds.retain(|other| other.target != bind.target);
-        additions.binds.push(bind);
-    }
+    add_binds(setup, &args.binds, additions)?;
     let asked = [
         (args.writable.is_some(), "--writable"),
         (args.no_home, "--no-home"),
@@ -82,9 +77,7 @@ pub(crate) fn request(
     if environment.root().is_none()
         && let Some((_, option)) = asked.into_iter().find(|(is_asked, _)| *is_asked)
     {
-        let message = format!("`{option}` is about container images, and none of these is one");
-        return Err(CommandError::new(exit_codes::USAGE, message)
-            .hinted("`cabane import` makes an image of a container image".to_owned()));
+        return Err(no_root(option));
     }
     let layer = match &args.writable {
         None => Layer::None,
@@ -97,6 +90,31 @@ pub(crate) fn request(
         binds: setup.settings.container_binds.clone(),
         entry_point: args.entrypoint,
     })
+}
+
+/// Refuses an option that means nothing without a root image.
+pub(crate) fn no_root(option: &str) -> CommandError {
+    let message = format!("`{option}` is about container images, and none of these is one");
+    CommandError::new(exit_codes::USAGE, message)
+        .hinted("`cabane import` makes an image of a container image".to_owned())
+}
+
+/// Adds what is to be shown, as it was typed: that is meant, whatever a file says.
+///
+/// # Errors
+///
+/// A text that does not say what is shown where.
+pub(crate) fn add_binds(
+    setup: &Setup,
+    texts: &[String],
+    additions: &mut Additions,
+) -> CommandResult<()> {
+    for text in texts {
+        let bind = bind(setup, text)?;
+        additions.binds.retain(|other| other.target != bind.target);
+        additions.binds.push(bind);
+    }
+    Ok(())
 }
 
 /// Makes the directory of a layer, if it is not there.

@@ -27,7 +27,7 @@ use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-use crate::job_root::{BIND, LINES};
+use crate::job_root::{BIND, HOME, LINES, NO};
 use crate::{ImageFormat, JobRoot, Request};
 
 /// Names the variable with the images of a job. Slurm hands on what begins like this also
@@ -282,6 +282,7 @@ impl JobImages {
             match (word, value) {
                 ("unfit", "refuse") => self.unfit = Unfit::Refuse,
                 ("unfit", "warn") => self.unfit = Unfit::Warn,
+                (HOME, NO) => self.root.without_home = true,
                 ("unfit", _) => return Err("`unfit=refuse` or `unfit=warn`"),
                 _ => {}
             }
@@ -389,6 +390,7 @@ mod tests {
                     must_be: true,
                 }],
                 lines: vec![("/etc/passwd".into(), "me:x:1:\n".to_owned())],
+                without_home: true,
             },
             variables: vec![loaded("zen2"), loaded("{\"a\": [1,2]}\n")],
         }
@@ -410,7 +412,7 @@ mod tests {
              squashfs:/repository/zen3/image:/user-environment:label=app/1%3av1@here%25zen3:\
              uarch=zen3:glibc=2.34:features=avx2%20fma,\
              erofs:/my%20dir/50%25%2c%c3%bc%3a:/user-tools,\
-             bind:/a%20b:/c%2cd:ro:must,lines:/etc/passwd:me%3ax%3a1%3a%0a,\
+             home=no,bind:/a%20b:/c%2cd:ro:must,lines:/etc/passwd:me%3ax%3a1%3a%0a,\
              vars:LOADED=zen2:ONLY_ZEN2=1,\
              vars:LOADED={\"a\"%3a%20[1%2c2]}%0a:ONLY_ZEN2"
         );
@@ -460,7 +462,7 @@ mod tests {
     }
 
     /// Texts that are lists by chance more often than by themselves.
-    const NEARLY: &str = "2(,(unfit=(warn|refuse|x)|vars(:[A-C]{0,2}(=[a-z%0-9]{0,4})?){0,3}|\
+    const NEARLY: &str = "2(,(unfit=(warn|refuse|x)|home=(no|x)|vars(:[A-C]{0,2}(=[a-z%0-9]{0,4})?){0,3}|\
                           (squashfs|erofs):/[a-z%0-9]{0,4}:/[a-z]{0,3}\
                           (:(label|uarch|glibc|features|new)=[ -~]{0,6}){0,3}(;erofs:/b:/c)?)){0,4}";
 

@@ -3,13 +3,14 @@
 
 //! What of a node is seen in the root image of a job.
 //!
-//! Where the job is submitted its owner says what, in two more kinds of texts of the list in
+//! Where the job is submitted its owner says what, in more kinds of texts of the list in
 //! [`JobImages`](crate::JobImages):
 //!
 //! ```text
 //! bind:SOURCE:TARGET[:ro][:must]      a file or directory; one that is missing on a node is
 //!                                     left out, but for those that must be there
 //! lines:FILE:TEXT                     lines at the beginning of a text file
+//! home=no                             the home directory was to be left out
 //! ```
 
 use std::fmt;
@@ -23,6 +24,8 @@ use crate::{Error, Operation, PrivilegedBind, PrivilegedRoot};
 
 pub(crate) const BIND: &str = "bind";
 pub(crate) const LINES: &str = "lines";
+pub(crate) const HOME: &str = "home";
+pub(crate) const NO: &str = "no";
 
 /// What of a node is seen in the root image of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,6 +34,8 @@ pub struct JobRoot {
     pub binds: Vec<JobBind>,
     /// Text files, and lines at their beginning.
     pub lines: Vec<(PathBuf, String)>,
+    /// Whether the home directory was left out, for the steps of the job.
+    pub without_home: bool,
 }
 
 /// A file or directory of a node, and where it is seen.
@@ -139,6 +144,9 @@ pub(crate) fn open_place(
 
 impl fmt::Display for JobRoot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.without_home {
+            write!(f, ",{HOME}={NO}")?;
+        }
         for bind in &self.binds {
             let source = escaped(bind.source.as_os_str());
             write!(f, ",{BIND}:{source}:{}", escaped(bind.target.as_os_str()))?;

@@ -26,7 +26,7 @@ pub(crate) struct Opt {
 const BEFORE: &str = "--repo";
 
 /// All options; Slurm and the callback know them by their places here.
-pub(crate) const ALL: [Opt; 8] = [
+pub(crate) const ALL: [Opt; 10] = [
     Opt {
         name: c"uenv",
         value: Some(c"IMAGES"),
@@ -90,6 +90,22 @@ pub(crate) const ALL: [Opt; 8] = [
         passed_as: "--uenv-stage",
         variable: Some("_UENV_STAGE"),
         is_about_images: false,
+    },
+    Opt {
+        name: c"uenv-bind",
+        value: Some(c"SOURCE[:TARGET[:ro]]"),
+        usage: c"what else is seen in a container image, separated by commas",
+        passed_as: "--uenv-bind",
+        variable: None,
+        is_about_images: true,
+    },
+    Opt {
+        name: c"uenv-no-home",
+        value: None,
+        usage: c"do not show the home directory in a container image",
+        passed_as: "--uenv-no-home",
+        variable: None,
+        is_about_images: true,
     },
 ];
 

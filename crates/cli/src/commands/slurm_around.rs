@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
-use cabane_mount::{JOB_IMAGES, JobImage, JobImages, JobVariable, Unfit};
+use cabane_mount::{JOB_IMAGES, JobBind, JobImage, JobImages, JobVariable, Unfit};
 use cabane_run::loaded::{CABANE_LOADED, Loaded, LoadedImage, UENV_MOUNT_LIST, UENV_VIEW};
 
 use super::slurm_submit::loaded_in;
@@ -46,6 +46,17 @@ impl Around {
     /// What becomes of a step on a node that cannot run its images.
     pub(super) fn unfit(&self) -> Unfit {
         self.list.unfit
+    }
+
+    /// Returns what was asked to be seen in a root image.
+    pub(super) fn binds(&self) -> Vec<JobBind> {
+        let binds = self.list.root.binds.iter();
+        binds.filter(|bind| bind.must_be).cloned().collect()
+    }
+
+    /// Tells whether the home directory was to be left out of a root image.
+    pub(super) fn is_without_home(&self) -> bool {
+        self.list.root.without_home
     }
 
     /// Finds the image that is loaded, and its builds.

@@ -51,6 +51,16 @@ pub(crate) struct SubmitArgs {
     /// Where each node copies the images first
     #[arg(long = "uenv-stage", value_enum)]
     stage: Option<StageArg>,
+    /// What else is seen in a container image
+    #[arg(
+        long = "uenv-bind",
+        value_name = "SOURCE[:TARGET[:ro]]",
+        value_delimiter = ','
+    )]
+    pub(super) binds: Vec<String>,
+    /// Do not show the home directory in a container image
+    #[arg(long = "uenv-no-home")]
+    pub(super) no_home: bool,
 }
 
 /// What becomes of a step on a node that cannot run an image.
@@ -109,6 +119,12 @@ pub(super) fn submit(setup: &Setup, args: &SubmitArgs) -> CommandResult<ExitCode
     if !is_asked && (args.view.is_some() || args.no_default_view) {
         return Err(
             CommandError::new(exit_codes::USAGE, "views of which image?")
+                .hinted("`--uenv=LABEL` names it".to_owned()),
+        );
+    }
+    if !is_asked && (!args.binds.is_empty() || args.no_home) {
+        return Err(
+            CommandError::new(exit_codes::USAGE, "what is seen in which image?")
                 .hinted("`--uenv=LABEL` names it".to_owned()),
         );
     }

@@ -16,7 +16,7 @@ use cabane_label::Label;
 use cabane_mount::{Backend, JobBind, JobImage, JobImages, JobRoot, JobVariable};
 use cabane_repository::ImageFormat;
 use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
-use cabane_run::loaded::{Additions, LoadedImage};
+use cabane_run::loaded::{Additions, Bind, LoadedImage};
 use cabane_run::{Joining, RootRequest, RunRequest, RunWarning, prepare, seen_in_root};
 use cabane_view::Needs;
 
@@ -26,6 +26,7 @@ use crate::convert;
 use crate::exit_codes;
 use crate::images::{self, FoundImages};
 use crate::report::{CommandError, CommandResult, IoContext};
+use crate::root_images;
 use crate::setup::Setup;
 
 /// More than there are on any site, and few enough to be worked out at once.
@@ -38,6 +39,8 @@ type Variables = BTreeMap<OsString, OsString>;
 pub(super) struct Asked {
     found: FoundImages,
     additions: Additions,
+    /// Whether the home directory is left out of a root image.
+    without_home: bool,
     /// The builds that this machine takes, for what is not yet on a node.
     here: Vec<usize>,
 }
@@ -55,9 +58,13 @@ impl Asked {
         for warning in found.assemble(&here)?.warnings {
             setup.printer.warning(&warning.to_string());
         }
-        let additions = std::mem::take(&mut found.additions);
+        let mut additions = std::mem::take(&mut found.additions);
+        root_images::add_binds(setup, &args.binds, &mut additions)?;
         if found.assemble(&here)?.root().is_none() {
             refuse_binds(&additions)?;
+            if args.no_home {
+                return Err(root_images::no_root("--uenv-no-home"));
+            }
         }
         if let Some(directory) = &additions.working_directory {
             setup.printer.warning(&format!(
@@ -68,6 +75,7 @@ impl Asked {
         Ok(Self {
             found,
             additions,
+            without_home: args.no_home,
             here,
         })
     }
@@ -103,6 +111,15 @@ impl Asked {
     }
 }
 
+fn job_bind(bind: &Bind) -> JobBind {
+    JobBind {
+        source: bind.source.clone(),
+        target: bind.target.as_path().to_owned(),
+        read_only: bind.read_only,
+        must_be: true,
+    }
+}
+
 fn refuse_binds(additions: &Additions) -> CommandResult<()> {
     let Some(bind) = additions.binds.first() else {
         return Ok(());
@@ -112,7 +129,7 @@ fn refuse_binds(additions: &Additions) -> CommandResult<()> {
         exit_codes::BAD_INPUT,
         format!("in a job nothing but images is mounted, and {target} is to be something else"),
     )
-    .hinted("`cabane run --environment FILE` in the job mounts the rest".to_owned()))
+    .hinted("`cabane run`, with `--bind` or an environment file, in the job mounts it".to_owned()))
 }
 
 /// Everything that decides about the images of a job.
@@ -180,24 +197,24 @@ impl Ways<'_> {
     /// Says what of a node is seen in a root image.
     fn seen(&self) -> JobRoot {
         let nothing = Additions::default();
-        let additions = self
-            .asked
-            .as_ref()
-            .map_or(&nothing, |asked| &asked.additions);
+        let (additions, binds, without_home) = match &self.asked {
+            Some(asked) => {
+                let binds = asked.additions.binds.iter().map(job_bind).collect();
+                (&asked.additions, binds, asked.without_home)
+            }
+            // What was asked for when the job was submitted is meant for its steps, too.
+            None => (&nothing, self.around.binds(), self.around.is_without_home()),
+        };
         let request = RootRequest {
             binds: self.setup.settings.container_binds.clone(),
+            without_home,
             ..RootRequest::default()
         };
         let here = std::env::current_dir().ok();
         let operations = seen_in_root(&request, additions, &self.calling, here.as_deref());
         let mut root = JobRoot::of(&operations);
-        root.binds
-            .extend(additions.binds.iter().map(|bind| JobBind {
-                source: bind.source.clone(),
-                target: bind.target.as_path().to_owned(),
-                read_only: bind.read_only,
-                must_be: true,
-            }));
+        root.without_home = without_home;
+        root.binds.extend(binds);
         root
     }
 
