@@ -10,7 +10,7 @@ use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use cabane_testkit::{Finished, is_root, needs, not_run};
+use cabane_testkit::{Finished, Tree, is_root, needs, not_run};
 
 use crate::cabane::{APP, Who};
 use crate::registry::{Shared, large};
@@ -220,6 +220,36 @@ fn pushed_large(shared: &Shared) {
     shared
         .run(&["image", "push", &image, "large/1.0:v1"])
         .success();
+}
+
+/// A world without a registry, and a root file system in it.
+fn with_tree() -> (Shared, String) {
+    let shared = Shared::new(Who::Root);
+    shared.forget();
+    let tree = Tree::new(shared.cabane.world.path("root")).root_file_system("os", "");
+    let tree = format!("dir:{}", tree.root().display());
+    (shared, tree)
+}
+
+#[test]
+fn what_is_imported_for_a_group_is_for_its_members() {
+    needs!("docker-registry");
+    if !is_root() {
+        not_run!("needs root, to have two users");
+    }
+    let (shared, tree) = with_tree();
+    let group = GROUP.to_string();
+    shared
+        .run(&["import", &tree, "os/1:v1", "--group", &group])
+        .success();
+    assert_eq!(access(&shared), closed());
+    // The same for nobody in particular does not open it.
+    shared.run(&["import", &tree, "os/2:v1"]).success();
+    assert_eq!(access(&shared), closed());
+    let seen = |who| run_as(&shared, who, &["run", "os/1", "--", "cat", "/etc/image"]);
+    let (member, stranger) = (seen(MEMBER), seen(STRANGER));
+    assert_eq!((member.code, member.stdout.trim()), (0, "os"), "{member:?}");
+    assert_ne!(stranger.code, 0, "{stranger:?}");
 }
 
 /// Starts a pull for the group, and kills it when something has arrived.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-use cabane_label::{ImageDescription, LabelPattern, NameMatch, SystemPattern};
+use cabane_label::{Digest, ImageDescription, LabelPattern, NameMatch, SystemPattern};
 use cabane_registry::{Place, RemoteImage};
 use cabane_repository::{Access, Added, Claim, ImageFormat, Incoming, Repository, VerifiedRequest};
 use cabane_run::{metadata, open_image};
@@ -255,7 +255,7 @@ fn one(
     let mut queue = repository.queue(&image.digest);
     loop {
         if repository.has_whole_image(&image.digest, image.size) {
-            restrict(setup, repository, pulled)?;
+            restrict(setup, repository, &pulled.image.digest, pulled.access)?;
             match repository.tag(&image.digest, label.clone(), force) {
                 // It was in nobody's use, and somebody tidied up.
                 Err(cabane_repository::Error::NoSuchImage { .. }) => continue,
@@ -285,8 +285,12 @@ fn one(
 }
 
 /// Closes an image that is here already, and says so if it is for others.
-fn restrict(setup: &Setup, repository: &Repository, pulled: Pulled<'_>) -> CommandResult<()> {
-    let (digest, wanted) = (&pulled.image.digest, pulled.access);
+pub(super) fn restrict(
+    setup: &Setup,
+    repository: &Repository,
+    digest: &Digest,
+    wanted: Access,
+) -> CommandResult<()> {
     let access = repository.restrict(digest, wanted);
     let access = access.map_err(convert::repository_error)?;
     if access != wanted {

@@ -25,6 +25,7 @@ use serde::Serialize;
 
 use super::build::stop_when_interrupted;
 use super::image_add::tell;
+use super::image_pull::restrict;
 use super::import_check::check;
 use super::import_reference::{Reference, ReferenceError};
 use super::import_remote::Remote;
@@ -32,6 +33,7 @@ use crate::convert as errors;
 use crate::env_vars;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
+use crate::groups;
 use crate::images::complete_label;
 use crate::registry::of_containers;
 use crate::report::{CommandError, CommandResult, IoContext};
@@ -65,7 +67,7 @@ pub(crate) struct ImportArgs {
     label: Option<String>,
     /// Import nothing, and tell whether the tags from which these labels were imported have
     /// moved since; the exit code is 9 if one has
-    #[arg(long, value_name = "LABEL", num_args = 1.., conflicts_with_all = ["image", "force", "dry_run", "platform"])]
+    #[arg(long, value_name = "LABEL", num_args = 1.., conflicts_with_all = ["image", "force", "dry_run", "platform", "group"])]
     check: Vec<String>,
     /// The platform: OS/ARCHITECTURE or OS/ARCHITECTURE/VARIANT; default: this machine
     #[arg(long, value_name = "PLATFORM")]
@@ -73,6 +75,9 @@ pub(crate) struct ImportArgs {
     /// Take the label from the image that has it
     #[arg(long)]
     force: bool,
+    /// Let only the members of this Unix group read the image here
+    #[arg(long, value_name = "NAME")]
+    group: Option<String>,
     /// A file with a token for the registry, or a directory with a file TOKEN
     #[arg(long, value_name = "PATH")]
     token: Option<PathBuf>,
@@ -111,6 +116,7 @@ pub(super) fn import(setup: &Setup, args: &ImportArgs) -> CommandResult<ExitCode
         let hint = error.hint();
         CommandError::new(exit_codes::BAD_INPUT, error).hinted(hint)
     })?;
+    let group = args.group.as_deref().map(groups::number_of).transpose()?;
     let import = Import {
         setup,
         args,
@@ -120,6 +126,7 @@ pub(super) fn import(setup: &Setup, args: &ImportArgs) -> CommandResult<ExitCode
             .platform
             .clone()
             .unwrap_or_else(|| Platform::of_machine(std::env::consts::ARCH)),
+        access: group.map_or(Access::AsNewFiles, Access::Group),
         interrupt: stop_when_interrupted()?,
     };
     match &reference {
@@ -138,6 +145,7 @@ struct Import<'a> {
     label: Label,
     reference: String,
     platform: Platform,
+    access: Access,
     interrupt: Arc<AtomicBool>,
 }
 
@@ -279,6 +287,7 @@ impl Import<'_> {
         let mut is_told = false;
         loop {
             if let Some(digest) = find_made(repository, wanted)? {
+                restrict(self.setup, repository, &digest, self.access)?;
                 match repository.tag(&digest, self.label.clone(), self.args.force) {
                     // It was in nobody's use, and somebody tidied up.
                     Err(cabane_repository::Error::NoSuchImage { .. }) => {}
@@ -323,6 +332,15 @@ impl Import<'_> {
         bring: &Bring<'_, '_>,
         incoming: Incoming,
     ) -> CommandResult<(Added, Report)> {
+        // What was begun for a group is for that group, whoever goes on.
+        let access = match self.access {
+            Access::AsNewFiles => incoming.access(),
+            access => access,
+        };
+        // Before the first byte.
+        incoming
+            .restrict(access)
+            .map_err(errors::repository_error)?;
         let alive = incoming.keep_alive();
         sweep(incoming.path())?;
         let new = incoming.path().join(format!("{NEW}{}", std::process::id()));
@@ -352,7 +370,7 @@ impl Import<'_> {
             incoming: incoming.made(&digest),
             digest: &digest,
             meta: place,
-            access: Access::AsNewFiles,
+            access,
             replace: self.args.force,
         });
         drop(alive);
