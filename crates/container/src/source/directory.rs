@@ -50,20 +50,29 @@ struct Streamed {
 impl Streamed {
     fn start(root: PathBuf, mends: bool) -> io::Result<Self> {
         let (pipe, into) = io::pipe()?;
-        let failure = Arc::new(Mutex::new(None));
+        // Until everything was written, an end is none.
+        let unfinished = io::Error::from(io::ErrorKind::UnexpectedEof);
+        let failure = Arc::new(Mutex::new(Some(unfinished)));
         let seen = Arc::clone(&failure);
         thread::spawn(move || {
+            let ended = |how: Option<io::Error>| {
+                if let Ok(mut failure) = seen.lock() {
+                    *failure = how;
+                }
+            };
             let mut walk = Walk {
                 output: Writer::new(BufWriter::with_capacity(1 << 18, into)),
                 links: HashMap::new(),
                 mends,
             };
-            let outcome = walk.directory(&root, b"").and_then(|()| {
-                walk.output.finish()?;
-                Ok(())
-            });
-            if let (Err(error), Ok(mut failure)) = (outcome, seen.lock()) {
-                *failure = Some(error);
+            // Said before the pipe is closed: who comes to its end asks at once.
+            if let Err(error) = walk.directory(&root, b"") {
+                ended(Some(error));
+                return;
+            }
+            match walk.output.finish() {
+                Ok(_pipe) => ended(None),
+                Err(error) => ended(Some(error)),
             }
         });
         Ok(Self { pipe, failure })
