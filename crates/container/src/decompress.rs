@@ -39,6 +39,21 @@ impl<R: Read> Decompressed<R> {
         })
     }
 
+    /// Whether what comes out is what goes in.
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self, Self::Plain(_))
+    }
+
+    /// Gives access to the source.
+    pub(crate) fn inner(&self) -> &R {
+        let source = match self {
+            Self::Plain(source) => source,
+            Self::Gzip(decoder) => decoder.get_ref(),
+            Self::Zstd(decoder) => &decoder.source,
+        };
+        source.get_ref().get_ref().1
+    }
+
     /// Gives the source back, of which the end may not have been read.
     pub(crate) fn into_inner(self) -> R {
         let source = match self {

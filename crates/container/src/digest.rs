@@ -26,10 +26,10 @@ pub fn of(bytes: &[u8]) -> Digest {
     Digest::from_bytes(Sha256::digest(bytes).into())
 }
 
-/// Sums what is read through it.
+/// Sums what is read through it, or only counts it.
 pub(crate) struct Summed<R> {
     inner: R,
-    sum: Sha256,
+    sum: Option<Sha256>,
     count: u64,
 }
 
@@ -37,16 +37,43 @@ impl<R: Read> Summed<R> {
     pub(crate) fn new(inner: R) -> Self {
         Self {
             inner,
-            sum: Sha256::new(),
+            sum: Some(Sha256::new()),
             count: 0,
         }
     }
 
-    /// Reads to the end, and returns the digest of everything, how much it was, and the source.
-    pub(crate) fn finish(mut self) -> io::Result<(Digest, u64, R)> {
+    /// What is read is summed elsewhere.
+    pub(crate) fn counted(inner: R) -> Self {
+        Self {
+            inner,
+            sum: None,
+            count: 0,
+        }
+    }
+
+    /// Returns how much was read.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Gives access to the source.
+    pub(crate) fn inner(&self) -> &R {
+        &self.inner
+    }
+
+    /// Gives the source back.
+    pub(crate) fn into_inner(self) -> R {
+        self.inner
+    }
+
+    /// Reads to the end, and returns the digest of everything if it was summed, how much it was,
+    /// and the source.
+    pub(crate) fn finish(mut self) -> io::Result<(Option<Digest>, u64, R)> {
         let mut buffer = vec![0; 64 * 1024];
         while self.read(&mut buffer)? > 0 {}
-        let digest = Digest::from_bytes(self.sum.finalize().into());
+        let digest = self
+            .sum
+            .map(|sum| Digest::from_bytes(sum.finalize().into()));
         Ok((digest, self.count, self.inner))
     }
 }
@@ -54,7 +81,9 @@ impl<R: Read> Summed<R> {
 impl<R: Read> Read for Summed<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
-        self.sum.update(buffer.get(..read).unwrap_or_default());
+        if let Some(sum) = &mut self.sum {
+            sum.update(buffer.get(..read).unwrap_or_default());
+        }
         self.count += read as u64;
         Ok(read)
     }

@@ -6,7 +6,7 @@
 use crate::tree::{Node, Tree};
 
 /// A larger file is not looked into.
-pub(crate) const LARGEST: u64 = 64 * 1024 * 1024;
+const LARGEST: u64 = 64 * 1024 * 1024;
 const NAME: &str = "libc.so.6";
 /// Where distributions have it; the first one counts.
 const DIRECTORIES: &[&str] = &[
@@ -21,6 +21,13 @@ const DIRECTORIES: &[&str] = &[
     "lib",
     "usr/lib",
 ];
+
+/// Whether a file looks like the library, going by its name: old ones are links to
+/// `libc-2.31.so`.
+pub(crate) fn may_be(path: &[u8], size: u64) -> bool {
+    let name = crate::layer::split_last(path).1;
+    size <= LARGEST && (name == NAME.as_bytes() || name.starts_with(b"libc-"))
+}
 
 /// Finds the file in which the library is.
 pub(crate) fn file_in(tree: &Tree) -> Option<usize> {

@@ -44,14 +44,40 @@ pub(crate) struct Opened<'a> {
     reader: Reader<Summed<Decompressed<Summed<Bytes<'a>>>>>,
 }
 
+/// What the bytes of a layer were.
+#[derive(Clone, Debug)]
+pub(crate) struct Sums {
+    /// The digest of them.
+    pub(crate) digest: Digest,
+    /// The digest of what comes out of them.
+    pub(crate) diff_id: Digest,
+}
+
 impl<'a> Layer<'a> {
+    /// Opens it to be summed.
     pub(crate) fn read(&self) -> Result<Opened<'a>, Error> {
-        let bytes = (self.open)().map_err(|error| self.failed(error.into()))?;
-        let decompressed = Decompressed::new(Summed::new(bytes));
-        let decompressed = decompressed.map_err(|error| self.failed(error.into()))?;
+        let decompressed = self.decompressed()?;
+        // What is not compressed is summed once.
+        let summed = if decompressed.is_plain() {
+            Summed::counted(decompressed)
+        } else {
+            Summed::new(decompressed)
+        };
         Ok(Opened {
-            reader: Reader::new(Summed::new(decompressed)),
+            reader: Reader::new(summed),
         })
+    }
+
+    /// Opens it again: from the same bytes comes the same.
+    pub(crate) fn read_again(&self) -> Result<Opened<'a>, Error> {
+        Ok(Opened {
+            reader: Reader::new(Summed::counted(self.decompressed()?)),
+        })
+    }
+
+    fn decompressed(&self) -> Result<Decompressed<Summed<Bytes<'a>>>, Error> {
+        let bytes = (self.open)().map_err(|error| self.failed(error.into()))?;
+        Decompressed::new(Summed::new(bytes)).map_err(|error| self.failed(error.into()))
     }
 
     pub(crate) fn failed(&self, source: LayerProblem) -> Error {
@@ -62,30 +88,50 @@ impl<'a> Layer<'a> {
     }
 
     /// Reads what is left, and fails if it was not what it should have been.
-    pub(crate) fn verify(&self, opened: Opened<'a>) -> Result<Digest, Error> {
+    pub(crate) fn verify(&self, opened: Opened<'a>) -> Result<Sums, Error> {
         let failed = |error: io::Error| self.failed(error.into());
         let summed = opened.reader.into_inner();
         let (diff_id, _, decompressed) = summed.finish().map_err(failed)?;
         let (digest, size, _) = decompressed.into_inner().finish().map_err(failed)?;
-        let wrong = |what, expected: &Digest, found: &Digest| {
-            self.failed(LayerProblem::Other {
-                what,
-                expected: digest::written(expected),
-                found: digest::written(found),
-            })
-        };
+        // The bytes are always summed.
+        let digest = digest.unwrap_or_else(|| digest::of(b""));
         if let Some(expected) = self.size.filter(|expected| *expected != size) {
             return Err(self.failed(LayerProblem::Size {
                 expected,
                 found: size,
             }));
         }
-        match (&self.digest, &self.diff_id) {
-            (Some(expected), _) if *expected != digest => Err(wrong("bytes", expected, &digest)),
-            (_, Some(expected)) if *expected != diff_id => {
-                Err(wrong("content", expected, &diff_id))
-            }
-            _ => Ok(diff_id),
+        let sums = Sums {
+            diff_id: diff_id.unwrap_or_else(|| digest.clone()),
+            digest,
+        };
+        self.compare("bytes", self.digest.as_ref(), &sums.digest)?;
+        self.compare("content", self.diff_id.as_ref(), &sums.diff_id)?;
+        Ok(sums)
+    }
+
+    /// Reads what is left, and fails if it is not what it was the first time.
+    pub(crate) fn verify_again(&self, opened: Opened<'a>, before: &Sums) -> Result<(), Error> {
+        let failed = |error: io::Error| self.failed(error.into());
+        let decompressed = opened.reader.into_inner().into_inner();
+        let (digest, ..) = decompressed.into_inner().finish().map_err(failed)?;
+        let digest = digest.unwrap_or_else(|| digest::of(b""));
+        self.compare("content", Some(&before.digest), &digest)
+    }
+
+    fn compare(
+        &self,
+        what: &'static str,
+        expected: Option<&Digest>,
+        found: &Digest,
+    ) -> Result<(), Error> {
+        match expected {
+            Some(expected) if expected != found => Err(self.failed(LayerProblem::Other {
+                what,
+                expected: digest::written(expected),
+                found: digest::written(found),
+            })),
+            _ => Ok(()),
         }
     }
 }
@@ -98,6 +144,11 @@ impl Opened<'_> {
     /// The content of the entry.
     pub(crate) fn content(&mut self) -> &mut impl Read {
         &mut self.reader
+    }
+
+    /// How many bytes of the layer were read, as they come.
+    pub(crate) fn bytes_read(&self) -> u64 {
+        self.reader.inner().inner().inner().count()
     }
 }
 
@@ -148,36 +199,34 @@ pub(crate) struct Attributes {
 #[derive(Debug)]
 pub(crate) struct Listing {
     pub(crate) found: Vec<Found>,
-    pub(crate) diff_id: Digest,
+    pub(crate) sums: Sums,
 }
 
-/// Reads a layer once, and verifies it.
-pub(crate) fn list(layer: &Layer<'_>, go_on: &dyn Fn() -> bool) -> Result<Listing, Error> {
+/// Reads a layer, and verifies it. `each` is told about each entry, of which it may read the
+/// content.
+pub(crate) fn list<'a>(
+    layer: &Layer<'a>,
+    mut each: impl FnMut(&mut Opened<'a>, &Entry, &Found) -> Result<(), Error>,
+) -> Result<Listing, Error> {
     let mut opened = layer.read()?;
     let mut found = Vec::new();
     let mut number = 0;
-    let mut step = || -> Result<bool, LayerProblem> {
-        let Some(entry) = opened.next_entry()? else {
-            return Ok(false);
-        };
-        if let Some(entry) = look_at(&entry, number, layer.has_whiteouts)? {
-            found.push(entry);
+    let failed = |problem| layer.failed(problem);
+    while let Some(entry) = opened.next_entry().map_err(failed)? {
+        if let Some(one) = look_at(&entry, number, layer.has_whiteouts).map_err(failed)? {
+            each(&mut opened, &entry, &one)?;
+            found.push(one);
         }
         number += 1;
-        match usize::try_from(number) {
-            Ok(count) if count < MOST_ENTRIES => Ok(true),
-            _ => Err(LayerProblem::TooMany {
-                limit: MOST_ENTRIES,
-            }),
+        if usize::try_from(number).is_ok_and(|count| count < MOST_ENTRIES) {
+            continue;
         }
-    };
-    while step().map_err(|problem| layer.failed(problem))? {
-        if !go_on() {
-            return Err(Error::Interrupted);
-        }
+        return Err(failed(LayerProblem::TooMany {
+            limit: MOST_ENTRIES,
+        }));
     }
-    let diff_id = layer.verify(opened)?;
-    Ok(Listing { found, diff_id })
+    let sums = layer.verify(opened)?;
+    Ok(Listing { found, sums })
 }
 
 fn look_at(entry: &Entry, number: u32, has_whiteouts: bool) -> Result<Option<Found>, LayerProblem> {

@@ -15,6 +15,7 @@
 
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod convert;
 mod decompress;
 pub mod digest;

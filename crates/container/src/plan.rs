@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What goes into the image, and writing it: every layer is read again, for the files that
-//! are left.
+//! What goes into the image, and writing what was not written ahead: layers are read again for
+//! files that are left and not there yet.
 //!
 //! An image is mounted with root as the owner of everything, and used by people who are not
 //! root. So everybody may read what is in it: whoever may read the image file could do that
@@ -10,13 +10,12 @@
 
 use std::io::{self, Read};
 
-use cabane_label::Digest;
-
+use crate::ahead::Written;
 use crate::convert::{Converted, Progress};
-use crate::layer::{Attributes, Special, shown};
+use crate::layer::{Attributes, Found, Layer, Listing, Opened, Special, shown};
 use crate::report::Report;
 use crate::squash::Input;
-use crate::tar::{Head, Unfolded, Writer};
+use crate::tar::{Entry, Head, Unfolded, Writer};
 use crate::tree::{File, Node, Tree};
 use crate::{ContainerImage, Error, LayerProblem, glibc};
 
@@ -39,14 +38,14 @@ const MOUNT_POINTS: &[&str] = &[
 /// Files that are mounted over.
 const MOUNTED_FILES: &[&str] = &["etc/group", "etc/hosts", "etc/passwd", "etc/resolv.conf"];
 /// Where the metadata are.
-const META: &str = "meta";
+pub(crate) const META: &str = "meta";
 /// Says that a file comes from no layer.
 const NO_LAYER: usize = usize::MAX;
 /// The longest path that can be opened.
-const LONGEST_PATH: usize = 4095;
+pub(crate) const LONGEST_PATH: usize = 4095;
 
 /// What goes into an image.
-pub(crate) struct Plan {
+pub(crate) struct Plan<'a> {
     tree: Tree,
     /// The first name of each file; none if it has none.
     names: Vec<Option<Box<[u8]>>>,
@@ -56,11 +55,20 @@ pub(crate) struct Plan {
     symlinks: u64,
     bytes: u64,
     glibc: Option<usize>,
+    written: &'a Written,
+    /// How many files were written ahead and are left under the name that they got.
+    confirmed: usize,
 }
 
-impl Plan {
-    /// Adds what is missing to a tree, and counts.
-    pub(crate) fn new(mut tree: Tree, report: &mut Report) -> Result<Self, Error> {
+impl<'a> Plan<'a> {
+    /// Adds what is missing to a tree, and counts; `written` are the files that were written
+    /// ahead.
+    pub(crate) fn new(
+        mut tree: Tree,
+        listings: &[Listing],
+        written: &'a Written,
+        report: &mut Report,
+    ) -> Result<Self, Error> {
         furnish(&mut tree, report).map_err(|source| Error::Layer {
             layer: "above the others".to_owned(),
             source,
@@ -73,12 +81,19 @@ impl Plan {
             bytes: 0,
             glibc: glibc::file_in(&tree),
             tree,
+            written,
+            confirmed: 0,
         };
-        plan.count(report)?;
+        plan.count(listings, report)?;
         Ok(plan)
     }
 
-    fn count(&mut self, report: &mut Report) -> Result<(), Error> {
+    /// Whether everything that was written ahead is left under the name that it got.
+    pub(crate) fn is_confirmed(&self) -> bool {
+        self.confirmed == self.written.count()
+    }
+
+    fn count(&mut self, listings: &[Listing], report: &mut Report) -> Result<(), Error> {
         let Self {
             tree,
             names,
@@ -86,6 +101,8 @@ impl Plan {
             directories,
             symlinks,
             bytes,
+            written,
+            confirmed,
             ..
         } = self;
         let changed = &mut report.changed;
@@ -109,7 +126,8 @@ impl Plan {
                 Node::Special(Special::Device) => changed.devices += 1,
                 Node::Special(Special::Pipe) => changed.pipes += 1,
                 Node::File(id) => match (names.get_mut(*id), tree.files.get(*id)) {
-                    (Some(name @ None), Some(file)) => {
+                    (Some(name @ None), Some(file)) if may_have(listings, written, file, path) => {
+                        *confirmed += usize::from(written.contains(file.layer, file.entry));
                         *name = Some(path.into());
                         *bytes += file.size;
                         note(changed, file.attributes, false);
@@ -139,34 +157,33 @@ impl Plan {
     pub(crate) fn write(
         &self,
         image: &ContainerImage<'_>,
-        diff_ids: &[Digest],
-        input: Input,
+        listings: &[Listing],
+        mut output: Writer<Input>,
         progress: &dyn Progress,
         about: impl FnOnce(Option<String>) -> (cabane_view::Meta, Report),
     ) -> Result<(Converted, Input), Error> {
-        let mut output = Writer::new(input);
         self.write_skeleton(&mut output).map_err(not_written)?;
-        let mut written = Written {
-            output: &mut output,
-            done: 0,
-            of: self.bytes,
-            library: Vec::new(),
-        };
-        for (index, layer) in image.layers.iter().enumerate() {
+        let mut library = None;
+        for (index, (layer, listing)) in image.layers.iter().zip(listings).enumerate() {
             let files = self.files_of(index);
-            self.write_layer(layer, &files, &mut written, progress)
-                .and_then(|found| match diff_ids.get(index) {
-                    Some(expected) if *expected != found => {
-                        Err(layer.failed(LayerProblem::Other {
-                            what: "content",
-                            expected: crate::digest::written(expected),
-                            found: crate::digest::written(&found),
-                        }))
-                    }
-                    _ => Ok(()),
-                })?;
+            if files.is_empty() {
+                continue;
+            }
+            let mut opened = layer.read_again()?;
+            self.write_layer(
+                layer,
+                &mut opened,
+                &files,
+                &mut output,
+                &mut library,
+                progress,
+            )?;
+            layer.verify_again(opened, &listing.sums)?;
         }
-        let version = glibc::version_in(&written.library);
+        let version = match library {
+            Some(library) => glibc::version_in(&library),
+            None => self.version_ahead(),
+        };
         for (path, id) in &self.links {
             let name = self.names.get(*id).and_then(Option::as_deref);
             let attributes = self.tree.files.get(*id).map(|file| file.attributes);
@@ -202,69 +219,104 @@ impl Plan {
         })
     }
 
-    /// The files whose content is in a layer: the number of the entry, and the file.
+    /// The version of the C library, if that was written ahead.
+    fn version_ahead(&self) -> Option<String> {
+        let file = self.tree.files.get(self.glibc?)?;
+        self.written.library(file.layer, file.entry)?.clone()
+    }
+
+    /// The files for which a layer is to be read again: the number of the entry, and the file.
     fn files_of(&self, layer: usize) -> Vec<(u32, usize)> {
         let files = self.tree.files.iter().enumerate();
-        let named = files.filter(|(id, file)| {
-            file.layer == layer && self.names.get(*id).is_some_and(Option::is_some)
+        let wanted = files.filter(|(id, file)| {
+            file.layer == layer
+                && self.names.get(*id).is_some_and(Option::is_some)
+                && (!self.written.contains(layer, file.entry) || self.is_unknown_library(*id, file))
         });
         // Files were numbered in the order of the entries.
-        named.map(|(id, file)| (file.entry, id)).collect()
+        wanted.map(|(id, file)| (file.entry, id)).collect()
+    }
+
+    /// Whether a file is the C library under a name by which it was not known.
+    fn is_unknown_library(&self, id: usize, file: &File) -> bool {
+        self.glibc == Some(id) && self.written.library(file.layer, file.entry).is_none()
     }
 
     fn write_layer(
         &self,
-        layer: &crate::Layer<'_>,
+        layer: &Layer<'_>,
+        opened: &mut Opened<'_>,
         files: &[(u32, usize)],
-        written: &mut Written<'_>,
+        output: &mut Writer<Input>,
+        library: &mut Option<Vec<u8>>,
         progress: &dyn Progress,
-    ) -> Result<Digest, Error> {
-        let mut opened = layer.read()?;
+    ) -> Result<(), Error> {
         let mut files = files.iter().peekable();
         let mut number = 0;
-        while let Some(entry) = opened.next_entry().map_err(|error| layer.failed(error))? {
+        while files.peek().is_some()
+            && let Some(entry) = opened.next_entry().map_err(|error| layer.failed(error))?
+        {
             if let Some((_, id)) = files.next_if(|(wanted, _)| *wanted == number) {
                 let file = self.tree.files.get(*id);
                 let name = self.names.get(*id).and_then(Option::as_deref);
                 let (Some(file), Some(name)) = (file, name) else {
                     continue;
                 };
-                let head = head(name, file.attributes, false);
-                let is_library = self.glibc == Some(*id);
-                let mut content = Content {
-                    inner: opened.content(),
-                    copy: is_library.then_some(&mut written.library),
-                    failure: None,
-                };
-                let outcome = match &entry.pieces {
-                    Some(pieces) => {
-                        let mut whole = Unfolded::new(pieces, &mut content, entry.size);
-                        written.output.file(head, entry.size, &mut whole)
-                    }
-                    None => written.output.file(head, entry.size, &mut content),
-                };
-                if let Some(failure) = content.failure.take() {
-                    return Err(layer.failed(failure.into()));
+                let mut copy = (self.glibc == Some(*id)).then(Vec::new);
+                if self.written.contains(file.layer, file.entry) {
+                    let bytes = copy.get_or_insert_default();
+                    let read = opened.content().read_to_end(bytes);
+                    read.map_err(|error| layer.failed(error.into()))?;
+                } else {
+                    let head = head(name, file.attributes, false);
+                    write_file(output, head, (layer, opened), &entry, copy.as_mut())?;
                 }
-                outcome.map_err(not_written)?;
-                written.done += file.size;
-                progress.wrote(written.done, written.of);
+                *library = copy.or(library.take());
             }
             number += 1;
             if !progress.go_on() {
                 return Err(Error::Interrupted);
             }
         }
-        layer.verify(opened)
+        Ok(())
     }
 }
 
-struct Written<'a> {
-    output: &'a mut Writer<Input>,
-    done: u64,
-    of: u64,
-    /// The bytes of the C library.
-    library: Vec<u8>,
+/// Whether a file gets a name that it has: one that was written ahead has its own already.
+fn may_have(listings: &[Listing], written: &Written, file: &File, path: &[u8]) -> bool {
+    if !written.contains(file.layer, file.entry) {
+        return true;
+    }
+    let found = listings.get(file.layer).map(|listing| &listing.found);
+    let place = |found: &Vec<Found>| found.binary_search_by_key(&file.entry, |one| one.number);
+    let found = found.and_then(|found| found.get(place(found).ok()?));
+    found.is_some_and(|found| &*found.path == path)
+}
+
+/// Writes a file out of a layer; a copy is kept if that is wanted.
+pub(crate) fn write_file(
+    output: &mut Writer<Input>,
+    head: Head<'_>,
+    (layer, opened): (&Layer<'_>, &mut Opened<'_>),
+    entry: &Entry,
+    copy: Option<&mut Vec<u8>>,
+) -> Result<(), Error> {
+    let mut content = Content {
+        inner: opened.content(),
+        copy,
+        failure: None,
+    };
+    let outcome = match &entry.pieces {
+        Some(pieces) => {
+            let mut whole = Unfolded::new(pieces, &mut content, entry.size);
+            output.file(head, entry.size, &mut whole)
+        }
+        None => output.file(head, entry.size, &mut content),
+    };
+    if let Some(failure) = content.failure.take() {
+        return Err(layer.failed(failure.into()));
+    }
+    outcome.map_err(not_written)
 }
 
 /// Tells failures of reading from those of writing, and keeps a copy if that is wanted.
@@ -358,7 +410,7 @@ fn mode_of(attributes: Attributes, is_directory: bool) -> u32 {
     mode | 0o444 | if is_executable { 0o111 } else { 0 }
 }
 
-fn head(path: &[u8], attributes: Attributes, is_directory: bool) -> Head<'_> {
+pub(crate) fn head(path: &[u8], attributes: Attributes, is_directory: bool) -> Head<'_> {
     Head {
         path,
         mode: mode_of(attributes, is_directory),

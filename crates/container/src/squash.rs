@@ -14,6 +14,9 @@ use std::thread::JoinHandle;
 use crate::{Error, program};
 
 const BUFFER: usize = 1024 * 1024;
+/// What the program may have for what it has read and not yet written: without this it is a
+/// quarter of the machine's where the disk is slow.
+const MEMORY: &str = "256M";
 /// Nobody reads more of what a program says.
 const MOST_SAID: u64 = 64 * 1024;
 
@@ -53,7 +56,14 @@ impl Squash {
             .args(["-b", "131072", "-mkfs-time", "0", "-root-time", "0"])
             .args(["-root-mode", "0755", "-root-uid", "0", "-root-gid", "0"])
             // Their table is not compressed, so that the root in it can be given a time.
-            .args(["-noI", "-no-progress", "-quiet", "-processors"])
+            .args([
+                "-noI",
+                "-no-progress",
+                "-quiet",
+                "-mem",
+                MEMORY,
+                "-processors",
+            ])
             .arg(jobs)
             .env_clear()
             .stdin(Stdio::piped())
@@ -70,6 +80,7 @@ impl Squash {
             })
         });
         let input = child.stdin.take().ok_or(Error::NoProgram)?;
+        let _ = rustix::pipe::fcntl_setpipe_size(&input, BUFFER);
         let squash = Self {
             child,
             said,
@@ -99,8 +110,18 @@ impl Squash {
         Ok(())
     }
 
+    /// Tells what is behind an error: if the program does not read on, it says why.
+    pub(crate) fn blamed_for(mut self, error: Error) -> Error {
+        match error {
+            Error::Io { source, .. } if source.kind() == io::ErrorKind::BrokenPipe => {
+                self.settle(Err(source)).err().unwrap_or(Error::Interrupted)
+            }
+            error => error,
+        }
+    }
+
     /// Tells what is wrong when the program does not read on.
-    pub(crate) fn settle(&mut self, outcome: io::Result<()>) -> Result<(), Error> {
+    fn settle(&mut self, outcome: io::Result<()>) -> Result<(), Error> {
         let status = self
             .child
             .wait()

@@ -564,10 +564,8 @@ struct Shown<'a> {
 }
 
 impl cabane_container::Progress for Shown<'_> {
-    fn looked(&self, _done: usize, _of: usize) {}
-
-    fn wrote(&self, done: u64, of: u64) {
-        if let Ok(watched) = self.watched.lock() {
+    fn read(&self, done: u64, of: Option<u64>) {
+        if let (Ok(watched), Some(of)) = (self.watched.lock(), of) {
             watched.tell(done, of);
         }
     }

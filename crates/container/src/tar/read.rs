@@ -3,12 +3,14 @@
 
 //! Reading an archive, entry after entry.
 
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader, Read};
 
 use super::holes::{self, Piece};
 use super::pax::Records;
 use super::{BLOCK, padding};
 
+/// How much is asked for at once: a decompressor is slow when it is asked for headers one by one.
+const BUFFER: usize = 256 * 1024;
 /// Names and the records of pax are shorter than this.
 const MOST_SAID: u64 = 1024 * 1024;
 
@@ -103,7 +105,7 @@ pub struct Entry {
 /// Reads an archive.
 #[derive(Debug)]
 pub struct Reader<R> {
-    inner: R,
+    inner: BufReader<R>,
     /// How much was read.
     place: u64,
     /// What is left of the content of the entry.
@@ -117,7 +119,7 @@ impl<R: Read> Reader<R> {
     /// Begins to read.
     pub fn new(inner: R) -> Self {
         Self {
-            inner,
+            inner: BufReader::with_capacity(BUFFER, inner),
             place: 0,
             left: 0,
             padding: 0,
@@ -130,9 +132,15 @@ impl<R: Read> Reader<R> {
         self.place
     }
 
-    /// Gives the source back, of which the end may not have been read.
+    /// Gives the source back, of which more may have been read than entries were taken of, and
+    /// the end may not.
     pub fn into_inner(self) -> R {
-        self.inner
+        self.inner.into_inner()
+    }
+
+    /// Gives access to the source.
+    pub(crate) fn inner(&self) -> &R {
+        self.inner.get_ref()
     }
 
     /// Goes to the next entry; `None` at the end. What was not read of the content of the last
@@ -310,12 +318,22 @@ impl<R: Read> Reader<R> {
     /// Passes over what is left of an entry.
     fn pass_over(&mut self) -> Result<(), TarError> {
         let wanted = self.left + self.padding;
-        let passed = io::copy(&mut (&mut self.inner).take(wanted), &mut io::sink())?;
-        self.place += passed;
-        (self.left, self.padding) = (0, 0);
-        if passed < wanted {
-            return Err(TarError::CutOff);
+        let mut passed = 0;
+        while passed < wanted {
+            let there = match self.inner.fill_buf() {
+                Ok(there) => there.len(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error.into()),
+            };
+            if there == 0 {
+                return Err(TarError::CutOff);
+            }
+            let part = usize::try_from(wanted - passed).map_or(there, |left| left.min(there));
+            self.inner.consume(part);
+            passed += part as u64;
+            self.place += part as u64;
         }
+        (self.left, self.padding) = (0, 0);
         Ok(())
     }
 }

@@ -155,8 +155,7 @@ pub(crate) fn amd64() -> Value {
 struct Silent;
 
 impl Progress for Silent {
-    fn looked(&self, _: usize, _: usize) {}
-    fn wrote(&self, _: u64, _: u64) {}
+    fn read(&self, _: u64, _: Option<u64>) {}
     fn go_on(&self) -> bool {
         true
     }

@@ -3,6 +3,7 @@
 
 //! Container images, written as real archives, and what becomes of them in real images.
 
+mod ahead;
 mod archives;
 mod documents;
 mod kit;

@@ -1,0 +1,212 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Files that are written while their layer is read for the first time.
+//!
+//! Which files are left, and under which name, is known for certain when all layers were read.
+//! Nearly always it can be told before: layers are read from the top down, so that what may
+//! hide a file was seen when it comes. Here that is guessed from names alone, and the tree says
+//! at the end whether it was right. What was not written is written when its layer is read
+//! again; if something was written that is not left, the image is begun anew.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use crate::convert::Progress;
+use crate::layer::{Found, LINKS, Layer, Listing, Opened, What, list, split_last};
+use crate::plan::{LONGEST_PATH, META, head, write_file};
+use crate::squash::Input;
+use crate::tar::{Entry, Writer};
+use crate::{ContainerImage, Error, glibc};
+
+/// Which files were written, and what else is known of them.
+#[derive(Default)]
+pub(crate) struct Written {
+    /// The entries of each layer, in their order.
+    entries: Vec<Vec<u32>>,
+    /// The versions of what looks like the C library, by layer and entry.
+    libraries: HashMap<(usize, u32), Option<String>>,
+}
+
+impl Written {
+    /// How many files were written.
+    pub(crate) fn count(&self) -> usize {
+        self.entries.iter().map(Vec::len).sum()
+    }
+
+    pub(crate) fn contains(&self, layer: usize, entry: u32) -> bool {
+        let entries = self.entries.get(layer);
+        entries.is_some_and(|entries| entries.binary_search(&entry).is_ok())
+    }
+
+    /// The version of a file that is the C library; `None` if it was not looked at.
+    pub(crate) fn library(&self, layer: usize, entry: u32) -> Option<&Option<String>> {
+        self.libraries.get(&(layer, entry))
+    }
+}
+
+/// Reads layers for the first time.
+pub(crate) struct Ahead {
+    pub(crate) output: Writer<Input>,
+    pub(crate) written: Written,
+    above: Above,
+    own: Own,
+    /// The directories in which something was written.
+    directories: HashSet<u64>,
+    /// Something was written that is not left: there is no use in writing more.
+    is_wrong: bool,
+}
+
+/// What the layers above have, by the hashes of names: whoever is mistaken for another is read
+/// again, and nothing else happens.
+#[derive(Default)]
+struct Above {
+    /// What is no directory, or not there.
+    other: HashSet<u64>,
+    directories: HashSet<u64>,
+    opaque: HashSet<u64>,
+}
+
+/// What the same layer had before.
+#[derive(Default)]
+struct Own {
+    written: HashSet<u64>,
+    symlinks: HashSet<u64>,
+}
+
+impl Ahead {
+    pub(crate) fn new(input: Input, layers: usize) -> Self {
+        Self {
+            output: Writer::new(input),
+            written: Written {
+                entries: vec![Vec::new(); layers],
+                ..Written::default()
+            },
+            above: Above::default(),
+            own: Own::default(),
+            directories: HashSet::new(),
+            is_wrong: false,
+        }
+    }
+
+    /// Reads all layers, the highest first; returns what is in each, the lowest first.
+    pub(crate) fn read(
+        &mut self,
+        image: &ContainerImage<'_>,
+        progress: &dyn Progress,
+    ) -> Result<Vec<Listing>, Error> {
+        let total = image.layers.iter().map(|layer| layer.size).sum();
+        let mut done = 0;
+        let mut listings = Vec::new();
+        for (index, layer) in image.layers.iter().enumerate().rev() {
+            self.own = Own::default();
+            let listing = list(layer, |opened, entry, found| {
+                if let What::File { .. } = found.what
+                    && self.is_left(found)
+                {
+                    self.write(index, layer, opened, entry, found)?;
+                }
+                self.note(found);
+                progress.read(done + opened.bytes_read(), total);
+                if progress.go_on() {
+                    Ok(())
+                } else {
+                    Err(Error::Interrupted)
+                }
+            })?;
+            done += layer.size.unwrap_or_default();
+            self.above.add(&listing.found);
+            listings.push(listing);
+        }
+        listings.reverse();
+        Ok(listings)
+    }
+
+    /// Whether a file seems to be left when all layers lie on top of each other.
+    fn is_left(&self, found: &Found) -> bool {
+        let path = &*found.path;
+        if self.is_wrong || path.is_empty() || path == META.as_bytes() || path.len() > LONGEST_PATH
+        {
+            return false;
+        }
+        let name = hash(path);
+        !self.own.written.contains(&name)
+            && !self.above.other.contains(&name)
+            && !self.above.directories.contains(&name)
+            && parents(path).all(|parent| {
+                let name = hash(parent);
+                parent != META.as_bytes()
+                    && parent != LINKS
+                    && !self.own.symlinks.contains(&name)
+                    && !self.above.other.contains(&name)
+                    && !self.above.opaque.contains(&name)
+            })
+    }
+
+    fn write(
+        &mut self,
+        index: usize,
+        layer: &Layer<'_>,
+        opened: &mut Opened<'_>,
+        entry: &Entry,
+        found: &Found,
+    ) -> Result<(), Error> {
+        let mut library = glibc::may_be(&found.path, entry.size).then(Vec::new);
+        let head = head(&found.path, found.attributes, false);
+        let copy = library.as_mut();
+        write_file(&mut self.output, head, (layer, opened), entry, copy)?;
+        if let Some(entries) = self.written.entries.get_mut(index) {
+            entries.push(found.number);
+        }
+        if let Some(library) = library {
+            let version = glibc::version_in(&library);
+            let key = (index, found.number);
+            self.written.libraries.insert(key, version);
+        }
+        self.own.written.insert(hash(&found.path));
+        self.directories.extend(parents(&found.path).map(hash));
+        Ok(())
+    }
+
+    /// Notes what may lead names of the same layer elsewhere, or those that were written.
+    fn note(&mut self, found: &Found) {
+        if let What::Symlink(_) = found.what {
+            let name = hash(&found.path);
+            self.own.symlinks.insert(name);
+            self.is_wrong |=
+                self.directories.contains(&name) && !self.above.directories.contains(&name);
+        }
+    }
+}
+
+impl Above {
+    fn add(&mut self, found: &[Found]) {
+        for one in found {
+            let names = match one.what {
+                What::Directory => &mut self.directories,
+                What::Opaque => &mut self.opaque,
+                _ => &mut self.other,
+            };
+            names.insert(hash(&one.path));
+        }
+    }
+}
+
+/// Every directory above a name; the last one is the root.
+fn parents(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = path;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        rest = split_last(rest).0;
+        Some(rest)
+    })
+}
+
+/// The same in each run: the order of the files is seen in the image.
+fn hash(path: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    path.hash(&mut hasher);
+    hasher.finish()
+}
