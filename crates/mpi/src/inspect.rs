@@ -284,10 +284,16 @@ impl Needs {
 
 /// Whether a file belongs to an MPI and not to those who use it.
 fn is_part_of_mpi(file: &Loaded) -> bool {
+    const COMPANIONS: [&str; 5] = [
+        "libopen-rte",
+        "libopen-pal",
+        "libopen_mpi",
+        "liboshmem",
+        "libmca_common",
+    ];
     let name = file.links.soname.as_deref().unwrap_or(&file.name);
     let stem = name.split(".so").next().unwrap_or(name);
-    let is_companion = ["libopen-rte", "libopen-pal", "liboshmem", "libmca_common"];
-    Name::of(name).is_some() || is_companion.iter().any(|start| stem.starts_with(start))
+    Name::of(name).is_some() || COMPANIONS.iter().any(|start| stem.starts_with(start))
 }
 
 /// Finds the library of MPI among the files that are loaded: the first has the word.

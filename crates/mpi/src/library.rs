@@ -138,7 +138,8 @@ impl Seen {
     fn of(binary: &Binary<'_>) -> Self {
         let mut seen = Self::default();
         binary.each_symbol(|symbol| match (symbol.name, symbol.is_defined) {
-            (OMPI_MARK, true) => seen.is_openmpi = true,
+            // Since Open MPI 6 the objects are in a library behind the one with the functions.
+            (OMPI_MARK, _) => seen.is_openmpi = true,
             (name @ ("PMIx_Init" | "PMI2_Init"), false) => {
                 seen.asks.insert(name.to_owned());
             }
@@ -211,7 +212,9 @@ impl Texts {
         match product {
             "Open MPI" => named("ompi_version_string").or_else(|| {
                 let tagged = |text: &str| version_in(text.strip_prefix('v')?);
-                self.each().find_map(tagged)
+                let mut texts = self.each();
+                let plain = || self.each().find_map(version_in);
+                texts.find_map(tagged).or_else(plain)
             }),
             // What is under the name of the version is that of the MPICH it was made of.
             "Intel MPI" => self

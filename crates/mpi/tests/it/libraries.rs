@@ -12,7 +12,7 @@ use cabane_mpi::{
 };
 use cabane_testkit::not_run;
 
-use crate::support::{Program, installed, libraries_of_debian};
+use crate::support::{Program, installed, libraries_of_debian, root_of};
 
 fn inspection(tree: &Tree, path: &Path) -> Inspection {
     let loader = Loader::new(tree);
@@ -62,6 +62,36 @@ fn every_library_tells_its_family_and_its_version() {
         one("Intel MPI 2021.13", Family::Mpich),
         both("MPICH 4.0.2", "Open MPI 4.1.4", Family::OpenMpi),
         one("MPICH 4.2.1", Family::Mpich),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn libraries_whose_parts_lie_in_others_are_known_as_well() {
+    // Of Open MPI 6 the objects are in a library behind the one that programs need; both ABIs
+    // of MPICH 5 share nothing.
+    let Some(root) = root_of("sid") else {
+        not_run!("needs the root file system of a newer Debian: scripts/setup test");
+    };
+    let tree = Tree::below(root);
+    let libraries = libraries_of_debian(Path::new("/"));
+    let told = [
+        "libmpich.so.12",
+        "libmpi.so.40",
+        "libmpi_abi_mpich.so.1.0.0",
+        "libmpi_abi_openmpi.so.1.0.0",
+    ]
+    .map(|name| {
+        let file = inspection(&tree, &libraries.join(name));
+        let library = file.library.unwrap_or_else(|| panic!("{name} is none"));
+        let has_version = library.version.is_some();
+        (library.product, library.family, has_version)
+    });
+    let expected = [
+        ("MPICH".to_owned(), Family::Mpich, true),
+        ("Open MPI".to_owned(), Family::OpenMpi, true),
+        ("MPICH".to_owned(), Family::Mpi5Abi, true),
+        ("Open MPI".to_owned(), Family::Mpi5Abi, true),
     ];
     assert_eq!(told, expected);
 }

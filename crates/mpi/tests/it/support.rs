@@ -23,6 +23,13 @@ pub(crate) fn installed<const COUNT: usize>(names: [&str; COUNT]) -> Option<[Pat
     is_there.then_some(found)
 }
 
+/// The root file system of a newer Debian, if the set-up has made one.
+pub(crate) fn root_of(suite: &str) -> Option<PathBuf> {
+    let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.cabane/roots");
+    let root = fs::canonicalize(place).ok()?.join(suite);
+    root.join("etc/os-release").exists().then_some(root)
+}
+
 /// The directory of libraries of a tree of Debian.
 pub(crate) fn libraries_of_debian(debian: &Path) -> PathBuf {
     let triplet = format!("{}-linux-gnu", std::env::consts::ARCH);
