@@ -149,7 +149,7 @@ fn a_launcher_in_one_image_may_start_ranks_in_another() {
 }
 
 #[test]
-fn without_joining_the_messages_of_mpich_do_not_arrive() {
+fn without_joining_the_messages_of_mpich_do_not_arrive_and_that_is_foretold() {
     // This is what the others are for: it shows that they can fail.
     let Some(installed) = installed("mpich") else {
         not_run!("needs MPICH: scripts/setup test");
@@ -159,5 +159,27 @@ fn without_joining_the_messages_of_mpich_do_not_arrive() {
     let words = [program, "run", "--no-join", &mpi.image, "--", "ping_pong"];
     let seen = mpi.launch(&words);
     let arrived = seen.stdout.contains("all messages arrived");
+    let told = "warning: each rank of this node gets a user namespace of its own, ";
     assert!(seen.code != 0 && !arrived, "{seen:?}");
+    // One rank of the four tells it.
+    assert_eq!(seen.stderr.matches(told).count(), 1, "{seen:?}");
+}
+
+#[test]
+fn a_rank_that_is_alone_on_its_node_misses_nobody() {
+    let cabane = Cabane::with_app(Who::OrdinaryUser);
+    for (variable, value, told) in [
+        ("PMI_RANK", "1", 0),
+        ("SLURM_LOCALID", "0", 0),
+        ("SLURM_LOCALID", "1", 1),
+    ] {
+        let mut command = cabane.command(&["run", "--no-join", "app", "--", "hello"]);
+        let seen = cabane.finish(command.env(variable, value)).success();
+        let count = seen.stderr.matches("a user namespace of its own").count();
+        assert_eq!(
+            (count, seen.stdout.as_str()),
+            (told, "hello from app\n"),
+            "{variable}"
+        );
+    }
 }

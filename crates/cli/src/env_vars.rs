@@ -111,16 +111,26 @@ variables! {
     SOURCE_DATE_EPOCH;
     /// Set by Flux for the processes of a job: what is set marks a rank.
     FLUX_TASK_RANK;
+    /// Set by Flux: the number of a rank among those of its node.
+    FLUX_TASK_LOCAL_ID;
     /// Set by IBM's jsrun: marks a rank.
     JSM_NAMESPACE_RANK;
-    /// Set by the launchers of MPICH and Intel MPI: marks a rank.
+    /// Set by IBM's jsrun: the number of a rank among those of its node.
+    JSM_NAMESPACE_LOCAL_RANK;
+    /// Set by the launchers of MPICH and Intel MPI: marks a rank, and is its number among those of its node.
     MPI_LOCALRANKID;
     /// Set by the launcher of MVAPICH: marks a rank.
     MV2_COMM_WORLD_RANK;
+    /// Set by the launcher of MVAPICH: the number of a rank among those of its node.
+    MV2_COMM_WORLD_LOCAL_RANK;
     /// Set by the launcher of Open MPI: marks a rank.
     OMPI_COMM_WORLD_RANK;
+    /// Set by the launcher of Open MPI: the number of a rank among those of its node.
+    OMPI_COMM_WORLD_LOCAL_RANK;
     /// Set by PALS: marks a rank.
     PALS_RANKID;
+    /// Set by PALS: the number of a rank among those of its node.
+    PALS_LOCAL_RANKID;
     /// Set by launchers that speak `PMIx`: marks a rank.
     PMIX_RANK;
     /// Set by launchers that speak PMI, those of MPICH and Cray among them: marks a rank.
@@ -131,6 +141,8 @@ variables! {
     SLURM_MEM_PER_CPU;
     /// Set by Slurm: the megabytes that a job may use on a node. Builds take place in memory only within them.
     SLURM_MEM_PER_NODE;
+    /// Set by Slurm: the number of a rank among those of its node.
+    SLURM_LOCALID;
     /// Set by Slurm: marks a rank.
     SLURM_PROCID;
     /// Set by `bash -c`; `cabane start` refuses to start a shell where nobody types.
@@ -148,6 +160,17 @@ pub(crate) const RANKS: &[&str] = &[
     PMIX_RANK,
     PMI_RANK,
     SLURM_PROCID,
+];
+
+/// Those that number the processes of a launcher on each node.
+pub(crate) const LOCAL_RANKS: &[&str] = &[
+    FLUX_TASK_LOCAL_ID,
+    JSM_NAMESPACE_LOCAL_RANK,
+    MPI_LOCALRANKID,
+    MV2_COMM_WORLD_LOCAL_RANK,
+    OMPI_COMM_WORLD_LOCAL_RANK,
+    PALS_LOCAL_RANKID,
+    SLURM_LOCALID,
 ];
 
 /// Those of the plugin of Slurm.

@@ -60,6 +60,7 @@ impl JoinArgs {
         Ok(Joining {
             company,
             rank_variables: env_vars::RANKS.to_vec(),
+            local_rank_variables: env_vars::LOCAL_RANKS.to_vec(),
             directories: directories(&setup.calling),
         })
     }

@@ -10,7 +10,7 @@
 //! each other in `gathering`.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -52,6 +52,8 @@ pub struct Joining {
     pub company: Company,
     /// The names of variables that only ranks have.
     pub rank_variables: Vec<&'static str>,
+    /// The names of variables that number ranks on each node.
+    pub local_rank_variables: Vec<&'static str>,
     /// Directories in which to look for the others, the preferred one first. The
     /// first that belongs to the user and is closed to others is used.
     pub directories: Vec<PathBuf>,
@@ -162,8 +164,17 @@ impl Joining {
         Self {
             company: Company::Nobody,
             rank_variables: Vec::new(),
+            local_rank_variables: Vec::new(),
             directories: Vec::new(),
         }
+    }
+
+    /// Whether this is the second rank of its node and wants no company. One rank alone on its
+    /// node would miss nobody, and of several one is enough to tell.
+    pub(crate) fn refuses_company(&self, variables: &BTreeMap<OsString, OsString>) -> bool {
+        let mut names = self.local_rank_variables.iter();
+        let is_second = |name: &&str| variables.get(OsStr::new(name)).is_some_and(|n| n == "1");
+        self.company == Company::Nobody && names.any(is_second)
     }
 
     /// Returns where the others are, if this process has company.
@@ -399,6 +410,7 @@ mod tests {
         let joining = Joining {
             company: Company::Everybody,
             rank_variables: Vec::new(),
+            local_rank_variables: Vec::new(),
             directories: vec![file.clone(), file.join("below")],
         };
         let error = joining.directory().unwrap_err().to_string();

@@ -294,9 +294,12 @@ impl Prepared {
         self.working_directory.as_deref()
     }
 
-    /// Returns what the user should know.
-    pub fn warnings(&self) -> &[RunWarning] {
-        &self.warnings
+    /// Returns what the user should know, once it is decided who mounts.
+    pub fn warnings(&self) -> impl Iterator<Item = &RunWarning> {
+        let is_apart = self.plan.backend == Backend::UserNamespace
+            && self.joining.refuses_company(&self.variables);
+        let apart = is_apart.then_some(&RunWarning::RanksApart);
+        self.warnings.iter().chain(apart)
     }
 
     /// Mounts and becomes the command. The process must have one thread. What turns out

@@ -45,6 +45,8 @@ pub enum RunWarning {
         /// Where that is, unless it is gone altogether.
         path: Option<PathBuf>,
     },
+    /// Ranks of one node live in user namespaces of their own.
+    RanksApart,
 }
 
 impl fmt::Display for RunWarning {
@@ -64,6 +66,12 @@ impl fmt::Display for RunWarning {
             Self::Elsewhere { path: None } => write!(
                 f,
                 "the working directory does not exist any more: the command starts in /"
+            ),
+            Self::RanksApart => write!(
+                f,
+                "each rank of this node gets a user namespace of its own, and none can read the \
+                 memory of another: libraries of MPI then end at the start, hang on large \
+                 messages or are slow. Leave out `--no-join` and CABANE_JOIN=no"
             ),
             Self::OldLibrary {
                 image,

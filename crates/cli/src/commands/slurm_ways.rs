@@ -257,7 +257,7 @@ impl Ways<'_> {
                 RunWarning::OldLibrary { .. } | RunWarning::OtherProcessor { .. }
             )
         };
-        let warnings = prepared.warnings().iter();
+        let warnings = prepared.warnings();
         let warnings = warnings.filter(|one| !is_about_node(one)).cloned();
         Ok((prepared.variables().clone(), warnings.collect()))
     }
