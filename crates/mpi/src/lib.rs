@@ -30,6 +30,8 @@ pub use judge::{Side, judge};
 pub use library::{Library, Protocol, Symbols};
 pub use loader::{Closure, Loaded, Loader, Missing, Through, Unmet, is_of_glibc};
 pub use plan::{Carried, Places, Plan, Way};
-pub use probe::{Figure, PROBE, ProbeFailure, ProbeSeen, RankSeen, family_option, stub};
+pub use probe::{
+    Figure, PROBE, PROBE_OPTIONS, ProbeFailure, ProbeSeen, RankSeen, c_library, family_option, stub,
+};
 pub use tree::{Place, Tree};
 pub use verdict::{Outcome, Refusal, Verdict, Warning};

@@ -162,14 +162,14 @@ int main(int argc, char **argv) {
     MPI_Allreduce(&rank, &sum, 1, INT, SUM, WORLD);
     int is_sum = sum == size * (size - 1) / 2, is_large = large_messages_arrive();
     printf("probe %d %d %d %d %s | %.200s\n", rank, size, is_sum, is_large, name, version);
-    fflush(stdout);
+    fflush(NULL);
     MPI_Barrier(WORLD);
     if (size > 1 && argc > 1 && strcmp(argv[1], "measure") == 0) {
         const int sizes[] = {8, 4096, 32768, 1 << 20};
         char *buffer = calloc(LARGE, 1);
         for (int i = 0; buffer && i < 4; i++) latency(sizes[i], buffer);
         for (int i = 1; buffer && i < 4; i++) bandwidth(sizes[i], buffer);
-        fflush(stdout);
+        fflush(NULL);
         free(buffer);
     }
     MPI_Barrier(WORLD);

@@ -17,6 +17,22 @@ use crate::Family;
 /// The program, in C.
 pub const PROBE: &str = include_str!("probe.c");
 
+/// Options for the compiler of the probe, beside the family.
+///
+/// Addresses of objects of a library are asked for, and not copied. The C library is given by
+/// hand, see [`c_library`], so that nothing is put in that asks for more of it.
+pub const PROBE_OPTIONS: [&str; 9] = [
+    "-std=c99",
+    "-O2",
+    "-fPIC",
+    "-pie",
+    "-fno-builtin",
+    "-fno-stack-protector",
+    "-U_FORTIFY_SOURCE",
+    "-D_POSIX_C_SOURCE=199309L",
+    "-nodefaultlibs",
+];
+
 /// Returns the word that tells the compiler the family.
 #[must_use]
 pub fn family_option(family: Family) -> &'static str {
@@ -49,6 +65,44 @@ pub fn stub() -> String {
     let functions = FUNCTIONS.map(|name| format!("void MPI_{name}(void) {{}}\n"));
     let objects = OBJECTS.map(|name| format!("char ompi_mpi_{name}[512];\n"));
     functions.concat() + &objects.concat()
+}
+
+/// Returns a C library, in C, that has only names: it is linked with, and never loaded.
+///
+/// A program that is linked with a real one asks for the versions of functions that this one
+/// has, and starts with none that is older. Without versions it gets whatever there is: the
+/// probe runs in containers that are older than the system on which it was compiled.
+#[must_use]
+pub fn c_library() -> String {
+    const FUNCTIONS: [&str; 24] = [
+        "__cxa_finalize",
+        "__isoc99_sscanf",
+        "__libc_start_main",
+        "calloc",
+        "clock_gettime",
+        "fclose",
+        "fflush",
+        "fgets",
+        "fopen",
+        "free",
+        "malloc",
+        "memcpy",
+        "memmove",
+        "memset",
+        "printf",
+        "putchar",
+        "puts",
+        "qsort",
+        "snprintf",
+        "sscanf",
+        "strchr",
+        "strcmp",
+        "strcspn",
+        "strlen",
+    ];
+    FUNCTIONS
+        .map(|name| format!("void {name}(void) {{}}\n"))
+        .concat()
 }
 
 /// What one rank said.

@@ -47,6 +47,7 @@ mod mpi_probe;
 mod mpi_root;
 mod mpi_substitute;
 mod mpi_swap;
+mod mpi_swap_root;
 mod mpi_text;
 mod recipe;
 mod recipe_convert;

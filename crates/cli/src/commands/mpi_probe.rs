@@ -6,21 +6,20 @@
 use std::ffi::OsString;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use cabane_label::escape;
 use cabane_mpi::{
-    Inspected, Language, Launcher, LauncherKind, Library, Loader, Name, PROBE, ProbeFailure,
-    ProbeSeen, Tree, Verdict, family_option, inspect, stub,
+    Inspected, Language, Launcher, LauncherKind, Library, Loader, Name, PROBE, PROBE_OPTIONS,
+    ProbeFailure, ProbeSeen, Tree, c_library, family_option, inspect, stub,
 };
 use rustix::process::{Pid, Signal, kill_process_group};
+use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
-use super::mpi_substitute::Substitute;
-use super::mpi_swap::Words;
 use super::mpi_text;
 use crate::exit_codes;
 use crate::report::{CommandError, CommandResult, IoContext};
@@ -44,44 +43,84 @@ enum ProveError {
     Failed { with: String, failure: ProbeFailure },
 }
 
-/// Runs the probe with the substitute, and tells what it saw; before that with the
-/// program's own library, if figures are wanted.
-pub(super) fn prove(
-    setup: &Setup,
-    words: &Words,
-    verdict: &Verdict,
-    variables: &[(String, String)],
-    substitute: &Substitute,
-    measures: bool,
-) -> CommandResult<()> {
-    let Some(to) = &verdict.to else {
-        return Ok(());
-    };
-    let probe = Probe::compile(setup, words, to)?;
-    let own = verdict
-        .from
-        .as_ref()
-        .filter(|from| measures && from.file != to.file);
-    let mut before = None;
-    if let Some(from) = own.filter(|from| {
-        words
-            .launcher
-            .is_none_or(|kind| from.fits(kind) != Some(false))
-    }) {
-        // What is wrong with it now is no reason not to replace it.
-        match probe.run(words, &[], &substitute.launchers, from, measures) {
-            Ok(seen) => before = Some(seen),
-            Err(error) => setup.printer.warning(&error.texts().0),
+/// What the probe is to be loaded with, as the program is.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Wanted {
+    /// The name that the program asks for.
+    name: String,
+    /// The search path in it, as options for the linker.
+    search: Vec<String>,
+}
+
+/// A substitution that is to be proven.
+pub(super) struct Proof<'a> {
+    pub(super) wanted: &'a Wanted,
+    /// The substitute, and the file that its ranks see.
+    pub(super) to: (&'a Library, &'a Path),
+    /// The program's own library, if figures with it are wanted.
+    pub(super) from: Option<&'a Library>,
+    /// How many ranks there must be, if that is known.
+    pub(super) ranks: Option<u32>,
+    /// The image in which they live.
+    pub(super) image: Option<&'a str>,
+    pub(super) measures: bool,
+}
+
+/// With which library ranks are started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum With {
+    Own,
+    Substitute,
+}
+
+impl Proof<'_> {
+    /// Runs the probe with the substitute, and tells what it saw; before that with the
+    /// program's own library, if figures are wanted. `line` returns the words that start ranks
+    /// of the probe, which lies in a directory of its own.
+    pub(super) fn run(
+        &self,
+        setup: &Setup,
+        line: impl Fn(With, &Path) -> Vec<OsString>,
+    ) -> CommandResult<()> {
+        let (to, file) = self.to;
+        let probe = Probe::compile(setup, self.wanted, to)?;
+        let run = |with, library: &Library, file: &Path| {
+            let mut line = line(with, probe.home.path());
+            line.extend(self.measures.then(|| OsString::from("measure")));
+            run(&line, library, file, self.ranks)
+        };
+        let mut before = None;
+        if let Some(from) = self.from.filter(|_| self.measures) {
+            // What is wrong with it now is no reason not to replace it.
+            match run(With::Own, from, &from.file) {
+                Ok(seen) => before = Some(seen),
+                Err(error) => setup.printer.warning(&error.texts().0),
+            }
         }
+        let after = run(With::Substitute, to, file)?;
+        setup.printer.note(mpi_text::proven(to, &after, self.image));
+        if self.measures {
+            setup
+                .printer
+                .note(mpi_text::figures(before.as_ref(), &after).trim_end());
+        }
+        Ok(())
     }
-    let after = probe.run(words, variables, &substitute.launchers, to, measures)?;
-    setup.printer.note(mpi_text::proven(to, &after));
-    if measures {
-        setup
-            .printer
-            .note(mpi_text::figures(before.as_ref(), &after).trim_end());
-    }
-    Ok(())
+}
+
+/// Returns the words that start two ranks with the substitute's own launcher.
+pub(super) fn own_launcher(
+    library: &Library,
+    launchers: &[Launcher],
+) -> CommandResult<Vec<OsString>> {
+    let launcher = launchers
+        .iter()
+        .find(|one| library.fits(one.kind) == Some(true));
+    let no_launcher = || {
+        CommandError::new(exit_codes::NOT_PROVEN, ProveError::NoLauncher)
+            .hinted("begin the command with a launcher".to_owned())
+    };
+    Ok(own_words(launcher.ok_or_else(no_launcher)?))
 }
 
 struct Probe {
@@ -89,7 +128,7 @@ struct Probe {
 }
 
 impl Probe {
-    fn compile(setup: &Setup, words: &Words, library: &Library) -> CommandResult<Self> {
+    fn compile(setup: &Setup, wanted: &Wanted, library: &Library) -> CommandResult<Self> {
         let made = || "make a directory for the probe".to_owned();
         // Where homes are shared every node sees it.
         let caches = setup.settings.cache_directory.value.as_deref();
@@ -102,78 +141,59 @@ impl Probe {
         });
         let home = home.map_or_else(tempfile::tempdir, Ok).or_failed(made)?;
         let path = |name: &str| home.path().join(name);
-        let written = std::fs::write(path("stub.c"), stub())
-            .and_then(|()| std::fs::write(path("probe.c"), PROBE));
+        let written = std::fs::write(path("probe.c"), PROBE)
+            .and_then(|()| std::fs::write(path("mpi.c"), stub()))
+            .and_then(|()| std::fs::write(path("libc.c"), c_library()));
         written.or_failed(|| "write the probe".to_owned())?;
-        let (name, search) = wanted(words, library);
+        for (source, name, soname) in [
+            ("mpi.c", "libmpi.so", wanted.name.as_str()),
+            ("libc.c", "libc.so", "libc.so.6"),
+        ] {
+            let mut compiler = Command::new("cc");
+            compiler.args(["-shared", "-fPIC", "-w", "-nostdlib", "-fno-builtin"]);
+            compiler.arg(format!("-Wl,-soname,{soname}"));
+            compiler.arg(path(source)).arg("-o").arg(path(name));
+            compiled(&mut compiler)?;
+        }
         let mut compiler = Command::new("cc");
-        compiler.args(["-shared", "-fPIC", "-w"]);
-        compiler.arg(format!("-Wl,-soname,{name}"));
         compiler
-            .arg(path("stub.c"))
-            .arg("-o")
-            .arg(path("libstub.so"));
-        compiled(&mut compiler)?;
-        let mut compiler = Command::new("cc");
-        // Addresses of objects of a library are asked for, and not copied.
-        compiler.args(["-O2", "-fPIC", "-pie", family_option(library.family)]);
-        compiler.arg(path("probe.c")).arg(path("libstub.so"));
-        compiler.args(search).arg("-o").arg(path("probe"));
+            .args(PROBE_OPTIONS)
+            .arg(family_option(library.family));
+        compiler.args(["probe.c", "libmpi.so", "libc.so"].map(path));
+        compiler.args(&wanted.search).arg("-o").arg(path("probe"));
         compiled(&mut compiler)?;
         Ok(Self { home })
     }
+}
 
-    fn run(
-        &self,
-        words: &Words,
-        variables: &[(String, String)],
-        launchers: &[Launcher],
-        library: &Library,
-        measures: bool,
-    ) -> CommandResult<ProbeSeen> {
-        let mut program: Vec<OsString> = vec![self.home.path().join("probe").into_os_string()];
-        program.extend(measures.then(|| OsString::from("measure")));
-        let (line, ranks) = if words.launcher.is_some() {
-            (words.with(variables, &program), None)
-        } else {
-            let launcher = launchers
-                .iter()
-                .find(|one| library.fits(one.kind) == Some(true));
-            let no_launcher = || {
-                CommandError::new(exit_codes::NOT_PROVEN, ProveError::NoLauncher)
-                    .hinted("begin the command with a launcher".to_owned())
-            };
-            let before = own_words(launcher.ok_or_else(no_launcher)?);
-            let words = Words {
-                before,
-                launcher: None,
-                program: Vec::new(),
-                file: PathBuf::new(),
-            };
-            (words.with(variables, &program), Some(2))
+/// Starts ranks of the probe, and checks what they say.
+fn run(
+    line: &[OsString],
+    library: &Library,
+    file: &Path,
+    ranks: Option<u32>,
+) -> CommandResult<ProbeSeen> {
+    let (text, errors) = finish(line)?;
+    let seen = ProbeSeen::read(&text);
+    seen.check(file, ranks).map_err(|failure| {
+        let error = ProveError::Failed {
+            with: library.title(),
+            failure,
         };
-        let (text, errors) = finish(&line)?;
-        let seen = ProbeSeen::read(&text);
-        seen.check(&library.file, ranks).map_err(|failure| {
-            let error = ProveError::Failed {
-                with: library.title(),
-                failure,
-            };
-            let lines: Vec<&str> = errors
-                .lines()
-                .filter(|line| !line.trim().is_empty())
-                .collect();
-            let lines = lines.get(..MOST_LINES).unwrap_or(&lines).iter();
-            let detail: Vec<String> = lines.map(|line| format!("    {}", escape(line))).collect();
-            let error = CommandError::new(exit_codes::NOT_PROVEN, error);
-            if detail.is_empty() {
-                error
-            } else {
-                error.detailed(detail.join("\n"))
-            }
-        })?;
-        Ok(seen)
-    }
+        let lines: Vec<&str> = errors
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .collect();
+        let lines = lines.get(..MOST_LINES).unwrap_or(&lines).iter();
+        let detail: Vec<String> = lines.map(|line| format!("    {}", escape(line))).collect();
+        let error = CommandError::new(exit_codes::NOT_PROVEN, error);
+        if detail.is_empty() {
+            error
+        } else {
+            error.detailed(detail.join("\n"))
+        }
+    })?;
+    Ok(seen)
 }
 
 /// The words that start two ranks.
@@ -195,38 +215,37 @@ fn own_words(launcher: &Launcher) -> Vec<OsString> {
     words
 }
 
-/// The name that the program asks for, and the search path in it, for the linker.
-fn wanted(words: &Words, library: &Library) -> (String, Vec<String>) {
-    let tree = Tree::here();
-    let loader = Loader::new(&tree);
-    let Some(Inspected::File(file)) = inspect(&tree, &loader, &words.file) else {
-        return (library.soname.clone(), Vec::new());
-    };
-    let is_core = |name: &&String| Name::of(name).is_some_and(|name| name.language == Language::C);
-    let name = file
-        .names
-        .iter()
-        .find(is_core)
-        .unwrap_or(&library.soname)
-        .clone();
-    let origin = file
-        .file
-        .parent()
-        .unwrap_or(Path::new("/"))
-        .to_string_lossy()
-        .into_owned();
-    let put = |value: &str| {
-        value
-            .replace("${ORIGIN}", &origin)
-            .replace("$ORIGIN", &origin)
-    };
-    let option = |value: &Option<String>, kind: &str| {
-        let value = value.as_ref().map(|value| put(value));
-        value.map(|value| vec![format!("-Wl,{kind}"), format!("-Wl,-rpath,{value}")])
-    };
-    let search = option(&file.runpath, "--enable-new-dtags")
-        .or_else(|| option(&file.rpath, "--disable-new-dtags"));
-    (name, search.unwrap_or_default())
+impl Wanted {
+    /// Looks at a program: the probe asks for the same name, and searches where it does.
+    pub(super) fn of(tree: &Tree, program: &Path, library: &Library) -> Self {
+        let loader = Loader::new(tree);
+        let Some(Inspected::File(file)) = inspect(tree, &loader, program) else {
+            return Self {
+                name: library.soname.clone(),
+                search: Vec::new(),
+            };
+        };
+        let is_core =
+            |name: &&String| Name::of(name).is_some_and(|name| name.language == Language::C);
+        let name = file.names.iter().find(is_core).unwrap_or(&library.soname);
+        let origin = file.file.parent().unwrap_or(Path::new("/"));
+        let origin = origin.to_string_lossy();
+        let put = |value: &String| {
+            value
+                .replace("${ORIGIN}", &origin)
+                .replace("$ORIGIN", &origin)
+        };
+        let option = |value: &Option<String>, kind: &str| {
+            let value = put(value.as_ref()?);
+            Some(vec![format!("-Wl,{kind}"), format!("-Wl,-rpath,{value}")])
+        };
+        let search = option(&file.runpath, "--enable-new-dtags")
+            .or_else(|| option(&file.rpath, "--disable-new-dtags"));
+        Self {
+            name: name.clone(),
+            search: search.unwrap_or_default(),
+        }
+    }
 }
 
 fn compiled(compiler: &mut Command) -> CommandResult<()> {

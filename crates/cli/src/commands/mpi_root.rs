@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use cabane_mount::Policy;
-use cabane_mpi::{LauncherKind, Places, Plan, Side, Tree, Verdict, judge};
+use cabane_mpi::{Launcher, LauncherKind, Places, Plan, Side, Tree, Verdict, judge};
 use cabane_resolve::ConcreteImage;
 use cabane_run::loaded::{Additions, Bind};
 use cabane_view::VariableSetting;
@@ -22,6 +22,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use super::explain_start::own_program;
+use super::mpi_probe::Wanted;
 use super::mpi_substitute::find_substitute;
 use super::mpi_swap::{Words, accepted, check_launcher, is_program, needs_mpi, no_program};
 use crate::exit_codes::{self, ExitCode};
@@ -52,17 +53,28 @@ pub(crate) struct PlanArgs {
     /// Directories that are seen in the image, and where they are
     #[arg(long = "seen", num_args = 2, value_names = ["TARGET", "SOURCE"])]
     seen: Vec<PathBuf>,
+    /// The command begins with a launcher that is not in the image
+    #[arg(long)]
+    launched: bool,
     /// The command, after `--`
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
 }
 
 /// What is found out.
-#[derive(Serialize, Deserialize)]
-struct Found {
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Found {
     /// The program for which it is.
-    file: PathBuf,
-    verdict: Verdict,
+    pub(super) file: PathBuf,
+    /// Its place among the words of the command.
+    pub(super) begin: usize,
+    /// Whether words before it are a launcher's.
+    pub(super) is_launched: bool,
+    pub(super) verdict: Verdict,
+    /// What a probe must ask for to be loaded as the program is.
+    pub(super) wanted: Option<Wanted>,
+    /// The launchers of the substitute.
+    pub(super) launchers: Vec<Launcher>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -71,7 +83,7 @@ struct NoAnswer;
 
 /// What was asked for.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted<'a> {
+pub(super) struct Asked<'a> {
     /// The substitute.
     pub(super) with: &'a str,
     /// The file that needs MPI, if it is not in the command.
@@ -108,8 +120,13 @@ pub(super) fn plan(setup: &Setup, args: &PlanArgs) -> CommandResult<ExitCode> {
     };
     let verdict = judge(side, substitute.side(&here), &places);
     accepted(&verdict)?;
-    check_launcher(&words, &verdict)?;
+    check_launcher(words.launcher, &verdict)?;
+    let wanted = verdict.to.as_ref();
     let found = Found {
+        wanted: wanted.map(|library| Wanted::of(&tree, &words.file, library)),
+        begin: words.before.len(),
+        is_launched: args.launched || words.launcher.is_some(),
+        launchers: substitute.launchers.clone(),
         file: words.file,
         verdict,
     };
@@ -121,26 +138,32 @@ pub(super) fn plan(setup: &Setup, args: &PlanArgs) -> CommandResult<ExitCode> {
 fn take_apart(tree: &Tree, args: &PlanArgs) -> CommandResult<Words> {
     let find = |word: &OsString| find_in(tree, &args.path, Path::new(word));
     let first = args.command.first().cloned().unwrap_or_default();
-    let found = find(&first).ok_or_else(|| no_program(Path::new(&first)))?;
-    let launcher = LauncherKind::of(tree, &found).filter(|_| !needs_mpi(tree, &found));
-    let mut words = Words {
-        launcher,
-        before: Vec::new(),
-        program: args.command.clone(),
-        file: found,
-    };
-    if launcher.is_some() {
-        let rest = args.command.iter().skip(1).filter_map(find);
-        words.file = rest
-            .into_iter()
-            .find(|path| is_program(tree, path))
-            .ok_or_else(|| no_program(Path::new("PROGRAM")))?;
+    let mut begin = 0;
+    let mut file = PathBuf::new();
+    let mut launcher = None;
+    if !args.launched {
+        file = find(&first).ok_or_else(|| no_program(Path::new(&first)))?;
+        launcher = LauncherKind::of(tree, &file).filter(|_| !needs_mpi(tree, &file));
+    }
+    if args.launched || launcher.is_some() {
+        let mut rest = args.command.iter().enumerate().skip(1);
+        let program = rest.find_map(|(place, word)| {
+            let path = find(word).filter(|path| is_program(tree, path))?;
+            Some((place, path))
+        });
+        (begin, file) = program.ok_or_else(|| no_program(Path::new("PROGRAM")))?;
     }
     if let Some(named) = &args.program {
         let found = find_in(tree, &args.path, named);
-        words.file = found.ok_or_else(|| no_program(named))?;
+        file = found.ok_or_else(|| no_program(named))?;
     }
-    Ok(words)
+    let (before, program) = args.command.split_at(begin);
+    Ok(Words {
+        launcher,
+        before: before.to_vec(),
+        program: program.to_vec(),
+        file,
+    })
 }
 
 /// Finds a program as a command in the image finds it.
@@ -154,40 +177,52 @@ fn find_in(tree: &Tree, path: &OsStr, name: &Path) -> Option<PathBuf> {
         .find(|whole| tree.is_file(whole))
 }
 
-/// Finds out how a command gets a substitute, and adds the variables for it.
+/// A command in a root image that is to get a substitute.
+pub(super) struct Question<'a> {
+    pub(super) asked: Asked<'a>,
+    pub(super) image: &'a ConcreteImage,
+    /// What of this machine is seen in the image: targets and sources.
+    pub(super) seen: &'a [(PathBuf, PathBuf)],
+    /// Where programs are looked for there.
+    pub(super) path: &'a OsStr,
+    pub(super) command: &'a [OsString],
+    /// Whether the command begins with a launcher of this machine.
+    pub(super) is_launched: bool,
+}
+
+/// Looks into the image for a plan.
 ///
 /// # Errors
 ///
 /// That it is refused, with the exit code of whoever looked and has said why.
-pub(super) fn give(
+pub(super) fn look(
     setup: &Setup,
-    (wanted, image): (Wanted<'_>, &ConcreteImage),
-    seen: &[(PathBuf, PathBuf)],
-    path: &OsStr,
-    command: &[OsString],
-    additions: &mut Additions,
-) -> CommandResult<Result<Given, ExitCode>> {
+    question: &Question<'_>,
+) -> CommandResult<Result<Found, ExitCode>> {
     let place = Policy::read()
         .ok()
         .and_then(|policy| policy.mount_points.into_iter().next())
         .unwrap_or_else(|| USUAL_PLACE.into());
     let mut words = own_program(setup)?;
-    let mut description = image.path.clone().into_os_string();
+    let mut description = question.image.path.clone().into_os_string();
     description.push(":");
     description.push(&place);
     words.extend(["run".into(), description, "--".into()]);
     words.extend(own_program(setup)?);
     words.extend(["mpi-plan".into(), "--root".into(), place.into()]);
-    words.extend(["--with".into(), wanted.with.into()]);
-    words.extend(["--path".into(), path.into()]);
-    if let Some(program) = wanted.program {
+    words.extend(["--with".into(), question.asked.with.into()]);
+    words.extend(["--path".into(), question.path.into()]);
+    if let Some(program) = question.asked.program {
         words.extend(["--program".into(), program.into()]);
     }
-    for (target, source) in seen {
+    for (target, source) in question.seen {
         words.extend(["--seen".into(), target.into(), source.into()]);
     }
+    if question.is_launched {
+        words.push("--launched".into());
+    }
     words.push("--".into());
-    words.extend(command.iter().cloned());
+    words.extend(question.command.iter().cloned());
     let mut looking = Command::new(&words[0]);
     looking
         .args(&words[1..])
@@ -205,8 +240,30 @@ pub(super) fn give(
             .find(|known| code == Some(known.code.into()));
         return Ok(Err(known.copied().unwrap_or(exit_codes::FAILURE)));
     }
-    let found: Found = serde_json::from_slice(&output.stdout)
+    let found = serde_json::from_slice(&output.stdout)
         .map_err(|_| CommandError::new(exit_codes::FAILURE, NoAnswer))?;
+    Ok(Ok(found))
+}
+
+/// Returns where a file of a substitute is seen in a root image.
+pub(super) fn seen_at(path: &Path) -> PathBuf {
+    Path::new(PRIVATE).join(path.strip_prefix("/").unwrap_or(path))
+}
+
+/// Finds out how a command gets a substitute, and adds the variables for it.
+///
+/// # Errors
+///
+/// As [`look`].
+pub(super) fn give(
+    setup: &Setup,
+    question: &Question<'_>,
+    additions: &mut Additions,
+) -> CommandResult<Result<Given, ExitCode>> {
+    let found = match look(setup, question)? {
+        Ok(found) => found,
+        Err(code) => return Ok(Err(code)),
+    };
     let plan = accepted(&found.verdict)?;
     for (name, value) in plan.environment(|_| None) {
         let setting = match name.as_str() {

@@ -19,9 +19,10 @@ use serde_json::json as value;
 
 use super::explain_start::own_program;
 use super::mpi_inspect::find_program;
+use super::mpi_probe::{Proof, Wanted, With, own_launcher};
 use super::mpi_substitute::{Substitute, SubstituteImage, find_substitute, substitute_image};
 use super::run::{enter, not_started};
-use super::{mpi_probe, mpi_text};
+use super::{mpi_swap_root, mpi_text};
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::report::{CommandError, CommandResult, IoContext};
@@ -41,6 +42,7 @@ Examples:
   cabane mpi swap --with /opt/mpich -- mpiexec -n 4 ./solver
   cabane mpi swap --with host --probe -- srun --mpi=pmi2 ./solver
   cabane mpi swap --with host --mpi-program MPI.so -- mpiexec -n 4 python3 solver.py
+  cabane mpi swap --with host --in solver/1.0 --probe -- srun --mpi=pmi2 -n 8 solver
   cabane mpi swap --with /opt/mpich --measure -- mpiexec -n 2 ./solver
   cabane mpi swap --with /opt/mpich --dry-run -- ./solver")]
 #[expect(
@@ -51,25 +53,28 @@ pub(crate) struct SwapArgs {
     /// The substitute: a prefix or a library, the name of one in the configuration, an image
     /// that has one, or `host` for the first of this machine that fits
     #[arg(long, value_name = "MPI", default_value = "host")]
-    with: String,
+    pub(super) with: String,
     /// The file that needs MPI, if it is not in the command: an extension of Python
     #[arg(long = "mpi-program", visible_alias = "program", value_name = "PATH")]
-    program: Option<PathBuf>,
+    pub(super) program: Option<PathBuf>,
+    /// Run the program in this container image: a launcher starts `cabane run` for each rank
+    #[arg(long = "in", value_name = "IMAGE")]
+    image: Option<String>,
     /// Prove it before the command is run
     #[arg(long)]
-    probe: bool,
+    pub(super) probe: bool,
     /// Prove it, and measure latency and bandwidth with its own library and the substitute
     #[arg(long)]
-    measure: bool,
+    pub(super) measure: bool,
     /// Tell what would be done, and do not do it
     #[arg(long)]
-    dry_run: bool,
+    pub(super) dry_run: bool,
     /// Print the verdict as JSON
     #[arg(long, requires = "dry_run")]
-    json: bool,
+    pub(super) json: bool,
     /// The command and its arguments, after `--`
     #[arg(last = true, required = true, value_name = "COMMAND")]
-    command: Vec<OsString>,
+    pub(super) command: Vec<OsString>,
 }
 
 /// A substitution that was not made.
@@ -99,6 +104,9 @@ pub(super) struct Words {
 }
 
 pub(super) fn swap(setup: &Setup, args: &SwapArgs) -> CommandResult<ExitCode> {
+    if let Some(image) = &args.image {
+        return mpi_swap_root::swap(setup, args, image);
+    }
     if let Some(image) = substitute_image(setup, &args.with) {
         return swap_inside(setup, args, &image);
     }
@@ -120,7 +128,7 @@ pub(super) fn swap(setup: &Setup, args: &SwapArgs) -> CommandResult<ExitCode> {
         setup.printer.data(json(&value!(verdict)));
     }
     let plan = accepted(&verdict)?;
-    check_launcher(&words, &verdict)?;
+    check_launcher(words.launcher, &verdict)?;
     for warning in &verdict.warnings {
         setup
             .printer
@@ -137,18 +145,57 @@ pub(super) fn swap(setup: &Setup, args: &SwapArgs) -> CommandResult<ExitCode> {
     }
     make_links(plan, &places)?;
     if args.probe || args.measure {
-        mpi_probe::prove(
+        prove(
             setup,
-            &words,
-            &verdict,
-            &variables,
-            &substitute,
             args.measure,
+            (&words, &variables),
+            &verdict,
+            &substitute,
         )?;
     }
-    Err(not_started(become_command(
-        words.with(&variables, &words.program),
-    )))
+    Err(not_started(become_command(with_variables(
+        &words.before,
+        &variables,
+        &words.program,
+    ))))
+}
+
+/// Runs the probe in the place of the program.
+fn prove(
+    setup: &Setup,
+    measures: bool,
+    (words, variables): (&Words, &[(String, String)]),
+    verdict: &Verdict,
+    substitute: &Substitute,
+) -> CommandResult<()> {
+    let Some(to) = &verdict.to else {
+        return Ok(());
+    };
+    let own = if words.launcher.is_none() {
+        own_launcher(to, &substitute.launchers)?
+    } else {
+        words.before.clone()
+    };
+    let is_known = |from: &&Library| {
+        let mut kinds = words.launcher.into_iter();
+        from.file != to.file && kinds.all(|kind| from.fits(kind) != Some(false))
+    };
+    let wanted = Wanted::of(&Tree::here(), &words.file, to);
+    let proof = Proof {
+        wanted: &wanted,
+        to: (to, &to.file),
+        from: verdict.from.as_ref().filter(is_known),
+        ranks: words.launcher.is_none().then_some(2),
+        image: None,
+        measures,
+    };
+    proof.run(setup, |with, probe| {
+        let variables = match with {
+            With::Own => &[],
+            With::Substitute => variables,
+        };
+        with_variables(&own, variables, &[probe.join("probe").into_os_string()])
+    })
 }
 
 /// Starts itself where the image of the substitute is mounted, for all that the command
@@ -173,24 +220,22 @@ fn swap_inside(setup: &Setup, args: &SwapArgs, image: &SubstituteImage) -> Comma
     enter(setup, &image.images, command)
 }
 
-impl Words {
-    /// Puts variables in front of a program, and both behind the launcher.
-    pub(super) fn with(
-        &self,
-        variables: &[(String, String)],
-        program: &[OsString],
-    ) -> Vec<OsString> {
-        let mut words = self.before.clone();
-        if !variables.is_empty() {
-            words.push("env".into());
-            let each = variables
-                .iter()
-                .map(|(name, value)| format!("{name}={value}"));
-            words.extend(each.map(OsString::from));
-        }
-        words.extend(program.iter().cloned());
-        words
+/// Puts variables in front of a program, and both behind a launcher.
+fn with_variables(
+    before: &[OsString],
+    variables: &[(String, String)],
+    program: &[OsString],
+) -> Vec<OsString> {
+    let mut words = before.to_vec();
+    if !variables.is_empty() {
+        words.push("env".into());
+        let each = variables
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"));
+        words.extend(each.map(OsString::from));
     }
+    words.extend(program.iter().cloned());
+    words
 }
 
 fn variable(setup: &Setup, name: &str) -> String {
@@ -312,8 +357,11 @@ pub(super) fn accepted(verdict: &Verdict) -> CommandResult<&Plan> {
     }
 }
 
-pub(super) fn check_launcher(words: &Words, verdict: &Verdict) -> CommandResult<()> {
-    let Some(kind) = words.launcher else {
+pub(super) fn check_launcher(
+    launcher: Option<LauncherKind>,
+    verdict: &Verdict,
+) -> CommandResult<()> {
+    let Some(kind) = launcher else {
         return Ok(());
     };
     match &verdict.to {

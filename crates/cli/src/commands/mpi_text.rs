@@ -215,7 +215,7 @@ pub(super) fn plan(
 }
 
 /// Tells that ranks have shown what was promised.
-pub(super) fn proven(library: &Library, seen: &ProbeSeen) -> String {
+pub(super) fn proven(library: &Library, seen: &ProbeSeen, image: Option<&str>) -> String {
     let version = seen
         .ranks
         .first()
@@ -224,11 +224,15 @@ pub(super) fn proven(library: &Library, seen: &ProbeSeen) -> String {
     let version = version.split(',').next().unwrap_or_default();
     let count = seen.ranks.len();
     let ranks = match count {
-        1 => "one rank got".to_owned(),
-        _ => format!("{count} ranks got"),
+        1 => "one rank".to_owned(),
+        _ => format!("{count} ranks"),
     };
+    let place = image
+        .map(|image| format!(" in {image}"))
+        .unwrap_or_default();
     let path = shown(&library.file);
-    let text = format!("proven: {ranks} {path}, {version}; sums and large messages were right");
+    let text =
+        format!("proven: {ranks}{place} got {path}, {version}; sums and large messages were right");
     escape(&text).into_owned()
 }
 

@@ -4,7 +4,7 @@
 //! `cabane run`: one command in one or several images.
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cabane_mount::{Backend, Operation};
 use cabane_resolve::ConcreteEnvironment;
@@ -16,7 +16,7 @@ use cabane_run::{
 use clap::Args;
 
 use super::explain_start::{covering, explained, own_program};
-use super::mpi_root::{self, Wanted};
+use super::mpi_root::{self, Asked, Question};
 use crate::args::BackendArg;
 use crate::convert;
 use crate::exit_codes::{self, ExitCode};
@@ -119,12 +119,12 @@ fn enter_environment(
     let mut root = root_images::request(setup, &args.root, &environment, &mut additions)?;
     let mut command = command;
     if let Some(with) = &args.root.mpi {
-        let wanted = Wanted {
+        let asked = Asked {
             with,
             program: args.root.mpi_program.as_deref(),
         };
         let found = (&environment, &mut additions);
-        let code = substitute(setup, wanted, found, &mut root, &mut command)
+        let code = substitute(setup, asked, found, &mut root, &mut command)
             .map_err(|error| error.with_code(exit_codes::NOT_STARTED))?;
         if let Some(code) = code {
             return Ok(code);
@@ -154,11 +154,46 @@ fn enter_environment(
     Err(not_started(prepared.exec(tell)))
 }
 
+/// What a command in a root image sees beside the image.
+pub(super) struct Sight {
+    /// What of this machine is seen in it: targets and sources.
+    pub(super) seen: Vec<(PathBuf, PathBuf)>,
+    /// Where programs are looked for.
+    pub(super) path: OsString,
+}
+
+impl Sight {
+    pub(super) fn of(
+        setup: &Setup,
+        environment: &ConcreteEnvironment,
+        additions: &Additions,
+        root: &RootRequest,
+    ) -> Self {
+        let here = std::env::current_dir().ok();
+        let operations = seen_in_root(root, additions, &setup.calling, here.as_deref());
+        let named = additions.binds.iter();
+        let named = named.map(|bind| (bind.target.as_path().to_owned(), bind.source.clone()));
+        let of_operation = |operation: &Operation| match operation {
+            Operation::Bind { source, target, .. } => Some((target.clone(), source.clone())),
+            _ => None,
+        };
+        let inside = environment.patch.apply(&setup.calling);
+        Self {
+            seen: operations
+                .iter()
+                .filter_map(of_operation)
+                .chain(named)
+                .collect(),
+            path: inside.get(OsStr::new("PATH")).cloned().unwrap_or_default(),
+        }
+    }
+}
+
 /// Arranges that a command gets another MPI. Returns an exit code if that is refused, and the
 /// reason was told.
 fn substitute(
     setup: &Setup,
-    wanted: Wanted<'_>,
+    asked: Asked<'_>,
     (environment, additions): (&ConcreteEnvironment, &mut Additions),
     root: &mut RootRequest,
     command: &mut Vec<OsString>,
@@ -172,8 +207,8 @@ fn substitute(
             );
             return Err(CommandError::new(exit_codes::NOT_STARTED, message));
         }
-        words.extend(["mpi", "swap", "--with", wanted.with].map(OsString::from));
-        if let Some(program) = wanted.program {
+        words.extend(["mpi", "swap", "--with", asked.with].map(OsString::from));
+        if let Some(program) = asked.program {
             words.extend(["--mpi-program".into(), program.into()]);
         }
         words.push("--".into());
@@ -181,22 +216,17 @@ fn substitute(
         *command = words;
         return Ok(None);
     };
-    let here = std::env::current_dir().ok();
-    let operations = seen_in_root(root, additions, &setup.calling, here.as_deref());
-    let named = additions.binds.iter();
-    let named = named.map(|bind| (bind.target.as_path().to_owned(), bind.source.clone()));
-    let seen: Vec<_> = operations
-        .iter()
-        .filter_map(|operation| match operation {
-            Operation::Bind { source, target, .. } => Some((target.clone(), source.clone())),
-            _ => None,
-        })
-        .chain(named)
-        .collect();
-    let inside = environment.patch.apply(&setup.calling);
-    let path = inside.get(OsStr::new("PATH")).cloned().unwrap_or_default();
+    let sight = Sight::of(setup, environment, additions, root);
     let words = whole_command(environment, root, command.clone()).map_err(not_started)?;
-    let given = match mpi_root::give(setup, (wanted, image), &seen, &path, &words, additions)? {
+    let question = Question {
+        asked,
+        image,
+        seen: &sight.seen,
+        path: &sight.path,
+        command: &words,
+        is_launched: false,
+    };
+    let given = match mpi_root::give(setup, &question, additions)? {
         Ok(given) => given,
         Err(code) => return Ok(Some(code)),
     };

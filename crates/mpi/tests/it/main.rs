@@ -10,6 +10,7 @@ mod containers;
 mod families;
 mod languages;
 mod libraries;
+mod probe;
 mod substitutes;
 mod support;
 
