@@ -146,6 +146,40 @@ fn open_mpi_of_the_host_finds_its_parts_at_the_new_place() {
 }
 
 #[test]
+fn one_file_over_another_gets_the_wrong_libraries_and_is_refused() {
+    let names = ["debian", "mpich-4.0.3", "mpich-4.3.2", "mpich"];
+    let Some([debian, others @ ..]) = installed(names) else {
+        not_run!("needs MPICH of Debian 12: scripts/setup test");
+    };
+    let program = Program::of_debian_mpich(&debian, &others[0]);
+    let libraries = libraries_of_debian(&debian);
+    let link = libraries.join("libmpich.so.12");
+    let place = std::fs::canonicalize(&link).unwrap();
+    for other in &others {
+        let file = std::fs::canonicalize(other.join("lib/libmpi.so.12")).unwrap();
+        let tree = Tree::here().with(&place, &file);
+        let places = Places {
+            private: None,
+            links: LINKS.into(),
+        };
+        let side = |path| Side {
+            tree: &tree,
+            path,
+            library_path: &program.library_path,
+        };
+        let verdict = judge(side(&program.path), side(&link), &places);
+        let mut bound = Command::new("bwrap");
+        bound.args(["--dev-bind", "/", "/", "--ro-bind"]).arg(&file);
+        bound.arg(&place).arg(&program.path);
+        let naive = Finished::of(bound.env("LD_LIBRARY_PATH", &libraries));
+        let refusal = verdict.refusal().map(ToString::to_string);
+        let refusal = refusal.unwrap_or_else(|| panic!("{verdict:?}"));
+        assert!(refusal.contains("has no version FABRIC_1."), "{refusal}");
+        assert!(naive.stderr.contains("version `FABRIC_1."), "{naive:?}");
+    }
+}
+
+#[test]
 fn the_c_library_of_the_container_decides_and_not_that_of_the_host() {
     let Some([debian, mpich]) = installed(["debian", "mpich"]) else {
         not_run!("needs MPICH of Debian 12: scripts/setup test");

@@ -72,24 +72,33 @@ fn the_search_path_alone_does_not_swap_silently_and_is_not_chosen() {
 
 #[test]
 fn a_link_to_a_library_elsewhere_gets_the_wrong_libfabric_and_is_refused() {
-    let Some([debian, mpich]) = installed(["debian", "mpich"]) else {
+    let names = [
+        "debian",
+        "mpich-3.4.3",
+        "mpich-4.0.3",
+        "mpich-4.3.2",
+        "mpich",
+    ];
+    let Some([debian, others @ ..]) = installed(names) else {
         not_run!("needs MPICH of Debian 12: scripts/setup test");
     };
-    let program = Program::of_debian_mpich(&debian, &mpich);
-    let links = program.home.path().join("naive");
-    fs::create_dir(&links).unwrap();
-    let link = links.join("libmpich.so.12");
-    symlink(mpich.join("lib/libmpi.so.12"), &link).unwrap();
-    let verdict = program.judge_with(&link, &program.library_path);
-    let search = format!("{}:{}", links.display(), program.library_path);
-    let naive = program.run_alone(&[("LD_LIBRARY_PATH".to_owned(), search)]);
-    let refusal = verdict
-        .refusal()
-        .map(ToString::to_string)
-        .unwrap_or_default();
-    assert!(refusal.contains("has no version FABRIC_1."), "{refusal}");
-    assert!(naive.stderr.contains("version `FABRIC_1."), "{naive:?}");
-    assert!(ranks(&naive).is_empty() && naive.code != 0, "{naive:?}");
+    for other in &others {
+        let program = Program::of_debian_mpich(&debian, &others[0]);
+        let links = program.home.path().join("naive");
+        fs::create_dir(&links).unwrap();
+        let link = links.join("libmpich.so.12");
+        symlink(other.join("lib/libmpi.so.12"), &link).unwrap();
+        let verdict = program.judge_with(&link, &program.library_path);
+        let search = format!("{}:{}", links.display(), program.library_path);
+        let naive = program.run_alone(&[("LD_LIBRARY_PATH".to_owned(), search)]);
+        let refusal = verdict
+            .refusal()
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        assert!(refusal.contains("has no version FABRIC_1."), "{refusal}");
+        assert!(naive.stderr.contains("version `FABRIC_1."), "{naive:?}");
+        assert!(ranks(&naive).is_empty() && naive.code != 0, "{naive:?}");
+    }
 }
 
 #[test]
