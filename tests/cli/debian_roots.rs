@@ -1,0 +1,247 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Root file systems of newer Debians, with their MPIs, as images.
+//!
+//! The set-up unpacks them from packages. An import takes some seconds, so that tests which
+//! run at the same time share one.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex, Weak};
+
+use cabane_mpi::{Places, Side, Tree, Verdict, judge};
+use cabane_testkit::Finished;
+
+use crate::cabane::{Cabane, Who, everybody};
+
+/// A root file system, and the image that was made of it.
+pub(crate) struct Image {
+    /// The directory of which it was made.
+    pub(crate) root: PathBuf,
+    /// The file.
+    pub(crate) path: String,
+    _world: Cabane,
+}
+
+/// What there is of a root file system.
+pub(crate) enum Root {
+    There(PathBuf),
+    /// The set-up has looked for it in vain.
+    NotToBeHad,
+    /// The set-up has not run.
+    Missing,
+}
+
+/// Looks for a root file system.
+pub(crate) fn root_of(suite: &str) -> Root {
+    let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.cabane/roots");
+    let Ok(place) = fs::canonicalize(place) else {
+        return Root::Missing;
+    };
+    let root = place.join(suite);
+    if root.join("etc/os-release").exists() {
+        Root::There(root)
+    } else if place.join(format!("{suite}.none")).exists() {
+        Root::NotToBeHad
+    } else {
+        Root::Missing
+    }
+}
+
+/// Makes the image of a suite, or says why the test does not run and returns from it.
+macro_rules! image_of {
+    ($suite:expr) => {
+        match $crate::debian_roots::root_of($suite) {
+            $crate::debian_roots::Root::There(root) => $crate::debian_roots::imported($suite, root),
+            $crate::debian_roots::Root::NotToBeHad => {
+                cabane_testkit::say(concat!(
+                    "not run: the mirror of this system has no such Debian: ",
+                    stringify!($suite)
+                ));
+                return;
+            }
+            $crate::debian_roots::Root::Missing => {
+                cabane_testkit::not_run!("needs root file systems of Debian: scripts/setup test")
+            }
+        }
+    };
+}
+pub(crate) use image_of;
+
+/// Imports a root file system, unless another test has it.
+pub(crate) fn imported(suite: &str, root: PathBuf) -> Arc<Image> {
+    static SHARED: Mutex<Vec<(PathBuf, Weak<Image>)>> = Mutex::new(Vec::new());
+    let mut shared = SHARED.lock().unwrap();
+    let known = shared.iter().find(|(path, _)| *path == root);
+    if let Some(image) = known.and_then(|(_, image)| image.upgrade()) {
+        return image;
+    }
+    let world = Cabane::new(everybody()[0]);
+    let source = format!("dir:{}", root.display());
+    world
+        .run(&["import", &source, &format!("{suite}/1:v1")])
+        .success();
+    let found = world.command(&["image", "inspect", suite, "--format", "{sqfs}"]);
+    let found = Finished::of(&mut { found }).success();
+    let path = world.world.path(&format!("{suite}.squashfs"));
+    fs::copy(found.stdout.trim(), &path).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    let image = Arc::new(Image {
+        root: root.clone(),
+        path: path.to_string_lossy().into_owned(),
+        _world: world,
+    });
+    shared.retain(|(path, _)| *path != root);
+    shared.push((root, Arc::downgrade(&image)));
+    image
+}
+
+/// Where the set-up puts MPIs, if all of them are there.
+pub(crate) fn installed<const COUNT: usize>(names: [&str; COUNT]) -> Option<[PathBuf; COUNT]> {
+    let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.cabane/mpi");
+    let place = fs::canonicalize(place).ok()?;
+    let found = names.map(|name| place.join(name));
+    let is_there = found.iter().all(|one| {
+        let signs = ["installed.txt", "usr/lib"];
+        signs.iter().any(|sign| one.join(sign).exists())
+    });
+    is_there.then_some(found)
+}
+
+/// The directory of libraries of Debian, below a root.
+pub(crate) fn libraries(root: &Path) -> PathBuf {
+    let triplet = format!("{}-linux-gnu", std::env::consts::ARCH);
+    root.join("usr/lib").join(triplet)
+}
+
+/// Programs of Debian 12, in the working directory of an ordinary user.
+pub(crate) struct Programs {
+    pub(crate) cabane: Cabane,
+    debian: PathBuf,
+}
+
+impl Programs {
+    pub(crate) fn new(debian: &Path) -> Self {
+        Self {
+            cabane: Cabane::new(Who::OrdinaryUser),
+            debian: debian.to_owned(),
+        }
+    }
+
+    /// Compiles a source of `tests/mpi` for a library of an MPI.
+    pub(crate) fn compile(&self, source: &str, headers: &Path, options: &[&str], library: &Path) {
+        let source =
+            Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/mpi")).join(source);
+        let mut compiler = Command::new("cc");
+        compiler
+            .args(["-O1", "-w", "-I"])
+            .arg(headers.join("include"))
+            .args(options)
+            .arg(source)
+            .arg("-o")
+            .arg(self.program())
+            .arg(library)
+            .arg("-Wl,--allow-shlib-undefined");
+        Finished::of(&mut compiler).success();
+    }
+
+    /// The program that was compiled.
+    pub(crate) fn program(&self) -> PathBuf {
+        self.cabane.world.path("work/program")
+    }
+
+    /// The words of the launchers of Debian 12.
+    pub(crate) fn hydra(&self) -> Vec<String> {
+        let search = format!("LD_LIBRARY_PATH={}", libraries(&self.debian).display());
+        let hydra = self.debian.join("usr/bin/mpiexec.hydra");
+        vec!["env".into(), search, hydra.display().to_string()]
+    }
+
+    pub(crate) fn mpirun(&self) -> Vec<String> {
+        let search = format!("LD_LIBRARY_PATH={}", libraries(&self.debian).display());
+        let prefix = format!("OPAL_PREFIX={}/usr", self.debian.display());
+        let mpirun = self.debian.join("usr/bin/orterun").display().to_string();
+        vec![
+            "env".into(),
+            search,
+            prefix,
+            mpirun,
+            "--oversubscribe".into(),
+        ]
+    }
+
+    /// Asks whether a program in a root file system can have a library: one of the root
+    /// itself, or of this machine.
+    pub(crate) fn judge(&self, image: &Image, library: &Path, is_inside: bool) -> Verdict {
+        let work = self.cabane.world.path("work");
+        let inside = Tree::below(&image.root).with(&work, &work);
+        let here = Tree::here();
+        let places = Places {
+            private: (!is_inside).then(|| "/run/cabane/mpi".into()),
+            links: "/run/cabane/mpi/links".into(),
+        };
+        let side = |tree, path| Side {
+            tree,
+            path,
+            library_path: "",
+        };
+        let program = self.program();
+        let tree = if is_inside { &inside } else { &here };
+        judge(side(&inside, &program), side(tree, library), &places)
+    }
+
+    /// Starts a command of the user, which ends.
+    pub(crate) fn finish(&self, words: &[String]) -> Finished {
+        let mut command = self.cabane.other("timeout");
+        command.args(["--kill-after=5", "100"]).args(words);
+        // Other tests may look for company in the common places.
+        command.env("XDG_RUNTIME_DIR", self.cabane.world.path("home"));
+        self.cabane.finish(&mut command)
+    }
+
+    /// Starts two ranks in an image, with a launcher of this machine.
+    pub(crate) fn launch(&self, launcher: &[String], options: &[&str], image: &Image) -> Finished {
+        let mut words = launcher.to_vec();
+        words.extend(["-n", "2", self.cabane.program(), "run"].map(str::to_owned));
+        words.extend(options.iter().map(|&word| word.to_owned()));
+        words.extend([image.path.as_str(), "--", "./program"].map(str::to_owned));
+        self.finish(&words)
+    }
+
+    /// Starts two ranks in an image, with a launcher in it.
+    pub(crate) fn launch_inside(
+        &self,
+        options: &[&str],
+        image: &Image,
+        launcher: &[&str],
+    ) -> Finished {
+        let words = [
+            &[self.cabane.program(), "run"],
+            options,
+            &[image.path.as_str(), "--"],
+            launcher,
+            &["-n", "2", "./program"],
+        ];
+        let words: Vec<String> = words.concat().iter().map(|&word| word.to_owned()).collect();
+        self.finish(&words)
+    }
+}
+
+/// What the ranks said, in order.
+pub(crate) fn ranks(finished: &Finished) -> Vec<String> {
+    let lines = finished.stdout.lines();
+    let lines = lines.filter(|line| line.starts_with("rank "));
+    let word = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut ranks: Vec<String> = lines.map(word).collect();
+    ranks.sort();
+    ranks
+}
+
+/// What two ranks say if all is well.
+pub(crate) fn both(version: &str) -> Vec<String> {
+    let rank = |rank: u8| format!("rank {rank} of 2, right, {version}");
+    vec![rank(0), rank(1)]
+}

@@ -1,0 +1,273 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane mpi swap --in`: the proof that ranks in a container get another MPI.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use cabane_testkit::{Finished, not_run, run_as_root};
+
+use crate::arena::with_helper;
+use crate::cabane::{Cabane, Who, everybody};
+use crate::debian_roots::{Image, Programs, both, image_of, installed, libraries, ranks};
+
+/// A program of Debian 12 for MPICH, and another MPICH.
+struct Bed {
+    programs: Programs,
+    mpich: PathBuf,
+}
+
+impl Bed {
+    fn new() -> Option<Self> {
+        let [debian, mpich] = installed(["debian", "mpich"])?;
+        let programs = Programs::new(&debian);
+        let library = libraries(&debian).join("libmpich.so.12");
+        programs.compile("hello.c", &mpich, &[], &library);
+        Some(Self { programs, mpich })
+    }
+
+    fn with(&self) -> String {
+        self.mpich.display().to_string()
+    }
+
+    /// Types `cabane mpi swap --in IMAGE` with options and a command.
+    fn swap(&self, who: &Cabane, image: &Image, options: &[&str], command: &[&str]) -> Finished {
+        let with = self.with();
+        let mut words = vec!["mpi", "swap", "--in", &image.path];
+        if !options.contains(&"--with") {
+            words.extend(["--with", &with]);
+        }
+        words.extend(options);
+        words.push("--");
+        words.extend(command);
+        let mut swap = who.command(&words);
+        swap.env("XDG_RUNTIME_DIR", who.world.path("home"));
+        who.finish(&mut swap)
+    }
+
+    /// A world of somebody else with the same program.
+    fn world_of(&self, who: Who) -> Cabane {
+        let cabane = Cabane::new(who);
+        let place = cabane.world.path("work/program");
+        fs::copy(self.programs.program(), place).unwrap();
+        cabane
+    }
+
+    fn proven(&self, image: &Image, ranks: &str) -> String {
+        let (path, with) = (&image.path, self.with());
+        format!(
+            "proven: {ranks} in {path} got {with}/lib/libmpi.so.12, MPICH Version: 5.0.2; sums and \
+             large messages were right\n"
+        )
+    }
+
+    fn hydra(&self) -> String {
+        self.mpich.join("bin/mpiexec").display().to_string()
+    }
+}
+
+macro_rules! bed {
+    () => {
+        match Bed::new() {
+            Some(bed) => bed,
+            None => not_run!("needs MPICH of Debian 12: scripts/setup test"),
+        }
+    };
+}
+
+#[test]
+fn ranks_in_a_container_are_proven_before_the_command_runs() {
+    let bed = bed!();
+    let image = image_of!("trixie");
+    for who in everybody() {
+        let cabane = bed.world_of(who);
+        let command = [&bed.hydra(), "-n", "2", "./program"];
+        let seen = bed.swap(&cabane, &image, &["--probe"], &command);
+        let expected = (both("MPICH Version: 5.0.2"), bed.proven(&image, "2 ranks"));
+        assert_eq!((ranks(&seen), seen.stderr), expected, "{who:?}");
+    }
+}
+
+#[test]
+fn a_launcher_that_only_the_container_has_starts_ranks_inside() {
+    let bed = bed!();
+    let image = image_of!("sid");
+    let cabane = bed.world_of(Who::OrdinaryUser);
+    // Debian 12 has no such link to Hydra.
+    let launcher = "/usr/bin/mpirun.mpi_abi_mpich";
+    assert!(!Path::new(launcher).exists());
+    let seen = bed.swap(
+        &cabane,
+        &image,
+        &["--probe"],
+        &[launcher, "-n", "2", "./program"],
+    );
+    let expected = (both("MPICH Version: 5.0.2"), bed.proven(&image, "2 ranks"));
+    assert_eq!((ranks(&seen), seen.stderr), expected);
+}
+
+#[test]
+fn without_a_launcher_two_ranks_of_the_substitute_prove_it() {
+    let bed = bed!();
+    let image = image_of!("trixie");
+    let cabane = bed.world_of(Who::OrdinaryUser);
+    let seen = bed.swap(&cabane, &image, &["--probe"], &["./program"]);
+    let alone = vec!["rank 0 of 1, right, MPICH Version: 5.0.2".to_owned()];
+    let expected = (alone, bed.proven(&image, "2 ranks"));
+    assert_eq!((ranks(&seen), seen.stderr), expected);
+}
+
+#[test]
+fn ranks_that_the_helper_starts_are_proven_as_well() {
+    with_helper(|cabane| {
+        run_as_root("echo root-images yes >>/etc/cabane/mount.policy");
+        let bed = bed!();
+        let image = image_of!("trixie");
+        let place = cabane.world.path("work/program");
+        fs::copy(bed.programs.program(), place).unwrap();
+        let command = [&bed.hydra(), "-n", "2", "./program"];
+        let seen = bed.swap(cabane, &image, &["--probe"], &command);
+        let expected = (both("MPICH Version: 5.0.2"), bed.proven(&image, "2 ranks"));
+        assert_eq!((ranks(&seen), seen.stderr), expected);
+        // No rank has fallen back to a user namespace.
+        let words = [
+            "-v",
+            "run",
+            "--mpi",
+            &bed.with(),
+            &image.path,
+            "--",
+            "./program",
+        ];
+        let seen = cabane.run(&words).success();
+        assert!(!seen.stderr.contains("user namespace"), "{seen:?}");
+    });
+}
+
+#[test]
+fn figures_in_a_container_stand_beside_those_of_its_own_library() {
+    let bed = bed!();
+    let image = image_of!("trixie");
+    let cabane = bed.world_of(Who::OrdinaryUser);
+    let command = [&bed.hydra(), "-n", "2", "./program"];
+    let seen = bed
+        .swap(&cabane, &image, &["--measure"], &command)
+        .success();
+    let rows = seen.stderr.lines().filter(|line| {
+        let numbers = line
+            .split_whitespace()
+            .filter(|word| word.parse::<f64>().is_ok());
+        numbers.count() == 3
+    });
+    assert_eq!(rows.count(), 7, "{}", seen.stderr);
+}
+
+#[test]
+fn what_cannot_work_in_a_container_is_refused_before_anything_is_launched() {
+    let bed = bed!();
+    let Some([openmpi]) = installed(["openmpi"]) else {
+        not_run!("needs Open MPI: scripts/setup test");
+    };
+    let image = image_of!("trixie");
+    let cabane = bed.world_of(Who::OrdinaryUser);
+    let other = openmpi.display().to_string();
+    let mpirun = openmpi.join("bin/mpirun").display().to_string();
+    let hydra = bed.hydra();
+    let of_family =
+        format!("error: the program is for the MPICH ABI, and {other} has only Open MPI\n");
+    let of_launcher = "error: ranks with MPICH 5.0.2 do not find each other under the launcher of \
+                       Open MPI: each would be alone\n";
+    for (options, launcher, expected) in [
+        (
+            ["--with", other.as_str(), "--probe"].as_slice(),
+            &hydra,
+            of_family.as_str(),
+        ),
+        (&["--probe"], &mpirun, of_launcher),
+    ] {
+        let command = [launcher, "-n", "2", "./program"];
+        let seen = bed.swap(&cabane, &image, options, &command);
+        assert!(seen.stderr.starts_with(expected), "{}", seen.stderr);
+        assert_eq!((seen.code, seen.stdout.as_str()), (14, ""), "{seen:?}");
+    }
+}
+
+#[test]
+fn ranks_in_a_container_that_are_alone_are_not_proven() {
+    let bed = bed!();
+    let image = image_of!("trixie");
+    let cabane = bed.world_of(Who::OrdinaryUser);
+    // It looks like Hydra, starts as many, and tells none of them of the others.
+    let text = "#!/bin/sh\n# mpiexec.hydra\nshift 2\n\"$@\" & \"$@\"; wait\n";
+    let launcher = cabane.world.file("work/mpiexec", text);
+    fs::set_permissions(&launcher, fs::Permissions::from_mode(0o755)).unwrap();
+    let command = ["./mpiexec", "-n", "2", "./program"];
+    let seen = bed.swap(&cabane, &image, &["--probe"], &command);
+    let expected = "error: with MPICH 5.0.2, 2 ranks were started, and each believes to be the \
+                    only one\n";
+    assert_eq!(
+        (seen.code, seen.stdout.as_str(), seen.stderr.as_str()),
+        (15, "", expected)
+    );
+}
+
+#[test]
+fn ranks_that_share_no_memory_are_not_proven() {
+    let bed = bed!();
+    let image = image_of!("trixie");
+    let cabane = bed.world_of(Who::OrdinaryUser);
+    let with = bed.with();
+    let hydra = bed.hydra();
+    let words = [
+        "mpi",
+        "swap",
+        "--in",
+        &image.path,
+        "--with",
+        &with,
+        "--probe",
+        "--",
+        &hydra,
+        "-n",
+        "2",
+        "./program",
+    ];
+    let mut command = cabane.command(&words);
+    let seen = cabane.finish(command.env("CABANE_JOIN", "no"));
+    assert_eq!((seen.code, seen.stdout.as_str()), (15, ""), "{seen:?}");
+    assert!(
+        seen.stderr.starts_with("error: with MPICH 5.0.2, "),
+        "{}",
+        seen.stderr
+    );
+}
+
+#[test]
+fn what_would_be_done_in_a_container_is_told_and_not_done() {
+    let bed = bed!();
+    let image = image_of!("trixie");
+    let cabane = bed.world_of(Who::OrdinaryUser);
+    let command = [&bed.hydra(), "-n", "2", "./program"];
+    let seen = bed
+        .swap(&cabane, &image, &["--dry-run"], &command)
+        .success();
+    let told = "  gets         MPICH 4.2.1, /lib/x86_64-linux-gnu/libmpich.so.12\n";
+    let set = "  sets         LD_PRELOAD=/run/cabane/mpi/";
+    assert!(
+        seen.stdout.contains(told) && seen.stdout.contains(set),
+        "{}",
+        seen.stdout
+    );
+    assert!(!seen.stdout.contains("rank "), "{}", seen.stdout);
+}
+
+#[test]
+fn an_image_without_a_root_is_no_place_for_this() {
+    let cabane = Cabane::with_app(Who::OrdinaryUser);
+    let seen = cabane.run(&["mpi", "swap", "--in", "app", "--", "./program"]);
+    let expected = "error: `app` is no container image: it has no root file system\n\
+                    hint: write `cabane run app -- cabane mpi swap …`\n";
+    assert_eq!((seen.code, seen.stderr.as_str()), (2, expected));
+}
