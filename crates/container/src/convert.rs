@@ -3,18 +3,19 @@
 
 //! From a container image to an image of ours.
 
+use std::io::Read;
 use std::path::Path;
 
 use cabane_view::Meta;
 
 use crate::ahead::{Ahead, Written};
-use crate::layer::Listing;
+use crate::layer::{Listing, list};
 use crate::metadata::{self, Variables};
 use crate::plan::Plan;
 use crate::squash::{Settings, Squash};
 use crate::tar::Writer;
 use crate::tree::Tree;
-use crate::{ContainerImage, Error, Report, digest};
+use crate::{ContainerImage, Error, Report, digest, glibc};
 
 /// The version of the way in which images are made. Another one gives other images.
 pub const CONVERTER: u32 = 2;
@@ -133,4 +134,47 @@ fn flatten<'a>(
     };
     let plan = Plan::new(tree, listings, written, &mut report)?;
     Ok((plan, report))
+}
+
+/// Finds the version of the GNU C library in an image, if it has one. All layers are read
+/// and verified for that.
+///
+/// # Errors
+///
+/// Layers that are not what they should be.
+pub fn library_of(
+    image: &ContainerImage<'_>,
+    progress: &dyn Progress,
+) -> Result<Option<String>, Error> {
+    let total = image.layers.iter().map(|layer| layer.size).sum();
+    let mut done = 0;
+    let mut tree = Tree::new();
+    for (index, layer) in image.layers.iter().enumerate() {
+        let listing = list(layer, |opened, _, _| {
+            progress.read(done + opened.bytes_read(), total);
+            if progress.go_on() {
+                Ok(())
+            } else {
+                Err(Error::Interrupted)
+            }
+        })?;
+        done += layer.size.unwrap_or_default();
+        let put = tree.put(index, &listing.found);
+        put.map_err(|problem| layer.failed(problem))?;
+    }
+    let file = glibc::file_in(&tree).and_then(|id| tree.files.get(id));
+    let Some((file, layer)) = file.and_then(|file| Some((file, image.layers.get(file.layer)?)))
+    else {
+        return Ok(None);
+    };
+    let mut opened = layer.read_again()?;
+    for _ in 0..=file.entry {
+        let next = opened.next_entry();
+        next.map_err(|problem| layer.failed(problem))?;
+    }
+    let mut bytes = Vec::new();
+    let content = opened.content().take(glibc::LARGEST);
+    let read = { content }.read_to_end(&mut bytes);
+    read.map_err(|error| layer.failed(error.into()))?;
+    Ok(glibc::version_in(&bytes))
 }

@@ -144,6 +144,9 @@ pub struct Config {
     pub(crate) run: Option<Run>,
     #[serde(default)]
     pub(crate) rootfs: RootFs,
+    /// Everything that stands there.
+    #[serde(skip)]
+    pub(crate) whole: serde_json::Value,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -177,7 +180,18 @@ impl Config {
     ///
     /// Something else.
     pub fn read(bytes: &[u8]) -> Result<Self, Error> {
-        json(bytes, "the configuration of the image")
+        let what = "the configuration of the image";
+        let config: Self = json(bytes, what)?;
+        Ok(Self {
+            whole: json(bytes, what)?,
+            ..config
+        })
+    }
+
+    /// Returns everything that stands there, also what means nothing here.
+    #[must_use]
+    pub fn whole(&self) -> &serde_json::Value {
+        &self.whole
     }
 
     /// Returns for which platform the image is.

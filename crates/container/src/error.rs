@@ -83,6 +83,9 @@ pub enum Error {
     /// The program that writes images is missing.
     #[error("there is no `mksquashfs`")]
     NoProgram,
+    /// The program that compresses layers is missing.
+    #[error("there is no `zstd`")]
+    NoZstd,
     /// It is too old.
     #[error("{} is version {found}, and {needed} is needed", cabane_label::escape(&.path.to_string_lossy()))]
     OldProgram {
@@ -108,6 +111,28 @@ pub enum Error {
         counted: u64,
         /// How many are there.
         packed: u64,
+    },
+    /// A directory holds something else than container images.
+    #[error("{} holds something else than container images", cabane_label::escape(&.path.to_string_lossy()))]
+    NotALayout {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Another image has the name in a layout.
+    #[error("{place} has another image {}: {digest}", named(.name.as_deref()))]
+    NameTaken {
+        /// The layout.
+        place: String,
+        /// The name, if there is one.
+        name: Option<String>,
+        /// The digest of the other image.
+        digest: String,
+    },
+    /// A file is there already.
+    #[error("there is a file {} already", cabane_label::escape(&.path.to_string_lossy()))]
+    FileThere {
+        /// The file.
+        path: PathBuf,
     },
     /// Somebody wanted it to end.
     #[error("the import was interrupted")]
@@ -205,6 +230,13 @@ pub enum LayerProblem {
     },
 }
 
+fn named(name: Option<&str>) -> String {
+    match name {
+        Some(name) => format!("called `{}`", cabane_label::escape(name)),
+        None => "without a name".to_owned(),
+    }
+}
+
 impl Error {
     /// Returns what can be done about it.
     #[must_use]
@@ -212,6 +244,11 @@ impl Error {
         Some(match self {
             Self::NoProgram => {
                 "the package is called `squashfs-tools` in most distributions".to_owned()
+            }
+            Self::NoZstd => {
+                "the package is called `zstd` in most distributions; `--compression gzip` needs no \
+                 program"
+                    .to_owned()
             }
             Self::OldProgram { .. } => {
                 "squashfs-tools 4.5 or newer read archives; `PATH` decides which is used".to_owned()
@@ -222,6 +259,9 @@ impl Error {
             Self::NoSuchName { names, .. } if !names.is_empty() => {
                 format!("it has: {}", names.join(", "))
             }
+            Self::NotALayout { .. } => "name a directory that is not there yet".to_owned(),
+            Self::NameTaken { .. } => "`--force` gives the name to the new one".to_owned(),
+            Self::FileThere { .. } => "`--force` replaces it".to_owned(),
             Self::Tampered { .. }
             | Self::Layer {
                 source: LayerProblem::Other { .. } | LayerProblem::Size { .. },

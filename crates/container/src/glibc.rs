@@ -6,7 +6,7 @@
 use crate::tree::{Node, Tree};
 
 /// A larger file is not looked into.
-const LARGEST: u64 = 64 * 1024 * 1024;
+pub(crate) const LARGEST: u64 = 64 * 1024 * 1024;
 const NAME: &str = "libc.so.6";
 /// Where distributions have it; the first one counts.
 const DIRECTORIES: &[&str] = &[

@@ -11,7 +11,7 @@
 //!
 //! A source hands out documents and layers. Each layer is read twice, and never unpacked: the
 //! first time for what is in it, the second time for the files that are left when all layers
-//! lie on top of each other. How this works and why is in `docs/design/0011-containers.md`.
+//! lie on top of each other. [`export`] is the way back. How this works and why is in `docs/design/0011-containers.md`.
 
 #![forbid(unsafe_code)]
 
@@ -21,6 +21,7 @@ mod decompress;
 pub mod digest;
 mod document;
 mod error;
+pub mod export;
 mod glibc;
 mod image;
 mod layer;
@@ -31,10 +32,11 @@ mod program;
 mod report;
 mod source;
 mod squash;
+mod stream;
 pub mod tar;
 mod tree;
 
-pub use convert::{CONVERTER, Converted, Progress, Request, convert};
+pub use convert::{CONVERTER, Converted, Progress, Request, convert, library_of};
 pub use document::{Config, Descriptor, Document, MAX_DOCUMENT, Manifest};
 pub use error::{Error, LayerProblem};
 pub use image::{Blobs, Chosen, ContainerImage, choose};
@@ -42,3 +44,4 @@ pub use layer::{Bytes, Layer, Open};
 pub use platform::{Platform, PlatformError};
 pub use report::{Changed, Report};
 pub use source::{DockerArchive, Layout, Sif, directory};
+pub use stream::streamed;

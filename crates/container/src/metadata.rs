@@ -17,7 +17,7 @@ use crate::{ContainerImage, digest};
 /// The view that an imported image has.
 const VIEW: &str = "default";
 /// Where programs are if an image does not say it, as container runtimes have it.
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Who runs a command is the user, at home and on this machine, whatever the image says.
 const OF_THE_USER: &[&str] = &[
     "HOME",

@@ -7,15 +7,14 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File, Metadata};
-use std::io::{self, BufWriter, PipeReader, PipeWriter, Read};
+use std::io::{self, BufWriter, PipeWriter};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
-use std::thread;
+use std::path::Path;
 
 use crate::document::Config;
 use crate::layer::Layer;
+use crate::stream::streamed;
 use crate::tar::{Head, Writer};
 use crate::{ContainerImage, Platform};
 
@@ -30,7 +29,10 @@ pub fn directory(root: &Path, platform: &Platform, mends: bool) -> ContainerImag
         digest: None,
         diff_id: None,
         has_whiteouts: false,
-        open: Box::new(move || Ok(Box::new(Streamed::start(root.clone(), mends)?))),
+        open: Box::new(move || {
+            let root = root.clone();
+            streamed(move |into| archive(&root, mends, into))
+        }),
     };
     ContainerImage {
         config: Config::default(),
@@ -41,55 +43,15 @@ pub fn directory(root: &Path, platform: &Platform, mends: bool) -> ContainerImag
     }
 }
 
-/// A directory as an archive; another thread writes it.
-struct Streamed {
-    pipe: PipeReader,
-    failure: Arc<Mutex<Option<io::Error>>>,
-}
-
-impl Streamed {
-    fn start(root: PathBuf, mends: bool) -> io::Result<Self> {
-        let (pipe, into) = io::pipe()?;
-        // Until everything was written, an end is none.
-        let unfinished = io::Error::from(io::ErrorKind::UnexpectedEof);
-        let failure = Arc::new(Mutex::new(Some(unfinished)));
-        let seen = Arc::clone(&failure);
-        thread::spawn(move || {
-            let ended = |how: Option<io::Error>| {
-                if let Ok(mut failure) = seen.lock() {
-                    *failure = how;
-                }
-            };
-            let mut walk = Walk {
-                output: Writer::new(BufWriter::with_capacity(1 << 18, into)),
-                links: HashMap::new(),
-                mends,
-            };
-            // Said before the pipe is closed: who comes to its end asks at once.
-            if let Err(error) = walk.directory(&root, b"") {
-                ended(Some(error));
-                return;
-            }
-            match walk.output.finish() {
-                Ok(_pipe) => ended(None),
-                Err(error) => ended(Some(error)),
-            }
-        });
-        Ok(Self { pipe, failure })
-    }
-}
-
-impl Read for Streamed {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.pipe.read(buffer)?;
-        if read == 0
-            && !buffer.is_empty()
-            && let Some(error) = self.failure.lock().ok().and_then(|mut one| one.take())
-        {
-            return Err(error);
-        }
-        Ok(read)
-    }
+fn archive(root: &Path, mends: bool, into: PipeWriter) -> io::Result<()> {
+    let mut walk = Walk {
+        output: Writer::new(BufWriter::with_capacity(1 << 18, into)),
+        links: HashMap::new(),
+        mends,
+    };
+    walk.directory(root, b"")?;
+    walk.output.finish()?;
+    Ok(())
 }
 
 struct Walk {

@@ -16,12 +16,12 @@ mod write;
 pub use holes::Piece;
 pub(crate) use holes::Unfolded;
 pub use read::{Entry, Kind, Reader, TarError};
-pub(crate) use write::{Head, Writer};
+pub(crate) use write::{Head, Writer, member_head};
 
 /// The size of a block, in which everything is measured.
-const BLOCK: usize = 512;
+pub(crate) const BLOCK: usize = 512;
 
 /// Returns how many bytes follow content of a size until the next block begins.
-fn padding(size: u64) -> u64 {
+pub(crate) fn padding(size: u64) -> u64 {
     size.wrapping_neg() % BLOCK as u64
 }

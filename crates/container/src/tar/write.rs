@@ -19,6 +19,8 @@ pub(crate) struct Head<'a> {
 #[derive(Debug)]
 pub(crate) struct Writer<W> {
     inner: W,
+    /// What goes with the next entry.
+    records: Vec<u8>,
 }
 
 /// The largest number that eleven octal digits can say.
@@ -26,7 +28,16 @@ const MOST_OCTAL: u64 = 0o777_7777_7777;
 
 impl<W: Write> Writer<W> {
     pub(crate) fn new(inner: W) -> Self {
-        Self { inner }
+        Self {
+            inner,
+            records: Vec::new(),
+        }
+    }
+
+    /// Gives the next entry an extended attribute.
+    pub(crate) fn attribute(&mut self, name: &[u8], value: &[u8]) {
+        let key = [b"SCHILY.xattr.", name].concat();
+        self.records.extend(record(&key, value));
     }
 
     pub(crate) fn directory(&mut self, head: Head<'_>) -> io::Result<()> {
@@ -81,7 +92,7 @@ impl<W: Write> Writer<W> {
     }
 
     fn header(&mut self, head: Head<'_>, letter: u8, size: u64, link: &[u8]) -> io::Result<()> {
-        let mut records = Vec::new();
+        let mut records = std::mem::take(&mut self.records);
         if head.path.len() > 100 {
             records.extend(record(b"path", head.path));
         }
@@ -111,29 +122,7 @@ impl<W: Write> Writer<W> {
         size: u64,
         link: &[u8],
     ) -> io::Result<()> {
-        let mut block = [0; BLOCK];
-        put(&mut block, 0, head.path, 100);
-        put(&mut block, 100, format!("{:07o}", head.mode).as_bytes(), 7);
-        put(&mut block, 108, b"0000000", 7);
-        put(&mut block, 116, b"0000000", 7);
-        put(
-            &mut block,
-            124,
-            format!("{:011o}", size.min(MOST_OCTAL)).as_bytes(),
-            11,
-        );
-        put(
-            &mut block,
-            136,
-            format!("{:011o}", head.mtime).as_bytes(),
-            11,
-        );
-        put(&mut block, 148, b"        ", 8);
-        put(&mut block, 156, &[letter], 1);
-        put(&mut block, 157, link, 100);
-        put(&mut block, 257, b"ustar\x0000", 8);
-        let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
-        put(&mut block, 148, format!("{sum:06o}\0 ").as_bytes(), 8);
+        let block = block(head, letter, size, link);
         self.inner.write_all(&block)
     }
 
@@ -145,8 +134,54 @@ impl<W: Write> Writer<W> {
     }
 }
 
+/// Returns the head of a member that is a file, whose size any number may be.
+pub(crate) fn member_head(name: &str, size: u64) -> [u8; BLOCK] {
+    let head = Head {
+        path: name.as_bytes(),
+        mode: 0o644,
+        mtime: 0,
+    };
+    let mut block = block(head, b'0', size, b"");
+    if size > MOST_OCTAL {
+        // The number in bytes, marked by the highest bit; GNU's way.
+        let mut field = [0; 12];
+        put_bytes(&mut field, 4, &size.to_be_bytes());
+        put_bytes(&mut field, 0, &[0x80]);
+        put_bytes(&mut block, 124, &field);
+        sign(&mut block);
+    }
+    block
+}
+
+fn block(head: Head<'_>, letter: u8, size: u64, link: &[u8]) -> [u8; BLOCK] {
+    let mut block = [0; BLOCK];
+    put(&mut block, 0, head.path, 100);
+    put(&mut block, 100, format!("{:07o}", head.mode).as_bytes(), 7);
+    put(&mut block, 108, b"0000000", 7);
+    put(&mut block, 116, b"0000000", 7);
+    let size = format!("{:011o}", size.min(MOST_OCTAL));
+    put(&mut block, 124, size.as_bytes(), 11);
+    let mtime = format!("{:011o}", head.mtime);
+    put(&mut block, 136, mtime.as_bytes(), 11);
+    put(&mut block, 156, &[letter], 1);
+    put(&mut block, 157, link, 100);
+    put(&mut block, 257, b"ustar\x0000", 8);
+    sign(&mut block);
+    block
+}
+
+/// Writes the sum of a head into it, which counts its own field as spaces.
+fn sign(block: &mut [u8; BLOCK]) {
+    put(block, 148, b"        ", 8);
+    let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
+    put(block, 148, format!("{sum:06o}\0 ").as_bytes(), 8);
+}
+
 fn put(block: &mut [u8; BLOCK], start: usize, bytes: &[u8], most: usize) {
-    let bytes = bytes.get(..most).unwrap_or(bytes);
+    put_bytes(block, start, bytes.get(..most).unwrap_or(bytes));
+}
+
+fn put_bytes(block: &mut [u8], start: usize, bytes: &[u8]) {
     if let Some(field) = block.get_mut(start..start + bytes.len()) {
         field.copy_from_slice(bytes);
     }

@@ -1,0 +1,177 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! A container image in one file: a layout of OCI as an archive, or what `docker load` reads.
+//!
+//! The size of a member stands before it, and is not known then: its place is left out, and
+//! written when the member is whole. So nothing is written twice.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use cabane_label::escape;
+use serde_json::json;
+
+use super::loose::{LAYOUT, Unseen, entry, index_of};
+use super::{Blob, Exported, Target, WriteBlob};
+use crate::Error;
+use crate::tar::{BLOCK, member_head, padding};
+
+/// Which archive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArchiveForm {
+    /// A layout of OCI.
+    Oci,
+    /// The same with a document for `docker load`.
+    Docker,
+}
+
+/// An archive that is being written.
+#[derive(Debug)]
+pub struct ArchiveTarget {
+    place: PathBuf,
+    unseen: Unseen,
+    form: ArchiveForm,
+    blobs: Vec<Blob>,
+}
+
+impl ArchiveTarget {
+    /// Begins to write an archive, of which nothing is seen at `path` until it is whole.
+    ///
+    /// # Errors
+    ///
+    /// Nothing can be written there.
+    pub fn new(path: &Path, form: ArchiveForm) -> Result<Self, Error> {
+        let parent = path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty());
+        let unseen = Unseen::new(parent.unwrap_or(Path::new(".")));
+        Ok(Self {
+            place: path.to_owned(),
+            unseen: unseen.map_err(Error::io("write", path))?,
+            form,
+            blobs: Vec::new(),
+        })
+    }
+
+    /// Gives the archive its name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::FileThere`] if there is a file already that is not to be replaced.
+    pub fn finish(
+        mut self,
+        name: Option<&str>,
+        exported: &Exported,
+        replace: bool,
+    ) -> Result<(), Error> {
+        let place = self.place.clone();
+        let index = index_of(&[entry(name, &exported.blob)]);
+        let mut documents = vec![
+            ("index.json", index.to_string()),
+            ("oci-layout", String::from_utf8_lossy(LAYOUT).into_owned()),
+        ];
+        if self.form == ArchiveForm::Docker {
+            documents.push(("manifest.json", manifest_of(name, exported)));
+        }
+        let written = documents.iter().try_for_each(|(name, text)| {
+            self.member(|output| {
+                output.write_all(text.as_bytes())?;
+                Ok::<_, io::Error>(((*name).to_owned(), text.len() as u64))
+            })
+        });
+        written.map_err(Error::io("write", &place))?;
+        let ended = self.unseen.file.write_all(&[0; 2 * BLOCK]);
+        ended.map_err(Error::io("write", &place))?;
+        let published = self.unseen.publish(&place, replace);
+        if published.map_err(Error::io("write", &place))? {
+            return Ok(());
+        }
+        Err(Error::FileThere { path: place })
+    }
+
+    /// Writes a member whose name and size are known when it was written.
+    fn member<E: From<io::Error>>(
+        &mut self,
+        write: impl FnOnce(&mut BufWriter<&File>) -> Result<(String, u64), E>,
+    ) -> Result<(), E> {
+        let mut file = &self.unseen.file;
+        let start = file.stream_position()?;
+        file.seek(SeekFrom::Start(start + BLOCK as u64))?;
+        let mut output = BufWriter::with_capacity(1 << 18, file);
+        let (name, size) = write(&mut output)?;
+        let rest = usize::try_from(padding(size)).unwrap_or_default();
+        output.write_all([0; BLOCK].get(..rest).unwrap_or_default())?;
+        output.flush()?;
+        drop(output);
+        file.write_all_at(&member_head(&name, size), start)?;
+        Ok(())
+    }
+}
+
+/// What `member` may return: an error of the disk, or of who writes.
+enum Stopped {
+    Disk(io::Error),
+    Writer(Error),
+}
+
+impl From<io::Error> for Stopped {
+    fn from(error: io::Error) -> Self {
+        Self::Disk(error)
+    }
+}
+
+impl Target for ArchiveTarget {
+    fn put(&mut self, write: &mut WriteBlob<'_>) -> Result<Blob, Error> {
+        let before = self.unseen.file.stream_position();
+        let before = before.map_err(Error::io("write", &self.place))?;
+        let mut put = None;
+        let outcome = self.member(|output| {
+            let blob = write(output).map_err(Stopped::Writer)?;
+            let name = format!("blobs/sha256/{}", blob.digest.as_str());
+            let size = blob.size;
+            put = Some(blob);
+            Ok((name, size))
+        });
+        outcome.map_err(|stopped| match stopped {
+            Stopped::Disk(error) => Error::io("write", &self.place)(error),
+            Stopped::Writer(error) => error,
+        })?;
+        let blob = put.ok_or(Error::Interrupted)?;
+        if self.blobs.contains(&blob) {
+            // A layer may be there twice, its content not.
+            let file = &mut self.unseen.file;
+            let back = file
+                .set_len(before)
+                .and_then(|()| file.seek(SeekFrom::Start(before)));
+            back.map_err(Error::io("write", &self.place))?;
+        } else {
+            self.blobs.push(blob.clone());
+        }
+        Ok(blob)
+    }
+
+    fn place(&self) -> &Path {
+        &self.place
+    }
+}
+
+/// Returns the document by which `docker load` finds everything.
+fn manifest_of(name: Option<&str>, exported: &Exported) -> String {
+    let path = |blob: &Blob| format!("blobs/sha256/{}", blob.digest.as_str());
+    let tags: Vec<String> = name
+        .map(|name| {
+            let has_tag = name
+                .rsplit('/')
+                .next()
+                .is_some_and(|last| last.contains(':'));
+            let tag = if has_tag { "" } else { ":latest" };
+            format!("{}{tag}", escape(name))
+        })
+        .into_iter()
+        .collect();
+    let layers: Vec<String> = exported.layers.iter().map(path).collect();
+    json!([{"Config": path(&exported.config), "RepoTags": tags, "Layers": layers}]).to_string()
+}

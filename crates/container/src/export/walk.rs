@@ -1,0 +1,331 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What is mounted somewhere, as an archive.
+//!
+//! No link is followed. Everything belongs to root; what gives rights is left out, since an
+//! image of ours is mounted such that it gives none, and a container runtime would give them.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Seek, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fgetxattr, flistxattr};
+use serde::{Deserialize, Serialize};
+
+use crate::tar::{Head, Writer};
+
+/// Attributes of users; others give rights, or mean something only where they are.
+const ATTRIBUTES: &[u8] = b"user.";
+/// The largest value of an attribute, and the longest list of names, in Linux.
+const LARGEST_ATTRIBUTE: usize = 64 * 1024;
+/// In a layer such a name says that another one is gone.
+const HIDES: &[u8] = b".wh.";
+const BUFFER: usize = 256 * 1024;
+
+/// What was found in a tree.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Walked {
+    /// How many files and directories there are.
+    pub entries: u64,
+    /// Devices, pipes and sockets that are left out.
+    pub special: u64,
+    /// Set-user-id and set-group-id bits that are left out.
+    pub set_id: u64,
+    /// For which processor the first program or library is, as ELF numbers them.
+    pub machine: Option<u16>,
+}
+
+/// Writes the tree below a directory as an archive whose names begin with `place`: an
+/// absolute path, `/` for the root. Names at the top of the tree that are in `without` are
+/// left out.
+///
+/// # Errors
+///
+/// What cannot be read or written, with its name.
+pub fn write_tree(
+    root: BorrowedFd<'_>,
+    place: &str,
+    without: &[&str],
+    output: impl Write,
+) -> io::Result<Walked> {
+    let mut walk = Walk {
+        output: Writer::new(BufWriter::with_capacity(BUFFER, output)),
+        links: HashMap::new(),
+        walked: Walked::default(),
+        buffer: vec![0; LARGEST_ATTRIBUTE],
+    };
+    let mut name = Vec::new();
+    let parts: Vec<&str> = place.split('/').filter(|part| !part.is_empty()).collect();
+    for (index, part) in parts.iter().enumerate() {
+        if index > 0 {
+            name.push(b'/');
+        }
+        name.extend_from_slice(part.as_bytes());
+        // The last one is the root of the image, and the others are nowhere.
+        let found = (index + 1 == parts.len())
+            .then(|| rustix::fs::fstat(root))
+            .transpose()?;
+        let head = Head {
+            path: &name,
+            mode: found.map_or(0o755, |found| found.st_mode & 0o1777),
+            mtime: found.map_or(0, |found| time_of(&found)),
+        };
+        walk.output.directory(head)?;
+        walk.walked.entries += 1;
+    }
+    let directory = rustix::fs::openat(root, c".", directory_flags(), Mode::empty())?;
+    walk.directory(&directory, &name, without)?;
+    walk.output.finish()?;
+    Ok(walk.walked)
+}
+
+struct Walk<W: Write> {
+    output: Writer<BufWriter<W>>,
+    /// The first names of files that have several.
+    links: HashMap<(u64, u64), Vec<u8>>,
+    walked: Walked,
+    /// For attributes.
+    buffer: Vec<u8>,
+}
+
+impl<W: Write> Walk<W> {
+    fn directory(&mut self, directory: &OwnedFd, name: &[u8], without: &[&str]) -> io::Result<()> {
+        let mut entries: Vec<CString> = Vec::new();
+        for entry in Dir::read_from(directory)? {
+            let entry = entry?.file_name().to_owned();
+            let is_left = without.iter().any(|one| one.as_bytes() == entry.to_bytes());
+            if !is_left && !matches!(entry.to_bytes(), b"." | b"..") {
+                entries.push(entry);
+            }
+        }
+        entries.sort();
+        for entry in entries {
+            let mut inside = name.to_vec();
+            if !inside.is_empty() {
+                inside.push(b'/');
+            }
+            inside.extend_from_slice(entry.to_bytes());
+            self.entry(directory, &entry, &inside)
+                .map_err(|error| about(&inside, error))?;
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, directory: &OwnedFd, entry: &CStr, name: &[u8]) -> io::Result<()> {
+        let found = rustix::fs::statat(directory, entry, AtFlags::SYMLINK_NOFOLLOW)?;
+        let head = Head {
+            path: name,
+            mode: found.st_mode & 0o1777,
+            mtime: time_of(&found),
+        };
+        self.walked.entries += 1;
+        if entry.to_bytes().starts_with(HIDES) {
+            return Err(io::Error::other(
+                "in a container image a name that begins so would hide another file",
+            ));
+        }
+        match FileType::from_raw_mode(found.st_mode) {
+            FileType::Directory => {
+                let inside =
+                    rustix::fs::openat(directory, entry, directory_flags(), Mode::empty())?;
+                self.rights(&found);
+                self.attributes(inside.as_fd())?;
+                self.output.directory(head)?;
+                self.directory(&inside, name, &[])
+            }
+            FileType::Symlink => {
+                let target = rustix::fs::readlinkat(directory, entry, Vec::new())?;
+                let head = Head {
+                    mode: 0o777,
+                    ..head
+                };
+                self.output.symlink(head, target.to_bytes())
+            }
+            FileType::RegularFile => self.file(directory, entry, head, &found),
+            _ => {
+                self.walked.entries -= 1;
+                self.walked.special += 1;
+                Ok(())
+            }
+        }
+    }
+
+    fn file(
+        &mut self,
+        directory: &OwnedFd,
+        entry: &CStr,
+        head: Head<'_>,
+        found: &Stat,
+    ) -> io::Result<()> {
+        if found.st_nlink > 1 {
+            let place = (found.st_dev, found.st_ino);
+            if let Some(first) = self.links.get(&place) {
+                return self.output.link(head, first);
+            }
+            self.links.insert(place, head.path.to_vec());
+        }
+        self.rights(found);
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let file = rustix::fs::openat(directory, entry, flags, Mode::empty())?;
+        self.attributes(file.as_fd())?;
+        let mut file = File::from(file);
+        if self.walked.machine.is_none() {
+            self.walked.machine = machine_of(&mut file)?;
+        }
+        let size = u64::try_from(found.st_size).unwrap_or_default();
+        self.output.file(head, size, &mut file)
+    }
+
+    fn rights(&mut self, found: &Stat) {
+        self.walked.set_id += u64::from(found.st_mode & 0o6000 != 0);
+    }
+
+    fn attributes(&mut self, file: BorrowedFd<'_>) -> io::Result<()> {
+        use rustix::io::Errno;
+        let length = match flistxattr(file, self.buffer.as_mut_slice()) {
+            // There are none, or the file system knows none.
+            Ok(0) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(()),
+            length => length?,
+        };
+        let names = self.buffer.get(..length).unwrap_or_default().to_vec();
+        let mut names: Vec<&[u8]> = names.split(|byte| *byte == 0).collect();
+        names.retain(|name| name.starts_with(ATTRIBUTES));
+        names.sort_unstable();
+        for name in names {
+            let key = CString::new(name)?;
+            let length = fgetxattr(file, key.as_c_str(), self.buffer.as_mut_slice())?;
+            let value = self.buffer.get(..length).unwrap_or_default();
+            self.output.attribute(name, value);
+        }
+        Ok(())
+    }
+}
+
+fn directory_flags() -> OFlags {
+    OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC
+}
+
+fn time_of(found: &Stat) -> u32 {
+    u32::try_from(found.st_mtime.max(0)).unwrap_or(u32::MAX)
+}
+
+/// Reads for which processor a program is, and goes back to its beginning.
+fn machine_of(file: &mut File) -> io::Result<Option<u16>> {
+    let mut head = Vec::new();
+    file.take(20).read_to_end(&mut head)?;
+    file.rewind()?;
+    let is_little = head.get(5) == Some(&1);
+    let number = match head.get(18..20) {
+        Some(&[low, high]) if head.starts_with(b"\x7fELF") && is_little => {
+            u16::from_le_bytes([low, high])
+        }
+        Some(&[high, low]) if head.starts_with(b"\x7fELF") => u16::from_be_bytes([high, low]),
+        _ => return Ok(None),
+    };
+    Ok(Some(number))
+}
+
+/// Names what an error is about, once.
+fn about(name: &[u8], error: io::Error) -> io::Error {
+    let is_about = |text: String| text.starts_with('/');
+    if error.kind() == io::ErrorKind::BrokenPipe || is_about(error.to_string()) {
+        return error;
+    }
+    let name = crate::layer::shown(name);
+    io::Error::new(error.kind(), format!("/{name}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use crate::tar::{Kind, Reader};
+
+    /// Names, kinds, modes and targets as they stand in the archive of a directory.
+    fn listed(root: &std::path::Path, place: &str) -> (Vec<String>, Walked) {
+        let directory = File::open(root).unwrap();
+        let mut bytes = Vec::new();
+        let walked = write_tree(directory.as_fd(), place, &["left"], &mut bytes).unwrap();
+        let mut reader = Reader::new(bytes.as_slice());
+        let mut lines = Vec::new();
+        while let Some(entry) = reader.next_entry().unwrap() {
+            let kind = match entry.kind {
+                Kind::Directory => 'd',
+                Kind::File => 'f',
+                Kind::Symlink => 'l',
+                Kind::Link => 'h',
+                _ => '?',
+            };
+            let name = String::from_utf8_lossy(&entry.path);
+            let link = String::from_utf8_lossy(&entry.link);
+            let text = format!("{kind} {:o} {name} {link}", entry.mode);
+            lines.push(text.trim_end().to_owned());
+        }
+        (lines, walked)
+    }
+
+    #[test]
+    fn a_tree_is_written_at_its_place_with_links_and_without_rights() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path();
+        fs::create_dir(path.join("left")).unwrap();
+        fs::create_dir(path.join("bin")).unwrap();
+        fs::write(path.join("bin/su"), "").unwrap();
+        fs::set_permissions(path.join("bin/su"), fs::Permissions::from_mode(0o4755)).unwrap();
+        fs::hard_link(path.join("bin/su"), path.join("bin/zu")).unwrap();
+        symlink("../../nowhere", path.join("link")).unwrap();
+        for name in ["bin", "."] {
+            let mode = fs::Permissions::from_mode(0o750);
+            fs::set_permissions(path.join(name), mode).unwrap();
+        }
+        let (lines, walked) = listed(path, "/user/env");
+        assert_eq!(
+            lines,
+            [
+                "d 755 user/",
+                "d 750 user/env/",
+                "d 750 user/env/bin/",
+                "f 755 user/env/bin/su",
+                "h 755 user/env/bin/zu user/env/bin/su",
+                "l 777 user/env/link ../../nowhere",
+            ]
+        );
+        assert_eq!((walked.entries, walked.set_id), (6, 1));
+    }
+
+    #[test]
+    fn attributes_of_users_are_kept() {
+        use rustix::fs::{XattrFlags, setxattr};
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join("file");
+        fs::write(&file, "").unwrap();
+        for (name, value) in [("user.b", "two"), ("user.a", "one")] {
+            setxattr(&file, name, value.as_bytes(), XattrFlags::empty()).unwrap();
+        }
+        let mut bytes = Vec::new();
+        let directory = File::open(root.path()).unwrap();
+        write_tree(directory.as_fd(), "/", &[], &mut bytes).unwrap();
+        let text = String::from_utf8_lossy(&bytes);
+        let records = "27 SCHILY.xattr.user.a=one\n27 SCHILY.xattr.user.b=two\n";
+        assert!(text.contains(records));
+    }
+
+    #[test]
+    fn the_processor_of_the_first_program_is_told() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("a"), "text").unwrap();
+        fs::copy(std::env::current_exe().unwrap(), root.path().join("b")).unwrap();
+        let (lines, walked) = listed(root.path(), "/");
+        let expected = match std::env::consts::ARCH {
+            "x86_64" => 62,
+            "aarch64" => 183,
+            other => panic!("what is the number of {other}?"),
+        };
+        assert_eq!((lines.len(), walked.machine), (2, Some(expected)));
+    }
+}
