@@ -126,7 +126,7 @@ fn is_tag(text: &str) -> bool {
 
 impl ContainerName {
     /// Returns the text that a registry is asked for.
-    fn reference(&self) -> String {
+    pub(crate) fn reference(&self) -> String {
         match (&self.digest, &self.tag) {
             (Some(digest), _) => format!("sha256:{digest}"),
             (None, Some(tag)) => tag.clone(),

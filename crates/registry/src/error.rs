@@ -151,6 +151,14 @@ pub enum Error {
         /// The image that has it.
         digest: Digest,
     },
+    /// Another container image has the tag.
+    #[error("`{name}` is another image already: sha256:{digest}")]
+    TagTaken {
+        /// The whole name.
+        name: String,
+        /// The digest of the other image.
+        digest: Digest,
+    },
     /// The registry does not delete.
     #[error("the registry {host} does not let anything be deleted{}", in_words(.details))]
     NoDeletion {
@@ -250,6 +258,7 @@ impl Error {
             Self::LabelTaken { .. } => {
                 Some("`--force` gives the label to the new image".to_owned())
             }
+            Self::TagTaken { .. } => Some("`--force` gives the tag to the new image".to_owned()),
             Self::NoDeletion { .. } => {
                 Some("in the registry's own configuration deletion can be switched on".to_owned())
             }

@@ -12,6 +12,7 @@
 mod address;
 mod chunks;
 mod container;
+mod container_push;
 mod contents;
 mod copy;
 mod credentials;
@@ -37,6 +38,7 @@ mod upload;
 
 pub use address::{Address, AddressError, Place, UnfitPart};
 pub use container::{ContainerName, ContainerNameError};
+pub use container_push::{ContainerBlob, ContainerPush, PushedContainer};
 pub use contents::Said;
 pub use copy::{Copied, Deleted};
 pub use credentials::{

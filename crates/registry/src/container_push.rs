@@ -1,0 +1,138 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Putting container images into a registry.
+
+use std::path::PathBuf;
+
+use cabane_label::Digest;
+
+use crate::container::ContainerName;
+use crate::document::{MANIFEST, OciDigest};
+use crate::upload::FileBlob;
+use crate::{Error, Progress, Registry};
+
+/// A blob of a container image, in a file.
+#[derive(Clone, Debug)]
+pub struct ContainerBlob {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its digest.
+    pub digest: Digest,
+    /// How many bytes it has.
+    pub size: u64,
+}
+
+/// A container image to be put into a registry.
+#[derive(Clone, Debug)]
+pub struct ContainerPush<'a> {
+    /// Its name there.
+    pub name: &'a ContainerName,
+    /// Everything that its manifest names.
+    pub blobs: &'a [ContainerBlob],
+    /// Its manifest, in OCI's words.
+    pub manifest: &'a [u8],
+    /// A repository of the same registry that may have some of the blobs: what it has is
+    /// taken from there and not sent.
+    pub from: Option<&'a str>,
+    /// Whether a tag that another image has is taken from it.
+    pub replace: bool,
+}
+
+/// A container image that was put into a registry.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PushedContainer {
+    /// How many bytes were sent.
+    pub sent: u64,
+    /// Whether the tag had this image before.
+    pub unchanged: bool,
+    /// The digest that the tag had before.
+    pub replaced: Option<Digest>,
+}
+
+impl Registry {
+    /// Puts a container image into the registry: what it is made of first, its name last.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TagTaken`] if another image has the tag and it is not to be taken from it.
+    pub fn push_container(
+        &self,
+        request: &ContainerPush<'_>,
+        progress: &mut Progress<'_>,
+    ) -> Result<PushedContainer, Error> {
+        let ContainerPush { name, manifest, .. } = request;
+        let digest = OciDigest::of(manifest);
+        let before = self.tag_before(request, &digest)?;
+        if before.as_ref() == Some(&digest) {
+            return Ok(PushedContainer {
+                sent: 0,
+                unchanged: true,
+                replaced: None,
+            });
+        }
+        let total = request.blobs.iter().map(|blob| blob.size).sum();
+        let (mut done, mut sent) = (0, 0);
+        for blob in request.blobs {
+            let file = FileBlob {
+                path: &blob.path,
+                digest: OciDigest(blob.digest.clone()),
+                size: blob.size,
+                notes: None,
+            };
+            let mut tell = |part, _| progress(done + part, total);
+            if !self.is_there(name, request.from, &file.digest)?
+                && self.put_file(&name.repository, &file, &mut tell)?
+            {
+                sent += blob.size;
+            }
+            done += blob.size;
+            progress(done, total);
+        }
+        // Sending takes time, in which somebody may have taken the tag.
+        let replaced = self.tag_before(request, &digest)?;
+        self.put_document(&name.repository, &name.reference(), MANIFEST, manifest)?;
+        Ok(PushedContainer {
+            sent,
+            unchanged: false,
+            replaced: replaced.map(|digest| digest.0),
+        })
+    }
+
+    /// Whether the registry has a blob, also after it was asked to take it from elsewhere.
+    fn is_there(
+        &self,
+        name: &ContainerName,
+        from: Option<&str>,
+        digest: &OciDigest,
+    ) -> Result<bool, Error> {
+        if self.has_blob(&name.repository, digest)? {
+            return Ok(true);
+        }
+        match from.filter(|from| *from != name.repository) {
+            // What cannot be taken from there is sent.
+            Some(from) => Ok(self
+                .mount_blob(&name.repository, from, digest)
+                .unwrap_or(false)),
+            None => Ok(false),
+        }
+    }
+
+    /// Returns what the tag stands for, unless it must not be taken from that.
+    fn tag_before(
+        &self,
+        request: &ContainerPush<'_>,
+        digest: &OciDigest,
+    ) -> Result<Option<OciDigest>, Error> {
+        let name = request.name;
+        let before = self.digest_of(&name.repository, &name.reference())?;
+        match before {
+            Some(before) if before != *digest && !request.replace => Err(Error::TagTaken {
+                name: name.to_string(),
+                digest: before.0,
+            }),
+            before => Ok(before),
+        }
+    }
+}
