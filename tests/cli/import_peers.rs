@@ -16,9 +16,9 @@ use crate::cabane::{Cabane, Who};
 use crate::import_containers::{Layout, TOOL, image_file, layer};
 
 /// What a name in a tree is: its kind, mode, content or target, and how many names it has.
-type Names = BTreeMap<String, (char, u32, String, u64)>;
+pub(crate) type Names = BTreeMap<String, (char, u32, String, u64)>;
 
-fn walk(directory: &Path, prefix: &str, into: &mut Names) {
+pub(crate) fn walk(directory: &Path, prefix: &str, into: &mut Names) {
     for entry in fs::read_dir(directory).unwrap() {
         let entry = entry.unwrap();
         let (path, name) = (entry.path(), entry.file_name());

@@ -268,7 +268,7 @@ fn an_import_that_is_killed_at_any_instant_is_repeated_with_success() {
     }
 }
 
-fn kill_within(command: &mut Command, whole: Duration) {
+pub(crate) fn kill_within(command: &mut Command, whole: Duration) {
     let mut child = command
         .stderr(Stdio::null())
         .stdout(Stdio::null())

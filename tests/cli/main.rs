@@ -19,6 +19,8 @@ mod diff;
 mod doctor;
 mod environment;
 mod explain;
+mod export;
+mod export_peers;
 mod faults;
 mod gc;
 mod helper;

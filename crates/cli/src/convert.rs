@@ -63,6 +63,7 @@ pub(crate) fn registry_error(error: cabane_registry::Error) -> CommandError {
         }
         Error::NoSpace { .. }
         | Error::LabelTaken { .. }
+        | Error::TagTaken { .. }
         | Error::Io { .. }
         | Error::SourceChanged { .. }
         // What is wrong is here, and not in the registry.

@@ -269,7 +269,7 @@ fn request(
         search_path: path
             .map(|path| std::env::split_paths(path).collect())
             .unwrap_or_default(),
-        epoch: epoch(setup)?,
+        epoch: epoch(setup)?.0,
         jobs: args
             .jobs
             .or(settings.jobs.value)
@@ -380,13 +380,15 @@ fn passed_variables(setup: &Setup) -> BTreeMap<String, String> {
     passed
 }
 
-fn epoch(setup: &Setup) -> CommandResult<u32> {
+/// Returns the time that what is made has, and whether the caller said so.
+pub(super) fn epoch(setup: &Setup) -> CommandResult<(u32, bool)> {
     let Some(value) = setup.calling.get(OsStr::new(env_vars::SOURCE_DATE_EPOCH)) else {
-        return Ok(DEFAULT_EPOCH);
+        return Ok((DEFAULT_EPOCH, false));
     };
     value
         .to_str()
         .and_then(|text| text.parse().ok())
+        .map(|epoch| (epoch, true))
         .ok_or_else(|| {
             CommandError::new(
                 exit_codes::USAGE,

@@ -65,7 +65,7 @@ impl FromStr for Reference {
 }
 
 /// Cuts `PATH:NAME`; a path may have a colon in it, and then it is there.
-fn path_and_name(text: &str) -> (PathBuf, Option<String>) {
+pub(super) fn path_and_name(text: &str) -> (PathBuf, Option<String>) {
     match text.split_once(':') {
         Some((path, name)) if !Path::new(text).exists() => {
             let name = Some(name.to_owned()).filter(|name| !name.is_empty());

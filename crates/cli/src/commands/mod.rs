@@ -23,6 +23,11 @@ mod environment;
 mod explain;
 mod explain_start;
 mod explain_text;
+mod export;
+mod export_base;
+mod export_target;
+mod export_tree;
+mod export_words;
 mod image_add;
 mod image_copy;
 mod image_find;
@@ -100,6 +105,8 @@ pub(crate) enum Command {
     Repo(RepoCommand),
     /// Make an image of a container image and add it to the repository
     Import(import::ImportArgs),
+    /// Make a container image of images
+    Export(export::ExportArgs),
     /// Build an image from a recipe and add it to the repository
     Build(build::BuildArgs),
     /// Check recipes, and look at what they ask for
@@ -277,6 +284,7 @@ pub(crate) fn run_command(
         Command::Repo(RepoCommand::Pin(args)) => repo_pin::pin(setup, &args),
         Command::Repo(RepoCommand::Unpin(args)) => repo_pin::unpin(setup, &args),
         Command::Import(args) => import::import(setup, &args),
+        Command::Export(args) => export::export(setup, &args),
         Command::Build(args) => build::build(setup, &args),
         Command::Recipe(RecipeCommand::Check(args)) => recipe::check(setup, &args),
         Command::Recipe(RecipeCommand::Show(args)) => recipe_show::show(setup, &args),
