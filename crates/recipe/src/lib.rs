@@ -25,6 +25,8 @@
 //! );
 //! ```
 //!
+//! [`parse_device_specification`] reads what vendors say about their devices.
+//!
 //! A recipe for Spack has more files: [`parse_stack`] reads them all, and
 //! [`parse_system`] the configuration of a system.
 //!
@@ -35,6 +37,7 @@
 
 mod ask;
 mod config;
+mod device;
 mod diagnostic;
 mod environment;
 mod node;
@@ -48,6 +51,11 @@ mod toml_tree;
 mod yaml;
 
 pub use config::{ConfigText, PATH_LISTS, RecipeError, parse_config};
+pub use device::{
+    ContainerEdits, DeviceHook, DeviceKind, DeviceMount, DeviceName, DeviceNameError, DeviceNode,
+    DeviceRequest, DeviceSpecification, DeviceSpecificationError, SpecifiedDevice,
+    parse_device_specification,
+};
 pub use diagnostic::Diagnostic;
 pub use environment::{
     BaseReference, EnvironmentFile, EnvironmentFileError, EnvironmentReference, MountEntry,

@@ -5,6 +5,7 @@
 
 mod accepted;
 mod convert;
+mod devices;
 mod environments;
 mod hostile;
 mod memory;

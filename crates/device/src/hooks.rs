@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What the known hooks do. Nothing is run: the same is reached in other ways.
+
+use std::path::PathBuf;
+
+use cabane_recipe::DeviceHook;
+
+/// Programs whose words are known.
+const PROGRAMS: [&str; 2] = ["nvidia-ctk", "nvidia-cdi-hook"];
+/// Where an image has libraries for older drivers, unless it is said.
+const COMPATIBLE: &str = "/usr/local/cuda/compat";
+
+/// What a hook is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Links, each with where it leads and where it is.
+    Links(Vec<(String, String)>),
+    /// Directories in which libraries are found by their names.
+    Folders(Vec<PathBuf>),
+    /// Libraries of the image are to win if they are newer than the driver's.
+    Compatibility {
+        /// Where the image has them.
+        directory: PathBuf,
+        /// The version of the driver.
+        driver: String,
+    },
+    /// Something that is so anyhow: modes of device nodes are those of the host, and who is not
+    /// root can make no nodes.
+    Nothing,
+}
+
+/// Tells what a hook is for, if that is known.
+pub(crate) fn purpose(hook: &DeviceHook) -> Option<Purpose> {
+    let program = hook.program.file_name()?.to_str()?;
+    if !PROGRAMS.contains(&program) {
+        return None;
+    }
+    let words = hook.arguments.iter().skip(1).map(String::as_str);
+    let mut words = words.skip_while(|word| word.starts_with('-') || *word == "hook");
+    let name = words.next()?;
+    let options = options(words);
+    let values = |wanted: &str| -> Vec<&str> {
+        let of_name = options.iter().filter(|(name, _)| *name == wanted);
+        of_name.flat_map(|(_, value)| value.split(',')).collect()
+    };
+    Some(match name {
+        "create-symlinks" => {
+            let links = values("link").into_iter();
+            let pair = |link: &str| {
+                let (target, link) = link.split_once("::")?;
+                Some((target.to_owned(), link.to_owned()))
+            };
+            Purpose::Links(links.map(pair).collect::<Option<_>>()?)
+        }
+        "update-ldcache" => {
+            Purpose::Folders(values("folder").into_iter().map(PathBuf::from).collect())
+        }
+        "enable-cuda-compat" => match values("host-driver-version").first() {
+            Some(driver) => Purpose::Compatibility {
+                directory: values("cuda-compat-container-root")
+                    .first()
+                    .unwrap_or(&COMPATIBLE)
+                    .into(),
+                driver: (*driver).to_owned(),
+            },
+            None => Purpose::Nothing,
+        },
+        "chmod" | "disable-device-node-modification" | "update-application-profile" => {
+            Purpose::Nothing
+        }
+        _ => return None,
+    })
+}
+
+/// Reads `--name value` and `--name=value`.
+fn options<'a>(mut words: impl Iterator<Item = &'a str>) -> Vec<(&'a str, &'a str)> {
+    let mut options = Vec::new();
+    while let Some(word) = words.next() {
+        let Some(option) = word.strip_prefix("--").or(word.strip_prefix('-')) else {
+            continue;
+        };
+        match option.split_once('=') {
+            Some(pair) => options.push(pair),
+            None => options.extend(words.next().map(|value| (option, value))),
+        }
+    }
+    options
+}
+
+/// Returns a hook as people know it: its program and the word that says what it does.
+pub(crate) fn title(hook: &DeviceHook) -> String {
+    let program = hook.program.display();
+    let words = hook.arguments.iter().skip(1);
+    match words.into_iter().find(|word| !word.starts_with('-')) {
+        Some(word) => format!("the hook `{program} {word}` ({})", hook.moment),
+        None => format!("the hook `{program}` ({})", hook.moment),
+    }
+}

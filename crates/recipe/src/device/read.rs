@@ -1,0 +1,392 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! From YAML or JSON to a [`DeviceSpecification`].
+
+use std::fmt;
+use std::path::{Component, Path, PathBuf};
+
+use super::name::is_device;
+use super::{
+    ContainerEdits, DeviceHook, DeviceKind, DeviceMount, DeviceNode, DeviceSpecification,
+    SpecifiedDevice,
+};
+use crate::ask::{Field, Section};
+use crate::diagnostic::{Diagnostic, Source, quote, write_all};
+use crate::node::{Node, Value};
+use crate::report::{Language, Report};
+use crate::{text, yaml};
+
+const FILE: &[&str] = &[
+    "cdiVersion",
+    "kind",
+    "annotations",
+    "devices",
+    "containerEdits",
+];
+const DEVICE: &[&str] = &["name", "annotations", "containerEdits"];
+const EDITS: &[&str] = &[
+    "env",
+    "deviceNodes",
+    "mounts",
+    "hooks",
+    "additionalGids",
+    "additionalGIDs",
+    "intelRdt",
+    "netDevices",
+];
+/// Those for which a container engine needs the rights of root.
+const UNSUPPORTED: [&str; 2] = ["intelRdt", "netDevices"];
+const NODE: &[&str] = &[
+    "path",
+    "hostPath",
+    "type",
+    "major",
+    "minor",
+    "fileMode",
+    "permissions",
+    "uid",
+    "gid",
+];
+const MOUNT: &[&str] = &["hostPath", "containerPath", "type", "options"];
+const HOOK: &[&str] = &["hookName", "path", "args", "env", "timeout"];
+const EXAMPLE: &str = "it begins with its version, `cdiVersion: 0.6.0`";
+
+/// Why a file was refused: everything that is wrong with it, in the order of the file, at least
+/// one diagnostic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceSpecificationError(Vec<Diagnostic>);
+
+impl DeviceSpecificationError {
+    /// Returns what is wrong, in the order of the file.
+    #[must_use]
+    pub fn diagnostics(&self) -> &[Diagnostic] {
+        &self.0
+    }
+}
+
+impl fmt::Display for DeviceSpecificationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_all(f, &self.0)
+    }
+}
+
+impl std::error::Error for DeviceSpecificationError {}
+
+/// Reads a file that describes devices. JSON is read as the YAML that it is.
+///
+/// # Errors
+///
+/// Everything that is wrong with it.
+pub fn parse_device_specification(
+    path: &Path,
+    text: &[u8],
+) -> Result<DeviceSpecification, DeviceSpecificationError> {
+    let text =
+        text::check(path, text).map_err(|problem| DeviceSpecificationError(vec![problem]))?;
+    let source = Source::new(path, text);
+    let mut reader = Reader {
+        report: Report::new(&source, Language::Yaml),
+    };
+    let root = yaml::parse(&mut reader.report);
+    let found = root.and_then(|root| reader.file(&root));
+    reader
+        .report
+        .finish(found)
+        .map_err(DeviceSpecificationError)
+}
+
+struct Reader<'a> {
+    report: Report<'a>,
+}
+
+impl Reader<'_> {
+    fn file(&mut self, root: &Node) -> Option<DeviceSpecification> {
+        let file = self.report.file(root, EXAMPLE)?;
+        file.refuse_unknown(&mut self.report, FILE, |_| None);
+        let version = self.version(&file);
+        let kind = file.require(&mut self.report, "kind", "add whose devices these are");
+        let kind = kind.and_then(|field| self.kind(&field));
+        let edits = self.edits_of(&file);
+        let devices = file.require(&mut self.report, "devices", "add a list of devices");
+        let devices = devices.and_then(|field| self.devices(&field));
+        Some(DeviceSpecification {
+            version: version?,
+            kind: kind?,
+            devices: devices?,
+            edits,
+        })
+    }
+
+    /// Later versions of the first one add keys, which are told where they stand.
+    fn version(&mut self, file: &Section<'_>) -> Option<String> {
+        let field = file.require(&mut self.report, "cdiVersion", EXAMPLE)?;
+        let text = self.report.text(&field)?;
+        let plain = text.strip_prefix('v').unwrap_or(text);
+        let mut parts = plain.split(['.', '-', '+']).map(str::parse::<u32>);
+        match (parts.next(), parts.next()) {
+            (Some(Ok(1)), Some(Ok(_))) | (Some(Ok(0)), Some(Ok(3..))) => Some(text.to_owned()),
+            _ => {
+                let message = format!("the version {} is not known", quote(text));
+                let hint = "those from 0.3.0 to 1.x are read";
+                self.report.problem_with_hint(field.place(), &message, hint);
+                None
+            }
+        }
+    }
+
+    fn kind(&mut self, field: &Field<'_>) -> Option<DeviceKind> {
+        let text = self.report.text(field)?;
+        let kind = text.parse();
+        kind.map_err(|_| {
+            let message = format!("{} is not a vendor and a class", quote(text));
+            let hint = "write it as in `nvidia.com/gpu`";
+            self.report.problem_with_hint(field.place(), &message, hint);
+        })
+        .ok()
+    }
+
+    fn line(&self, field: &Field<'_>) -> u32 {
+        self.report.source().position(field.key_place().start).0
+    }
+
+    fn items<'n>(&mut self, section: &Section<'n>, key: &str, name: &str) -> Vec<Field<'n>> {
+        let Some(field) = section.given(key) else {
+            return Vec::new();
+        };
+        let items = self.report.list(&field).unwrap_or_default();
+        items.iter().map(|item| Field::item(name, item)).collect()
+    }
+
+    fn devices(&mut self, field: &Field<'_>) -> Option<Vec<SpecifiedDevice>> {
+        let items = self.report.list(field)?;
+        if items.is_empty() {
+            let hint = "a file is there for at least one";
+            self.report
+                .problem_with_hint(field.place(), "there is no device", hint);
+        }
+        let mut devices: Vec<SpecifiedDevice> = Vec::with_capacity(items.len());
+        for item in items {
+            let field = Field::item("a device", item);
+            let Some(section) = self.report.section(&field) else {
+                continue;
+            };
+            section.refuse_unknown(&mut self.report, DEVICE, |_| None);
+            let edits = self.edits_of(&section);
+            let hint = "add its name, `name: \"0\"`";
+            let Some(field) = section.require(&mut self.report, "name", hint) else {
+                continue;
+            };
+            let Some(name) = self.scalar(&field) else {
+                continue;
+            };
+            if !is_device(&name) {
+                let message = format!("{} cannot be the name of a device", quote(&name));
+                self.report.problem(field.place(), &message);
+            } else if devices.iter().any(|device| device.name == name) {
+                let message = format!("there are two devices {}", quote(&name));
+                self.report.problem(field.place(), &message);
+            }
+            let line = self.line(&field);
+            devices.push(SpecifiedDevice { name, edits, line });
+        }
+        Some(devices)
+    }
+
+    /// Returns a text; a number without quotes is one, too.
+    fn scalar(&mut self, field: &Field<'_>) -> Option<String> {
+        match &field.node.value {
+            Value::Scalar(scalar) => Some(scalar.text.clone()),
+            _ => self.report.text(field).map(str::to_owned),
+        }
+    }
+
+    fn edits_of(&mut self, section: &Section<'_>) -> ContainerEdits {
+        let mut edits = ContainerEdits::default();
+        let Some(field) = section.given("containerEdits") else {
+            return edits;
+        };
+        let Some(section) = self.report.section(&field) else {
+            return edits;
+        };
+        section.refuse_unknown(&mut self.report, EDITS, |_| None);
+        for item in self.items(&section, "env", "a variable") {
+            edits.env.extend(self.variable(&item));
+        }
+        for item in self.items(&section, "deviceNodes", "a device node") {
+            edits.nodes.extend(self.node(&item));
+        }
+        for item in self.items(&section, "mounts", "a mount") {
+            edits.mounts.extend(self.mount(&item));
+        }
+        for item in self.items(&section, "hooks", "a hook") {
+            edits.hooks.extend(self.hook(&item));
+        }
+        for key in ["additionalGids", "additionalGIDs"] {
+            for item in self.items(&section, key, "a group") {
+                edits.groups.extend(self.number(&item));
+            }
+        }
+        for key in UNSUPPORTED {
+            if let Some(field) = section.given(key) {
+                edits.unsupported.push((key, self.line(&field)));
+            }
+        }
+        edits
+    }
+
+    fn variable(&mut self, field: &Field<'_>) -> Option<(String, String)> {
+        let text = self.report.text(field)?;
+        match text.split_once('=') {
+            Some((name, value)) if !name.is_empty() => Some((name.to_owned(), value.to_owned())),
+            _ => {
+                let message = format!("{} sets no variable", quote(text));
+                self.report
+                    .problem_with_hint(field.place(), &message, "write `NAME=VALUE`");
+                None
+            }
+        }
+    }
+
+    /// Returns an absolute path of the host.
+    fn host_path(&mut self, field: &Field<'_>) -> Option<PathBuf> {
+        let text = self.report.text(field)?;
+        if text.starts_with('/') {
+            return Some(PathBuf::from(text));
+        }
+        let message = format!("{} is not an absolute path", quote(text));
+        self.report.problem(field.place(), &message);
+        None
+    }
+
+    /// Returns a place in a container. Names of devices have colons, which mount points lack.
+    fn container_path(&mut self, field: &Field<'_>) -> Option<PathBuf> {
+        let text = self.report.text(field)?;
+        let path: PathBuf = Path::new(text).components().collect();
+        let mut components = path.components();
+        let is_absolute = components.next() == Some(Component::RootDir);
+        let mut rest = components.peekable();
+        let has_rest = rest.peek().is_some();
+        if is_absolute && has_rest && rest.all(|part| matches!(part, Component::Normal(_))) {
+            return Some(path);
+        }
+        let message = format!("{} is no place in a container", quote(text));
+        let hint = "a place begins with `/`, has no `..` and is not all of it";
+        self.report.problem_with_hint(field.place(), &message, hint);
+        None
+    }
+
+    fn node(&mut self, field: &Field<'_>) -> Option<DeviceNode> {
+        let section = self.report.section(field)?;
+        section.refuse_unknown(&mut self.report, NODE, |_| None);
+        let field = section.require(&mut self.report, "path", "add where the node is")?;
+        let line = self.line(&field);
+        let path = self.container_path(&field)?;
+        let host_path = match section.given("hostPath") {
+            Some(field) => self.host_path(&field)?,
+            None => path.clone(),
+        };
+        let number = |reader: &mut Self, key| {
+            let field = section.given(key)?;
+            reader.number(&field)
+        };
+        // 0 and 0 stand for numbers that are not said.
+        let numbers = match (number(self, "major"), number(self, "minor")) {
+            (Some(0) | None, Some(0) | None) => None,
+            (major, minor) => Some((major.unwrap_or(0), minor.unwrap_or(0))),
+        };
+        let permissions = match section.given("permissions") {
+            Some(field) => self.permissions(&field)?,
+            None => String::new(),
+        };
+        let has = |letter| permissions.is_empty() || permissions.contains(letter);
+        Some(DeviceNode {
+            path,
+            host_path,
+            numbers,
+            is_read: has('r'),
+            is_written: has('w'),
+            line,
+        })
+    }
+
+    fn permissions(&mut self, field: &Field<'_>) -> Option<String> {
+        let text = self.report.text(field)?;
+        if text.is_empty() || text.chars().all(|c| "rwm".contains(c)) {
+            return Some(text.to_owned());
+        }
+        // None at all, which is not the same as nothing being said.
+        if text == "none" {
+            return Some("-".to_owned());
+        }
+        let message = format!("{} are no permissions of a device", quote(text));
+        self.report
+            .problem_with_hint(field.place(), &message, "they are letters of `rwm`");
+        None
+    }
+
+    fn number(&mut self, field: &Field<'_>) -> Option<u32> {
+        let text = match &field.node.value {
+            Value::Scalar(scalar) => scalar.text.as_str(),
+            _ => "",
+        };
+        text.parse()
+            .map_err(|_| self.report.wrong_type(field, "a number from 0", None))
+            .ok()
+    }
+
+    fn mount(&mut self, field: &Field<'_>) -> Option<DeviceMount> {
+        let section = self.report.section(field)?;
+        section.refuse_unknown(&mut self.report, MOUNT, |_| None);
+        let source = section.require(&mut self.report, "hostPath", "add what is mounted")?;
+        let hint = "add where it is mounted";
+        let target = section.require(&mut self.report, "containerPath", hint)?;
+        let target = self.container_path(&target);
+        let mut options = Vec::new();
+        for item in self.items(&section, "options", "an option") {
+            options.extend(self.report.text(&item).map(str::to_owned));
+        }
+        let has = |wanted: &str| options.iter().any(|option| option == wanted);
+        let file_system = match section.given("type") {
+            Some(field) => self.report.text(&field).map(str::to_owned),
+            None => None,
+        };
+        let is_bind = has("bind") || has("rbind");
+        let is_named = |name: &String| !is_bind && !matches!(name.as_str(), "" | "none" | "bind");
+        let line = self.line(&source);
+        // What is no place of the host has a word in its place, such as `tmpfs`.
+        let file_system = file_system.filter(is_named);
+        let source = match &file_system {
+            Some(_) => PathBuf::from(self.report.text(&source)?),
+            None => self.host_path(&source)?,
+        };
+        Some(DeviceMount {
+            source,
+            target: target?,
+            file_system,
+            read_only: has("ro"),
+            line,
+        })
+    }
+
+    fn hook(&mut self, field: &Field<'_>) -> Option<DeviceHook> {
+        let section = self.report.section(field)?;
+        section.refuse_unknown(&mut self.report, HOOK, |_| None);
+        let hint = "add when it runs, `hookName: createContainer`";
+        let moment = section.require(&mut self.report, "hookName", hint)?;
+        let program = section.require(&mut self.report, "path", "add the program")?;
+        let line = self.line(&moment);
+        let moment = self.report.text(&moment)?.to_owned();
+        let program = self.host_path(&program)?;
+        let mut arguments = Vec::new();
+        for item in self.items(&section, "args", "an argument") {
+            arguments.push(self.scalar(&item)?);
+        }
+        Some(DeviceHook {
+            moment,
+            program,
+            arguments,
+            line,
+        })
+    }
+}
