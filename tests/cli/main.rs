@@ -15,6 +15,7 @@ mod cabane;
 mod composition;
 mod config;
 mod debian_roots;
+mod devices;
 mod diff;
 mod doctor;
 mod environment;

@@ -9,6 +9,7 @@ mod attach;
 mod batch;
 mod border;
 mod containers;
+mod devices;
 mod failures;
 mod losses;
 mod mpi;

@@ -191,6 +191,11 @@ const SLURM: &[Variable] = &[
         purpose: "Stands for the option `--uenv-stage` of `sbatch`; for `salloc` it is `SALLOC_UENV_STAGE`, for `srun` `SLURM_UENV_STAGE`.",
     },
     Variable {
+        name: "SBATCH_UENV_DEVICE",
+        is_set: false,
+        purpose: "Stands for the option `--uenv-device` of `sbatch`; for `salloc` it is `SALLOC_UENV_DEVICE`, for `srun` `SLURM_UENV_DEVICE`.",
+    },
+    Variable {
         name: cabane_mount::JOB_STAGE,
         is_set: true,
         purpose: "In a job: where its nodes copy the images first, `memory` or `local`.",

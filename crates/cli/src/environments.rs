@@ -67,6 +67,7 @@ pub(crate) fn additions(file: &mut EnvironmentFile) -> Additions {
     let mounts = std::mem::take(&mut file.mounts);
     Additions {
         binds: mounts.into_iter().map(bind).collect(),
+        devices: file.devices.iter().map(ToString::to_string).collect(),
         variables: std::mem::take(&mut file.env),
         working_directory: file.workdir.take(),
     }

@@ -12,6 +12,7 @@ mod args;
 mod builds;
 mod commands;
 mod convert;
+mod devices;
 mod doctor;
 mod env_vars;
 mod environments;

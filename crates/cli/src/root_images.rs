@@ -8,12 +8,14 @@ use std::path::{Path, PathBuf};
 
 use cabane_label::{MountPoint, escape};
 use cabane_mount::Layer;
+use cabane_recipe::DeviceRequest;
 use cabane_resolve::ConcreteEnvironment;
 use cabane_run::RootRequest;
 use cabane_run::loaded::{Additions, Bind};
 use clap::Args;
 
 use crate::convert;
+use crate::devices;
 use crate::env_vars;
 use crate::exit_codes;
 use crate::report::{CommandError, CommandResult, IoContext};
@@ -26,6 +28,11 @@ pub(crate) struct RootArgs {
     /// for reading only
     #[arg(short, long = "bind", value_name = "SOURCE[:TARGET[:ro]]")]
     binds: Vec<String>,
+    /// Give a container image a device of this system, with its libraries: `VENDOR/CLASS=NAME`,
+    /// `all`, or `none` for leaving out what the site and the environment file name. May be
+    /// given several times
+    #[arg(long = "device", value_name = "DEVICE")]
+    devices: Vec<DeviceRequest>,
     /// Let the root file system of a container image be written to: in memory, or in a
     /// directory where the changes are kept. Without the rights of root you are root inside
     #[arg(long, value_name = "DIRECTORY", num_args = 0..=1, require_equals = true)]
@@ -79,6 +86,7 @@ pub(crate) fn request(
     {
         return Err(no_root(option));
     }
+    let given = devices::find(setup, &args.devices, environment, additions)?;
     let layer = match &args.writable {
         None => Layer::None,
         Some(None) => Layer::Memory,
@@ -87,7 +95,9 @@ pub(crate) fn request(
     Ok(RootRequest {
         layer,
         without_home: args.no_home,
-        binds: setup.settings.container_binds.clone(),
+        binds: setup.settings.container.binds.clone(),
+        devices: given.places,
+        device_variables: given.variables,
         entry_point: args.entrypoint,
     })
 }

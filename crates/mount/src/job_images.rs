@@ -27,7 +27,7 @@ use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-use crate::job_root::{BIND, HOME, LINES, NO};
+use crate::job_root::{BIND, DEVICE, HOME, LINES, NO};
 use crate::{ImageFormat, JobRoot, Request};
 
 /// Names the variable with the images of a job. Slurm hands on what begins like this also
@@ -268,15 +268,15 @@ impl JobImages {
                 .push(variables.ok_or("variables, each with a name")?);
             return Ok(());
         }
-        if first == BIND || first == LINES {
+        if [BIND, LINES, DEVICE].contains(&first) {
             let fields: Vec<&str> = fields.collect();
-            if self.root.binds.len() >= Request::MAX_BINDS
-                || self.root.lines.len() >= Request::MAX_BINDS
-            {
+            let root = &self.root;
+            let counts = [root.binds.len(), root.lines.len(), root.devices.len()];
+            if counts.iter().any(|count| *count >= Request::MAX_BINDS) {
                 return Err("the end: these are too many places");
             }
             let taken = self.root.take(first, &fields);
-            return taken.ok_or("absolute paths, of what is seen and where");
+            return taken.ok_or("absolute paths of what is seen and where, or a device");
         }
         if let Some((word, value)) = first.split_once('=') {
             match (word, value) {
@@ -340,7 +340,7 @@ pub(crate) fn plain(text: &str) -> Option<OsString> {
 }
 
 /// Reads what may stand in a message that root writes.
-fn printable(text: &str) -> Option<String> {
+pub(crate) fn printable(text: &str) -> Option<String> {
     let text = plain(text)?.into_string().ok()?;
     let is_printable = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
     is_printable.then_some(text)
@@ -349,7 +349,7 @@ fn printable(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::JobBind;
+    use crate::{JobBind, JobDevice};
 
     fn build(uarch: &str) -> JobImage {
         JobImage {
@@ -391,6 +391,10 @@ mod tests {
                 }],
                 lines: vec![("/etc/passwd".into(), "me:x:1:\n".to_owned())],
                 without_home: true,
+                devices: vec![JobDevice {
+                    name: "vendor.example/gpu=0:1".to_owned(),
+                    must_be: true,
+                }],
             },
             variables: vec![loaded("zen2"), loaded("{\"a\": [1,2]}\n")],
         }
@@ -413,6 +417,7 @@ mod tests {
              uarch=zen3:glibc=2.34:features=avx2%20fma,\
              erofs:/my%20dir/50%25%2c%c3%bc%3a:/user-tools,\
              home=no,bind:/a%20b:/c%2cd:ro:must,lines:/etc/passwd:me%3ax%3a1%3a%0a,\
+             device:vendor.example/gpu%3d0%3a1:must,\
              vars:LOADED=zen2:ONLY_ZEN2=1,\
              vars:LOADED={\"a\"%3a%20[1%2c2]}%0a:ONLY_ZEN2"
         );
@@ -455,9 +460,11 @@ mod tests {
             "2,bind:/a",
             "2,bind:a:/b",
             "2,lines:/a",
+            "2,device:",
+            "2,device:--option",
         ]
         .map(|text| JobImages::parse(text).map_err(|error| error.text));
-        let expected = [1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 2, 2, 2].map(Err);
+        let expected = [1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 2, 2, 2, 2, 2].map(Err);
         assert_eq!(problems, expected);
     }
 

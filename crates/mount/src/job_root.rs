@@ -11,6 +11,9 @@
 //!                                     left out, but for those that must be there
 //! lines:FILE:TEXT                     lines at the beginning of a text file
 //! home=no                             the home directory was to be left out
+//! device:NAME[:must]                  what a device of the node brings, which is found out there;
+//!                                     one that is missing is left out, but for those that must
+//!                                     be there
 //! ```
 
 use std::fmt;
@@ -19,13 +22,14 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
 use rustix::io::Errno;
 
-use crate::job_images::{escaped, plain};
-use crate::{Error, Operation, PrivilegedBind, PrivilegedRoot};
+use crate::job_images::{escaped, plain, printable};
+use crate::{Error, Operation, PrivilegedBind, PrivilegedRoot, Request};
 
 pub(crate) const BIND: &str = "bind";
 pub(crate) const LINES: &str = "lines";
 pub(crate) const HOME: &str = "home";
 pub(crate) const NO: &str = "no";
+pub(crate) const DEVICE: &str = "device";
 
 /// What of a node is seen in the root image of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,6 +40,17 @@ pub struct JobRoot {
     pub lines: Vec<(PathBuf, String)>,
     /// Whether the home directory was left out, for the steps of the job.
     pub without_home: bool,
+    /// Devices of the node.
+    pub devices: Vec<JobDevice>,
+}
+
+/// A device of a node that a job has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobDevice {
+    /// Its name, or a word for several.
+    pub name: String,
+    /// Whether the step fails on a node that does not have it.
+    pub must_be: bool,
 }
 
 /// A file or directory of a node, and where it is seen.
@@ -90,9 +105,33 @@ impl JobRoot {
                 let text = plain(text)?.into_string().ok()?;
                 self.lines.push((path(file)?, text));
             }
+            (DEVICE, [name, flags @ ..]) => {
+                // It becomes a word of a command line.
+                let name = printable(name).filter(|name| name.starts_with(is_letter))?;
+                self.devices.push(JobDevice {
+                    name,
+                    must_be: flags.contains(&"must"),
+                });
+            }
             _ => return None,
         }
         Some(())
+    }
+
+    /// Reads one text about a place of the node, as it is written in a list.
+    ///
+    /// # Errors
+    ///
+    /// That it is none.
+    #[expect(clippy::result_unit_err, reason = "there is no more to say")]
+    pub fn add_place(&mut self, text: &str) -> Result<(), ()> {
+        let fields: Vec<&str> = text.split(':').collect();
+        match fields.as_slice() {
+            [BIND, fields @ ..] if self.binds.len() < Request::MAX_BINDS => {
+                self.take(BIND, fields).ok_or(())
+            }
+            _ => Err(()),
+        }
     }
 
     /// Opens everything, with the rights that the thread has to files.
@@ -110,6 +149,10 @@ impl JobRoot {
             lines: self.lines.clone(),
         })
     }
+}
+
+fn is_letter(c: char) -> bool {
+    c.is_ascii_alphanumeric()
 }
 
 impl JobBind {
@@ -142,23 +185,39 @@ pub(crate) fn open_place(
     })
 }
 
+impl fmt::Display for JobBind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (source, target) = (
+            escaped(self.source.as_os_str()),
+            escaped(self.target.as_os_str()),
+        );
+        write!(f, "{BIND}:{source}:{target}")?;
+        for (is_set, flag) in [(self.read_only, "ro"), (self.must_be, "must")] {
+            if is_set {
+                write!(f, ":{flag}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Display for JobRoot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.without_home {
             write!(f, ",{HOME}={NO}")?;
         }
         for bind in &self.binds {
-            let source = escaped(bind.source.as_os_str());
-            write!(f, ",{BIND}:{source}:{}", escaped(bind.target.as_os_str()))?;
-            for (is_set, flag) in [(bind.read_only, "ro"), (bind.must_be, "must")] {
-                if is_set {
-                    write!(f, ":{flag}")?;
-                }
-            }
+            write!(f, ",{bind}")?;
         }
         for (file, lines) in &self.lines {
             let file = escaped(file.as_os_str());
             write!(f, ",{LINES}:{file}:{}", escaped(lines.as_ref()))?;
+        }
+        for device in &self.devices {
+            write!(f, ",{DEVICE}:{}", escaped(device.name.as_ref()))?;
+            if device.must_be {
+                f.write_str(":must")?;
+            }
         }
         Ok(())
     }

@@ -43,7 +43,7 @@ pub use holder::{Scope, sweep};
 pub use image::{ImageFile, ImageFormat, attach, open_in_image};
 pub use job::{JobMounts, JobOwner};
 pub use job_images::{JOB_IMAGES, JobImage, JobImages, JobImagesError, JobVariable, Unfit};
-pub use job_root::{JobBind, JobRoot};
+pub use job_root::{JobBind, JobDevice, JobRoot};
 pub use order::{UARCH_ORDER, uarch_order};
 pub use perform::{perform, perform_in_current_user_namespace};
 pub use plan::{MountPlan, Operation};

@@ -112,7 +112,7 @@ impl Request {
     pub const MAX_IMAGES: usize = 32;
     /// The number of things seen in a root image beyond which a request is refused, and of
     /// its text files with more lines.
-    pub const MAX_BINDS: usize = 128;
+    pub const MAX_BINDS: usize = 512;
 
     /// Writes a request down.
     ///
@@ -196,11 +196,11 @@ impl StartRequest {
         let images = (0..count)
             .map(|_| RequestedImage::decode(reader))
             .collect::<Result<_, _>>()?;
-        let count = reader.count_up_to(Request::MAX_BINDS, "a number of places, 128 at most")?;
+        let count = reader.count_up_to(Request::MAX_BINDS, "a number of places, 512 at most")?;
         let binds = (0..count)
             .map(|_| RequestedBind::decode(reader))
             .collect::<Result<_, _>>()?;
-        let count = reader.count_up_to(Request::MAX_BINDS, "a number of files, 128 at most")?;
+        let count = reader.count_up_to(Request::MAX_BINDS, "a number of files, 512 at most")?;
         let lines = (0..count).map(|_| {
             let file = reader.owned("a text file")?.into();
             let lines = reader.owned("lines")?.into_string();

@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use cabane_mount::helper::{Helper, Unavailable};
 use cabane_mount::{Backend, FusePrograms, Layer, MountPlan, perform_in_current_user_namespace};
 use cabane_resolve::ConcreteEnvironment;
+use cabane_view::VariableSettings;
 use rustix::thread::{
     CapabilitySet, capabilities, configure_capability_in_ambient_set, set_capabilities,
 };
@@ -72,7 +73,9 @@ impl Attachment {
                 return Err(RunError::RootInside { image });
             }
             (operations, needs) = operations_of(environment, additions, &Layer::None)?;
-            (variables, _) = variables_inside(environment, additions, &variables);
+            // The devices are those of the process whose environment this is.
+            let of_devices = VariableSettings::default();
+            (variables, _) = variables_inside(environment, additions, &variables, &of_devices);
         }
         let door = self.target.door()?;
         let mut plan = MountPlan {

@@ -46,6 +46,6 @@ pub use join::{Company, JoinError, Joining, sweep};
 pub use leaving::leave;
 pub use prepare::{Prepared, RunRequest, open_image, prepare, whole_command};
 pub use shell::login_shell;
-pub use surroundings::{RootRequest, seen_in_root};
+pub use surroundings::{DevicePlace, RootRequest, seen_in_root};
 pub use through_helper::{clean_through, try_helper};
 pub use warning::RunWarning;

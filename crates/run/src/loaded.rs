@@ -68,6 +68,9 @@ pub struct LoadedView {
 pub struct Additions {
     /// Files and directories that appear at other places.
     pub binds: Vec<Bind>,
+    /// Devices of the machine that a container has, by their names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<String>,
     /// What becomes of variables, after the views.
     pub variables: VariableSettings,
     /// The directory in which the command starts.
@@ -188,6 +191,11 @@ impl Loaded {
         for bind in &additions.binds {
             self.cover(bind.target.as_path());
             self.additions.binds.push(bind.clone());
+        }
+        for device in &additions.devices {
+            if !self.additions.devices.contains(device) {
+                self.additions.devices.push(device.clone());
+            }
         }
         self.additions.variables.merge(&additions.variables);
         if let Some(directory) = &additions.working_directory {

@@ -81,6 +81,36 @@ pub fn copy(image: &ImageFile, ways: &Ways, destination: &Path) -> Result<(), Ru
     .map(drop)
 }
 
+/// Returns the names in a directory of an image; none if it has no such directory.
+///
+/// # Errors
+///
+/// [`RunError::Metadata`] if the image cannot be mounted or the directory not be read.
+pub fn names_in(
+    image: &ImageFile,
+    ways: &Ways,
+    directory: &Path,
+) -> Result<Vec<PathBuf>, RunError> {
+    let answer = look_into(&[image], ways, |mounts| {
+        let directory = match open_in_image(only(mounts)?.as_fd(), directory) {
+            Ok(directory) => directory,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut names = Vec::new();
+        for entry in Dir::read_from(directory.as_fd())?.take(MAX_FILES) {
+            names.extend_from_slice(entry?.file_name().to_bytes());
+            names.push(0);
+        }
+        Ok(names)
+    })?;
+    let names = answer.split(|byte| *byte == 0);
+    let names = names.filter(|name| !matches!(*name, b"" | b"." | b".."));
+    Ok(names
+        .map(|name| OsString::from_vec(name.to_vec()).into())
+        .collect())
+}
+
 /// Separates what stood in the way from what can be done about it: an error crosses
 /// from one process to the other as a text.
 const HINT: char = '\0';

@@ -13,7 +13,7 @@ use cabane_mount::helper::{Helper, Unavailable};
 use cabane_mount::{Backend, FusePrograms, ImageFile, Layer, MountPlan, Operation, perform};
 use cabane_repository::ImageFormat;
 use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
-use cabane_view::{Change, Container, InterpreterNeed};
+use cabane_view::{Change, Container, InterpreterNeed, VariableSettings};
 use rustix::thread::set_no_new_privs;
 
 use crate::become_command::exec;
@@ -93,7 +93,8 @@ pub fn prepare(request: RunRequest) -> Result<Prepared, RunError> {
         ));
     }
     in_order(&mut operations);
-    let (variables, mut warnings) = variables_inside(&environment, &additions, &calling);
+    let (variables, mut warnings) =
+        variables_inside(&environment, &additions, &calling, &root.device_variables);
     warnings.extend(needs::warnings(&environment));
     Ok(Prepared {
         plan: MountPlan {
@@ -207,6 +208,7 @@ pub(crate) fn variables_inside(
     environment: &ConcreteEnvironment,
     additions: &Additions,
     calling: &BTreeMap<OsString, OsString>,
+    of_devices: &VariableSettings,
 ) -> (BTreeMap<OsString, OsString>, Vec<RunWarning>) {
     let of_image;
     let calling = if environment.root().is_some() {
@@ -230,6 +232,8 @@ pub(crate) fn variables_inside(
         None => Vec::new(),
     };
     variables = additions.variables.apply(&variables);
+    // Those of a device hold, as where its specification is from.
+    variables = of_devices.apply(&variables);
     warnings.extend(replaced_lists(environment, additions));
     if let Some(directory) = &additions.working_directory {
         // Shells take it for the name of the directory, which has no `..` in it.

@@ -13,6 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use cabane_mount::{Layer, Operation};
+use cabane_view::VariableSettings;
 use rustix::process::{getegid, geteuid, getgroups};
 
 use crate::loaded::{Additions, Bind};
@@ -26,8 +27,23 @@ pub struct RootRequest {
     pub without_home: bool,
     /// What the site or the user always wants to see. What does not exist is left out.
     pub binds: Vec<Bind>,
+    /// What devices of the machine bring.
+    pub devices: Vec<DevicePlace>,
+    /// The variables that they bring, which hold over all others.
+    pub device_variables: VariableSettings,
     /// Whether the words of the command are arguments of the image's entry point.
     pub entry_point: bool,
+}
+
+/// A file or directory that comes with a device, and where it is seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DevicePlace {
+    /// Where it is, an absolute path.
+    pub source: PathBuf,
+    /// Where it is seen, an absolute path.
+    pub target: PathBuf,
+    /// Whether writing is refused there. The files are the system's, and protected anyhow.
+    pub read_only: bool,
 }
 
 /// Where programs of one node and of one person meet.
@@ -116,6 +132,9 @@ pub fn seen_in_root(
     for bind in request.binds.iter().filter(|bind| bind.source.exists()) {
         shown.bind(&bind.source, bind.target.as_path(), bind.read_only);
     }
+    for place in &request.devices {
+        shown.device(place);
+    }
     if let Some(place) = working_directory.filter(|path| is_own(path)) {
         shown.same(place);
     }
@@ -171,6 +190,22 @@ impl Shown {
             target: target.to_owned(),
             read_only,
         });
+    }
+
+    /// Shows what comes with a device, unless it is seen where it is already, or the user or the
+    /// site wants something else there.
+    fn device(&mut self, place: &DevicePlace) {
+        let is_same = place.source == place.target;
+        let is_seen = |operation: &Operation| match operation {
+            Operation::Bind { source, target, .. } => {
+                *target == place.target
+                    || is_same && source == target && place.source.starts_with(source)
+            }
+            _ => false,
+        };
+        if !self.operations.iter().any(is_seen) {
+            self.bind(&place.source, &place.target, place.read_only);
+        }
     }
 
     /// Gives the user and his groups their names.
@@ -305,6 +340,27 @@ mod tests {
         };
         let found = targets(&request, &Additions::default(), "");
         assert_eq!(found.last().map(String::as_str), Some("/srv"));
+    }
+
+    #[test]
+    fn files_of_devices_are_seen_once() {
+        let place = |source: &str, target: &str| DevicePlace {
+            source: source.into(),
+            target: target.into(),
+            read_only: true,
+        };
+        let request = RootRequest {
+            devices: vec![
+                place("/tmp/driver", "/tmp/driver"),
+                place("/srv", "/var/tmp"),
+                place("/srv", "/opt/driver:0"),
+            ],
+            ..RootRequest::default()
+        };
+        assert_eq!(
+            targets(&request, &Additions::default(), ""),
+            ["/tmp", "/var/tmp", "/var/lib", "/opt/driver:0"]
+        );
     }
 
     #[test]

@@ -75,9 +75,10 @@ pub(crate) fn options_known(spank: &dyn Spank, words: &[OsString]) -> Result<(),
             }
         }
         Context::Step => {
-            let (outcome, notes) = node::mount(spank);
+            let command = command_of(words);
+            let (outcome, notes) = node::mount(spank, command.as_deref());
             if let Some(destination) = word_of(words, "record=") {
-                node::record(spank, destination, command_of(words).as_deref(), &outcome);
+                node::record(spank, destination, command.as_deref(), &outcome);
             }
             let mut state = state();
             (state.outcome, state.notes) = (outcome, notes);

@@ -18,6 +18,7 @@
 )]
 
 mod builds;
+mod devices;
 mod dispatch;
 mod ending;
 #[cfg(not(test))]

@@ -15,6 +15,7 @@ use cabane_mount::{
 };
 
 use crate::builds;
+use crate::devices::{self, Asked};
 use crate::ending::end_everywhere;
 use crate::hints::hint;
 use crate::record;
@@ -35,13 +36,17 @@ pub(crate) enum Outcome {
 }
 
 /// Mounts the images of a step; what the user is told beside that, a line each.
-pub(crate) fn mount(spank: &dyn Spank) -> (Outcome, Vec<String>) {
+pub(crate) fn mount(spank: &dyn Spank, command: Option<&Path>) -> (Outcome, Vec<String>) {
     let mut notes = Vec::new();
-    let outcome = try_mount(spank, &mut notes).unwrap_or_else(Outcome::Failed);
+    let outcome = try_mount(spank, command, &mut notes).unwrap_or_else(Outcome::Failed);
     (outcome, notes)
 }
 
-fn try_mount(spank: &dyn Spank, notes: &mut Vec<String>) -> Result<Outcome, Vec<String>> {
+fn try_mount(
+    spank: &dyn Spank,
+    command: Option<&Path>,
+    notes: &mut Vec<String>,
+) -> Result<Outcome, Vec<String>> {
     let text = spank.variable(JOB_IMAGES).map_err(|error| {
         vec![format!(
             "cannot read the variable {JOB_IMAGES}: {}",
@@ -63,8 +68,17 @@ fn try_mount(spank: &dyn Spank, notes: &mut Vec<String>) -> Result<Outcome, Vec<
     let taken = builds::take(&list)?;
     notes.clone_from(&taken.notes);
     builds::set_variables(spank, &taken)?;
-    let mounts = JobMounts::make(&taken.images, &seen(list.root.clone()), &owner, stage)
-        .map_err(|error| lines(&error))?;
+    let mut root = seen(list.root.clone());
+    if !root.devices.is_empty() {
+        let asked = Asked {
+            command,
+            owner: &owner,
+            images: &taken.images,
+        };
+        notes.extend(devices::add(spank, &asked, &mut root)?);
+    }
+    let mounts =
+        JobMounts::make(&taken.images, &root, &owner, stage).map_err(|error| lines(&error))?;
     Ok(Outcome::Mounted(mounts, owner, taken.images))
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct Opt {
 const BEFORE: &str = "--repo";
 
 /// All options; Slurm and the callback know them by their places here.
-pub(crate) const ALL: [Opt; 10] = [
+pub(crate) const ALL: [Opt; 11] = [
     Opt {
         name: c"uenv",
         value: Some(c"IMAGES"),
@@ -106,6 +106,14 @@ pub(crate) const ALL: [Opt; 10] = [
         passed_as: "--uenv-no-home",
         variable: None,
         is_about_images: true,
+    },
+    Opt {
+        name: c"uenv-device",
+        value: Some(c"DEVICES"),
+        usage: c"devices of the nodes that the images get: VENDOR/CLASS=NAME, separated by commas",
+        passed_as: "--uenv-device",
+        variable: Some("_UENV_DEVICE"),
+        is_about_images: false,
     },
 ];
 

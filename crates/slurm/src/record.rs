@@ -47,7 +47,7 @@ pub(crate) fn hand_over(
 }
 
 /// The command runs as root here, so it is not looked for elsewhere.
-fn find_command(configured: Option<&Path>) -> Option<PathBuf> {
+pub(crate) fn find_command(configured: Option<&Path>) -> Option<PathBuf> {
     let usual = crate::submit::COMMANDS.map(Path::new);
     let command = configured.or_else(|| usual.into_iter().find(|path| path.is_file()))?;
     command.is_absolute().then(|| command.to_owned())

@@ -99,6 +99,11 @@ fn root_to_go_to<'a>(line: &'a str, group: &str) -> Option<&'a str> {
     })
 }
 
+/// Marks everything that is open but the standard ones.
+pub(crate) fn close_all_with_exec() -> io::Result<()> {
+    close_with_exec(-1)
+}
+
 /// Marks what is open, but one descriptor and the standard ones. What stayed open could be
 /// the output of a task, whose reader would then wait for us.
 fn close_with_exec(kept: RawFd) -> io::Result<()> {

@@ -8,10 +8,11 @@
 //! [`loop_device`] (a file as a block device), [`mount_attributes`] (of many mounts at once), [`privilege`] (who the process is),
 //! [`lease`] (whether a file is open on this host),
 //! [`child`] (processes that prepare themselves before they start a program),
-//! [`alone`] (programs that nothing of this process reaches) and
+//! [`as_user`] (programs that run as somebody else), [`alone`] (programs that nothing of this process reaches) and
 //! [`process_namespace`] (in which none outlives the program). It holds no policy.
 
 pub mod alone;
+pub mod as_user;
 pub mod child;
 pub mod descriptor;
 pub mod lease;

@@ -138,6 +138,9 @@ fn rows(settings: &Effective) -> Vec<Row> {
         let key = format!("mpi.{}", setting.name);
         push(&key, path(&setting.prefix), &setting.origin);
     }
+    for (device, origin) in &settings.container.devices {
+        push("container.device", device.to_string(), origin);
+    }
     let directories = &settings.environment_directories;
     let list: Vec<String> = directories.value.iter().map(|one| path(one)).collect();
     push("environments", list.join(":"), &directories.origin);

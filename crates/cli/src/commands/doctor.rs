@@ -113,6 +113,7 @@ fn look_at_everything(
         configuration: configuration(settings, mistake),
         repositories: repositories.iter().map(repository).collect(),
         surroundings: surroundings(calling),
+        devices: look::look_at_devices(),
         tools: tools(calling, settings),
         process,
     }

@@ -67,6 +67,7 @@ mod run;
 mod slurm_around;
 mod slurm_check;
 mod slurm_install;
+mod slurm_node;
 mod slurm_record;
 mod slurm_submit;
 mod slurm_ways;
@@ -74,6 +75,7 @@ mod start;
 mod status;
 mod status_save;
 mod system;
+mod system_devices;
 mod system_text;
 mod vendor_mpi;
 
@@ -218,6 +220,8 @@ pub(crate) enum EnvironmentCommand {
 pub(crate) enum SystemCommand {
     /// Look at this machine, and describe it for building
     Probe(system::ProbeArgs),
+    /// List the devices of this machine that containers can have
+    Devices(system_devices::DevicesArgs),
 }
 
 /// What can be done with Slurm.
@@ -230,6 +234,9 @@ pub(crate) enum SlurmCommand {
     /// Tell the plugin of Slurm which images and variables a job gets
     #[command(hide = true)]
     Submit(slurm_submit::SubmitArgs),
+    /// Tell the plugin of Slurm on a node what its devices bring
+    #[command(hide = true)]
+    Node(slurm_node::NodeArgs),
     /// Record which images a step of a job has
     #[command(hide = true)]
     Record(slurm_record::RecordArgs),
@@ -294,11 +301,13 @@ pub(crate) fn run_command(
         Command::Environment(EnvironmentCommand::Show(args)) => environment::show(setup, &args),
         Command::Environment(EnvironmentCommand::Ls(args)) => environment::ls(setup, &args),
         Command::System(SystemCommand::Probe(args)) => system::probe(setup, &args),
+        Command::System(SystemCommand::Devices(args)) => system_devices::devices(setup, &args),
         Command::VendorMpi(args) => vendor_mpi::vendor_mpi(setup, &args),
         Command::Mpi(command) => mpi::mpi(setup, &command),
         Command::Slurm(SlurmCommand::Install(args)) => slurm_install::install(setup, &args),
         Command::Slurm(SlurmCommand::Check(args)) => slurm_check::check(setup, &args),
         Command::Slurm(SlurmCommand::Submit(args)) => slurm_submit::submit(setup, &args),
+        Command::Slurm(SlurmCommand::Node(args)) => slurm_node::node(setup, &args),
         Command::Slurm(SlurmCommand::Record(args)) => slurm_record::record(&args),
         Command::Config(args) => config::config(setup, &args),
         Command::Doctor(args) => doctor::doctor(global, printer, &args),

@@ -13,6 +13,7 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 
 use cabane_mount::{JOB_IMAGES, JOB_STAGE, JobImages, Stage, Unfit};
+use cabane_recipe::DeviceRequest;
 use cabane_run::leave;
 use cabane_run::loaded::{CABANE_LOADED, Loaded, UENV_MOUNT_LIST};
 use clap::{Args, ValueEnum};
@@ -61,6 +62,9 @@ pub(crate) struct SubmitArgs {
     /// Do not show the home directory in a container image
     #[arg(long = "uenv-no-home")]
     pub(super) no_home: bool,
+    /// Devices of the nodes that the images get
+    #[arg(long = "uenv-device", value_name = "DEVICES", value_delimiter = ',')]
+    pub(super) devices: Vec<DeviceRequest>,
 }
 
 /// What becomes of a step on a node that cannot run an image.
@@ -143,6 +147,12 @@ pub(super) fn submit(setup: &Setup, args: &SubmitArgs) -> CommandResult<ExitCode
         calling,
         around,
         asked,
+        // Else they are among those of the images.
+        devices: if is_asked {
+            Vec::new()
+        } else {
+            args.devices.clone()
+        },
     };
     let (mut variables, mut images) = ways.work_out()?;
     images.unfit = match args.unfit {

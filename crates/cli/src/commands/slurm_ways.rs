@@ -13,7 +13,8 @@ use std::path::Path;
 
 use cabane_host::GlibcVersion;
 use cabane_label::Label;
-use cabane_mount::{Backend, JobBind, JobImage, JobImages, JobRoot, JobVariable};
+use cabane_mount::{Backend, JobBind, JobDevice, JobImage, JobImages, JobRoot, JobVariable};
+use cabane_recipe::DeviceRequest;
 use cabane_repository::ImageFormat;
 use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
 use cabane_run::loaded::{Additions, Bind, LoadedImage};
@@ -60,6 +61,8 @@ impl Asked {
         }
         let mut additions = std::mem::take(&mut found.additions);
         root_images::add_binds(setup, &args.binds, &mut additions)?;
+        let devices = args.devices.iter().map(ToString::to_string);
+        additions.devices.extend(devices);
         if found.assemble(&here)?.root().is_none() {
             refuse_binds(&additions)?;
             if args.no_home {
@@ -142,6 +145,8 @@ pub(super) struct Ways<'a> {
     pub(super) around: Around,
     /// What was asked for beside it.
     pub(super) asked: Option<Asked>,
+    /// Devices that were asked for beside them.
+    pub(super) devices: Vec<DeviceRequest>,
 }
 
 /// Where the builds of an image of the job come from.
@@ -180,14 +185,12 @@ impl Ways<'_> {
             )
             .hinted("a label with its `%uarch` means one build only".to_owned()));
         }
-        if list
-            .images
-            .iter()
-            .flatten()
-            .any(|build| build.mount_point == Path::new("/"))
-        {
+        let mut builds = list.images.iter().flatten();
+        let has_root = builds.any(|build| build.mount_point == Path::new("/"));
+        if has_root {
             list.root = self.seen();
         }
+        list.root.devices = self.devices_of_job(&variables, has_root);
         if list.ways() > 1 {
             list.variables = self.variables_of_ways(&sources, &list)?;
         }
@@ -206,8 +209,8 @@ impl Ways<'_> {
             None => (&nothing, self.around.binds(), self.around.is_without_home()),
         };
         let request = RootRequest {
-            binds: self.setup.settings.container_binds.clone(),
             without_home,
+            binds: self.setup.settings.container.binds.clone(),
             ..RootRequest::default()
         };
         let here = std::env::current_dir().ok();
@@ -216,6 +219,20 @@ impl Ways<'_> {
         root.without_home = without_home;
         root.binds.extend(binds);
         root
+    }
+
+    /// Says which devices a node looks for: those of the images that are loaded, those that were
+    /// asked for, and those that the site gives to container images.
+    fn devices_of_job(&self, variables: &Variables, has_root: bool) -> Vec<JobDevice> {
+        let loaded = loaded_in(variables).additions.devices;
+        let asked = self.devices.iter().map(ToString::to_string);
+        let asked: Vec<String> = loaded.into_iter().chain(asked).collect();
+        let wants_none = asked.iter().any(|device| device == "none");
+        let usual = self.setup.settings.container.devices.iter();
+        let usual = usual.filter(|_| has_root && !wants_none);
+        let device = |must_be| move |name: String| JobDevice { name, must_be };
+        let usual = usual.map(|(name, _)| name.to_string()).map(device(false));
+        usual.chain(asked.into_iter().map(device(true))).collect()
     }
 
     /// Works out the variables as they would be inside, with other builds of some images than

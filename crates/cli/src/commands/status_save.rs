@@ -12,7 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use cabane_label::{ImageDescription, ParseError, UenvDescription};
-use cabane_recipe::{EnvironmentFile, MountEntry};
+use cabane_recipe::{DeviceRequest, EnvironmentFile, MountEntry};
 use cabane_run::loaded::{Loaded, LoadedImage};
 use cabane_view::ViewDescription;
 
@@ -75,6 +75,10 @@ fn as_file(loaded: &Loaded) -> Result<EnvironmentFile, ParseError> {
             target: bind.target.clone(),
             read_only: bind.read_only,
         });
+    }
+    for device in &loaded.additions.devices {
+        // What others wrote there is no device.
+        file.devices.extend(device.parse::<DeviceRequest>());
     }
     file.env = loaded.additions.variables.clone();
     Ok(file)

@@ -27,6 +27,15 @@ impl<T> Answer<T> {
     }
 }
 
+/// What the vendors of devices say.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DeviceFacts {
+    /// The names of the devices.
+    pub(crate) names: Vec<String>,
+    /// What is wrong with files about them, a text each.
+    pub(crate) problems: Vec<String>,
+}
+
 /// Who asks.
 #[expect(
     clippy::struct_excessive_bools,
@@ -432,6 +441,8 @@ pub(crate) struct Facts {
     pub(crate) repositories: Vec<RepositoryEntry>,
     /// The environment of the process.
     pub(crate) surroundings: Answer<Surroundings>,
+    /// Devices that containers can have.
+    pub(crate) devices: Answer<DeviceFacts>,
     /// Programs that builds use.
     pub(crate) tools: Vec<Tool>,
 }

@@ -5,15 +5,36 @@
 
 use std::ffi::OsStr;
 
-use cabane_recipe::BindSetting;
+use cabane_recipe::{BindSetting, DeviceRequest};
 use cabane_run::loaded::Bind;
 
-use super::Layers;
+use super::{Layers, Origin};
+
+/// How container images are entered.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ContainerSetting {
+    /// What of the system is always seen in them.
+    pub(crate) binds: Vec<Bind>,
+    /// Devices that they have where there are such.
+    pub(crate) devices: Vec<(DeviceRequest, Origin)>,
+}
 
 impl Layers<'_> {
+    pub(super) fn container(&self) -> ContainerSetting {
+        let devices = self.files.iter().flat_map(|(path, settings)| {
+            let origin = Origin::File(path.clone());
+            let devices = settings.container.devices.iter();
+            devices.map(move |device| (device.clone(), origin.clone()))
+        });
+        ContainerSetting {
+            binds: self.container_binds(),
+            devices: devices.collect(),
+        }
+    }
+
     /// Returns what the files name, the site's first. A place whose variables are not set, or
     /// set to something else than a path, does not exist for this user.
-    pub(super) fn container_binds(&self) -> Vec<Bind> {
+    fn container_binds(&self) -> Vec<Bind> {
         let binds = self
             .files
             .iter()

@@ -25,7 +25,6 @@ use cabane_recipe::{
     BuildSettings, FormatChoice, MAX_FILE_SIZE, PathTemplate, RetentionSettings, Settings,
     parse_settings,
 };
-use cabane_run::loaded::Bind;
 use clap::ValueEnum;
 
 use crate::args::{BackendArg, GlobalArgs, When};
@@ -34,6 +33,7 @@ use crate::env_vars;
 use crate::exit_codes;
 use crate::report::{CommandError, CommandResult, IoContext};
 
+pub(crate) use container::ContainerSetting;
 pub(crate) use machine::{find_program, processors};
 pub(crate) use mpi::MpiSetting;
 pub(crate) use registry::{RegistrySetting, bad_address};
@@ -157,8 +157,8 @@ pub(crate) struct Effective {
     pub(crate) trust: Vec<TrustSetting>,
     /// Which images only a group may read.
     pub(crate) restricted: Vec<RestrictedSetting>,
-    /// What of the system is always seen in container images.
-    pub(crate) container_binds: Vec<Bind>,
+    /// How container images are entered.
+    pub(crate) container: ContainerSetting,
     /// The MPIs of this machine that may take the place of others.
     pub(crate) mpi: Vec<MpiSetting>,
     /// The configuration files that were read, the site's first.
@@ -289,7 +289,7 @@ impl Effective {
             trust: layers.trust(),
             restricted: layers.restricted(),
             mpi: layers.mpi()?,
-            container_binds: layers.container_binds(),
+            container: layers.container(),
             files: files.iter().map(|(path, _)| path.clone()).collect(),
         })
     }

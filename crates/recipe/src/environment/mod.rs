@@ -21,6 +21,8 @@ use std::path::{Path, PathBuf};
 use cabane_label::{MountPoint, UenvDescription};
 use cabane_view::{VariableSettings, ViewDescription};
 
+use crate::DeviceRequest;
+
 pub use read::{EnvironmentFileError, parse_environment_file};
 
 /// What one or several environment files say.
@@ -39,6 +41,8 @@ pub struct EnvironmentFile {
     pub default_views: Option<bool>,
     /// Files and directories that appear at another place.
     pub mounts: Vec<MountEntry>,
+    /// Devices of the machine that a container has.
+    pub devices: Vec<DeviceRequest>,
     /// The directory in which the command starts.
     pub workdir: Option<PathBuf>,
     /// What becomes of variables, after the views.
@@ -142,12 +146,14 @@ impl EnvironmentFile {
             views: self.views,
             default_views: later.default_views.or(self.default_views),
             mounts: self.mounts,
+            devices: self.devices,
             workdir: later.workdir.or(self.workdir),
             env: self.env,
         };
         add_new(&mut merged.bases, later.bases);
         add_new(&mut merged.images, later.images);
         add_new(&mut merged.views, later.views);
+        add_new(&mut merged.devices, later.devices);
         for mount in later.mounts {
             let is_there = |known: &&mut MountEntry| known.target == mount.target;
             match merged.mounts.iter_mut().find(is_there) {

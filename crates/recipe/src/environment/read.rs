@@ -23,6 +23,7 @@ const KEYS: &[&str] = &[
     "views",
     "default-views",
     "mounts",
+    "devices",
     "workdir",
     "env",
     "description",
@@ -74,9 +75,7 @@ fn known_elsewhere(key: &str) -> Option<(Option<String>, String)> {
         "entrypoint" | "writable" => {
             "leave it out: commands are started on the host's system, where its directories are"
         }
-        "annotations" | "devices" => {
-            "leave it out: the devices and libraries of the host stay visible"
-        }
+        "annotations" => "leave it out: devices are named by `devices = [\"nvidia.com/gpu=all\"]`",
         "view" => "write `views = [\"…\"]`",
         _ => return None,
     };
@@ -111,6 +110,9 @@ impl Reader<'_> {
         }
         for item in self.items(&file, "mounts", "a mount") {
             self.mount(&item, &mut read);
+        }
+        for item in self.items(&file, "devices", "a device") {
+            read.devices.extend(self.report.device(&item));
         }
         if let Some(field) = file.get("workdir") {
             read.workdir = self.path(&field);

@@ -56,6 +56,11 @@ impl EnvironmentFile {
                 list(self.mounts.iter().map(|mount| (table_of(mount), ""))),
             );
         }
+        if !self.devices.is_empty() {
+            let devices = self.devices.iter();
+            let quoted = devices.map(|device| (quoted(&device.to_string()), ""));
+            line("devices", list(quoted));
+        }
         if let Some(workdir) = &self.workdir {
             line("workdir", filled(&workdir.to_string_lossy()));
         }

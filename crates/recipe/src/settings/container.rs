@@ -7,11 +7,12 @@ use cabane_label::MountPoint;
 
 use super::PathTemplate;
 use super::read::above;
+use crate::DeviceRequest;
 use crate::ask::{Field, Section};
 use crate::diagnostic::quote;
 use crate::report::Report;
 
-pub(super) const KEYS: &[&str] = &["binds"];
+pub(super) const KEYS: &[&str] = &["binds", "devices"];
 
 /// How images with a root file system of their own are entered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub(super) const KEYS: &[&str] = &["binds"];
 pub struct ContainerSettings {
     /// What of the system is always seen in them.
     pub binds: Vec<BindSetting>,
+    /// Devices that they have, where a machine has those.
+    pub devices: Vec<DeviceRequest>,
 }
 
 /// A file or directory that is seen at the same or another place.
@@ -41,7 +44,13 @@ pub(super) fn read(report: &mut Report<'_>, section: &Section<'_>) -> ContainerS
             binds.extend(bind(report, &Field::item("a word of `binds`", item)));
         }
     }
-    ContainerSettings { binds }
+    let mut devices = Vec::new();
+    if let Some(field) = section.get("devices") {
+        for item in report.list(&field).unwrap_or_default() {
+            devices.extend(report.device(&Field::item("a device", item)));
+        }
+    }
+    ContainerSettings { binds, devices }
 }
 
 fn bind(report: &mut Report<'_>, field: &Field<'_>) -> Option<BindSetting> {

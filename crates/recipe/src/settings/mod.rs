@@ -153,6 +153,7 @@ impl Settings {
             mpi: [lower.mpi, higher.mpi].concat(),
             container: ContainerSettings {
                 binds: [lower.container.binds, higher.container.binds].concat(),
+                devices: [lower.container.devices, higher.container.devices].concat(),
             },
         }
     }

@@ -58,6 +58,7 @@ mounts = [
   "./more.sqsh:/mnt/more",
   "./odd:/mnt/odd:sqsh+ro",
 ]
+devices = ["vendor.example/gpu=0", "all"]
 workdir = "run"
 [env]
 A = "${HOME}/a"
@@ -91,6 +92,10 @@ mounts = [
   { source = "/project/data", target = "/data", read-only = true },
   { source = "/home/ada", target = "/mnt/home", read-only = true },
   { source = "/scratch/in", target = "/in" },
+]
+devices = [
+  "vendor.example/gpu=0",
+  "all",
 ]
 workdir = "/project/run"
 

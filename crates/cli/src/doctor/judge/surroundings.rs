@@ -3,7 +3,7 @@
 
 //! The environment of the process, and the programs that builds use.
 
-use crate::doctor::facts::{Facts, Process, Surroundings, Tool};
+use crate::doctor::facts::{Answer, DeviceFacts, Facts, Process, Surroundings, Tool};
 use crate::doctor::finding::{Finding, Group, State};
 
 /// Judges what is around the process.
@@ -16,6 +16,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
             vec![finding.because("its file system hangs; programs are looked for there")]
         }
     };
+    findings.extend(judge_devices(&facts.devices));
     findings.extend(facts.tools.iter().map(judge_tool));
     findings
 }
@@ -88,6 +89,26 @@ fn judge_loaded(surroundings: &Surroundings, process: &Process) -> Finding {
          gain nothing, and files of other users show as `nobody`"
     };
     finding(name, State::Ok, format!("inside: {}", names(mounted))).because(cause)
+}
+
+/// Most machines have none, and then there is nothing to tell.
+fn judge_devices(devices: &Answer<DeviceFacts>) -> Vec<Finding> {
+    let purpose = "what containers can have by `--device`";
+    let devices = match devices.known() {
+        Ok(devices) => devices,
+        Err(reason) => {
+            let found = format!("cannot be looked for: {reason}");
+            return vec![finding("devices", State::Note, found).serving(purpose)];
+        }
+    };
+    let problems = devices.problems.iter().map(|problem| {
+        finding("devices", State::Note, problem.clone())
+            .because("what this file describes cannot be had")
+            .serving(purpose)
+    });
+    let known = (!devices.names.is_empty())
+        .then(|| finding("devices", State::Ok, devices.names.join(", ")).serving(purpose));
+    known.into_iter().chain(problems).collect()
 }
 
 fn judge_tool(tool: &Tool) -> Finding {

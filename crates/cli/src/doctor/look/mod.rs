@@ -3,6 +3,7 @@
 
 //! Asking the system. Nothing is changed, and nothing stays behind.
 
+mod devices;
 mod held;
 mod helper;
 mod kernel;
@@ -20,6 +21,7 @@ use rustix::thread::CapabilitySet;
 
 use super::facts::Process;
 
+pub(crate) use devices::look_at_devices;
 pub(crate) use held::{look_at_gatherings, look_at_held_images};
 pub(crate) use helper::look_at_helper;
 pub(crate) use kernel::look_at_kernel;

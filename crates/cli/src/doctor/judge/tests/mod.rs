@@ -8,9 +8,10 @@ mod mounting;
 
 use super::judge;
 use crate::doctor::facts::{
-    Answer, AsRoot, Configuration, Facts, Failure, Fuse, Gatherings, Has, Held, HelperFacts,
-    Installed, Kernel, Loops, Mistake, OwnNames, PolicyFacts, Process, Program, RepositoryEntry,
-    RepositoryFacts, Step, Surroundings, Tool, Trial, UserNamespaces, Weakness, WeaknessKind,
+    Answer, AsRoot, Configuration, DeviceFacts, Facts, Failure, Fuse, Gatherings, Has, Held,
+    HelperFacts, Installed, Kernel, Loops, Mistake, OwnNames, PolicyFacts, Process, Program,
+    RepositoryEntry, RepositoryFacts, Step, Surroundings, Tool, Trial, UserNamespaces, Weakness,
+    WeaknessKind,
 };
 use crate::doctor::finding::{Finding, Report, State};
 
@@ -94,6 +95,7 @@ fn right() -> Facts {
         configuration: Configuration::default(),
         repositories: Vec::new(),
         surroundings: Answer::Known(Surroundings::default()),
+        devices: Answer::Known(DeviceFacts::default()),
         tools: Vec::new(),
     }
 }

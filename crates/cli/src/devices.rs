@@ -1,0 +1,206 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Devices of this machine, as commands give them to containers.
+
+use std::path::{Path, PathBuf};
+
+use cabane_device::{
+    Compatibility, DIRECTORIES, DeviceError, DeviceWarning, Devices, Given, Wanted,
+};
+use cabane_mount::ImageFile;
+use cabane_recipe::DeviceRequest;
+use cabane_resolve::ConcreteEnvironment;
+use cabane_run::loaded::Additions;
+use cabane_run::metadata::names_in;
+use cabane_run::{DevicePlace, RunError, open_image};
+use cabane_view::{VariableSetting, VariableSettings};
+
+use crate::convert;
+use crate::exit_codes;
+use crate::report::{CommandError, CommandResult};
+use crate::setup::Setup;
+
+/// What a command gets.
+#[derive(Debug, Default)]
+pub(crate) struct GivenDevices {
+    /// Files and directories.
+    pub(crate) places: Vec<DevicePlace>,
+    /// Variables, which hold over all others.
+    pub(crate) variables: VariableSettings,
+}
+
+/// The beginning of the names of CUDA's libraries for older drivers.
+const CUDA: &str = "libcuda.so.";
+
+/// Finds the devices that were typed, those of an environment file and, for a container, those
+/// of the site. The latter are left out where they are not there.
+///
+/// # Errors
+///
+/// A device that is not there, or cannot be used.
+pub(crate) fn find(
+    setup: &Setup,
+    typed: &[DeviceRequest],
+    environment: &ConcreteEnvironment,
+    additions: &mut Additions,
+) -> CommandResult<GivenDevices> {
+    additions
+        .devices
+        .extend(typed.iter().map(ToString::to_string));
+    let root = environment.root();
+    let asked: Vec<DeviceRequest> = additions
+        .devices
+        .iter()
+        .filter_map(|text| text.parse().ok())
+        .collect();
+    let usual = root.map_or(Vec::new(), |_| usual(setup, &asked));
+    if usual.is_empty() && asked.is_empty() {
+        return Ok(GivenDevices::default());
+    }
+    let wanted = if root.is_some() {
+        Wanted::Everything
+    } else {
+        Wanted::Variables
+    };
+    let given = give(setup, &usual, &asked, wanted)?;
+    let directory = match (&given.compatibility, root) {
+        (Some(compatibility), Some(image)) => {
+            let file = open_image(&image.path, image.format).map_err(convert::run_error)?;
+            newer_in_image(setup, compatibility, &file).map_err(convert::run_error)?
+        }
+        _ => None,
+    };
+    Ok(GivenDevices {
+        variables: variables(&given, directory.as_deref()),
+        places: places(given),
+    })
+}
+
+/// Returns the devices of the site, unless somebody wants none of them.
+fn usual(setup: &Setup, asked: &[DeviceRequest]) -> Vec<DeviceRequest> {
+    if asked.contains(&DeviceRequest::None) {
+        return Vec::new();
+    }
+    let devices = setup.settings.container.devices.iter();
+    devices.map(|(device, _)| device.clone()).collect()
+}
+
+/// Says what a container gets with the usual devices, as far as they are there, and with those
+/// that were asked for.
+///
+/// # Errors
+///
+/// A device that was asked for and is not there, or cannot be used.
+pub(crate) fn give(
+    setup: &Setup,
+    usual: &[DeviceRequest],
+    asked: &[DeviceRequest],
+    wanted: Wanted,
+) -> CommandResult<Given> {
+    let devices = Devices::look(&DIRECTORIES.map(AsRef::as_ref));
+    for problem in devices.problems() {
+        let text = problem.text.lines().next().unwrap_or_default().to_owned();
+        let warning = DeviceWarning::Unreadable { text };
+        setup.printer.warning(&warning.to_string());
+    }
+    let mut all: Vec<DeviceRequest> = Vec::with_capacity(usual.len() + asked.len());
+    for device in usual {
+        let one = std::slice::from_ref(device);
+        match devices.choose(one).and_then(|chosen| chosen.give(wanted)) {
+            Ok(_) => all.push(device.clone()),
+            Err(error @ DeviceError::Unknown { .. }) => setup.printer.detail(&error),
+            Err(error) => {
+                let (text, _) = not_given(error).texts();
+                setup.printer.warning(&text);
+            }
+        }
+    }
+    all.extend_from_slice(asked);
+    let given = devices.choose(&all).and_then(|chosen| chosen.give(wanted));
+    let given = given.map_err(not_given)?;
+    for warning in &given.warnings {
+        setup.printer.warning(&warning.to_string());
+    }
+    Ok(given)
+}
+
+fn not_given(error: DeviceError) -> CommandError {
+    let hint = error.hint();
+    CommandError::new(exit_codes::NOT_STARTED, error).hinted(hint)
+}
+
+fn places(given: Given) -> Vec<DevicePlace> {
+    let places = given.places.into_iter().map(|place| DevicePlace {
+        source: place.source,
+        target: place.target,
+        read_only: place.read_only,
+    });
+    places.collect()
+}
+
+fn variables(given: &Given, directory: Option<&Path>) -> VariableSettings {
+    let mut settings = VariableSettings::default();
+    for (name, value) in &given.variables {
+        settings.0.insert(name.clone(), VariableSetting::to(value));
+    }
+    let own = given.library_path.iter().map(PathBuf::as_path);
+    let directories = directory.into_iter().chain(own);
+    let directories: Vec<String> = directories
+        .map(|directory| directory.display().to_string())
+        .collect();
+    if !directories.is_empty() {
+        let path = settings.0.entry("LD_LIBRARY_PATH".to_owned()).or_default();
+        path.prepend = directories;
+    }
+    settings
+}
+
+/// Looks whether the image has libraries for a newer driver than that of this machine, and
+/// returns where. Those are made to work with older ones.
+///
+/// # Errors
+///
+/// [`RunError::Metadata`] if it cannot be looked into the image.
+pub(crate) fn newer_in_image(
+    setup: &Setup,
+    compatibility: &Compatibility,
+    image: &ImageFile,
+) -> Result<Option<PathBuf>, RunError> {
+    let directory = &compatibility.directory;
+    let inside = directory.strip_prefix("/").unwrap_or(directory);
+    let names = names_in(image, &setup.ways(), inside)?;
+    Ok(is_newer(&names, &compatibility.driver).then(|| directory.clone()))
+}
+
+fn is_newer(names: &[PathBuf], driver: &str) -> bool {
+    let first = |version: &str| version.split('.').next()?.parse::<u32>().ok();
+    let version = |name: &Path| {
+        let version = name.to_str()?.strip_prefix(CUDA)?;
+        version.contains('.').then(|| first(version))?
+    };
+    let newest = names.iter().filter_map(|name| version(name)).max();
+    matches!((newest, first(driver)), (Some(newest), Some(driver)) if newest > driver)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_for_older_drivers_are_newer_by_their_first_number() {
+        let is_newer = |names: &[&str]| {
+            let names: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
+            super::is_newer(&names, "550.54.15")
+        };
+        assert_eq!(
+            [
+                is_newer(&[]),
+                is_newer(&["libcuda.so", "libcuda.so.1"]),
+                is_newer(&["libcuda.so.550.90.07"]),
+                is_newer(&["libcuda.so.1", "libcuda.so.560.28.03"]),
+            ],
+            [false, false, false, true]
+        );
+    }
+}
