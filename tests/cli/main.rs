@@ -40,6 +40,7 @@ mod migrate;
 mod mpi;
 mod mpi_audit;
 mod mpi_in_roots;
+mod mpi_root_images;
 mod mpi_swap;
 mod mpi_swap_in;
 mod nesting;
