@@ -132,6 +132,93 @@ fn ranks_say_that_the_other_library_is_theirs_and_their_messages_are_right() {
     });
 }
 
+/// Types `cabane mpi swap` for the container, and returns what it said.
+fn swap(cluster: &Cluster, options: &str, srun: &str, program: &str) -> Finished {
+    cluster.user("alice").sh(&format!(
+        "cabane mpi swap --in elsewhere {options} -- \
+         srun -N4 --ntasks-per-node=2 {srun} /opt/mpi/bin/{program}"
+    ))
+}
+
+#[test]
+fn the_swap_is_proven_and_measured_over_four_nodes_before_the_program_runs() {
+    let (Some(own), Some(other)) = (installed("mpich"), installed("mpich-3.4.3")) else {
+        not_run!("needs mpich in two versions: scripts/setup test");
+    };
+    in_cluster!(|cluster: &Cluster| {
+        import(cluster, "elsewhere", &own);
+        share(cluster, "other", &other);
+        let options = "--with /shared/other --measure";
+        let seen = swap(cluster, options, "--mpi=pmi2", "hello").success();
+        let proven = "proven: 8 ranks in elsewhere got /shared/other/lib/libmpi.so.12, \
+                      MPICH Version: 3.4.3; sums and large messages were right\n";
+        let numbers = |line: &str| {
+            let words = line.split_whitespace();
+            words.filter(|word| word.parse::<f64>().is_ok()).count()
+        };
+        let rows = seen.stderr.lines().filter(|line| numbers(line) == 3);
+        let is_right = |line: &&str| line.contains(" of 8, right, ") && line.ends_with("3.4.3");
+        assert!(seen.stderr.starts_with(proven), "{seen:?}");
+        assert_eq!(rows.count(), 7, "{seen:?}");
+        assert_eq!(seen.stdout.lines().filter(is_right).count(), 8, "{seen:?}");
+    });
+}
+
+#[test]
+fn the_swap_of_open_mpi_is_proven_over_four_nodes() {
+    let (Some(own), Some(other)) = (installed("openmpi"), installed("openmpi-4.1.8")) else {
+        not_run!("needs openmpi in two versions: scripts/setup test");
+    };
+    in_cluster!(|cluster: &Cluster| {
+        import(cluster, "elsewhere", &own);
+        share(cluster, "other", &other);
+        let options = "--with /shared/other --probe";
+        let seen = swap(cluster, options, "--mpi=pmix", "hello").success();
+        let proven = "proven: 8 ranks in elsewhere got /shared/other/lib/libmpi.so.40, \
+                      Open MPI v4.1.8; sums and large messages were right\n";
+        let is_right = |line: &&str| line.contains(" of 8, right, ") && line.ends_with("v4.1.8");
+        assert!(seen.stderr.contains(proven), "{seen:?}");
+        assert_eq!(seen.stdout.lines().filter(is_right).count(), 8, "{seen:?}");
+    });
+}
+
+#[test]
+fn ranks_that_slurm_leaves_alone_are_not_proven_and_the_program_does_not_run() {
+    let (Some(own), Some(other)) = (installed("mpich"), installed("mpich-3.4.3")) else {
+        not_run!("needs mpich in two versions: scripts/setup test");
+    };
+    in_cluster!(|cluster: &Cluster| {
+        import(cluster, "elsewhere", &own);
+        share(cluster, "other", &other);
+        let options = "--with /shared/other --probe";
+        let seen = swap(cluster, options, "--mpi=none", "hello");
+        let reason = "error: with MPICH 3.4.3, 8 ranks were started, and each believes to be the \
+                      only one\n";
+        assert!(seen.stderr.starts_with(reason), "{seen:?}");
+        assert_eq!((seen.code, seen.stdout.as_str()), (15, ""), "{seen:?}");
+    });
+}
+
+#[test]
+fn an_impossible_swap_is_refused_once_and_no_step_is_started() {
+    let (Some(own), Some(other)) = (installed("mpich"), installed("openmpi")) else {
+        not_run!("needs mpich and openmpi: scripts/setup test");
+    };
+    in_cluster!(|cluster: &Cluster| {
+        import(cluster, "elsewhere", &own);
+        share(cluster, "family", &other);
+        let options = "--with /shared/family --probe";
+        let seen = swap(cluster, options, "--mpi=pmi2", "hello");
+        let expected = "error: the program is for the MPICH ABI, and /shared/family has only Open \
+                        MPI\nhint: only a library of the MPICH ABI can take the place of another \
+                        of it\n";
+        assert_eq!(
+            (seen.code, seen.stdout.as_str(), seen.stderr.as_str()),
+            (14, "", expected)
+        );
+    });
+}
+
 #[test]
 fn an_mpi_of_another_family_is_refused_before_anything_runs() {
     let (Some(own), Some(other)) = (installed("mpich"), installed("openmpi")) else {
