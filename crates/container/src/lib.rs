@@ -4,14 +4,15 @@
 //! Container images, flattened into one image that is mounted at `/`.
 //!
 //! ```text
-//! source  ─▶ layers ─▶ tree ─▶ archive ─▶ mksquashfs ─▶ image
-//!          read once    │      read again
-//!          verified     └ who wins, in memory: names and numbers, no content
+//! source  ─▶ layers ─▶ archive ─▶ mksquashfs ─▶ image
+//!            verified     ▲
+//!               └─▶ tree ─┘ who wins, in memory: names and numbers, no content
 //! ```
 //!
-//! A source hands out documents and layers. Each layer is read twice, and never unpacked: the
-//! first time for what is in it, the second time for the files that are left when all layers
-//! lie on top of each other. [`export`] is the way back. How this works and why is in `docs/design/0011-containers.md`.
+//! A source hands out documents and layers. Each layer is read, and never unpacked: files that
+//! nothing above them hides are written while they pass, and what else is left when all layers lie
+//! on top of each other afterwards. [`export`] is the way back. How this works and why is in
+//! `docs/design/0011-containers.md`.
 
 #![forbid(unsafe_code)]
 

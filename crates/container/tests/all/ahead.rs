@@ -65,7 +65,8 @@ fn an_ordinary_image_is_read_once() {
             file("over/z", ""),
         ],
         &[
-            dir("bin/").mode(0o711),
+            // A directory is named after what is in it was written.
+            dir("bin/").mode(0o1711),
             file("bin/sh", "new"),
             file(".wh.gone", ""),
             dir("over/"),
@@ -82,7 +83,7 @@ fn an_ordinary_image_is_read_once() {
     );
     let contents = ["bin/a", "bin/sh", "lib/x"].map(|path| flat.content(path));
     assert_eq!(contents, ["old", "new", "newest"]);
-    assert_eq!(flat.mode("bin"), 0o755);
+    assert_eq!(flat.mode("bin"), 0o1755);
     // The old shell has another name below the new one, and only that.
     assert_eq!(counts, [2, 1, 1]);
 }
