@@ -132,6 +132,34 @@ fn the_old_library_of_debian_12_runs_in_newer_containers() {
 }
 
 #[test]
+fn the_old_open_mpi_of_debian_12_runs_in_newer_containers_with_what_its_parts_need() {
+    let Some([debian, headers]) = installed(["debian", "openmpi-4.1.8"]) else {
+        not_run!("needs Open MPI of Debian 12: scripts/setup test");
+    };
+    let programs = Programs::new(&debian);
+    let (home, search) = (debian.display(), libraries(&debian).display().to_string());
+    programs.compile(
+        "hello.c",
+        &headers,
+        &[],
+        &libraries(&debian).join("libmpi.so.40"),
+    );
+    // It is not where it was built for, and has to be told where its libraries are.
+    let site =
+        format!("[[mpi]]\nname = \"old\"\nprefix = \"{home}/usr\"\nlibraries = [\"{search}\"]\n");
+    programs.cabane.world.file("site.toml", &site);
+    for image in [image_of!("trixie"), image_of!("sid")] {
+        let verdict = programs.judge(&image, &debian.join("usr"), false);
+        assert_eq!(
+            verdict.to.as_ref().map(spoken).as_deref(),
+            Some("Open MPI v4.1.4")
+        );
+        let seen = programs.launch(&programs.mpirun(), &["--mpi", "old"], &image);
+        assert_eq!(ranks(&seen), both("Open MPI v4.1.4"), "{seen:?}");
+    }
+}
+
+#[test]
 fn open_mpi_of_this_machine_takes_the_place_of_that_of_newer_containers() {
     let Some([debian, old, new]) = installed(["debian", "openmpi-4.1.8", "openmpi"]) else {
         not_run!("needs Open MPI of Debian 12: scripts/setup test");

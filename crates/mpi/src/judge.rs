@@ -11,9 +11,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use cabane_host::Binary;
+
 use crate::inspect::{core_of, inspect_file};
 use crate::library::number;
-use crate::loader::Closure;
+use crate::loader::{Closure, Loaded};
 use crate::plan::{self, Places, Plan, Way};
 use crate::verdict::{Outcome, Refusal, Verdict, Warning};
 use crate::{
@@ -182,21 +184,51 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// Plays each way through and takes the first that works.
+    /// Plays each way through and takes the first that works, with what the parts of the
+    /// substitute need, or else without that.
     fn choose(
         &self,
         program: Side<'_>,
         inspection: &Inspection,
         places: &Places,
     ) -> Result<(Plan, Vec<Warning>), Refusal> {
+        let parts = if places.private.is_some() {
+            let loader = Loader::new(self.side.tree).library_path(self.side.library_path);
+            let inside = Loader::new(program.tree).library_path(program.library_path);
+            let opened = program.tree.open(program.path);
+            let kind = opened.and_then(|file| Some(Binary::open(&file)?.kind()));
+            let has = |name: &str| kind.is_some_and(|kind| inside.finds(name, kind));
+            plan::loaded_by_parts(self.side.tree, &loader, &self.closures, has)
+        } else {
+            Vec::new()
+        };
+        let whole = self.choose_with(program, inspection, places, &parts);
+        let Some(reason) = whole.as_ref().err().filter(|_| !parts.is_empty()) else {
+            return whole;
+        };
+        let (plan, mut warnings) = self.choose_with(program, inspection, places, &[])?;
+        warnings.push(Warning::WithoutParts {
+            reason: reason.to_string(),
+        });
+        Ok((plan, warnings))
+    }
+
+    fn choose_with(
+        &self,
+        program: Side<'_>,
+        inspection: &Inspection,
+        places: &Places,
+        parts: &[Loaded],
+    ) -> Result<(Plan, Vec<Warning>), Refusal> {
         let prefix = plan::prefix_of(&self.installation, &self.core);
-        let (variables, loaded_later) = plan::needs_of_product(
+        let (variables, mut loaded_later) = plan::needs_of_product(
             places,
             self.side.tree,
             &self.installation,
             &self.core,
             &self.closures,
         );
+        loaded_later.extend(plan::to_be_told(places, parts));
         let mut plan = Plan {
             way: Way::Nothing,
             preload: Vec::new(),
@@ -215,7 +247,7 @@ impl<'a> Candidate<'a> {
             plan.variables.clear();
             return Ok((plan, warnings));
         }
-        plan.carried = places.carry(self.side.tree, &self.closures, &prefix);
+        plan.carried = places.carry(self.side.tree, (&self.closures, parts), &prefix);
         let own = self.own_directories(places);
         let all = plan::directories(places, &self.closures);
         let has_name = |name: &String| {
@@ -226,7 +258,7 @@ impl<'a> Candidate<'a> {
         plan.way = Way::LibraryPath;
         if inspection.names.iter().all(has_name) {
             for directories in [&own, &all] {
-                plan.library_path = [directories.as_slice(), &loaded_later].concat();
+                plan.library_path = each_once([directories, &loaded_later]);
                 if let Ok(warnings) = self.play(program, &plan) {
                     return Ok((plan, warnings));
                 }
@@ -237,15 +269,12 @@ impl<'a> Candidate<'a> {
         plan.preload = files.map(|one| places.of(&one.path)).collect();
         plan.links = self.links(inspection, places);
         let first = (!plan.links.is_empty()).then(|| places.links.clone());
-        plan.library_path = first
-            .clone()
-            .into_iter()
-            .chain(loaded_later.clone())
-            .collect();
+        let first: Vec<PathBuf> = first.into_iter().collect();
+        plan.library_path = each_once([&first, &loaded_later]);
         if let Ok(warnings) = self.play(program, &plan) {
             return Ok((plan, warnings));
         }
-        plan.library_path = first.into_iter().chain(all).chain(loaded_later).collect();
+        plan.library_path = each_once([&first, &all, &loaded_later]);
         let warnings = self.play(program, &plan)?;
         Ok((plan, warnings))
     }
@@ -335,6 +364,17 @@ impl<'a> Candidate<'a> {
         }
         Ok(warnings)
     }
+}
+
+/// Joins lists of directories, each directory once.
+fn each_once<const COUNT: usize>(lists: [&Vec<PathBuf>; COUNT]) -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> = Vec::new();
+    for directory in lists.into_iter().flatten() {
+        if !all.contains(directory) {
+            all.push(directory.clone());
+        }
+    }
+    all
 }
 
 /// Each library of the substitute must be the one that it has by itself.

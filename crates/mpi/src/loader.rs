@@ -165,6 +165,19 @@ impl<'a> Loader<'a> {
         Some(closure)
     }
 
+    /// Whether a library is found by its name alone, without the help of whoever needs it.
+    pub(crate) fn finds(&self, name: &str, kind: Kind) -> bool {
+        let of_variable = self.library_path.iter().map(|one| one.join(name));
+        let of_system = Self::of_system().map(|one| one.join(name));
+        of_variable
+            .chain(library_cache::in_cache(self.cache(), name))
+            .chain(of_system)
+            .any(|path| {
+                self.load(name, &path, kind, None, Through::System)
+                    .is_some()
+            })
+    }
+
     fn add_needs(&self, closure: &mut Closure, of: usize, kind: Kind) {
         let Some(needed) = closure.files.get(of).map(|file| file.links.needed.clone()) else {
             return;

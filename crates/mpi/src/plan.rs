@@ -12,10 +12,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use cabane_host::Binary;
 use serde::{Deserialize, Serialize};
 
-use crate::loader::Closure;
-use crate::{Installation, Library, Tree};
+use crate::loader::{Closure, Loaded};
+use crate::{Installation, Library, Loader, Through, Tree, is_of_glibc};
 
 /// Directories beside a library in which it looks for its parts while it runs.
 const PARTS: [&str; 9] = [
@@ -29,6 +30,8 @@ const PARTS: [&str; 9] = [
     "mpich",
     "hwloc",
 ];
+/// How far below them parts may lie: Debian has `openmpi/lib/openmpi3`.
+const DEPTH: usize = 2;
 /// Directories of a prefix in which Open MPI looks for texts and settings.
 const OF_PREFIX: [&str; 6] = [
     "share/openmpi",
@@ -118,7 +121,12 @@ impl Places {
     }
 
     /// Returns what must be carried: every file of a closure, and what is beside them.
-    pub(crate) fn carry(&self, tree: &Tree, closures: &[Closure], prefix: &Path) -> Vec<Carried> {
+    pub(crate) fn carry(
+        &self,
+        tree: &Tree,
+        (closures, parts): (&[Closure], &[Loaded]),
+        prefix: &Path,
+    ) -> Vec<Carried> {
         let mut all: Vec<Carried> = Vec::new();
         if self.private.is_none() {
             return all;
@@ -139,6 +147,9 @@ impl Places {
                 }
             }
         }
+        for file in parts {
+            add(file.place.outside.clone(), &file.path);
+        }
         for part in OF_PREFIX.map(|part| prefix.join(part)) {
             let is_of_mpi = !part.ends_with("etc") || prefix != Path::new("/usr");
             if let Some(place) = tree.find(&part).filter(|_| is_of_mpi) {
@@ -147,6 +158,91 @@ impl Places {
         }
         all
     }
+}
+
+/// Returns what is loaded only while a library runs: the libraries that its parts need, and it
+/// does not.
+///
+/// What is found in the directories of the system and is also there where the program runs, as
+/// `has` tells, is left out: a part may do with another version, and every program that is
+/// started with these variables would get this one.
+pub(crate) fn loaded_by_parts(
+    tree: &Tree,
+    loader: &Loader<'_>,
+    closures: &[Closure],
+    has: impl Fn(&str) -> bool,
+) -> Vec<Loaded> {
+    let mut places: Vec<PathBuf> = Vec::new();
+    for file in closures.iter().flat_map(|closure| &closure.files) {
+        let directory = file.path.parent().unwrap_or(Path::new("/"));
+        for place in PARTS.map(|part| directory.join(part)) {
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+    }
+    let mut found: Vec<Loaded> = Vec::new();
+    for path in places.iter().flat_map(|place| parts_in(tree, place, DEPTH)) {
+        let needed = needed_by(tree, &path);
+        if needed.iter().all(|name| is_known(closures, &found, name)) {
+            continue;
+        }
+        let files = loader.follow(&path).map(|closure| closure.files);
+        for file in files.into_iter().flatten().skip(1) {
+            let name = file.links.soname.as_ref().unwrap_or(&file.name);
+            let is_of_system = matches!(file.by, Through::Cache | Through::System);
+            let is_there = is_of_system && has(name);
+            if !is_there && !is_known(closures, &found, name) {
+                found.push(file);
+            }
+        }
+    }
+    found
+}
+
+/// Finds the parts in a directory and those below it.
+fn parts_in(tree: &Tree, directory: &Path, depth: usize) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    for name in tree.names(directory) {
+        let path = directory.join(&name);
+        if path.extension().is_some_and(|extension| extension == "so") {
+            all.push(path);
+        } else if depth > 0 {
+            all.extend(parts_in(tree, &path, depth - 1));
+        }
+    }
+    all
+}
+
+fn is_known(closures: &[Closure], more: &[Loaded], name: &str) -> bool {
+    let mut all = closures
+        .iter()
+        .flat_map(|closure| &closure.files)
+        .chain(more);
+    is_of_glibc(name) || all.any(|file| file.answers_to(name))
+}
+
+fn needed_by(tree: &Tree, path: &Path) -> Vec<String> {
+    let file = tree.open(path);
+    let links = file.and_then(|file| Binary::open(&file)?.links());
+    links.map(|links| links.needed).unwrap_or_default()
+}
+
+/// Returns the directories of files that were not found through each other: the loader must
+/// be told.
+pub(crate) fn to_be_told(places: &Places, files: &[Loaded]) -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> = Vec::new();
+    let is_told = |file: &&Loaded| !matches!(file.by, Through::Rpath | Through::Runpath);
+    for file in files.iter().filter(is_told) {
+        let path = places.of(&file.path);
+        if let Some(directory) = path
+            .parent()
+            .filter(|one| !all.iter().any(|other| other == one))
+        {
+            all.push(directory.to_owned());
+        }
+    }
+    all
 }
 
 /// Returns the directories in which the files of closures lie, each once, in the order in

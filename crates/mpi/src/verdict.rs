@@ -54,6 +54,12 @@ pub enum Warning {
         /// The file.
         path: PathBuf,
     },
+    /// What the substitute loads while it runs cannot have the libraries that it needs.
+    #[error("parts of the substitute may not be loaded, such as those for a fabric: {reason}")]
+    WithoutParts {
+        /// Why they cannot be carried.
+        reason: String,
+    },
 }
 
 /// Why a substitution cannot work.

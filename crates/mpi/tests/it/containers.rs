@@ -10,10 +10,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cabane_mpi::{Places, Refusal, Side, Tree, Verdict, Way, judge};
+use cabane_mpi::{Places, Refusal, Side, Tree, Verdict, Warning, Way, judge};
 use cabane_testkit::{Finished, not_run};
 
-use crate::support::{Program, both, installed, libraries_of_debian, ranks};
+use crate::support::{Program, both, installed, libraries_of_debian, ranks, root_of};
 
 const INSIDE: &str = "/opt/debian";
 const PRIVATE: &str = "/run/mpi-of-host";
@@ -42,6 +42,11 @@ impl Container {
     }
 
     fn judge(&self, substitute: &Path) -> Verdict {
+        self.judge_with(substitute, "")
+    }
+
+    /// The same for a substitute that needs a search path itself.
+    fn judge_with(&self, substitute: &Path, library_path: &str) -> Verdict {
         let here = Tree::here();
         let inside = Tree::here()
             .with(&self.hidden, self.empty.path())
@@ -58,7 +63,7 @@ impl Container {
         let substitute = Side {
             tree: &here,
             path: substitute,
-            library_path: "",
+            library_path,
         };
         judge(program, substitute, &places)
     }
@@ -143,6 +148,64 @@ fn open_mpi_of_the_host_finds_its_parts_at_the_new_place() {
             "{seen:?}"
         );
     }
+}
+
+#[test]
+fn what_parts_of_the_substitute_need_is_carried_as_well() {
+    let Some([debian, headers]) = installed(["debian", "openmpi-4.1.8"]) else {
+        not_run!("needs Open MPI of Debian 12: scripts/setup test");
+    };
+    let container = Container::new(&debian, Program::of_debian_openmpi(&debian, &headers));
+    let library = libraries_of_debian(&debian).join("libmpi.so.40");
+    let search = libraries_of_debian(&debian).display().to_string();
+    let verdict = container.judge_with(&library, &search);
+    let plan = verdict.plan().unwrap_or_else(|| panic!("{verdict:?}"));
+    let is_carried = |name: &str| plan.carried.iter().any(|one| one.target.ends_with(name));
+    // The library itself does not need them; modules for shared memory and for PMIx do.
+    for name in ["libmca_common_sm.so.40", "libpmix.so.2"] {
+        assert!(is_carried(name), "{name}: {plan:?}");
+    }
+}
+
+#[test]
+fn parts_that_would_break_the_program_are_left_without_what_they_need() {
+    let Some([mpich, old]) = installed(["mpich", "mpich-3.4.3"]) else {
+        not_run!("needs MPICH: scripts/setup test");
+    };
+    let Some(newer) = root_of("trixie") else {
+        not_run!("needs the root file system of a newer Debian: scripts/setup test");
+    };
+    let home = tempfile::tempdir().unwrap();
+    let path = |name: &str| home.path().join(name);
+    let mut copy = Command::new("cp");
+    Finished::of(copy.arg("-r").arg(&mpich).arg(path("mpich"))).success();
+    // A part of it needs a library of a newer system, and the program needs its own.
+    let name = "libcap.so.2";
+    std::fs::create_dir(path("newer")).unwrap();
+    let of_newer = path("newer").join(name);
+    std::fs::copy(libraries_of_debian(&newer).join(name), &of_newer).unwrap();
+    std::fs::create_dir_all(path("mpich/lib/libfabric")).unwrap();
+    std::fs::write(path("part.c"), "").unwrap();
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-Wl,--no-as-needed"]);
+    compiler.arg(path("part.c")).arg(&of_newer).arg("-o");
+    compiler.arg(path("mpich/lib/libfabric/libpart-fi.so"));
+    compiler.arg("-Wl,--allow-shlib-undefined");
+    Finished::of(&mut compiler).success();
+    let own = libraries_of_debian(Path::new("/")).join(name);
+    let options = ["-Wl,--no-as-needed".into(), own];
+    let libraries = [vec![old.join("lib/libmpi.so.12")], options.to_vec()].concat();
+    let container = Container::new(&old, Program::compile("hello.c", &old, &libraries));
+    let verdict = container.judge_with(&path("mpich"), &path("newer").display().to_string());
+    let Some(Warning::WithoutParts { reason }) = verdict.warnings.first() else {
+        panic!("{verdict:?}");
+    };
+    let carried = &verdict.plan().unwrap().carried;
+    assert!(reason.contains("needs the C library 2.38"), "{reason}");
+    assert!(
+        !carried.iter().any(|one| one.target.ends_with(name)),
+        "{carried:?}"
+    );
 }
 
 #[test]
