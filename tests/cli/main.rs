@@ -10,6 +10,7 @@
 mod arena;
 mod attach;
 mod build;
+mod build_containers;
 mod builds;
 mod cabane;
 mod composition;

@@ -18,7 +18,7 @@ use crate::plan::Job;
 use crate::turn::Turn;
 use crate::workbench::Workbench;
 use crate::{
-    BuildError, Plan, Progress, State, Step, StepName, disk, leftovers, metadata, pack, place, plan,
+    BuildError, Plan, Progress, State, Step, StepName, disk, leftovers, metadata, place, plan,
 };
 
 /// A finished image.
@@ -196,7 +196,7 @@ fn do_step(
     let tree = || job.engine.tree();
     match (step.name, &job.target) {
         (StepName::Metadata, _) => metadata::write(job).map(|()| None),
-        (StepName::Pack, None) => pack::pack(&mut bench, &job.tool, &tree()).map(Some),
+        (StepName::Pack, None) => job.engine.make_image(&mut bench, &job.tool).map(Some),
         (StepName::Pack, Some(target)) => deliver(&mut bench, target, &tree()).map(|()| None),
         (name, _) => job.engine.carry_out(name, &mut bench).map(|()| None),
     }

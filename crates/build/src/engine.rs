@@ -12,10 +12,12 @@ use std::path::{Path, PathBuf};
 use cabane_recipe::{EngineConfig, Recipe};
 use cabane_view::{EnvPatch, Needs, View, ViewName};
 
+use crate::container::ContainerEngine;
 use crate::fingerprint::Inputs;
 use crate::inside::Part;
 use crate::layout::Layout;
-use crate::pack::Tree;
+use crate::marker::ImageMark;
+use crate::pack::{self, Tool, Tree};
 use crate::python::PythonEngine;
 use crate::sandbox::Invocation;
 use crate::spack::SpackEngine;
@@ -46,6 +48,18 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync {
 
     /// What the metadata depends on beyond the recipe and the steps before.
     fn inputs_of_facts(&self) -> Inputs;
+
+    /// The step that makes the image, where the engine does that itself: then there is no tree,
+    /// and the metadata are made with the image.
+    fn draft_of_image(&self, request: &BuildRequest, tool: &Tool) -> Option<StepDraft> {
+        let _ = (request, tool);
+        None
+    }
+
+    /// Makes the image, if [`Engine::draft_of_image`] says that it does.
+    fn make_image(&self, bench: &mut Workbench<'_>, tool: &Tool) -> Result<ImageMark, BuildError> {
+        pack::pack(bench, tool, &self.tree())
+    }
 
     /// Directories below the recipe that are no part of it.
     fn outside_recipe(&self) -> Vec<PathBuf>;
@@ -180,6 +194,9 @@ pub(crate) fn prepare(
         )?)),
         EngineConfig::Spack(_) => Ok(Box::new(SpackEngine::prepare(
             request, recipe, directory, layout,
+        )?)),
+        EngineConfig::Container(config) => Ok(Box::new(ContainerEngine::prepare(
+            request, recipe, config, directory, layout,
         )?)),
         other => Err(BuildError::UnknownEngine {
             engine: other.name(),

@@ -298,6 +298,20 @@ pub enum BuildError {
     /// The tree cannot be packed without loss, or was not.
     #[error(transparent)]
     Pack(#[from] PackError),
+    /// Layers cannot be made an image.
+    #[error(transparent)]
+    Container(Box<cabane_container::Error>),
+    /// A container image is not there, or cannot be got.
+    #[error("{message}")]
+    ContainerSource {
+        /// What went wrong, with all its causes.
+        message: String,
+        /// What to do about it.
+        hint: Option<String>,
+    },
+    /// Something that makes no sense for a root image.
+    #[error("an image with a root file system cannot be installed in a directory")]
+    NotForContainers,
     /// The caller wanted the build to stop.
     #[error("the build was interrupted")]
     Interrupted,
@@ -363,6 +377,8 @@ impl BuildError {
             Self::UnknownEngine { .. } => {
                 Some("write `engine: python` or `engine: tree` in config.yaml".to_owned())
             }
+            Self::Container(error) => error.hint(),
+            Self::NotForContainers => Some("leave `--install` out".to_owned()),
             Self::OutsideRecipe { .. } => {
                 Some("copy the file into the directory of the recipe".to_owned())
             }
@@ -430,7 +446,7 @@ impl BuildError {
                  packages that are done come from the cache"
                     .to_owned(),
             ),
-            Self::Sandbox { hint, .. } => hint.clone(),
+            Self::Sandbox { hint, .. } | Self::ContainerSource { hint, .. } => hint.clone(),
             Self::Interrupted => {
                 Some("the same command goes on after the last finished step".to_owned())
             }

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod carry_out;
+mod container;
 mod contents;
 mod deliver;
 mod disk;
@@ -38,6 +39,7 @@ mod workbench;
 
 pub use cabane_mount::ImageFormat;
 pub use carry_out::{Built, carry_out};
+pub use container::{Containers, FoundContainer, UseContainer};
 pub use deliver::InTheWay;
 pub use error::{BuildError, Failure};
 pub use leftovers::{

@@ -152,10 +152,10 @@ pub fn plan(request: &BuildRequest) -> Result<Plan, BuildError> {
         name: job.recipe.name.clone(),
         engine: job.engine.name(),
         mount_point: job.recipe.store.clone(),
-        format: request.format,
+        format: job.request.format,
         recipe_dir: job.recipe_dir.path.clone(),
         build_dir: job.layout.root.clone(),
-        image: job.layout.image(request.format),
+        image: job.layout.image(job.request.format),
         install: job.target.as_ref().map(|target| target.path.clone()),
         memory: place::to_be_told(&job.layout),
         place: job.place.clone(),
@@ -175,6 +175,13 @@ impl Plan {
 impl Job {
     fn prepare(request: &BuildRequest) -> Result<Self, BuildError> {
         let mut recipe = read_recipe(&request.recipe_dir)?;
+        let mut request = request.clone();
+        let is_container = matches!(recipe.engine, EngineConfig::Container(_));
+        if is_container {
+            // Whatever the site prefers for trees: layers become squashfs, as in an import.
+            request.format = ImageFormat::Squashfs;
+        }
+        let request = &request;
         let target = request.install.as_ref().map(|install| {
             // What is built knows its path, and lies there without being mounted.
             recipe.store = install.directory.clone();
@@ -194,11 +201,13 @@ impl Job {
         };
         let (layout, place) = match recipe.engine {
             // It makes no large files.
-            EngineConfig::Tree(_) => (Layout::new(root), None),
+            EngineConfig::Tree(_) | EngineConfig::Container(_) => (Layout::new(root), None),
             _ => place::decide(request, recipe.name.as_str(), root),
         };
         let engine = engine::prepare(request, &recipe, &recipe_dir, &layout)?;
-        check_store(&recipe.store, &engine.needs_visible())?;
+        if !is_container {
+            check_store(&recipe.store, &engine.needs_visible())?;
+        }
         Ok(Self {
             request: request.clone(),
             recipe,
@@ -214,8 +223,12 @@ impl Job {
     /// Compares what is to be done with what has been done.
     pub(crate) fn steps(&self) -> Result<Vec<Step>, BuildError> {
         let mut drafts = self.engine.steps()?;
-        drafts.push(metadata::draft(self)?);
-        drafts.push(self.draft_of_packing());
+        if let Some(draft) = self.engine.draft_of_image(&self.request, &self.tool) {
+            drafts.push(draft);
+        } else {
+            drafts.push(metadata::draft(self)?);
+            drafts.push(self.draft_of_packing());
+        }
         // An image that is there and up to date needs nothing of what it was made of.
         let part = &self.request.part;
         let pack = StepName::Pack.to_string();

@@ -5,9 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use cabane_label::MountPoint;
 use cabane_mount::{Backend, ImageFormat};
+
+use crate::container::Containers;
 
 /// The time that every file in an image carries if nothing else is asked for:
 /// the first of January 1980, the earliest that zip files can hold.
@@ -50,6 +53,8 @@ pub struct BuildRequest {
     pub jobs: usize,
     /// How the sandbox is made.
     pub backend: Backend,
+    /// Where container images come from, for the engine that needs them.
+    pub containers: Option<Arc<dyn Containers>>,
     /// Which steps are done.
     pub part: Part,
     /// Keep what a build removes when it is done: what it had in memory, and the sources

@@ -24,7 +24,7 @@ use crate::report::{CommandError, CommandResult};
 use crate::settings::{Effective, Origin, RepositorySetting};
 
 /// What every command works with.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Setup {
     /// The way out.
     pub(crate) printer: Printer,

@@ -65,6 +65,20 @@ pub fn convert(
     request: &Request<'_>,
     progress: &dyn Progress,
 ) -> Result<Converted, Error> {
+    convert_with(image, request, progress, &|_, _| ())
+}
+
+/// Makes an image whose metadata are changed by `edit` before they are written.
+///
+/// # Errors
+///
+/// As [`convert`].
+pub fn convert_with(
+    image: &ContainerImage<'_>,
+    request: &Request<'_>,
+    progress: &dyn Progress,
+    edit: &dyn Fn(&mut Meta, &mut Report),
+) -> Result<Converted, Error> {
     let settings = Settings {
         mksquashfs: request.mksquashfs,
         output: request.output,
@@ -97,7 +111,8 @@ pub fn convert(
     let Variables { patch, left_out } = metadata::variables(&image.config);
     report.changed.variables = left_out;
     let made = plan.write(image, &listings, output, progress, |glibc| {
-        let meta = metadata::of(image, request.name, request.reference, &patch, glibc);
+        let mut meta = metadata::of(image, request.name, request.reference, &patch, glibc);
+        edit(&mut meta, &mut report);
         (meta, report)
     });
     match made {

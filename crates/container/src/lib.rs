@@ -16,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+mod added;
 mod ahead;
 mod convert;
 mod decompress;
@@ -37,7 +38,8 @@ mod stream;
 pub mod tar;
 mod tree;
 
-pub use convert::{CONVERTER, Converted, Progress, Request, convert, library_of};
+pub use added::added;
+pub use convert::{CONVERTER, Converted, Progress, Request, convert, convert_with, library_of};
 pub use document::{Config, Descriptor, Document, MAX_DOCUMENT, Manifest};
 pub use error::{Error, LayerProblem};
 pub use image::{Blobs, Chosen, ContainerImage, choose};

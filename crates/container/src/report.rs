@@ -35,6 +35,10 @@ pub struct Report {
     pub hard_links: u64,
     /// How many bytes its files have.
     pub bytes: u64,
+    /// Whether a recipe has put something on the container image, or says something else
+    /// about it: then it is not what an import makes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub altered: bool,
     /// What was changed.
     pub changed: Changed,
 }

@@ -62,7 +62,7 @@ pub use environment::{
     Surroundings, parse_environment_file,
 };
 pub use recipe::{
-    Cleanup, EngineConfig, EnvVars, FormatVersion, GitSource, InterpreterRequest,
+    Cleanup, ContainerConfig, EngineConfig, EnvVars, FormatVersion, GitSource, InterpreterRequest,
     PackageRepository, PythonConfig, PythonSource, Recipe, SpackConfig, TreeConfig, ViewRecipe,
 };
 pub use settings::{

@@ -26,7 +26,7 @@ pub struct Recipe {
     /// A sentence for those who look for an image.
     pub description: Option<String>,
     /// The view that is entered when none is asked for. For the engines
-    /// `python` and `tree` it is one of `views`, or `default`, which always
+    /// `python`, `tree` and `container` it is one of `views`, or `default`, which always
     /// exists; the views of a Spack recipe stand in another file.
     pub default_view: Option<ViewName>,
     /// Who builds it, and from what.
@@ -65,6 +65,8 @@ pub enum EngineConfig {
     Tree(TreeConfig),
     /// Spack; the other files of the recipe say what is built.
     Spack(SpackConfig),
+    /// A container image, and what is put on it.
+    Container(ContainerConfig),
 }
 
 impl EngineConfig {
@@ -75,6 +77,7 @@ impl EngineConfig {
             Self::Python(_) => "python",
             Self::Tree(_) => "tree",
             Self::Spack(_) => "spack",
+            Self::Container(_) => "container",
         }
     }
 }
@@ -175,6 +178,24 @@ pub enum PythonSource {
 pub struct TreeConfig {
     /// The directory that becomes the image, relative to the recipe or absolute.
     pub source: PathBuf,
+}
+
+/// The section `container:`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerConfig {
+    /// The container image, as it is named for `cabane import`; paths are relative to the
+    /// recipe.
+    pub from: String,
+    /// For which platform; that of the system that builds if none is named.
+    pub platform: Option<String>,
+    /// What is put on it: a place in the image, and a file or directory of the recipe.
+    pub files: Vec<(String, PathBuf)>,
+    /// What it starts, in the place of what the container image says.
+    pub entrypoint: Option<Vec<String>>,
+    /// Its arguments, in the same way.
+    pub command: Option<Vec<String>>,
+    /// The directory in which it starts, in the same way.
+    pub working_directory: Option<String>,
 }
 
 /// What a recipe says about one view.

@@ -124,7 +124,12 @@ fn run(bench: &mut Workbench<'_>, tool: &Tool, tree: &Tree<'_>) -> Result<(), Bu
     outcome
 }
 
-fn put_in_place(new: &Path, image: &Path, interrupt: &AtomicBool) -> Result<ImageMark, BuildError> {
+/// Gives an image its name, and returns what became of it.
+pub(crate) fn put_in_place(
+    new: &Path,
+    image: &Path,
+    interrupt: &AtomicBool,
+) -> Result<ImageMark, BuildError> {
     let failed = || BuildError::file("finish", image);
     let file = File::open(new).map_err(failed())?;
     // Now, while the image is still in memory.

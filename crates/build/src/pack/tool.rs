@@ -25,7 +25,7 @@ const EROFS_UUID: &str = "00000000-0000-4000-8000-000000000000";
 #[derive(Clone, Debug)]
 pub(crate) struct Tool {
     pub(crate) format: ImageFormat,
-    program: PathBuf,
+    pub(crate) program: PathBuf,
     version: String,
 }
 

@@ -145,6 +145,7 @@ pub(crate) fn request(world: &World, build: &str) -> BuildRequest {
         search_path: Vec::new(),
         epoch: DEFAULT_EPOCH,
         jobs: 2,
+        containers: None,
         part: cabane_build::Part::default(),
         keep: false,
         memory: None,

@@ -22,6 +22,7 @@ use clap::{Args, ValueEnum};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
+use super::build_containers::OwnContainers;
 use super::image_add;
 use crate::convert;
 use crate::env_vars;
@@ -276,6 +277,7 @@ fn request(
             .unwrap_or_else(processors)
             .max(1),
         backend: setup.backend,
+        containers: Some(Arc::new(OwnContainers::new(setup))),
         part: Part {
             from: args.from.clone(),
             until: args.until.clone(),

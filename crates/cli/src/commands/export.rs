@@ -210,7 +210,7 @@ impl Exporting<'_> {
             interrupt: &self.interrupt,
             scratch: scratch(self.setup)?,
         };
-        let use_it = |image: &ContainerImage<'_>| self.write(Some(image), Some(reference));
+        let use_it = |image: ContainerImage<'_>| self.write(Some(&image), Some(reference));
         asking.with(reference, Box::new(use_it))
     }
 

@@ -84,7 +84,7 @@ pub(super) struct Asking<'a> {
 }
 
 /// What is done with a container image while it can be read.
-pub(super) type Use<'a, T> = dyn FnOnce(&ContainerImage<'_>) -> CommandResult<T> + 'a;
+pub(super) type Use<'a, T> = dyn FnOnce(ContainerImage<'_>) -> CommandResult<T> + 'a;
 
 impl Asking<'_> {
     /// Opens a container image, and lets it be used.
@@ -103,7 +103,7 @@ impl Asking<'_> {
                     Err(cabane_container::Error::NotAnImage { .. }) => {
                         self.layout(path, name.as_deref(), use_it)
                     }
-                    image => use_it(&image.map_err(container)?.0),
+                    image => use_it(image.map_err(container)?.0),
                 }
             }
             Reference::Registry(name) => self.remote(name, use_it),
@@ -124,7 +124,7 @@ impl Asking<'_> {
         let chosen = layout.choose(name, self.platform);
         let chosen = chosen.map_err(errors::container_error)?;
         let image = ContainerImage::new(&chosen, &layout, self.platform);
-        use_it(&image.map_err(errors::container_error)?)
+        use_it(image.map_err(errors::container_error)?)
     }
 
     /// Gets the layers into the place of the repository where downloads arrive: there they
@@ -152,9 +152,7 @@ impl Asking<'_> {
             self.interrupt,
         )?;
         let image = ContainerImage::new(&chosen, &remote, self.platform);
-        let used = image
-            .map_err(errors::container_error)
-            .and_then(|image| use_it(&image));
+        let used = image.map_err(errors::container_error).and_then(use_it);
         drop(alive);
         // What is wrong or done with is of no use to the next one.
         if used

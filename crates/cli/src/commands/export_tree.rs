@@ -11,7 +11,7 @@ use std::io::{self, PipeWriter};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
-use cabane_container::export::{Walked, write_tree};
+use cabane_container::export::{Walked, Walking, write_tree};
 use cabane_container::{Layer, streamed};
 use cabane_label::escape;
 use cabane_repository::ImageFormat;
@@ -76,7 +76,12 @@ impl ImageTree {
         let answer = look_into(&[&image], &self.ways, move |mounts: &[OwnedFd]| {
             end_with(parent)?;
             let root = mounts.first().ok_or(io::ErrorKind::NotFound)?;
-            let walked = write_tree(root.as_fd(), &self.place, self.without, into)?;
+            let walking = Walking {
+                place: &self.place,
+                without: self.without,
+                settled: None,
+            };
+            let walked = write_tree(root.as_fd(), &walking, into)?;
             Ok(serde_json::to_vec(&walked)?)
         });
         let answer = answer.map_err(|error| match error {

@@ -554,7 +554,7 @@ fn was_made_so(repository: &Repository, digest: &Digest) -> bool {
     let path = repository.meta_path(digest).join(REPORT);
     let report = File::open(path).ok();
     let report: Option<Report> = report.and_then(|file| serde_json::from_reader(file).ok());
-    report.is_some_and(|report| report.converter == CONVERTER)
+    report.is_some_and(|report| report.converter == CONVERTER && !report.altered)
 }
 
 /// Shows how it goes on.

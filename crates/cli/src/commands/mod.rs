@@ -13,6 +13,7 @@ use crate::setup::Setup;
 
 mod attach;
 mod build;
+mod build_containers;
 mod clean;
 mod completion;
 mod config;

@@ -20,7 +20,7 @@ pub use archive::{ArchiveForm, ArchiveTarget};
 pub use compress::{Compression, CompressionError};
 pub use config::{About, Variables, config_of, variables_of};
 pub use loose::{LooseTarget, check_layout};
-pub use walk::{Walked, write_tree};
+pub use walk::{Walked, Walking, write_tree};
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};

@@ -38,46 +38,71 @@ pub struct Walked {
     pub machine: Option<u16>,
 }
 
-/// Writes the tree below a directory as an archive whose names begin with `place`: an
-/// absolute path, `/` for the root. Names at the top of the tree that are in `without` are
-/// left out.
+/// How a tree is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Walking<'a> {
+    /// Where it is in the archive: an absolute path, `/` for the root.
+    pub place: &'a str,
+    /// Names at the top of the tree that are left out.
+    pub without: &'a [&'a str],
+    /// The time that all files have, in seconds since 1970, with the usual modes: for what
+    /// was not made by a build. Directories above the tree are not in the archive then.
+    pub settled: Option<u32>,
+}
+
+/// Writes the tree below a directory, or a file, as an archive.
 ///
 /// # Errors
 ///
 /// What cannot be read or written, with its name.
 pub fn write_tree(
     root: BorrowedFd<'_>,
-    place: &str,
-    without: &[&str],
+    walking: &Walking<'_>,
     output: impl Write,
 ) -> io::Result<Walked> {
     let mut walk = Walk {
         output: Writer::new(BufWriter::with_capacity(BUFFER, output)),
         links: HashMap::new(),
         walked: Walked::default(),
+        settled: walking.settled,
         buffer: vec![0; LARGEST_ATTRIBUTE],
     };
     let mut name = Vec::new();
-    let parts: Vec<&str> = place.split('/').filter(|part| !part.is_empty()).collect();
+    let place = walking.place.split('/');
+    let parts: Vec<&str> = place.filter(|part| !part.is_empty()).collect();
+    let of_root = rustix::fs::fstat(root)?;
+    let is_directory = FileType::from_raw_mode(of_root.st_mode) == FileType::Directory;
     for (index, part) in parts.iter().enumerate() {
         if index > 0 {
             name.push(b'/');
         }
         name.extend_from_slice(part.as_bytes());
         // The last one is the root of the image, and the others are nowhere.
-        let found = (index + 1 == parts.len())
-            .then(|| rustix::fs::fstat(root))
-            .transpose()?;
-        let head = Head {
+        let is_last = index + 1 == parts.len();
+        let above = Head {
             path: &name,
-            mode: found.map_or(0o755, |found| found.st_mode & 0o1777),
-            mtime: found.map_or(0, |found| time_of(&found)),
+            mode: 0o755,
+            mtime: 0,
         };
-        walk.output.directory(head)?;
-        walk.walked.entries += 1;
+        let head = if is_last {
+            walk.head(&name, &of_root)
+        } else {
+            above
+        };
+        if is_last && is_directory || !is_last && walking.settled.is_none() {
+            walk.output.directory(head)?;
+            walk.walked.entries += 1;
+        }
+    }
+    if !is_directory {
+        let file = File::from(root.try_clone_to_owned()?);
+        let head = walk.head(&name, &of_root);
+        walk.content(file, head, &of_root)?;
+        walk.output.finish()?;
+        return Ok(walk.walked);
     }
     let directory = rustix::fs::openat(root, c".", directory_flags(), Mode::empty())?;
-    walk.directory(&directory, &name, without)?;
+    walk.directory(&directory, &name, walking.without)?;
     walk.output.finish()?;
     Ok(walk.walked)
 }
@@ -87,6 +112,7 @@ struct Walk<W: Write> {
     /// The first names of files that have several.
     links: HashMap<(u64, u64), Vec<u8>>,
     walked: Walked,
+    settled: Option<u32>,
     /// For attributes.
     buffer: Vec<u8>,
 }
@@ -116,11 +142,7 @@ impl<W: Write> Walk<W> {
 
     fn entry(&mut self, directory: &OwnedFd, entry: &CStr, name: &[u8]) -> io::Result<()> {
         let found = rustix::fs::statat(directory, entry, AtFlags::SYMLINK_NOFOLLOW)?;
-        let head = Head {
-            path: name,
-            mode: found.st_mode & 0o1777,
-            mtime: time_of(&found),
-        };
+        let head = self.head(name, &found);
         self.walked.entries += 1;
         if entry.to_bytes().starts_with(HIDES) {
             return Err(io::Error::other(
@@ -171,12 +193,29 @@ impl<W: Write> Walk<W> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = rustix::fs::openat(directory, entry, flags, Mode::empty())?;
         self.attributes(file.as_fd())?;
-        let mut file = File::from(file);
+        self.content(File::from(file), head, found)
+    }
+
+    fn content(&mut self, mut file: File, head: Head<'_>, found: &Stat) -> io::Result<()> {
         if self.walked.machine.is_none() {
             self.walked.machine = machine_of(&mut file)?;
         }
         let size = u64::try_from(found.st_size).unwrap_or_default();
         self.output.file(head, size, &mut file)
+    }
+
+    fn head<'n>(&self, path: &'n [u8], found: &Stat) -> Head<'n> {
+        let is_directory = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
+        let mode = match self.settled {
+            None => found.st_mode & 0o1777,
+            Some(_) if is_directory || found.st_mode & 0o111 != 0 => 0o755,
+            Some(_) => 0o644,
+        };
+        Head {
+            path,
+            mode,
+            mtime: self.settled.unwrap_or_else(|| time_of(found)),
+        }
     }
 
     fn rights(&mut self, found: &Stat) {
@@ -250,7 +289,15 @@ mod tests {
     fn listed(root: &std::path::Path, place: &str) -> (Vec<String>, Walked) {
         let directory = File::open(root).unwrap();
         let mut bytes = Vec::new();
-        let walked = write_tree(directory.as_fd(), place, &["left"], &mut bytes).unwrap();
+        let walked = {
+            let walking = Walking {
+                place,
+                without: &["left"],
+                settled: None,
+            };
+            write_tree(directory.as_fd(), &walking, &mut bytes)
+        }
+        .unwrap();
         let mut reader = Reader::new(bytes.as_slice());
         let mut lines = Vec::new();
         while let Some(entry) = reader.next_entry().unwrap() {
@@ -309,7 +356,15 @@ mod tests {
         }
         let mut bytes = Vec::new();
         let directory = File::open(root.path()).unwrap();
-        write_tree(directory.as_fd(), "/", &[], &mut bytes).unwrap();
+        {
+            let walking = Walking {
+                place: "/",
+                without: &[],
+                settled: None,
+            };
+            write_tree(directory.as_fd(), &walking, &mut bytes)
+        }
+        .unwrap();
         let text = String::from_utf8_lossy(&bytes);
         let records = "27 SCHILY.xattr.user.a=one\n27 SCHILY.xattr.user.b=two\n";
         assert!(text.contains(records));

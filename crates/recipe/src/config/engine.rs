@@ -3,7 +3,7 @@
 
 //! Which engine a recipe is for, and which keys belong to which.
 
-use super::{python, spack, tree};
+use super::{container, python, spack, tree};
 use crate::ask::Section;
 use crate::diagnostic::quote;
 use crate::recipe::{EngineConfig, FormatVersion};
@@ -16,11 +16,11 @@ pub(super) enum Engine {
     Spack,
     Python,
     Tree,
+    Container,
 }
 
-/// The words for engines in a recipe; not all of them can build yet.
-const ENGINES: &[&str] = &["spack", "python", "tree"];
-const PLANNED: &str = "container";
+/// The words for engines in a recipe.
+const ENGINES: &[&str] = &["spack", "python", "tree", "container"];
 
 /// The keys of every recipe.
 const COMMON: &[&str] = &[
@@ -33,13 +33,16 @@ const COMMON: &[&str] = &[
 ];
 
 impl Engine {
-    const ALL: [Self; 3] = [Self::Spack, Self::Python, Self::Tree];
+    const ALL: [Self; 4] = [Self::Spack, Self::Python, Self::Tree, Self::Container];
+    /// Those whose recipes must name them.
+    const NAMED: [Self; 3] = [Self::Python, Self::Tree, Self::Container];
 
     fn name(self) -> &'static str {
         match self {
             Self::Spack => "spack",
             Self::Python => "python",
             Self::Tree => "tree",
+            Self::Container => "container",
         }
     }
 
@@ -49,6 +52,7 @@ impl Engine {
             Self::Spack => &["spack", "modules", "cleanup", "mirror"],
             Self::Python => &["python", "views"],
             Self::Tree => &["tree", "views"],
+            Self::Container => &["container", "views"],
         }
     }
 
@@ -58,6 +62,7 @@ impl Engine {
             Self::Spack => spack::KEYS,
             Self::Python => python::KEYS,
             Self::Tree => tree::KEYS,
+            Self::Container => container::KEYS,
         }
     }
 
@@ -71,7 +76,7 @@ impl Engine {
     /// a choice, unless it has the section of another engine.
     pub(super) fn choose(report: &mut Report<'_>, file: &Section<'_>) -> Option<Self> {
         let Some(field) = file.get("engine") else {
-            let other = [Self::Python, Self::Tree].into_iter().find_map(|engine| {
+            let other = Self::NAMED.into_iter().find_map(|engine| {
                 file.entries()
                     .iter()
                     .find(|entry| entry.key == engine.name())
@@ -91,18 +96,11 @@ impl Engine {
             return Some(engine);
         }
         let engines = enumerate(ENGINES, "and");
-        let (message, hint) = if text == PLANNED {
-            (
-                format!("the engine `{PLANNED}` cannot build images yet"),
-                format!("the engines are {engines}"),
-            )
-        } else {
-            let hint = match nearest(text, ENGINES) {
-                Some(meant) => format!("write `engine: {meant}`"),
-                None => format!("the engines are {engines}"),
-            };
-            (format!("there is no engine {}", quote(text)), hint)
+        let hint = match nearest(text, ENGINES) {
+            Some(meant) => format!("write `engine: {meant}`"),
+            None => format!("the engines are {engines}"),
         };
+        let message = format!("there is no engine {}", quote(text));
         report.problem_with_hint(field.place(), &message, &hint);
         None
     }
@@ -118,6 +116,7 @@ impl Engine {
             Self::Spack => spack::read(report, file, format).map(EngineConfig::Spack),
             Self::Python => python::read(report, file).map(EngineConfig::Python),
             Self::Tree => tree::read(report, file).map(EngineConfig::Tree),
+            Self::Container => container::read(report, file).map(EngineConfig::Container),
         }
     }
 }
@@ -139,12 +138,7 @@ pub(super) fn refuse_unknown_keys(
     match engine {
         Some(engine) => known.extend(engine.keys()),
         // Nobody can say which of them belong there.
-        None => known.extend(
-            Engine::ALL
-                .into_iter()
-                .flat_map(Engine::keys)
-                .chain([&PLANNED]),
-        ),
+        None => known.extend(Engine::ALL.into_iter().flat_map(Engine::keys)),
     }
     known.dedup();
     let known: Vec<&str> = known;
@@ -172,13 +166,10 @@ fn elsewhere(key: &str, engine: Engine) -> Option<(Option<String>, String)> {
     if matches!(key, "system" | "uarch" | "tag" | "label") {
         return hint("remove it: the label that is given to the build says it".to_owned());
     }
-    let owner = match key {
-        PLANNED => PLANNED,
-        _ => Engine::ALL
-            .into_iter()
-            .find(|other| other.keys().contains(&key))?
-            .name(),
-    };
+    let owner = Engine::ALL
+        .into_iter()
+        .find(|other| other.keys().contains(&key))?
+        .name();
     let message = format!("`{key}` is for the engine `{owner}`, but this recipe is for `{name}`");
     let hint = match Engine::of(key) {
         Some(_) => format!("remove it, or write `engine: {key}`"),

@@ -7,6 +7,7 @@
 //! module of that engine. Nothing is looked up: whether a file exists that the
 //! recipe names is for the build to find out.
 
+mod container;
 mod engine;
 pub(crate) mod env_vars;
 mod path;
@@ -86,16 +87,16 @@ pub(crate) fn read(report: &mut Report<'_>, root: &Node) -> Option<Recipe> {
 
     let name = name(report, &file);
     let format = format_version(report, &file, engine);
-    let store = store(report, &file);
+    let store = store(report, &file, engine);
     let description = description(report, &file);
     let default_view = file
         .given("default-view")
         .and_then(|field| report.word(&field));
     let views = match engine {
-        Some(Engine::Python | Engine::Tree) => views::read(report, &file),
+        Some(Engine::Python | Engine::Tree | Engine::Container) => views::read(report, &file),
         _ => Some(std::collections::BTreeMap::new()),
     };
-    if let (Some(Engine::Python | Engine::Tree), Some(views), Some(view)) =
+    if let (Some(Engine::Python | Engine::Tree | Engine::Container), Some(views), Some(view)) =
         (engine, &views, &default_view)
     {
         let names: Vec<&str> = views.keys().map(ViewName::as_str).collect();
@@ -128,7 +129,7 @@ fn format_version(
         // Recipes of Stackinator without a version are of the first; the other
         // engines came with the third.
         return Some(match engine {
-            Some(Engine::Python | Engine::Tree) => FormatVersion::V3,
+            Some(Engine::Python | Engine::Tree | Engine::Container) => FormatVersion::V3,
             _ => FormatVersion::V1,
         });
     };
@@ -163,8 +164,19 @@ fn format_version(
     None
 }
 
-fn store(report: &mut Report<'_>, file: &Section<'_>) -> Option<MountPoint> {
+fn store(
+    report: &mut Report<'_>,
+    file: &Section<'_>,
+    engine: Option<Engine>,
+) -> Option<MountPoint> {
     const DEFAULT: &str = "/user-environment";
+    if engine == Some(Engine::Container) {
+        if let Some(field) = file.get("store") {
+            let message = "an image of the engine `container` is mounted at `/`";
+            report.problem_with_hint(field.key_place(), message, "remove `store`");
+        }
+        return Some(MountPoint::root());
+    }
     match file.get("store") {
         // The default is a mount point; if it were not, this would be told.
         None => DEFAULT.parse().ok(),

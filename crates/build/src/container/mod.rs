@@ -1,0 +1,392 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The engine `container`: a container image becomes a root image, with files of the recipe on
+//! top of it.
+//!
+//! There is no tree: layers, and the files as one more of them, are flattened into the image
+//! as an import does it, so that the same container image gives the same bytes. Its metadata
+//! are written with it. Where images come from is for the caller to know, who has registries
+//! and passwords.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cabane_container::{CONVERTER, ContainerImage, Progress, Report, Request, added, convert_with};
+use cabane_recipe::{ContainerConfig, Recipe};
+use cabane_view::{Meta, Needs, View, ViewName};
+use serde::{Deserialize, Serialize};
+
+use crate::engine::{Engine, Facts, Kind, RecipeDir, StepDraft};
+use crate::fingerprint::{self, Inputs};
+use crate::layout::Layout;
+use crate::marker::ImageMark;
+use crate::metadata::{ENV_JSON, Words};
+use crate::pack::{self, Tool, Tree};
+use crate::workbench::Workbench;
+use crate::{BuildError, BuildRequest, StepName, disk};
+
+/// What is locked, in the work directory.
+const LOCK: &str = "lock/container.json";
+/// What an import writes beside the image, too.
+const REPORT: &str = "import.json";
+/// The level of zstd, as for an import.
+const LEVEL: u32 = 3;
+
+/// A container image that was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundContainer {
+    /// Its name in full.
+    pub reference: String,
+    /// For which platform it is.
+    pub platform: String,
+    /// The digest of its manifest, `sha256:…`, or of what tells it from others.
+    pub digest: String,
+    /// The digest of the list in which it was found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<String>,
+}
+
+/// What is done with a container image while it can be read.
+pub type UseContainer<'a> = dyn FnMut(ContainerImage<'_>) -> Result<(), BuildError> + 'a;
+
+/// Where container images come from.
+pub trait Containers: fmt::Debug + Send + Sync {
+    /// Finds out which image a name stands for now. Paths are relative to `directory`.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or none for the platform.
+    fn find(
+        &self,
+        from: &str,
+        directory: &Path,
+        platform: Option<&str>,
+    ) -> Result<FoundContainer, BuildError>;
+
+    /// Gets an image that was found before, and lets it be used.
+    ///
+    /// # Errors
+    ///
+    /// It is not there any more; whatever `use_it` returns.
+    fn open(
+        &self,
+        from: &str,
+        directory: &Path,
+        found: &FoundContainer,
+        interrupt: &AtomicBool,
+        use_it: &mut UseContainer<'_>,
+    ) -> Result<(), BuildError>;
+}
+
+/// A container image, and what is put on it.
+#[derive(Debug)]
+pub(crate) struct ContainerEngine {
+    config: ContainerConfig,
+    recipe: Recipe,
+    recipe_dir: RecipeDir,
+    work: PathBuf,
+    /// What is put where, with what tells whether it changed.
+    files: Vec<Added>,
+}
+
+#[derive(Debug)]
+struct Added {
+    place: String,
+    source: PathBuf,
+    fingerprint: String,
+}
+
+impl ContainerEngine {
+    pub(crate) fn prepare(
+        request: &BuildRequest,
+        recipe: &Recipe,
+        config: &ContainerConfig,
+        directory: &RecipeDir,
+        layout: &Layout,
+    ) -> Result<Self, BuildError> {
+        if request.install.is_some() {
+            return Err(BuildError::NotForContainers);
+        }
+        let mut files = Vec::new();
+        for (place, source) in &config.files {
+            let source = directory
+                .find_inside(source, Kind::Directory)
+                .or_else(|_| directory.find_inside(source, Kind::File))?;
+            let fingerprint = if source.is_dir() {
+                pack::scan(&source, None)?.fingerprint
+            } else {
+                fingerprint::of_file(&source).map_err(BuildError::file("read", &source))?
+            };
+            files.push(Added {
+                place: place.clone(),
+                source,
+                fingerprint: fingerprint.to_string(),
+            });
+        }
+        Ok(Self {
+            config: config.clone(),
+            recipe: recipe.clone(),
+            recipe_dir: directory.clone(),
+            work: layout.work(),
+            files,
+        })
+    }
+
+    fn lock(&self) -> PathBuf {
+        self.work.join(LOCK)
+    }
+
+    fn locked(&self) -> Option<FoundContainer> {
+        let bytes = disk::read_start(&self.lock(), 1 << 20).ok()?;
+        serde_json::from_slice(&bytes).ok()
+    }
+
+    /// Finds out what the name stands for, and tells if that is another image than before.
+    fn write_lock(&self, bench: &mut Workbench<'_>) -> Result<(), BuildError> {
+        let before = self.locked();
+        let containers = containers(bench.request)?;
+        let found = containers.find(
+            &self.config.from,
+            &self.recipe_dir.path,
+            self.config.platform.as_deref(),
+        )?;
+        if let Some(before) = before
+            .filter(|before| before.reference == found.reference && before.digest != found.digest)
+        {
+            bench.progress.warning(&format!(
+                "`{}` is another image now: it was {}, and is {}",
+                cabane_label::escape(&self.config.from),
+                before.digest,
+                found.digest
+            ));
+        }
+        if let Some(parent) = self.lock().parent() {
+            disk::make_directory(parent)?;
+        }
+        // Text and names are always JSON.
+        let bytes = serde_json::to_vec_pretty(&found).unwrap_or_default();
+        disk::write(&self.lock(), &bytes)
+    }
+
+    /// Whether the image is another one than an import makes.
+    fn alters(&self) -> bool {
+        let ContainerConfig {
+            files,
+            entrypoint,
+            command,
+            working_directory,
+            ..
+        } = &self.config;
+        !files.is_empty()
+            || entrypoint.is_some()
+            || command.is_some()
+            || working_directory.is_some()
+            || !self.recipe.views.is_empty()
+            || self.recipe.description.is_some()
+    }
+
+    /// Puts what the recipe says into metadata that say what the container image does.
+    fn edit(&self, meta: &mut Meta, report: &mut Report) {
+        report.altered = self.alters();
+        if let Some(description) = &self.recipe.description {
+            meta.description = Some(description.clone());
+        }
+        let of_image = meta
+            .default_view
+            .as_ref()
+            .and_then(|view| meta.views.get(view));
+        let of_image = of_image.cloned().unwrap_or_default();
+        for (name, said) in &self.recipe.views {
+            let mut patch = of_image.patch.clone();
+            let words = Words {
+                mount: "",
+                view_path: "",
+                view_name: name.as_str(),
+            };
+            words.apply(&said.env_vars, &mut patch);
+            let view = View {
+                description: said.description.clone().or(of_image.description.clone()),
+                patch,
+                ..View::default()
+            };
+            meta.views.insert(name.clone(), view);
+        }
+        if let Some(view) = &self.recipe.default_view {
+            meta.default_view = Some(view.clone());
+        }
+        let container = meta.container.get_or_insert_default();
+        let config = self.config.clone();
+        if let Some(words) = config.entrypoint {
+            // Its arguments were meant for what the container image starts.
+            container.command.clear();
+            container.entrypoint = words;
+        }
+        if let Some(words) = config.command {
+            container.command = words;
+        }
+        if let Some(directory) = config.working_directory {
+            container.working_directory = Some(directory);
+        }
+    }
+
+    fn make(&self, bench: &mut Workbench<'_>, tool: &Tool) -> Result<ImageMark, BuildError> {
+        let gone = || BuildError::file("find", &self.lock())(std::io::ErrorKind::NotFound.into());
+        let found = self.locked().ok_or_else(gone)?;
+        let new = bench.layout.new_image();
+        disk::remove(&new)?;
+        let request = Request {
+            name: self.recipe.name.as_str(),
+            reference: &found.reference,
+            output: &new,
+            mksquashfs: &tool.program,
+            jobs: bench.request.jobs,
+            level: LEVEL,
+        };
+        let mut converted = None;
+        let watched = Watched(bench.interrupt);
+        let mut use_it = |mut image: ContainerImage<'_>| {
+            for one in &self.files {
+                let layer = added(&one.source, &one.place, bench.request.epoch);
+                image.layers.push(layer);
+            }
+            let edit = |meta: &mut Meta, report: &mut Report| self.edit(meta, report);
+            let made = convert_with(&image, &request, &watched, &edit);
+            converted = Some(made.map_err(|error| match error {
+                cabane_container::Error::Interrupted => BuildError::Interrupted,
+                error => BuildError::Container(Box::new(error)),
+            })?);
+            Ok(())
+        };
+        let directory = &self.recipe_dir.path;
+        containers(bench.request)?.open(
+            &self.config.from,
+            directory,
+            &found,
+            bench.interrupt,
+            &mut use_it,
+        )?;
+        let converted = converted.ok_or_else(gone)?;
+        let meta = bench.layout.meta();
+        disk::make_empty(&meta)?;
+        let report = serde_json::to_vec_pretty(&converted.report).unwrap_or_default();
+        disk::write(&meta.join(ENV_JSON), converted.meta.to_json().as_bytes())?;
+        disk::write(&meta.join(REPORT), &report)?;
+        for line in converted.report.changed.lines() {
+            bench.progress.remark(&line);
+        }
+        let image = bench.layout.image(tool.format);
+        pack::put_in_place(&new, &image, bench.interrupt)
+    }
+}
+
+fn containers(request: &BuildRequest) -> Result<&dyn Containers, BuildError> {
+    let containers = request.containers.as_deref();
+    containers.ok_or(BuildError::UnknownEngine {
+        engine: "container",
+    })
+}
+
+/// Ends the work when the build is to end.
+struct Watched<'a>(&'a AtomicBool);
+
+impl Progress for Watched<'_> {
+    fn read(&self, _: u64, _: Option<u64>) {}
+
+    fn go_on(&self) -> bool {
+        !self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Engine for ContainerEngine {
+    fn name(&self) -> &'static str {
+        "container"
+    }
+
+    fn steps(&self) -> Result<Vec<StepDraft>, BuildError> {
+        let what = format!("find out which image `{}` is", self.config.from);
+        let platform = self.config.platform.clone().unwrap_or_default();
+        let inputs = Inputs::from([
+            ("from".to_owned(), self.config.from.clone()),
+            ("platform".to_owned(), platform),
+        ]);
+        Ok(vec![StepDraft::new(StepName::Lock, what).from(inputs)])
+    }
+
+    fn carry_out(&self, _: StepName, bench: &mut Workbench<'_>) -> Result<(), BuildError> {
+        self.write_lock(bench)
+    }
+
+    fn has_result(&self, _: StepName) -> bool {
+        self.locked().is_some()
+    }
+
+    fn tree(&self) -> Tree<'_> {
+        Tree {
+            path: &self.work,
+            ours: false,
+        }
+    }
+
+    fn facts(&self) -> Result<Facts, BuildError> {
+        Ok(Facts {
+            view_root: String::new(),
+            activate: None,
+            patch: cabane_view::EnvPatch::new(),
+            needs: Needs::default(),
+            versions: BTreeMap::new(),
+            existing: None,
+            views: None::<BTreeMap<ViewName, View>>,
+            parts: Vec::new(),
+            files: Vec::new(),
+        })
+    }
+
+    fn inputs_of_facts(&self) -> Inputs {
+        Inputs::new()
+    }
+
+    fn draft_of_image(&self, request: &BuildRequest, tool: &Tool) -> Option<StepDraft> {
+        let mut inputs = Inputs::from([
+            ("converter".to_owned(), CONVERTER.to_string()),
+            ("program".to_owned(), tool.identity()),
+            (
+                "recipe".to_owned(),
+                fingerprint::of_bytes(format!("{:?}", self.recipe).as_bytes()).to_string(),
+            ),
+        ]);
+        if let Some(found) = self.locked() {
+            inputs.insert("image".to_owned(), found.digest);
+        }
+        if !self.files.is_empty() {
+            inputs.insert("epoch".to_owned(), request.epoch.to_string());
+        }
+        for one in &self.files {
+            inputs.insert(one.place.clone(), one.fingerprint.clone());
+        }
+        let what = "get the layers, and flatten them into an image";
+        Some(StepDraft::new(StepName::Pack, what).from(inputs))
+    }
+
+    fn make_image(&self, bench: &mut Workbench<'_>, tool: &Tool) -> Result<ImageMark, BuildError> {
+        self.make(bench, tool)
+    }
+
+    fn outside_recipe(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    fn named_files(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    fn needs_visible(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+}

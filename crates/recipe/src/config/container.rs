@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The section `container:`.
+
+use std::path::{Component, Path, PathBuf};
+
+use super::path::{Reach, path};
+use crate::ask::{Field, Section};
+use crate::diagnostic::quote;
+use crate::node::Place;
+use crate::recipe::ContainerConfig;
+use crate::report::Report;
+
+pub(super) const KEYS: &[&str] = &[
+    "from",
+    "platform",
+    "files",
+    "entrypoint",
+    "command",
+    "working-directory",
+];
+
+const ADD_SECTION: &str =
+    "add the container image:\ncontainer:\n  from: registry.example.org/tool:1.0";
+/// How places are named that are directories or files.
+const LOCAL: &[&str] = &["oci:", "oci-archive:", "docker-archive:"];
+
+pub(super) fn read(report: &mut Report<'_>, file: &Section<'_>) -> Option<ContainerConfig> {
+    let field = file.require(report, "container", ADD_SECTION)?;
+    let section = report.section(&field)?;
+    section.refuse_unknown(report, KEYS, |key| match key {
+        "image" => Some((None, "write `from:`".to_owned())),
+        "env" => Some((
+            None,
+            "variables belong into `views:`, as for other engines".to_owned(),
+        )),
+        "run" | "post" => Some((
+            None,
+            "commands are not run in container images: add files with `files:`".to_owned(),
+        )),
+        _ => None,
+    });
+    let hint = "add where it is: `from: registry.example.org/tool:1.0`";
+    let from = section
+        .require(report, "from", hint)
+        .and_then(|field| reference(report, &field));
+    let platform = match section.given("platform") {
+        Some(field) => report.text(&field).map(|text| Some(text.to_owned())),
+        None => Some(None),
+    };
+    let files = match section.get("files") {
+        Some(field) => files(report, &field),
+        None => Some(Vec::new()),
+    };
+    let entrypoint = words(report, &section, "entrypoint");
+    let command = words(report, &section, "command");
+    let working_directory = match section.given("working-directory") {
+        Some(field) => report.text(&field).and_then(|text| {
+            let place = place(report, field.place(), text)?;
+            Some(Some(place))
+        }),
+        None => Some(None),
+    };
+    Some(ContainerConfig {
+        from: from?,
+        platform: platform?,
+        files: files?,
+        entrypoint: entrypoint?,
+        command: command?,
+        working_directory: working_directory?,
+    })
+}
+
+fn reference(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+    let text = report.text(field)?;
+    let is_local = LOCAL.iter().any(|scheme| text.starts_with(scheme));
+    let problem = if text.is_empty() || text.contains(char::is_control) {
+        "it is no name of a container image"
+    } else if text.starts_with("sif:") || text.starts_with("dir:") {
+        "it has no layers that could be told apart by their digests"
+    } else if text.starts_with(['/', '.', '~']) {
+        "a path does not say what is there"
+    } else if !is_local && !text.contains('/') {
+        "it does not say in which registry it is"
+    } else {
+        return Some(text.to_owned());
+    };
+    let message = format!("{} cannot be {}: {problem}", field.name, quote(text));
+    let hint = "write `registry.example.org/tool:1.0`, `oci:DIR:NAME`, `oci-archive:FILE` or \
+                `docker-archive:FILE`";
+    report.problem_with_hint(field.place(), &message, hint);
+    None
+}
+
+/// Reads what is put where: a place in the image, and what it is in the recipe.
+fn files(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<(String, PathBuf)>> {
+    let section = report.section(field)?;
+    let files: Vec<_> = section
+        .entries()
+        .iter()
+        .map(|entry| {
+            let field = Field::of(entry);
+            let place = place(report, entry.key_place, &entry.key);
+            let source = path(report, &field, Reach::Recipe);
+            Some((place?, source?))
+        })
+        .collect();
+    files.into_iter().collect()
+}
+
+/// Checks a place in the image: an absolute path in its shortest form.
+fn place(report: &mut Report<'_>, at: Place, text: &str) -> Option<String> {
+    let components = Path::new(text).components();
+    let parts: Vec<String> = components
+        .clone()
+        .filter_map(|part| match part {
+            Component::Normal(part) => Some(part.to_string_lossy().into_owned()),
+            _ => None,
+        })
+        .collect();
+    let goes_up = components
+        .into_iter()
+        .any(|part| part == Component::ParentDir);
+    if text.starts_with('/') && !goes_up && !text.contains(char::is_control) {
+        return Some(format!("/{}", parts.join("/")));
+    }
+    let message = format!("{} is no place in the image", quote(text));
+    let hint = "write an absolute path, such as `/opt/tool`";
+    report.problem_with_hint(at, &message, hint);
+    None
+}
+
+/// Reads a command line as a list; an empty one takes away what the container image has.
+#[expect(
+    clippy::option_option,
+    reason = "wrong, not given, given as a list of words"
+)]
+fn words(report: &mut Report<'_>, section: &Section<'_>, key: &str) -> Option<Option<Vec<String>>> {
+    let Some(field) = section.get(key) else {
+        return Some(None);
+    };
+    let items = report.list(&field)?;
+    let words: Vec<Option<String>> = items
+        .iter()
+        .map(|item| report.text(&Field::item("a word", item)).map(str::to_owned))
+        .collect();
+    words.into_iter().collect::<Option<Vec<String>>>().map(Some)
+}

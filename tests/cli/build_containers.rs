@@ -1,0 +1,227 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Recipes for the engine `container`: root images, with files of the recipe on top.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use std::time::{Duration, UNIX_EPOCH};
+
+use cabane_testkit::{RealRegistry, Tree, needs};
+use serde_json::Value;
+
+use crate::cabane::{Cabane, Who, everybody};
+use crate::export::{add_base, exported, typed};
+use crate::import_containers::{TOOL, content, image_file, layout};
+
+const BUILT: &str = "built/1.0:v1@here%x86_64";
+
+/// Writes a recipe that takes an image, with more lines below `container:` and after it.
+fn recipe(cabane: &Cabane, from: &str, section: &str, rest: &str) -> String {
+    let text =
+        format!("name: tool\nengine: container\ncontainer:\n  from: {from}\n{section}{rest}");
+    cabane.world.file("recipe/config.yaml", &text);
+    cabane.world.path("recipe").display().to_string()
+}
+
+fn digest_of(cabane: &Cabane, label: &str) -> String {
+    let words = ["image", "inspect", "--format={digest}", label];
+    cabane.run(&words).success().stdout.trim().to_owned()
+}
+
+#[test]
+fn a_recipe_gives_the_same_bytes_as_an_import() {
+    for who in everybody() {
+        let cabane = Cabane::new(who);
+        let layout = layout(&cabane, "first");
+        let recipe = recipe(&cabane, &layout.typed(), "", "");
+        cabane.run(&["import", &layout.typed(), TOOL]).success();
+        let seen = cabane.run(&["build", &recipe, BUILT]).success();
+        assert!(
+            seen.stderr.contains("1 files lost their set-user-id"),
+            "{}",
+            seen.stderr
+        );
+        assert_eq!(
+            digest_of(&cabane, BUILT),
+            digest_of(&cabane, TOOL),
+            "{who:?}"
+        );
+        let again = cabane.run(&["build", &recipe, BUILT]).success();
+        assert!(again.stderr.contains("nothing has changed"), "{again:?}");
+    }
+}
+
+/// A recipe on a root image with a shell, which changes whatever can be changed.
+fn altered(cabane: &Cabane) -> String {
+    add_base(cabane, "2.17");
+    exported(cabane, &["os", &typed(cabane, "oci", "os:1"), "--force"]);
+    let _files = Tree::new(cabane.world.path("recipe/tool"))
+        .program("bin/greet", "echo \"$GREETING from $PWD\"")
+        .file("share/text", "a text");
+    cabane.world.file("recipe/one.conf", "one file");
+    recipe(
+        cabane,
+        "oci:../os:1",
+        "  files:\n    /opt/tool: tool\n    /etc/one.conf: one.conf\n  \
+         entrypoint: [greet]\n  working-directory: /opt/tool\n",
+        "description: a tool\nviews:\n  default:\n    env_vars:\n      prepend_path:\n        \
+         - PATH: $@mount@/opt/tool/bin\n      set:\n        - GREETING: hello\n  \
+         loud:\n    env_vars:\n      set:\n        - GREETING: HELLO\n",
+    )
+}
+
+#[test]
+fn files_views_and_what_it_starts_are_those_of_the_recipe() {
+    for who in everybody() {
+        let cabane = Cabane::new(who);
+        let recipe = altered(&cabane);
+        cabane.run(&["build", &recipe, BUILT]).success();
+        let seen = cabane.run(&["run", "built"]).success();
+        assert_eq!(seen.stdout, "hello from /opt/tool\n", "{who:?}");
+        let script = "cat /etc/one.conf /opt/tool/share/text; echo /$GREETING; echo $CABANE_TEST";
+        let words = ["run", "--view=loud", "built", "--", "sh", "-c", script];
+        let seen = cabane.run(&words).success();
+        assert_eq!(seen.stdout, "one filea text/HELLO\nos\n", "{who:?}");
+    }
+}
+
+#[test]
+fn times_and_modes_of_the_files_of_a_recipe_change_nothing() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let recipe = altered(&cabane);
+    cabane.run(&["build", &recipe, BUILT]).success();
+    let before = digest_of(&cabane, BUILT);
+    let file = cabane.world.path("recipe/tool/share/text");
+    let opened = fs::File::options().write(true).open(&file).unwrap();
+    opened
+        .set_modified(UNIX_EPOCH + Duration::from_secs(77))
+        .unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o664)).unwrap();
+    let seen = cabane.run(&["build", &recipe, BUILT]).success();
+    assert!(!seen.stderr.contains("nothing has changed"), "{seen:?}");
+    assert_eq!(digest_of(&cabane, BUILT), before);
+    fs::write(&file, "another text").unwrap();
+    cabane.run(&["build", &recipe, BUILT]).success();
+    assert_ne!(digest_of(&cabane, BUILT), before);
+}
+
+#[test]
+fn an_import_does_not_take_what_a_recipe_has_changed() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let recipe = altered(&cabane);
+    cabane.run(&["build", &recipe, BUILT]).success();
+    let from = typed(&cabane, "oci", "os:1");
+    cabane.run(&["import", &from, TOOL]).success();
+    assert_ne!(digest_of(&cabane, BUILT), digest_of(&cabane, TOOL));
+    let names = crate::export::names_in(&cabane, &image_file(&cabane, TOOL), "");
+    assert!(!names.contains_key("opt/tool"));
+}
+
+#[test]
+fn a_tag_that_was_moved_is_taken_when_it_is_asked_for_and_told() {
+    let skopeo = needs!("skopeo");
+    needs!("docker-registry");
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let registry = RealRegistry::start(&cabane.world.path("registry"));
+    let push = |text: &str| {
+        let to = format!("{}/tool:1", registry.url().replace("http://", "docker://"));
+        let mut copy = Command::new(&skopeo);
+        copy.args(["copy", "--insecure-policy", "--dest-tls-verify=false"]);
+        let output = copy.args([layout(&cabane, text).typed(), to]).output();
+        assert!(output.unwrap().status.success());
+    };
+    push("first");
+    let recipe = recipe(&cabane, &format!("{}/tool:1", registry.url()), "", "");
+    cabane.run(&["build", &recipe, BUILT]).success();
+    push("second");
+    // What was locked stays, and the registry is not asked.
+    let seen = cabane.run(&["build", &recipe, BUILT]).success();
+    assert!(seen.stderr.contains("nothing has changed"), "{seen:?}");
+    let seen = cabane
+        .run(&["build", "--from=pack", &recipe, BUILT])
+        .success();
+    assert_eq!(content(&cabane, BUILT, "etc/text"), "first", "{seen:?}");
+    let check = cabane.run(&["import", "--check", BUILT]);
+    assert_eq!(check.code, 9, "{check:?}");
+    let seen = cabane
+        .run(&["build", "--from=lock", &recipe, BUILT])
+        .success();
+    assert!(
+        seen.stderr.contains("is another image now: it was sha256:"),
+        "{seen:?}"
+    );
+    assert_eq!(content(&cabane, BUILT, "etc/text"), "second");
+}
+
+#[test]
+fn an_image_that_changed_after_it_was_locked_is_refused() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let first = layout(&cabane, "first");
+    let recipe = recipe(&cabane, &first.typed(), "", "");
+    cabane.run(&["build", "--until=lock", &recipe]).success();
+    let second = layout(&cabane, "second");
+    fs::remove_dir_all(&first.path).unwrap();
+    fs::rename(&second.path, &first.path).unwrap();
+    let seen = cabane.run(&["build", &recipe, BUILT]);
+    assert!(
+        seen.code == 7
+            && seen
+                .stderr
+                .contains("is another image now: it should be sha256:")
+            && seen.stderr.contains("`cabane build --from lock`"),
+        "{seen:?}"
+    );
+    cabane
+        .run(&["build", "--from=lock", &recipe, BUILT])
+        .success();
+    assert_eq!(content(&cabane, BUILT, "etc/text"), "second");
+}
+
+#[test]
+fn the_plan_says_what_is_got() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let from = layout(&cabane, "first").typed();
+    let recipe = recipe(&cabane, &from, "", "");
+    let words = ["build", "--dry-run", "--json", &recipe, BUILT];
+    let seen = cabane.run(&words).success().stdout;
+    let plan: Value = serde_json::from_str(&seen).unwrap();
+    let steps = plan["steps"].as_array().unwrap();
+    let names: Vec<_> = steps.iter().map(|one| one["name"].as_str()).collect();
+    assert_eq!(
+        (plan["mount_point"].as_str(), names),
+        (Some("/"), vec![Some("lock"), Some("pack")])
+    );
+}
+
+#[test]
+fn what_cannot_be_built_is_refused_with_what_to_do() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let from = layout(&cabane, "first").typed();
+    let cases = [
+        (
+            from.as_str(),
+            "  files: {/opt/a: missing}\n",
+            "missing, which is not",
+        ),
+        (
+            from.as_str(),
+            "  platform: linux/arm64\n",
+            "is not there for linux/arm64",
+        ),
+        ("oci:nowhere:1", "", "nowhere"),
+    ];
+    for (from, section, said) in cases {
+        let recipe = recipe(&cabane, from, section, "");
+        let seen = cabane.run(&["build", &recipe, BUILT]);
+        assert!(seen.code == 7 && seen.stderr.contains(said), "{seen:?}");
+    }
+    let recipe = recipe(&cabane, &from, "", "");
+    let target = cabane.world.path("installed").display().to_string();
+    let seen = cabane.run(&["build", "--install", &target, &recipe]);
+    assert!(
+        seen.code == 7 && seen.stderr.contains("--install"),
+        "{seen:?}"
+    );
+}
