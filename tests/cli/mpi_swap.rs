@@ -454,3 +454,30 @@ fn a_container_is_looked_into_without_being_entered() {
     assert!(seen.stdout.contains(expected), "{}", seen.stdout);
     assert!(seen.stdout.contains(missing), "{}", seen.stdout);
 }
+
+#[test]
+fn the_configuration_says_what_starts_the_ranks_of_the_probe() {
+    let Some([debian, mpich]) = installed(["debian", "mpich"]) else {
+        not_run!("needs MPICH of Debian 12: scripts/setup test");
+    };
+    let bed = Bed::new(&debian, &mpich);
+    let text = format!(
+        "#!/bin/sh\n# mpiexec.hydra\necho \"$*\" >>words\nexec '{}' \"$@\"\n",
+        mpich.join("bin/mpiexec").display()
+    );
+    let launcher = bed.cabane.world.file("work/starter", &text);
+    fs::set_permissions(&launcher, fs::Permissions::from_mode(0o755)).unwrap();
+    let text = format!(
+        "[[mpi]]\nname = \"fabric\"\nprefix = \"{}\"\nlauncher = \"./starter -ppn 2\"\n",
+        mpich.display()
+    );
+    bed.cabane.world.file("site.toml", &text);
+    let seen = bed
+        .swap(&["--with", "host", "--probe", "--", "./program"])
+        .success();
+    let words = fs::read_to_string(bed.cabane.world.path("work/words")).unwrap();
+    assert!(
+        seen.stderr.starts_with("proven: 2 ranks got ") && words.starts_with("-ppn 2 -n 2 "),
+        "{seen:?}\n{words}"
+    );
+}

@@ -117,6 +117,160 @@ hint: compare it with what is printed without --output; `--force` replaces it, a
     );
 }
 
+/// Compiles a shared library of the machine that needs another one.
+fn library(cabane: &Cabane, path: &str, text: &str, needs: &[&str]) {
+    let output = cabane.world.path("machine").join(path);
+    let source = cabane.world.file("library.c", text);
+    fs::create_dir_all(output.parent().unwrap()).unwrap();
+    let name = output.file_name().unwrap().to_str().unwrap();
+    let mut command = cabane.world.command("cc");
+    command.args(["-shared", "-fPIC", "-nostdlib", "-Wl,--no-as-needed", "-o"]);
+    command
+        .arg(&output)
+        .arg(source)
+        .arg(format!("-Wl,-soname,{name}"));
+    for need in needs {
+        command.arg(cabane.world.path("machine").join(need));
+    }
+    cabane.finish(&mut command).success();
+}
+
+/// A library of MPICH, as far as it is looked at.
+fn mpich(version: &str, protocol: &str) -> String {
+    format!(
+        "const char MPII_Version_string[] = \"{version}\";\nconst char words[] = \"{protocol}\";\n\
+         int PMPI_Init(void) {{ return 0; }}\nint MPI_Init(void) {{ return 0; }}\n"
+    )
+}
+
+#[test]
+fn the_mpis_of_a_machine_become_entries_of_the_configuration() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let root = machine(&cabane);
+    // One whose fabric is in directories of its own, of which the newer one is wanted, and one
+    // whose fabric is not there at all.
+    for version in ["1.14", "1.15"] {
+        library(
+            &cabane,
+            &format!("opt/libfabric/{version}/lib/libfabric.so.1"),
+            "",
+            &[],
+        );
+    }
+    library(&cabane, "gone/libgone.so.7", "", &[]);
+    let needs = ["opt/libfabric/1.14/lib/libfabric.so.1"];
+    let hydra = "PMI_FD cmd=init";
+    library(
+        &cabane,
+        "opt/fast/lib/libmpi.so.12",
+        &mpich("4.2.1", hydra),
+        &needs,
+    );
+    library(
+        &cabane,
+        "opt/mpich/3.4/lib/libmpi.so.12",
+        &mpich("3.4.3", hydra),
+        &["gone/libgone.so.7"],
+    );
+    for prefix in ["opt/fast", "opt/mpich/3.4"] {
+        let path = cabane.world.file(
+            &format!("machine/{prefix}/bin/mpiexec"),
+            "#!/bin/sh\n# mpiexec.hydra\n",
+        );
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let directory = cabane.world.directory("work/system");
+    let directory = directory.to_str().unwrap();
+    let words = ["system", "probe", "--root", &root];
+    cabane
+        .run(&[&words[..], &["--output", directory]].concat())
+        .success();
+    let written = fs::read_to_string(format!("{directory}/mpi.toml")).unwrap();
+    let (_, entries) = written.split_once("\n\n").unwrap();
+    let expected = "\
+# MPICH 4.2.1, the MPICH ABI
+[[mpi]]
+name = \"mpich-4.2.1\"
+prefix = \"/opt/fast\"
+libraries = [\"/opt/libfabric/1.15/lib\"]
+launcher = \"/opt/fast/bin/mpiexec\"
+
+# MPICH 3.4.3, the MPICH ABI
+# check: libgone.so.7 is nowhere
+[[mpi]]
+name = \"mpich-3.4.3\"
+prefix = \"/opt/mpich/3.4\"
+launcher = \"/opt/mpich/3.4/bin/mpiexec\"
+";
+    assert_eq!(entries, expected);
+    // It can be used as it is.
+    fs::write(cabane.world.path("site.toml"), &written).unwrap();
+    let seen = cabane.run(&["config"]).success().stdout;
+    let rows: Vec<Vec<&str>> = seen
+        .lines()
+        .filter(|line| line.starts_with("mpi."))
+        .map(|line| line.split_whitespace().take(2).collect())
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            ["mpi.mpich-4.2.1", "/opt/fast"],
+            ["mpi.mpich-4.2.1.launcher", "/opt/fast/bin/mpiexec"],
+            ["mpi.mpich-3.4.3", "/opt/mpich/3.4"],
+            ["mpi.mpich-3.4.3.launcher", "/opt/mpich/3.4/bin/mpiexec"],
+        ]
+    );
+    let told = cabane.run(&words).success().stdout;
+    let (_, table) = told
+        .split_once("MPIs that can take the place of others\n")
+        .unwrap();
+    assert_eq!(
+        table,
+        "  mpich-4.2.1  MPICH 4.2.1  /opt/fast       /opt/fast/bin/mpiexec\n  \
+         mpich-3.4.3  MPICH 3.4.3  /opt/mpich/3.4  /opt/mpich/3.4/bin/mpiexec\n"
+    );
+}
+
+#[test]
+fn where_slurm_can_start_ranks_it_does() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let root = machine(&cabane);
+    let path = cabane
+        .world
+        .file("machine/usr/bin/srun", "#!/bin/sh\necho slurm 23.02.1\n");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    cabane.world.file("machine/usr/lib64/slurm/mpi_pmi2.so", "");
+    library(
+        &cabane,
+        "opt/old/lib/libmpi.so.12",
+        &mpich("3.3.2", "PMI_FD cmd=init"),
+        &[],
+    );
+    library(
+        &cabane,
+        "opt/new/lib/libmpi.so.12",
+        &mpich("4.1.2", "PMI_FD cmd=init cmd=fullinit"),
+        &[],
+    );
+    let told = cabane
+        .run(&["system", "probe", "--json", "--root", &root])
+        .success();
+    let found: Value = serde_json::from_str(&told.stdout).unwrap();
+    let launchers: Vec<(&str, Option<&str>)> = found["host_mpi"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (one["title"].as_str().unwrap(), one["launcher"].as_str()))
+        .collect();
+    assert_eq!(
+        launchers,
+        [
+            ("MPICH 4.1.2", Some("srun --mpi=pmi2")),
+            ("MPICH 3.3.2", None)
+        ]
+    );
+}
+
 #[test]
 fn what_cannot_be_a_target_is_refused() {
     let cabane = Cabane::new(Who::OrdinaryUser);

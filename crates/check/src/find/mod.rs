@@ -14,7 +14,7 @@ mod spack;
 
 pub use inside::inside;
 pub use modules::{ModuleTool, modules};
-pub use prefix::{in_prefix, usual_places};
+pub use prefix::{in_prefix, usual_places, usual_prefixes};
 pub use spack::{SpackError, in_spack_store};
 
 use crate::Installation;

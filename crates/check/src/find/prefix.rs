@@ -21,13 +21,14 @@ const LAUNCHERS: [&str; 3] = ["mpiexec", "mpirun", "mpiexec.hydra"];
 const WRAPPERS: [&str; 3] = ["mpicc", "mpiicx", "mpiicc"];
 
 /// Directories that have prefixes in them, and how deep.
-const PLACES: [(&str, usize); 6] = [
+const PLACES: [(&str, usize); 7] = [
     ("/usr", 0),
     ("/usr/local", 1),
     ("/usr/lib64", 1),
     ("/usr/lib64/mpi/gcc", 1),
     ("/opt", 3),
     ("/opt/cray/pe/mpich", 3),
+    ("/opt/intel/oneapi/mpi", 1),
 ];
 
 /// Returns what is installed in a prefix, or in its directory of programs.
@@ -66,6 +67,24 @@ pub fn usual_places() -> Vec<Installation> {
         .iter()
         .flat_map(|(place, depth)| below(Path::new(place), *depth));
     without_doubles(prefixes.flat_map(|prefix| in_prefix(&prefix)).collect())
+}
+
+/// Returns the directories in which systems put an MPI, as they are called below a root: what is
+/// in them is to be seen.
+pub fn usual_prefixes(root: &Path) -> Vec<PathBuf> {
+    let places = PLACES.iter().flat_map(|(place, depth)| {
+        let place = Path::new(place);
+        below(&root.join(place.strip_prefix("/").unwrap_or(place)), *depth)
+    });
+    let mut all: Vec<PathBuf> = Vec::new();
+    for path in places {
+        let path = path.strip_prefix(root).unwrap_or(&path);
+        let path = Path::new("/").join(path);
+        if !all.contains(&path) {
+            all.push(path);
+        }
+    }
+    all
 }
 
 /// The directories of a place down to a depth, itself first.

@@ -134,13 +134,7 @@ fn rows(settings: &Effective) -> Vec<Row> {
         let value = format!("group {}", setting.rule.group);
         push(&key, value, &Origin::File(setting.file.clone()));
     }
-    for setting in &settings.mpi {
-        let key = format!("mpi.{}", setting.name);
-        push(&key, path(&setting.prefix), &setting.origin);
-    }
-    for (device, origin) in &settings.container.devices {
-        push("container.device", device.to_string(), origin);
-    }
+    machine_rows(settings, &mut push);
     let directories = &settings.environment_directories;
     let list: Vec<String> = directories.value.iter().map(|one| path(one)).collect();
     push("environments", list.join(":"), &directories.origin);
@@ -152,6 +146,21 @@ fn rows(settings: &Effective) -> Vec<Row> {
     }
     repository_rows(settings, &mut push);
     rows
+}
+
+/// What this machine has for programs and containers.
+fn machine_rows(settings: &Effective, push: &mut impl FnMut(&str, String, &Origin)) {
+    for setting in &settings.mpi {
+        let key = format!("mpi.{}", setting.name);
+        push(&key, setting.prefix.display().to_string(), &setting.origin);
+        if !setting.launcher.is_empty() {
+            let key = format!("{key}.launcher");
+            push(&key, setting.launcher.join(" "), &setting.origin);
+        }
+    }
+    for (device, origin) in &settings.container.devices {
+        push("container.device", device.to_string(), origin);
+    }
 }
 
 fn repository_rows(settings: &Effective, push: &mut impl FnMut(&str, String, &Origin)) {

@@ -77,6 +77,7 @@ mod status;
 mod status_save;
 mod system;
 mod system_devices;
+mod system_mpi;
 mod system_text;
 mod vendor_mpi;
 

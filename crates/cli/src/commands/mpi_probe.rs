@@ -13,13 +13,14 @@ use std::time::{Duration, Instant};
 
 use cabane_label::escape;
 use cabane_mpi::{
-    Inspected, Language, Launcher, LauncherKind, Library, Loader, Name, PROBE, PROBE_OPTIONS,
-    ProbeFailure, ProbeSeen, Tree, c_library, family_option, inspect, stub,
+    Inspected, Language, LauncherKind, Library, Loader, Name, PROBE, PROBE_OPTIONS, ProbeFailure,
+    ProbeSeen, Tree, c_library, family_option, inspect, stub,
 };
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
+use super::mpi_substitute::Launchers;
 use super::mpi_text;
 use crate::exit_codes;
 use crate::report::{CommandError, CommandResult, IoContext};
@@ -108,19 +109,24 @@ impl Proof<'_> {
     }
 }
 
-/// Returns the words that start two ranks with the substitute's own launcher.
+/// Returns the words that start two ranks: those of the configuration, or of a launcher that was
+/// found beside the substitute.
 pub(super) fn own_launcher(
     library: &Library,
-    launchers: &[Launcher],
+    launchers: &Launchers,
 ) -> CommandResult<Vec<OsString>> {
-    let launcher = launchers
-        .iter()
-        .find(|one| library.fits(one.kind) == Some(true));
-    let no_launcher = || {
-        CommandError::new(exit_codes::NOT_PROVEN, ProveError::NoLauncher)
-            .hinted("begin the command with a launcher".to_owned())
-    };
-    Ok(own_words(launcher.ok_or_else(no_launcher)?))
+    let named: Vec<OsString> = launchers.named.iter().map(OsString::from).collect();
+    if !named.is_empty() {
+        return Ok(own_words(named, launchers.kind));
+    }
+    let mut found = launchers.found.iter();
+    let launcher = found.find(|one| library.fits(one.kind) == Some(true));
+    let launcher = launcher.ok_or_else(|| {
+        let hint = "begin the command with a launcher, or name one in the configuration";
+        CommandError::new(exit_codes::NOT_PROVEN, ProveError::NoLauncher).hinted(hint.to_owned())
+    })?;
+    let words = vec![launcher.path.clone().into_os_string()];
+    Ok(own_words(words, Some(launcher.kind)))
 }
 
 struct Probe {
@@ -196,10 +202,10 @@ fn run(
     Ok(seen)
 }
 
-/// The words that start two ranks.
-fn own_words(launcher: &Launcher) -> Vec<OsString> {
+fn own_words(launcher: Vec<OsString>, kind: Option<LauncherKind>) -> Vec<OsString> {
     let mut words: Vec<OsString> = Vec::new();
-    if launcher.kind == LauncherKind::OpenMpi && rustix::process::geteuid().is_root() {
+    let is_openmpi = kind == Some(LauncherKind::OpenMpi);
+    if is_openmpi && rustix::process::geteuid().is_root() {
         let allowed = [
             "OMPI_ALLOW_RUN_AS_ROOT=1",
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
@@ -207,8 +213,8 @@ fn own_words(launcher: &Launcher) -> Vec<OsString> {
         words.push("env".into());
         words.extend(allowed.map(OsString::from));
     }
-    words.push(launcher.path.clone().into_os_string());
-    if launcher.kind == LauncherKind::OpenMpi {
+    words.extend(launcher);
+    if is_openmpi {
         words.push("--oversubscribe".into());
     }
     words.extend(["-n".into(), "2".into()]);

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use cabane_mount::Policy;
-use cabane_mpi::{Launcher, LauncherKind, Places, Plan, Side, Tree, Verdict, judge};
+use cabane_mpi::{LauncherKind, Places, Plan, Side, Tree, Verdict, judge};
 use cabane_resolve::ConcreteImage;
 use cabane_run::loaded::{Additions, Bind};
 use cabane_view::VariableSetting;
@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use super::explain_start::own_program;
 use super::mpi_probe::Wanted;
-use super::mpi_substitute::find_substitute;
+use super::mpi_substitute::{Launchers, find_substitute};
 use super::mpi_swap::{Words, accepted, check_launcher, is_program, needs_mpi, no_program};
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
@@ -73,8 +73,8 @@ pub(super) struct Found {
     pub(super) verdict: Verdict,
     /// What a probe must ask for to be loaded as the program is.
     pub(super) wanted: Option<Wanted>,
-    /// The launchers of the substitute.
-    pub(super) launchers: Vec<Launcher>,
+    /// What starts ranks of the substitute.
+    pub(super) launchers: Launchers,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -120,13 +120,13 @@ pub(super) fn plan(setup: &Setup, args: &PlanArgs) -> CommandResult<ExitCode> {
     };
     let verdict = judge(side, substitute.side(&here), &places);
     accepted(&verdict)?;
-    check_launcher(words.launcher, &verdict)?;
+    check_launcher(words.launcher, &verdict, &substitute.launchers)?;
     let wanted = verdict.to.as_ref();
     let found = Found {
         wanted: wanted.map(|library| Wanted::of(&tree, &words.file, library)),
         begin: words.before.len(),
         is_launched: args.launched || words.launcher.is_some(),
-        launchers: substitute.launchers.clone(),
+        launchers: substitute.launchers,
         file: words.file,
         verdict,
     };

@@ -6,12 +6,17 @@
 
 use std::path::{Path, PathBuf};
 
-use cabane_mpi::{Inspected, Launcher, Loader, Side, Tree, find_installation, inspect};
+use cabane_mpi::{
+    Inspected, Launcher, LauncherKind, Loader, Side, Tree, find_installation, inspect,
+};
+
+use serde::{Deserialize, Serialize};
 
 use super::mpi_inspect::find_program;
 use crate::exit_codes;
 use crate::images::{ImageArgs, find_environment};
 use crate::report::{CommandError, CommandResult};
+use crate::settings::MpiSetting;
 use crate::setup::Setup;
 
 /// Prefixes in which a system has an MPI, if the configuration names none.
@@ -31,8 +36,19 @@ pub(super) struct Substitute {
     pub(super) path: PathBuf,
     /// Where the libraries are that it needs, and does not find by itself.
     pub(super) library_path: String,
-    /// Its launchers.
-    pub(super) launchers: Vec<Launcher>,
+    /// What starts its ranks.
+    pub(super) launchers: Launchers,
+}
+
+/// What starts the ranks of a substitute.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Launchers {
+    /// The words, if the configuration says so.
+    pub(super) named: Vec<String>,
+    /// Whose the program among them is.
+    pub(super) kind: Option<LauncherKind>,
+    /// What is found beside it.
+    pub(super) found: Vec<Launcher>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -58,10 +74,22 @@ impl Substitute {
             .map(|one| one.to_string_lossy().into_owned())
             .collect();
         Self {
-            launchers: find_installation(tree, &prefix).launchers,
+            launchers: Launchers {
+                found: find_installation(tree, &prefix).launchers,
+                ..Launchers::default()
+            },
             library_path: directories.join(":"),
             path,
         }
+    }
+
+    fn configured(setup: &Setup, tree: &Tree, one: &MpiSetting) -> Self {
+        let program = one.launcher.first().map(Path::new);
+        let program = program.and_then(|program| find_program(setup, program));
+        let mut substitute = Self::new(tree, one.prefix.clone(), &one.libraries);
+        substitute.launchers.kind = program.and_then(|path| LauncherKind::of(tree, &path));
+        substitute.launchers.named.clone_from(&one.launcher);
+        substitute
     }
 
     pub(super) fn side<'a>(&'a self, tree: &'a Tree) -> Side<'a> {
@@ -126,11 +154,6 @@ pub(super) fn find_substitute(
 ) -> CommandResult<Substitute> {
     let configured = setup.settings.mpi.iter();
     if name == HOST {
-        let named = configured.map(|one| (one.prefix.clone(), one.libraries.clone()));
-        let here = installed(setup)
-            .into_iter()
-            .map(|prefix| (prefix, Vec::new()));
-        let mut all = named.chain(here);
         let family = match inspect(program.tree, &Loader::new(program.tree), program.path) {
             Some(Inspected::File(file)) => file.family,
             _ => None,
@@ -139,9 +162,14 @@ pub(super) fn find_substitute(
             let found = find_installation(tree, prefix);
             family.is_none_or(|family| found.library(family).is_some())
         };
-        let found = all.find(|(prefix, _)| fits(prefix));
-        return found
-            .map(|(prefix, libraries)| Substitute::new(tree, prefix, &libraries))
+        let mut configured = configured;
+        if let Some(one) = configured.find(|one| fits(&one.prefix)) {
+            return Ok(Substitute::configured(setup, tree, one));
+        }
+        let mut here = installed(setup).into_iter();
+        return here
+            .find(|prefix| fits(prefix))
+            .map(|prefix| Substitute::new(tree, prefix, &[]))
             .ok_or_else(|| {
                 let error = SubstituteError::NothingHere;
                 CommandError::new(exit_codes::NOT_FOUND, error)
@@ -150,7 +178,7 @@ pub(super) fn find_substitute(
     }
     let mut configured = configured;
     if let Some(one) = configured.find(|one| one.name == name) {
-        return Ok(Substitute::new(tree, one.prefix.clone(), &one.libraries));
+        return Ok(Substitute::configured(setup, tree, one));
     }
     let path = std::path::absolute(name).unwrap_or_else(|_| name.into());
     if !path.exists() {

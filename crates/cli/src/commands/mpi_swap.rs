@@ -20,7 +20,9 @@ use serde_json::json as value;
 use super::explain_start::own_program;
 use super::mpi_inspect::find_program;
 use super::mpi_probe::{Proof, Wanted, With, own_launcher};
-use super::mpi_substitute::{Substitute, SubstituteImage, find_substitute, substitute_image};
+use super::mpi_substitute::{
+    Launchers, Substitute, SubstituteImage, find_substitute, substitute_image,
+};
 use super::run::{enter, not_started};
 use super::{mpi_swap_root, mpi_text};
 use crate::exit_codes::{self, ExitCode};
@@ -128,7 +130,7 @@ pub(super) fn swap(setup: &Setup, args: &SwapArgs) -> CommandResult<ExitCode> {
         setup.printer.data(json(&value!(verdict)));
     }
     let plan = accepted(&verdict)?;
-    check_launcher(words.launcher, &verdict)?;
+    check_launcher(words.launcher, &verdict, &substitute.launchers)?;
     for warning in &verdict.warnings {
         setup
             .printer
@@ -360,6 +362,7 @@ pub(super) fn accepted(verdict: &Verdict) -> CommandResult<&Plan> {
 pub(super) fn check_launcher(
     launcher: Option<LauncherKind>,
     verdict: &Verdict,
+    launchers: &Launchers,
 ) -> CommandResult<()> {
     let Some(kind) = launcher else {
         return Ok(());
@@ -370,13 +373,18 @@ pub(super) fn check_launcher(
                 library: library.title(),
                 launcher: kind.name(),
             };
-            Err(CommandError::new(exit_codes::NOT_SWAPPED, error).hinted(launcher_hint(library)))
+            let hint = launcher_hint(library, launchers);
+            Err(CommandError::new(exit_codes::NOT_SWAPPED, error).hinted(hint))
         }
         _ => Ok(()),
     }
 }
 
-fn launcher_hint(library: &Library) -> Option<String> {
+fn launcher_hint(library: &Library, launchers: &Launchers) -> Option<String> {
+    if !launchers.named.is_empty() {
+        let words = launchers.named.join(" ");
+        return Some(format!("its own launcher is `{words}`"));
+    }
     let directory = library.path.parent()?.parent()?;
     let beside = directory.join("bin/mpiexec");
     let text = format!("its own launcher is {}", beside.display());

@@ -73,7 +73,7 @@ pub(super) fn swap(setup: &Setup, args: &SwapArgs, image: &str) -> CommandResult
         Ok(found) => found,
         Err(code) => return Ok(code),
     };
-    check_launcher(launcher, &found.verdict)?;
+    check_launcher(launcher, &found.verdict, &found.launchers)?;
     let (before, program) = args.command.split_at(found.begin);
     if args.dry_run {
         tell(setup, args, &found, (before, program))?;

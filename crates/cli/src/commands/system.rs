@@ -10,6 +10,7 @@ use cabane_probe::{Found, Limits, Request, SaveError, SystemText, TargetChoice};
 use clap::Args;
 use serde::Serialize;
 
+use super::system_mpi::{self, HostMpi};
 use super::system_text::text;
 use crate::env_vars;
 use crate::exit_codes::{self, ExitCode};
@@ -23,7 +24,8 @@ use crate::setup::Setup;
 Compilers, tools, MPIs, the fabric, Slurm, GPUs and the processor are looked for where
 systems have them, never in your home or in what your PATH adds. With --output, the
 directory becomes a system configuration: packages.yaml and network.yaml, with comments
-that say where each thing was found and what to check. Run it on a compute node if
+that say where each thing was found and what to check, and mpi.toml has entries `[[mpi]]`
+for the configuration. Run it on a compute node if
 those differ from this one.")]
 pub(crate) struct ProbeArgs {
     /// Write a system configuration into this directory
@@ -48,6 +50,7 @@ pub(crate) struct ProbeArgs {
 struct Outcome<'a> {
     #[serde(flatten)]
     found: &'a Found,
+    host_mpi: &'a [HostMpi],
     written: Vec<String>,
 }
 
@@ -64,19 +67,27 @@ pub(super) fn probe(setup: &Setup, args: &ProbeArgs) -> CommandResult<ExitCode> 
         target,
         limits: Limits::default(),
     });
+    let host_mpi = system_mpi::find(&args.root, &found);
     let written = match &args.output {
         None => Vec::new(),
-        Some(directory) => SystemText::of(&found)
-            .save(directory, args.force)
-            .map_err(save_error)?,
+        Some(directory) => {
+            let mut files = SystemText::of(&found);
+            if !host_mpi.is_empty() {
+                files = files.with_mpi(&system_mpi::lines(&host_mpi));
+            }
+            files.save(directory, args.force).map_err(save_error)?
+        }
     };
     if args.json {
         let written = written.iter().map(|path| path.display().to_string());
         let written = written.collect();
-        let found = &found;
-        setup.printer.data(json(&Outcome { found, written }));
+        setup.printer.data(json(&Outcome {
+            found: &found,
+            host_mpi: &host_mpi,
+            written,
+        }));
     } else if args.output.is_none() {
-        setup.printer.data(text(&found));
+        setup.printer.data(text(&found, &host_mpi));
     }
     for path in &written {
         let path = escape(&path.display().to_string()).to_string();

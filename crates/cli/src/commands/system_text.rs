@@ -8,10 +8,11 @@ use std::fmt::Write as _;
 use cabane_label::escape;
 use cabane_probe::{CompilerPaths, Device, External, Found, PackageRules};
 
+use super::system_mpi::HostMpi;
 use crate::printer::style;
 use crate::table::{Align, Table};
 
-pub(super) fn text(found: &Found) -> String {
+pub(super) fn text(found: &Found, host_mpi: &[HostMpi]) -> String {
     let mut text = String::new();
     head(&mut text, "machine");
     machine(&mut text, found);
@@ -30,7 +31,26 @@ pub(super) fn text(found: &Found) -> String {
     for rules in &found.mpi {
         mpi(&mut text, found, rules);
     }
+    if !host_mpi.is_empty() {
+        head(&mut text, "MPIs that can take the place of others");
+        indented(&mut text, &host_mpi_table(host_mpi).to_string());
+    }
     text
+}
+
+fn host_mpi_table(all: &[HostMpi]) -> Table {
+    let mut table = Table::new(&[("", Align::Left); 4], false);
+    for one in all {
+        let prefix = one.prefix.to_string_lossy();
+        let launcher = one.launcher.as_deref().unwrap_or("no launcher");
+        table.push([
+            &one.name,
+            &escape(&one.title),
+            &escape(&prefix),
+            &escape(launcher),
+        ]);
+    }
+    table
 }
 
 fn head(text: &mut String, title: &str) {

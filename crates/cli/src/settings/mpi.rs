@@ -17,6 +17,8 @@ pub(crate) struct MpiSetting {
     pub(crate) prefix: PathBuf,
     /// Directories with libraries that it needs, such as those of the fabric.
     pub(crate) libraries: Vec<PathBuf>,
+    /// The words that start its ranks, if they are not those of its own launcher.
+    pub(crate) launcher: Vec<String>,
     /// Where this comes from.
     pub(crate) origin: Origin,
 }
@@ -37,6 +39,7 @@ impl Layers<'_> {
                     name: one.name.clone(),
                     prefix: resolve(&one.prefix)?,
                     libraries: libraries.collect::<CommandResult<_>>()?,
+                    launcher: one.launcher.clone(),
                     origin: origin.clone(),
                 });
             }

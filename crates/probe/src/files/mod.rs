@@ -6,7 +6,8 @@
 //! ```text
 //! DIR/
 //! ├── packages.yaml    the processor, compilers, tools, Slurm, GPU software, verbs
-//! └── network.yaml     the MPIs that recipes can name, and the libraries below them
+//! ├── network.yaml     the MPIs that recipes can name, and the libraries below them
+//! └── mpi.toml         the MPIs that can take the place of others, for the configuration of Cabane
 //! ```
 //!
 //! Every file begins with a sum of what follows, so that it can be told whether
@@ -30,6 +31,8 @@ pub struct SystemText {
     pub packages: String,
     /// `network.yaml`.
     pub network: String,
+    /// `mpi.toml`, if there is something to say in it.
+    pub mpi: Option<String>,
 }
 
 impl SystemText {
@@ -42,6 +45,17 @@ impl SystemText {
                 "The fabric of this system, and its MPIs.",
                 &network::text(found),
             ),
+            mpi: None,
+        }
+    }
+
+    /// Adds `mpi.toml`, whose lines somebody else has found out.
+    #[must_use]
+    pub fn with_mpi(self, lines: &str) -> Self {
+        let title = "MPIs of this system that can take the place of others.";
+        Self {
+            mpi: Some(sum::signed(title, lines)),
+            ..self
         }
     }
 }

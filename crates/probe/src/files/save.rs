@@ -57,10 +57,15 @@ impl SystemText {
     ///
     /// A file that was changed by hand, unless `force`; what the operating system says.
     pub fn save(&self, directory: &Path, force: bool) -> Result<Vec<PathBuf>, SaveError> {
-        let files = [
-            (directory.join("network.yaml"), &self.network),
-            (directory.join("packages.yaml"), &self.packages),
+        let mpi = self.mpi.iter().map(|text| ("mpi.toml", text));
+        let others = [
+            ("network.yaml", &self.network),
+            ("packages.yaml", &self.packages),
         ];
+        let files: Vec<(PathBuf, &String)> = mpi
+            .chain(others)
+            .map(|(name, text)| (directory.join(name), text))
+            .collect();
         for (path, _) in files.iter().filter(|_| !force) {
             if !may_replace(path).map_err(|source| failed(path, source))? {
                 return Err(SaveError::Changed { path: path.clone() });
@@ -73,7 +78,7 @@ impl SystemText {
         File::open(directory)
             .and_then(|directory| directory.sync_all())
             .map_err(|source| failed(directory, source))?;
-        Ok(files.map(|(path, _)| path).to_vec())
+        Ok(files.into_iter().map(|(path, _)| path).collect())
     }
 }
 

@@ -11,7 +11,7 @@ use crate::ask::Field;
 use crate::diagnostic::quote;
 use crate::report::Report;
 
-const KEYS: &[&str] = &["name", "prefix", "libraries"];
+const KEYS: &[&str] = &["name", "prefix", "libraries", "launcher"];
 
 /// An MPI that may take the place of others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +23,9 @@ pub struct MpiRule {
     pub prefix: PathTemplate,
     /// Directories with libraries that it needs and does not find by itself.
     pub libraries: Vec<PathTemplate>,
+    /// The words that start its ranks, before their number: a program and its options. None if
+    /// it is the one beside the library.
+    pub launcher: Vec<String>,
 }
 
 /// Reads those of a file; one with a mistake has been noted.
@@ -45,6 +48,8 @@ pub(super) fn read(report: &mut Report<'_>, field: &Field<'_>) -> Vec<MpiRule> {
                 libraries.extend(path_template(report, &field));
             }
         }
+        let launcher = section.get("launcher");
+        let launcher = launcher.and_then(|field| launcher_words(report, &field));
         let word = name.as_ref().and_then(|field| report.word::<Name>(field));
         let (Some(field), Some(word), Some(prefix)) = (name, word, prefix) else {
             continue;
@@ -58,8 +63,23 @@ pub(super) fn read(report: &mut Report<'_>, field: &Field<'_>) -> Vec<MpiRule> {
                 name,
                 prefix,
                 libraries,
+                launcher: launcher.unwrap_or_default(),
             });
         }
     }
     all
+}
+
+/// Reads a program and its options: `srun --mpi=pmi2`.
+fn launcher_words(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<String>> {
+    let text = report.text(field)?;
+    let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+    let program = words.first().map_or("", String::as_str);
+    if program.is_empty() || program.starts_with('-') || program.contains('=') {
+        let message = format!("{} does not begin with a program", quote(text));
+        let hint = "write what starts ranks, such as `launcher = \"srun --mpi=pmi2\"`";
+        report.problem_with_hint(field.place(), &message, hint);
+        return None;
+    }
+    Some(words)
 }
