@@ -8,11 +8,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::{Duration, UNIX_EPOCH};
 
-use cabane_testkit::{RealRegistry, Tree, needs};
+use cabane_testkit::{RealRegistry, Tree, needs, squashfs};
 use serde_json::Value;
 
 use crate::cabane::{Cabane, Who, everybody};
-use crate::export::{add_base, exported, typed};
+use crate::export::{BASE, STACK, add_base, add_stack, exported, typed};
 use crate::import_containers::{TOOL, content, image_file, layout};
 
 const BUILT: &str = "built/1.0:v1@here%x86_64";
@@ -117,6 +117,73 @@ fn an_import_does_not_take_what_a_recipe_has_changed() {
     assert_ne!(digest_of(&cabane, BUILT), digest_of(&cabane, TOOL));
     let names = crate::export::names_in(&cabane, &image_file(&cabane, TOOL), "");
     assert!(!names.contains_key("opt/tool"));
+}
+
+#[test]
+fn a_stack_is_put_on_an_imported_image() {
+    for who in everybody() {
+        let cabane = Cabane::new(who);
+        add_stack(&cabane, "2.10");
+        add_base(&cabane, "2.17");
+        let recipe = recipe(
+            &cabane,
+            "image:os",
+            "  images: [stack]\n",
+            "views:\n  more:\n    env_vars:\n      set:\n        - MORE: \"1\"\n",
+        );
+        cabane.run(&["build", &recipe, BUILT]).success();
+        // The labels of what it is made of are not needed any more.
+        cabane.run(&["image", "rm", STACK]).success();
+        cabane.run(&["image", "rm", BASE]).success();
+        let seen = cabane.run(&["run", "built"]).success();
+        assert_eq!(seen.stdout, "hello from stack\n", "{who:?}");
+        let words = ["run", "--view=more", "built", "--", "sh", "-c"];
+        let script = "hello; echo $MORE; cat /etc/image";
+        let seen = cabane.run(&[&words[..], &[script]].concat()).success();
+        assert_eq!(seen.stdout, "hello from stack\n1\nos", "{who:?}");
+    }
+}
+
+#[test]
+fn images_that_do_not_go_together_are_refused() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    add_stack(&cabane, "2.99");
+    add_base(&cabane, "2.17");
+    let cases = [
+        (
+            "image:os",
+            "stack",
+            "needs the GNU C library 2.99, and the container image has 2.",
+        ),
+        ("image:os", "os", "cannot be put on another one"),
+        ("image:stack", "stack", "no root file system of its own"),
+        ("image:nothing", "stack", "nothing"),
+    ];
+    for (from, image, said) in cases {
+        let section = format!("  images: [{image}]\n");
+        let recipe = recipe(&cabane, from, &section, "");
+        let seen = cabane.run(&["build", &recipe, BUILT]);
+        assert!(seen.code == 7 && seen.stderr.contains(said), "{seen:?}");
+    }
+}
+
+#[test]
+fn a_stack_that_was_built_anew_is_put_in_again() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let tree = add_stack(&cabane, "");
+    add_base(&cabane, "2.17");
+    let recipe = recipe(&cabane, "image:os", "  images: [stack]\n", "");
+    cabane.run(&["build", &recipe, BUILT]).success();
+    let seen = cabane.run(&["build", &recipe, BUILT]).success();
+    assert!(seen.stderr.contains("nothing has changed"), "{seen:?}");
+    fs::write(tree.join("lib/text"), "another text").unwrap();
+    let image = cabane.world.path("other.squashfs");
+    squashfs(&tree, &image);
+    let words = ["image", "add", "--force", STACK, image.to_str().unwrap()];
+    cabane.run(&words).success();
+    cabane.run(&["build", &recipe, BUILT]).success();
+    let text = content(&cabane, BUILT, "user-environment/lib/text");
+    assert_eq!(text, "another text");
 }
 
 #[test]

@@ -309,6 +309,16 @@ pub enum BuildError {
         /// What to do about it.
         hint: Option<String>,
     },
+    /// The container image has a C library that is too old for what is put on it.
+    #[error("`{}` needs the GNU C library {needed}, and the container image has {found}", escape(.image))]
+    OldLibrary {
+        /// What is put on it.
+        image: String,
+        /// The version that it needs.
+        needed: String,
+        /// The version that is there.
+        found: String,
+    },
     /// Something that makes no sense for a root image.
     #[error("an image with a root file system cannot be installed in a directory")]
     NotForContainers,

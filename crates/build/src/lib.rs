@@ -39,7 +39,7 @@ mod workbench;
 
 pub use cabane_mount::ImageFormat;
 pub use carry_out::{Built, carry_out};
-pub use container::{Containers, FoundContainer, UseContainer};
+pub use container::{AddedImage, AddedImages, Containers, FoundContainer, UseContainer};
 pub use deliver::InTheWay;
 pub use error::{BuildError, Failure};
 pub use leftovers::{

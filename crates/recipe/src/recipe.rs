@@ -183,11 +183,13 @@ pub struct TreeConfig {
 /// The section `container:`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerConfig {
-    /// The container image, as it is named for `cabane import`; paths are relative to the
-    /// recipe.
+    /// The container image, as it is named for `cabane import`, with paths relative to the
+    /// recipe; or `image:` and the label of a root image.
     pub from: String,
     /// For which platform; that of the system that builds if none is named.
     pub platform: Option<String>,
+    /// Images that are put on it, each at the place where it is mounted.
+    pub images: Vec<String>,
     /// What is put on it: a place in the image, and a file or directory of the recipe.
     pub files: Vec<(String, PathBuf)>,
     /// What it starts, in the place of what the container image says.

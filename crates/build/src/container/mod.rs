@@ -14,9 +14,12 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cabane_container::{CONVERTER, ContainerImage, Progress, Report, Request, added, convert_with};
+use cabane_container::{
+    Bytes, CONVERTER, ContainerImage, Layer, Open, Progress, Report, Request, added, convert_with,
+};
+use cabane_host::GlibcVersion;
 use cabane_recipe::{ContainerConfig, Recipe};
-use cabane_view::{Meta, Needs, View, ViewName};
+use cabane_view::{EnvPatch, Meta, Needs, ProcessorNeed, View, ViewName};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{Engine, Facts, Kind, RecipeDir, StepDraft};
@@ -52,6 +55,28 @@ pub struct FoundContainer {
 /// What is done with a container image while it can be read.
 pub type UseContainer<'a> = dyn FnMut(ContainerImage<'_>) -> Result<(), BuildError> + 'a;
 
+/// An image that is put on a container image.
+pub struct AddedImage {
+    /// By which name it is known.
+    pub name: String,
+    /// Its digest.
+    pub digest: String,
+    /// The C library that it needs, if that is known.
+    pub glibc: Option<String>,
+    /// The processor that it needs, if not every one will do.
+    pub processor: Option<ProcessorNeed>,
+    /// Its tree, at the place where it is mounted.
+    pub layer: Layer<'static>,
+}
+
+/// Images that are put on a container image.
+pub struct AddedImages {
+    /// The images, in their order.
+    pub images: Vec<AddedImage>,
+    /// What their default views change.
+    pub patch: EnvPatch,
+}
+
 /// Where container images come from.
 pub trait Containers: fmt::Debug + Send + Sync {
     /// Finds out which image a name stands for now. Paths are relative to `directory`.
@@ -79,6 +104,13 @@ pub trait Containers: fmt::Debug + Send + Sync {
         interrupt: &AtomicBool,
         use_it: &mut UseContainer<'_>,
     ) -> Result<(), BuildError>;
+
+    /// Finds images of ours that are put on it, by what is typed to enter them.
+    ///
+    /// # Errors
+    ///
+    /// One is not there, or has a root file system of its own.
+    fn images(&self, names: &[String]) -> Result<AddedImages, BuildError>;
 }
 
 /// A container image, and what is put on it.
@@ -90,6 +122,8 @@ pub(crate) struct ContainerEngine {
     work: PathBuf,
     /// What is put where, with what tells whether it changed.
     files: Vec<Added>,
+    /// The images that are put on it, by their digests.
+    images: Vec<(String, String)>,
 }
 
 #[derive(Debug)]
@@ -126,7 +160,14 @@ impl ContainerEngine {
                 fingerprint: fingerprint.to_string(),
             });
         }
+        let mut images = Vec::new();
+        if !config.images.is_empty() {
+            let found = containers(request)?.images(&config.images)?;
+            let found = found.images.into_iter();
+            images.extend(found.map(|image| (image.name, image.digest)));
+        }
         Ok(Self {
+            images,
             config: config.clone(),
             recipe: recipe.clone(),
             recipe_dir: directory.clone(),
@@ -174,6 +215,7 @@ impl ContainerEngine {
     /// Whether the image is another one than an import makes.
     fn alters(&self) -> bool {
         let ContainerConfig {
+            images,
             files,
             entrypoint,
             command,
@@ -181,6 +223,7 @@ impl ContainerEngine {
             ..
         } = &self.config;
         !files.is_empty()
+            || !images.is_empty()
             || entrypoint.is_some()
             || command.is_some()
             || working_directory.is_some()
@@ -189,10 +232,13 @@ impl ContainerEngine {
     }
 
     /// Puts what the recipe says into metadata that say what the container image does.
-    fn edit(&self, meta: &mut Meta, report: &mut Report) {
+    fn edit(&self, added: Option<&AddedImages>, meta: &mut Meta, report: &mut Report) {
         report.altered = self.alters();
         if let Some(description) = &self.recipe.description {
             meta.description = Some(description.clone());
+        }
+        if let Some(added) = added {
+            put_views(added, meta);
         }
         let of_image = meta
             .default_view
@@ -245,14 +291,24 @@ impl ContainerEngine {
             jobs: bench.request.jobs,
             level: LEVEL,
         };
+        let mut images = match self.config.images.as_slice() {
+            [] => None,
+            names => Some(containers(bench.request)?.images(names)?),
+        };
         let mut converted = None;
         let watched = Watched(bench.interrupt);
         let mut use_it = |mut image: ContainerImage<'_>| {
+            let layers = images.iter_mut().flat_map(|added| &mut added.images);
+            for one in layers {
+                image.layers.push(taken(&mut one.layer));
+            }
             for one in &self.files {
                 let layer = added(&one.source, &one.place, bench.request.epoch);
                 image.layers.push(layer);
             }
-            let edit = |meta: &mut Meta, report: &mut Report| self.edit(meta, report);
+            let edit = |meta: &mut Meta, report: &mut Report| {
+                self.edit(images.as_ref(), meta, report);
+            };
             let made = convert_with(&image, &request, &watched, &edit);
             converted = Some(made.map_err(|error| match error {
                 cabane_container::Error::Interrupted => BuildError::Interrupted,
@@ -269,6 +325,10 @@ impl ContainerEngine {
             &mut use_it,
         )?;
         let converted = converted.ok_or_else(gone)?;
+        if let Err(error) = check_library(images.as_ref(), &converted.meta) {
+            disk::remove(&new)?;
+            return Err(error);
+        }
         let meta = bench.layout.meta();
         disk::make_empty(&meta)?;
         let report = serde_json::to_vec_pretty(&converted.report).unwrap_or_default();
@@ -280,6 +340,66 @@ impl ContainerEngine {
         let image = bench.layout.image(tool.format);
         pack::put_in_place(&new, &image, bench.interrupt)
     }
+}
+
+/// Takes the opening of a layer, which is used once, for layers that live less long.
+fn taken<'a>(layer: &mut Layer<'static>) -> Layer<'a> {
+    let gone: Open<'static> = Box::new(|| Err(std::io::ErrorKind::NotFound.into()));
+    let open = std::mem::replace(&mut layer.open, gone);
+    Layer {
+        name: layer.name.clone(),
+        size: layer.size,
+        digest: layer.digest.clone(),
+        diff_id: layer.diff_id.clone(),
+        has_whiteouts: layer.has_whiteouts,
+        open: Box::new(move || {
+            let bytes: Bytes<'a> = open()?;
+            Ok(bytes)
+        }),
+    }
+}
+
+/// Lets the default view do what those of the images do, and says which processor they need.
+fn put_views(added: &AddedImages, meta: &mut Meta) {
+    let default = meta.default_view.clone();
+    if let Some(view) = default.and_then(|view| meta.views.get_mut(&view)) {
+        view.patch.merge(&added.patch);
+    }
+    let needs = added
+        .images
+        .iter()
+        .filter_map(|image| image.processor.as_ref());
+    for need in needs {
+        let whole = meta.needs.processor.get_or_insert_default();
+        let pairs = [
+            (&mut whole.targets, &need.targets),
+            (&mut whole.features, &need.features),
+        ];
+        for (all, new) in pairs {
+            let missing = new.iter().filter(|one| !all.contains(one));
+            let missing: Vec<String> = missing.cloned().collect();
+            all.extend(missing);
+        }
+    }
+}
+
+/// Fails if an image needs a newer C library than there is.
+fn check_library(added: Option<&AddedImages>, meta: &Meta) -> Result<(), BuildError> {
+    let found = meta.container.as_ref().and_then(|one| one.glibc.clone());
+    let version: Option<GlibcVersion> = found.as_deref().and_then(|text| text.parse().ok());
+    let images = added.into_iter().flat_map(|added| &added.images);
+    for image in images {
+        let needed: Option<GlibcVersion> =
+            image.glibc.as_deref().and_then(|text| text.parse().ok());
+        if let Some(needed) = needed.filter(|needed| version.is_none_or(|found| found < *needed)) {
+            return Err(BuildError::OldLibrary {
+                image: image.name.clone(),
+                needed: needed.to_string(),
+                found: found.unwrap_or_else(|| "none".to_owned()),
+            });
+        }
+    }
+    Ok(())
 }
 
 fn containers(request: &BuildRequest) -> Result<&dyn Containers, BuildError> {
@@ -334,7 +454,7 @@ impl Engine for ContainerEngine {
         Ok(Facts {
             view_root: String::new(),
             activate: None,
-            patch: cabane_view::EnvPatch::new(),
+            patch: EnvPatch::new(),
             needs: Needs::default(),
             versions: BTreeMap::new(),
             existing: None,
@@ -362,6 +482,9 @@ impl Engine for ContainerEngine {
         }
         if !self.files.is_empty() {
             inputs.insert("epoch".to_owned(), request.epoch.to_string());
+        }
+        for (name, digest) in &self.images {
+            inputs.insert(format!("image {name}"), digest.clone());
         }
         for one in &self.files {
             inputs.insert(one.place.clone(), one.fingerprint.clone());

@@ -7,19 +7,27 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use cabane_build::{BuildError, Containers, FoundContainer, UseContainer};
-use cabane_container::{ContainerImage, DockerArchive, Layout, Platform, digest};
-use cabane_registry::ContainerName;
+use cabane_build::{AddedImage, AddedImages, BuildError, Containers, FoundContainer, UseContainer};
+use cabane_container::export::{config_of, variables_of};
+use cabane_container::{Config, ContainerImage, DockerArchive, Layout, Platform, digest};
+use cabane_label::{Digest, escape};
+use cabane_registry::{ContainerName, sum};
+use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
 
 use super::export_base::Asking;
 use super::export_target::scratch;
+use super::export_tree::layer_of;
 use super::import_reference::{Reference, ReferenceError};
 use super::import_remote::Remote;
 use crate::convert as errors;
 use crate::exit_codes;
+use crate::images::{ImageArgs, find_environment};
 use crate::registry::of_containers;
 use crate::report::{CommandError, CommandResult};
 use crate::setup::Setup;
+
+/// How a root image of ours is named in a recipe.
+const OWN: &str = "image:";
 
 /// Container images as this user gets them.
 #[derive(Debug)]
@@ -33,6 +41,18 @@ struct Moved {
     reference: String,
     locked: String,
     found: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("`{}` has no root file system of its own", escape(.image))]
+struct NoRoot {
+    image: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("`{}` has a root file system of its own, and cannot be put on another one", escape(.image))]
+struct SecondRoot {
+    image: String,
 }
 
 impl OwnContainers {
@@ -83,6 +103,97 @@ impl OwnContainers {
         })
     }
 
+    /// Finds a root image of ours, with the variables of its default view.
+    fn own_root(&self, label: &str) -> CommandResult<(ConcreteEnvironment, ConcreteImage)> {
+        let args = ImageArgs::new(label, None, false);
+        let (environment, _) = find_environment(&self.setup, &args)?;
+        let root = environment.root().cloned();
+        let root = root.ok_or_else(|| {
+            let image = label.to_owned();
+            CommandError::new(exit_codes::BAD_INPUT, NoRoot { image })
+                .hinted("`images:` puts it on a root image".to_owned())
+        })?;
+        Ok((environment, root))
+    }
+
+    fn look_up_own(&self, label: &str) -> CommandResult<FoundContainer> {
+        let (_, root) = self.own_root(label)?;
+        let source = root
+            .meta
+            .container
+            .as_ref()
+            .and_then(|one| one.source.as_ref());
+        let platform = match source {
+            Some(source) => source.platform.clone(),
+            None => platform_of(None)?.to_string(),
+        };
+        Ok(FoundContainer {
+            reference: format!("{OWN}{label}"),
+            platform,
+            digest: digest::written(&digest_of(&root)?),
+            index: None,
+        })
+    }
+
+    /// Opens a root image of ours: its tree is one layer, and what it says about itself is what
+    /// the container image said from which it was made.
+    fn use_own(
+        &self,
+        label: &str,
+        found: &FoundContainer,
+        use_it: &mut dyn FnMut(ContainerImage<'_>) -> CommandResult<()>,
+    ) -> CommandResult<()> {
+        let now = self.look_up_own(label)?;
+        if now.digest != found.digest {
+            return Err(moved(found, now));
+        }
+        let (environment, root) = self.own_root(label)?;
+        let platform = platform_of(Some(&found.platform))?;
+        let mut config = root
+            .meta
+            .container
+            .as_ref()
+            .map(config_of)
+            .unwrap_or_default();
+        config["config"]["Env"] = variables_of(&config, &environment.patch).texts.into();
+        config["os"] = platform.os.clone().into();
+        config["architecture"] = platform.architecture.clone().into();
+        let config = Config::read(config.to_string().as_bytes());
+        use_it(ContainerImage {
+            config: config.map_err(errors::container_error)?,
+            layers: vec![layer_of(&self.setup, &root).0],
+            platform,
+            manifest: None,
+            index: None,
+        })
+    }
+
+    fn find_added(&self, names: &[String]) -> CommandResult<AddedImages> {
+        let args = ImageArgs::new(&names.join(","), None, false);
+        let (environment, _) = find_environment(&self.setup, &args)?;
+        if let Some(root) = environment.root() {
+            let image = root.name().to_owned();
+            return Err(CommandError::new(
+                exit_codes::BAD_INPUT,
+                SecondRoot { image },
+            ));
+        }
+        let image = |image: &ConcreteImage| {
+            Ok(AddedImage {
+                name: image.name().to_owned(),
+                digest: digest_of(image)?.to_string(),
+                glibc: image.meta.needs.glibc.clone(),
+                processor: image.meta.needs.processor.clone(),
+                layer: layer_of(&self.setup, image).0,
+            })
+        };
+        let images = environment.images.iter().map(image);
+        Ok(AddedImages {
+            images: images.collect::<CommandResult<_>>()?,
+            patch: environment.patch.clone(),
+        })
+    }
+
     /// Opens what was found, and nothing else under the same name.
     fn use_found(
         &self,
@@ -104,13 +215,7 @@ impl OwnContainers {
             other => {
                 let now = self.look_up(&other, &platform)?;
                 if now.digest != found.digest {
-                    let moved = Moved {
-                        reference: found.reference.clone(),
-                        locked: found.digest.clone(),
-                        found: now.digest,
-                    };
-                    return Err(CommandError::new(exit_codes::FAILURE, moved)
-                        .hinted("`cabane build --from lock` takes the new one".to_owned()));
+                    return Err(moved(found, now));
                 }
                 other
             }
@@ -134,10 +239,14 @@ impl Containers for OwnContainers {
         directory: &Path,
         platform: Option<&str>,
     ) -> Result<FoundContainer, BuildError> {
-        let found = reference_of(from, directory).and_then(|reference| {
-            let platform = platform_of(platform)?;
-            self.look_up(&reference, &platform)
-        });
+        let found = if let Some(label) = from.strip_prefix(OWN) {
+            self.look_up_own(label)
+        } else {
+            reference_of(from, directory).and_then(|reference| {
+                let platform = platform_of(platform)?;
+                self.look_up(&reference, &platform)
+            })
+        };
         found.map_err(|error| as_build_error(&error))
     }
 
@@ -158,12 +267,39 @@ impl Containers for OwnContainers {
                 told
             })
         };
-        let opened = reference_of(from, directory)
-            .and_then(|reference| self.use_found(reference, found, interrupt, &mut used));
+        let opened = if let Some(label) = from.strip_prefix(OWN) {
+            self.use_own(label, found, &mut used)
+        } else {
+            reference_of(from, directory)
+                .and_then(|reference| self.use_found(reference, found, interrupt, &mut used))
+        };
         match (opened, failure) {
             (_, Some(failure)) => Err(failure),
             (opened, None) => opened.map_err(|error| as_build_error(&error)),
         }
+    }
+
+    fn images(&self, names: &[String]) -> Result<AddedImages, BuildError> {
+        self.find_added(names)
+            .map_err(|error| as_build_error(&error))
+    }
+}
+
+fn moved(locked: &FoundContainer, now: FoundContainer) -> CommandError {
+    let moved = Moved {
+        reference: locked.reference.clone(),
+        locked: locked.digest.clone(),
+        found: now.digest,
+    };
+    CommandError::new(exit_codes::FAILURE, moved)
+        .hinted("`cabane build --from lock` takes the new one".to_owned())
+}
+
+/// Returns the digest of an image, which has to be summed where it lies outside of a repository.
+fn digest_of(image: &ConcreteImage) -> CommandResult<Digest> {
+    match &image.digest {
+        Some(digest) => Ok(digest.clone()),
+        None => sum::file(&image.path, &mut |_, _| ()).map_err(errors::registry_error),
     }
 }
 

@@ -15,6 +15,7 @@ use crate::report::Report;
 pub(super) const KEYS: &[&str] = &[
     "from",
     "platform",
+    "images",
     "files",
     "entrypoint",
     "command",
@@ -24,7 +25,7 @@ pub(super) const KEYS: &[&str] = &[
 const ADD_SECTION: &str =
     "add the container image:\ncontainer:\n  from: registry.example.org/tool:1.0";
 /// How places are named that are directories or files.
-const LOCAL: &[&str] = &["oci:", "oci-archive:", "docker-archive:"];
+const LOCAL: &[&str] = &["oci:", "oci-archive:", "docker-archive:", "image:"];
 
 pub(super) fn read(report: &mut Report<'_>, file: &Section<'_>) -> Option<ContainerConfig> {
     let field = file.require(report, "container", ADD_SECTION)?;
@@ -49,6 +50,10 @@ pub(super) fn read(report: &mut Report<'_>, file: &Section<'_>) -> Option<Contai
         Some(field) => report.text(&field).map(|text| Some(text.to_owned())),
         None => Some(None),
     };
+    let images = match section.get("images") {
+        Some(field) => texts(report, &field, "an image"),
+        None => Some(Vec::new()),
+    };
     let files = match section.get("files") {
         Some(field) => files(report, &field),
         None => Some(Vec::new()),
@@ -65,6 +70,7 @@ pub(super) fn read(report: &mut Report<'_>, file: &Section<'_>) -> Option<Contai
     Some(ContainerConfig {
         from: from?,
         platform: platform?,
+        images: images?,
         files: files?,
         entrypoint: entrypoint?,
         command: command?,
@@ -87,8 +93,8 @@ fn reference(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
         return Some(text.to_owned());
     };
     let message = format!("{} cannot be {}: {problem}", field.name, quote(text));
-    let hint = "write `registry.example.org/tool:1.0`, `oci:DIR:NAME`, `oci-archive:FILE` or \
-                `docker-archive:FILE`";
+    let hint = "write `registry.example.org/tool:1.0`, `oci:DIR:NAME`, `oci-archive:FILE`, \
+                `docker-archive:FILE` or `image:LABEL`";
     report.problem_with_hint(field.place(), &message, hint);
     None
 }
@@ -140,10 +146,14 @@ fn words(report: &mut Report<'_>, section: &Section<'_>, key: &str) -> Option<Op
     let Some(field) = section.get(key) else {
         return Some(None);
     };
-    let items = report.list(&field)?;
-    let words: Vec<Option<String>> = items
+    texts(report, &field, "a word").map(Some)
+}
+
+fn texts(report: &mut Report<'_>, field: &Field<'_>, each: &str) -> Option<Vec<String>> {
+    let items = report.list(field)?;
+    let texts: Vec<Option<String>> = items
         .iter()
-        .map(|item| report.text(&Field::item("a word", item)).map(str::to_owned))
+        .map(|item| report.text(&Field::item(each, item)).map(str::to_owned))
         .collect();
-    words.into_iter().collect::<Option<Vec<String>>>().map(Some)
+    texts.into_iter().collect()
 }

@@ -6,8 +6,8 @@
 use std::path::PathBuf;
 
 use cabane_recipe::{
-    EngineConfig, FormatVersion, InterpreterRequest, PythonConfig, PythonSource, SpackConfig,
-    TreeConfig,
+    ContainerConfig, EngineConfig, FormatVersion, InterpreterRequest, PythonConfig, PythonSource,
+    SpackConfig, TreeConfig,
 };
 
 use super::{accepted, parse};
@@ -106,6 +106,27 @@ fn a_tree_may_lie_anywhere() {
         recipe.engine,
         EngineConfig::Tree(TreeConfig {
             source: "/opt/tools".into()
+        })
+    );
+}
+
+#[test]
+fn a_container_image_is_mounted_at_the_root_with_what_is_put_on_it() {
+    let recipe = accepted(
+        "name: a\nengine: container\ncontainer:\n  from: registry.example.org/tool:1\n  \
+         images: [stack/1.0]\n  files: {/opt//tool/: ./tool}\n  command: []\n",
+    );
+    assert_eq!(recipe.store.as_str(), "/");
+    assert_eq!(
+        recipe.engine,
+        EngineConfig::Container(ContainerConfig {
+            from: "registry.example.org/tool:1".to_owned(),
+            platform: None,
+            images: vec!["stack/1.0".to_owned()],
+            files: vec![("/opt/tool".to_owned(), "./tool".into())],
+            entrypoint: None,
+            command: Some(Vec::new()),
+            working_directory: None,
         })
     );
 }
