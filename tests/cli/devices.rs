@@ -191,6 +191,15 @@ fn an_environment_file_names_devices_and_status_writes_them_down() {
             let line = "devices = [\"vendor.example/fake=one\"]\n";
             assert!(saved.stdout.contains(line), "{who}: {saved:?}");
             assert!(!saved.stdout.contains("[env]"), "{who}: {saved:?}");
+            let mut status = cabane.command(&["status"]);
+            let told = cabane.finish(status.env("CABANE_LOADED", loaded.trim()));
+            let lines = "\ndevices\n  vendor.example/fake=one\n";
+            assert!(told.stdout.ends_with(lines), "{who}: {told:?}");
+            let differs = cabane.run(&["diff", "os", "./gpu.toml"]).success();
+            assert!(
+                differs.stdout.contains("devices") && differs.stdout.contains("fake=one"),
+                "{who}: {differs:?}"
+            );
         });
     });
 }
@@ -207,6 +216,11 @@ fn a_site_gives_devices_to_all_containers_where_they_are() {
             assert_eq!(seen.stdout, "42\n", "{who}: {seen:?}");
             let warning = "warning: /etc/cdi/vendor.yaml:11: cannot give /dev/cabane-gone: No such";
             assert!(seen.stderr.contains(warning), "{who}: {seen:?}");
+            // Who has not asked for a device is not told that it is somebody else's.
+            let text = "[container]\ndevices = [\"vendor.example/fake=closed\"]\n";
+            cabane.world.file("site.toml", text);
+            let words = ["run", "os", "--", "uses-fake"];
+            assert_eq!(cabane.run(&words), finished(0, "42\n", ""), "{who}");
             let seen = sh(cabane, &["--device", "none"], "uses-fake; true");
             assert_eq!(seen.stdout, "", "{who}: {seen:?}");
         });
@@ -294,6 +308,50 @@ fn hooks_of_others_are_not_run_and_broken_files_are_told() {
             assert_eq!(cabane.run(&words), finished(0, "", &warnings), "{who}");
             assert!(!Path::new("/mnt/driver/ran").exists(), "{who}");
         });
+    });
+}
+
+/// A device with so many files.
+fn many(count: usize) -> String {
+    let mut text = "cdiVersion: 0.6.0\nkind: vendor.example/many\ndevices: [{name: one}]\n\
+                    containerEdits:\n  mounts:\n"
+        .to_owned();
+    for number in 0..count {
+        let place = format!("containerPath: /opt/many/{number}");
+        text += &format!("  - {{hostPath: /mnt/driver/data/file, {place}, options: [ro]}}\n");
+    }
+    text
+}
+
+#[test]
+fn a_driver_may_have_many_files_where_a_process_may_open_few() {
+    with_helper(|_| {
+        install_driver(VENDOR);
+        describe("many.yaml", &many(300));
+        in_every_way(|who, cabane| {
+            let script = "ulimit -n 1024; exec $CABANE -v run --device vendor.example/many=one os \
+                          -- sh -c 'cat /opt/many/* | wc -l'";
+            let seen = cabane.finish(cabane.other("sh").args(["-c", script]));
+            assert_eq!(seen.stdout, "300\n", "{who}: {seen:?}");
+            let is_other_way = seen.stderr.contains("in a user namespace");
+            assert_eq!(is_other_way, who == "user namespace", "{seen:?}");
+        });
+    });
+}
+
+#[test]
+fn more_files_than_the_helper_takes_go_through_a_user_namespace() {
+    with_helper(|cabane| {
+        install_driver(&many(330));
+        run_as_root("echo root-images yes >>/etc/cabane/mount.policy");
+        add_image(cabane, |tree| tree);
+        let device = ["--device=vendor.example/many=one"];
+        let seen = sh(cabane, &device, "cat /opt/many/* | wc -l");
+        let reason = "it is one place too many, after 320 others\n";
+        assert!(
+            seen.stdout == "330\n" && seen.stderr.ends_with(reason),
+            "{seen:?}"
+        );
     });
 }
 

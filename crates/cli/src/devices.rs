@@ -120,7 +120,13 @@ pub(crate) fn give(
     let given = devices.choose(&all).and_then(|chosen| chosen.give(wanted));
     let given = given.map_err(not_given)?;
     for warning in &given.warnings {
-        setup.printer.warning(&warning.to_string());
+        // A job has some of the devices of a node, and nobody asked for the others.
+        let is_usual = asked.is_empty() && matches!(warning, DeviceWarning::NoAccess { .. });
+        if is_usual {
+            setup.printer.detail(warning);
+        } else {
+            setup.printer.warning(&warning.to_string());
+        }
     }
     Ok(given)
 }

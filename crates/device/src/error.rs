@@ -7,9 +7,15 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use cabane_label::escape;
 use cabane_recipe::DeviceName;
 
 use crate::DIRECTORIES;
+
+/// A path as it is printed: what is in a file of somebody's must not reach the terminal as it is.
+pub(crate) fn shown(path: &Path) -> String {
+    escape(&path.to_string_lossy()).into_owned()
+}
 
 /// Why a container cannot have a device.
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +30,7 @@ pub enum DeviceError {
         known: Vec<DeviceName>,
     },
     /// Two files of one directory describe it.
-    #[error("the device `{name}` is described by {} and by {}", files[0].display(), files[1].display())]
+    #[error("the device `{name}` is described by {} and by {}", shown(&files[0]), shown(&files[1]))]
     Conflict {
         /// Which one.
         name: DeviceName,
@@ -32,7 +38,7 @@ pub enum DeviceError {
         files: [PathBuf; 2],
     },
     /// Something that it needs cannot be used.
-    #[error("{}:{line}: cannot give {}", file.display(), path.display())]
+    #[error("{}:{line}: cannot give {}", shown(file), shown(path))]
     Place {
         /// The specification.
         file: PathBuf,
@@ -44,7 +50,11 @@ pub enum DeviceError {
         source: io::Error,
     },
     /// A device node is another one than the specification says.
-    #[error("{}:{line}: {} is {found}, and should be {expected}", file.display(), path.display())]
+    #[error(
+        "{}:{line}: {} is {found}, and should be {expected}",
+        shown(file),
+        shown(path)
+    )]
     Node {
         /// The specification.
         file: PathBuf,
@@ -128,7 +138,7 @@ pub enum DeviceWarning {
 
 impl fmt::Display for DeviceWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = |file: &Path, line: &u32| format!("{}:{line}", file.display());
+        let place = |file: &Path, line: &u32| format!("{}:{line}", shown(file));
         match self {
             Self::NoAccess { nodes, reason } => {
                 let nodes: Vec<_> = nodes
@@ -140,19 +150,25 @@ impl fmt::Display for DeviceWarning {
             Self::NotInGroup { group, file } => write!(
                 f,
                 "{} wants you to be in the group {group}, and you are not",
-                file.display()
+                shown(file)
             ),
             Self::HookLeftOut { hook, file, line } => write!(
                 f,
-                "{}: {hook} is not run: no program of a device is",
-                place(file, line)
+                "{}: {} is not run: no program of a device is",
+                place(file, line),
+                escape(hook)
             ),
             Self::LeftOut {
                 what,
                 why,
                 file,
                 line,
-            } => write!(f, "{}: {what} is left out: {why}", place(file, line)),
+            } => write!(
+                f,
+                "{}: {} is left out: {why}",
+                place(file, line),
+                escape(what)
+            ),
             Self::Unreadable { text } => write!(f, "devices are missing: {text}"),
         }
     }

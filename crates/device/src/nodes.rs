@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use cabane_recipe::DeviceNode;
 use rustix::fs::{Access, AtFlags, CWD, accessat, major, minor};
 
-use crate::error::DeviceError;
+use crate::error::{DeviceError, shown};
 
 /// Where the nodes of the host are seen in every container.
 const OF_HOST: &str = "/dev";
@@ -69,7 +69,7 @@ pub(crate) fn look(node: &DeviceNode, file: &Path) -> Result<Looked, DeviceError
         Ok(_) => Err(other(
             &node.path,
             "another device of the host, whose /dev containers see".to_owned(),
-            format!("{}", path.display()),
+            shown(path),
         )),
         Err(source) => Err(DeviceError::Place {
             file: file.to_owned(),

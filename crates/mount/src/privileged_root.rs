@@ -21,7 +21,7 @@ use crate::backend::make_slave;
 use crate::job_root::open_place as open_place_of_host;
 use crate::root::{KERNEL, Layer, replace};
 use crate::shadow::{Kind, Shadows, open_source};
-use crate::{Backend, Error};
+use crate::{Backend, Error, Request};
 
 /// What of the host is seen in a root image, as its user wants it.
 #[derive(Debug, Default)]
@@ -92,14 +92,18 @@ pub fn check_places<'a>(
     }
     let images = mount_points.iter().map(PathBuf::as_path);
     let images = images.filter(|path| *path != root);
-    let mut places: Vec<&Path> = binds.into_iter().chain(files).chain(images).collect();
-    places.extend(KERNEL.map(Path::new));
     let refused = |path: &Path, reason| {
         Err(Error::RootRefused {
             path: path.to_owned(),
             reason,
         })
     };
+    let binds: Vec<&Path> = binds.into_iter().collect();
+    if let Some(path) = binds.get(Request::MAX_BINDS) {
+        return refused(path, "it is one place too many, after 320 others");
+    }
+    let mut places: Vec<&Path> = binds.into_iter().chain(files).chain(images).collect();
+    places.extend(KERNEL.map(Path::new));
     for place in &places {
         if !is_plain(place) {
             return refused(place, "it is not written out in full");

@@ -111,8 +111,9 @@ impl Request {
     /// The number of images beyond which a request is refused.
     pub const MAX_IMAGES: usize = 32;
     /// The number of things seen in a root image beyond which a request is refused, and of
-    /// its text files with more lines.
-    pub const MAX_BINDS: usize = 512;
+    /// its text files with more lines. Each takes up to three descriptors at a time, and a
+    /// process has 1024 where nobody says otherwise.
+    pub const MAX_BINDS: usize = 320;
 
     /// Writes a request down.
     ///
@@ -196,11 +197,11 @@ impl StartRequest {
         let images = (0..count)
             .map(|_| RequestedImage::decode(reader))
             .collect::<Result<_, _>>()?;
-        let count = reader.count_up_to(Request::MAX_BINDS, "a number of places, 512 at most")?;
+        let count = reader.count_up_to(Request::MAX_BINDS, "a number of places, 320 at most")?;
         let binds = (0..count)
             .map(|_| RequestedBind::decode(reader))
             .collect::<Result<_, _>>()?;
-        let count = reader.count_up_to(Request::MAX_BINDS, "a number of files, 512 at most")?;
+        let count = reader.count_up_to(Request::MAX_BINDS, "a number of files, 320 at most")?;
         let lines = (0..count).map(|_| {
             let file = reader.owned("a text file")?.into();
             let lines = reader.owned("lines")?.into_string();

@@ -81,7 +81,9 @@ pub(super) fn status(setup: &Setup, args: &StatusArgs) -> CommandResult<ExitCode
             let images = loaded.images.iter().map(|image| full(image, &mounts));
             let binds = &loaded.additions.binds;
             let binds = (!binds.is_empty()).then(|| mounted_beside(binds));
-            let texts: Vec<String> = images.chain(binds).collect();
+            let devices = &loaded.additions.devices;
+            let devices = (!devices.is_empty()).then(|| devices_of(devices));
+            let texts: Vec<String> = images.chain(binds).chain(devices).collect();
             setup.printer.data(texts.join("\n"));
         }
         Format::Short => {
@@ -162,6 +164,15 @@ fn mounted_beside(binds: &[Bind]) -> String {
         let source = bind.source.to_string_lossy();
         let read_only = if bind.read_only { " (read-only)" } else { "" };
         let _ = writeln!(text, "  {} at {}{read_only}", escape(&source), bind.target);
+    }
+    text
+}
+
+/// What of the machine was asked for.
+fn devices_of(devices: &[String]) -> String {
+    let mut text = format!("{}devices{:#}\n", style::ACCENT, style::ACCENT);
+    for device in devices {
+        let _ = writeln!(text, "  {}", escape(device));
     }
     text
 }

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use cabane_recipe::{DeviceSpecification, parse_device_specification};
+use proptest::prelude::*;
 
 const WHOLE: &str = r#"---
 cdiVersion: 0.6.0
@@ -156,4 +157,34 @@ fn mistakes_are_told_with_their_places() {
             "v.yaml:26:7: unknown key `hookNam` in a hook",
         ]
     );
+}
+
+/// What may stand in the place of a line.
+fn line() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just(String::new()),
+        Just("  - name: \"\\0\"".to_owned()),
+        Just("        - {path: [1], hostPath: {}, permissions: 7}".to_owned()),
+        Just("    - {hostPath: /, containerPath: /, options: {a: b}}".to_owned()),
+        "( {0,4})(- )?(kind|env|hooks|mounts|path|args|name|type): ?[\\[{a-z/0\"'~]{0,4}",
+        "[ -~]{0,12}",
+    ]
+}
+
+proptest! {
+    #[test]
+    fn what_is_nearly_right_is_read_or_refused_with_places(
+        place in 0..34_usize, other in line(), second in 0..34_usize
+    ) {
+        let mut lines: Vec<&str> = WHOLE.lines().collect();
+        lines[place] = &other;
+        lines.remove(second);
+        let text = lines.join("\n");
+        let path = Path::new("v.yaml");
+        if let Err(error) = parse_device_specification(path, text.as_bytes()) {
+            prop_assert!(!error.diagnostics().is_empty());
+            let is_inside = error.diagnostics().iter().all(|one| one.line <= 34);
+            prop_assert!(is_inside, "{}", error);
+        }
+    }
 }

@@ -40,7 +40,7 @@ pub struct EnvironmentDifference {
     pub images: Vec<MountDifference>,
     /// Directories and files that appear at other places.
     pub mounts: Vec<MountDifference>,
-    /// The directory in which commands start.
+    /// The directory in which commands start, and devices.
     pub settings: Vec<Field>,
     /// The views of the first, if those of the second are others, in their order.
     pub views_from: Vec<String>,
@@ -69,7 +69,12 @@ pub fn compare_environments(
     EnvironmentDifference {
         images: compare_images(from.environment, to.environment),
         mounts: compare_mounts(&from.additions.binds, &to.additions.binds),
-        settings: compare_directories(directories).into_iter().collect(),
+        settings: compare_directories(directories)
+            .into_iter()
+            .chain(compare_devices(
+                [from, to].map(|side| &side.additions.devices),
+            ))
+            .collect(),
         views_from,
         views_to,
         variables: compare_variables(&patch_from, &patch_to),
@@ -82,6 +87,15 @@ fn compare_directories([from, to]: [Option<PathBuf>; 2]) -> Option<Field> {
         name: "working directory",
         from: shown(&from),
         to: shown(&to),
+    })
+}
+
+fn compare_devices([from, to]: [&Vec<String>; 2]) -> Option<Field> {
+    let shown = |devices: &Vec<String>| (!devices.is_empty()).then(|| devices.join(", "));
+    (from != to).then(|| Field {
+        name: "devices",
+        from: shown(from),
+        to: shown(to),
     })
 }
 
