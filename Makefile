@@ -4,7 +4,7 @@
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slurm test-spack slurm-shell build check self-test bench bench-registry bench-slurm bench-spack docs install package clean
+.PHONY: help demo test test-slurm test-spack slurm-shell build check self-test bench bench-containers bench-registry bench-slurm bench-spack docs install package clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -38,6 +38,10 @@ self-test: ## show that every check fails when its rule is broken
 bench: ## measure, and write docs/performance.md
 	@scripts/setup test
 	scripts/env cargo run --locked --release -p cabane-benches
+
+bench-containers: ## measure imports, starts and MPI of containers, and write docs/performance-containers.md
+	@scripts/setup test
+	scripts/env cargo run --locked --release -p cabane-benches -- --only containers --output "$(CURDIR)/docs/performance-containers.md"
 
 bench-registry: ## measure transfers, and write docs/performance-registry.md
 	@scripts/setup test

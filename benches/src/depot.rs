@@ -238,7 +238,7 @@ impl<'a> Depot<'a> {
 
 /// Prepares `skopeo copy`. For root it keeps a file among those of the system; so root
 /// becomes somebody else, who keeps it at home.
-fn skopeo(words: &[String]) -> Result<Vec<String>, NotMeasured> {
+pub(crate) fn skopeo(words: &[String]) -> Result<Vec<String>, NotMeasured> {
     let text = |path: PathBuf| path.to_string_lossy().into_owned();
     let mut command = Vec::new();
     if is_root() {

@@ -14,6 +14,12 @@ mod bed;
 mod busy;
 mod comparison;
 mod container;
+mod container_audit;
+mod container_import;
+mod container_layout;
+mod container_messages;
+mod container_start;
+mod containers;
 mod crowd;
 mod delta;
 mod depot;
@@ -75,6 +81,7 @@ const SECTIONS: &[(&str, MakeSection)] = &[
     ("mpi", mpi::sections),
     ("stack", stack::sections),
     ("slurm", slurm::sections),
+    ("containers", containers::sections),
 ];
 
 fn main() -> ExitCode {

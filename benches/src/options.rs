@@ -16,7 +16,7 @@ Usage: cabane-benches [--quick] [--pairs N] [--only SECTION,…] [--output FILE]
                    page unless --output is given
   --pairs N        how often the two commands of a comparison are run in turn
   --only LIST      sections to measure: start, python, many, busy, list, pack, rebuild, mpi;
-                   and stack, registry and slurm, which are measured only when they are named.
+                   and stack, registry, slurm and containers, which are measured only when they are named.
                    Writes no page unless --output is given
   --output FILE    the page to write
   --directory DIR  where images and trees are made; default: the directory for
@@ -29,7 +29,7 @@ benches/README.md lists the variables that name programs.
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/performance.md");
 
 /// The sections that take long; each is measured when it is asked for, and has a page of its own.
-const ON_THEIR_OWN: [&str; 3] = ["stack", "registry", "slurm"];
+const ON_THEIR_OWN: [&str; 4] = ["stack", "registry", "slurm", "containers"];
 
 /// What was typed.
 #[derive(Debug, Default)]

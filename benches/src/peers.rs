@@ -44,6 +44,10 @@ pub(crate) const STACKINATOR: Peer = peer("stack-config", "CABANE_BENCH_STACKINA
 pub(crate) const CURL: Peer = peer("curl", "CABANE_BENCH_CURL", "--version");
 pub(crate) const ORAS: Peer = peer("oras", "CABANE_TEST_ORAS", "version");
 pub(crate) const SKOPEO: Peer = peer("skopeo", "CABANE_TEST_SKOPEO", "--version");
+pub(crate) const UMOCI: Peer = peer("umoci", "CABANE_BENCH_UMOCI", "--version");
+pub(crate) const PODMAN: Peer = peer("podman", "CABANE_BENCH_PODMAN", "--version");
+pub(crate) const BUILDAH: Peer = peer("buildah", "CABANE_BENCH_BUILDAH", "--version");
+pub(crate) const APPTAINER: Peer = peer("apptainer", "CABANE_BENCH_APPTAINER", "--version");
 pub(crate) const DOCKER_REGISTRY: Peer = peer(
     "docker-registry",
     "CABANE_TEST_DOCKER_REGISTRY",
@@ -69,6 +73,10 @@ pub(crate) const ALL: &[Peer] = &[
     ORAS,
     SKOPEO,
     CURL,
+    UMOCI,
+    PODMAN,
+    BUILDAH,
+    APPTAINER,
 ];
 
 /// Directories that are searched after `PATH`; those of administrators are often

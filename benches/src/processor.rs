@@ -26,18 +26,26 @@ pub(crate) struct Cost {
 
 /// Runs a command to its end and returns what it cost.
 pub(crate) fn cost_of(command: &mut Command) -> Result<Cost, NotMeasured> {
+    cost_of_work(|| finish(command)).map(|(cost, _)| cost)
+}
+
+/// Does something with children, and returns what they cost.
+pub(crate) fn cost_of_work<T>(
+    work: impl FnOnce() -> Result<T, NotMeasured>,
+) -> Result<(Cost, T), NotMeasured> {
     let (before, start) = (children_ticks()?, Instant::now());
-    finish(command)?;
+    let done = work()?;
     let wall = start.elapsed().as_secs_f64();
     let after = children_ticks()?;
     let seconds = |after: u64, before: u64| {
         to_float(after.saturating_sub(before)) / to_float(rustix::param::clock_ticks_per_second())
     };
-    Ok(Cost {
+    let cost = Cost {
         wall,
         user: seconds(after.0, before.0),
         system: seconds(after.1, before.1),
-    })
+    };
+    Ok((cost, done))
 }
 
 fn children_ticks() -> Result<(u64, u64), NotMeasured> {

@@ -78,8 +78,9 @@ measured is named with the reason.
 ";
 
 const OTHER_PAGES: &str = "\
-[Transfers with registries](performance-registry.md), [builds with Spack](performance-spack.md)
-and [jobs of Slurm](performance-slurm.md) have pages of their own.
+[Transfers with registries](performance-registry.md), [containers](performance-containers.md),
+[builds with Spack](performance-spack.md) and [jobs of Slurm](performance-slurm.md) have pages of
+their own.
 ";
 
 const GOALS: &str = "\
@@ -95,6 +96,7 @@ impl Report {
         let (title, target, method) = match options.on_its_own() {
             Some("stack") => ("Performance of builds with Spack", "bench-spack", ""),
             Some("slurm") => ("Performance of jobs with Slurm", "bench-slurm", METHOD),
+            Some("containers") => ("Performance of containers", "bench-containers", METHOD),
             Some(_) => ("Performance with registries", "bench-registry", METHOD),
             None => ("Performance", "bench", METHOD),
         };

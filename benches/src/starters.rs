@@ -43,7 +43,7 @@ pub(crate) enum Through {
 }
 
 impl Through {
-    fn option(self) -> &'static str {
+    pub(crate) fn option(self) -> &'static str {
         match self {
             Self::Root => "root",
             Self::Helper => "helper",

@@ -132,7 +132,7 @@ impl World {
         let path = Path::new(POLICY_DIRECTORY).join("mount.policy");
         let text = format!(
             "mount-point {OWN}/{}\nmount-point {OWN}/{}\nimage-owners root\n\
-             images-per-user 16\nidle-seconds 600\n",
+             images-per-user 16\nidle-seconds 600\nroot-images yes\n",
             MOUNT_POINTS[0], MOUNT_POINTS[1]
         );
         let changed = if wanted {

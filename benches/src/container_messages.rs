@@ -1,0 +1,389 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What messages between two ranks cost in a stack image, in a root image, and with another
+//! MPI than that of the container.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cabane_testkit::Tree;
+
+use crate::bed::Bed;
+use crate::comparison::{not_measured, verdict};
+use crate::goal::Goal;
+use crate::images::make_squashfs;
+use crate::measure::{NotMeasured, Pairs, finish};
+use crate::options::Options;
+use crate::report::{Section, Table};
+use crate::statistics::Summary;
+use crate::users::as_ordinary_user;
+
+/// What a message may cost over the same outside, with the library that is loaded: the noise
+/// of the control.
+const NATIVE: f64 = 1.1;
+const SIZES: [&str; 5] = ["8", "4096", "32768", "1048576", "4194304"];
+/// Two words of memory are handed on in other times than before: the processors are others.
+const SAME: f64 = 1.5;
+/// How many pairs are kept waiting for at most, for each that is wanted.
+const PATIENCE: usize = 2;
+/// For how many seconds one run measures.
+const SECONDS: &str = "1";
+
+const PROGRAM: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../crates/check/src/benchmark/program.c"
+);
+const LIBRARIES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../.cabane/mpi");
+/// The library that is loaded everywhere but in the container as it came, and that one's.
+const LOADED: &str = "mpich";
+const OWN: &str = "mpich-3.4.3";
+/// Where the container has its MPI.
+const INSIDE: &str = "opt/mpi";
+
+const TITLE: &str = "Containers: messages between ranks";
+const METHOD: &str = "\
+The program of `cabane mpi audit` with two ranks on this machine, as an ordinary user without the \
+helper: the ranks of a node join in one user namespace. A figure is the time of one way, the \
+fastest tenth of the round trips of one run. Both commands of a pair are whole runs of the launcher; \
+*native* is the program outside with the library that is loaded in the other. The *stack \
+image* has a newer MPICH at its mount point, the *root image* the same in a root file system; the \
+*container* was made with an older one, which `cabane run --mpi` replaces by the newer, or leaves. \
+How long a word of memory takes from one rank to the other is measured before and after each \
+size, without the library: pairs in which that is not the same all four times are left out, since \
+a virtual machine's processors move. Every message is checked.";
+
+pub(crate) fn section(bed: &Bed, options: &Options) -> Section {
+    let mut section = Section {
+        title: TITLE,
+        method: METHOD.to_owned(),
+        tables: Vec::new(),
+        goals: Vec::new(),
+        remarks: Vec::new(),
+    };
+    let ranks = match Ranks::make(bed) {
+        Ok(ranks) => ranks,
+        Err(reason) => return Section::not_measured(TITLE, &reason),
+    };
+    if let Err(reason) = bed.have_policy(false) {
+        return Section::not_measured(TITLE, &reason);
+    }
+    let pairs = options.transfers(8);
+    let (table, goal) = as_ordinary_user(|| ranks.table(pairs));
+    section.tables.push(table);
+    section.goals.push(goal);
+    section.remarks.extend(ranks.libraries());
+    section
+}
+
+/// The libraries, the images, and where they are.
+struct Ranks<'a> {
+    bed: &'a Bed,
+    loaded: PathBuf,
+    own: PathBuf,
+    stack: PathBuf,
+    mount_point: PathBuf,
+    root: PathBuf,
+    container: PathBuf,
+}
+
+/// Where the ranks run.
+#[derive(Clone, Copy)]
+enum Place {
+    /// Outside, with the library of this name.
+    Native(&'static str),
+    Stack,
+    Root,
+    /// In the container with its own library.
+    Container,
+    Swapped,
+}
+
+/// The time of a message, and how far apart the ranks were before and after.
+type Figure = (f64, f64, f64);
+/// The figures of two runs, one for each size.
+type Pair = (Vec<Figure>, Vec<Figure>);
+
+impl<'a> Ranks<'a> {
+    fn make(bed: &'a Bed) -> Result<Self, NotMeasured> {
+        let ranks = Self {
+            bed,
+            loaded: outside(bed, LOADED)?,
+            own: outside(bed, OWN)?,
+            stack: bed.path("stack-mpi.squashfs"),
+            mount_point: bed.directory("stack-mpi-mount")?,
+            root: bed.path("root-mpi.squashfs"),
+            container: bed.path("container-mpi.squashfs"),
+        };
+        make_squashfs(bed, &ranks.loaded, &ranks.stack)?;
+        make_root(bed, &ranks.loaded, &ranks.root)?;
+        make_root(bed, &ranks.own, &ranks.container)?;
+        Ok(ranks)
+    }
+
+    fn table(&self, pairs: usize) -> (Table, Goal) {
+        let mut table = Table::new(&[
+            "ranks",
+            "bytes",
+            "over native [quartiles]",
+            "of minima",
+            "target",
+            "reached",
+            "µs: min / median",
+            "native, µs: min / median",
+            "pairs",
+            "left out",
+        ]);
+        let mut goal = Goal::ratio("a message in a container, over native, at worst", NATIVE);
+        let rows = [
+            ("control: native", Place::Native(LOADED), LOADED, false),
+            ("stack image", Place::Stack, LOADED, true),
+            ("root image", Place::Root, LOADED, true),
+            ("container, another MPI", Place::Swapped, LOADED, true),
+            ("container, its own MPI", Place::Container, OWN, true),
+        ];
+        for (name, place, native, has_target) in rows {
+            let target = has_target.then_some(NATIVE);
+            let mut worst: Option<Summary> = None;
+            match self.pairs(place, native, pairs) {
+                Ok(pairs) => {
+                    for (position, size) in SIZES.iter().enumerate() {
+                        let mut row = vec![name.to_owned(), (*size).to_owned()];
+                        let (ratio, cells) = figures(&pairs, position, target);
+                        row.extend(cells);
+                        table.push(row);
+                        worst = match (worst, ratio) {
+                            (Some(one), Some(ratio)) if one.median >= ratio.median => Some(one),
+                            (one, ratio) => ratio.or(one),
+                        };
+                    }
+                }
+                Err(reason) => {
+                    table.push(vec![
+                        name.to_owned(),
+                        "all".to_owned(),
+                        not_measured(&reason),
+                    ]);
+                }
+            }
+            if has_target {
+                goal.note(name, worst);
+            }
+        }
+        (table, goal)
+    }
+
+    /// Runs both in turn, until there are enough pairs of each size or it takes too long.
+    fn pairs(
+        &self,
+        place: Place,
+        native: &'static str,
+        wanted: usize,
+    ) -> Result<Vec<Pair>, NotMeasured> {
+        let mut pairs = Vec::new();
+        // The first is not counted.
+        for turn in 0..=wanted * PATIENCE {
+            let pair = (self.sample(place)?, self.sample(Place::Native(native))?);
+            if turn > 0 {
+                pairs.push(pair);
+            }
+            let usable = |position: usize| {
+                let pairs = pairs.iter();
+                pairs.filter(|pair| is_usable(pair, position)).count()
+            };
+            if (0..SIZES.len()).all(|position| usable(position) >= wanted) {
+                break;
+            }
+        }
+        Ok(pairs)
+    }
+
+    /// Runs the launcher once, and returns a figure for each size.
+    fn sample(&self, place: Place) -> Result<Vec<Figure>, NotMeasured> {
+        let said = finish(&mut self.command(place)?)?;
+        let said = String::from_utf8_lossy(&said);
+        let figures: Vec<Figure> = SIZES
+            .iter()
+            .filter_map(|size| figure_of(&said, size))
+            .collect();
+        if figures.len() == SIZES.len() {
+            Ok(figures)
+        } else {
+            Err("the ranks did not say how long it took".to_owned())
+        }
+    }
+
+    fn command(&self, place: Place) -> Result<Command, NotMeasured> {
+        let of = |name: &str| if name == OWN { &self.own } else { &self.loaded };
+        let launcher = match place {
+            Place::Native(name) => of(name),
+            Place::Container => &self.own,
+            _ => &self.loaded,
+        };
+        // Ranks that cannot read each other's memory may wait for ever.
+        let mut command = self.bed.command("timeout");
+        command.arg("60").arg(launcher.join("bin/mpiexec"));
+        command.args(["-n", "2"]);
+        if !matches!(place, Place::Native(_)) {
+            command.arg(self.bed.cabane.as_ref().map_err(Clone::clone)?);
+            command.arg("run");
+        }
+        let inside = Path::new("/").join(INSIDE);
+        let program = match place {
+            Place::Native(name) => program_in(of(name)),
+            Place::Stack => {
+                let mut image = self.stack.clone().into_os_string();
+                image.push(":");
+                image.push(&self.mount_point);
+                command.arg(image).arg("--");
+                program_in(&self.mount_point)
+            }
+            Place::Root => {
+                command.arg(&self.root).arg("--");
+                program_in(&inside)
+            }
+            Place::Container => {
+                command.arg(&self.container).arg("--");
+                program_in(&inside)
+            }
+            Place::Swapped => {
+                command.arg("--mpi").arg(&self.loaded);
+                command.arg(&self.container).arg("--");
+                program_in(&inside)
+            }
+        };
+        command.arg(program).args(["2", SECONDS]);
+        Ok(command)
+    }
+
+    /// Says which libraries the ranks really loaded.
+    fn libraries(&self) -> Vec<String> {
+        let places = [
+            ("stack image", Place::Stack),
+            ("root image", Place::Root),
+            ("container, another MPI", Place::Swapped),
+            ("container, its own MPI", Place::Container),
+        ];
+        let said = places.map(|(name, place)| {
+            let said = as_ordinary_user(|| finish(&mut self.command(place)?));
+            let said = said.map(|said| String::from_utf8_lossy(&said).into_owned());
+            let library = said.map(|said| {
+                let mut lines = said.lines();
+                let library = lines.find_map(|line| line.strip_prefix("library "));
+                library.unwrap_or("an unknown library").trim().to_owned()
+            });
+            format!("{name}: {}.", library.unwrap_or_else(|reason| reason))
+        });
+        said.into()
+    }
+}
+
+/// Copies a library to where every user may read it, with the program for it.
+fn outside(bed: &Bed, name: &str) -> Result<PathBuf, NotMeasured> {
+    let installed = Path::new(LIBRARIES).join(name);
+    if !installed.join("bin/mpiexec").exists() {
+        return Err(format!(
+            "{name} is not there; `scripts/setup test` brings it"
+        ));
+    }
+    let copy = bed.path(&format!("outside-{name}"));
+    finish(bed.command("cp").arg("-r").arg(installed).arg(&copy))?;
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O2", "-std=gnu99", PROGRAM, "-o"]);
+    compiler.arg(program_in(&copy));
+    compiler.arg("-I").arg(copy.join("include"));
+    compiler.arg("-L").arg(copy.join("lib"));
+    finish(compiler.args(["-Wl,-rpath,$ORIGIN/../lib", "-lmpi"]))?;
+    Ok(copy)
+}
+
+/// Makes an image with a root file system in which a library and the program are.
+fn make_root(bed: &Bed, library: &Path, image: &Path) -> Result<(), NotMeasured> {
+    let tree = Tree::new(image.with_extension("tree")).root_file_system("mpi", "");
+    let inside = tree.root().join(INSIDE);
+    finish(
+        bed.command("mkdir")
+            .arg("-p")
+            .arg(inside.parent().unwrap_or(&inside)),
+    )?;
+    finish(bed.command("cp").arg("-r").arg(library).arg(&inside))?;
+    let tree = tree.host_libraries_of(INSIDE);
+    make_squashfs(bed, tree.root(), image).map(drop)
+}
+
+fn program_in(directory: &Path) -> PathBuf {
+    directory.join("bin/benchmark")
+}
+
+/// Finds a line like `latency 4096 1.234 1.500 370 0.065 0.065`.
+fn figure_of(said: &str, size: &str) -> Option<Figure> {
+    said.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            ["latency", bytes, fast, _, _, before, after] if *bytes == size => Some((
+                fast.parse().ok()?,
+                before.parse().ok()?,
+                after.parse().ok()?,
+            )),
+            _ => None,
+        }
+    })
+}
+
+/// Whether the ranks were equally far apart in both runs, before and after a size.
+fn is_usable((one, other): &Pair, position: usize) -> bool {
+    let (Some(one), Some(other)) = (one.get(position), other.get(position)) else {
+        return false;
+    };
+    let distances = [one.1, one.2, other.1, other.2];
+    let largest = distances.into_iter().fold(f64::MIN, f64::max);
+    let smallest = distances.into_iter().fold(f64::MAX, f64::min);
+    largest <= smallest * SAME
+}
+
+fn figures(pairs: &[Pair], position: usize, target: Option<f64>) -> (Option<Summary>, Vec<String>) {
+    let usable = pairs.iter().filter(|pair| is_usable(pair, position));
+    let pick = |figures: &[Figure]| figures.get(position).map_or(f64::NAN, |figure| figure.0);
+    let usable = Pairs::of(usable.map(|(one, other)| (pick(one), pick(other))));
+    let (Some(ratio), Some(here), Some(native)) = (usable.ratio(), usable.first(), usable.second())
+    else {
+        let reason = "the processors moved in every pair";
+        return (None, vec![not_measured(reason)]);
+    };
+    let times = |summary: Summary| format!("{:.2} / {:.2}", summary.minimum, summary.median);
+    let cells = vec![
+        format!(
+            "**{:.2}** [{:.2}, {:.2}]",
+            ratio.median, ratio.lower_quartile, ratio.upper_quartile
+        ),
+        format!("{:.2}", here.minimum / native.minimum),
+        target.map_or(String::new(), |target| format!("≤ {target:.2}")),
+        target
+            .map_or("", |target| verdict(ratio, target))
+            .to_owned(),
+        times(here),
+        times(native),
+        usable.count().to_string(),
+        (pairs.len() - usable.count()).to_string(),
+    ];
+    (Some(ratio), cells)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_is_that_of_its_size_and_kind() {
+        let said =
+            "library x\nbandwidth 8 9 9 9 0 0\nlatency 80 7 7 7 0 0\nlatency 8 0.4 0.5 9 0.1 0.2\n";
+        assert_eq!(figure_of(said, "8"), Some((0.4, 0.1, 0.2)));
+    }
+
+    #[test]
+    fn a_pair_counts_if_the_processors_stayed() {
+        let run = |before, after| vec![(1.0, before, after)];
+        assert!(is_usable(&(run(0.2, 0.21), run(0.19, 0.2)), 0));
+        assert!(!is_usable(&(run(0.2, 0.21), run(0.065, 0.2)), 0));
+    }
+}
