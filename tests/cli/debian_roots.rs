@@ -111,6 +111,15 @@ pub(crate) fn installed<const COUNT: usize>(names: [&str; COUNT]) -> Option<[Pat
     is_there.then_some(found)
 }
 
+/// Packs a large tree: at the usual level of compression that takes half a minute.
+pub(crate) fn pack(tree: &Path, image: &Path) {
+    let mut packing = Command::new("mksquashfs");
+    packing.arg(tree).arg(image);
+    packing.args(["-quiet", "-no-progress", "-all-root", "-comp", "zstd"]);
+    packing.args(["-Xcompression-level", "1"]);
+    Finished::of(&mut packing).success();
+}
+
 /// The directory of libraries of Debian, below a root.
 pub(crate) fn libraries(root: &Path) -> PathBuf {
     let triplet = format!("{}-linux-gnu", std::env::consts::ARCH);

@@ -10,9 +10,9 @@
 use std::path::Path;
 
 use cabane_mpi::{Family, Library, Verdict, Way};
-use cabane_testkit::{Tree, not_run, squashfs};
+use cabane_testkit::{Tree, not_run};
 
-use crate::debian_roots::{Image, Programs, both, image_of, installed, libraries, ranks};
+use crate::debian_roots::{Image, Programs, both, image_of, installed, libraries, pack, ranks};
 
 /// The library of a verdict that works, as its ranks name it.
 fn promised(verdict: &Verdict, way: Way) -> String {
@@ -202,7 +202,7 @@ fn libraries_of_newer_debians_are_refused_in_a_container_of_this_one_and_would_n
         .host_program("/usr/bin/env")
         .host_libraries_of("opt/mpi");
     let path = programs.cabane.world.path("os.squashfs");
-    squashfs(tree.root(), &path);
+    pack(tree.root(), &path);
     let path = path.display().to_string();
     // Of the next Debian's library another one is missing as well, and the loader says that.
     for (image, reason, loader) in [

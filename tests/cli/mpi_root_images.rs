@@ -16,7 +16,7 @@ use cabane_testkit::{Finished, Tree, is_root, not_run, run_as_root, squashfs};
 
 use crate::arena::with_helper;
 use crate::cabane::{Cabane, Who};
-use crate::debian_roots::{installed, libraries};
+use crate::debian_roots::{installed, libraries, pack};
 
 /// An MPI library in an image with programs for it, and its launcher outside.
 struct Mpi {
@@ -112,12 +112,7 @@ impl Mpi {
         inside: Vec<String>,
     ) -> Self {
         let image = home.path().join("os.squashfs");
-        // The usual level takes half a minute for these.
-        let mut packing = Command::new("mksquashfs");
-        packing.arg(tree.root()).arg(&image);
-        packing.args(["-quiet", "-no-progress", "-all-root", "-comp", "zstd"]);
-        packing.args(["-Xcompression-level", "1"]);
-        Finished::of(&mut packing).success();
+        pack(tree.root(), &image);
         fs::remove_dir_all(tree.root()).unwrap();
         fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
         Self {
