@@ -80,6 +80,7 @@ pub(crate) fn section(
     let pairs = options.transfers(4);
     let load = Load {
         name: "100 MB",
+        place: "small",
         pairs,
         has_layout: true,
     };
@@ -90,6 +91,7 @@ pub(crate) fn section(
         let large = container_layout::make(bed, "layout-large", LARGE);
         let load = Load {
             name: "1 GB",
+            place: "large",
             pairs: options.transfers(3),
             has_layout: false,
         };
@@ -109,6 +111,8 @@ pub(crate) fn section(
 #[derive(Clone, Copy)]
 struct Load {
     name: &'static str,
+    /// Where it is imported: Podman takes no long paths.
+    place: &'static str,
     pairs: usize,
     /// Whether also from a layout.
     has_layout: bool,
@@ -121,7 +125,7 @@ fn measure(
     layout: &Layout,
     costs: &mut Table,
 ) -> Result<(Option<Summary>, Vec<Table>), NotMeasured> {
-    let place = bed.directory(&format!("import-{}", layout.packed))?;
+    let place = bed.directory(load.place)?;
     let registry = start_registry(&place.join("registry"))?;
     push(bed, layout, &registry)?;
     let yard = Yard {

@@ -50,7 +50,7 @@ pub(crate) struct Layout {
     /// Where it is; the image is called `1` in it.
     pub(crate) path: PathBuf,
     /// How many bytes its layers are as they come.
-    pub(crate) packed: u64,
+    packed: u64,
     /// And when they are decompressed.
     unpacked: u64,
     /// How many files and links are in them.

@@ -201,7 +201,8 @@ impl<'a> Start<'a> {
         let with = |name: &str, peer: Peer, words: &[&str]| {
             let command = peer.find().map(|program| {
                 let mut command = self.bed.command(program);
-                command.env("USER", "bench").args(words).arg(&self.tree);
+                command.env("USER", "bench").env("HOME", &self.podman);
+                command.args(words).arg(&self.tree);
                 command
             });
             (name.to_owned(), command)
