@@ -123,8 +123,29 @@ impl Mpi {
         }
     }
 
+    /// Starts two ranks, each in the image, with a user namespace around launcher and ranks.
+    fn launch_around(&self, cabane: &Cabane, program: &str) -> Finished {
+        // Whoever is root only there must not meet the directories of the real one.
+        let place = format!("TMPDIR={}", cabane.world.path("home").display());
+        let around = [
+            "env",
+            &place,
+            "unshare",
+            "--user",
+            "--map-root-user",
+            "--mount",
+        ];
+        let around = words(&around);
+        let line = [around, self.line(cabane, &[], program)].concat();
+        Self::finish(cabane, &line)
+    }
+
     /// Starts two ranks, each in the image.
     fn launch(&self, cabane: &Cabane, options: &[&str], program: &str) -> Finished {
+        Self::finish(cabane, &self.line(cabane, options, program))
+    }
+
+    fn line(&self, cabane: &Cabane, options: &[&str], program: &str) -> Vec<String> {
         let image = self.image.display().to_string();
         let before = [
             self.launcher.clone(),
@@ -132,7 +153,7 @@ impl Mpi {
         ];
         let program = format!("/opt/mpi/bin/{program}");
         let after = [words(options), vec![image, "--".to_owned(), program]];
-        Self::finish(cabane, &[before, after].concat().concat())
+        [before, after].concat().concat()
     }
 
     /// Starts the launcher in the image, and two ranks by it.
@@ -198,6 +219,11 @@ fn messages_arrive(mpi: &Mpi) {
             "joined",
             mpi.launch(&cabane, &[], "ping_pong"),
             mpi.launch(&cabane, &[], "single_copy"),
+        ),
+        (
+            "with a namespace around",
+            mpi.launch_around(&cabane, "ping_pong"),
+            mpi.launch_around(&cabane, "single_copy"),
         ),
         (
             "launched inside",
