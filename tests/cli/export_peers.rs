@@ -201,3 +201,36 @@ fn layers_of_a_base_in_the_same_registry_are_not_sent() {
     let seen = cabane.run(&["run", "tool", "--", "hello"]).success();
     assert_eq!(seen.stdout, "hello from stack\n");
 }
+
+#[test]
+fn a_token_is_for_the_registry_to_which_it_goes_and_no_other() {
+    let skopeo = needs!("skopeo");
+    needs!("docker-registry");
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let open = RealRegistry::start(&cabane.world.path("open"));
+    let closed = RealRegistry::options(&cabane.world.path("closed"))
+        .with_password("alice", "secret")
+        .start();
+    add_stack(&cabane, "");
+    add_base(&cabane, "2.17");
+    exported(&cabane, &["os", &typed(&cabane, "oci", "os:1")]);
+    let to = format!("{}/os:1", closed.url().replace("http://", "docker://"));
+    let words = ["copy", "--insecure-policy", "--dest-tls-verify=false"];
+    let from = typed(&cabane, "oci", "os:1");
+    let rest = ["--dest-creds=alice:secret", &from, &to];
+    output_of(skopeo.to_str().unwrap(), &[&words[..], &rest].concat());
+    let token = cabane.world.file("token", "secret");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    fs::set_permissions(&token, mode).unwrap();
+    let base = format!("{}/os:1", closed.url());
+    let code = |target: &str| {
+        let path = token.to_str().unwrap();
+        let words = ["export", STACK, target, "--base", &base, "--token", path];
+        let words = [&words[..], &["--username=alice"]].concat();
+        cabane.run(&words).code
+    };
+    let elsewhere = format!("{}/stack:1", open.url());
+    let same = format!("{}/stack:1", closed.url());
+    let file = typed(&cabane, "oci", "out");
+    assert_eq!([code(&elsewhere), code(&same), code(&file)], [11, 0, 0]);
+}

@@ -80,7 +80,8 @@ pub(crate) struct ExportArgs {
     /// Replace a file, or take the name from the image that has it
     #[arg(long)]
     force: bool,
-    /// A file with a token for the registry, or a directory with a file TOKEN
+    /// A file with a token for the registry, or a directory with a file TOKEN: for the one to
+    /// which it goes, and for that of the base only if it goes to the same or to a file
     #[arg(long, value_name = "PATH")]
     token: Option<PathBuf>,
     /// The name that belongs to the token; default: your user name
@@ -202,11 +203,18 @@ impl Exporting<'_> {
     /// Writes it on a container image.
     fn on(&self, reference: &Reference) -> CommandResult<ExitCode> {
         let here = Platform::of_machine(std::env::consts::ARCH);
+        // A token is for where the image goes, and the business of no other registry.
+        let is_its_own = match (&self.destination, reference) {
+            (Destination::Registry(to), Reference::Registry(from)) => {
+                to.address.host() == from.address.host()
+            }
+            _ => true,
+        };
         let asking = Asking {
             setup: self.setup,
             platform: self.args.platform.as_ref().unwrap_or(&here),
-            token: self.args.token.as_deref(),
-            username: self.args.username.as_deref(),
+            token: self.args.token.as_deref().filter(|_| is_its_own),
+            username: self.args.username.as_deref().filter(|_| is_its_own),
             interrupt: &self.interrupt,
             scratch: scratch(self.setup)?,
         };
