@@ -22,6 +22,7 @@ mod doctor;
 mod environment;
 mod explain;
 mod export;
+mod export_faults;
 mod export_peers;
 mod faults;
 mod gc;
