@@ -297,3 +297,24 @@ fn what_is_held_is_given_up_when_the_user_says_so() {
         );
     });
 }
+
+#[test]
+fn it_works_where_services_follow_the_mounts_of_the_machine() {
+    with_helper(|cabane| {
+        // As systemd has it: mounts are shared, and services have namespaces that follow.
+        run_as_root(
+            "mount --make-rshared /
+             unshare --mount --propagation slave sleep 1000 >/dev/null 2>&1 </dev/null &
+             until [ \"$(cat /proc/$!/comm)\" = sleep ]; do sleep 0.01; done",
+        );
+        // The second start finds what the first one has made, and a third one makes it anew.
+        for _ in 0..2 {
+            let seen = run_script(cabane, &["-v", "run", "app"], SAYS_HOW);
+            assert_eq!(seen, finished(0, HELPER, ""));
+            assert!(is_anything_held());
+        }
+        cabane.run(&["clean", "--mounts"]).success();
+        let seen = run_script(cabane, &["-v", "run", "app"], SAYS_HOW);
+        assert_eq!(seen, finished(0, HELPER, ""));
+    });
+}

@@ -282,7 +282,32 @@ fn empty_the_namespace() -> Result<(), Errno> {
     move_mount(&memory, "", CWD, STATE_PATH, whole)
 }
 
+/// Mounts the file of the holder. Where mounts of the host appear in other namespaces, too, as
+/// in those of the services of systemd, the kernel would have to mount it there, and does not do
+/// that with the file of a namespace: `EINVAL`. Then the directory is given a mount of its own
+/// first, which nobody follows.
 fn pin(state: &OwnedFd, holder: &File) -> Result<(), Errno> {
+    match attach_pin(state, holder) {
+        Err(Errno::INVAL) => attach_pin(&seclude(state)?, holder),
+        done => done,
+    }
+}
+
+/// Puts a mount of a directory over it that no other namespace follows. It stays.
+fn seclude(directory: &OwnedFd) -> Result<OwnedFd, Errno> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    let mount = open_tree(directory, "", flags)?;
+    let onto = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    move_mount(&mount, "", directory, "", onto)?;
+    // Until this is said it is shared, as what is around it.
+    fchdir(&mount)?;
+    mount_change(".", MountPropagationFlags::PRIVATE)?;
+    Ok(mount)
+}
+
+fn attach_pin(state: &OwnedFd, holder: &File) -> Result<(), Errno> {
     // Whatever lies there: nothing may be waited for.
     let wait = OFlags::NONBLOCK;
     let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | wait;
