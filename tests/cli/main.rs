@@ -40,7 +40,6 @@ mod machine;
 mod memory;
 mod migrate;
 mod mpi;
-mod mpi_audit;
 mod mpi_in_roots;
 mod mpi_root_images;
 mod mpi_swap;

@@ -1,13 +1,21 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! The audit of MPI installations: real ones, some of them broken or made slow.
+//! `cabane mpi audit`: real libraries of MPI, healthy, slow and broken on purpose.
+//!
+//! A binary of its own, in which one test runs at a time: what is measured has no neighbours
+//! that compute.
+
+#[path = "../cli/cabane.rs"]
+#[expect(dead_code, reason = "the tests of the other commands use more of it")]
+mod cabane;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cabane_testkit::{Finished, Tree, not_run, squashfs};
 use serde_json::Value;
@@ -24,6 +32,12 @@ fn installed(name: &str) -> Option<PathBuf> {
     let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.cabane/mpi");
     let found = Path::new(place).join(name).canonicalize().ok()?;
     found.join("bin/mpiexec").exists().then_some(found)
+}
+
+/// Waits for the other tests.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whoever can read the clone.
@@ -134,6 +148,7 @@ impl Machine {
 
 #[test]
 fn installations_are_sorted_by_what_they_can_do() {
+    let _turn = turn();
     let names = [
         "mpich",
         "mpich-3.4.3",
@@ -224,6 +239,7 @@ fn installations_are_sorted_by_what_they_can_do() {
 
 #[test]
 fn a_slow_installation_without_peers_is_known_by_kept_references() {
+    let _turn = turn();
     let Some(open) = installed("openmpi-4.1.8") else {
         not_run!("needs Open MPI: scripts/setup test");
     };
@@ -244,6 +260,7 @@ fn a_slow_installation_without_peers_is_known_by_kept_references() {
 
 #[test]
 fn a_broken_installation_fails_the_audit_only_if_it_is_strict() {
+    let _turn = turn();
     let Some(old) = installed("mpich-3.4.3") else {
         not_run!("needs MPICH 3.4: scripts/setup test");
     };
@@ -276,6 +293,7 @@ fn is_one_from_the_image(seen: &Finished) -> bool {
 
 #[test]
 fn an_mpi_in_an_image_is_tried_inside_of_it() {
+    let _turn = turn();
     let Some(installed) = installed("mpich") else {
         not_run!("needs MPICH: scripts/setup test");
     };
@@ -295,6 +313,7 @@ fn an_mpi_in_an_image_is_tried_inside_of_it() {
 
 #[test]
 fn of_all_images_those_with_an_mpi_are_tried() {
+    let _turn = turn();
     let Some(installed) = installed("mpich") else {
         not_run!("needs MPICH: scripts/setup test");
     };
@@ -309,6 +328,7 @@ fn of_all_images_those_with_an_mpi_are_tried() {
 
 #[test]
 fn benchmarks_of_others_are_shown_beside_ours() {
+    let _turn = turn();
     let (Some(intel), Some(mpich)) = (installed("intel-2021.13.1"), installed("mpich-4.0.3"))
     else {
         not_run!("needs the runtime of Intel and MPICH: scripts/setup test");
@@ -331,6 +351,7 @@ fn benchmarks_of_others_are_shown_beside_ours() {
 
 #[test]
 fn a_directory_without_an_mpi_is_no_installation() {
+    let _turn = turn();
     let cabane = cabane();
     let empty = cabane.world.directory("empty");
     let seen = cabane.run(&["mpi", "audit", empty.to_str().unwrap()]);
@@ -339,6 +360,7 @@ fn a_directory_without_an_mpi_is_no_installation() {
 
 #[test]
 fn a_page_with_a_bar_for_each_figure_is_written() {
+    let _turn = turn();
     let Some(installed) = installed("mpich-4.0.3") else {
         not_run!("needs MPICH 4.0: scripts/setup test");
     };
