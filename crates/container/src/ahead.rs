@@ -12,7 +12,7 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::convert::Progress;
+use crate::convert::{Progress, tell};
 use crate::layer::{Found, LINKS, Layer, Listing, Opened, What, list, split_last};
 use crate::plan::{LONGEST_PATH, META, head, write_file};
 use crate::squash::Input;
@@ -107,12 +107,7 @@ impl Ahead {
                     self.write(index, layer, opened, entry, found)?;
                 }
                 self.note(found);
-                progress.read(done + opened.bytes_read(), total);
-                if progress.go_on() {
-                    Ok(())
-                } else {
-                    Err(Error::Interrupted)
-                }
+                tell(progress, done + opened.bytes_read(), total)
             })?;
             done += layer.size.unwrap_or_default();
             self.above.add(&listing.found);

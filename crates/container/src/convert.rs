@@ -151,6 +151,20 @@ fn flatten<'a>(
     Ok((plan, report))
 }
 
+/// Tells how much was read.
+///
+/// # Errors
+///
+/// That it is to end here.
+pub(crate) fn tell(progress: &dyn Progress, done: u64, of: Option<u64>) -> Result<(), Error> {
+    progress.read(done, of);
+    if progress.go_on() {
+        Ok(())
+    } else {
+        Err(Error::Interrupted)
+    }
+}
+
 /// Finds the version of the GNU C library in an image, if it has one. All layers are read
 /// and verified for that.
 ///
@@ -166,12 +180,7 @@ pub fn library_of(
     let mut tree = Tree::new();
     for (index, layer) in image.layers.iter().enumerate() {
         let listing = list(layer, |opened, _, _| {
-            progress.read(done + opened.bytes_read(), total);
-            if progress.go_on() {
-                Ok(())
-            } else {
-                Err(Error::Interrupted)
-            }
+            tell(progress, done + opened.bytes_read(), total)
         })?;
         done += layer.size.unwrap_or_default();
         let put = tree.put(index, &listing.found);
