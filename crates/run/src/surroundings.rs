@@ -59,13 +59,15 @@ const OF_SYSTEM: [&str; 10] = [
 
 /// Variables that tell programs of the host where its files are, and programs of an image
 /// nothing but nonsense.
-const OF_HOST: [&str; 24] = [
+const OF_HOST: [&str; 32] = [
     "CMAKE_PREFIX_PATH",
     "CPATH",
     "CPLUS_INCLUDE_PATH",
     "C_INCLUDE_PATH",
+    "FI_PROVIDER_PATH",
     "GI_TYPELIB_PATH",
     "INFOPATH",
+    "I_MPI_ROOT",
     "LD_AUDIT",
     "LD_LIBRARY_PATH",
     "LD_PRELOAD",
@@ -75,8 +77,14 @@ const OF_HOST: [&str; 24] = [
     "LUA_PATH",
     "MANPATH",
     "MODULEPATH",
+    "OPAL_LIBDIR",
+    "OPAL_PKGLIBDIR",
+    "OPAL_PREFIX",
     "PERL5LIB",
     "PKG_CONFIG_PATH",
+    "PMIX_INSTALL_PREFIX",
+    "PMIX_PREFIX",
+    "PRTE_PREFIX",
     "PYTHONHOME",
     "PYTHONPATH",
     "R_LIBS",
@@ -365,7 +373,7 @@ mod tests {
 
     #[test]
     fn libraries_of_the_host_are_not_looked_for_in_the_image() {
-        let calling = ["LD_LIBRARY_PATH", "PATH", "EDITOR"]
+        let calling = ["LD_LIBRARY_PATH", "OPAL_PREFIX", "PATH", "EDITOR"]
             .map(|name| (OsString::from(name), OsString::from("/x")));
         let inside = variables(&calling.into());
         assert_eq!(
