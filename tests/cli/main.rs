@@ -15,6 +15,7 @@ mod builds;
 mod cabane;
 mod composition;
 mod config;
+mod container_peers;
 mod debian_roots;
 mod devices;
 mod diff;
