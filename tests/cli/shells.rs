@@ -16,6 +16,9 @@ use crate::cabane::{Cabane, Who, everybody};
 fn typed_into(cabane: &Cabane, shell: &str, lines: &str) -> String {
     // Without it zsh asks whether it should make one.
     cabane.world.file("home/.zshrc", "");
+    // Without it fish starts to read all pages of manuals, and writes after the end of the test.
+    let read = "home/.local/share/fish/generated_completions/none.fish";
+    cabane.world.file(read, "");
     let mut command = cabane.other("script");
     let start = format!("{} start app", cabane.program());
     command
