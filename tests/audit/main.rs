@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use cabane_testkit::mpi::installed;
 use cabane_testkit::{Finished, Tree, not_run, squashfs};
 use serde_json::Value;
 
@@ -26,13 +26,6 @@ const MODULES: &str = "/usr/share/modules/init/sh";
 
 /// What no library does whatever else runs on the machine.
 const HEALTHY: [&str; 2] = ["working", "suboptimal"];
-
-/// Where the set-up puts the libraries.
-fn installed(name: &str) -> Option<PathBuf> {
-    let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.cabane/mpi");
-    let found = Path::new(place).join(name).canonicalize().ok()?;
-    found.join("bin/mpiexec").exists().then_some(found)
-}
 
 /// Waits for the other tests.
 fn turn() -> MutexGuard<'static, ()> {
@@ -71,7 +64,7 @@ impl Machine {
     /// Adds a copy without some files.
     fn with_copy(self, name: &str, original: &Path, without: &[&str]) -> Self {
         let copy = self.cabane.world.path(name);
-        Finished::of(Command::new("cp").arg("-r").arg(original).arg(&copy)).success();
+        let _ = Tree::new(&copy).copy_of(original, "");
         for file in without {
             fs::remove_file(copy.join(file)).unwrap();
         }
@@ -158,13 +151,13 @@ fn installations_are_sorted_by_what_they_can_do() {
         "openmpi-4.1.8",
         "intel-2021.13.1",
     ];
-    let found: Vec<_> = names.iter().filter_map(|name| installed(name)).collect();
-    let [_, old, middle, new, _, open4, _] = found.as_slice() else {
+    let Some(found) = installed(names) else {
         not_run!("needs seven MPI libraries: scripts/setup test");
     };
     if !Path::new(MODULES).exists() {
         not_run!("needs Environment Modules: scripts/setup test");
     }
+    let [_, old, middle, new, _, open4, _] = &found;
     let one_processor = format!("exec taskset -c 0 {}/bin/mpiexec \"$@\"", middle.display());
     let of_another = format!("exec {}/bin/mpiexec \"$@\"", open4.display());
     let machine = found.iter().fold(Machine::new(), |machine, prefix| {
@@ -240,7 +233,7 @@ fn installations_are_sorted_by_what_they_can_do() {
 #[test]
 fn a_slow_installation_without_peers_is_known_by_kept_references() {
     let _turn = turn();
-    let Some(open) = installed("openmpi-4.1.8") else {
+    let Some([open]) = installed(["openmpi-4.1.8"]) else {
         not_run!("needs Open MPI: scripts/setup test");
     };
     let machine = Machine::new().with_prefix(&open);
@@ -261,7 +254,7 @@ fn a_slow_installation_without_peers_is_known_by_kept_references() {
 #[test]
 fn a_broken_installation_fails_the_audit_only_if_it_is_strict() {
     let _turn = turn();
-    let Some(old) = installed("mpich-3.4.3") else {
+    let Some([old]) = installed(["mpich-3.4.3"]) else {
         not_run!("needs MPICH 3.4: scripts/setup test");
     };
     let machine = Machine::new().with_copy("broken", &old, &["lib/libmpi.so", "lib/libmpi.so.12"]);
@@ -274,8 +267,9 @@ fn with_image(installed: &Path) -> (Cabane, String) {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     let mount_point = cabane.mount_point("mpi");
     let tree = cabane.world.path("tree");
-    Finished::of(Command::new("cp").arg("-r").arg(installed).arg(&tree)).success();
-    let _ = Tree::new(&tree).meta("mpi", &mount_point);
+    let _ = Tree::new(&tree)
+        .copy_of(installed, "")
+        .meta("mpi", &mount_point);
     let image = cabane.world.path("mpi.squashfs");
     squashfs(&tree, &image);
     (cabane, image.to_string_lossy().into_owned())
@@ -294,7 +288,7 @@ fn is_one_from_the_image(seen: &Finished) -> bool {
 #[test]
 fn an_mpi_in_an_image_is_tried_inside_of_it() {
     let _turn = turn();
-    let Some(installed) = installed("mpich") else {
+    let Some([installed]) = installed(["mpich"]) else {
         not_run!("needs MPICH: scripts/setup test");
     };
     let (cabane, image) = with_image(&installed);
@@ -314,7 +308,7 @@ fn an_mpi_in_an_image_is_tried_inside_of_it() {
 #[test]
 fn of_all_images_those_with_an_mpi_are_tried() {
     let _turn = turn();
-    let Some(installed) = installed("mpich") else {
+    let Some([installed]) = installed(["mpich"]) else {
         not_run!("needs MPICH: scripts/setup test");
     };
     let (cabane, image) = with_image(&installed);
@@ -329,8 +323,7 @@ fn of_all_images_those_with_an_mpi_are_tried() {
 #[test]
 fn benchmarks_of_others_are_shown_beside_ours() {
     let _turn = turn();
-    let (Some(intel), Some(mpich)) = (installed("intel-2021.13.1"), installed("mpich-4.0.3"))
-    else {
+    let Some([intel, mpich]) = installed(["intel-2021.13.1", "mpich-4.0.3"]) else {
         not_run!("needs the runtime of Intel and MPICH: scripts/setup test");
     };
     let machine = Machine::new().with_prefix(&intel).with_prefix(&mpich);
@@ -361,7 +354,7 @@ fn a_directory_without_an_mpi_is_no_installation() {
 #[test]
 fn a_page_with_a_bar_for_each_figure_is_written() {
     let _turn = turn();
-    let Some(installed) = installed("mpich-4.0.3") else {
+    let Some([installed]) = installed(["mpich-4.0.3"]) else {
         not_run!("needs MPICH 4.0: scripts/setup test");
     };
     let machine = Machine::new().with_prefix(&installed);

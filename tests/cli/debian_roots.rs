@@ -6,6 +6,7 @@
 //! The set-up unpacks them from packages. An import takes some seconds, so that tests which
 //! run at the same time share one.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use cabane_mpi::{Places, Side, Tree, Verdict, judge};
 use cabane_testkit::Finished;
+use cabane_testkit::mpi::{self, libraries_of_debian};
 
 use crate::cabane::{Cabane, Who, everybody};
 
@@ -26,44 +28,19 @@ pub(crate) struct Image {
     _world: Cabane,
 }
 
-/// What there is of a root file system.
-pub(crate) enum Root {
-    There(PathBuf),
-    /// The set-up has looked for it in vain.
-    NotToBeHad,
-    /// The set-up has not run.
-    Missing,
-}
-
-/// Looks for a root file system.
-pub(crate) fn root_of(suite: &str) -> Root {
-    let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.cabane/roots");
-    let Ok(place) = fs::canonicalize(place) else {
-        return Root::Missing;
-    };
-    let root = place.join(suite);
-    if root.join("etc/os-release").exists() {
-        Root::There(root)
-    } else if place.join(format!("{suite}.none")).exists() {
-        Root::NotToBeHad
-    } else {
-        Root::Missing
-    }
-}
-
 /// Makes the image of a suite, or says why the test does not run and returns from it.
 macro_rules! image_of {
     ($suite:expr) => {
-        match $crate::debian_roots::root_of($suite) {
-            $crate::debian_roots::Root::There(root) => $crate::debian_roots::imported($suite, root),
-            $crate::debian_roots::Root::NotToBeHad => {
+        match cabane_testkit::mpi::Root::find($suite) {
+            cabane_testkit::mpi::Root::Here(root) => $crate::debian_roots::imported($suite, root),
+            cabane_testkit::mpi::Root::NotToBeHad => {
                 cabane_testkit::say(concat!(
                     "not run: the mirror of this system has no such Debian: ",
                     stringify!($suite)
                 ));
                 return;
             }
-            $crate::debian_roots::Root::Missing => {
+            cabane_testkit::mpi::Root::Missing => {
                 cabane_testkit::not_run!("needs root file systems of Debian: scripts/setup test")
             }
         }
@@ -99,18 +76,6 @@ pub(crate) fn imported(suite: &str, root: PathBuf) -> Arc<Image> {
     image
 }
 
-/// Where the set-up puts MPIs, if all of them are there.
-pub(crate) fn installed<const COUNT: usize>(names: [&str; COUNT]) -> Option<[PathBuf; COUNT]> {
-    let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.cabane/mpi");
-    let place = fs::canonicalize(place).ok()?;
-    let found = names.map(|name| place.join(name));
-    let is_there = found.iter().all(|one| {
-        let signs = ["installed.txt", "usr/lib"];
-        signs.iter().any(|sign| one.join(sign).exists())
-    });
-    is_there.then_some(found)
-}
-
 /// Packs a large tree: at the usual level of compression that takes half a minute.
 pub(crate) fn pack(tree: &Path, image: &Path) {
     let mut packing = Command::new("mksquashfs");
@@ -120,10 +85,15 @@ pub(crate) fn pack(tree: &Path, image: &Path) {
     Finished::of(&mut packing).success();
 }
 
-/// The directory of libraries of Debian, below a root.
-pub(crate) fn libraries(root: &Path) -> PathBuf {
-    let triplet = format!("{}-linux-gnu", std::env::consts::ARCH);
-    root.join("usr/lib").join(triplet)
+/// The words that start a launcher of Debian 12, which is unpacked and not installed.
+pub(crate) fn launcher_of_debian(debian: &Path, name: &str) -> Vec<String> {
+    let launcher = debian.join("usr/bin").join(name);
+    vec![
+        "env".to_owned(),
+        format!("LD_LIBRARY_PATH={}", libraries_of_debian(debian).display()),
+        format!("OPAL_PREFIX={}/usr", debian.display()),
+        launcher.display().to_string(),
+    ]
 }
 
 /// Programs of Debian 12, in the working directory of an ordinary user.
@@ -142,19 +112,8 @@ impl Programs {
 
     /// Compiles a source of `tests/mpi` for a library of an MPI.
     pub(crate) fn compile(&self, source: &str, headers: &Path, options: &[&str], library: &Path) {
-        let source =
-            Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/mpi")).join(source);
-        let mut compiler = Command::new("cc");
-        compiler
-            .args(["-O1", "-w", "-I"])
-            .arg(headers.join("include"))
-            .args(options)
-            .arg(source)
-            .arg("-o")
-            .arg(self.program())
-            .arg(library)
-            .arg("-Wl,--allow-shlib-undefined");
-        Finished::of(&mut compiler).success();
+        let options = options.iter().map(OsStr::new).chain([library.as_os_str()]);
+        mpi::compile(source, &self.program(), headers, options);
     }
 
     /// The program that was compiled.
@@ -164,22 +123,13 @@ impl Programs {
 
     /// The words of the launchers of Debian 12.
     pub(crate) fn hydra(&self) -> Vec<String> {
-        let search = format!("LD_LIBRARY_PATH={}", libraries(&self.debian).display());
-        let hydra = self.debian.join("usr/bin/mpiexec.hydra");
-        vec!["env".into(), search, hydra.display().to_string()]
+        launcher_of_debian(&self.debian, "mpiexec.hydra")
     }
 
     pub(crate) fn mpirun(&self) -> Vec<String> {
-        let search = format!("LD_LIBRARY_PATH={}", libraries(&self.debian).display());
-        let prefix = format!("OPAL_PREFIX={}/usr", self.debian.display());
-        let mpirun = self.debian.join("usr/bin/orterun").display().to_string();
-        vec![
-            "env".into(),
-            search,
-            prefix,
-            mpirun,
-            "--oversubscribe".into(),
-        ]
+        let mut words = launcher_of_debian(&self.debian, "orterun");
+        words.push("--oversubscribe".to_owned());
+        words
     }
 
     /// Asks whether a program in a root file system can have a library: one of the root
@@ -237,20 +187,4 @@ impl Programs {
         let words: Vec<String> = words.concat().iter().map(|&word| word.to_owned()).collect();
         self.finish(&words)
     }
-}
-
-/// What the ranks said, in order.
-pub(crate) fn ranks(finished: &Finished) -> Vec<String> {
-    let lines = finished.stdout.lines();
-    let lines = lines.filter(|line| line.starts_with("rank "));
-    let word = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
-    let mut ranks: Vec<String> = lines.map(word).collect();
-    ranks.sort();
-    ranks
-}
-
-/// What two ranks say if all is well.
-pub(crate) fn both(version: &str) -> Vec<String> {
-    let rank = |rank: u8| format!("rank {rank} of 2, right, {version}");
-    vec![rank(0), rank(1)]
 }

@@ -4,13 +4,11 @@
 //! Ranks of real MPI libraries, each started in an image, as an ordinary user.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
+use cabane_testkit::mpi::{compile_below, installed};
 use cabane_testkit::{Finished, Tree, not_run, squashfs};
 
 use crate::cabane::{Cabane, Who};
-
-const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/mpi/ping_pong.c");
 
 /// An MPI library in an image, and its launcher outside.
 struct Mpi {
@@ -20,23 +18,15 @@ struct Mpi {
     options: &'static [&'static str],
 }
 
-/// Where the set-up puts the libraries.
-fn installed(name: &str) -> Option<PathBuf> {
-    let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.cabane/mpi");
-    let found = Path::new(place).join(name);
-    found.join("bin/mpiexec").exists().then_some(found)
-}
-
 impl Mpi {
     fn new(name: &str, installed: &Path) -> Self {
         let cabane = Cabane::new(Who::OrdinaryUser);
         let mount_point = cabane.mount_point(name);
         let tree = cabane.world.path(name);
-        let mut copy = Command::new("cp");
-        copy.arg("-r").arg(installed).arg(&tree);
-        Finished::of(&mut copy).success();
-        let _ = Tree::new(&tree).meta(name, &mount_point);
-        compile(&tree);
+        let _ = Tree::new(&tree)
+            .copy_of(installed, "")
+            .meta(name, &mount_point);
+        compile_below(&tree, "ping_pong");
         let image = cabane.world.path(&format!("{name}.squashfs"));
         squashfs(&tree, &image);
         Self {
@@ -64,19 +54,6 @@ impl Mpi {
         command.env("XDG_RUNTIME_DIR", self.cabane.world.path("home"));
         self.cabane.finish(&mut command)
     }
-}
-
-fn compile(tree: &Path) {
-    let mut compiler = Command::new("cc");
-    compiler
-        .args(["-O2", "-std=c99", PROGRAM, "-o"])
-        .arg(tree.join("bin/ping_pong"))
-        .arg("-I")
-        .arg(tree.join("include"))
-        .arg("-L")
-        .arg(tree.join("lib"))
-        .args(["-Wl,-rpath,$ORIGIN/../lib", "-lmpi"]);
-    Finished::of(&mut compiler).success();
 }
 
 /// Where the ranks said they live: each place once, and how many spoke.
@@ -110,7 +87,7 @@ fn ranks_exchange_large_messages(name: &str, installed: &Path) {
 
 #[test]
 fn ranks_of_mpich_started_in_an_image_exchange_large_messages() {
-    let Some(installed) = installed("mpich") else {
+    let Some([installed]) = installed(["mpich"]) else {
         not_run!("needs MPICH: scripts/setup test");
     };
     ranks_exchange_large_messages("mpich", &installed);
@@ -118,7 +95,7 @@ fn ranks_of_mpich_started_in_an_image_exchange_large_messages() {
 
 #[test]
 fn ranks_of_open_mpi_started_in_an_image_exchange_large_messages() {
-    let Some(installed) = installed("openmpi") else {
+    let Some([installed]) = installed(["openmpi"]) else {
         not_run!("needs Open MPI: scripts/setup test");
     };
     ranks_exchange_large_messages("openmpi", &installed);
@@ -126,7 +103,7 @@ fn ranks_of_open_mpi_started_in_an_image_exchange_large_messages() {
 
 #[test]
 fn a_launcher_in_one_image_may_start_ranks_in_another() {
-    let Some(installed) = installed("mpich") else {
+    let Some([installed]) = installed(["mpich"]) else {
         not_run!("needs MPICH: scripts/setup test");
     };
     let mpi = Mpi::new("mpich", &installed);
@@ -151,7 +128,7 @@ fn a_launcher_in_one_image_may_start_ranks_in_another() {
 #[test]
 fn without_joining_the_messages_of_mpich_do_not_arrive_and_that_is_foretold() {
     // This is what the others are for: it shows that they can fail.
-    let Some(installed) = installed("mpich") else {
+    let Some([installed]) = installed(["mpich"]) else {
         not_run!("needs MPICH: scripts/setup test");
     };
     let mpi = Mpi::new("mpich", &installed);

@@ -10,9 +10,10 @@
 use std::path::Path;
 
 use cabane_mpi::{Family, Library, Verdict, Way};
+use cabane_testkit::mpi::{both, installed, libraries_of_debian, ranks};
 use cabane_testkit::{Tree, not_run};
 
-use crate::debian_roots::{Image, Programs, both, image_of, installed, libraries, pack, ranks};
+use crate::debian_roots::{Image, Programs, image_of, pack};
 
 /// The library of a verdict that works, as its ranks name it.
 fn promised(verdict: &Verdict, way: Way) -> String {
@@ -31,7 +32,7 @@ fn spoken(library: &Library) -> String {
 
 /// The library of an image, as it is seen there.
 fn of_image(name: &str) -> std::path::PathBuf {
-    libraries(Path::new("/")).join(name)
+    libraries_of_debian(Path::new("/")).join(name)
 }
 
 fn program_runs_with_the_mpich_of(image: &Image) {
@@ -39,7 +40,7 @@ fn program_runs_with_the_mpich_of(image: &Image) {
         not_run!("needs MPICH of Debian 12: scripts/setup test");
     };
     let programs = Programs::new(&debian);
-    let library = libraries(&debian).join("libmpich.so.12");
+    let library = libraries_of_debian(&debian).join("libmpich.so.12");
     programs.compile("hello.c", &headers, &[], &library);
     let verdict = programs.judge(image, &of_image("libmpich.so.12"), true);
     let expected = both(&promised(&verdict, Way::Nothing));
@@ -66,7 +67,7 @@ fn program_runs_with_the_open_mpi_of(image: &Image) {
         not_run!("needs Open MPI of Debian 12: scripts/setup test");
     };
     let programs = Programs::new(&debian);
-    let library = libraries(&debian).join("libmpi.so.40");
+    let library = libraries_of_debian(&debian).join("libmpi.so.40");
     programs.compile("hello.c", &headers, &[], &library);
     let verdict = programs.judge(image, &of_image("libmpi.so.40"), true);
     let expected = both(&promised(&verdict, Way::Nothing));
@@ -94,7 +95,7 @@ fn mpich_of_this_machine_takes_the_place_of_that_of_newer_containers() {
         not_run!("needs MPICH of Debian 12: scripts/setup test");
     };
     let programs = Programs::new(&debian);
-    let of_debian = libraries(&debian).join("libmpich.so.12");
+    let of_debian = libraries_of_debian(&debian).join("libmpich.so.12");
     programs.compile("hello.c", &mpich, &[], &of_debian);
     for image in [image_of!("trixie"), image_of!("sid")] {
         let verdict = programs.judge(&image, &mpich, false);
@@ -115,7 +116,7 @@ fn the_old_library_of_debian_12_runs_in_newer_containers() {
         not_run!("needs MPICH of Debian 12: scripts/setup test");
     };
     let programs = Programs::new(&debian);
-    let library = libraries(&debian).join("libmpich.so.12");
+    let library = libraries_of_debian(&debian).join("libmpich.so.12");
     programs.compile("hello.c", &mpich, &[], &library);
     for image in [image_of!("trixie"), image_of!("sid")] {
         let verdict = programs.judge(&image, &library, false);
@@ -137,12 +138,15 @@ fn the_old_open_mpi_of_debian_12_runs_in_newer_containers_with_what_its_parts_ne
         not_run!("needs Open MPI of Debian 12: scripts/setup test");
     };
     let programs = Programs::new(&debian);
-    let (home, search) = (debian.display(), libraries(&debian).display().to_string());
+    let (home, search) = (
+        debian.display(),
+        libraries_of_debian(&debian).display().to_string(),
+    );
     programs.compile(
         "hello.c",
         &headers,
         &[],
-        &libraries(&debian).join("libmpi.so.40"),
+        &libraries_of_debian(&debian).join("libmpi.so.40"),
     );
     // It is not where it was built for, and has to be told where its libraries are.
     let site =
@@ -169,7 +173,7 @@ fn open_mpi_of_this_machine_takes_the_place_of_that_of_newer_containers() {
         "hello.c",
         &old,
         &[],
-        &libraries(&debian).join("libmpi.so.40"),
+        &libraries_of_debian(&debian).join("libmpi.so.40"),
     );
     for image in [image_of!("trixie"), image_of!("sid")] {
         for (other, version) in [(&old, "4.1.8"), (&new, "5.0.11")] {
@@ -189,16 +193,11 @@ fn libraries_of_newer_debians_are_refused_in_a_container_of_this_one_and_would_n
         not_run!("needs MPICH of Debian 12: scripts/setup test");
     };
     let programs = Programs::new(&debian);
-    let library = libraries(&debian).join("libmpich.so.12");
+    let library = libraries_of_debian(&debian).join("libmpich.so.12");
     programs.compile("hello.c", &mpich, &[], &library);
-    let tree = Tree::new(programs.cabane.world.path("trees/os")).root_file_system("os", "");
-    let mpi = tree.root().join("opt/mpi");
-    let mut copy = std::process::Command::new("sh");
-    copy.args(["-c", "mkdir -p \"${1%/*}\" && cp -r \"$0\" \"$1\""])
-        .arg(libraries(&debian))
-        .arg(&mpi);
-    cabane_testkit::Finished::of(&mut copy).success();
-    let tree = tree
+    let tree = Tree::new(programs.cabane.world.path("trees/os"))
+        .root_file_system("os", "")
+        .copy_of(&libraries_of_debian(&debian), "opt/mpi")
         .host_program("/usr/bin/env")
         .host_libraries_of("opt/mpi");
     let path = programs.cabane.world.path("os.squashfs");
@@ -217,7 +216,7 @@ fn libraries_of_newer_debians_are_refused_in_a_container_of_this_one_and_would_n
             "libucc.so.1: cannot open",
         ),
     ] {
-        let with = libraries(&image.root)
+        let with = libraries_of_debian(&image.root)
             .join("libmpich.so.12")
             .display()
             .to_string();

@@ -7,16 +7,17 @@
 //! Large messages and windows of them must arrive, and a rank must be able to read the memory of
 //! another: that is what user namespaces of their own take from them. Times prove nothing here.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
+use cabane_testkit::mpi::{self, installed, libraries_of_debian};
 use cabane_testkit::{Finished, Tree, is_root, not_run, run_as_root, squashfs};
 
 use crate::arena::with_helper;
 use crate::cabane::{Cabane, Who};
-use crate::debian_roots::{installed, libraries, pack};
+use crate::debian_roots::{launcher_of_debian, pack};
 
 /// An MPI library in an image with programs for it, and its launcher outside.
 struct Mpi {
@@ -27,30 +28,15 @@ struct Mpi {
     _home: tempfile::TempDir,
 }
 
-const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/mpi");
-
 fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
-fn copy(from: &Path, to: &Path) {
-    let script = "mkdir -p \"$1\" && cp -r \"$0\"/. \"$1\"";
-    let mut copying = Command::new("sh");
-    Finished::of(copying.args(["-c", script]).args([from, to])).success();
-}
-
 fn compile(headers: &Path, library: &Path, rpath: &str, directory: &Path) {
     for name in ["ping_pong", "single_copy"] {
-        let mut compiler = Command::new("cc");
-        compiler
-            .args(["-O2", "-std=c99", "-D_GNU_SOURCE", "-w", "-I"])
-            .arg(headers.join("include"))
-            .arg(Path::new(PROGRAMS).join(name).with_extension("c"))
-            .arg("-o")
-            .arg(directory.join(name))
-            .arg(library)
-            .args(["-Wl,--allow-shlib-undefined", rpath]);
-        Finished::of(&mut compiler).success();
+        let options = [library.as_os_str(), OsStr::new(rpath)];
+        let program = directory.join(name);
+        mpi::compile(&format!("{name}.c"), &program, headers, options);
     }
 }
 
@@ -58,9 +44,10 @@ impl Mpi {
     /// One that is installed below a prefix.
     fn of_prefix(prefix: &Path, library: &str, options: &[&str]) -> Self {
         let home = tempfile::tempdir().unwrap();
-        let tree = Tree::new(home.path().join("tree")).root_file_system("os", "");
+        let tree = Tree::new(home.path().join("tree"))
+            .root_file_system("os", "")
+            .copy_of(prefix, "opt/mpi");
         let mpi = tree.root().join("opt/mpi");
-        copy(prefix, &mpi);
         let rpath = "-Wl,-rpath,$ORIGIN/../lib";
         compile(
             prefix,
@@ -80,29 +67,22 @@ impl Mpi {
     fn of_debian(debian: &Path, headers: &Path, library: &str, launcher: &[&str]) -> Self {
         let home = tempfile::tempdir().unwrap();
         let tree = Tree::new(home.path().join("tree")).root_file_system("os", "");
-        for directory in ["usr", "lib", "etc"] {
-            copy(&debian.join(directory), &tree.root().join(directory));
-        }
+        let tree = ["usr", "lib", "etc"]
+            .into_iter()
+            .fold(tree, |tree, path| tree.copy_of(&debian.join(path), path));
         let mpi = tree.root().join("opt/mpi/bin");
         fs::create_dir_all(&mpi).unwrap();
-        let rpath = format!("-Wl,-rpath,{}", libraries(Path::new("/")).display());
-        compile(headers, &libraries(debian).join(library), &rpath, &mpi);
-        let triplet = libraries(Path::new(""));
-        let tree = tree.host_libraries_of(&triplet.display().to_string());
-        let tree = tree.host_libraries_of("usr/bin");
-        let outside = [
-            "env".to_owned(),
-            format!("LD_LIBRARY_PATH={}", libraries(debian).display()),
-            format!("OPAL_PREFIX={}/usr", debian.display()),
-            debian
-                .join("usr/bin")
-                .join(launcher[0])
-                .display()
-                .to_string(),
-        ];
+        let place = libraries_of_debian(Path::new("/"));
+        let rpath = format!("-Wl,-rpath,{}", place.display());
+        let library = libraries_of_debian(debian).join(library);
+        compile(headers, &library, &rpath, &mpi);
+        let tree = tree
+            .host_libraries_of(place.to_str().unwrap().trim_start_matches('/'))
+            .host_libraries_of("usr/bin");
+        let outside = launcher_of_debian(debian, launcher[0]);
         let options = words(&launcher[1..]);
         let inside = [vec![format!("/usr/bin/{}", launcher[0])], options.clone()].concat();
-        Self::pack(home, &tree, [outside.to_vec(), options].concat(), inside)
+        Self::pack(home, &tree, [outside, options].concat(), inside)
     }
 
     fn pack(

@@ -6,23 +6,11 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use cabane_testkit::{Finished, not_run};
+use cabane_testkit::mpi::{self, compile, installed, libraries_of_debian, ranks};
+use cabane_testkit::{Finished, Tree, not_run, squashfs};
 
 use crate::cabane::{Cabane, Who};
-
-/// Where the set-up puts the libraries, if all of them are there.
-fn installed<const COUNT: usize>(names: [&str; COUNT]) -> Option<[PathBuf; COUNT]> {
-    let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.cabane/mpi");
-    let place = fs::canonicalize(place).ok()?;
-    let found = names.map(|name| place.join(name));
-    let is_there = found.iter().all(|one| {
-        let signs = ["installed.txt", "usr/lib"];
-        signs.iter().any(|sign| one.join(sign).exists())
-    });
-    is_there.then_some(found)
-}
 
 /// A world with a program for the MPICH of Debian 12, which is not installed but unpacked.
 struct Bed {
@@ -34,8 +22,7 @@ struct Bed {
 impl Bed {
     fn new(debian: &Path, headers: &Path) -> Self {
         let cabane = Cabane::new(Who::OrdinaryUser);
-        let triplet = format!("{}-linux-gnu", std::env::consts::ARCH);
-        let libraries = debian.join("usr/lib").join(triplet);
+        let libraries = libraries_of_debian(debian);
         let bed = Self {
             cabane,
             hydra: debian.join("usr/bin/mpiexec.hydra").display().to_string(),
@@ -49,7 +36,7 @@ impl Bed {
     /// Compiles a source of `tests/mpi` into the directory where commands are typed.
     fn compile(&self, source: &str, name: &str, headers: &Path, options: &[&str]) {
         let program = self.cabane.world.path("work").join(name);
-        compile(&program, source, headers, options);
+        compile(source, &program, headers, options);
     }
 
     fn swap(&self, words: &[&str]) -> Finished {
@@ -59,34 +46,8 @@ impl Bed {
     }
 }
 
-/// Compiles a source of `tests/mpi`.
-fn compile(program: &Path, source: &str, headers: &Path, options: &[&str]) {
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/mpi/").to_owned() + source;
-    let mut compiler = Command::new("cc");
-    compiler
-        .args(["-O1", "-w", "-I"])
-        .arg(headers.join("include"))
-        .arg(source)
-        .arg("-o")
-        .arg(program)
-        .args(options)
-        .arg("-Wl,--allow-shlib-undefined");
-    Finished::of(&mut compiler).success();
-}
-
-/// What the ranks said, in order.
-fn ranks(finished: &Finished) -> Vec<String> {
-    let lines = finished.stdout.lines();
-    let lines = lines.filter(|line| line.starts_with("rank "));
-    let word = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
-    let mut ranks: Vec<String> = lines.map(word).collect();
-    ranks.sort();
-    ranks
-}
-
 fn both(version: &str) -> Vec<String> {
-    let rank = |rank: u8| format!("rank {rank} of 2, right, MPICH Version: {version}");
-    vec![rank(0), rank(1)]
+    mpi::both(&format!("MPICH Version: {version}"))
 }
 
 #[test]
@@ -264,11 +225,9 @@ fn in_a_container_a_script_that_loads_mpi_gets_another_if_the_extension_is_named
         not_run!("needs MPICH in two versions: scripts/setup test");
     };
     let cabane = Cabane::new(Who::OrdinaryUser);
-    let tree = cabane_testkit::Tree::new(cabane.world.path("tree")).root_file_system("os", "");
-    let copy = "mkdir -p \"$1/app\" \"$1/opt\" && cp -r \"$0\" \"$1/opt/mpi\"";
-    let mut copying = Command::new("sh");
-    copying.args(["-c", copy]).arg(&own).arg(tree.root());
-    Finished::of(&mut copying).success();
+    let tree = Tree::new(cabane.world.path("tree"))
+        .root_file_system("os", "")
+        .copy_of(&own, "opt/mpi");
     let library = own.join("lib/libmpi.so.12").display().to_string();
     let extension = [
         "-shared",
@@ -277,16 +236,12 @@ fn in_a_container_a_script_that_loads_mpi_gets_another_if_the_extension_is_named
         "-Wl,-rpath,/opt/mpi/lib",
         &library,
     ];
-    compile(
-        &tree.root().join("app/extension.so"),
-        "hello.c",
-        &own,
-        &extension,
-    );
-    compile(&tree.root().join("app/loader"), "loads_later.c", &own, &[]);
+    let app = |name: &str| tree.root().join("app").join(name);
+    compile("hello.c", &app("extension.so"), &own, extension);
+    compile("loads_later.c", &app("loader"), &own, [""; 0]);
     let tree = tree.host_libraries_of("app").host_libraries_of("opt/mpi");
     let image = cabane.world.path("os.squashfs");
-    cabane_testkit::squashfs(tree.root(), &image);
+    squashfs(tree.root(), &image);
     let (image, other) = (image.display().to_string(), other.display().to_string());
     let run = |options: &[&str]| {
         let start = ["run", "--no-home", "--mpi", &other];
@@ -305,7 +260,7 @@ fn another_mpi_needs_this_program_which_an_image_may_cover() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let tree = cabane_testkit::Tree::new(cabane.world.path("tree")).file("share/a", "a");
     let image = cabane.world.path("stack.squashfs");
-    cabane_testkit::squashfs(tree.root(), &image);
+    squashfs(tree.root(), &image);
     let program = cabane.world.path("cabane");
     let place = program.parent().unwrap().display().to_string();
     let stack = format!("{}:{place}", image.display());
@@ -358,12 +313,11 @@ fn a_program_tells_which_mpi_it_needs_and_what_is_missing() {
 fn image_of(cabane: &Cabane, prefix: &Path) -> (String, String) {
     let mount_point = cabane.mount_point("mpich");
     let tree = cabane.world.path("tree");
-    let mut copy = Command::new("cp");
-    copy.arg("-r").arg(prefix).arg(&tree);
-    Finished::of(&mut copy).success();
-    let _ = cabane_testkit::Tree::new(&tree).meta("mpich", &mount_point);
+    let _ = Tree::new(&tree)
+        .copy_of(prefix, "")
+        .meta("mpich", &mount_point);
     let image = cabane.world.path("mpich.squashfs");
-    cabane_testkit::squashfs(&tree, &image);
+    squashfs(&tree, &image);
     (image.display().to_string(), mount_point)
 }
 
@@ -444,7 +398,7 @@ fn a_container_is_looked_into_without_being_entered() {
     )
     .unwrap();
     let image = cabane.world.path("os.squashfs");
-    cabane_testkit::squashfs(tree.root(), &image);
+    squashfs(tree.root(), &image);
     let image = image.display().to_string();
     let seen = cabane
         .run(&["mpi", "inspect", "--in", &image, "solver"])

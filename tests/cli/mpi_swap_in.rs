@@ -7,11 +7,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use cabane_testkit::mpi::{both, installed, libraries_of_debian, ranks};
 use cabane_testkit::{Finished, not_run, run_as_root};
 
 use crate::arena::with_helper;
 use crate::cabane::{Cabane, Who, everybody};
-use crate::debian_roots::{Image, Programs, both, image_of, installed, libraries, ranks};
+use crate::debian_roots::{Image, Programs, image_of};
 
 /// A program of Debian 12 for MPICH, and another MPICH.
 struct Bed {
@@ -23,7 +24,7 @@ impl Bed {
     fn new() -> Option<Self> {
         let [debian, mpich] = installed(["debian", "mpich"])?;
         let programs = Programs::new(&debian);
-        let library = libraries(&debian).join("libmpich.so.12");
+        let library = libraries_of_debian(&debian).join("libmpich.so.12");
         programs.compile("hello.c", &mpich, &[], &library);
         Some(Self { programs, mpich })
     }

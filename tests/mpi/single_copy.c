@@ -4,6 +4,7 @@
  * Says whether a rank can read the memory of another one of its node, which is how libraries
  * of MPI move large messages with a single copy. What is read is looked at.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <mpi.h>
 #include <stdio.h>

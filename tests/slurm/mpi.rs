@@ -4,20 +4,18 @@
 //! Parallel programs whose MPI is in the image, over several nodes.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use cabane_testkit::{Finished, Tree, not_run, squashfs};
+use cabane_testkit::{Tree, not_run, squashfs};
 use serde_json::Value;
+
+pub(crate) use cabane_testkit::mpi::compile_below as compile_program;
 
 use crate::arena::{Cluster, in_cluster};
 
-const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/mpi");
-
 /// Where the set-up puts the libraries.
 pub(crate) fn installed(name: &str) -> Option<PathBuf> {
-    let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.cabane/mpi");
-    let found = Path::new(place).join(name);
-    found.join("bin/mpiexec").exists().then_some(found)
+    let [found] = cabane_testkit::mpi::installed([name])?;
+    Some(found)
 }
 
 /// Compiles the usual program for the library in a tree, and puts it there.
@@ -25,29 +23,13 @@ pub(crate) fn compile(tree: &Path) {
     compile_program(tree, "ping_pong");
 }
 
-/// Compiles a program for the library in a tree, and puts it there.
-pub(crate) fn compile_program(tree: &Path, name: &str) {
-    let source = Path::new(PROGRAMS).join(name).with_extension("c");
-    let mut compiler = Command::new("cc");
-    compiler
-        .args(["-O2", "-std=c99"])
-        .arg(source)
-        .arg("-o")
-        .arg(tree.join("bin").join(name))
-        .arg("-I")
-        .arg(tree.join("include"))
-        .arg("-L")
-        .arg(tree.join("lib"))
-        .args(["-Wl,-rpath,$ORIGIN/../lib", "-lmpi"]);
-    Finished::of(&mut compiler).success();
-}
-
 /// Packs a library and a program into an image that alice can read.
 fn make_image(cluster: &Cluster, name: &str, installed: &Path) {
     let place = cluster.machine_directory(name);
     let tree = place.join("tree");
-    Finished::of(Command::new("cp").arg("-r").arg(installed).arg(&tree)).success();
-    let _ = Tree::new(&tree).meta(name, "/user-environment");
+    let _ = Tree::new(&tree)
+        .copy_of(installed, "")
+        .meta(name, "/user-environment");
     compile(&tree);
     let image = place.join("image.squashfs");
     squashfs(&tree, &image);

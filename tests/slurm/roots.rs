@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use cabane_testkit::{Finished, Tree, not_run, squashfs};
+use cabane_testkit::{Tree, not_run, squashfs};
 
 use crate::arena::{Cluster, assert_failed, in_cluster};
 use crate::mpi::{compile, installed};
@@ -210,15 +210,10 @@ fn the_private_directories_of_a_job_are_those_in_the_image() {
 fn ranks_are_one_program(cluster: &Cluster, name: &str, kind: &str, installed: &Path) {
     allow(cluster);
     let place = cluster.machine_directory(name);
-    let tree = Tree::new(place.join("tree")).root_file_system(name, "");
-    let mpi = tree.root().join("opt/mpi");
-    Finished::of(
-        std::process::Command::new("sh")
-            .args(["-c", "mkdir -p \"${1%/*}\" && cp -r \"$0\" \"$1\""])
-            .args([installed, &mpi]),
-    )
-    .success();
-    compile(&mpi);
+    let tree = Tree::new(place.join("tree"))
+        .root_file_system(name, "")
+        .copy_of(installed, "opt/mpi");
+    compile(&tree.root().join("opt/mpi"));
     let tree = tree.host_libraries_of("opt/mpi");
     pack(cluster, name, &tree);
     let finished = cluster

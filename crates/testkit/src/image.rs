@@ -44,6 +44,18 @@ impl Tree {
         tree
     }
 
+    /// Adds what is in a directory, links as they are.
+    #[must_use]
+    pub fn copy_of(self, original: &Path, path: &str) -> Self {
+        let target = self.root.join(path);
+        fs::create_dir_all(&target).expect("make a directory");
+        run(Command::new("cp")
+            .arg("-r")
+            .arg(original.join("."))
+            .arg(target));
+        self
+    }
+
     /// Adds metadata with a default view that puts `bin` into `PATH` and sets
     /// `CABANE_TEST` to the name.
     #[must_use]

@@ -12,7 +12,9 @@
     reason = "a test that cannot set the scene has failed"
 )]
 
+mod compiler;
 mod image;
+pub mod mpi;
 mod private;
 mod process;
 mod program;
@@ -22,6 +24,7 @@ mod server;
 mod user;
 mod world;
 
+pub use compiler::compile;
 pub use image::{Tree, erofs, squashfs};
 pub use private::{
     again_in_private_world, can_have_private_world, furnish_private_world, run_as_root,

@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cabane_mpi::{Places, Refusal, Side, Tree, Verdict, Warning, Way, judge};
+use cabane_testkit::mpi::{Root, both, installed, libraries_of_debian, ranks};
 use cabane_testkit::{Finished, not_run};
 
-use crate::support::{Program, both, installed, libraries_of_debian, ranks, root_of};
+use crate::support::Program;
 
 const INSIDE: &str = "/opt/debian";
 const PRIVATE: &str = "/run/mpi-of-host";
@@ -172,7 +173,7 @@ fn parts_that_would_break_the_program_are_left_without_what_they_need() {
     let Some([mpich, old]) = installed(["mpich", "mpich-3.4.3"]) else {
         not_run!("needs MPICH: scripts/setup test");
     };
-    let Some(newer) = root_of("trixie") else {
+    let Some(newer) = Root::find("trixie").path() else {
         not_run!("needs the root file system of a newer Debian: scripts/setup test");
     };
     let home = tempfile::tempdir().unwrap();

@@ -5,26 +5,13 @@
 
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
-use std::path::Path;
 use std::process::Command;
 
 use cabane_mpi::{Family, Inspected, LauncherKind, Loader, Refusal, Tree, Way, inspect};
-use cabane_testkit::{Finished, not_run};
+use cabane_testkit::mpi::{both, installed, libraries_of_debian, ranks};
+use cabane_testkit::{Finished, compile, not_run};
 
-use crate::support::{Launcher, Program, both, installed, libraries_of_debian, ranks};
-
-fn compile(output: &Path, options: &[&str], source: &str) {
-    let file = output.with_extension("c");
-    fs::write(&file, source).unwrap();
-    let mut compiler = Command::new("cc");
-    compiler
-        .arg("-w")
-        .arg(&file)
-        .arg("-o")
-        .arg(output)
-        .args(options);
-    Finished::of(&mut compiler).success();
-}
+use crate::support::{Launcher, Program};
 
 #[test]
 fn open_mpi_in_the_place_of_mpich_is_refused_and_would_crash() {
@@ -172,17 +159,11 @@ fn the_old_open_mpi_with_the_name_of_the_mpich_abi_is_told_by_its_objects() {
     let library = home.path().join("libmpi.so.12");
     let program = home.path().join("program");
     let source = "int ompi_mpi_comm_world; int MPI_Init() {return 0;} int PMPI_Init() {return 0;}";
-    compile(
-        &library,
-        &["-shared", "-fPIC", "-Wl,-soname,libmpi.so.12"],
-        source,
-    );
+    let options = ["-shared", "-fPIC", "-Wl,-soname,libmpi.so.12"];
+    compile(source, &library, options);
     let source = "extern int ompi_mpi_comm_world; int main() {MPI_Init(&ompi_mpi_comm_world);}";
-    compile(
-        &program,
-        &["-fPIE", "-pie", &library.to_string_lossy()],
-        source,
-    );
+    let options = ["-fPIE", "-pie", &library.to_string_lossy()];
+    compile(source, &program, options);
     let program = Program {
         library_path: home.path().to_string_lossy().into_owned(),
         path: program,
@@ -223,7 +204,7 @@ fn a_static_program_keeps_its_mpi() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("program");
     let source = "int PMPI_Init() {return 0;} int main() {return PMPI_Init();}";
-    compile(&path, &["-static"], source);
+    compile(source, &path, ["-static"]);
     let library_path = String::new();
     let program = Program {
         home,

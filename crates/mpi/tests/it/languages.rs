@@ -6,9 +6,10 @@
 use std::path::{Path, PathBuf};
 
 use cabane_mpi::{Language, Refusal, Way};
+use cabane_testkit::mpi::{installed, libraries_of_debian, ranks};
 use cabane_testkit::not_run;
 
-use crate::support::{Launcher, Program, installed, libraries_of_debian, ranks};
+use crate::support::{Launcher, Program};
 
 /// A program that calls what a compiler for Fortran would call.
 fn fortran(debian: &Path) -> Program {

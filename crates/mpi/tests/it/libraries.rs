@@ -10,9 +10,10 @@ use cabane_mpi::{
     Family, FileKind, Inspected, Inspection, Language, LauncherKind, Loader, Protocol, Through,
     Tree, find_installation, inspect,
 };
+use cabane_testkit::mpi::{Root, installed, libraries_of_debian};
 use cabane_testkit::not_run;
 
-use crate::support::{Program, installed, libraries_of_debian, root_of};
+use crate::support::Program;
 
 fn inspection(tree: &Tree, path: &Path) -> Inspection {
     let loader = Loader::new(tree);
@@ -70,7 +71,7 @@ fn every_library_tells_its_family_and_its_version() {
 fn libraries_whose_parts_lie_in_others_are_known_as_well() {
     // Of Open MPI 6 the objects are in a library behind the one that programs need; both ABIs
     // of MPICH 5 share nothing.
-    let Some(root) = root_of("sid") else {
+    let Some(root) = Root::find("sid").path() else {
         not_run!("needs the root file system of a newer Debian: scripts/setup test");
     };
     let tree = Tree::below(root);

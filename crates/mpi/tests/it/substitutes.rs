@@ -9,9 +9,10 @@ use std::path::Path;
 use std::process::Command;
 
 use cabane_mpi::{Refusal, Way};
+use cabane_testkit::mpi::{both, installed, libraries_of_debian, ranks};
 use cabane_testkit::{Finished, not_run};
 
-use crate::support::{Launcher, Program, both, installed, libraries_of_debian, ranks};
+use crate::support::{Launcher, Program};
 
 /// Judges, does what the verdict says, and compares the ranks with what they should say.
 fn works(program: &Program, launcher: &Launcher, substitute: &Path, way: Way, version: &str) {

@@ -10,31 +10,7 @@ use std::process::Command;
 
 use cabane_mpi::{Places, Plan, Side, Tree, Verdict, judge};
 use cabane_testkit::Finished;
-
-/// Where the set-up puts the libraries, if all of them are there.
-pub(crate) fn installed<const COUNT: usize>(names: [&str; COUNT]) -> Option<[PathBuf; COUNT]> {
-    let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.cabane/mpi");
-    let place = fs::canonicalize(place).ok()?;
-    let found = names.map(|name| place.join(name));
-    let is_there = found.iter().all(|one| {
-        let signs = ["installed.txt", "usr/lib"];
-        signs.iter().any(|sign| one.join(sign).exists())
-    });
-    is_there.then_some(found)
-}
-
-/// The root file system of a newer Debian, if the set-up has made one.
-pub(crate) fn root_of(suite: &str) -> Option<PathBuf> {
-    let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.cabane/roots");
-    let root = fs::canonicalize(place).ok()?.join(suite);
-    root.join("etc/os-release").exists().then_some(root)
-}
-
-/// The directory of libraries of a tree of Debian.
-pub(crate) fn libraries_of_debian(debian: &Path) -> PathBuf {
-    let triplet = format!("{}-linux-gnu", std::env::consts::ARCH);
-    debian.join("usr/lib").join(triplet)
-}
+use cabane_testkit::mpi::{self, libraries_of_debian};
 
 /// A program that was linked with a library.
 pub(crate) struct Program {
@@ -48,19 +24,9 @@ impl Program {
     /// Compiles a source of `tests/mpi` with the headers of one installation, and links it
     /// with libraries.
     pub(crate) fn compile(source: &str, headers: &Path, libraries: &[PathBuf]) -> Self {
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/mpi/").to_owned() + source;
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("program");
-        let mut compiler = Command::new("cc");
-        compiler
-            .args(["-O1", "-w", "-I"])
-            .arg(headers.join("include"))
-            .arg(source)
-            .arg("-o")
-            .arg(&path)
-            .args(libraries)
-            .arg("-Wl,--allow-shlib-undefined");
-        Finished::of(&mut compiler).success();
+        mpi::compile(source, &path, headers, libraries);
         let directory = libraries.first().and_then(|one| one.parent());
         let library_path = directory.map(|one| one.to_string_lossy().into_owned());
         Self {
@@ -219,26 +185,4 @@ impl Launcher {
             .env("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         command
     }
-}
-
-/// The lines of the ranks in order: `rank 0 of 2, right, MPICH Version: 4.0.2`.
-pub(crate) fn ranks(finished: &Finished) -> Vec<String> {
-    let lines = finished.stdout.lines();
-    let mut ranks: Vec<String> = lines
-        .filter(|line| line.starts_with("rank "))
-        .map(|line| {
-            line.replace('\t', " ")
-                .split_whitespace()
-                .collect::<Vec<_>>()
-                .join(" ")
-        })
-        .collect();
-    ranks.sort();
-    ranks
-}
-
-/// What two ranks of a library say if all is well.
-pub(crate) fn both(version: &str) -> Vec<String> {
-    let rank = |rank: u8| format!("rank {rank} of 2, right, {version}");
-    vec![rank(0), rank(1)]
 }
