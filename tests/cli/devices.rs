@@ -11,13 +11,13 @@
 //! ```
 
 use std::path::Path;
-use std::process::Command;
 
-use cabane_testkit::{Finished, Tree, run_as_root, squashfs};
+use cabane_testkit::{Finished, Tree, driver, run_as_root, squashfs};
 
 use crate::arena::with_helper;
 use crate::cabane::{Cabane, Who, finished};
 
+const LIBRARY: &str = "/mnt/driver/libfake.so.1.2.3";
 const VENDOR: &str = "\
 cdiVersion: 0.6.0
 kind: vendor.example/fake
@@ -43,23 +43,9 @@ containerEdits:
     - {hookName: createContainer, path: /usr/bin/nvidia-cdi-hook, args: [nvidia-cdi-hook, update-ldcache, --folder, /usr/lib/fake]}
 ";
 
-/// Compiles C into a file.
-fn compile(text: &str, output: &Path, options: &[&str]) {
-    let source = output.with_extension("c");
-    std::fs::create_dir_all(output.parent().unwrap()).unwrap();
-    std::fs::write(&source, text).unwrap();
-    let mut command = Command::new("cc");
-    command.arg("-o").arg(output).arg(&source).args(options);
-    Finished::of(&mut command).success();
-    std::fs::remove_file(source).unwrap();
-}
-
 /// Puts a driver and what its vendor says about it where they belong.
 fn install_driver(specification: &str) {
-    let library = Path::new("/mnt/driver/libfake.so.1.2.3");
-    let function = "int fake(void) { return 42; }";
-    let options = ["-shared", "-fPIC", "-Wl,-soname,libfake.so.1"];
-    compile(function, library, &options);
+    driver(Path::new(LIBRARY), 42);
     run_as_root(
         "mkdir -p /mnt/driver/data /etc/cdi
          echo data of the driver >/mnt/driver/data/file
@@ -76,11 +62,10 @@ fn describe(name: &str, specification: &str) {
 
 /// Adds the image `os` with the program, and more.
 fn add_image(cabane: &Cabane, more: impl Fn(Tree) -> Tree) {
-    let tree = Tree::new(cabane.world.path("trees/os"));
-    let program = tree.root().join("usr/bin/uses-fake");
-    let text = "#include <stdio.h>\nint fake(void);\nint main(void) { printf(\"%d\\n\", fake()); }";
-    compile(text, &program, &["/mnt/driver/libfake.so.1.2.3"]);
-    let tree = more(tree.root_file_system("os", ""));
+    let tree = Tree::new(cabane.world.path("trees/os"))
+        .user_of_driver(Path::new(LIBRARY))
+        .root_file_system("os", "");
+    let tree = more(tree);
     let image = cabane.world.path("os.squashfs");
     squashfs(tree.root(), &image);
     let image = image.to_str().unwrap();

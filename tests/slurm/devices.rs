@@ -8,10 +8,7 @@
 //! /run/driver/             of n1 and n2: libfake.so.NODE with the soname libfake.so.1
 //! ```
 
-use std::path::Path;
-use std::process::Command;
-
-use cabane_testkit::{Finished, Tree, squashfs};
+use cabane_testkit::{Tree, driver, squashfs};
 
 use crate::arena::{Cluster, assert_failed, in_cluster};
 
@@ -31,39 +28,26 @@ containerEdits:
   - {hookName: createContainer, path: /usr/bin/nvidia-cdi-hook, args: [nvidia-cdi-hook, enable-cuda-compat, --host-driver-version=1.0]}
 ";
 
-fn compile(text: &str, output: &Path, options: &[&str]) {
-    let source = output.with_extension("c");
-    std::fs::create_dir_all(output.parent().unwrap()).unwrap();
-    std::fs::write(&source, text).unwrap();
-    let mut command = Command::new("cc");
-    command.arg("-o").arg(output).arg(&source).args(options);
-    Finished::of(&mut command).success();
-}
-
 /// Gives two nodes a driver each, and alice the image `fake` with a program that needs it.
 fn prepare(cluster: &Cluster) {
     cluster.root("echo root-images yes >>/etc/cabane/mount.policy");
     let place = cluster.machine_directory("fake");
-    for node in ["1", "2"] {
+    for node in [1, 2] {
         let library = place.join(format!("libfake.so.{node}"));
-        let options = ["-shared", "-fPIC", "-Wl,-soname,libfake.so.1"];
-        let text = format!("int fake(void) {{ return {node}; }}");
-        compile(&text, &library, &options);
+        driver(&library, node);
         cluster
             .on_node(&format!("n{node}"), "root")
             .sh(&format!(
                 "mkdir -p /run/cdi /run/driver && install -m 644 {} /run/driver/ &&
              cat >/run/cdi/vendor.yaml <<'END'\n{}END",
                 library.display(),
-                VENDOR.replace("NODE", node)
+                VENDOR.replace("NODE", &node.to_string())
             ))
             .success();
     }
-    let tree = Tree::new(place.join("tree")).root_file_system("fake", "");
-    let text = "#include <stdio.h>\nint fake(void);\nint main(void) { printf(\"%d\\n\", fake()); }";
-    let program = tree.root().join("usr/bin/uses-fake");
-    let library = place.join("libfake.so.1");
-    compile(text, &program, &[library.to_str().unwrap()]);
+    let tree = Tree::new(place.join("tree"))
+        .user_of_driver(&place.join("libfake.so.1"))
+        .root_file_system("fake", "");
     let image = place.join("image.squashfs");
     squashfs(tree.root(), &image);
     cluster.root(&format!(

@@ -13,6 +13,7 @@
 )]
 
 mod compiler;
+mod device;
 mod image;
 pub mod mpi;
 mod private;
@@ -25,6 +26,7 @@ mod user;
 mod world;
 
 pub use compiler::compile;
+pub use device::driver;
 pub use image::{Tree, erofs, squashfs};
 pub use private::{
     again_in_private_world, can_have_private_world, furnish_private_world, run_as_root,
