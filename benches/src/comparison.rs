@@ -80,7 +80,7 @@ impl Comparisons {
         pairs: Result<Pairs, NotMeasured>,
         target: Option<f64>,
     ) -> Option<Summary> {
-        let figures = pairs.and_then(|pairs| self.figures(&pairs, target));
+        let figures = pairs.and_then(|pairs| cells(self.kind, &pairs, target));
         let mut row = vec![first, second];
         let summary = match figures {
             Ok((summary, figures)) => {
@@ -96,40 +96,49 @@ impl Comparisons {
         summary
     }
 
-    fn figures(
-        &self,
-        pairs: &Pairs,
-        target: Option<f64>,
-    ) -> Result<(Summary, Vec<String>), NotMeasured> {
-        let no_pairs = || "no pairs".to_owned();
-        let first = pairs.first().ok_or_else(no_pairs)?;
-        let second = pairs.second().ok_or_else(no_pairs)?;
-        let (summary, of_minima) = match self.kind {
-            Kind::Ratio => (pairs.ratio(), first.minimum / second.minimum),
-            Kind::Difference => (pairs.difference(), first.minimum - second.minimum),
-        };
-        let summary = summary.ok_or_else(no_pairs)?;
-        let cells = vec![
-            format!(
-                "**{:.2}** [{:.2}, {:.2}]",
-                summary.median, summary.lower_quartile, summary.upper_quartile
-            ),
-            format!("{of_minima:.2}"),
-            target.map_or(String::new(), |target| format!("≤ {target:.2}")),
-            target
-                .map_or("", |target| verdict(summary, target))
-                .to_owned(),
-            times(first),
-            times(second),
-            pairs.count().to_string(),
-        ];
-        Ok((summary, cells))
-    }
-
     /// Returns the table.
     pub(crate) fn table(self) -> Table {
         self.table
     }
+}
+
+/// The ratio of pairs, and the cells of its row: the ratio, that of the minima, the target, whether
+/// it is reached, both times, and the number of pairs.
+pub(crate) fn cells_of_ratio(
+    pairs: &Pairs,
+    target: Option<f64>,
+) -> Result<(Summary, Vec<String>), NotMeasured> {
+    cells(Kind::Ratio, pairs, target)
+}
+
+fn cells(
+    kind: Kind,
+    pairs: &Pairs,
+    target: Option<f64>,
+) -> Result<(Summary, Vec<String>), NotMeasured> {
+    let no_pairs = || "no pairs".to_owned();
+    let first = pairs.first().ok_or_else(no_pairs)?;
+    let second = pairs.second().ok_or_else(no_pairs)?;
+    let (summary, of_minima) = match kind {
+        Kind::Ratio => (pairs.ratio(), first.minimum / second.minimum),
+        Kind::Difference => (pairs.difference(), first.minimum - second.minimum),
+    };
+    let summary = summary.ok_or_else(no_pairs)?;
+    let cells = vec![
+        format!(
+            "**{:.2}** [{:.2}, {:.2}]",
+            summary.median, summary.lower_quartile, summary.upper_quartile
+        ),
+        format!("{of_minima:.2}"),
+        target.map_or(String::new(), |target| format!("≤ {target:.2}")),
+        target
+            .map_or("", |target| verdict(summary, target))
+            .to_owned(),
+        times(first),
+        times(second),
+        pairs.count().to_string(),
+    ];
+    Ok((summary, cells))
 }
 
 /// Says whether a target was reached, and not more than the figures allow.

@@ -12,12 +12,12 @@ use crate::goal::Goal;
 use crate::measure::{NotMeasured, finish};
 use crate::options::Options;
 use crate::processor::{Cost, cost_of};
+use crate::ranks::LIBRARIES;
 use crate::report::{Section, Table};
 use crate::statistics::Summary;
 use crate::users::as_ordinary_user;
 
 const TITLE: &str = "Containers: the audit of MPI";
-const LIBRARIES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../.cabane/mpi");
 /// How many seconds each may take: twenty of them five minutes.
 const EACH: f64 = 15.0;
 const METHOD: &str = "\

@@ -10,11 +10,12 @@ use std::process::Command;
 use cabane_testkit::Tree;
 
 use crate::bed::Bed;
-use crate::comparison::{not_measured, verdict};
+use crate::comparison::{cells_of_ratio, not_measured};
 use crate::goal::Goal;
-use crate::images::make_squashfs;
+use crate::images::{image_at, make_squashfs};
 use crate::measure::{NotMeasured, Pairs, finish};
 use crate::options::Options;
+use crate::ranks::{library_with_program, program_in, two_ranks};
 use crate::report::{Section, Table};
 use crate::statistics::Summary;
 use crate::users::as_ordinary_user;
@@ -34,7 +35,6 @@ const PROGRAM: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../crates/check/src/benchmark/program.c"
 );
-const LIBRARIES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../.cabane/mpi");
 /// The library that is loaded everywhere but in the container as it came, and that one's.
 const LOADED: &str = "mpich";
 const OWN: &str = "mpich-3.4.3";
@@ -106,10 +106,11 @@ type Pair = (Vec<Figure>, Vec<Figure>);
 
 impl<'a> Ranks<'a> {
     fn make(bed: &'a Bed) -> Result<Self, NotMeasured> {
+        let outside = |name| library_with_program(bed, name, PROGRAM, &format!("outside-{name}"));
         let ranks = Self {
             bed,
-            loaded: outside(bed, LOADED)?,
-            own: outside(bed, OWN)?,
+            loaded: outside(LOADED)?,
+            own: outside(OWN)?,
             stack: bed.path("stack-mpi.squashfs"),
             mount_point: bed.directory("stack-mpi-mount")?,
             root: bed.path("root-mpi.squashfs"),
@@ -220,10 +221,7 @@ impl<'a> Ranks<'a> {
             Place::Container => &self.own,
             _ => &self.loaded,
         };
-        // Ranks that cannot read each other's memory may wait for ever.
-        let mut command = self.bed.command("timeout");
-        command.arg("60").arg(launcher.join("bin/mpiexec"));
-        command.args(["-n", "2"]);
+        let mut command = two_ranks(self.bed, launcher);
         if !matches!(place, Place::Native(_)) {
             command.arg(self.bed.cabane.as_ref().map_err(Clone::clone)?);
             command.arg("run");
@@ -232,9 +230,7 @@ impl<'a> Ranks<'a> {
         let program = match place {
             Place::Native(name) => program_in(of(name)),
             Place::Stack => {
-                let mut image = self.stack.clone().into_os_string();
-                image.push(":");
-                image.push(&self.mount_point);
+                let image = image_at(&self.stack, &self.mount_point);
                 command.arg(image).arg("--");
                 program_in(&self.mount_point)
             }
@@ -278,25 +274,6 @@ impl<'a> Ranks<'a> {
     }
 }
 
-/// Copies a library to where every user may read it, with the program for it.
-fn outside(bed: &Bed, name: &str) -> Result<PathBuf, NotMeasured> {
-    let installed = Path::new(LIBRARIES).join(name);
-    if !installed.join("bin/mpiexec").exists() {
-        return Err(format!(
-            "{name} is not there; `scripts/setup test` brings it"
-        ));
-    }
-    let copy = bed.path(&format!("outside-{name}"));
-    finish(bed.command("cp").arg("-r").arg(installed).arg(&copy))?;
-    let mut compiler = Command::new("cc");
-    compiler.args(["-O2", "-std=gnu99", PROGRAM, "-o"]);
-    compiler.arg(program_in(&copy));
-    compiler.arg("-I").arg(copy.join("include"));
-    compiler.arg("-L").arg(copy.join("lib"));
-    finish(compiler.args(["-Wl,-rpath,$ORIGIN/../lib", "-lmpi"]))?;
-    Ok(copy)
-}
-
 /// Makes an image with a root file system in which a library and the program are.
 fn make_root(bed: &Bed, library: &Path, image: &Path) -> Result<(), NotMeasured> {
     let tree = Tree::new(image.with_extension("tree")).root_file_system("mpi", "");
@@ -309,10 +286,6 @@ fn make_root(bed: &Bed, library: &Path, image: &Path) -> Result<(), NotMeasured>
     finish(bed.command("cp").arg("-r").arg(library).arg(&inside))?;
     let tree = tree.host_libraries_of(INSIDE);
     make_squashfs(bed, tree.root(), image).map(drop)
-}
-
-fn program_in(directory: &Path) -> PathBuf {
-    directory.join("bin/benchmark")
 }
 
 /// Finds a line like `latency 4096 1.234 1.500 370 0.065 0.065`.
@@ -345,28 +318,16 @@ fn figures(pairs: &[Pair], position: usize, target: Option<f64>) -> (Option<Summ
     let usable = pairs.iter().filter(|pair| is_usable(pair, position));
     let pick = |figures: &[Figure]| figures.get(position).map_or(f64::NAN, |figure| figure.0);
     let usable = Pairs::of(usable.map(|(one, other)| (pick(one), pick(other))));
-    let (Some(ratio), Some(here), Some(native)) = (usable.ratio(), usable.first(), usable.second())
-    else {
-        let reason = "the processors moved in every pair";
-        return (None, vec![not_measured(reason)]);
-    };
-    let times = |summary: Summary| format!("{:.2} / {:.2}", summary.minimum, summary.median);
-    let cells = vec![
-        format!(
-            "**{:.2}** [{:.2}, {:.2}]",
-            ratio.median, ratio.lower_quartile, ratio.upper_quartile
+    match cells_of_ratio(&usable, target) {
+        Ok((ratio, mut cells)) => {
+            cells.push((pairs.len() - usable.count()).to_string());
+            (Some(ratio), cells)
+        }
+        Err(_) => (
+            None,
+            vec![not_measured("the processors moved in every pair")],
         ),
-        format!("{:.2}", here.minimum / native.minimum),
-        target.map_or(String::new(), |target| format!("≤ {target:.2}")),
-        target
-            .map_or("", |target| verdict(ratio, target))
-            .to_owned(),
-        times(here),
-        times(native),
-        usable.count().to_string(),
-        (pairs.len() - usable.count()).to_string(),
-    ];
-    (Some(ratio), cells)
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 //! The images that are started.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -118,6 +119,14 @@ impl Images {
     pub(crate) fn container(&self) -> Result<&Path, NotMeasured> {
         self.container.as_deref().map_err(Clone::clone)
     }
+}
+
+/// The word for an image at a mount point.
+pub(crate) fn image_at(image: &Path, mount_point: &Path) -> OsString {
+    let mut word = OsString::from(image);
+    word.push(":");
+    word.push(mount_point);
+    word
 }
 
 pub(crate) fn make_squashfs(bed: &Bed, tree: &Path, image: &Path) -> Result<PathBuf, NotMeasured> {

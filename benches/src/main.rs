@@ -39,6 +39,7 @@ mod peers;
 mod prefixes;
 mod processor;
 mod python_tree;
+mod ranks;
 mod rebuild;
 mod registry;
 mod report;

@@ -6,15 +6,15 @@
 //! A sample is the start of a launcher with two ranks; its figures are what the
 //! program `tests/mpi/ping_pong.c` prints, not its wall time.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 use crate::bed::Bed;
-use crate::comparison::{not_measured, verdict};
-use crate::measure::{NotMeasured, Rounds, finish};
+use crate::comparison::{cells_of_ratio, not_measured};
+use crate::images::{image_at, make_squashfs};
+use crate::measure::{NotMeasured, Pairs, Rounds, finish};
 use crate::options::Options;
+use crate::ranks::{library_with_program, program_in, two_ranks};
 use crate::report::{Section, Table};
-use crate::statistics::Summary;
 use crate::users::as_ordinary_user;
 
 /// What a message may cost over the same between ranks outside of images.
@@ -29,7 +29,6 @@ const MORE: &str = "10";
 const SIZES: [&str; 4] = ["8", "4096", "1048576", "4194304"];
 
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/mpi/ping_pong.c");
-const LIBRARIES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../.cabane/mpi");
 
 const METHOD: &str = "\
 Two ranks on this machine send a message to and fro; a figure is the time of one way, in \
@@ -82,35 +81,12 @@ enum Place {
 
 impl Library {
     fn make(bed: &Bed, name: &str) -> Result<Self, NotMeasured> {
-        let installed = Path::new(LIBRARIES).join(name);
-        if !installed.join("bin/mpiexec").exists() {
-            return Err("it is not installed; `scripts/setup test` does that".to_owned());
-        }
         let library = Self {
-            directory: bed.path(&format!("{name}-tree")),
+            directory: library_with_program(bed, name, PROGRAM, &format!("{name}-tree"))?,
             image: bed.path(&format!("{name}.squashfs")),
             mount_point: bed.directory(&format!("{name}-mount"))?,
         };
-        finish(
-            Command::new("cp")
-                .arg("-r")
-                .arg(installed)
-                .arg(&library.directory),
-        )?;
-        let mut compiler = Command::new("cc");
-        compiler
-            .args(["-O2", "-std=c99", PROGRAM, "-o"])
-            .arg(program_in(&library.directory))
-            .arg("-I")
-            .arg(library.directory.join("include"))
-            .arg("-L")
-            .arg(library.directory.join("lib"))
-            .args(["-Wl,-rpath,$ORIGIN/../lib", "-lmpi"]);
-        finish(&mut compiler)?;
-        let mut pack = Command::new("mksquashfs");
-        pack.arg(&library.directory).arg(&library.image);
-        pack.args(["-quiet", "-no-progress", "-all-root", "-comp", "zstd"]);
-        finish(&mut pack)?;
+        make_squashfs(bed, &library.directory, &library.image)?;
         Ok(library)
     }
 
@@ -169,10 +145,7 @@ impl Library {
 
     /// Runs the launcher once, and returns one figure for each size.
     fn sample(&self, bed: &Bed, place: Place) -> Result<Vec<f64>, NotMeasured> {
-        // Ranks that cannot read each other's memory may wait for ever.
-        let mut command = bed.command("timeout");
-        command.args(["60"]).arg(self.directory.join("bin/mpiexec"));
-        command.args(["-n", "2"]);
+        let mut command = two_ranks(bed, &self.directory);
         match place {
             Place::Directory => command.arg(program_in(&self.directory)),
             Place::Joined | Place::Separate => {
@@ -181,9 +154,7 @@ impl Library {
                 if matches!(place, Place::Separate) {
                     command.arg("--no-join");
                 }
-                let mut image = self.image.clone().into_os_string();
-                image.push(":");
-                image.push(&self.mount_point);
+                let image = image_at(&self.image, &self.mount_point);
                 command.arg(image).arg("--");
                 command.arg(program_in(&self.mount_point))
             }
@@ -202,10 +173,6 @@ impl Library {
     }
 }
 
-fn program_in(directory: &Path) -> PathBuf {
-    directory.join("bin/ping_pong")
-}
-
 /// Finds a line like `4096 bytes: 1.234 us`.
 fn time_of(said: &str, size: &str) -> Option<f64> {
     said.lines()
@@ -215,29 +182,12 @@ fn time_of(said: &str, size: &str) -> Option<f64> {
 
 fn figures(pairs: &[Pair], position: usize, target: Option<f64>) -> Vec<String> {
     let pick = |times: &[f64]| times.get(position).copied().unwrap_or(f64::NAN);
-    let summary =
-        |of: &dyn Fn(&Pair) -> f64| Summary::of(&pairs.iter().map(of).collect::<Vec<_>>());
-    let (Some(ratio), Some(here), Some(native)) = (
-        summary(&|(here, native)| pick(here) / pick(native)),
-        summary(&|(here, _)| pick(here)),
-        summary(&|(_, native)| pick(native)),
-    ) else {
-        return vec![not_measured("no pairs")];
-    };
-    vec![
-        format!(
-            "**{:.2}** [{:.2}, {:.2}]",
-            ratio.median, ratio.lower_quartile, ratio.upper_quartile
-        ),
-        format!("{:.2}", here.minimum / native.minimum),
-        target.map_or(String::new(), |target| format!("≤ {target:.2}")),
-        target
-            .map_or("", |target| verdict(ratio, target))
-            .to_owned(),
-        format!("{:.2} / {:.2}", here.minimum, here.median),
-        format!("{:.2} / {:.2}", native.minimum, native.median),
-        pairs.len().to_string(),
-    ]
+    let pairs = pairs.iter();
+    let pairs = Pairs::of(pairs.map(|(here, native)| (pick(here), pick(native))));
+    match cells_of_ratio(&pairs, target) {
+        Ok((_, cells)) => cells,
+        Err(reason) => vec![not_measured(&reason)],
+    }
 }
 
 #[cfg(test)]

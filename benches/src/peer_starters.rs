@@ -5,6 +5,7 @@
 
 use std::ffi::OsString;
 
+use crate::images::image_at;
 use crate::measure::Candidate;
 use crate::peers;
 use crate::starters::Starters;
@@ -51,10 +52,7 @@ impl Starters<'_> {
     }
 
     fn image_and_mount_point(&self) -> OsString {
-        let mut words = OsString::from(&self.images.for_peers);
-        words.push(":");
-        words.push(&self.images.mount_point);
-        words
+        image_at(&self.images.for_peers, &self.images.mount_point)
     }
 
     /// squashfuse and bubblewrap; what squashfuse mounted is unmounted off the clock.
