@@ -54,13 +54,7 @@ size, without the library: pairs in which that is not the same all four times ar
 a virtual machine's processors move. Every message is checked.";
 
 pub(crate) fn section(bed: &Bed, options: &Options) -> Section {
-    let mut section = Section {
-        title: TITLE,
-        method: METHOD.to_owned(),
-        tables: Vec::new(),
-        goals: Vec::new(),
-        remarks: Vec::new(),
-    };
+    let mut section = Section::new(TITLE, METHOD);
     let ranks = match Ranks::make(bed) {
         Ok(ranks) => ranks,
         Err(reason) => return Section::not_measured(TITLE, &reason),

@@ -39,13 +39,7 @@ pub(crate) fn section(
         Ok(start) => start,
         Err(reason) => return Section::not_measured(TITLE, &reason),
     };
-    let mut section = Section {
-        title: TITLE,
-        method: METHOD.to_owned(),
-        tables: Vec::new(),
-        goals: Vec::new(),
-        remarks: Vec::new(),
-    };
+    let mut section = Section::new(TITLE, METHOD);
     match bed.with_helper() {
         Ok(_site) => {
             let table = as_ordinary_user(|| start.through_the_helper(options));

@@ -40,13 +40,7 @@ from it with `--no-join`. Every message is checked.";
 
 pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
     let libraries = [("MPICH", "mpich"), ("Open MPI", "openmpi")];
-    let mut section = Section {
-        title: "Messages between ranks in images",
-        method: METHOD.to_owned(),
-        tables: Vec::new(),
-        goals: Vec::new(),
-        remarks: Vec::new(),
-    };
+    let mut section = Section::new("Messages between ranks in images", METHOD);
     for (title, name) in libraries {
         match Library::make(bed, name) {
             Ok(library) => {

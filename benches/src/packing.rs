@@ -52,13 +52,7 @@ struct Source {
 }
 
 pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
-    let mut section = Section {
-        title: "Packing",
-        method: METHOD.to_owned(),
-        tables: Vec::new(),
-        goals: Vec::new(),
-        remarks: Vec::new(),
-    };
+    let mut section = Section::new("Packing", METHOD);
     let mut goal = Goal::ratio("processor time of packing over gzip, squashfs", TARGET);
     for source in [made_tree(bed, options), real_tree(bed, options)] {
         match source {

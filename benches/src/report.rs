@@ -26,15 +26,20 @@ pub(crate) struct Section {
 }
 
 impl Section {
-    /// Says why there are no figures.
-    pub(crate) fn not_measured(title: &'static str, reason: &str) -> Self {
+    /// Begins a section without figures.
+    pub(crate) fn new(title: &'static str, method: impl Into<String>) -> Self {
         Self {
             title,
-            method: format!("Not measured: {reason}."),
+            method: method.into(),
             tables: Vec::new(),
             goals: Vec::new(),
             remarks: Vec::new(),
         }
+    }
+
+    /// Says why there are no figures.
+    pub(crate) fn not_measured(title: &'static str, reason: &str) -> Self {
+        Self::new(title, format!("Not measured: {reason}."))
     }
 }
 

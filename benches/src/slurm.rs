@@ -32,13 +32,7 @@ on the nodes but where it says *first*. 64 steps in a row are `srun true` in one
 nodes in each step.";
 
 pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
-    let mut launches = Section {
-        title: TITLE,
-        method: METHOD.to_owned(),
-        tables: Vec::new(),
-        goals: Vec::new(),
-        remarks: Vec::new(),
-    };
+    let mut launches = Section::new(TITLE, METHOD);
     let mut step = Goal::ratio("a step with an image, over one without the plugin", TARGET);
     let mut tasks = Goal::ratio("the same with 8 tasks on each node", TARGET);
     let mut row = Goal::ratio("64 short steps in a row, the same", TARGET);

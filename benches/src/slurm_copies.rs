@@ -27,13 +27,7 @@ const BROADCAST: &str = "/tmp/bulk.squashfs";
 pub(crate) struct Copies(Section);
 
 pub(crate) fn section() -> Copies {
-    Copies(Section {
-        title: TITLE,
-        method: METHOD.to_owned(),
-        tables: Vec::new(),
-        goals: Vec::new(),
-        remarks: Vec::new(),
-    })
+    Copies(Section::new(TITLE, METHOD))
 }
 
 impl Copies {

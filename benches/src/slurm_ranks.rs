@@ -40,13 +40,7 @@ const IMAGE: &str = "/shared/numpy.squashfs";
 pub(crate) struct Ranks(Section);
 
 pub(crate) fn section() -> Ranks {
-    Ranks(Section {
-        title: TITLE,
-        method: format!("{METHOD} {COUNTS}"),
-        tables: Vec::new(),
-        goals: Vec::new(),
-        remarks: Vec::new(),
-    })
+    Ranks(Section::new(TITLE, format!("{METHOD} {COUNTS}")))
 }
 
 impl Ranks {

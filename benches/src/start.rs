@@ -53,13 +53,7 @@ fn through_helper(bed: &Bed, images: &Images, options: &Options) -> Section {
         Ok(site) => site,
         Err(reason) => return Section::not_measured(TITLE, &reason),
     };
-    let mut section = Section {
-        title: TITLE,
-        method: HELPER_METHOD.to_owned(),
-        tables: Vec::new(),
-        goals: Vec::new(),
-        remarks: Vec::new(),
-    };
+    let mut section = Section::new(TITLE, HELPER_METHOD);
     as_ordinary_user(|| {
         let start = Starters::of_true(bed, images);
         let (steps, goals) = helper_over_two(&start, options);
@@ -146,18 +140,14 @@ fn first_on_the_node(start: &Starters<'_>, options: &Options) -> Table {
 }
 
 fn what_the_command_line_adds(bed: &Bed, images: &Images, options: &Options) -> Section {
-    let mut section = Section {
-        title: "What the command line adds",
-        method: "`cabane run` minus a program that carries out the same mount steps and does \
+    let mut section = Section::new(
+        "What the command line adds",
+        "`cabane run` minus a program that carries out the same mount steps and does \
                  nothing else: the helper with a request written beforehand, or a small program \
                  as root. It reads options, configuration and metadata, finds the image, works \
                  out variables. And `cabane run --dry-run`, which does all of that but mounts \
-                 and starts nothing, minus a bare exec."
-            .to_owned(),
-        tables: Vec::new(),
-        goals: Vec::new(),
-        remarks: Vec::new(),
-    };
+                 and starts nothing, minus a bare exec.",
+    );
     match bed.with_helper() {
         Ok(_site) => {
             let (table, goal) = as_ordinary_user(|| added_to_the_helper(bed, images, options));
@@ -228,16 +218,12 @@ fn as_root(bed: &Bed, images: &Images, options: &Options) -> Section {
     if !is_root() {
         return Section::not_measured(TITLE, "this needs root");
     }
-    let mut section = Section {
-        title: TITLE,
-        method: "The same as root. Without a policy each start has a mount of its own, and \
+    let mut section = Section::new(
+        TITLE,
+        "The same as root. Without a policy each start has a mount of its own, and \
                  nothing is left of it; with the policy of a site images are shared and held, \
-                 as through the helper."
-            .to_owned(),
-        tables: Vec::new(),
-        goals: Vec::new(),
-        remarks: Vec::new(),
-    };
+                 as through the helper.",
+    );
     let start = Starters::of_true(bed, images);
     match bed.have_policy(false) {
         Ok(()) => section.tables.push(without_policy(&start, options)),

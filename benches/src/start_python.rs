@@ -28,13 +28,7 @@ anything. A start alone mounts anew, so the interpreter is decompressed again; f
 image it is in memory already. Over FUSE every page comes from another process.";
 
 pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
-    let mut section = Section {
-        title: "Start of Python",
-        method: METHOD.to_owned(),
-        tables: Vec::new(),
-        goals: Vec::new(),
-        remarks: Vec::new(),
-    };
+    let mut section = Section::new("Start of Python", METHOD);
     let rounds = options.long_rounds();
     let images = match bed.images() {
         Ok(images) => images,

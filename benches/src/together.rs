@@ -88,13 +88,7 @@ pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
         Ok(site) => site,
         Err(reason) => return vec![Section::not_measured(TITLE, &reason)],
     };
-    let mut section = Section {
-        title: TITLE,
-        method: METHOD.to_owned(),
-        tables: Vec::new(),
-        goals: Vec::new(),
-        remarks: Vec::new(),
-    };
+    let mut section = Section::new(TITLE, METHOD);
     let (some, many) = if options.quick { (8, 16) } else { (64, 256) };
     let rounds = options.crowd_rounds();
     let crowd = |script, count, users| Crowd {
