@@ -21,21 +21,3 @@ mod policy;
 mod roots;
 mod start;
 mod surroundings;
-
-use std::fs;
-use std::path::Path;
-
-#[test]
-fn no_file_of_this_test_is_forgotten() {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/privileged");
-    let declared = fs::read_to_string(directory.join("main.rs")).unwrap();
-    let forgotten: Vec<String> = fs::read_dir(&directory)
-        .unwrap()
-        .filter_map(|entry| {
-            let path = entry.unwrap().path();
-            path.file_stem()?.to_str().map(str::to_owned)
-        })
-        .filter(|name| name != "main" && !declared.contains(&format!("mod {name};")))
-        .collect();
-    assert_eq!(forgotten, Vec::<String>::new());
-}

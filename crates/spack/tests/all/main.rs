@@ -85,23 +85,3 @@ fn places(recipe: &StackRecipe, system: &SystemConfig) -> Places {
     };
     Places::in_image(recipe, Path::new("/build/config"), own)
 }
-
-#[test]
-fn every_file_of_tests_is_part_of_this_binary() {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all");
-    let main = include_str!("main.rs");
-    let forgotten: Vec<_> = std::fs::read_dir(&directory)
-        .unwrap()
-        .map(|entry| {
-            entry
-                .unwrap()
-                .path()
-                .file_stem()
-                .unwrap()
-                .to_string_lossy()
-                .into_owned()
-        })
-        .filter(|module| module != "main" && !main.contains(&format!("mod {module};")))
-        .collect();
-    assert_eq!(forgotten, Vec::<String>::new());
-}

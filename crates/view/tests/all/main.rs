@@ -10,16 +10,3 @@ mod properties;
 mod reading;
 mod refusing;
 mod writing;
-
-#[test]
-fn no_file_of_tests_is_forgotten() {
-    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all");
-    let files = std::fs::read_dir(directory)
-        .unwrap()
-        .map(|file| file.unwrap().file_name());
-    let names = files.map(|file| file.into_string().unwrap().replace(".rs", ""));
-    let forgotten: Vec<String> = names
-        .filter(|n| n != "main" && !include_str!("main.rs").contains(&format!("mod {n};")))
-        .collect();
-    assert_eq!(forgotten, [""; 0]);
-}
