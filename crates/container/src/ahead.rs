@@ -12,11 +12,11 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::convert::{Progress, tell};
 use crate::layer::{Found, LINKS, Layer, Listing, Opened, What, list, split_last};
-use crate::plan::{LONGEST_PATH, META, head, write_file};
+use crate::progress::{Progress, tell};
 use crate::squash::Input;
 use crate::tar::{Entry, Writer};
+use crate::write::{LONGEST_PATH, META, head, write_file};
 use crate::{ContainerImage, Error, glibc};
 
 /// Which files were written, and what else is known of them.

@@ -12,13 +12,12 @@ use crate::ahead::{Ahead, Written};
 use crate::layer::{Listing, list};
 use crate::metadata::{self, Variables};
 use crate::plan::Plan;
-use crate::squash::{Settings, Squash};
+use crate::progress::{Progress, tell};
+use crate::report::{CONVERTER, Converted, Report};
+use crate::squash::Squash;
 use crate::tar::Writer;
 use crate::tree::Tree;
-use crate::{ContainerImage, Error, Report, digest, glibc};
-
-/// The version of the way in which images are made. Another one gives other images.
-pub const CONVERTER: u32 = 2;
+use crate::{ContainerImage, Error, digest, glibc};
 
 /// What is to be made of a container image.
 #[derive(Clone, Copy, Debug)]
@@ -33,25 +32,6 @@ pub struct Request<'a> {
     pub mksquashfs: &'a Path,
     /// How many threads may work.
     pub jobs: usize,
-    /// The level of the compression with zstd: 3 as a rule.
-    pub level: u32,
-}
-
-/// Is told how much was done, and may end it.
-pub trait Progress: Sync {
-    /// How many bytes of layers were read, as they come, and of how many if that is known.
-    fn read(&self, done: u64, of: Option<u64>);
-    /// Whether to go on.
-    fn go_on(&self) -> bool;
-}
-
-/// An image that was made.
-#[derive(Clone, Debug)]
-pub struct Converted {
-    /// What it says about itself.
-    pub meta: Meta,
-    /// What was done.
-    pub report: Report,
 }
 
 /// Makes an image.
@@ -79,13 +59,8 @@ pub fn convert_with(
     progress: &dyn Progress,
     edit: &dyn Fn(&mut Meta, &mut Report),
 ) -> Result<Converted, Error> {
-    let settings = Settings {
-        mksquashfs: request.mksquashfs,
-        output: request.output,
-        jobs: request.jobs,
-        level: request.level,
-    };
-    let (mut squash, input) = Squash::start(&settings)?;
+    let start = || Squash::start(request.mksquashfs, request.output, request.jobs);
+    let (mut squash, input) = start()?;
     let mut ahead = Ahead::new(input, image.layers.len());
     let listings = match ahead.read(image, progress) {
         Ok(listings) => listings,
@@ -104,7 +79,7 @@ pub fn convert_with(
     if !plan.is_confirmed() {
         drop(squash);
         let input;
-        (squash, input) = Squash::start(&settings)?;
+        (squash, input) = start()?;
         output = Writer::new(input);
         (plan, report) = flatten(image, request, &listings, &nothing)?;
     }
@@ -113,7 +88,7 @@ pub fn convert_with(
     let made = plan.write(image, &listings, output, progress, |glibc| {
         let mut meta = metadata::of(image, request.name, request.reference, &patch, glibc);
         edit(&mut meta, &mut report);
-        (meta, report)
+        Converted { meta, report }
     });
     match made {
         Ok((converted, input)) => {
@@ -149,20 +124,6 @@ fn flatten<'a>(
     };
     let plan = Plan::new(tree, listings, written, &mut report)?;
     Ok((plan, report))
-}
-
-/// Tells how much was read.
-///
-/// # Errors
-///
-/// That it is to end here.
-pub(crate) fn tell(progress: &dyn Progress, done: u64, of: Option<u64>) -> Result<(), Error> {
-    progress.read(done, of);
-    if progress.go_on() {
-        Ok(())
-    } else {
-        Err(Error::Interrupted)
-    }
 }
 
 /// Finds the version of the GNU C library in an image, if it has one. All layers are read

@@ -3,20 +3,17 @@
 
 //! What goes into the image, and writing what was not written ahead: layers are read again for
 //! files that are left and not there yet.
-//!
-//! An image is mounted with root as the owner of everything, and used by people who are not
-//! root. So everybody may read what is in it: whoever may read the image file could do that
-//! anyhow. Nothing in it gives anybody rights: no set-user-id, no capabilities, no devices.
 
 use std::io::{self, Read};
 
 use crate::ahead::Written;
-use crate::convert::{Converted, Progress};
 use crate::layer::{Attributes, Found, Layer, Listing, Opened, Special, shown};
-use crate::report::Report;
+use crate::progress::Progress;
+use crate::report::{Changed, Converted, Report};
 use crate::squash::Input;
-use crate::tar::{Entry, Head, Unfolded, Writer};
+use crate::tar::{Head, Writer};
 use crate::tree::{File, Node, Tree};
+use crate::write::{LONGEST_PATH, META, head, mode_of, not_written, write_file, write_meta};
 use crate::{ContainerImage, Error, LayerProblem, glibc};
 
 /// Directories that are mounted over, or in which things are.
@@ -37,13 +34,8 @@ const MOUNT_POINTS: &[&str] = &[
 ];
 /// Files that are mounted over.
 const MOUNTED_FILES: &[&str] = &["etc/group", "etc/hosts", "etc/passwd", "etc/resolv.conf"];
-/// Where the metadata are.
-pub(crate) const META: &str = "meta";
 /// Says that a file comes from no layer.
 const NO_LAYER: usize = usize::MAX;
-/// The longest path that can be opened.
-pub(crate) const LONGEST_PATH: usize = 4095;
-
 /// What goes into an image.
 pub(crate) struct Plan<'a> {
     tree: Tree,
@@ -160,7 +152,7 @@ impl<'a> Plan<'a> {
         listings: &[Listing],
         mut output: Writer<Input>,
         progress: &dyn Progress,
-        about: impl FnOnce(Option<String>) -> (cabane_view::Meta, Report),
+        about: impl FnOnce(Option<String>) -> Converted,
     ) -> Result<(Converted, Input), Error> {
         self.write_skeleton(&mut output).map_err(not_written)?;
         let mut library = None;
@@ -192,10 +184,10 @@ impl<'a> Plan<'a> {
                 .link(head, name.unwrap_or_default())
                 .map_err(not_written)?;
         }
-        let (meta, report) = about(version);
-        write_meta(&mut output, &meta, &report).map_err(not_written)?;
+        let converted = about(version);
+        write_meta(&mut output, &converted).map_err(not_written)?;
         let input = output.finish().map_err(not_written)?;
-        Ok((Converted { meta, report }, input))
+        Ok((converted, input))
     }
 
     /// Writes directories, symbolic links and empty files that come from no layer.
@@ -293,61 +285,6 @@ fn may_have(listings: &[Listing], written: &Written, file: &File, path: &[u8]) -
     found.is_some_and(|found| &*found.path == path)
 }
 
-/// Writes a file out of a layer; a copy is kept if that is wanted.
-pub(crate) fn write_file(
-    output: &mut Writer<Input>,
-    head: Head<'_>,
-    (layer, opened): (&Layer<'_>, &mut Opened<'_>),
-    entry: &Entry,
-    copy: Option<&mut Vec<u8>>,
-) -> Result<(), Error> {
-    let mut content = Content {
-        inner: opened.content(),
-        copy,
-        failure: None,
-    };
-    let outcome = match &entry.pieces {
-        Some(pieces) => {
-            let mut whole = Unfolded::new(pieces, &mut content, entry.size);
-            output.file(head, entry.size, &mut whole)
-        }
-        None => output.file(head, entry.size, &mut content),
-    };
-    if let Some(failure) = content.failure.take() {
-        return Err(layer.failed(failure.into()));
-    }
-    outcome.map_err(not_written)
-}
-
-/// Tells failures of reading from those of writing, and keeps a copy if that is wanted.
-struct Content<'a, R> {
-    inner: R,
-    copy: Option<&'a mut Vec<u8>>,
-    failure: Option<io::Error>,
-}
-
-impl<R: Read> Read for Content<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self.inner.read(buffer) {
-            Ok(read) => {
-                if let Some(copy) = &mut self.copy {
-                    copy.extend_from_slice(buffer.get(..read).unwrap_or_default());
-                }
-                Ok(read)
-            }
-            Err(error) => {
-                let same = io::Error::new(error.kind(), error.to_string());
-                self.failure = Some(error);
-                Err(same)
-            }
-        }
-    }
-}
-
-fn not_written(error: io::Error) -> Error {
-    Error::io("write to", "mksquashfs")(error)
-}
-
 /// Adds mount points, and makes room for the metadata.
 fn furnish(tree: &mut Tree, report: &mut Report) -> Result<(), LayerProblem> {
     let changed = &mut report.changed;
@@ -383,42 +320,7 @@ fn furnish(tree: &mut Tree, report: &mut Report) -> Result<(), LayerProblem> {
     Ok(())
 }
 
-fn write_meta(
-    output: &mut Writer<Input>,
-    meta: &cabane_view::Meta,
-    report: &Report,
-) -> io::Result<()> {
-    let head = |path, mode| Head {
-        path,
-        mode,
-        mtime: 0,
-    };
-    let report = serde_json::to_vec_pretty(report).unwrap_or_default();
-    let env = meta.to_json().into_bytes();
-    output.directory(head(META.as_bytes(), 0o755))?;
-    for (name, bytes) in [("meta/env.json", env), ("meta/import.json", report)] {
-        let size = bytes.len() as u64;
-        output.file(head(name.as_bytes(), 0o644), size, &mut bytes.as_slice())?;
-    }
-    Ok(())
-}
-
-/// What everybody may do with what the owner may, and nobody more than that.
-fn mode_of(attributes: Attributes, is_directory: bool) -> u32 {
-    let mode = attributes.mode & 0o1777;
-    let is_executable = is_directory || mode & 0o111 != 0;
-    mode | 0o444 | if is_executable { 0o111 } else { 0 }
-}
-
-pub(crate) fn head(path: &[u8], attributes: Attributes, is_directory: bool) -> Head<'_> {
-    Head {
-        path,
-        mode: mode_of(attributes, is_directory),
-        mtime: attributes.mtime,
-    }
-}
-
-fn note(changed: &mut crate::report::Changed, attributes: Attributes, is_directory: bool) {
+fn note(changed: &mut Changed, attributes: Attributes, is_directory: bool) {
     let new = mode_of(attributes, is_directory);
     changed.owners += u64::from(attributes.is_foreign);
     changed.set_id += u64::from(attributes.mode & 0o6000 != 0);

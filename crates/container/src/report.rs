@@ -3,7 +3,33 @@
 
 //! What an image was made of, and what was changed on the way.
 
+use cabane_view::Meta;
 use serde::{Deserialize, Serialize};
+
+/// The version of the way in which images are made. Another one gives other images.
+pub const CONVERTER: u32 = 2;
+
+/// An image that was made.
+#[derive(Clone, Debug)]
+pub struct Converted {
+    /// What it says about itself.
+    pub meta: Meta,
+    /// What was done.
+    pub report: Report,
+}
+
+impl Converted {
+    /// Returns the two documents of the metadata: their names in `meta`, and what is in them.
+    #[must_use]
+    pub fn documents(&self) -> [(&'static str, Vec<u8>); 2] {
+        // Strings, numbers and lists are always JSON.
+        let report = serde_json::to_vec_pretty(&self.report).unwrap_or_default();
+        [
+            ("env.json", self.meta.to_json().into_bytes()),
+            (Report::FILE, report),
+        ]
+    }
+}
 
 /// What was done; it stands in the image as `meta/import.json`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,6 +91,11 @@ pub struct Changed {
     pub replaced: Vec<String>,
     /// Variables of the image that were left to the user.
     pub variables: Vec<String>,
+}
+
+impl Report {
+    /// Its name in the metadata of an image.
+    pub const FILE: &str = "import.json";
 }
 
 impl Changed {

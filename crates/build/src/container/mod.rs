@@ -26,17 +26,13 @@ use crate::engine::{Engine, Facts, Kind, RecipeDir, StepDraft};
 use crate::fingerprint::{self, Inputs};
 use crate::layout::Layout;
 use crate::marker::ImageMark;
-use crate::metadata::{ENV_JSON, Words};
+use crate::metadata::Words;
 use crate::pack::{self, Tool, Tree};
 use crate::workbench::Workbench;
 use crate::{BuildError, BuildRequest, StepName, disk};
 
 /// What is locked, in the work directory.
 const LOCK: &str = "lock/container.json";
-/// What an import writes beside the image, too.
-const REPORT: &str = "import.json";
-/// The level of zstd, as for an import.
-const LEVEL: u32 = 3;
 
 /// A container image that was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -289,7 +285,6 @@ impl ContainerEngine {
             output: &new,
             mksquashfs: &tool.program,
             jobs: bench.request.jobs,
-            level: LEVEL,
         };
         let mut images = match self.config.images.as_slice() {
             [] => None,
@@ -331,9 +326,9 @@ impl ContainerEngine {
         }
         let meta = bench.layout.meta();
         disk::make_empty(&meta)?;
-        let report = serde_json::to_vec_pretty(&converted.report).unwrap_or_default();
-        disk::write(&meta.join(ENV_JSON), converted.meta.to_json().as_bytes())?;
-        disk::write(&meta.join(REPORT), &report)?;
+        for (name, bytes) in converted.documents() {
+            disk::write(&meta.join(name), &bytes)?;
+        }
         for line in converted.report.changed.lines() {
             bench.progress.remark(&line);
         }

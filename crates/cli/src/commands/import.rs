@@ -103,8 +103,6 @@ enum ImportError {
 
 /// How often we look whether another import is done.
 const PAUSE: Duration = Duration::from_millis(200);
-/// The level of zstd: 15 and above take twenty times as long for a seventh less.
-const LEVEL: u32 = 3;
 
 pub(super) fn import(setup: &Setup, args: &ImportArgs) -> CommandResult<ExitCode> {
     let (Some(image), Some(label)) = (&args.image, &args.label) else {
@@ -345,7 +343,7 @@ impl Import<'_> {
         sweep(incoming.path())?;
         let new = incoming.path().join(format!("{NEW}{}", std::process::id()));
         let made = bring(incoming.path()).and_then(|image| self.convert(&image, &new));
-        let Converted { meta, report } = match made {
+        let converted = match made {
             Ok(converted) => converted,
             Err(error) => {
                 drop(alive);
@@ -362,9 +360,10 @@ impl Import<'_> {
         let directory =
             tempfile::tempdir().or_failed(|| "make a temporary directory".to_owned())?;
         let place = directory.path();
-        fs::write(place.join("env.json"), meta.to_json())
-            .and_then(|()| fs::write(place.join(REPORT), report_json(&report)))
-            .or_failed(|| format!("write to {}", place.display()))?;
+        for (name, bytes) in converted.documents() {
+            fs::write(place.join(name), bytes)
+                .or_failed(|| format!("write to {}", place.display()))?;
+        }
         let added = repository.add_verified(VerifiedRequest {
             label: self.label.clone(),
             incoming: incoming.made(&digest),
@@ -374,7 +373,7 @@ impl Import<'_> {
             replace: self.args.force,
         });
         drop(alive);
-        Ok((added.map_err(errors::repository_error)?, report))
+        Ok((added.map_err(errors::repository_error)?, converted.report))
     }
 
     fn convert(&self, image: &ContainerImage<'_>, output: &Path) -> CommandResult<Converted> {
@@ -386,7 +385,6 @@ impl Import<'_> {
             output,
             mksquashfs: &mksquashfs,
             jobs: jobs.unwrap_or_else(processors).max(1),
-            level: LEVEL,
         };
         let shown = Shown {
             watched: Mutex::new(Watched::new(
@@ -477,15 +475,8 @@ impl Import<'_> {
     }
 }
 
-/// What stands in the metadata about an import.
-const REPORT: &str = "import.json";
 /// How the names of files begin that are not whole.
 const NEW: &str = "new-";
-
-fn report_json(report: &Report) -> Vec<u8> {
-    // Strings, numbers and lists are always JSON.
-    serde_json::to_vec_pretty(report).unwrap_or_default()
-}
 
 /// Removes what an import that was killed has left in its place.
 fn sweep(place: &Path) -> CommandResult<()> {
@@ -551,7 +542,7 @@ fn find_made(repository: &Repository, wanted: &Wanted) -> CommandResult<Option<D
 
 /// Whether an image was made as they are made today.
 fn was_made_so(repository: &Repository, digest: &Digest) -> bool {
-    let path = repository.meta_path(digest).join(REPORT);
+    let path = repository.meta_path(digest).join(Report::FILE);
     let report = File::open(path).ok();
     let report: Option<Report> = report.and_then(|file| serde_json::from_reader(file).ok());
     report.is_some_and(|report| report.converter == CONVERTER && !report.altered)

@@ -185,7 +185,6 @@ pub(crate) fn convert_to(image: &ContainerImage<'_>, output: &Path) -> Result<Co
         output,
         mksquashfs: &mksquashfs(),
         jobs: 2,
-        level: 3,
     };
     convert(image, &request, &Silent)
 }
