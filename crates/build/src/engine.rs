@@ -47,7 +47,9 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync {
     fn facts(&self) -> Result<Facts, BuildError>;
 
     /// What the metadata depends on beyond the recipe and the steps before.
-    fn inputs_of_facts(&self) -> Inputs;
+    fn inputs_of_facts(&self) -> Inputs {
+        Inputs::new()
+    }
 
     /// The step that makes the image, where the engine does that itself: then there is no tree,
     /// and the metadata are made with the image.
@@ -62,16 +64,24 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync {
     }
 
     /// Directories below the recipe that are no part of it.
-    fn outside_recipe(&self) -> Vec<PathBuf>;
+    fn outside_recipe(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
 
     /// Files of the recipe that it names, wherever they are in it.
-    fn named_files(&self) -> Vec<PathBuf>;
+    fn named_files(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
 
     /// Programs and files that must not disappear behind the mount point.
-    fn needs_visible(&self) -> Vec<PathBuf>;
+    fn needs_visible(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
 
     /// What its user should know before the build.
-    fn warnings(&self) -> Vec<String>;
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// A step before it is known whether it has been done.
@@ -105,7 +115,7 @@ impl StepDraft {
 }
 
 /// What an engine knows about its tree.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
     /// The directory that views show.
     pub(crate) view_root: String,

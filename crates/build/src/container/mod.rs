@@ -9,7 +9,6 @@
 //! are written with it. Where images come from is for the caller to know, who has registries
 //! and passwords.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +18,7 @@ use cabane_container::{
 };
 use cabane_host::GlibcVersion;
 use cabane_recipe::{ContainerConfig, Recipe};
-use cabane_view::{EnvPatch, Meta, Needs, ProcessorNeed, View, ViewName};
+use cabane_view::{EnvPatch, Meta, ProcessorNeed, View};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{Engine, Facts, Kind, RecipeDir, StepDraft};
@@ -446,21 +445,7 @@ impl Engine for ContainerEngine {
     }
 
     fn facts(&self) -> Result<Facts, BuildError> {
-        Ok(Facts {
-            view_root: String::new(),
-            activate: None,
-            patch: EnvPatch::new(),
-            needs: Needs::default(),
-            versions: BTreeMap::new(),
-            existing: None,
-            views: None::<BTreeMap<ViewName, View>>,
-            parts: Vec::new(),
-            files: Vec::new(),
-        })
-    }
-
-    fn inputs_of_facts(&self) -> Inputs {
-        Inputs::new()
+        Ok(Facts::default())
     }
 
     fn draft_of_image(&self, request: &BuildRequest, tool: &Tool) -> Option<StepDraft> {
@@ -490,21 +475,5 @@ impl Engine for ContainerEngine {
 
     fn make_image(&self, bench: &mut Workbench<'_>, tool: &Tool) -> Result<ImageMark, BuildError> {
         self.make(bench, tool)
-    }
-
-    fn outside_recipe(&self) -> Vec<PathBuf> {
-        Vec::new()
-    }
-
-    fn named_files(&self) -> Vec<PathBuf> {
-        Vec::new()
-    }
-
-    fn needs_visible(&self) -> Vec<PathBuf> {
-        Vec::new()
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        Vec::new()
     }
 }

@@ -254,15 +254,10 @@ impl Engine for PythonEngine {
                 ..Needs::default()
             },
             versions: BTreeMap::from([("uv".to_owned(), self.uv_version.clone())]),
-            existing: None,
-            views: None,
             parts: inside::parts(&self.environment_here()),
             files: vec![(lock::LOCK.to_owned(), lock::path(&self.layout))],
+            ..Facts::default()
         })
-    }
-
-    fn inputs_of_facts(&self) -> Inputs {
-        Inputs::new()
     }
 
     fn outside_recipe(&self) -> Vec<PathBuf> {

@@ -41,7 +41,7 @@ use std::path::{Path, PathBuf};
 
 use cabane_recipe::{InterpreterRequest, Recipe, StackOptions, StackRecipe, SystemConfig};
 use cabane_spack::{SpackEnvironment, SpackStack};
-use cabane_view::{EnvPatch, Needs};
+use cabane_view::Needs;
 
 use crate::engine::{Engine, Facts, RecipeDir, StepDraft};
 use crate::fingerprint::{self, Hash, Inputs};
@@ -293,8 +293,6 @@ impl Engine for SpackEngine {
         let parts = inside::parts(self, &installs);
         Ok(Facts {
             view_root: self.store.to_string_lossy().into_owned(),
-            activate: None,
-            patch: EnvPatch::new(),
             needs: Needs {
                 processor: inside::processor(self, &parts)?,
                 outside: inside::outside(&installs),
@@ -302,22 +300,10 @@ impl Engine for SpackEngine {
             },
             parts,
             versions,
-            existing: None,
             files: environments.map(lock_of).collect(),
             views: Some(views::metadata(self)?),
+            ..Facts::default()
         })
-    }
-
-    fn inputs_of_facts(&self) -> Inputs {
-        Inputs::new()
-    }
-
-    fn outside_recipe(&self) -> Vec<PathBuf> {
-        Vec::new()
-    }
-
-    fn named_files(&self) -> Vec<PathBuf> {
-        Vec::new()
     }
 
     fn needs_visible(&self) -> Vec<PathBuf> {

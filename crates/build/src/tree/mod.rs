@@ -5,11 +5,9 @@
 //!
 //! The directory is read and never written; it is packed from where it is.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use cabane_recipe::{Recipe, TreeConfig};
-use cabane_view::Needs;
 
 use crate::engine::{Engine, Facts, Kind, RecipeDir, StepDraft};
 use crate::fingerprint::Inputs;
@@ -85,13 +83,8 @@ impl Engine for TreeEngine {
         Ok(Facts {
             patch: directories_patch(&self.source, &self.mount_point),
             view_root: self.mount_point.clone(),
-            activate: None,
-            needs: Needs::default(),
-            versions: BTreeMap::new(),
             existing,
-            views: None,
-            parts: Vec::new(),
-            files: Vec::new(),
+            ..Facts::default()
         })
     }
 
@@ -101,17 +94,5 @@ impl Engine for TreeEngine {
 
     fn outside_recipe(&self) -> Vec<PathBuf> {
         vec![self.source.clone()]
-    }
-
-    fn named_files(&self) -> Vec<PathBuf> {
-        Vec::new()
-    }
-
-    fn needs_visible(&self) -> Vec<PathBuf> {
-        Vec::new()
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        Vec::new()
     }
 }
