@@ -9,104 +9,29 @@
 //! are written with it. Where images come from is for the caller to know, who has registries
 //! and passwords.
 
-use std::fmt;
-use std::path::{Path, PathBuf};
+mod containers;
+mod metadata;
+
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cabane_container::{
     Bytes, CONVERTER, ContainerImage, Layer, Open, Progress, Report, Request, added, convert_with,
 };
-use cabane_host::GlibcVersion;
 use cabane_recipe::{ContainerConfig, Recipe};
-use cabane_view::{EnvPatch, Meta, ProcessorNeed, View};
-use serde::{Deserialize, Serialize};
+use cabane_view::Meta;
 
+pub use self::containers::{AddedImage, AddedImages, Containers, FoundContainer, UseContainer};
 use crate::engine::{Engine, Facts, Kind, RecipeDir, StepDraft};
 use crate::fingerprint::{self, Inputs};
 use crate::layout::Layout;
 use crate::marker::ImageMark;
-use crate::metadata::Words;
 use crate::pack::{self, Tool, Tree};
 use crate::workbench::Workbench;
 use crate::{BuildError, BuildRequest, StepName, disk};
 
 /// What is locked, in the work directory.
 const LOCK: &str = "lock/container.json";
-
-/// A container image that was found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FoundContainer {
-    /// Its name in full.
-    pub reference: String,
-    /// For which platform it is.
-    pub platform: String,
-    /// The digest of its manifest, `sha256:…`, or of what tells it from others.
-    pub digest: String,
-    /// The digest of the list in which it was found.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub index: Option<String>,
-}
-
-/// What is done with a container image while it can be read.
-pub type UseContainer<'a> = dyn FnMut(ContainerImage<'_>) -> Result<(), BuildError> + 'a;
-
-/// An image that is put on a container image.
-pub struct AddedImage {
-    /// By which name it is known.
-    pub name: String,
-    /// Its digest.
-    pub digest: String,
-    /// The C library that it needs, if that is known.
-    pub glibc: Option<String>,
-    /// The processor that it needs, if not every one will do.
-    pub processor: Option<ProcessorNeed>,
-    /// Its tree, at the place where it is mounted.
-    pub layer: Layer<'static>,
-}
-
-/// Images that are put on a container image.
-pub struct AddedImages {
-    /// The images, in their order.
-    pub images: Vec<AddedImage>,
-    /// What their default views change.
-    pub patch: EnvPatch,
-}
-
-/// Where container images come from.
-pub trait Containers: fmt::Debug + Send + Sync {
-    /// Finds out which image a name stands for now. Paths are relative to `directory`.
-    ///
-    /// # Errors
-    ///
-    /// There is none, or none for the platform.
-    fn find(
-        &self,
-        from: &str,
-        directory: &Path,
-        platform: Option<&str>,
-    ) -> Result<FoundContainer, BuildError>;
-
-    /// Gets an image that was found before, and lets it be used.
-    ///
-    /// # Errors
-    ///
-    /// It is not there any more; whatever `use_it` returns.
-    fn open(
-        &self,
-        from: &str,
-        directory: &Path,
-        found: &FoundContainer,
-        interrupt: &AtomicBool,
-        use_it: &mut UseContainer<'_>,
-    ) -> Result<(), BuildError>;
-
-    /// Finds images of ours that are put on it, by what is typed to enter them.
-    ///
-    /// # Errors
-    ///
-    /// One is not there, or has a root file system of its own.
-    fn images(&self, names: &[String]) -> Result<AddedImages, BuildError>;
-}
 
 /// A container image, and what is put on it.
 #[derive(Debug)]
@@ -207,72 +132,6 @@ impl ContainerEngine {
         disk::write(&self.lock(), &bytes)
     }
 
-    /// Whether the image is another one than an import makes.
-    fn alters(&self) -> bool {
-        let ContainerConfig {
-            images,
-            files,
-            entrypoint,
-            command,
-            working_directory,
-            ..
-        } = &self.config;
-        !files.is_empty()
-            || !images.is_empty()
-            || entrypoint.is_some()
-            || command.is_some()
-            || working_directory.is_some()
-            || !self.recipe.views.is_empty()
-            || self.recipe.description.is_some()
-    }
-
-    /// Puts what the recipe says into metadata that say what the container image does.
-    fn edit(&self, added: Option<&AddedImages>, meta: &mut Meta, report: &mut Report) {
-        report.altered = self.alters();
-        if let Some(description) = &self.recipe.description {
-            meta.description = Some(description.clone());
-        }
-        if let Some(added) = added {
-            put_views(added, meta);
-        }
-        let of_image = meta
-            .default_view
-            .as_ref()
-            .and_then(|view| meta.views.get(view));
-        let of_image = of_image.cloned().unwrap_or_default();
-        for (name, said) in &self.recipe.views {
-            let mut patch = of_image.patch.clone();
-            let words = Words {
-                mount: "",
-                view_path: "",
-                view_name: name.as_str(),
-            };
-            words.apply(&said.env_vars, &mut patch);
-            let view = View {
-                description: said.description.clone().or(of_image.description.clone()),
-                patch,
-                ..View::default()
-            };
-            meta.views.insert(name.clone(), view);
-        }
-        if let Some(view) = &self.recipe.default_view {
-            meta.default_view = Some(view.clone());
-        }
-        let container = meta.container.get_or_insert_default();
-        let config = self.config.clone();
-        if let Some(words) = config.entrypoint {
-            // Its arguments were meant for what the container image starts.
-            container.command.clear();
-            container.entrypoint = words;
-        }
-        if let Some(words) = config.command {
-            container.command = words;
-        }
-        if let Some(directory) = config.working_directory {
-            container.working_directory = Some(directory);
-        }
-    }
-
     fn make(&self, bench: &mut Workbench<'_>, tool: &Tool) -> Result<ImageMark, BuildError> {
         let gone = || BuildError::file("find", &self.lock())(std::io::ErrorKind::NotFound.into());
         let found = self.locked().ok_or_else(gone)?;
@@ -301,7 +160,7 @@ impl ContainerEngine {
                 image.layers.push(layer);
             }
             let edit = |meta: &mut Meta, report: &mut Report| {
-                self.edit(images.as_ref(), meta, report);
+                metadata::edit(&self.recipe, &self.config, images.as_ref(), meta, report);
             };
             let made = convert_with(&image, &request, &watched, &edit);
             converted = Some(made.map_err(|error| match error {
@@ -319,7 +178,7 @@ impl ContainerEngine {
             &mut use_it,
         )?;
         let converted = converted.ok_or_else(gone)?;
-        if let Err(error) = check_library(images.as_ref(), &converted.meta) {
+        if let Err(error) = metadata::check_library(images.as_ref(), &converted.meta) {
             disk::remove(&new)?;
             return Err(error);
         }
@@ -351,49 +210,6 @@ fn taken<'a>(layer: &mut Layer<'static>) -> Layer<'a> {
             Ok(bytes)
         }),
     }
-}
-
-/// Lets the default view do what those of the images do, and says which processor they need.
-fn put_views(added: &AddedImages, meta: &mut Meta) {
-    let default = meta.default_view.clone();
-    if let Some(view) = default.and_then(|view| meta.views.get_mut(&view)) {
-        view.patch.merge(&added.patch);
-    }
-    let needs = added
-        .images
-        .iter()
-        .filter_map(|image| image.processor.as_ref());
-    for need in needs {
-        let whole = meta.needs.processor.get_or_insert_default();
-        let pairs = [
-            (&mut whole.targets, &need.targets),
-            (&mut whole.features, &need.features),
-        ];
-        for (all, new) in pairs {
-            let missing = new.iter().filter(|one| !all.contains(one));
-            let missing: Vec<String> = missing.cloned().collect();
-            all.extend(missing);
-        }
-    }
-}
-
-/// Fails if an image needs a newer C library than there is.
-fn check_library(added: Option<&AddedImages>, meta: &Meta) -> Result<(), BuildError> {
-    let found = meta.container.as_ref().and_then(|one| one.glibc.clone());
-    let version: Option<GlibcVersion> = found.as_deref().and_then(|text| text.parse().ok());
-    let images = added.into_iter().flat_map(|added| &added.images);
-    for image in images {
-        let needed: Option<GlibcVersion> =
-            image.glibc.as_deref().and_then(|text| text.parse().ok());
-        if let Some(needed) = needed.filter(|needed| version.is_none_or(|found| found < *needed)) {
-            return Err(BuildError::OldLibrary {
-                image: image.name.clone(),
-                needed: needed.to_string(),
-                found: found.unwrap_or_else(|| "none".to_owned()),
-            });
-        }
-    }
-    Ok(())
 }
 
 fn containers(request: &BuildRequest) -> Result<&dyn Containers, BuildError> {

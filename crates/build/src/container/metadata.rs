@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What a recipe, and images that are put on a container image, change in its metadata.
+
+use cabane_container::Report;
+use cabane_host::GlibcVersion;
+use cabane_recipe::{ContainerConfig, Recipe};
+use cabane_view::{Meta, View};
+
+use super::AddedImages;
+use crate::BuildError;
+use crate::metadata::Words;
+
+/// Whether the image is another one than an import makes.
+fn alters(recipe: &Recipe, config: &ContainerConfig) -> bool {
+    let ContainerConfig {
+        images,
+        files,
+        entrypoint,
+        command,
+        working_directory,
+        ..
+    } = config;
+    !files.is_empty()
+        || !images.is_empty()
+        || entrypoint.is_some()
+        || command.is_some()
+        || working_directory.is_some()
+        || !recipe.views.is_empty()
+        || recipe.description.is_some()
+}
+
+/// Puts what the recipe says into metadata that say what the container image does.
+pub(super) fn edit(
+    recipe: &Recipe,
+    config: &ContainerConfig,
+    added: Option<&AddedImages>,
+    meta: &mut Meta,
+    report: &mut Report,
+) {
+    report.altered = alters(recipe, config);
+    if let Some(description) = &recipe.description {
+        meta.description = Some(description.clone());
+    }
+    if let Some(added) = added {
+        put_views(added, meta);
+    }
+    let of_image = meta
+        .default_view
+        .as_ref()
+        .and_then(|view| meta.views.get(view));
+    let of_image = of_image.cloned().unwrap_or_default();
+    for (name, said) in &recipe.views {
+        let mut patch = of_image.patch.clone();
+        let words = Words {
+            mount: "",
+            view_path: "",
+            view_name: name.as_str(),
+        };
+        words.apply(&said.env_vars, &mut patch);
+        let view = View {
+            description: said.description.clone().or(of_image.description.clone()),
+            patch,
+            ..View::default()
+        };
+        meta.views.insert(name.clone(), view);
+    }
+    if let Some(view) = &recipe.default_view {
+        meta.default_view = Some(view.clone());
+    }
+    let container = meta.container.get_or_insert_default();
+    let config = config.clone();
+    if let Some(words) = config.entrypoint {
+        // Its arguments were meant for what the container image starts.
+        container.command.clear();
+        container.entrypoint = words;
+    }
+    if let Some(words) = config.command {
+        container.command = words;
+    }
+    if let Some(directory) = config.working_directory {
+        container.working_directory = Some(directory);
+    }
+}
+
+/// Lets the default view do what those of the images do, and says which processor they need.
+fn put_views(added: &AddedImages, meta: &mut Meta) {
+    let default = meta.default_view.clone();
+    if let Some(view) = default.and_then(|view| meta.views.get_mut(&view)) {
+        view.patch.merge(&added.patch);
+    }
+    let needs = added
+        .images
+        .iter()
+        .filter_map(|image| image.processor.as_ref());
+    for need in needs {
+        let whole = meta.needs.processor.get_or_insert_default();
+        let pairs = [
+            (&mut whole.targets, &need.targets),
+            (&mut whole.features, &need.features),
+        ];
+        for (all, new) in pairs {
+            let missing = new.iter().filter(|one| !all.contains(one));
+            let missing: Vec<String> = missing.cloned().collect();
+            all.extend(missing);
+        }
+    }
+}
+
+/// Fails if an image needs a newer C library than there is.
+pub(super) fn check_library(added: Option<&AddedImages>, meta: &Meta) -> Result<(), BuildError> {
+    let found = meta.container.as_ref().and_then(|one| one.glibc.clone());
+    let version: Option<GlibcVersion> = found.as_deref().and_then(|text| text.parse().ok());
+    let images = added.into_iter().flat_map(|added| &added.images);
+    for image in images {
+        let needed: Option<GlibcVersion> =
+            image.glibc.as_deref().and_then(|text| text.parse().ok());
+        if let Some(needed) = needed.filter(|needed| version.is_none_or(|found| found < *needed)) {
+            return Err(BuildError::OldLibrary {
+                image: image.name.clone(),
+                needed: needed.to_string(),
+                found: found.unwrap_or_else(|| "none".to_owned()),
+            });
+        }
+    }
+    Ok(())
+}
