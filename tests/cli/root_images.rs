@@ -161,6 +161,31 @@ fn what_is_written_in_a_directory_is_found_again() {
 }
 
 #[test]
+fn directories_in_which_places_were_made_can_be_written_to() {
+    for who in everybody() {
+        let cabane = with_root(who);
+        let (seen, layer) = (
+            cabane.world.directory("seen"),
+            cabane.world.directory("layer"),
+        );
+        let bind = format!("--bind={}:/made/place", seen.display());
+        let file = format!("--bind={}:/made/file", seen.join("file").display());
+        fs::write(seen.join("file"), "seen").unwrap();
+        let script = "echo a >/beside && echo b >/made/beside && cat /made/place/file";
+        for option in ["--writable", &format!("--writable={}", layer.display())] {
+            let written = output(&cabane, &[&bind, &file, option, "os"], script);
+            assert_eq!(written, "seen", "{who:?}");
+        }
+        let again = output(
+            &cabane,
+            &[&format!("--writable={}", layer.display()), "os"],
+            "cat /beside /made/beside /made/file; ls /made/place",
+        );
+        assert_eq!(again, "a\nb\n", "{who:?}");
+    }
+}
+
+#[test]
 fn two_environments_do_not_write_to_one_directory() {
     for who in everybody() {
         let cabane = with_root(who);

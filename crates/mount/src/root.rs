@@ -103,6 +103,9 @@ pub(crate) fn enter(
 ) -> Result<(), Error> {
     let kernel = KERNEL.map(|place| (Path::new(place), open_source(Path::new(place))));
     replace(image, layer, opened, backend)?;
+    if *layer != Layer::None {
+        shadows.make_in(Path::new("/"))?;
+    }
     // All of these before any is attached: nothing is looked up in what others furnish.
     for place in KERNEL {
         shadows.ensure(Path::new(place), Kind::Directory)?;

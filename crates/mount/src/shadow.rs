@@ -42,7 +42,7 @@ pub(crate) enum Kind {
     File,
 }
 
-/// The file systems in memory that this process has put in place.
+/// The file systems in which what is missing is made.
 #[derive(Debug, Default)]
 pub(crate) struct Shadows {
     /// Device numbers of file systems in which directories may be made.
@@ -111,6 +111,12 @@ impl Shadows {
             .map_err(failed("write"))?;
         attach(&clone_tree(&cover, OsStr::new(EXTENDED))?, path)?;
         make_read_only(path)
+    }
+
+    /// Makes what is missing in the file system of this directory itself: it is written to
+    /// anyhow. A shadow, which is read-only, would take that away from the directory.
+    pub(crate) fn make_in(&mut self, directory: &Path) -> Result<(), Error> {
+        self.remember(directory)
     }
 
     /// Covers a directory with an empty one in memory.
