@@ -39,7 +39,7 @@ fn a_recipe_gives_the_same_bytes_as_an_import() {
         cabane.run(&["import", &layout.typed(), TOOL]).success();
         let seen = cabane.run(&["build", &recipe, BUILT]).success();
         assert!(
-            seen.stderr.contains("1 files lost their set-user-id"),
+            seen.stderr.contains("1 file lost its set-user-id"),
             "{}",
             seen.stderr
         );

@@ -151,8 +151,8 @@ fn an_image_of_a_layout_is_imported_and_what_was_changed_is_told() {
         let seen = cabane.run(&["import", &layout.typed(), TOOL]).success();
         assert!(
             seen.stderr.contains("added tool/1.0:v1@here%x86_64")
-                && seen.stderr.contains("1 files lost their set-user-id")
-                && seen.stderr.contains("1 files can now be read by everybody"),
+                && seen.stderr.contains("1 file lost its set-user-id")
+                && seen.stderr.contains("1 file can now be read by everybody"),
             "{}",
             seen.stderr
         );

@@ -85,7 +85,7 @@ pub struct Changed {
     pub pipes: u64,
     /// Extended attributes that were left out.
     pub attributes: u64,
-    /// Mount points that were made.
+    /// Mount points that were made, and the working directory if it was.
     pub mount_points: Vec<String>,
     /// What stood where metadata and mount points go.
     pub replaced: Vec<String>,
@@ -102,24 +102,44 @@ impl Changed {
     /// Says what was changed, a line each.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
+        // How it is said of one, and of several.
         let counted = [
-            (self.owners, "now belong to root"),
-            (self.closed, "can now be read by everybody"),
-            (self.set_id, "lost their set-user-id or set-group-id bit"),
-            (self.devices, "were devices and are left out"),
-            (self.pipes, "were named pipes or sockets and are left out"),
+            (
+                self.owners,
+                "file now belongs to root",
+                "files now belong to root",
+            ),
+            (
+                self.closed,
+                "file can now be read by everybody",
+                "files can now be read by everybody",
+            ),
+            (
+                self.set_id,
+                "file lost its set-user-id or set-group-id bit",
+                "files lost their set-user-id or set-group-id bit",
+            ),
+            (
+                self.devices,
+                "file was a device and is left out",
+                "files were devices and are left out",
+            ),
+            (
+                self.pipes,
+                "file was a named pipe or socket and is left out",
+                "files were named pipes or sockets and are left out",
+            ),
+            (
+                self.attributes,
+                "extended attribute is left out",
+                "extended attributes are left out",
+            ),
         ];
         let mut lines: Vec<String> = counted
             .iter()
-            .filter(|(count, _)| *count > 0)
-            .map(|(count, what)| format!("{count} files {what}"))
+            .filter(|(count, ..)| *count > 0)
+            .map(|(count, one, many)| format!("{count} {}", if *count == 1 { one } else { many }))
             .collect();
-        if self.attributes > 0 {
-            lines.push(format!(
-                "{} extended attributes are left out",
-                self.attributes
-            ));
-        }
         let listed = [
             (&self.replaced, "replaced"),
             (&self.variables, "variables that stay yours"),
