@@ -59,6 +59,22 @@ pub fn convert_with(
     progress: &dyn Progress,
     edit: &dyn Fn(&mut Meta, &mut Report),
 ) -> Result<Converted, Error> {
+    make(image, request, progress, edit).map_err(|error| {
+        // A terminal interrupts `mksquashfs` as well, and then that is what fails.
+        if progress.go_on() {
+            error
+        } else {
+            Error::Interrupted
+        }
+    })
+}
+
+fn make(
+    image: &ContainerImage<'_>,
+    request: &Request<'_>,
+    progress: &dyn Progress,
+    edit: &dyn Fn(&mut Meta, &mut Report),
+) -> Result<Converted, Error> {
     let start = || Squash::start(request.mksquashfs, request.output, request.jobs);
     let (mut squash, input) = start()?;
     let mut ahead = Ahead::new(input, image.layers.len());

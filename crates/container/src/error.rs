@@ -262,6 +262,12 @@ impl Error {
             Self::NotALayout { .. } => "name a directory that is not there yet".to_owned(),
             Self::NameTaken { .. } => "`--force` gives the name to the new one".to_owned(),
             Self::FileThere { .. } => "`--force` replaces it".to_owned(),
+            Self::Layer {
+                source: LayerProblem::Io(error),
+                ..
+            } if error.kind() == io::ErrorKind::NotFound => {
+                "a part of the image is missing; copy it again, as a whole".to_owned()
+            }
             Self::Tampered { .. }
             | Self::Layer {
                 source: LayerProblem::Other { .. } | LayerProblem::Size { .. },

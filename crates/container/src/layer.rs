@@ -95,12 +95,7 @@ impl<'a> Layer<'a> {
         let (digest, size, _) = decompressed.into_inner().finish().map_err(failed)?;
         // The bytes are always summed.
         let digest = digest.unwrap_or_else(|| digest::of(b""));
-        if let Some(expected) = self.size.filter(|expected| *expected != size) {
-            return Err(self.failed(LayerProblem::Size {
-                expected,
-                found: size,
-            }));
-        }
+        self.compare_size(size)?;
         let sums = Sums {
             diff_id: diff_id.unwrap_or_else(|| digest.clone()),
             digest,
@@ -117,6 +112,39 @@ impl<'a> Layer<'a> {
         let (digest, ..) = decompressed.into_inner().finish().map_err(failed)?;
         let digest = digest.unwrap_or_else(|| digest::of(b""));
         self.compare("content", Some(&before.digest), &digest)
+    }
+
+    /// Tells a layer that was damaged from one that never was an archive: what cannot be read
+    /// is no mistake of whoever made it if its bytes are others.
+    pub(crate) fn blamed_for(&self, error: Error) -> Error {
+        let Error::Layer {
+            source: LayerProblem::Io(_) | LayerProblem::Tar(_),
+            ..
+        } = &error
+        else {
+            return error;
+        };
+        if self.size.is_none() && self.digest.is_none() {
+            return error;
+        }
+        // What cannot be read at all stays what it is.
+        let summed = (self.open)().and_then(|bytes| Summed::new(bytes).finish());
+        let Ok((digest, size, _)) = summed else {
+            return error;
+        };
+        let digest = digest.unwrap_or_else(|| digest::of(b""));
+        let same = self.compare_size(size);
+        let same = same.and_then(|()| self.compare("bytes", self.digest.as_ref(), &digest));
+        same.err().unwrap_or(error)
+    }
+
+    fn compare_size(&self, found: u64) -> Result<(), Error> {
+        match self.size {
+            Some(expected) if expected != found => {
+                Err(self.failed(LayerProblem::Size { expected, found }))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn compare(
@@ -205,6 +233,13 @@ pub(crate) struct Listing {
 /// Reads a layer, and verifies it. `each` is told about each entry, of which it may read the
 /// content.
 pub(crate) fn list<'a>(
+    layer: &Layer<'a>,
+    each: impl FnMut(&mut Opened<'a>, &Entry, &Found) -> Result<(), Error>,
+) -> Result<Listing, Error> {
+    list_once(layer, each).map_err(|error| layer.blamed_for(error))
+}
+
+fn list_once<'a>(
     layer: &Layer<'a>,
     mut each: impl FnMut(&mut Opened<'a>, &Entry, &Found) -> Result<(), Error>,
 ) -> Result<Listing, Error> {

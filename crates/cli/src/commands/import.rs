@@ -190,10 +190,14 @@ struct Done<'a> {
 impl Import<'_> {
     fn layout(&self, path: &Path, name: Option<&str>) -> CommandResult<ExitCode> {
         let layout = Layout::open(path, &self.scratch()?).map_err(errors::container_error)?;
+        self.opened_layout(&layout, name)
+    }
+
+    fn opened_layout(&self, layout: &Layout, name: Option<&str>) -> CommandResult<ExitCode> {
         let chosen = layout.choose(name, &self.platform);
         let chosen = chosen.map_err(errors::container_error)?;
         let image = || {
-            ContainerImage::new(&chosen, &layout, &self.platform).map_err(errors::container_error)
+            ContainerImage::new(&chosen, layout, &self.platform).map_err(errors::container_error)
         };
         let wanted = Wanted::new(chosen.digest.as_str(), &image()?, false);
         self.one(&wanted, &|_| image())
@@ -209,7 +213,12 @@ impl Import<'_> {
         };
         let (first, identity) = match archive.image(name, &self.platform) {
             // An archive that was not said to be one of these.
-            Err(cabane_container::Error::NotAnImage { .. }) => return self.layout(path, name),
+            Err(error @ cabane_container::Error::NotAnImage { .. }) => {
+                return match Layout::open(path, &self.scratch()?) {
+                    Ok(layout) if layout.is_one() => self.opened_layout(&layout, name),
+                    _ => Err(errors::container_error(error)),
+                };
+            }
             first => first.map_err(errors::container_error)?,
         };
         let wanted = Wanted::new(&format!("docker-archive {identity}"), &first, false);

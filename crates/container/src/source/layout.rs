@@ -55,6 +55,12 @@ impl Layout {
         })
     }
 
+    /// Tells whether there is a list of images.
+    #[must_use]
+    pub fn is_one(&self) -> bool {
+        self.open_member("index.json").is_ok()
+    }
+
     /// Chooses an image, by its name if there are several.
     ///
     /// # Errors
@@ -107,10 +113,13 @@ impl Layout {
 
     fn document(&self, name: &str) -> Result<Vec<u8>, Error> {
         let mut bytes = Vec::new();
-        let opened = self
-            .open_member(name)
-            .map_err(Error::io("read", &self.path));
-        let read = opened?.take(MAX_DOCUMENT + 1).read_to_end(&mut bytes);
+        let opened = match self.open_member(name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(self.not_one(&format!("it has no {name}")));
+            }
+            opened => opened.map_err(Error::io("read", &self.path))?,
+        };
+        let read = opened.take(MAX_DOCUMENT + 1).read_to_end(&mut bytes);
         read.map_err(Error::io("read", &self.path))?;
         Ok(bytes)
     }

@@ -15,7 +15,7 @@ pub use sif::Sif;
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, BufReader, Read, Seek};
+use std::io::{self, BufReader, Read, Seek, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -48,8 +48,8 @@ impl Archive {
         if !is_plain(start) {
             let unpacked = tempfile::tempfile_in(scratch);
             let mut unpacked = unpacked.map_err(Error::io("write to", scratch))?;
-            let mut source = Decompressed::new(&file).map_err(Error::io("read", path))?;
-            io::copy(&mut source, &mut unpacked).map_err(Error::io("unpack", path))?;
+            let source = Decompressed::new(&file).map_err(Error::io("read", path))?;
+            unpack(source, &mut unpacked, path, scratch)?;
             file = unpacked;
             file.rewind().map_err(Error::io("read", path))?;
         }
@@ -70,6 +70,35 @@ impl Archive {
             .take(MAX_DOCUMENT)
             .read_to_end(&mut bytes)?;
         Ok(bytes)
+    }
+}
+
+/// Unpacks an archive, and tells whether reading or writing failed.
+fn unpack(
+    mut source: impl Read,
+    unpacked: &mut File,
+    path: &Path,
+    scratch: &Path,
+) -> Result<(), Error> {
+    let mut buffer = vec![0; 256 * 1024];
+    loop {
+        let read = match source.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) if error.raw_os_error().is_some() => {
+                return Err(Error::io("read", path)(error));
+            }
+            Err(error) => {
+                return Err(Error::NotAnImage {
+                    place: escape(&path.to_string_lossy()).to_string(),
+                    reason: format!("it cannot be unpacked: {error}"),
+                });
+            }
+        };
+        let bytes = buffer.get(..read).unwrap_or_default();
+        let written = unpacked.write_all(bytes);
+        written.map_err(Error::io("write to", scratch))?;
     }
 }
 

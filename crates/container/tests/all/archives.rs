@@ -8,9 +8,12 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::process::Command;
 
+use cabane_container::digest;
 use cabane_container::tar::{Kind, Reader};
 
-use crate::kit::{Flat, amd64, dir, file, flat, flat_of, gzip, layer, link, reason, zstd};
+use crate::kit::{
+    Flat, Store, amd64, dir, file, flat, flat_in, flat_of, gzip, layer, link, reason, zstd,
+};
 
 fn packed(bytes: Vec<u8>, plain: &[u8]) -> Result<Flat, String> {
     flat_of(&[(bytes, plain.to_vec())], amd64())
@@ -67,6 +70,27 @@ fn a_layer_whose_compressed_bytes_are_cut_off_is_refused() {
         let cut = bytes[..bytes.len() - 9].to_vec();
         packed(cut, &plain).unwrap_err();
     }
+}
+
+#[test]
+fn a_layer_that_was_damaged_is_not_called_something_else() {
+    let plain = layer(&[file("a", &"x".repeat(5000)), file("b", "")]);
+    let damaged = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut store = Store::default();
+        let bytes = gzip(&plain);
+        let manifest = store.image(&[(bytes.clone(), plain.clone())], amd64());
+        change(store.blobs.get_mut(&digest::of(&bytes)).unwrap());
+        flat_in(&store, manifest).unwrap_err()
+    };
+    let cut = damaged(&|bytes| bytes.truncate(bytes.len() - 9));
+    assert!(cut.contains(" bytes, and not "), "{cut}");
+    let longer = damaged(&|bytes| bytes.extend(b"junk"));
+    assert!(longer.contains(" bytes, and not "), "{longer}");
+    let other = damaged(&|bytes| bytes[20] ^= 0xff);
+    assert!(
+        other.contains("its bytes should have the digest"),
+        "{other}"
+    );
 }
 
 #[test]
