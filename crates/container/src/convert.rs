@@ -26,6 +26,8 @@ pub struct Request<'a> {
     pub name: &'a str,
     /// What was asked for, in full.
     pub reference: &'a str,
+    /// Where it starts, if not where the image says; made if nothing is there.
+    pub working_directory: Option<&'a str>,
     /// The file to be written; it must not exist.
     pub output: &'a Path,
     /// The program.
@@ -138,7 +140,9 @@ fn flatten<'a>(
         layers: diff_ids.map(digest::written).collect(),
         ..Report::default()
     };
-    let plan = Plan::new(tree, listings, written, &mut report)?;
+    let its = metadata::working_directory(image);
+    let working_directory = request.working_directory.or(its.as_deref());
+    let plan = Plan::new(tree, listings, written, working_directory, &mut report)?;
     Ok((plan, report))
 }
 

@@ -117,9 +117,9 @@ fn container(
         (!text.is_empty() && !text.contains('\0')).then(|| text.to_owned())
     };
     Container {
+        working_directory: working_directory(image),
         entrypoint: texts(&run.entrypoint),
         command: texts(&run.cmd),
-        working_directory: text(&run.working_dir).and_then(|path| absolute(&path)),
         user: text(&run.user),
         labels,
         glibc,
@@ -130,6 +130,13 @@ fn container(
             index: image.index.as_ref().map(digest::written),
         }),
     }
+}
+
+/// Where a container image starts, if it says so.
+pub(crate) fn working_directory(image: &ContainerImage<'_>) -> Option<String> {
+    let path = image.config.run.as_ref()?.working_dir.as_deref()?;
+    let is_one = !path.is_empty() && !path.contains('\0');
+    is_one.then(|| absolute(path)).flatten()
 }
 
 /// Relative directories are below the root, as runtimes have it.

@@ -59,9 +59,10 @@ impl<'a> Plan<'a> {
         mut tree: Tree,
         listings: &[Listing],
         written: &'a Written,
+        working_directory: Option<&str>,
         report: &mut Report,
     ) -> Result<Self, Error> {
-        furnish(&mut tree, report).map_err(|source| Error::Layer {
+        furnish(&mut tree, working_directory, report).map_err(|source| Error::Layer {
             layer: "above the others".to_owned(),
             source,
         })?;
@@ -285,8 +286,12 @@ fn may_have(listings: &[Listing], written: &Written, file: &File, path: &[u8]) -
     found.is_some_and(|found| &*found.path == path)
 }
 
-/// Adds mount points, and makes room for the metadata.
-fn furnish(tree: &mut Tree, report: &mut Report) -> Result<(), LayerProblem> {
+/// Adds mount points and the working directory, and makes room for the metadata.
+fn furnish(
+    tree: &mut Tree,
+    working_directory: Option<&str>,
+    report: &mut Report,
+) -> Result<(), LayerProblem> {
     let changed = &mut report.changed;
     if tree.remove(META) {
         changed.replaced.push(format!("/{META}"));
@@ -317,7 +322,27 @@ fn furnish(tree: &mut Tree, report: &mut Report) -> Result<(), LayerProblem> {
         };
         tree.add_file(path, file)?;
     }
+    // Runtimes make it when a container starts; a file in its way stays, and is noticed then.
+    if let Some(path) = working_directory.filter(|path| is_free(tree, path))
+        && tree.add_directory(path)?
+    {
+        changed.mount_points.push(path.to_owned());
+    }
     Ok(())
+}
+
+/// Whether a directory can be made without anything giving way to it.
+fn is_free(tree: &Tree, path: &str) -> bool {
+    let ends = path.match_indices('/').map(|(at, _)| at).skip(1);
+    ends.chain([path.len()]).all(|end| {
+        let above = path.get(..end).unwrap_or_default();
+        match tree.find(above, false) {
+            None => true,
+            Some(_) => tree
+                .find(above, true)
+                .is_some_and(|id| matches!(tree.node(id), Node::Directory { .. })),
+        }
+    })
 }
 
 fn note(changed: &mut Changed, attributes: Attributes, is_directory: bool) {

@@ -140,6 +140,7 @@ impl ContainerEngine {
         let request = Request {
             name: self.recipe.name.as_str(),
             reference: &found.reference,
+            working_directory: self.config.working_directory.as_deref(),
             output: &new,
             mksquashfs: &tool.program,
             jobs: bench.request.jobs,

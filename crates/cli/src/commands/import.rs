@@ -391,6 +391,7 @@ impl Import<'_> {
         let request = Request {
             name: self.label.name.as_str(),
             reference: &self.reference,
+            working_directory: None,
             output,
             mksquashfs: &mksquashfs,
             jobs: jobs.unwrap_or_else(processors).max(1),

@@ -182,6 +182,7 @@ pub(crate) fn convert_to(image: &ContainerImage<'_>, output: &Path) -> Result<Co
     let request = Request {
         name: "test",
         reference: "registry.example/test:1",
+        working_directory: None,
         output,
         mksquashfs: &mksquashfs(),
         jobs: 2,

@@ -63,6 +63,31 @@ fn what_an_image_starts_is_kept() {
 }
 
 #[test]
+fn the_directory_in_which_it_starts_is_made_where_nothing_is() {
+    let flat = with(&json!({"WorkingDir": "/work/here"}));
+    assert_eq!(flat.names(), ["a", "work", "work/here"]);
+    let made = &flat.converted.report.changed.mount_points;
+    assert!(made.contains(&"/work/here".to_owned()), "{made:?}");
+
+    let layers = layer(&[
+        file("file", ""),
+        link("link", "tree"),
+        dir("tree"),
+        link("lost", "x"),
+    ]);
+    let names = |directory: &str| {
+        let run = json!({"WorkingDir": directory});
+        let config = json!({"os": "linux", "architecture": "amd64", "config": run});
+        let flat = flat_of(&[(layers.clone(), layers.clone())], config).unwrap();
+        flat.names().join(" ")
+    };
+    assert_eq!(names("/link/here"), "file link lost tree tree/here");
+    for taken in ["/file", "/file/here", "/lost", "/lost/here", "/tree", "/"] {
+        assert_eq!(names(taken), "file link lost tree", "{taken}");
+    }
+}
+
+#[test]
 fn variables_of_the_image_are_set_and_those_about_the_user_are_not() {
     let flat = with(&json!({"Env": ["A=b=c", "HOME=/root", "PATH=/x", "E="]}));
     let seen = variables(&flat);
