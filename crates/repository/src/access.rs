@@ -115,12 +115,17 @@ impl Access {
             Self::Owner => None,
         };
         let shut = || {
+            let before = fs::symlink_metadata(path)?.permissions();
             // For nobody, until the group is right.
             fs::set_permissions(path, Permissions::from_mode(mode & 0o700))?;
             if group.is_none() {
                 return Ok(());
             }
-            chown(path, None, group)?;
+            if let Err(error) = chown(path, None, group) {
+                // Those who had it keep it.
+                let _ = fs::set_permissions(path, before);
+                return Err(error);
+            }
             fs::set_permissions(path, Permissions::from_mode(mode))
         };
         shut().map_err(|source| Error::Access {
