@@ -295,6 +295,15 @@ fn nothing_is_done_in_a_dry_run() {
         "{}",
         seen.stderr
     );
+    let told = cabane.run(&["import", "--dry-run", "--json", &layout.typed(), TOOL]);
+    let told: Value = serde_json::from_str(&told.success().stdout).unwrap();
+    assert_eq!(
+        [&told["label"], &told["platform"], &told["layers"]],
+        [&json!(TOOL), &json!("linux/amd64"), &json!(1)]
+    );
+    let manifest = told["manifest"].as_str().unwrap();
+    let blob = manifest.strip_prefix("sha256:").unwrap();
+    assert!(layout.path.join("blobs/sha256").join(blob).exists());
 }
 
 #[test]

@@ -323,10 +323,7 @@ fn error_of(error: cabane_container::PlatformError) -> Box<dyn std::error::Error
 
 /// Reads a name as it stands in a recipe, to which its paths are relative.
 fn reference_of(from: &str, directory: &Path) -> CommandResult<Reference> {
-    let reference: Reference = from.parse().map_err(|error: ReferenceError| {
-        let hint = error.hint();
-        CommandError::new(exit_codes::BAD_INPUT, error).hinted(hint)
-    })?;
+    let reference: Reference = from.parse().map_err(ReferenceError::told)?;
     let absolute = |path: PathBuf| directory.join(path);
     Ok(match reference {
         Reference::Layout(path, name) => Reference::Layout(absolute(path), name),

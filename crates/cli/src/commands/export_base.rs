@@ -53,11 +53,10 @@ impl Base {
                 Err(error.hinted("`cabane import` makes an image of it, which can be".to_owned()))
             }
             Ok(reference) if is_said || is_path => Ok(Self::Container(reference)),
-            Err(ReferenceError::NoImage { .. }) if is_path => Ok(Self::Image(text.to_owned())),
-            Err(error) if is_said => {
-                let hint = error.hint();
-                Err(CommandError::new(exit_codes::BAD_INPUT, error).hinted(hint))
+            Err(ReferenceError::NoImage { .. } | ReferenceError::Unreadable { .. }) if is_path => {
+                Ok(Self::Image(text.to_owned()))
             }
+            Err(error) if is_said => Err(error.told()),
             read => {
                 let description: Result<ImageDescription, _> = text.parse();
                 let found = description

@@ -21,7 +21,6 @@ use cabane_label::{Digest, Label, LabelPattern, escape};
 use cabane_registry::{ContainerName, sum};
 use cabane_repository::{Access, Added, Claim, Incoming, Repository, VerifiedRequest};
 use clap::Args;
-use serde::Serialize;
 
 use super::build::stop_when_interrupted;
 use super::image_add::tell;
@@ -29,6 +28,7 @@ use super::image_pull::restrict;
 use super::import_check::check;
 use super::import_reference::{Reference, ReferenceError};
 use super::import_remote::Remote;
+use super::import_told::{Done, Planned};
 use crate::convert as errors;
 use crate::env_vars;
 use crate::exit_codes::{self, ExitCode};
@@ -90,7 +90,7 @@ pub(crate) struct ImportArgs {
     /// How many threads may work; default: one for each processor
     #[arg(short, long, value_name = "NUMBER")]
     jobs: Option<usize>,
-    /// Print what was done as JSON
+    /// Print what was done, or would be, as JSON
     #[arg(long)]
     json: bool,
 }
@@ -110,10 +110,7 @@ pub(super) fn import(setup: &Setup, args: &ImportArgs) -> CommandResult<ExitCode
     };
     let pattern: LabelPattern = label.parse().map_err(errors::parse_error)?;
     let label = complete_label(setup, &pattern)?;
-    let reference: Reference = image.parse().map_err(|error: ReferenceError| {
-        let hint = error.hint();
-        CommandError::new(exit_codes::BAD_INPUT, error).hinted(hint)
-    })?;
+    let reference: Reference = image.parse().map_err(ReferenceError::told)?;
     let group = args.group.as_deref().map(groups::number_of).transpose()?;
     let import = Import {
         setup,
@@ -175,17 +172,6 @@ impl Wanted {
 
 /// Brings what an image is made of to the place where it is made.
 type Bring<'a, 'i> = dyn Fn(&Path) -> CommandResult<ContainerImage<'i>> + 'a;
-
-/// What was done, for programs.
-#[derive(Serialize)]
-struct Done<'a> {
-    label: String,
-    digest: &'a Digest,
-    size: u64,
-    /// Whether the image was there already, under whatever label.
-    shared: bool,
-    report: Option<&'a Report>,
-}
 
 impl Import<'_> {
     fn layout(&self, path: &Path, name: Option<&str>) -> CommandResult<ExitCode> {
@@ -286,6 +272,19 @@ impl Import<'_> {
     fn one(&self, wanted: &Wanted, bring: &Bring<'_, '_>) -> CommandResult<ExitCode> {
         if self.args.dry_run {
             self.tell_plan(wanted);
+            if self.args.json {
+                self.setup.printer.data(json(&Planned {
+                    label: self.label.to_string(),
+                    reference: &self.reference,
+                    platform: wanted.platform.to_string(),
+                    manifest: wanted
+                        .manifest
+                        .as_ref()
+                        .map(cabane_container::digest::written),
+                    layers: wanted.layers,
+                    bytes: wanted.bytes,
+                }));
+            }
             return Ok(exit_codes::SUCCESS);
         }
         let written = self.setup.repository_to_write()?;

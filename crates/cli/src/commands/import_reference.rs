@@ -5,13 +5,16 @@
 
 use std::fmt;
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use cabane_container::Sif;
 use cabane_label::escape;
 use cabane_registry::{ContainerName, ContainerNameError};
+
+use crate::exit_codes;
+use crate::report::CommandError;
 
 /// Where a container image is, as it was typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,15 +35,25 @@ pub(super) enum Reference {
 pub(super) enum ReferenceError {
     #[error(transparent)]
     Name(#[from] ContainerNameError),
+    #[error("nothing follows `{scheme}`")]
+    NoPath { scheme: &'static str },
+    #[error("cannot read {}", escape(&.path.to_string_lossy()))]
+    Unreadable { path: PathBuf, source: io::Error },
     #[error("{} holds no container image", escape(&.path.to_string_lossy()))]
     NoImage { path: PathBuf },
 }
+
+/// What can stand in front of a path.
+const SCHEMES: [&str; 5] = ["oci:", "oci-archive:", "docker-archive:", "sif:", "dir:"];
 
 impl FromStr for Reference {
     type Err = ReferenceError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let of = |scheme: &str| text.strip_prefix(scheme).filter(|rest| !rest.is_empty());
+        if let Some(scheme) = SCHEMES.into_iter().find(|scheme| *scheme == text) {
+            return Err(ReferenceError::NoPath { scheme });
+        }
+        let of = |scheme: &str| text.strip_prefix(scheme);
         if let Some(rest) = of("oci:").or_else(|| of("oci-archive:")) {
             let (path, name) = path_and_name(rest);
             return Ok(Self::Layout(path, name));
@@ -55,12 +68,16 @@ impl FromStr for Reference {
         if let Some(rest) = of("dir:") {
             return Ok(Self::Directory(rest.into()));
         }
-        let path = Path::new(text);
-        if text.starts_with(['/', '.']) || path.exists() {
-            return of_path(path);
+        let (path, name) = path_and_name(text);
+        if text.starts_with(['/', '.']) || (name.is_none() && path.exists()) {
+            return of_path(&path, name);
         }
-        let name = of("docker://").unwrap_or(text);
-        Ok(Self::Registry(Box::new(name.parse()?)))
+        match of("docker://").unwrap_or(text).parse() {
+            Ok(name) => Ok(Self::Registry(Box::new(name))),
+            // An address it is not, and `PATH:NAME` it may be.
+            Err(_) if path.exists() => of_path(&path, name),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
@@ -76,42 +93,56 @@ pub(super) fn path_and_name(text: &str) -> (PathBuf, Option<String>) {
 }
 
 /// Finds out by its content what a file or directory is.
-fn of_path(path: &Path) -> Result<Reference, ReferenceError> {
+fn of_path(path: &Path, name: Option<String>) -> Result<Reference, ReferenceError> {
     let no_image = || ReferenceError::NoImage {
         path: path.to_owned(),
     };
+    let has_name = name.is_some();
     if path.is_dir() {
         let is_root = ["bin", "usr", "etc"]
             .iter()
             .any(|name| path.join(name).is_dir());
         return match path.join("oci-layout").is_file() {
-            true => Ok(Reference::Layout(path.to_owned(), None)),
-            false if is_root => Ok(Reference::Directory(path.to_owned())),
+            true => Ok(Reference::Layout(path.to_owned(), name)),
+            false if is_root && !has_name => Ok(Reference::Directory(path.to_owned())),
             false => Err(no_image()),
         };
     }
     let mut start = Vec::new();
-    let file = File::open(path).map_err(|_| no_image())?;
-    let read = file.take(512).read_to_end(&mut start);
-    read.map_err(|_| no_image())?;
+    let file = File::open(path);
+    let read = file.and_then(|file| file.take(512).read_to_end(&mut start));
+    read.map_err(|source| ReferenceError::Unreadable {
+        path: path.to_owned(),
+        source,
+    })?;
     let is_compressed = matches!(
         start.as_slice(),
         [0x1f, 0x8b, ..] | [0x28, 0xb5, 0x2f, 0xfd, ..]
     );
-    if Sif::is_one(&start) {
+    if Sif::is_one(&start) && !has_name {
         Ok(Reference::Sif(path.to_owned()))
     } else if is_compressed || start.get(257..262) == Some(b"ustar") {
         // Newer ones are layouts, too. This is read first, since it names no image for
         // platforms that are not in it.
-        Ok(Reference::DockerArchive(path.to_owned(), None))
+        Ok(Reference::DockerArchive(path.to_owned(), name))
     } else {
         Err(no_image())
     }
 }
 
 impl ReferenceError {
+    /// Makes the error that is shown of it.
+    pub(super) fn told(self) -> CommandError {
+        let code = match &self {
+            Self::Unreadable { .. } => exit_codes::FAILURE,
+            _ => exit_codes::BAD_INPUT,
+        };
+        let hint = self.hint();
+        CommandError::new(code, self).hinted(hint)
+    }
+
     /// Returns what could be typed instead.
-    pub(super) fn hint(&self) -> Option<String> {
+    fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Name(ContainerNameError::Short { .. }) => {
                 "put the registry in front of it, as in `registry.example.org/tool:1.0`; one that \
@@ -119,6 +150,14 @@ impl ReferenceError {
                     .to_owned()
             }
             Self::Name(ContainerNameError::Address(error)) => error.hint()?,
+            Self::NoPath { scheme } => match *scheme {
+                "oci:" | "dir:" => format!("name a directory: `{scheme}DIRECTORY`"),
+                scheme => format!("name a file: `{scheme}FILE`"),
+            },
+            Self::NoImage { path } if path.is_dir() => format!(
+                "`dir:{}` takes any directory as a root file system",
+                escape(&path.to_string_lossy())
+            ),
             _ => return None,
         })
     }

@@ -45,6 +45,7 @@ mod import;
 mod import_check;
 mod import_reference;
 mod import_remote;
+mod import_told;
 mod mpi;
 mod mpi_audit;
 mod mpi_audit_found;
