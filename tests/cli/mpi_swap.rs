@@ -17,33 +17,79 @@ struct Bed {
     cabane: Cabane,
     libraries: PathBuf,
     hydra: String,
+    /// Another MPICH.
+    mpich: PathBuf,
 }
 
 impl Bed {
-    fn new(debian: &Path, headers: &Path) -> Self {
-        let cabane = Cabane::new(Who::OrdinaryUser);
-        let libraries = libraries_of_debian(debian);
+    fn new() -> Option<Self> {
+        let [debian, mpich] = installed(["debian", "mpich"])?;
         let bed = Self {
-            cabane,
+            cabane: Cabane::new(Who::OrdinaryUser),
             hydra: debian.join("usr/bin/mpiexec.hydra").display().to_string(),
-            libraries,
+            libraries: libraries_of_debian(&debian),
+            mpich,
         };
-        let library = bed.libraries.join("libmpich.so.12").display().to_string();
-        bed.compile("hello.c", "program", headers, &[&library]);
-        bed
+        bed.compile("hello.c", "program", &[&bed.library()]);
+        Some(bed)
+    }
+
+    /// The library of the program.
+    fn library(&self) -> String {
+        self.libraries.join("libmpich.so.12").display().to_string()
+    }
+
+    fn with(&self) -> String {
+        self.mpich.display().to_string()
     }
 
     /// Compiles a source of `tests/mpi` into the directory where commands are typed.
-    fn compile(&self, source: &str, name: &str, headers: &Path, options: &[&str]) {
+    fn compile(&self, source: &str, name: &str, options: &[&str]) {
         let program = self.cabane.world.path("work").join(name);
-        compile(source, &program, headers, options);
+        compile(source, &program, &self.mpich, options);
     }
 
-    fn swap(&self, words: &[&str]) -> Finished {
-        let mut command = self.cabane.command(&["mpi", "swap"]);
-        command.args(words).env("LD_LIBRARY_PATH", &self.libraries);
-        self.cabane.finish(&mut command)
+    /// Types `cabane mpi swap` with options and a command.
+    fn swap(&self, options: &[&str], command: &[&str]) -> Finished {
+        let mut swap = self.cabane.command(&["mpi", "swap"]);
+        swap.args(options).arg("--").args(command);
+        swap.env("LD_LIBRARY_PATH", &self.libraries);
+        self.cabane.finish(&mut swap)
     }
+
+    /// The same with two ranks of the program.
+    fn swap_two_ranks(&self, options: &[&str]) -> Finished {
+        self.swap(options, &[&self.hydra, "-n", "2", "./program"])
+    }
+}
+
+macro_rules! bed {
+    () => {
+        match Bed::new() {
+            Some(bed) => bed,
+            None => not_run!("needs MPICH of Debian 12: scripts/setup test"),
+        }
+    };
+}
+
+/// A launcher that looks like Hydra, starts as many, and tells none of them of the others.
+pub(crate) fn lonely_launcher(cabane: &Cabane) {
+    let text = "#!/bin/sh\n# mpiexec.hydra\nshift 2\n\"$@\" & \"$@\"; wait\n";
+    program(cabane, "work/mpiexec", text);
+}
+
+fn program(cabane: &Cabane, path: &str, text: &str) {
+    let path = cabane.world.file(path, text);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// How many rows of three figures somebody is told.
+pub(crate) fn rows_of_figures(text: &str) -> usize {
+    let rows = text.lines().filter(|line| {
+        let words = line.split_whitespace();
+        words.filter(|word| word.parse::<f64>().is_ok()).count() == 3
+    });
+    rows.count()
 }
 
 fn both(version: &str) -> Vec<String> {
@@ -52,23 +98,10 @@ fn both(version: &str) -> Vec<String> {
 
 #[test]
 fn ranks_get_another_mpi_which_is_proven_and_the_launcher_keeps_its_own() {
-    let Some([debian, mpich]) = installed(["debian", "mpich"]) else {
-        not_run!("needs MPICH of Debian 12: scripts/setup test");
-    };
-    let bed = Bed::new(&debian, &mpich);
-    let with = mpich.display().to_string();
-    let words = [
-        "--with",
-        &with,
-        "--probe",
-        "--",
-        &bed.hydra,
-        "-n",
-        "2",
-        "./program",
-    ];
-    let seen = bed.swap(&words).success();
-    let library = mpich.join("lib/libmpi.so.12");
+    let bed = bed!();
+    let with = bed.with();
+    let seen = bed.swap_two_ranks(&["--with", &with, "--probe"]).success();
+    let library = bed.mpich.join("lib/libmpi.so.12");
     let proven = format!(
         "proven: 2 ranks got {}, MPICH Version: 5.0.2; sums and large messages were right\n",
         library.display()
@@ -78,39 +111,22 @@ fn ranks_get_another_mpi_which_is_proven_and_the_launcher_keeps_its_own() {
 
 #[test]
 fn figures_stand_beside_those_of_the_program_s_own_library() {
-    let Some([debian, mpich]) = installed(["debian", "mpich"]) else {
-        not_run!("needs MPICH of Debian 12: scripts/setup test");
-    };
-    let bed = Bed::new(&debian, &mpich);
-    let with = mpich.display().to_string();
-    let words = [
-        "--with",
-        &with,
-        "--measure",
-        "--",
-        &bed.hydra,
-        "-n",
-        "2",
-        "./program",
-    ];
-    let seen = bed.swap(&words).success();
-    let rows = seen.stderr.lines().filter(|line| {
-        let numbers = line
-            .split_whitespace()
-            .filter(|word| word.parse::<f64>().is_ok());
-        numbers.count() == 3
-    });
-    assert_eq!(rows.count(), 7, "{}", seen.stderr);
+    let bed = bed!();
+    let with = bed.with();
+    let seen = bed
+        .swap_two_ranks(&["--with", &with, "--measure"])
+        .success();
+    assert_eq!(rows_of_figures(&seen.stderr), 7, "{}", seen.stderr);
 }
 
 #[test]
 fn another_family_is_refused_and_nothing_is_run() {
-    let Some([debian, mpich, openmpi]) = installed(["debian", "mpich", "openmpi"]) else {
-        not_run!("needs MPICH of Debian 12 and Open MPI: scripts/setup test");
+    let bed = bed!();
+    let Some([openmpi]) = installed(["openmpi"]) else {
+        not_run!("needs Open MPI: scripts/setup test");
     };
-    let bed = Bed::new(&debian, &mpich);
     let with = openmpi.display().to_string();
-    let seen = bed.swap(&["--with", &with, "--", &bed.hydra, "-n", "2", "./program"]);
+    let seen = bed.swap_two_ranks(&["--with", &with]);
     let expected = format!(
         "error: the program is for the MPICH ABI, and {with} has only Open MPI\n\
          hint: only a library of the MPICH ABI can take the place of another of it\n"
@@ -123,13 +139,13 @@ fn another_family_is_refused_and_nothing_is_run() {
 
 #[test]
 fn a_launcher_under_which_ranks_would_be_alone_is_refused() {
-    let Some([debian, mpich, openmpi]) = installed(["debian", "mpich", "openmpi"]) else {
-        not_run!("needs MPICH of Debian 12 and Open MPI: scripts/setup test");
+    let bed = bed!();
+    let Some([openmpi]) = installed(["openmpi"]) else {
+        not_run!("needs Open MPI: scripts/setup test");
     };
-    let bed = Bed::new(&debian, &mpich);
-    let with = mpich.display().to_string();
+    let with = bed.with();
     let mpirun = openmpi.join("bin/mpirun").display().to_string();
-    let seen = bed.swap(&["--with", &with, "--", &mpirun, "-n", "2", "./program"]);
+    let seen = bed.swap(&["--with", &with], &[&mpirun, "-n", "2", "./program"]);
     let expected = format!(
         "error: ranks with MPICH 5.0.2 do not find each other under the launcher of Open MPI: \
          each would be alone\nhint: its own launcher is {with}/bin/mpiexec\n"
@@ -142,25 +158,11 @@ fn a_launcher_under_which_ranks_would_be_alone_is_refused() {
 
 #[test]
 fn ranks_that_are_alone_without_a_word_are_noticed_by_the_probe() {
-    let Some([debian, mpich]) = installed(["debian", "mpich"]) else {
-        not_run!("needs MPICH of Debian 12: scripts/setup test");
-    };
-    let bed = Bed::new(&debian, &mpich);
-    let with = mpich.display().to_string();
-    // It looks like Hydra, starts as many, and tells none of them of the others.
-    let text = "#!/bin/sh\n# mpiexec.hydra\nshift 2\n\"$@\" & \"$@\"; wait\n";
-    let launcher = bed.cabane.world.file("work/mpiexec", text);
-    fs::set_permissions(&launcher, fs::Permissions::from_mode(0o755)).unwrap();
-    let seen = bed.swap(&[
-        "--with",
-        &with,
-        "--probe",
-        "--",
-        "./mpiexec",
-        "-n",
-        "2",
-        "./program",
-    ]);
+    let bed = bed!();
+    let with = bed.with();
+    lonely_launcher(&bed.cabane);
+    let command = ["./mpiexec", "-n", "2", "./program"];
+    let seen = bed.swap(&["--with", &with, "--probe"], &command);
     let expected = "error: with MPICH 5.0.2, 2 ranks were started, and each believes to be the \
                     only one\n";
     assert_eq!(
@@ -171,20 +173,17 @@ fn ranks_that_are_alone_without_a_word_are_noticed_by_the_probe() {
 
 #[test]
 fn a_site_names_its_mpis() {
-    let Some([debian, mpich]) = installed(["debian", "mpich"]) else {
-        not_run!("needs MPICH of Debian 12: scripts/setup test");
-    };
-    let bed = Bed::new(&debian, &mpich);
+    let bed = bed!();
     let text = format!(
         "[[mpi]]\nname = \"fabric\"\nprefix = \"{}\"\n",
-        mpich.display()
+        bed.mpich.display()
     );
     bed.cabane.world.file("site.toml", &text);
     for name in ["fabric", "host"] {
-        let seen = bed.swap(&["--with", name, "--", &bed.hydra, "-n", "2", "./program"]);
+        let seen = bed.swap_two_ranks(&["--with", name]);
         assert_eq!(ranks(&seen.success()), both("5.0.2"), "{name}");
     }
-    let seen = bed.swap(&["--with", "fabrik", "--", "./program"]);
+    let seen = bed.swap(&["--with", "fabrik"], &["./program"]);
     let expected = "error: there is no MPI `fabrik` in the configuration, and no such file or image\n\
                     hint: there are fabric\n";
     assert_eq!((seen.code, seen.stderr.as_str()), (4, expected));
@@ -192,21 +191,13 @@ fn a_site_names_its_mpis() {
 
 #[test]
 fn a_program_that_loads_its_mpi_while_it_runs_gets_another_if_the_extension_is_named() {
-    let Some([debian, mpich]) = installed(["debian", "mpich"]) else {
-        not_run!("needs MPICH of Debian 12: scripts/setup test");
-    };
-    let bed = Bed::new(&debian, &mpich);
-    let library = bed.libraries.join("libmpich.so.12").display().to_string();
-    bed.compile(
-        "hello.c",
-        "extension.so",
-        &mpich,
-        &["-shared", "-fPIC", "-Dmain=extension", &library],
-    );
-    bed.compile("loads_later.c", "loader", &mpich, &[]);
-    let with = mpich.display().to_string();
-    let command = ["--", &bed.hydra, "-n", "2", "./loader"];
-    let refused = bed.swap(&[&["--with", &with], command.as_slice()].concat());
+    let bed = bed!();
+    let extension = ["-shared", "-fPIC", "-Dmain=extension", &bed.library()];
+    bed.compile("hello.c", "extension.so", &extension);
+    bed.compile("loads_later.c", "loader", &[]);
+    let with = bed.with();
+    let command = [&bed.hydra, "-n", "2", "./loader"];
+    let refused = bed.swap(&["--with", &with], &command);
     let options = [
         "--with",
         &with,
@@ -214,7 +205,7 @@ fn a_program_that_loads_its_mpi_while_it_runs_gets_another_if_the_extension_is_n
         "./extension.so",
         "--probe",
     ];
-    let seen = bed.swap(&[&options, command.as_slice()].concat());
+    let seen = bed.swap(&options, &command);
     assert_eq!(refused.code, 14, "{refused:?}");
     assert_eq!(ranks(&seen.success()), both("5.0.2"));
 }
@@ -258,7 +249,7 @@ fn in_a_container_a_script_that_loads_mpi_gets_another_if_the_extension_is_named
 #[test]
 fn another_mpi_needs_this_program_which_an_image_may_cover() {
     let cabane = Cabane::new(Who::OrdinaryUser);
-    let tree = cabane_testkit::Tree::new(cabane.world.path("tree")).file("share/a", "a");
+    let tree = Tree::new(cabane.world.path("tree")).file("share/a", "a");
     let image = cabane.world.path("stack.squashfs");
     squashfs(tree.root(), &image);
     let program = cabane.world.path("cabane");
@@ -271,13 +262,10 @@ fn another_mpi_needs_this_program_which_an_image_may_cover() {
 
 #[test]
 fn what_would_be_done_is_told_and_not_done() {
-    let Some([debian, mpich]) = installed(["debian", "mpich"]) else {
-        not_run!("needs MPICH of Debian 12: scripts/setup test");
-    };
-    let bed = Bed::new(&debian, &mpich);
-    let with = mpich.display().to_string();
+    let bed = bed!();
+    let with = bed.with();
     let seen = bed
-        .swap(&["--with", &with, "--dry-run", "--", "./program"])
+        .swap(&["--with", &with, "--dry-run"], &["./program"])
         .success();
     let is_told = seen
         .stdout
@@ -288,10 +276,7 @@ fn what_would_be_done_is_told_and_not_done() {
 
 #[test]
 fn a_program_tells_which_mpi_it_needs_and_what_is_missing() {
-    let Some([debian, mpich]) = installed(["debian", "mpich"]) else {
-        not_run!("needs MPICH of Debian 12: scripts/setup test");
-    };
-    let bed = Bed::new(&debian, &mpich);
+    let bed = bed!();
     let root = bed.cabane.world.directory("root");
     fs::copy(bed.cabane.world.path("work/program"), root.join("program")).unwrap();
     let root = root.display().to_string();
@@ -323,22 +308,9 @@ fn image_of(cabane: &Cabane, prefix: &Path) -> (String, String) {
 
 #[test]
 fn the_mpi_of_an_image_takes_the_place_of_that_of_a_program_outside() {
-    let Some([debian, mpich]) = installed(["debian", "mpich"]) else {
-        not_run!("needs MPICH of Debian 12: scripts/setup test");
-    };
-    let bed = Bed::new(&debian, &mpich);
-    let (image, _) = image_of(&bed.cabane, &mpich);
-    let words = [
-        "--with",
-        &image,
-        "--probe",
-        "--",
-        &bed.hydra,
-        "-n",
-        "2",
-        "./program",
-    ];
-    let seen = bed.swap(&words).success();
+    let bed = bed!();
+    let (image, _) = image_of(&bed.cabane, &bed.mpich);
+    let seen = bed.swap_two_ranks(&["--with", &image, "--probe"]).success();
     let proven = "proven: 2 ranks got [WORLD]/mnt/mpich/lib/libmpi.so.12, MPICH Version: 5.0.2; ";
     assert!(seen.stderr.contains(proven), "{}", seen.stderr);
     assert_eq!(ranks(&seen), both("5.0.2"));
@@ -371,12 +343,9 @@ fn a_text_is_no_program() {
 
 #[test]
 fn a_container_is_looked_into_without_being_entered() {
-    let Some([debian, mpich]) = installed(["debian", "mpich"]) else {
-        not_run!("needs MPICH of Debian 12: scripts/setup test");
-    };
-    let bed = Bed::new(&debian, &mpich);
+    let bed = bed!();
     let cabane = &bed.cabane;
-    let tree = cabane_testkit::Tree::new(cabane.world.path("tree")).root_file_system("os", "");
+    let tree = Tree::new(cabane.world.path("tree")).root_file_system("os", "");
     let root = cabane.world.path("tree");
     let name = "libmpich.so.12";
     fs::create_dir_all(root.join("usr/bin")).unwrap();
@@ -411,23 +380,19 @@ fn a_container_is_looked_into_without_being_entered() {
 
 #[test]
 fn the_configuration_says_what_starts_the_ranks_of_the_probe() {
-    let Some([debian, mpich]) = installed(["debian", "mpich"]) else {
-        not_run!("needs MPICH of Debian 12: scripts/setup test");
-    };
-    let bed = Bed::new(&debian, &mpich);
+    let bed = bed!();
     let text = format!(
         "#!/bin/sh\n# mpiexec.hydra\necho \"$*\" >>words\nexec '{}' \"$@\"\n",
-        mpich.join("bin/mpiexec").display()
+        bed.mpich.join("bin/mpiexec").display()
     );
-    let launcher = bed.cabane.world.file("work/starter", &text);
-    fs::set_permissions(&launcher, fs::Permissions::from_mode(0o755)).unwrap();
+    program(&bed.cabane, "work/starter", &text);
     let text = format!(
         "[[mpi]]\nname = \"fabric\"\nprefix = \"{}\"\nlauncher = \"./starter -ppn 2\"\n",
-        mpich.display()
+        bed.mpich.display()
     );
     bed.cabane.world.file("site.toml", &text);
     let seen = bed
-        .swap(&["--with", "host", "--probe", "--", "./program"])
+        .swap(&["--with", "host", "--probe"], &["./program"])
         .success();
     let words = fs::read_to_string(bed.cabane.world.path("work/words")).unwrap();
     assert!(

@@ -4,7 +4,6 @@
 //! `cabane mpi swap --in`: the proof that ranks in a container get another MPI.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use cabane_testkit::mpi::{both, installed, libraries_of_debian, ranks};
@@ -13,6 +12,7 @@ use cabane_testkit::{Finished, not_run, run_as_root};
 use crate::arena::with_helper;
 use crate::cabane::{Cabane, Who, everybody};
 use crate::debian_roots::{Image, Programs, image_of};
+use crate::mpi_swap::{lonely_launcher, rows_of_figures};
 
 /// A program of Debian 12 for MPICH, and another MPICH.
 struct Bed {
@@ -156,13 +156,7 @@ fn figures_in_a_container_stand_beside_those_of_its_own_library() {
     let seen = bed
         .swap(&cabane, &image, &["--measure"], &command)
         .success();
-    let rows = seen.stderr.lines().filter(|line| {
-        let numbers = line
-            .split_whitespace()
-            .filter(|word| word.parse::<f64>().is_ok());
-        numbers.count() == 3
-    });
-    assert_eq!(rows.count(), 7, "{}", seen.stderr);
+    assert_eq!(rows_of_figures(&seen.stderr), 7, "{}", seen.stderr);
 }
 
 #[test]
@@ -200,10 +194,7 @@ fn ranks_in_a_container_that_are_alone_are_not_proven() {
     let bed = bed!();
     let image = image_of!("trixie");
     let cabane = bed.world_of(Who::OrdinaryUser);
-    // It looks like Hydra, starts as many, and tells none of them of the others.
-    let text = "#!/bin/sh\n# mpiexec.hydra\nshift 2\n\"$@\" & \"$@\"; wait\n";
-    let launcher = cabane.world.file("work/mpiexec", text);
-    fs::set_permissions(&launcher, fs::Permissions::from_mode(0o755)).unwrap();
+    lonely_launcher(&cabane);
     let command = ["./mpiexec", "-n", "2", "./program"];
     let seen = bed.swap(&cabane, &image, &["--probe"], &command);
     let expected = "error: with MPICH 5.0.2, 2 ranks were started, and each believes to be the \
