@@ -54,6 +54,29 @@ pub(crate) struct ImageArgs {
     tells_choice: bool,
 }
 
+/// Into which environment to look.
+#[derive(Debug, Args)]
+pub(crate) struct InsideArgs {
+    /// Look into an environment with these images instead of the one around
+    #[arg(long = "in", value_name = "IMAGES")]
+    images: Option<String>,
+    /// The views of that environment
+    #[arg(short, long, value_name = "VIEWS", requires = "images")]
+    view: Option<String>,
+    /// Load no view if none is named
+    #[arg(long, requires = "images", conflicts_with = "view")]
+    no_default_view: bool,
+}
+
+impl InsideArgs {
+    /// Returns what to load, unless the environment around is meant.
+    pub(crate) fn images(&self) -> Option<ImageArgs> {
+        let images = self.images.as_deref()?;
+        let images = ImageArgs::new(images, self.view.as_deref(), self.no_default_view);
+        Some(images.telling_choice())
+    }
+}
+
 const NAMED_IN_FILE: &str = "the environment file names this image, or one of its bases does";
 
 impl ImageArgs {

@@ -14,7 +14,7 @@ use super::explain_text;
 use super::run::enter;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
-use crate::images::ImageArgs;
+use crate::images::{ImageArgs, InsideArgs};
 use crate::report::{CommandError, CommandResult};
 use crate::setup::Setup;
 
@@ -38,15 +38,8 @@ pub(crate) struct ExplainArgs {
     /// Tell which libraries a program gets, and from where
     #[arg(long, value_name = "PROGRAM")]
     libraries_of: Option<String>,
-    /// Look into an environment with these images instead of the one around
-    #[arg(long = "in", value_name = "IMAGES")]
-    images: Option<String>,
-    /// The views of that environment
-    #[arg(short, long, value_name = "VIEWS", requires = "images")]
-    view: Option<String>,
-    /// Load no view if none is named
-    #[arg(long, requires = "images", conflicts_with = "view")]
-    no_default_view: bool,
+    #[command(flatten)]
+    inside: InsideArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -57,7 +50,7 @@ pub(crate) struct ExplainArgs {
 struct NothingLoaded;
 
 pub(super) fn explain(setup: &Setup, args: &ExplainArgs) -> CommandResult<ExitCode> {
-    if let Some(images) = &args.images {
+    if let Some(images) = &args.inside.images() {
         return explain_inside(setup, args, images);
     }
     let surroundings = Surroundings::look(setup.calling.clone());
@@ -90,7 +83,11 @@ pub(super) fn explain(setup: &Setup, args: &ExplainArgs) -> CommandResult<ExitCo
 
 /// Starts itself in the environment, so that there is one way to look: at files that
 /// are really mounted.
-fn explain_inside(setup: &Setup, args: &ExplainArgs, images: &str) -> CommandResult<ExitCode> {
+fn explain_inside(
+    setup: &Setup,
+    args: &ExplainArgs,
+    images: &ImageArgs,
+) -> CommandResult<ExitCode> {
     let mut command = own_program(setup)?;
     command.push("explain".into());
     if args.json {
@@ -101,9 +98,7 @@ fn explain_inside(setup: &Setup, args: &ExplainArgs, images: &str) -> CommandRes
     }
     command.push("--".into());
     command.extend(args.what.iter().map(OsString::from));
-    let images =
-        ImageArgs::new(images, args.view.as_deref(), args.no_default_view).telling_choice();
-    enter(setup, &images, command)
+    enter(setup, images, command)
 }
 
 fn overview(

@@ -23,7 +23,7 @@ use super::run::enter;
 use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
-use crate::images::{ImageArgs, find_environment};
+use crate::images::{ImageArgs, InsideArgs, find_environment};
 use crate::report::{CommandError, CommandResult};
 use crate::setup::Setup;
 
@@ -47,15 +47,8 @@ pub(crate) struct InspectArgs {
     /// Look below this directory, as if it were the root
     #[arg(long, value_name = "DIR", conflicts_with = "images")]
     root: Option<PathBuf>,
-    /// Look into an environment with these images
-    #[arg(long = "in", value_name = "IMAGES")]
-    images: Option<String>,
-    /// The views of that environment
-    #[arg(short, long, value_name = "VIEWS", requires = "images")]
-    view: Option<String>,
-    /// Load no view if none is named
-    #[arg(long, requires = "images", conflicts_with = "view")]
-    no_default_view: bool,
+    #[command(flatten)]
+    inside: InsideArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -76,7 +69,7 @@ pub(super) enum InspectError {
 }
 
 pub(super) fn inspect(setup: &Setup, args: &InspectArgs) -> CommandResult<ExitCode> {
-    if let Some(images) = &args.images {
+    if let Some(images) = &args.inside.images() {
         return inspect_inside(setup, args, images);
     }
     let tree = args.root.as_ref().map_or_else(Tree::here, Tree::below);
@@ -147,7 +140,11 @@ pub(super) fn find_program(setup: &Setup, name: &Path) -> Option<PathBuf> {
 }
 
 /// Starts itself in the environment, where the images are mounted.
-fn inspect_inside(setup: &Setup, args: &InspectArgs, images: &str) -> CommandResult<ExitCode> {
+fn inspect_inside(
+    setup: &Setup,
+    args: &InspectArgs,
+    images: &ImageArgs,
+) -> CommandResult<ExitCode> {
     let mut command = own_program(setup)?;
     command.extend(["mpi".into(), "inspect".into()]);
     if args.json {
@@ -155,13 +152,11 @@ fn inspect_inside(setup: &Setup, args: &InspectArgs, images: &str) -> CommandRes
     }
     command.push("--".into());
     command.extend(args.paths.iter().map(OsString::from));
-    let images =
-        ImageArgs::new(images, args.view.as_deref(), args.no_default_view).telling_choice();
-    let (environment, _) = find_environment(setup, &images)?;
+    let (environment, _) = find_environment(setup, images)?;
     if environment.root().is_some() {
         return inspect_root(setup, args, &environment);
     }
-    enter(setup, &images, command)
+    enter(setup, images, command)
 }
 
 /// Looks into a container, which is not entered: this program may not run there.
