@@ -13,7 +13,8 @@ use rustix::fs::{StatVfsMountFlags, statvfs};
 use rustix::process::geteuid;
 
 use crate::backend::is_initial_user_namespace;
-use crate::{MountPlan, Operation, Policy, check_image, check_places, trusted};
+use crate::privileged_root::check_places;
+use crate::{MountPlan, Operation, Policy, check_image, trusted};
 
 /// The name of the program.
 pub const NAME: &str = "cabane-mount";

@@ -49,7 +49,7 @@ pub use perform::{perform, perform_in_current_user_namespace};
 pub use plan::{MountPlan, Operation};
 pub use policy::{ImageOwners, Policy, PolicyError};
 pub use privileged::{PrivilegedImage, PrivilegedPlan, check_image, perform_privileged};
-pub use privileged_root::{PrivilegedBind, PrivilegedRoot, check_places};
+pub use privileged_root::{PrivilegedBind, PrivilegedRoot};
 pub use request::{Request, RequestError, RequestedBind, RequestedImage, StartRequest, variable};
 pub use root::Layer;
 pub use stage::{JOB_STAGE, LocalStage, Stage};

@@ -77,7 +77,7 @@ impl PrivilegedRoot {
 /// # Errors
 ///
 /// [`Error::RootRefused`] that names the place and the reason.
-pub fn check_places<'a>(
+pub(crate) fn check_places<'a>(
     binds: impl IntoIterator<Item = &'a Path>,
     files: impl IntoIterator<Item = &'a Path>,
     mount_points: &'a [PathBuf],

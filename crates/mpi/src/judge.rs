@@ -15,7 +15,7 @@ use cabane_host::Binary;
 
 use crate::inspect::{core_of, inspect_file};
 use crate::library::number;
-use crate::loader::{Closure, Loaded};
+use crate::loader::{Closure, Loaded, is_of_glibc};
 use crate::plan::{self, Places, Plan, Way};
 use crate::verdict::{Outcome, Refusal, Verdict, Warning};
 use crate::{
@@ -403,7 +403,7 @@ fn compare_own(
         });
     }
     let missing = own.missing.iter();
-    for missing in missing.filter(|one| !crate::is_of_glibc(&one.name)) {
+    for missing in missing.filter(|one| !is_of_glibc(&one.name)) {
         if let Some(file) = closure.by_name(&missing.name) {
             warnings.push(Warning::Borrowed {
                 name: missing.name.clone(),

@@ -28,7 +28,7 @@ pub use inspect::{FileKind, Inspected, Inspection, LoadedFile, inspect};
 pub use installation::{Installation, Launcher, LauncherKind, find_installation};
 pub use judge::{Side, judge};
 pub use library::{Library, Protocol, Symbols};
-pub use loader::{Closure, Loaded, Loader, Missing, Through, Unmet, is_of_glibc};
+pub use loader::{Closure, Loaded, Loader, Missing, Through, Unmet};
 pub use plan::{Carried, Places, Plan, Way};
 pub use probe::{
     Figure, PROBE, PROBE_OPTIONS, ProbeFailure, ProbeSeen, RankSeen, c_library, family_option, stub,

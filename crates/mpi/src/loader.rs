@@ -375,7 +375,7 @@ impl Loaded {
 
 /// Whether a library of this name belongs to the C library.
 #[must_use]
-pub fn is_of_glibc(name: &str) -> bool {
+pub(crate) fn is_of_glibc(name: &str) -> bool {
     const NAMES: [&str; 17] = [
         "libc",
         "libm",

@@ -112,11 +112,6 @@ impl Incoming {
         self
     }
 
-    /// Returns whether the next process goes on where this one stops.
-    pub fn is_resumed(&self) -> bool {
-        self.lock.is_some()
-    }
-
     /// Keeps what arrives from everybody who may not read the image.
     ///
     /// This is for the time before anything arrives. What an earlier attempt left is closed, too.

@@ -185,12 +185,6 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Returns what is left of the content of the entry; of a file with holes its pieces,
-    /// one after the other.
-    pub fn content_left(&self) -> u64 {
-        self.left
-    }
-
     fn content(&mut self, size: u64, with_fill: u64) -> Result<(), TarError> {
         self.left = size;
         self.padding = padding(with_fill);

@@ -13,13 +13,14 @@ use super::http::{Answer, Request, parameters};
 /// Where tokens are handed out.
 pub(super) const TOKENS: &str = "/token";
 const SERVICE: &str = "a test";
+/// For how long tokens are valid, as they say.
+const LIFETIME: Duration = Duration::from_secs(300);
 
 /// How a registry hands out tokens. Registries with clones of one know the same tokens.
 #[derive(Clone, Debug)]
 pub struct Bearer {
     account: Option<(String, String)>,
     anonymous_pull: bool,
-    lifetime: Duration,
     uses: Option<usize>,
     realm: Option<String>,
     refresh_token: Option<String>,
@@ -32,7 +33,6 @@ impl Bearer {
         Self {
             account: None,
             anonymous_pull: false,
-            lifetime: Duration::from_secs(300),
             uses: None,
             realm: None,
             refresh_token: None,
@@ -61,13 +61,6 @@ impl Bearer {
     #[must_use]
     pub fn with_refresh_token(mut self, token: &str) -> Self {
         self.refresh_token = Some(token.to_owned());
-        self
-    }
-
-    /// Tokens are valid for so long, and say so.
-    #[must_use]
-    pub fn lasting(mut self, lifetime: Duration) -> Self {
-        self.lifetime = lifetime;
         self
     }
 
@@ -193,14 +186,14 @@ impl Access {
         let word = format!("token-{}", tokens.len() + 1);
         let token = Token {
             scopes,
-            until: Instant::now() + bearer.lifetime,
+            until: Instant::now() + LIFETIME,
             left: bearer.uses,
         };
         tokens.insert(word.clone(), token);
         Answer::new(200).json(&serde_json::json!({
             "token": word,
             "access_token": word,
-            "expires_in": bearer.lifetime.as_secs(),
+            "expires_in": LIFETIME.as_secs(),
         }))
     }
 

@@ -190,7 +190,7 @@ impl HostileRegistry {
     }
 
     /// Puts a blob there under a digest that need not be its own.
-    pub fn put_wrong_blob(&self, name: &str, digest: &str, content: &[u8]) {
+    fn put_wrong_blob(&self, name: &str, digest: &str, content: &[u8]) {
         let mut state = self.shared.state();
         state.store.put_blob(name, digest, content.to_vec());
     }
@@ -287,7 +287,7 @@ impl HostileRegistry {
     }
 
     /// Cuts all connections that are open.
-    pub fn cut_connections(&self) {
+    fn cut_connections(&self) {
         for connection in self.shared.state().connections.values() {
             // The other side may have closed it.
             let _ = connection.shutdown(Shutdown::Both);
