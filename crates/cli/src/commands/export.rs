@@ -10,32 +10,30 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use cabane_container::export::{
-    About, Compression, Export, ExportSettings, Exported, Walked, config_of, variables_of,
+    About, Compression, Export, ExportSettings, Walked, config_of, variables_of,
 };
-use cabane_container::{ContainerImage, Platform, digest, library_of};
+use cabane_container::{ContainerImage, Platform, library_of};
 use cabane_host::GlibcVersion;
 use cabane_label::escape;
 use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
 use clap::Args;
-use serde::Serialize;
 use serde_json::{Value, json as value};
 
 use super::build::{epoch, stop_when_interrupted};
 use super::export_base::{Asking, Base};
-use super::export_target::{Destination, Opened, Published, Publishing, scratch};
+use super::export_target::{Destination, Opened, Publishing, scratch};
+use super::export_told::Made;
 use super::export_tree::{Found, layer_of};
 use super::export_words::{annotations_of, architecture_of, labels_of, title_of};
 use super::import_reference::Reference;
 use crate::convert as errors;
 use crate::env_vars;
 use crate::exit_codes::{self, ExitCode};
-use crate::format::json;
 use crate::images::{ImageArgs, find_environment};
 use crate::registry::of_containers;
 use crate::report::{CommandError, CommandResult};
 use crate::settings::{find_program, processors};
 use crate::setup::Setup;
-use crate::table::size;
 use crate::transfer::Watched;
 
 /// Make a container image of images
@@ -62,7 +60,7 @@ pub(crate) struct ExportArgs {
     /// Put it on this one: a root image, or a container image as `cabane import` reads it
     /// from a layout, an archive or a registry, whose layers are kept
     #[arg(long, value_name = "IMAGE")]
-    base: Option<String>,
+    pub(super) base: Option<String>,
     /// Views whose variables it has: VIEW or IMAGE:VIEW, separated by commas; default: those
     /// that `cabane run` uses
     #[arg(short, long, value_name = "VIEWS")]
@@ -92,7 +90,7 @@ pub(crate) struct ExportArgs {
     jobs: Option<usize>,
     /// Print what was done as JSON
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -155,31 +153,13 @@ pub(super) fn export(setup: &Setup, args: &ExportArgs) -> CommandResult<ExitCode
     })
 }
 
-struct Exporting<'a> {
-    setup: &'a Setup,
-    args: &'a ExportArgs,
-    destination: Destination,
-    environment: ConcreteEnvironment,
+/// Images on their way into a container image.
+pub(super) struct Exporting<'a> {
+    pub(super) setup: &'a Setup,
+    pub(super) args: &'a ExportArgs,
+    pub(super) destination: Destination,
+    pub(super) environment: ConcreteEnvironment,
     interrupt: Arc<AtomicBool>,
-}
-
-/// What was done, for programs.
-#[derive(Serialize)]
-struct Done<'a> {
-    image: String,
-    digest: String,
-    config: String,
-    platform: String,
-    layers: Vec<DoneLayer>,
-    /// Names of variables of views that depend on whoever starts the image.
-    left_out: &'a [String],
-    unchanged: bool,
-}
-
-#[derive(Serialize)]
-struct DoneLayer {
-    digest: String,
-    size: u64,
 }
 
 impl Exporting<'_> {
@@ -298,7 +278,8 @@ impl Exporting<'_> {
             .hinted("take a base with a newer distribution in it".to_owned()))
     }
 
-    fn stacks(&self) -> impl Iterator<Item = &ConcreteImage> {
+    /// The images that are put on a root.
+    pub(super) fn stacks(&self) -> impl Iterator<Item = &ConcreteImage> {
         let images = self.environment.images.iter();
         images.filter(|image| !image.mount_point.is_root())
     }
@@ -412,95 +393,6 @@ impl Exporting<'_> {
         }
         let time = jiff::Timestamp::from_second(epoch.into()).unwrap_or_default();
         Ok(time.to_string())
-    }
-
-    fn tell(&self, made: &Made, published: &Published) {
-        let printer = self.setup.printer;
-        let exported = &made.exported;
-        let written = digest::written(&exported.blob.digest);
-        let bytes = exported.layers.iter().map(|layer| layer.size).sum();
-        let what = if published.unchanged {
-            "is this image already"
-        } else {
-            "is written"
-        };
-        printer.note(format_args!(
-            "{} {what} ({}, {}, {})",
-            self.destination,
-            exported.blob.digest.id(),
-            made.platform,
-            size(bytes)
-        ));
-        for line in made.lines() {
-            printer.note(format_args!("  {line}"));
-        }
-        if self.environment.root().is_none() && self.args.base.is_none() {
-            printer.note(
-                "  it has no root file system: programs in it need the libraries of what it is put \
-                 on (`--base`)",
-            );
-        }
-        for image in self.stacks() {
-            if let Some(need) = &image.meta.needs.interpreter {
-                printer.warning(&format!(
-                    "`{}` needs Python {} at {} of what it is put on",
-                    escape(image.name()),
-                    escape(&need.version),
-                    escape(&need.path.to_string_lossy())
-                ));
-            }
-        }
-        if self.args.json {
-            let layers = exported.layers.iter().map(|layer| DoneLayer {
-                digest: digest::written(&layer.digest),
-                size: layer.size,
-            });
-            printer.data(json(&Done {
-                image: self.destination.to_string(),
-                digest: written,
-                config: digest::written(&exported.config.digest),
-                platform: made.platform.to_string(),
-                layers: layers.collect(),
-                left_out: &made.left_out,
-                unchanged: published.unchanged,
-            }));
-        }
-    }
-}
-
-/// A container image that was made.
-struct Made {
-    exported: Exported,
-    platform: Platform,
-    left_out: Vec<String>,
-    walked: Vec<Walked>,
-}
-
-impl Made {
-    /// Says what was left out, a line each.
-    fn lines(&self) -> Vec<String> {
-        let sum = |of: fn(&Walked) -> u64| self.walked.iter().map(of).sum::<u64>();
-        let counted = [
-            (
-                sum(|one| one.set_id),
-                "lost their set-user-id or set-group-id bit",
-            ),
-            (
-                sum(|one| one.special),
-                "were devices, pipes or sockets and are left out",
-            ),
-        ];
-        let counted = counted.iter().filter(|(count, _)| *count > 0);
-        let mut lines: Vec<String> = counted
-            .map(|(count, what)| format!("{count} files {what}"))
-            .collect();
-        if !self.left_out.is_empty() {
-            lines.push(format!(
-                "variables that depend on yours, and are left out: {}",
-                escape(&self.left_out.join(", "))
-            ));
-        }
-        lines
     }
 }
 

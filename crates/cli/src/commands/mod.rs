@@ -27,6 +27,7 @@ mod explain_text;
 mod export;
 mod export_base;
 mod export_target;
+mod export_told;
 mod export_tree;
 mod export_words;
 mod image_add;
