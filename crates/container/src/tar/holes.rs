@@ -6,17 +6,9 @@
 use std::io::{self, Read};
 
 use super::BLOCK;
+use super::entry::Piece;
+use super::error::TarError;
 use super::pax::number;
-use super::read::TarError;
-
-/// A piece of a file that is there; what is between pieces is a hole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
-    /// Where it begins.
-    pub start: u64,
-    /// How long it is.
-    pub length: u64,
-}
 
 /// More pieces no file has.
 const MOST_PIECES: usize = 1 << 20;

@@ -8,14 +8,17 @@
 //! files with holes. Written is ustar with pax headers where these are needed. It reads
 //! streams, keeps no more than one header in memory, and knows nothing of layers.
 
+mod entry;
+mod error;
 mod holes;
 mod pax;
 mod read;
 mod write;
 
-pub use holes::Piece;
+pub use entry::{Entry, Kind, Piece};
+pub use error::TarError;
 pub(crate) use holes::Unfolded;
-pub use read::{Entry, Kind, Reader, TarError};
+pub use read::Reader;
 pub(crate) use write::{Head, Writer, member_head};
 
 /// The size of a block, in which everything is measured.

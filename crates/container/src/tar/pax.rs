@@ -3,8 +3,8 @@
 
 //! The records of pax: `<length> <key>=<value>\n`, which say more than a header can.
 
-use super::holes::Piece;
-use super::read::TarError;
+use super::entry::Piece;
+use super::error::TarError;
 
 /// What the records before an entry say about it.
 #[derive(Clone, Debug, Default)]

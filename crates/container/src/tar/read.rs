@@ -5,7 +5,9 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 
-use super::holes::{self, Piece};
+use super::entry::{Entry, Kind, Piece};
+use super::error::TarError;
+use super::holes;
 use super::pax::Records;
 use super::{BLOCK, padding};
 
@@ -13,94 +15,6 @@ use super::{BLOCK, padding};
 const BUFFER: usize = 256 * 1024;
 /// Names and the records of pax are shorter than this.
 const MOST_SAID: u64 = 1024 * 1024;
-
-/// What is wrong with an archive.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TarError {
-    /// It cannot be read, or not be decompressed.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    /// It ends in the middle.
-    #[error("it is cut off")]
-    CutOff,
-    /// What stands where a header should has another sum than it says.
-    #[error("at {at} there is no header of an entry")]
-    NoHeader {
-        /// Where it stands.
-        at: u64,
-    },
-    /// A number that is none.
-    #[error("at {at} there is a header with a number that is none")]
-    Number {
-        /// Where the header stands.
-        at: u64,
-    },
-    /// A long name, or records, that are too long.
-    #[error("at {at} there is a header of {size} bytes, and 1 MiB is the limit")]
-    TooLong {
-        /// Where it stands.
-        at: u64,
-        /// How long it is.
-        size: u64,
-    },
-    /// A record of pax that is none.
-    #[error("there is a pax header that cannot be understood")]
-    Pax,
-    /// Holes of a file that do not fit.
-    #[error("there is a file with holes that cannot be understood")]
-    Holes,
-    /// A kind of entry that is not known.
-    #[error("at {at} there is an entry of the unknown kind `{}`", char::from(*kind).escape_default())]
-    Kind {
-        /// Where it stands.
-        at: u64,
-        /// The letter of the kind.
-        kind: u8,
-    },
-}
-
-/// What an entry is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A file.
-    File,
-    /// A directory.
-    Directory,
-    /// A symbolic link.
-    Symlink,
-    /// Another name of a file that came before.
-    Link,
-    /// A device.
-    Device,
-    /// A named pipe.
-    Pipe,
-}
-
-/// One entry, without its content.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// Its name as it stands there.
-    pub path: Vec<u8>,
-    /// What it is.
-    pub kind: Kind,
-    /// Permissions.
-    pub mode: u32,
-    /// The owner.
-    pub uid: u64,
-    /// The group.
-    pub gid: u64,
-    /// When it was changed, in seconds since 1970.
-    pub mtime: i64,
-    /// Where a link leads, as it stands there.
-    pub link: Vec<u8>,
-    /// The size of the file, with its holes.
-    pub size: u64,
-    /// The pieces that are there, if the file has holes.
-    pub pieces: Option<Vec<Piece>>,
-    /// How many extended attributes it has.
-    pub attributes: u32,
-}
 
 /// Reads an archive.
 #[derive(Debug)]
