@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use cabane_host::Binary;
 use serde::{Deserialize, Serialize};
 
+use crate::closure::{Closure, Loaded};
 use crate::family::{OMPI_MARK, language_of};
-use crate::loader::{Closure, Loaded};
 use crate::{
     Family, Installation, Language, LauncherKind, Library, Loader, Missing, Name, Protocol,
     Through, Tree, Unmet, bytes, find_installation,

@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 
 use cabane_host::Binary;
 
+use crate::closure::{Closure, Loaded, is_of_glibc};
 use crate::inspect::{core_of, inspect_file};
 use crate::library::number;
-use crate::loader::{Closure, Loaded, is_of_glibc};
 use crate::plan::{self, Places, Plan, Way};
 use crate::verdict::{Outcome, Refusal, Verdict, Warning};
 use crate::{

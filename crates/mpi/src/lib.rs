@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+mod closure;
 mod family;
 mod inspect;
 mod installation;
@@ -23,12 +24,13 @@ mod probe;
 mod tree;
 mod verdict;
 
+pub use closure::{Closure, Loaded, Missing, Through, Unmet};
 pub use family::{Family, Language, Name};
 pub use inspect::{FileKind, Inspected, Inspection, LoadedFile, inspect};
 pub use installation::{Installation, Launcher, LauncherKind, find_installation};
 pub use judge::{Side, judge};
 pub use library::{Library, Protocol, Symbols};
-pub use loader::{Closure, Loaded, Loader, Missing, Through, Unmet};
+pub use loader::Loader;
 pub use plan::{Carried, Places, Plan, Way};
 pub use probe::{
     Figure, PROBE, PROBE_OPTIONS, ProbeFailure, ProbeSeen, RankSeen, c_library, family_option, stub,

@@ -15,8 +15,7 @@ use std::path::{Path, PathBuf};
 use cabane_host::Binary;
 use serde::{Deserialize, Serialize};
 
-use crate::loader::is_of_glibc;
-use crate::loader::{Closure, Loaded};
+use crate::closure::{Closure, Loaded, is_of_glibc};
 use crate::{Installation, Library, Loader, Through, Tree};
 
 /// Directories beside a library in which it looks for its parts while it runs.
