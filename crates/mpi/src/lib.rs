@@ -12,6 +12,8 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+mod candidate;
+mod choose;
 mod closure;
 mod family;
 mod inspect;
@@ -24,11 +26,12 @@ mod probe;
 mod tree;
 mod verdict;
 
+pub use candidate::Side;
 pub use closure::{Closure, Loaded, Missing, Through, Unmet};
 pub use family::{Family, Language, Name};
 pub use inspect::{FileKind, Inspected, Inspection, LoadedFile, inspect};
 pub use installation::{Installation, Launcher, LauncherKind, find_installation};
-pub use judge::{Side, judge};
+pub use judge::judge;
 pub use library::{Library, Protocol, Symbols};
 pub use loader::Loader;
 pub use plan::{Carried, Places, Plan, Way};

@@ -1,0 +1,279 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! In which way a program gets a substitute.
+//!
+//! Each way is played through as the loader would do it, the simplest first, and the first in
+//! which the substitute is loaded with exactly its own libraries is taken. So a way that
+//! would load something else without a word is never chosen.
+
+use std::path::{Path, PathBuf};
+
+use cabane_host::{Binary, GlibcVersion};
+
+use crate::candidate::{Candidate, Side};
+use crate::closure::{Closure, Loaded, is_of_glibc};
+use crate::inspect::core_of;
+use crate::plan::{self, Places, Plan, Way};
+use crate::verdict::{Refusal, Warning};
+use crate::{Inspection, Language, Loader, Name, Tree, Unmet};
+
+impl Candidate<'_> {
+    /// Plays each way through and takes the first that works, with what the parts of the
+    /// substitute need, or else without that.
+    pub(crate) fn choose(
+        &self,
+        program: Side<'_>,
+        inspection: &Inspection,
+        places: &Places,
+    ) -> Result<(Plan, Vec<Warning>), Refusal> {
+        let parts = if places.private.is_some() {
+            let loader = Loader::new(self.side.tree).library_path(self.side.library_path);
+            let inside = Loader::new(program.tree).library_path(program.library_path);
+            let opened = program.tree.open(program.path);
+            let kind = opened.and_then(|file| Some(Binary::open(&file)?.kind()));
+            let has = |name: &str| kind.is_some_and(|kind| inside.finds(name, kind));
+            plan::loaded_by_parts(self.side.tree, &loader, &self.closures, has)
+        } else {
+            Vec::new()
+        };
+        let whole = self.choose_with(program, inspection, places, &parts);
+        let Some(reason) = whole.as_ref().err().filter(|_| !parts.is_empty()) else {
+            return whole;
+        };
+        let (plan, mut warnings) = self.choose_with(program, inspection, places, &[])?;
+        warnings.push(Warning::WithoutParts {
+            reason: reason.to_string(),
+        });
+        Ok((plan, warnings))
+    }
+
+    fn choose_with(
+        &self,
+        program: Side<'_>,
+        inspection: &Inspection,
+        places: &Places,
+        parts: &[Loaded],
+    ) -> Result<(Plan, Vec<Warning>), Refusal> {
+        let prefix = plan::prefix_of(&self.installation, &self.core);
+        let (variables, mut loaded_later) = plan::needs_of_product(
+            places,
+            self.side.tree,
+            &self.installation,
+            &self.core,
+            &self.closures,
+        );
+        loaded_later.extend(plan::to_be_told(places, parts));
+        let mut plan = Plan {
+            way: Way::Nothing,
+            preload: Vec::new(),
+            library_path: Vec::new(),
+            variables,
+            links: Vec::new(),
+            carried: Vec::new(),
+        };
+        if inspection
+            .library
+            .as_ref()
+            .is_some_and(|library| places.private.is_none() && library.file == self.core.file)
+            && let Ok(warnings) = self.play(program, &plan)
+        {
+            // What it finds by itself needs no help of ours.
+            plan.variables.clear();
+            return Ok((plan, warnings));
+        }
+        plan.carried = places.carry(self.side.tree, (&self.closures, parts), &prefix);
+        let own = self.own_directories(places);
+        let all = plan::directories(places, &self.closures);
+        let has_name = |name: &String| {
+            let mut files = self.libraries().map(|one| one.path.with_file_name(name));
+            files.any(|path| self.side.tree.is_file(&path))
+        };
+        plan.way = Way::LibraryPath;
+        if inspection.names.iter().all(has_name) {
+            for directories in [&own, &all] {
+                plan.library_path = each_once([directories, &loaded_later]);
+                if let Ok(warnings) = self.play(program, &plan) {
+                    return Ok((plan, warnings));
+                }
+            }
+        }
+        plan.way = Way::Preload;
+        plan.preload = self.libraries().map(|one| places.of(&one.path)).collect();
+        plan.links = self.links(inspection, places);
+        let first = (!plan.links.is_empty()).then(|| places.links.clone());
+        let first: Vec<PathBuf> = first.into_iter().collect();
+        plan.library_path = each_once([&first, &loaded_later]);
+        if let Ok(warnings) = self.play(program, &plan) {
+            return Ok((plan, warnings));
+        }
+        plan.library_path = each_once([&first, &all, &loaded_later]);
+        let warnings = self.play(program, &plan)?;
+        Ok((plan, warnings))
+    }
+
+    /// The directories of the libraries of MPI themselves.
+    fn own_directories(&self, places: &Places) -> Vec<PathBuf> {
+        let mut own: Vec<PathBuf> = Vec::new();
+        for library in self.libraries() {
+            let path = places.of(&library.path);
+            let directory = path.parent().unwrap_or(Path::new("/")).to_owned();
+            if !own.contains(&directory) {
+                own.push(directory);
+            }
+        }
+        own
+    }
+
+    /// Names that the program asks for, and that are not those of the substitute.
+    fn links(&self, inspection: &Inspection, places: &Places) -> Vec<(PathBuf, PathBuf)> {
+        let link = |name: &String| {
+            let wanted = Name::of(name)?;
+            let of_language = self
+                .libraries()
+                .find(|one| one.language == wanted.language)?;
+            let is_same = &of_language.soname == name;
+            (!is_same).then(|| (places.links.join(name), places.of(&of_language.path)))
+        };
+        inspection.names.iter().filter_map(link).collect()
+    }
+
+    /// Follows the program as the loader would, with the plan carried out.
+    fn play(&self, program: Side<'_>, plan: &Plan) -> Result<Vec<Warning>, Refusal> {
+        let mut tree = program.tree.clone();
+        for one in &plan.carried {
+            tree = tree.with(&one.target, &one.source);
+        }
+        for (link, target) in &plan.links {
+            let real = tree.find(target).map(|place| place.outside);
+            tree = tree.with(link, real.unwrap_or_else(|| target.clone()));
+        }
+        let mut search: Vec<String> = plan
+            .library_path
+            .iter()
+            .map(|one| one.to_string_lossy().into_owned())
+            .collect();
+        search.push(program.library_path.to_owned());
+        let loader = Loader::new(&tree)
+            .library_path(&search.join(":"))
+            .preload(plan.preload.iter().cloned());
+        let no_program = || Refusal::NoProgram {
+            path: program.path.to_owned(),
+        };
+        let closure = loader.follow(program.path).ok_or_else(no_program)?;
+        self.compare(&tree, &closure)
+    }
+
+    /// Compares what would be loaded with what should be.
+    fn compare(&self, tree: &Tree, closure: &Closure) -> Result<Vec<Warning>, Refusal> {
+        check_versions(closure)?;
+        if !closure.missing.is_empty() {
+            return Err(Refusal::Incomplete {
+                missing: closure.missing.clone(),
+            });
+        }
+        let taken = core_of(tree, closure);
+        let taken = taken.and_then(|library| Some((tree.find(&library.path)?, library.path)));
+        let own = self.side.tree.find(&self.core.path);
+        if let Some((place, path)) = taken
+            && own.is_none_or(|own| own.outside != place.outside)
+        {
+            return Err(Refusal::NotTaken { taken: path });
+        }
+        let mut warnings = Vec::new();
+        for own in &self.closures {
+            compare_own(own, closure, &mut warnings)?;
+        }
+        for file in &closure.files {
+            let is_core = Name::of(&file.name).is_some_and(|name| name.language == Language::C);
+            let outside = &file.place.outside;
+            let is_ours = self
+                .closures
+                .iter()
+                .any(|own| own.files.iter().any(|one| &one.place.outside == outside));
+            if is_core && !is_ours {
+                let path = file.path.clone();
+                warnings.push(Warning::AlsoLoaded { path });
+            }
+        }
+        Ok(warnings)
+    }
+}
+
+/// Joins lists of directories, each directory once.
+fn each_once<const COUNT: usize>(lists: [&Vec<PathBuf>; COUNT]) -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> = Vec::new();
+    for directory in lists.into_iter().flatten() {
+        if !all.contains(directory) {
+            all.push(directory.clone());
+        }
+    }
+    all
+}
+
+/// Each library of the substitute must be the one that it has by itself.
+fn compare_own(
+    own: &Closure,
+    closure: &Closure,
+    warnings: &mut Vec<Warning>,
+) -> Result<(), Refusal> {
+    for file in own.files.iter().filter(|file| !file.is_of_glibc()) {
+        let name = file.links.soname.as_deref().unwrap_or(&file.name);
+        let outside = &file.place.outside;
+        if closure
+            .files
+            .iter()
+            .any(|one| &one.place.outside == outside)
+        {
+            continue;
+        }
+        return Err(match closure.by_name(name) {
+            Some(other) => Refusal::NotTaken {
+                taken: other.path.clone(),
+            },
+            None => Refusal::NotTaken {
+                taken: file.path.clone(),
+            },
+        });
+    }
+    let missing = own.missing.iter();
+    for missing in missing.filter(|one| !is_of_glibc(&one.name)) {
+        if let Some(file) = closure.by_name(&missing.name) {
+            warnings.push(Warning::Borrowed {
+                name: missing.name.clone(),
+                path: file.path.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Versions that are lacking: those of the C library are told apart.
+fn check_versions(closure: &Closure) -> Result<(), Refusal> {
+    let unmet = closure.unmet();
+    let version = |one: &Unmet| {
+        let text = one.version.strip_prefix("GLIBC_")?;
+        text.parse::<GlibcVersion>().ok()
+    };
+    let newest = unmet
+        .iter()
+        .filter_map(|one| Some((version(one)?, one)))
+        .max_by_key(|(version, _)| *version);
+    if let Some((needed, one)) = newest {
+        let has = closure.by_name("libc.so.6").into_iter();
+        let has = has.flat_map(|library| &library.has);
+        let found = has
+            .filter_map(|text| text.strip_prefix("GLIBC_")?.parse().ok())
+            .max();
+        return Err(Refusal::OldGlibc {
+            needed: needed.to_string(),
+            needed_by: one.needed_by.clone(),
+            found: found.map(|version: GlibcVersion| version.to_string()),
+        });
+    }
+    if unmet.is_empty() {
+        Ok(())
+    } else {
+        Err(Refusal::OldLibraries { unmet })
+    }
+}
