@@ -10,111 +10,37 @@ mod container;
 mod machine;
 mod mpi;
 mod registry;
+mod repositories;
 mod restricted;
 mod trust;
+mod value;
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
-use std::fmt;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use cabane_label::{System, Uarch};
 use cabane_recipe::{
-    BuildSettings, FormatChoice, MAX_FILE_SIZE, PathTemplate, RetentionSettings, Settings,
-    parse_settings,
+    BuildSettings, FormatChoice, MAX_FILE_SIZE, PathTemplate, Settings, parse_settings,
 };
 use clap::ValueEnum;
 
 use crate::args::{BackendArg, GlobalArgs, When};
 use crate::convert;
 use crate::env_vars;
-use crate::exit_codes;
-use crate::report::{CommandError, CommandResult, IoContext};
+use crate::report::{CommandResult, IoContext};
 
 pub(crate) use container::ContainerSetting;
 pub(crate) use machine::{find_program, processors};
 pub(crate) use mpi::MpiSetting;
 pub(crate) use registry::{RegistrySetting, bad_address};
+pub(crate) use repositories::RepositorySetting;
 pub(crate) use restricted::RestrictedSetting;
 pub(crate) use trust::TrustSetting;
-
-/// Where a value comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// Built in.
-    Default,
-    /// A configuration file.
-    File(PathBuf),
-    /// An environment variable.
-    Variable(&'static str),
-    /// An option on the command line.
-    Option(&'static str),
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Default => f.write_str("default"),
-            Self::File(path) => write!(f, "{}", path.display()),
-            Self::Variable(name) => write!(f, "variable {name}"),
-            Self::Option(name) => write!(f, "option {name}"),
-        }
-    }
-}
-
-/// A value and where it comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Value<T> {
-    /// The value.
-    pub(crate) value: T,
-    /// Where it comes from.
-    pub(crate) origin: Origin,
-}
-
-impl<T> Value<T> {
-    fn new(value: T, origin: Origin) -> Self {
-        Self { value, origin }
-    }
-
-    fn some(self) -> Value<Option<T>> {
-        Value::new(Some(self.value), self.origin)
-    }
-}
-
-impl Value<Option<PathBuf>> {
-    /// Returns the directory.
-    ///
-    /// # Errors
-    ///
-    /// That there is none, since nobody knows where the home is.
-    pub(crate) fn directory(&self) -> CommandResult<&Path> {
-        let none = || CommandError::new(exit_codes::FAILURE, SettingError::NoHome);
-        self.value.as_deref().ok_or_else(none)
-    }
-}
-
-/// A repository that is looked into.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RepositorySetting {
-    /// Its name.
-    pub(crate) name: String,
-    /// Where it is.
-    pub(crate) path: PathBuf,
-    /// Greater ones are asked first.
-    pub(crate) priority: i32,
-    /// Whether it is the user's own, which is made when first written to.
-    pub(crate) is_default: bool,
-    /// What is removed there when somebody asks for it.
-    pub(crate) retention: RetentionSettings,
-    /// Whether a configuration file says where it is, or nobody does, and not who types.
-    pub(crate) is_configured: bool,
-    /// Why it cannot be used here, such as a variable in its path that is not set.
-    pub(crate) unusable: Option<String>,
-    /// Where this comes from.
-    pub(crate) origin: Origin,
-}
+pub(crate) use value::{Origin, Value};
+use value::{SettingError, Variables, bad};
 
 /// The settings in effect.
 #[derive(Clone, Debug)]
@@ -165,76 +91,9 @@ pub(crate) struct Effective {
     pub(crate) files: Vec<PathBuf>,
 }
 
-/// The name of the user's own repository.
-const DEFAULT_REPOSITORY: &str = "default";
-/// The priority of the user's own repository: just below those of a configuration.
-const DEFAULT_REPOSITORY_PRIORITY: i32 = 9;
 const DEFAULT_SITE_CONFIG: &str = "/etc/cabane/config.toml";
 /// Where a site keeps what is found by name, in directories of one kind each.
 const SITE_DIRECTORY: &str = "/etc/cabane";
-
-#[derive(Debug, thiserror::Error)]
-enum SettingError {
-    #[error("`{value}` is no value for {origin}: {reason}")]
-    Bad {
-        origin: Origin,
-        value: String,
-        reason: String,
-    },
-    #[error("the variable HOME is not set")]
-    NoHome,
-}
-
-fn bad(origin: &Origin, value: &str, reason: impl fmt::Display) -> CommandError {
-    let error = SettingError::Bad {
-        origin: origin.clone(),
-        value: value.to_owned(),
-        reason: reason.to_string(),
-    };
-    CommandError::new(exit_codes::USAGE, error)
-}
-
-/// The variables of the caller, read as text.
-struct Variables<'a>(&'a BTreeMap<OsString, OsString>);
-
-impl Variables<'_> {
-    /// Returns the value; a variable that is set to nothing counts as not set.
-    fn get(&self, name: &str) -> Option<&OsStr> {
-        self.0
-            .get(OsStr::new(name))
-            .map(OsString::as_os_str)
-            .filter(|value| !value.is_empty())
-    }
-
-    fn text(&self, name: &'static str) -> Option<(String, Origin)> {
-        Some((
-            self.get(name)?.to_string_lossy().into_owned(),
-            Origin::Variable(name),
-        ))
-    }
-
-    fn directory(&self, name: &str) -> Option<PathBuf> {
-        self.get(name)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    }
-
-    /// Fills in a path of a configuration file.
-    fn resolve(&self, path: &PathTemplate, origin: &Origin) -> CommandResult<PathBuf> {
-        path.resolve(|name| self.get(name).map(OsStr::to_owned))
-            .map_err(|error| {
-                let hint = error.hint();
-                bad(origin, path.as_str(), error).hinted(hint)
-            })
-    }
-
-    fn below_home(&self, variable: &str, relative: &str) -> Option<PathBuf> {
-        self.directory(variable).or_else(|| {
-            let home = self.directory(env_vars::HOME);
-            home.map(|home| home.join(relative))
-        })
-    }
-}
 
 impl Effective {
     /// Works the settings out.
@@ -455,85 +314,6 @@ impl Layers<'_> {
         let site = Some(Path::new(SITE_DIRECTORY).join(kind));
         Value::new([own, site].into_iter().flatten().collect(), Origin::Default)
     }
-
-    fn repositories(&self) -> CommandResult<Vec<RepositorySetting>> {
-        let configured = self.configured_repositories()?;
-        let typed = self
-            .args
-            .repo
-            .clone()
-            .map(|list| (list, Origin::Option("--repo")))
-            .or_else(|| self.variables.text(env_vars::CABANE_REPO));
-        let Some((list, origin)) = typed else {
-            return Ok(configured);
-        };
-        list.split(',')
-            .map(|element| typed_repository(element.trim(), &origin, &configured))
-            .collect()
-    }
-
-    /// The repositories of the files and the user's own, by priority.
-    fn configured_repositories(&self) -> CommandResult<Vec<RepositorySetting>> {
-        let mut repositories: Vec<RepositorySetting> = Vec::new();
-        for (path, settings) in self.files {
-            for repository in &settings.repositories {
-                let name = repository.name.clone();
-                // The user's file may give another path to a name of the site's.
-                repositories.retain(|known| known.name != name);
-                let resolved = repository
-                    .path
-                    .resolve(|name| self.variables.get(name).map(OsStr::to_owned));
-                let (path_here, unusable) = match resolved {
-                    Ok(path) => (path, None),
-                    Err(error) => (repository.path.as_str().into(), Some(error.to_string())),
-                };
-                repositories.push(RepositorySetting {
-                    // Who gives the user's own repository another place keeps its name.
-                    is_default: name == DEFAULT_REPOSITORY,
-                    is_configured: true,
-                    name,
-                    path: path_here,
-                    priority: repository.priority,
-                    retention: repository.retention.clone(),
-                    unusable,
-                    origin: Origin::File(path.clone()),
-                });
-            }
-        }
-        if !repositories
-            .iter()
-            .any(|known| known.name == DEFAULT_REPOSITORY)
-        {
-            repositories.push(self.default_repository());
-        }
-        // Stable: among equals the order of the files counts.
-        repositories.sort_by_key(|repository| std::cmp::Reverse(repository.priority));
-        Ok(repositories)
-    }
-
-    fn default_repository(&self) -> RepositorySetting {
-        let scratch = self
-            .variables
-            .directory(env_vars::SCRATCH)
-            .filter(|path| path.is_dir())
-            .map(|scratch| scratch.join(".cabane/repository"));
-        let path = scratch.or_else(|| {
-            let data = self
-                .variables
-                .below_home(env_vars::XDG_DATA_HOME, ".local/share");
-            data.map(|data| data.join("cabane/repository"))
-        });
-        RepositorySetting {
-            name: DEFAULT_REPOSITORY.to_owned(),
-            unusable: path.is_none().then(|| SettingError::NoHome.to_string()),
-            path: path.unwrap_or_else(|| "~/.local/share/cabane/repository".into()),
-            priority: DEFAULT_REPOSITORY_PRIORITY,
-            retention: RetentionSettings::default(),
-            is_default: true,
-            is_configured: true,
-            origin: Origin::Default,
-        }
-    }
 }
 
 fn parse_system(name: &str, origin: Origin) -> CommandResult<Value<Option<System>>> {
@@ -544,42 +324,6 @@ fn parse_system(name: &str, origin: Origin) -> CommandResult<Value<Option<System
         Ok(system) => Ok(Value::new(Some(system), origin)),
         Err(error) => Err(bad(&origin, name, error)),
     }
-}
-
-fn typed_repository(
-    element: &str,
-    origin: &Origin,
-    configured: &[RepositorySetting],
-) -> CommandResult<RepositorySetting> {
-    if let Some(known) = configured.iter().find(|known| known.name == element) {
-        return Ok(RepositorySetting {
-            origin: origin.clone(),
-            ..known.clone()
-        });
-    }
-    let (name, path) = element.split_once('=').unwrap_or((element, element));
-    if !Path::new(path).is_absolute() {
-        let names = configured.iter().map(|known| format!("`{}`", known.name));
-        let names = names.collect::<Vec<_>>().join(", ");
-        return Err(bad(
-            origin,
-            element,
-            "it is neither an absolute path nor a known name",
-        )
-        .hinted(format!(
-            "the known names are {names}; `name=/path` gives a path a name"
-        )));
-    }
-    Ok(RepositorySetting {
-        name: name.to_owned(),
-        path: PathBuf::from(path),
-        priority: DEFAULT_REPOSITORY_PRIORITY,
-        retention: RetentionSettings::default(),
-        is_default: false,
-        is_configured: false,
-        unusable: None,
-        origin: origin.clone(),
-    })
 }
 
 /// Reads a configuration file; one that does not exist is none.

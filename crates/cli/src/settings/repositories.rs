@@ -1,0 +1,156 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The repositories that are looked into.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use cabane_recipe::RetentionSettings;
+
+use super::{Layers, Origin, SettingError, bad};
+use crate::env_vars;
+use crate::report::CommandResult;
+
+/// A repository that is looked into.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RepositorySetting {
+    /// Its name.
+    pub(crate) name: String,
+    /// Where it is.
+    pub(crate) path: PathBuf,
+    /// Greater ones are asked first.
+    pub(crate) priority: i32,
+    /// Whether it is the user's own, which is made when first written to.
+    pub(crate) is_default: bool,
+    /// What is removed there when somebody asks for it.
+    pub(crate) retention: RetentionSettings,
+    /// Whether a configuration file says where it is, or nobody does, and not who types.
+    pub(crate) is_configured: bool,
+    /// Why it cannot be used here, such as a variable in its path that is not set.
+    pub(crate) unusable: Option<String>,
+    /// Where this comes from.
+    pub(crate) origin: Origin,
+}
+
+/// The name of the user's own repository.
+const DEFAULT_REPOSITORY: &str = "default";
+/// The priority of the user's own repository: just below those of a configuration.
+const DEFAULT_REPOSITORY_PRIORITY: i32 = 9;
+
+impl Layers<'_> {
+    pub(super) fn repositories(&self) -> CommandResult<Vec<RepositorySetting>> {
+        let configured = self.configured_repositories()?;
+        let typed = self
+            .args
+            .repo
+            .clone()
+            .map(|list| (list, Origin::Option("--repo")))
+            .or_else(|| self.variables.text(env_vars::CABANE_REPO));
+        let Some((list, origin)) = typed else {
+            return Ok(configured);
+        };
+        list.split(',')
+            .map(|element| typed_repository(element.trim(), &origin, &configured))
+            .collect()
+    }
+
+    /// The repositories of the files and the user's own, by priority.
+    fn configured_repositories(&self) -> CommandResult<Vec<RepositorySetting>> {
+        let mut repositories: Vec<RepositorySetting> = Vec::new();
+        for (path, settings) in self.files {
+            for repository in &settings.repositories {
+                let name = repository.name.clone();
+                // The user's file may give another path to a name of the site's.
+                repositories.retain(|known| known.name != name);
+                let resolved = repository
+                    .path
+                    .resolve(|name| self.variables.get(name).map(OsStr::to_owned));
+                let (path_here, unusable) = match resolved {
+                    Ok(path) => (path, None),
+                    Err(error) => (repository.path.as_str().into(), Some(error.to_string())),
+                };
+                repositories.push(RepositorySetting {
+                    // Who gives the user's own repository another place keeps its name.
+                    is_default: name == DEFAULT_REPOSITORY,
+                    is_configured: true,
+                    name,
+                    path: path_here,
+                    priority: repository.priority,
+                    retention: repository.retention.clone(),
+                    unusable,
+                    origin: Origin::File(path.clone()),
+                });
+            }
+        }
+        if !repositories
+            .iter()
+            .any(|known| known.name == DEFAULT_REPOSITORY)
+        {
+            repositories.push(self.default_repository());
+        }
+        // Stable: among equals the order of the files counts.
+        repositories.sort_by_key(|repository| std::cmp::Reverse(repository.priority));
+        Ok(repositories)
+    }
+
+    fn default_repository(&self) -> RepositorySetting {
+        let scratch = self
+            .variables
+            .directory(env_vars::SCRATCH)
+            .filter(|path| path.is_dir())
+            .map(|scratch| scratch.join(".cabane/repository"));
+        let path = scratch.or_else(|| {
+            let data = self
+                .variables
+                .below_home(env_vars::XDG_DATA_HOME, ".local/share");
+            data.map(|data| data.join("cabane/repository"))
+        });
+        RepositorySetting {
+            name: DEFAULT_REPOSITORY.to_owned(),
+            unusable: path.is_none().then(|| SettingError::NoHome.to_string()),
+            path: path.unwrap_or_else(|| "~/.local/share/cabane/repository".into()),
+            priority: DEFAULT_REPOSITORY_PRIORITY,
+            retention: RetentionSettings::default(),
+            is_default: true,
+            is_configured: true,
+            origin: Origin::Default,
+        }
+    }
+}
+
+fn typed_repository(
+    element: &str,
+    origin: &Origin,
+    configured: &[RepositorySetting],
+) -> CommandResult<RepositorySetting> {
+    if let Some(known) = configured.iter().find(|known| known.name == element) {
+        return Ok(RepositorySetting {
+            origin: origin.clone(),
+            ..known.clone()
+        });
+    }
+    let (name, path) = element.split_once('=').unwrap_or((element, element));
+    if !Path::new(path).is_absolute() {
+        let names = configured.iter().map(|known| format!("`{}`", known.name));
+        let names = names.collect::<Vec<_>>().join(", ");
+        return Err(bad(
+            origin,
+            element,
+            "it is neither an absolute path nor a known name",
+        )
+        .hinted(format!(
+            "the known names are {names}; `name=/path` gives a path a name"
+        )));
+    }
+    Ok(RepositorySetting {
+        name: name.to_owned(),
+        path: PathBuf::from(path),
+        priority: DEFAULT_REPOSITORY_PRIORITY,
+        retention: RetentionSettings::default(),
+        is_default: false,
+        is_configured: false,
+        unusable: None,
+        origin: origin.clone(),
+    })
+}

@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Values that know where they come from, and the variables of the caller.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use cabane_recipe::PathTemplate;
+
+use crate::env_vars;
+use crate::exit_codes;
+use crate::report::{CommandError, CommandResult};
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Built in.
+    Default,
+    /// A configuration file.
+    File(PathBuf),
+    /// An environment variable.
+    Variable(&'static str),
+    /// An option on the command line.
+    Option(&'static str),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Variable(name) => write!(f, "variable {name}"),
+            Self::Option(name) => write!(f, "option {name}"),
+        }
+    }
+}
+
+/// A value and where it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Value<T> {
+    /// The value.
+    pub(crate) value: T,
+    /// Where it comes from.
+    pub(crate) origin: Origin,
+}
+
+impl<T> Value<T> {
+    pub(super) fn new(value: T, origin: Origin) -> Self {
+        Self { value, origin }
+    }
+
+    pub(super) fn some(self) -> Value<Option<T>> {
+        Value::new(Some(self.value), self.origin)
+    }
+}
+
+impl Value<Option<PathBuf>> {
+    /// Returns the directory.
+    ///
+    /// # Errors
+    ///
+    /// That there is none, since nobody knows where the home is.
+    pub(crate) fn directory(&self) -> CommandResult<&Path> {
+        let none = || CommandError::new(exit_codes::FAILURE, SettingError::NoHome);
+        self.value.as_deref().ok_or_else(none)
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SettingError {
+    #[error("`{value}` is no value for {origin}: {reason}")]
+    Bad {
+        origin: Origin,
+        value: String,
+        reason: String,
+    },
+    #[error("the variable HOME is not set")]
+    NoHome,
+}
+
+/// Says that a value is none, and where it comes from.
+pub(super) fn bad(origin: &Origin, value: &str, reason: impl fmt::Display) -> CommandError {
+    let error = SettingError::Bad {
+        origin: origin.clone(),
+        value: value.to_owned(),
+        reason: reason.to_string(),
+    };
+    CommandError::new(exit_codes::USAGE, error)
+}
+
+/// The variables of the caller, read as text.
+pub(super) struct Variables<'a>(pub(super) &'a BTreeMap<OsString, OsString>);
+
+impl Variables<'_> {
+    /// Returns the value; a variable that is set to nothing counts as not set.
+    pub(super) fn get(&self, name: &str) -> Option<&OsStr> {
+        self.0
+            .get(OsStr::new(name))
+            .map(OsString::as_os_str)
+            .filter(|value| !value.is_empty())
+    }
+
+    pub(super) fn text(&self, name: &'static str) -> Option<(String, Origin)> {
+        Some((
+            self.get(name)?.to_string_lossy().into_owned(),
+            Origin::Variable(name),
+        ))
+    }
+
+    pub(super) fn directory(&self, name: &str) -> Option<PathBuf> {
+        self.get(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    }
+
+    /// Fills in a path of a configuration file.
+    pub(super) fn resolve(&self, path: &PathTemplate, origin: &Origin) -> CommandResult<PathBuf> {
+        path.resolve(|name| self.get(name).map(OsStr::to_owned))
+            .map_err(|error| {
+                let hint = error.hint();
+                bad(origin, path.as_str(), error).hinted(hint)
+            })
+    }
+
+    pub(super) fn below_home(&self, variable: &str, relative: &str) -> Option<PathBuf> {
+        self.directory(variable).or_else(|| {
+            let home = self.directory(env_vars::HOME);
+            home.map(|home| home.join(relative))
+        })
+    }
+}
