@@ -179,6 +179,24 @@ impl Cluster {
         place
     }
 
+    /// Packs a tree into `/shared/NAME.squashfs`, which belongs to alice.
+    pub(crate) fn pack(&self, name: &str, tree: &Path) {
+        let image = tree.with_file_name("image.squashfs");
+        squashfs(tree, &image);
+        let image = image.display();
+        self.root(&format!(
+            "install -m 644 -o alice {image} /shared/{name}.squashfs"
+        ));
+    }
+
+    /// Copies a directory to `/shared/NAME`, where all nodes see it.
+    pub(crate) fn share(&self, name: &str, directory: &Path) {
+        let directory = directory.display();
+        self.root(&format!(
+            "rm -rf /shared/{name}; cp -r {directory} /shared/{name}; chmod -R a+rX /shared/{name}"
+        ));
+    }
+
     /// Makes a plugin for Slurm 23.02: the release is the four bytes under one name.
     pub(crate) fn make_for_another_release(&self, path: &str) {
         self.root(&format!(

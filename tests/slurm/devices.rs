@@ -8,7 +8,7 @@
 //! /run/driver/             of n1 and n2: libfake.so.NODE with the soname libfake.so.1
 //! ```
 
-use cabane_testkit::{Tree, driver, squashfs};
+use cabane_testkit::{Tree, driver};
 
 use crate::arena::{Cluster, assert_failed, in_cluster};
 
@@ -48,12 +48,7 @@ fn prepare(cluster: &Cluster) {
     let tree = Tree::new(place.join("tree"))
         .user_of_driver(&place.join("libfake.so.1"))
         .root_file_system("fake", "");
-    let image = place.join("image.squashfs");
-    squashfs(tree.root(), &image);
-    cluster.root(&format!(
-        "install -m 644 -o alice {} /shared/fake.squashfs",
-        image.display()
-    ));
+    cluster.pack("fake", tree.root());
 }
 
 #[test]

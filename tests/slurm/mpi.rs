@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cabane_testkit::{Tree, not_run, squashfs};
+use cabane_testkit::{Tree, not_run};
 use serde_json::Value;
 
 pub(crate) use cabane_testkit::mpi::compile_below as compile_program;
@@ -31,21 +31,21 @@ fn make_image(cluster: &Cluster, name: &str, installed: &Path) {
         .copy_of(installed, "")
         .meta(name, "/user-environment");
     compile(&tree);
-    let image = place.join("image.squashfs");
-    squashfs(&tree, &image);
-    cluster.root(&format!(
-        "install -m 644 -o alice {} /shared/{name}.squashfs",
-        image.display()
-    ));
+    cluster.pack(name, &tree);
 }
 
-/// Runs eight ranks on four nodes, and looks whether they are one program.
 fn ranks_are_one_program(cluster: &Cluster, name: &str, kind: &str, installed: &Path) {
     make_image(cluster, name, installed);
+    are_one_program(cluster, name, kind, "ping_pong");
+}
+
+/// Runs eight ranks of a program in an image on four nodes, and looks whether they are one
+/// program.
+pub(crate) fn are_one_program(cluster: &Cluster, name: &str, kind: &str, program: &str) {
     let finished = cluster
         .user("alice")
         .sh(&format!(
-            "srun -N4 --ntasks-per-node=2 --mpi={kind} --uenv=/shared/{name}.squashfs ping_pong"
+            "srun -N4 --ntasks-per-node=2 --mpi={kind} --uenv=/shared/{name}.squashfs {program}"
         ))
         .success();
     let spoken = finished.stdout.matches("hello from rank ").count();
@@ -79,22 +79,14 @@ fn ranks_in_containers_of_their_job_are_one_program() {
     });
 }
 
-/// Copies a library to where all nodes see it.
-fn share(cluster: &Cluster, name: &str, installed: &Path) {
-    cluster.root(&format!(
-        "cp -r {} /shared/{name} && chmod -R a+rX /shared/{name}",
-        installed.display()
-    ));
-}
-
 #[test]
 fn libraries_are_audited_over_two_nodes_each_started_in_its_own_way() {
     let (Some(mpich), Some(openmpi)) = (installed("mpich-4.0.3"), installed("openmpi")) else {
         not_run!("needs mpich and openmpi: scripts/setup test");
     };
     in_cluster!(|cluster: &Cluster| {
-        share(cluster, "audited-mpich", &mpich);
-        share(cluster, "audited-openmpi", &openmpi);
+        cluster.share("audited-mpich", &mpich);
+        cluster.share("audited-openmpi", &openmpi);
         let finished = cluster
             .user("alice")
             .sh(

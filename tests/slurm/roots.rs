@@ -5,30 +5,21 @@
 
 use std::path::Path;
 
-use cabane_testkit::{Tree, not_run, squashfs};
+use cabane_testkit::{Tree, not_run};
 
 use crate::arena::{Cluster, assert_failed, in_cluster};
-use crate::mpi::{compile, installed};
+use crate::mpi::{are_one_program, compile, installed};
 
 /// Lets the site allow root images, and gives alice one: `os`.
 fn prepare(cluster: &Cluster) {
     allow(cluster);
     let place = cluster.machine_directory("os");
     let tree = Tree::new(place.join("tree")).root_file_system("os", r#""glibc":"2.99""#);
-    pack(cluster, "os", &tree);
+    cluster.pack("os", tree.root());
 }
 
 fn allow(cluster: &Cluster) {
     cluster.root("echo root-images yes >>/etc/cabane/mount.policy");
-}
-
-fn pack(cluster: &Cluster, name: &str, tree: &Tree) {
-    let image = tree.root().with_file_name("image.squashfs");
-    squashfs(tree.root(), &image);
-    cluster.root(&format!(
-        "install -m 644 -o alice {} /shared/{name}.squashfs",
-        image.display()
-    ));
 }
 
 #[test]
@@ -215,17 +206,8 @@ fn ranks_are_one_program(cluster: &Cluster, name: &str, kind: &str, installed: &
         .copy_of(installed, "opt/mpi");
     compile(&tree.root().join("opt/mpi"));
     let tree = tree.host_libraries_of("opt/mpi");
-    pack(cluster, name, &tree);
-    let finished = cluster
-        .user("alice")
-        .sh(&format!(
-            "srun -N4 --ntasks-per-node=2 --mpi={kind} --uenv=/shared/{name}.squashfs \
-             /opt/mpi/bin/ping_pong"
-        ))
-        .success();
-    let spoken = finished.stdout.matches("hello from rank ").count();
-    let arrived = finished.stdout.contains("all messages arrived");
-    assert_eq!((spoken, arrived), (8, true), "{finished:?}");
+    cluster.pack(name, tree.root());
+    are_one_program(cluster, name, kind, "/opt/mpi/bin/ping_pong");
 }
 
 #[test]
