@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Digests as container images write them, and sums of what is read.
+//! Digests as container images write them, and sums of what is read and written.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 
 use cabane_label::Digest;
 use sha2::{Digest as _, Sha256};
@@ -86,5 +86,40 @@ impl<R: Read> Read for Summed<R> {
         }
         self.count += read as u64;
         Ok(read)
+    }
+}
+
+/// Sums and counts what is written through it.
+pub(crate) struct Summing<W> {
+    inner: W,
+    sum: Sha256,
+    count: u64,
+}
+
+impl<W: Write> Summing<W> {
+    pub(crate) fn new(inner: W) -> Self {
+        Self {
+            inner,
+            sum: Sha256::new(),
+            count: 0,
+        }
+    }
+
+    pub(crate) fn finish(mut self) -> io::Result<(Digest, u64)> {
+        self.inner.flush()?;
+        Ok((Digest::from_bytes(self.sum.finalize().into()), self.count))
+    }
+}
+
+impl<W: Write> Write for Summing<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.sum.update(bytes.get(..written).unwrap_or_default());
+        self.count += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
     }
 }

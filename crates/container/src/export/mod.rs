@@ -12,12 +12,15 @@
 
 mod archive;
 mod compress;
+mod compression;
 mod config;
+mod gzip;
 mod loose;
 mod walk;
+mod zstd;
 
 pub use archive::{ArchiveForm, ArchiveTarget};
-pub use compress::{Compression, CompressionError};
+pub use compression::{Compression, CompressionError};
 pub use config::{About, Variables, config_of, variables_of};
 pub use loose::{LooseTarget, check_layout};
 pub use walk::{Walked, Walking, write_tree};
@@ -29,9 +32,10 @@ use std::path::Path;
 use cabane_label::Digest;
 use serde::Serialize;
 
-use crate::digest;
+use crate::digest::{self, Summing};
 use crate::{Error, Layer, LayerProblem, Progress};
-use compress::{Compressed, Failure, Method, Summing, compress};
+use compress::compress;
+use compression::{Compressed, Failure, Method};
 
 pub(super) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
