@@ -128,11 +128,14 @@ impl Ahead {
         !self.own.written.contains(&name)
             && !self.above.other.contains(&name)
             && !self.above.directories.contains(&name)
+            // There may be something in it without a word about the directory itself.
+            && !self.directories.contains(&name)
             && parents(path).all(|parent| {
                 let name = hash(parent);
                 parent != META.as_bytes()
                     && parent != LINKS
                     && !self.own.symlinks.contains(&name)
+                    && !self.own.written.contains(&name)
                     && !self.above.other.contains(&name)
                     && !self.above.opaque.contains(&name)
             })

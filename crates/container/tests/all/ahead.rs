@@ -131,6 +131,22 @@ fn the_last_of_several_files_of_one_name_counts() {
 }
 
 #[test]
+fn a_directory_that_is_not_named_takes_the_place_of_a_file() {
+    // So much that `mksquashfs` reads it before all is known.
+    let rest = "x".repeat(4 << 20);
+    let (flat, counts) = counted(&[
+        &[file("a", "file"), file("b", &rest)],
+        &[file("a/in", "in it")],
+    ]);
+    assert_eq!(flat.names(), ["a", "a/in", "b"]);
+    assert_eq!(counts, [1, 1]);
+    for both in [["a", "a/in"], ["a/in", "a"]] {
+        let (flat, _) = counted(&[&[file(both[0], ""), file(both[1], ""), file("b", &rest)]]);
+        assert!(flat.names().contains(&both[1]), "{both:?}");
+    }
+}
+
+#[test]
 fn a_file_that_loses_its_first_name_keeps_the_others() {
     let (flat, counts) = counted(&[
         &[file("a", "text"), hard("b", "a"), hard("c", "a")],
