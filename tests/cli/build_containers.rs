@@ -278,13 +278,29 @@ fn what_cannot_be_built_is_refused_with_what_to_do() {
             "is not there for linux/arm64",
         ),
         ("oci:nowhere:1", "", "nowhere"),
+        (
+            from.as_str(),
+            "  files: {/etc: config.yaml}\n",
+            "cause: `/etc` is a directory in the image, and no directory here\n\
+             hint: a file needs a name of its own there, such as `/etc/NAME`",
+        ),
+        (
+            from.as_str(),
+            "  files: {/etc/text/a: config.yaml}\n",
+            "`/etc/text` is no directory in the image, and a directory here",
+        ),
     ];
     for (from, section, said) in cases {
         let recipe = recipe(&cabane, from, section, "");
         let seen = cabane.run(&["build", &recipe, BUILT]);
         assert!(seen.code == 7 && seen.stderr.contains(said), "{seen:?}");
     }
-    let recipe = recipe(&cabane, &from, "", "");
+    cabane.run(&["import", from.as_str(), TOOL]).success();
+    let recipe = self::recipe(&cabane, "image:tool", "  platform: linux/arm64\n", "");
+    let seen = cabane.run(&["build", &recipe, BUILT]);
+    let said = "`image:tool` is for linux/amd64, and the recipe wants linux/arm64";
+    assert!(seen.code == 7 && seen.stderr.contains(said), "{seen:?}");
+    let recipe = self::recipe(&cabane, &from, "", "");
     let target = cabane.world.path("installed").display().to_string();
     let seen = cabane.run(&["build", "--install", &target, &recipe]);
     assert!(

@@ -23,6 +23,7 @@ pub fn added<'a>(source: &Path, place: &str, settled: u32) -> Layer<'a> {
         diff_id: None,
         // Names that would hide others are errors.
         has_whiteouts: false,
+        may_replace: false,
         open: Box::new(move || {
             let root = File::open(&source)?;
             let place = place.clone();

@@ -126,7 +126,12 @@ fn flatten<'a>(
 ) -> Result<(Plan<'a>, Report), Error> {
     let mut tree = Tree::new();
     for (index, (layer, listing)) in image.layers.iter().zip(listings).enumerate() {
-        let put = tree.put(index, &listing.found);
+        let fits = if layer.may_replace {
+            Ok(())
+        } else {
+            tree.fits(&listing.found)
+        };
+        let put = fits.and_then(|()| tree.put(index, &listing.found));
         put.map_err(|problem| layer.failed(problem))?;
     }
     let diff_ids = listings.iter().map(|listing| &listing.sums.diff_id);

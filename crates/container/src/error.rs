@@ -213,6 +213,16 @@ pub enum LayerProblem {
         /// The directory.
         target: String,
     },
+    /// A file in the place of a directory, or the other way round.
+    #[error("`/{path}` is {there} in the image, and {here} here")]
+    OtherKind {
+        /// The name.
+        path: String,
+        /// What it is in the image.
+        there: &'static str,
+        /// What is to be put there.
+        here: &'static str,
+    },
     /// Links in a circle.
     #[error("the name `{path}` leads through links without end")]
     Loop {
@@ -229,6 +239,10 @@ pub enum LayerProblem {
         limit: usize,
     },
 }
+
+/// How kinds of files are called where they are mistaken for each other.
+pub(crate) const DIRECTORY: &str = "a directory";
+pub(crate) const NO_DIRECTORY: &str = "no directory";
 
 fn named(name: Option<&str>) -> String {
     match name {
@@ -268,6 +282,15 @@ impl Error {
             } if error.kind() == io::ErrorKind::NotFound => {
                 "a part of the image is missing; copy it again, as a whole".to_owned()
             }
+            Self::Layer {
+                source:
+                    LayerProblem::OtherKind {
+                        path,
+                        there: DIRECTORY,
+                        ..
+                    },
+                ..
+            } => format!("a file needs a name of its own there, such as `/{path}/NAME`"),
             Self::Tampered { .. }
             | Self::Layer {
                 source: LayerProblem::Other { .. } | LayerProblem::Size { .. },

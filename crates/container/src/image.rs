@@ -138,6 +138,7 @@ impl<'a> ContainerImage<'a> {
                 digest: Some(digest.clone()),
                 diff_id: Some(diff_id),
                 has_whiteouts: true,
+                may_replace: true,
                 open: Box::new(move || blobs.open(&digest)),
             }
         };

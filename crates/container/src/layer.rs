@@ -35,6 +35,9 @@ pub struct Layer<'a> {
     pub diff_id: Option<Digest>,
     /// Whether names that begin with `.wh.` hide what is in layers below.
     pub has_whiteouts: bool,
+    /// Whether a file of it may take the place of a directory, and the other way round, as
+    /// those of container images do.
+    pub may_replace: bool,
     /// Opens it.
     pub open: Open<'a>,
 }

@@ -94,7 +94,7 @@ impl Platform {
     }
 
     /// Whether an image that says this about itself may be taken.
-    pub(crate) fn takes(&self, other: &Self) -> bool {
+    pub fn takes(&self, other: &Self) -> bool {
         other.architecture == "unknown" || self.fitness(other).is_some()
     }
 }

@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::LayerProblem;
+use crate::error::{DIRECTORY, NO_DIRECTORY};
 use crate::layer::{Attributes, Found, LINKS, Special, What, shown, split_last};
 
 /// More links in a row lead nowhere, as in Linux.
@@ -73,6 +74,34 @@ impl Tree {
 
     pub(crate) fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id]
+    }
+
+    /// Fails if something in a layer is a directory and was none before, or the other way round.
+    pub(crate) fn fits(&self, found: &[Found]) -> Result<(), LayerProblem> {
+        for one in found {
+            let is_directory = matches!(one.what, What::Directory);
+            let ends = one
+                .path
+                .iter()
+                .enumerate()
+                .filter(|(_, byte)| **byte == b'/');
+            let above = ends.map(|(end, _)| (end, true));
+            for (end, is_directory) in above.chain([(one.path.len(), is_directory)]) {
+                let path = one.path.get(..end).unwrap_or_default();
+                let there = self.look_up(path, true).map(|id| &self.nodes[id]);
+                let there = there.map(|node| matches!(node, Node::Directory { .. }));
+                if there.is_none_or(|there| there == is_directory) {
+                    continue;
+                }
+                let kind = |is_one| if is_one { DIRECTORY } else { NO_DIRECTORY };
+                return Err(LayerProblem::OtherKind {
+                    path: shown(path),
+                    there: kind(!is_directory),
+                    here: kind(is_directory),
+                });
+            }
+        }
+        Ok(())
     }
 
     /// Puts a layer on top.

@@ -206,6 +206,7 @@ fn taken<'a>(layer: &mut Layer<'static>) -> Layer<'a> {
         digest: layer.digest.clone(),
         diff_id: layer.diff_id.clone(),
         has_whiteouts: layer.has_whiteouts,
+        may_replace: layer.may_replace,
         open: Box::new(move || {
             let bytes: Bytes<'a> = open()?;
             Ok(bytes)

@@ -44,6 +44,14 @@ struct Moved {
 }
 
 #[derive(Debug, thiserror::Error)]
+#[error("`{}` is for {found}, and the recipe wants {wanted}", escape(.reference))]
+struct OtherPlatform {
+    reference: String,
+    wanted: String,
+    found: String,
+}
+
+#[derive(Debug, thiserror::Error)]
 #[error("`{}` has no root file system of its own", escape(.image))]
 struct NoRoot {
     image: String,
@@ -241,6 +249,7 @@ impl Containers for OwnContainers {
     ) -> Result<FoundContainer, BuildError> {
         let found = if let Some(label) = from.strip_prefix(OWN) {
             self.look_up_own(label)
+                .and_then(|found| of_platform(found, platform))
         } else {
             reference_of(from, directory).and_then(|reference| {
                 let platform = platform_of(platform)?;
@@ -293,6 +302,23 @@ fn moved(locked: &FoundContainer, now: FoundContainer) -> CommandError {
     };
     CommandError::new(exit_codes::FAILURE, moved)
         .hinted("`cabane build --from lock` takes the new one".to_owned())
+}
+
+/// Fails if an image is for another platform than the recipe wants.
+fn of_platform(found: FoundContainer, wanted: Option<&str>) -> CommandResult<FoundContainer> {
+    let (Some(wanted), its) = (wanted, platform_of(Some(&found.platform))?) else {
+        return Ok(found);
+    };
+    if platform_of(Some(wanted))?.takes(&its) {
+        return Ok(found);
+    }
+    let other = OtherPlatform {
+        reference: found.reference,
+        wanted: wanted.to_owned(),
+        found: found.platform,
+    };
+    Err(CommandError::new(exit_codes::BAD_INPUT, other)
+        .hinted("leave `platform` out, or name an image that is for it".to_owned()))
 }
 
 /// Returns the digest of an image, which has to be summed where it lies outside of a repository.

@@ -51,6 +51,7 @@ pub(super) fn layer_of(setup: &Setup, image: &ConcreteImage) -> (Layer<'static>,
         digest: None,
         diff_id: None,
         has_whiteouts: false,
+        may_replace: false,
         open: Box::new(move || {
             let tree = tree.clone();
             streamed(move |into| tree.write(into))

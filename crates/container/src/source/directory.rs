@@ -29,6 +29,7 @@ pub fn directory(root: &Path, platform: &Platform, mends: bool) -> ContainerImag
         digest: None,
         diff_id: None,
         has_whiteouts: false,
+        may_replace: false,
         open: Box::new(move || {
             let root = root.clone();
             streamed(move |into| archive(&root, mends, into))

@@ -117,6 +117,7 @@ impl DockerArchive {
             digest: None,
             diff_id,
             has_whiteouts: true,
+            may_replace: true,
             open: Box::new(move || self.archive.member(member.as_bytes())),
         }
     }
