@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use cabane_testkit::{RealRegistry, is_root, needs, not_run};
 use serde_json::Value;
 
-use crate::cabane::{Cabane, Who, everybody};
+use crate::cabane::{Cabane, Who, everybody, finished};
 use crate::import_containers::{Layout, TOOL, content, layer, layout, leftovers, root, skopeo};
 
 struct Remote {
@@ -98,6 +98,20 @@ fn an_image_of_a_registry_is_imported_however_its_layers_are_compressed() {
         }
         assert_eq!(leftovers(&remote.cabane), Vec::<String>::new());
     }
+}
+
+#[test]
+fn a_registry_without_encryption_is_named_as_such() {
+    let remote = Remote::new(Who::OrdinaryUser);
+    let host = remote.registry.url().replace("http://", "");
+    let seen = remote
+        .cabane
+        .run(&["import", &format!("{host}/sim/tool:1.0"), TOOL]);
+    let expected = format!(
+        "error: {host} answers without encryption\n\
+         hint: `http://{host}/…` is its address, if you trust the network on the way\n"
+    );
+    assert_eq!(seen, finished(11, "", &expected));
 }
 
 #[test]

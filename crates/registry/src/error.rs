@@ -38,6 +38,12 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
+    /// What answers is not encrypted.
+    #[error("{host} answers without encryption")]
+    NoTls {
+        /// The host, and its port.
+        host: String,
+    },
     /// Nothing came for a long time.
     #[error("the registry {host} has not answered for {} seconds", .after.as_secs())]
     Silent {
@@ -238,6 +244,9 @@ impl Error {
                 "a site's own authority is named by `ca` in `[registry]` of the configuration"
                     .to_owned(),
             ),
+            Self::NoTls { host } => Some(format!(
+                "`http://{host}/…` is its address, if you trust the network on the way"
+            )),
             Self::Unauthorized { host, .. } => Some(format!(
                 "say who you are: `podman login {host}`, `docker login {host}`, or \
                  `--username NAME --token FILE`"

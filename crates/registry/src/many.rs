@@ -21,7 +21,10 @@ pub(crate) fn each_by_itself<Q: Sync, A: Send>(
 ) -> Result<Vec<Result<A, Error>>, Error> {
     side_by_side(questions, |question| match ask(question) {
         Err(
-            error @ (Error::Unreachable { .. } | Error::Silent { .. } | Error::Certificate { .. }),
+            error @ (Error::Unreachable { .. }
+            | Error::Silent { .. }
+            | Error::NoTls { .. }
+            | Error::Certificate { .. }),
         ) => Err(error),
         outcome => Ok(outcome),
     })

@@ -290,12 +290,9 @@ impl Client {
             ureq::Error::HostNotFound => {
                 io::Error::new(io::ErrorKind::NotFound, "no host has this name")
             }
-            ureq::Error::Rustls(error) => {
-                let reason = error.to_string();
-                return Error::Certificate { host, reason };
-            }
-            ureq::Error::Io(error) => match certificate_problem(&error) {
-                Some(reason) => return Error::Certificate { host, reason },
+            ureq::Error::Rustls(error) => return certificate_problem(host, &error),
+            ureq::Error::Io(error) => match of_tls(&error) {
+                Some(problem) => return certificate_problem(host, problem),
                 None => error,
             },
             ureq::Error::Protocol(error) => {
@@ -370,11 +367,21 @@ impl Client {
 }
 
 /// Returns what rustls says, where it is hidden in an error of reading or writing.
-fn certificate_problem(error: &io::Error) -> Option<String> {
-    let inner = error.get_ref()?;
-    inner
-        .downcast_ref::<rustls::Error>()
-        .map(ToString::to_string)
+fn of_tls(error: &io::Error) -> Option<&rustls::Error> {
+    error.get_ref()?.downcast_ref()
+}
+
+/// Tells a certificate that is not accepted from an answer that is not encrypted.
+fn certificate_problem(host: String, error: &rustls::Error) -> Error {
+    match error {
+        rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType) => {
+            Error::NoTls { host }
+        }
+        error => Error::Certificate {
+            host,
+            reason: error.to_string(),
+        },
+    }
 }
 
 fn scheme(is_plain: bool) -> &'static str {
