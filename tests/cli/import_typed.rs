@@ -156,3 +156,33 @@ fn a_group_to_which_one_cannot_give_files_takes_nothing_away() {
     );
     assert_eq!(modes(), before);
 }
+
+#[test]
+fn an_image_for_other_processors_has_a_label_for_them() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let layout = Layout::new(&cabane, "foreign");
+    let tree = root(&cabane, "foreign");
+    let mut program = fs::read("/bin/true").unwrap();
+    // The machine of an ELF file: one for s390.
+    program[18..20].copy_from_slice(&[22, 0]);
+    fs::write(tree.join("bin/sh"), program).unwrap();
+    fs::set_permissions(tree.join("bin/sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    layout.name(layout.image(&[layer(&tree)], "s390x"), "1");
+    let words = ["import", "--platform=linux/s390x", &layout.typed()];
+    for (typed, label) in [
+        ("tool/1.0", "tool/1.0:v1@here%s390x"),
+        ("tool/2.0%z15", "tool/2.0:v1@here%z15"),
+    ] {
+        let seen = cabane.run(&[&words[..], &["--json", typed]].concat());
+        let seen: Value = serde_json::from_str(&seen.success().stdout).unwrap();
+        assert_eq!(seen["label"], label);
+    }
+    let refused = cabane.run(&["run", "tool/1.0%s390x", "--", "/bin/sh"]);
+    assert!(
+        refused.code == 126
+            && refused
+                .stderr
+                .contains("it is for other processors than those of this machine"),
+        "{refused:?}"
+    );
+}

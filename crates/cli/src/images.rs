@@ -355,6 +355,20 @@ struct BadMeta {
 ///
 /// A name or version that is missing.
 pub(crate) fn complete_label(setup: &Setup, pattern: &LabelPattern) -> CommandResult<Label> {
+    complete_label_for(setup, pattern, std::env::consts::ARCH)
+}
+
+/// Fills what is missing in a label of an image for machines of this kind: for others than this
+/// one, that is its micro-architecture.
+///
+/// # Errors
+///
+/// As [`complete_label`].
+pub(crate) fn complete_label_for(
+    setup: &Setup,
+    pattern: &LabelPattern,
+    machine: &str,
+) -> CommandResult<Label> {
     let fixed = |text: &str| text.parse().map_err(convert::parse_error);
     let system = match setup.system() {
         Some(system) => system,
@@ -363,7 +377,11 @@ pub(crate) fn complete_label(setup: &Setup, pattern: &LabelPattern) -> CommandRe
     let defaults = LabelDefaults {
         tag: fixed("v1")?,
         system,
-        uarch: setup.settings.uarch.value.clone(),
+        uarch: if machine == std::env::consts::ARCH {
+            setup.settings.uarch.value.clone()
+        } else {
+            machine.parse().map_err(convert::parse_error)?
+        },
     };
     pattern
         .complete(&defaults)

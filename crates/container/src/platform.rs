@@ -47,6 +47,19 @@ impl Platform {
         }
     }
 
+    /// Returns what the processors are called where a label has no micro-architecture, as
+    /// `of_machine` takes it.
+    #[must_use]
+    pub fn machine(&self) -> &str {
+        match self.architecture.as_str() {
+            "amd64" => "x86_64",
+            "arm64" => "aarch64",
+            "ppc64le" => "powerpc64",
+            "386" => "x86",
+            other => other,
+        }
+    }
+
     /// How well an image for `other` fits here: `None` if not at all, and the more the better.
     ///
     /// A processor may run what is for a lesser variant. Which variant it has is not known

@@ -120,6 +120,11 @@ pub enum RunError {
     },
 }
 
+/// Whether the kernel knows no way to start a file.
+fn is_for_other_processors(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error())
+}
+
 fn no_command(is_root: bool) -> &'static str {
     if is_root {
         "the image does not say what it starts, and no command is given"
@@ -151,6 +156,9 @@ impl RunError {
             Self::WorkingDirectory { .. } => Some(
                 "it must exist inside the environment: see `workdir` of the environment file"
                     .to_owned(),
+            ),
+            Self::Exec { source, .. } if is_for_other_processors(source) => Some(
+                "it is for other processors than those of this machine, or no program".to_owned(),
             ),
             Self::NoCommand { .. } => Some("write it after the image: `-- COMMAND`".to_owned()),
             Self::RootInside { .. } => Some(

@@ -34,7 +34,7 @@ use crate::env_vars;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::groups;
-use crate::images::complete_label;
+use crate::images::complete_label_for;
 use crate::registry::of_containers;
 use crate::report::{CommandError, CommandResult, IoContext};
 use crate::settings::{find_program, processors};
@@ -109,7 +109,9 @@ pub(super) fn import(setup: &Setup, args: &ImportArgs) -> CommandResult<ExitCode
         return check(setup, &args.check, args.json);
     };
     let pattern: LabelPattern = label.parse().map_err(errors::parse_error)?;
-    let label = complete_label(setup, &pattern)?;
+    let platform = args.platform.clone();
+    let platform = platform.unwrap_or_else(|| Platform::of_machine(std::env::consts::ARCH));
+    let label = complete_label_for(setup, &pattern, platform.machine())?;
     let reference: Reference = image.parse().map_err(ReferenceError::told)?;
     let group = args.group.as_deref().map(groups::number_of).transpose()?;
     let import = Import {
@@ -117,10 +119,7 @@ pub(super) fn import(setup: &Setup, args: &ImportArgs) -> CommandResult<ExitCode
         args,
         label,
         reference: reference.to_string(),
-        platform: args
-            .platform
-            .clone()
-            .unwrap_or_else(|| Platform::of_machine(std::env::consts::ARCH)),
+        platform,
         access: group.map_or(Access::AsNewFiles, Access::Group),
         interrupt: stop_when_interrupted()?,
     };
