@@ -338,7 +338,10 @@ fn make_links(plan: &Plan, places: &Places) -> CommandResult<()> {
         if fs::read_link(link).is_ok_and(|found| &found == target) {
             continue;
         }
-        let new = link.with_extension(format!("new-{}", std::process::id()));
+        // Ranks on several nodes may make it at the same time, and have the same number there.
+        let node = rustix::system::uname();
+        let node = node.nodename().to_string_lossy();
+        let new = link.with_extension(format!("new-{node}-{}", std::process::id()));
         symlink(target, &new)
             .and_then(|()| fs::rename(&new, link))
             .or_failed(|| format!("make the link {}", link.display()))?;
