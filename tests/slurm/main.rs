@@ -21,6 +21,7 @@ mod requests;
 mod roots;
 mod stage;
 mod steps;
+mod substitute;
 mod swapped;
 mod uarch;
 mod users;

@@ -196,6 +196,16 @@ const SLURM: &[Variable] = &[
         purpose: "Stands for the option `--uenv-device` of `sbatch`; for `salloc` it is `SALLOC_UENV_DEVICE`, for `srun` `SLURM_UENV_DEVICE`.",
     },
     Variable {
+        name: "SBATCH_UENV_MPI",
+        is_set: false,
+        purpose: "Stands for the option `--uenv-mpi` of `sbatch`; for `salloc` it is `SALLOC_UENV_MPI`, for `srun` `SLURM_UENV_MPI`.",
+    },
+    Variable {
+        name: cabane_mount::JOB_MPI,
+        is_set: true,
+        purpose: "In a job: the MPI that programs of its steps get in place of their own.",
+    },
+    Variable {
         name: cabane_mount::JOB_STAGE,
         is_set: true,
         purpose: "In a job: where its nodes copy the images first, `memory` or `local`.",

@@ -56,9 +56,9 @@ exit_codes! {
     REGISTRY = 11;
     /// An image does not have the signature that is wanted, or is not what was signed.
     UNTRUSTED = 12;
-    /// `cabane mpi swap` has refused: the substitute cannot work for this program.
+    /// Another MPI was refused, since it cannot work for this program: by `cabane mpi swap`, `cabane run --mpi`, or in a step of a job with `--uenv-mpi`.
     NOT_SWAPPED = 14;
-    /// `cabane mpi swap --probe` could not prove the substitution, and has not run the command.
+    /// `cabane mpi swap --probe` could not prove the substitution, or each rank of a step with `--uenv-mpi` would be alone; the command was not run.
     NOT_PROVEN = 15;
     /// `cabane run` or `cabane start` could not start the command. Codes of the command itself are passed through.
     NOT_STARTED = 125;

@@ -47,6 +47,15 @@ impl CommandError {
         self
     }
 
+    /// Changes words in the hints, where options have other names.
+    #[must_use]
+    pub(crate) fn with_hints_about(mut self, from: &str, to: &str) -> Self {
+        for hint in &mut self.hints {
+            *hint = hint.replace(from, to);
+        }
+        self
+    }
+
     /// Changes the exit code.
     #[must_use]
     pub(crate) fn with_code(mut self, code: ExitCode) -> Self {

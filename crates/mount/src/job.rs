@@ -80,6 +80,12 @@ impl JobMounts {
         })
     }
 
+    /// Returns the mount namespace, for a process that looks at what is in the images.
+    #[must_use]
+    pub fn namespace(&self) -> &File {
+        &self.namespace
+    }
+
     /// Takes the images into a task: a process with one thread, with the rights of root. Its
     /// working directory stays, if the owner can enter it.
     ///
@@ -150,6 +156,20 @@ impl JobMounts {
         namespace::unshare_directories().map_err(about_process("part with the directories of"))?;
         sweep(Scope::Idle(Policy::read()?.idle)).map(drop)
     }
+}
+
+/// Finds where a root image can be mounted to be looked into: a mount point of the policy that
+/// the other images of a step leave free, or else any.
+///
+/// # Errors
+///
+/// Those of reading the policy, and that it has no mount point.
+pub fn place_to_look(images: &[JobImage]) -> Result<PathBuf, Error> {
+    let places = Policy::read()?.mount_points;
+    let is_free = |place: &&PathBuf| images.iter().all(|image| image.mount_point != **place);
+    let free = places.iter().find(is_free).or(places.first());
+    free.cloned()
+        .ok_or_else(|| Error::MountPointNotAllowed { path: "/".into() })
 }
 
 /// What plugins of Slurm give a job for itself.

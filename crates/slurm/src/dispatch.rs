@@ -101,6 +101,11 @@ pub(crate) fn task_starts(spank: &dyn Spank) -> Result<(), ()> {
     node::enter_task(spank, &state.outcome)
 }
 
+/// A task is about to start, as the user.
+pub(crate) fn task_begins(spank: &dyn Spank) {
+    node::end_refused(spank, &state().outcome);
+}
+
 /// Nobody reads what a thousand nodes say, one after the other.
 const NODES_THAT_TELL: u32 = 64;
 

@@ -36,6 +36,7 @@ const S_JOB_STEPID: c_int = 3;
 const S_JOB_NNODES: c_int = 4;
 const S_JOB_NODEID: c_int = 5;
 const S_JOB_TOTAL_TASK_COUNT: c_int = 7;
+const S_JOB_ARGV: c_int = 9;
 const S_TASK_ID: c_int = 11;
 const S_JOB_SUPPLEMENTARY_GIDS: c_int = 19;
 const S_JOB_ARRAY_ID: c_int = 30;
@@ -78,6 +79,7 @@ unsafe extern "C" {
     fn spank_unsetenv(spank: *mut c_void, name: *const c_char) -> c_int;
     fn slurm_spank_log(format: *const c_char, ...);
     fn slurm_error(format: *const c_char, ...);
+    fn _exit(status: c_int) -> !;
 }
 
 /// Read by the loader of plugins.
@@ -145,6 +147,19 @@ pub extern "C" fn slurm_spank_task_init_privileged(
     _: *const *const c_char,
 ) -> c_int {
     guarded(|| dispatch::task_starts(&Slurm { spank }))
+}
+
+/// A task is about to start, with the rights of the user; `slurmstepd` knows of it.
+#[unsafe(no_mangle)]
+pub extern "C" fn slurm_spank_task_init(
+    spank: *mut c_void,
+    _: c_int,
+    _: *const *const c_char,
+) -> c_int {
+    guarded(|| {
+        dispatch::task_begins(&Slurm { spank });
+        Ok(())
+    })
 }
 
 /// The program ends; in `slurmstepd`, after all tasks.
@@ -311,6 +326,23 @@ impl Spank for Slurm {
         })
     }
 
+    fn words(&self) -> Result<Vec<OsString>, SlurmError> {
+        let (mut count, mut words): (c_int, *const *const c_char) = (0, ptr::null());
+        // SAFETY: places of the types that Slurm writes for this item.
+        let answer =
+            unsafe { spank_get_item(self.spank, S_JOB_ARGV, &raw mut count, &raw mut words) };
+        if answer != SUCCESS {
+            return Err(SlurmError(answer));
+        }
+        let count = usize::try_from(count).unwrap_or_default();
+        if words.is_null() || count == 0 {
+            return Ok(Vec::new());
+        }
+        // SAFETY: Slurm keeps so many texts there for the time of the step.
+        let all = (0..count).map(|place| unsafe { text(*words.add(place)) });
+        Ok(all.flatten().collect())
+    }
+
     fn change_own_variable(&self, name: &OsStr, value: Option<&OsStr>) {
         // SAFETY: `srun`, `sbatch` and `salloc` read their options at this time, with one
         // thread, and expect plugins to change their variables here.
@@ -345,6 +377,11 @@ impl Spank for Slurm {
         // SAFETY: a place of the type that Slurm writes for this item.
         let answer = unsafe { spank_get_item(self.spank, S_TASK_ID, &raw mut task) };
         answer == SUCCESS && task == 0
+    }
+
+    fn end_task(&self, code: u8) {
+        // SAFETY: ends the process of a task without running what belongs to slurmstepd.
+        unsafe { _exit(c_int::from(code)) }
     }
 
     fn note(&self, line: &str) {

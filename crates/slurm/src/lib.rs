@@ -17,6 +17,7 @@
     expect(dead_code, reason = "the border is left out of unit tests")
 )]
 
+mod asking;
 mod builds;
 mod devices;
 mod dispatch;
@@ -30,3 +31,4 @@ mod record;
 mod release;
 mod spank;
 mod submit;
+mod substitute;

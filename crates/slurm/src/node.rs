@@ -14,12 +14,14 @@ use cabane_mount::{
     JOB_IMAGES, JOB_STAGE, JobBind, JobImage, JobImages, JobMounts, JobOwner, JobRoot, Stage,
 };
 
+use crate::asking::Asked;
 use crate::builds;
-use crate::devices::{self, Asked};
-use crate::ending::end_everywhere;
+use crate::devices;
+use crate::ending::{end_everywhere, tell_once};
 use crate::hints::hint;
 use crate::record;
 use crate::spank::Spank;
+use crate::substitute::{self, On, Refusal};
 
 /// The usual place for what Slurm keeps on a node while jobs run.
 const SPOOL: &str = "/var/spool/slurmd";
@@ -33,32 +35,32 @@ pub(crate) enum Outcome {
     Mounted(JobMounts, JobOwner, Vec<JobImage>),
     /// They are not; lines for the user.
     Failed(Vec<String>),
+    /// The step cannot have the MPI that was asked for.
+    Refused(Refusal),
+}
+
+impl From<Vec<String>> for Outcome {
+    fn from(lines: Vec<String>) -> Self {
+        Self::Failed(lines)
+    }
 }
 
 /// Mounts the images of a step; what the user is told beside that, a line each.
 pub(crate) fn mount(spank: &dyn Spank, command: Option<&Path>) -> (Outcome, Vec<String>) {
     let mut notes = Vec::new();
-    let outcome = try_mount(spank, command, &mut notes).unwrap_or_else(Outcome::Failed);
+    let outcome = try_mount(spank, command, &mut notes).unwrap_or_else(|outcome| outcome);
     (outcome, notes)
 }
 
+/// Returns what became of it; as an error, that there will be no tasks.
 fn try_mount(
     spank: &dyn Spank,
     command: Option<&Path>,
     notes: &mut Vec<String>,
-) -> Result<Outcome, Vec<String>> {
-    let text = spank.variable(JOB_IMAGES).map_err(|error| {
-        vec![format!(
-            "cannot read the variable {JOB_IMAGES}: {}",
-            error.0
-        )]
-    })?;
-    let Some(text) = text.filter(|text| !text.is_empty()) else {
-        return Ok(Outcome::Nothing);
-    };
-    let list = JobImages::parse(&text.to_string_lossy())
-        .map_err(|error| vec![format!("the variable {JOB_IMAGES} is malformed: {error}")])?;
-    if list.images.is_empty() {
+) -> Result<Outcome, Outcome> {
+    let list = list(spank)?;
+    let mpi = substitute::wanted(spank)?;
+    if list.images.is_empty() && mpi.is_none() {
         return Ok(Outcome::Nothing);
     }
     let owner = spank
@@ -67,19 +69,48 @@ fn try_mount(
     let stage = stage(spank)?;
     let taken = builds::take(&list)?;
     notes.clone_from(&taken.notes);
-    builds::set_variables(spank, &taken)?;
+    if !list.images.is_empty() {
+        builds::set_variables(spank, &taken)?;
+    }
     let mut root = seen(list.root.clone());
+    let asked = Asked {
+        command,
+        owner: &owner,
+    };
     if !root.devices.is_empty() {
-        let asked = Asked {
-            command,
+        notes.extend(devices::add(spank, asked, &taken.images, &mut root)?);
+    }
+    if let Some(mpi) = &mpi {
+        let on = On {
+            asked,
             owner: &owner,
             images: &taken.images,
+            stage,
         };
-        notes.extend(devices::add(spank, &asked, &mut root)?);
+        let given = substitute::give(spank, &on, mpi, &mut root);
+        notes.extend(given.map_err(Outcome::Refused)?);
+    }
+    if taken.images.is_empty() {
+        return Ok(Outcome::Nothing);
     }
     let mounts =
         JobMounts::make(&taken.images, &root, &owner, stage).map_err(|error| lines(&error))?;
     Ok(Outcome::Mounted(mounts, owner, taken.images))
+}
+
+/// Reads the list of images; an empty one if there is none.
+fn list(spank: &dyn Spank) -> Result<JobImages, Vec<String>> {
+    let text = spank.variable(JOB_IMAGES).map_err(|error| {
+        vec![format!(
+            "cannot read the variable {JOB_IMAGES}: {}",
+            error.0
+        )]
+    })?;
+    let Some(text) = text.filter(|text| !text.is_empty()) else {
+        return Ok(JobImages::default());
+    };
+    JobImages::parse(&text.to_string_lossy())
+        .map_err(|error| vec![format!("the variable {JOB_IMAGES} is malformed: {error}")])
 }
 
 /// Adds the directory through which Slurm and the libraries of parallel programs talk to each
@@ -127,14 +158,9 @@ pub(crate) fn record(spank: &dyn Spank, to: &OsStr, command: Option<&Path>, outc
     match outcome {
         Outcome::Nothing => {}
         Outcome::Mounted(_, _, images) => record::hand_over(spank, to, command, images, true),
-        Outcome::Failed(_) => {
-            record::hand_over(
-                spank,
-                to,
-                command,
-                &wanted(spank).unwrap_or_default(),
-                false,
-            );
+        Outcome::Failed(_) | Outcome::Refused(_) => {
+            let wanted = wanted(spank).unwrap_or_default();
+            record::hand_over(spank, to, command, &wanted, false);
         }
     }
 }
@@ -171,6 +197,20 @@ pub(crate) fn enter_task(spank: &dyn Spank, outcome: &Outcome) -> Result<(), ()>
             })
         }
         Outcome::Failed(lines) => refuse(spank, lines),
+        Outcome::Refused(refusal) => {
+            if spank.is_first_task() {
+                tell_once(spank, &refusal.lines);
+            }
+            Ok(())
+        }
+    }
+}
+
+/// In a task of which `slurmstepd` knows by now: ends it, if the step is refused, with a code
+/// that says so. A callback that failed would end it with 1.
+pub(crate) fn end_refused(spank: &dyn Spank, outcome: &Outcome) {
+    if let Outcome::Refused(refusal) = outcome {
+        spank.end_task(refusal.code);
     }
 }
 

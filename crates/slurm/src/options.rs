@@ -26,7 +26,7 @@ pub(crate) struct Opt {
 const BEFORE: &str = "--repo";
 
 /// All options; Slurm and the callback know them by their places here.
-pub(crate) const ALL: [Opt; 11] = [
+pub(crate) const ALL: [Opt; 13] = [
     Opt {
         name: c"uenv",
         value: Some(c"IMAGES"),
@@ -113,6 +113,22 @@ pub(crate) const ALL: [Opt; 11] = [
         usage: c"devices of the nodes that the images get: VENDOR/CLASS=NAME, separated by commas",
         passed_as: "--uenv-device",
         variable: Some("_UENV_DEVICE"),
+        is_about_images: false,
+    },
+    Opt {
+        name: c"uenv-mpi",
+        value: Some(c"MPI"),
+        usage: c"another MPI for programs: host, one of the configuration, a prefix, a library; or none",
+        passed_as: "--uenv-mpi",
+        variable: Some("_UENV_MPI"),
+        is_about_images: false,
+    },
+    Opt {
+        name: c"uenv-mpi-program",
+        value: Some(c"FILE"),
+        usage: c"the file that needs MPI, if the program does not itself",
+        passed_as: "--uenv-mpi-program",
+        variable: None,
         is_about_images: false,
     },
 ];

@@ -43,6 +43,16 @@ pub(crate) struct Step {
     pub(crate) tasks: u32,
 }
 
+/// From here on the numbers of steps stand for batch scripts and the like, on one node.
+const FIRST_SPECIAL: u32 = 0xffff_fff0;
+
+impl Step {
+    /// Tells whether it is one that `srun` has started.
+    pub(crate) const fn is_ordinary(&self) -> bool {
+        self.number < FIRST_SPECIAL
+    }
+}
+
 /// Slurm, as a callback sees it.
 pub(crate) trait Spank {
     /// Returns the program.
@@ -57,6 +67,9 @@ pub(crate) trait Spank {
     /// Returns the step, in `slurmstepd`.
     fn step(&self) -> Result<Step, SlurmError>;
 
+    /// Returns the program of the step and its arguments, in `slurmstepd`.
+    fn words(&self) -> Result<Vec<OsString>, SlurmError>;
+
     /// Sets a variable of this process, or removes it.
     fn change_own_variable(&self, name: &OsStr, value: Option<&OsStr>);
 
@@ -66,6 +79,9 @@ pub(crate) trait Spank {
 
     /// Tells whether this task is the first one on its node.
     fn is_first_task(&self) -> bool;
+
+    /// Ends the process of a task.
+    fn end_task(&self, code: u8);
 
     /// Tells the user something that is no failure, a line.
     fn note(&self, line: &str);

@@ -19,8 +19,13 @@ use crate::spank::Spank;
 /// Where the command is, unless `plugstack.conf` says `cabane=PATH`.
 pub(crate) const COMMANDS: [&str; 2] = ["/usr/local/bin/cabane", "/usr/bin/cabane"];
 
-/// Variables that tell of images that are loaded, or were.
-const LOADED: [&str; 3] = ["CABANE_LOADED", "UENV_MOUNT_LIST", cabane_mount::JOB_IMAGES];
+/// Variables that tell of images that are loaded, or were, and of what a job has.
+const LOADED: [&str; 4] = [
+    "CABANE_LOADED",
+    "UENV_MOUNT_LIST",
+    cabane_mount::JOB_IMAGES,
+    cabane_mount::JOB_MPI,
+];
 
 /// Finds out and sets what there is to be set.
 ///

@@ -8,6 +8,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
+use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use rustix::thread::{set_no_new_privs, set_thread_groups, set_thread_res_gid, se
 
 use crate::alone::close_all_with_exec;
 use crate::child::prepare_child;
+use crate::namespace::enter_mounts;
 
 /// The most that is read of what a program says, in bytes.
 const MOST: u64 = 1 << 20;
@@ -39,6 +41,8 @@ pub struct User {
 pub struct Said {
     /// Whether it ended by itself without complaint, as far as that is known.
     pub is_well: bool,
+    /// Its exit code; none if it was killed, or nothing is known.
+    pub code: Option<i32>,
     /// Its standard output, up to a limit.
     pub output: Vec<u8>,
     /// Its standard error, up to a limit.
@@ -46,16 +50,23 @@ pub struct Said {
 }
 
 /// Runs a program as a user, without means to gain rights, with an empty standard input and
-/// nothing else that this process has open, in a session of its own.
+/// nothing else that this process has open, in a session of its own; and in another mount
+/// namespace, if one is given.
 ///
 /// # Errors
 ///
-/// Those of fork and exec, and of taking the user's numbers; `TimedOut` if it has not ended in
-/// time: then it is killed.
-pub fn output_as(command: &mut Command, user: &User, limit: Duration) -> io::Result<Said> {
+/// Those of fork and exec, of entering the namespace and of taking the user's numbers;
+/// `TimedOut` if it has not ended in time: then it is killed.
+pub fn output_as(
+    command: &mut Command,
+    user: &User,
+    mounts: Option<&File>,
+    limit: Duration,
+) -> io::Result<Said> {
     let output = File::from(memfd_create(c"output", MemfdFlags::CLOEXEC)?);
     let errors = File::from(memfd_create(c"errors", MemfdFlags::CLOEXEC)?);
     let user = user.clone();
+    let mounts = mounts.map(File::try_clone).transpose()?;
     command
         .stdin(Stdio::null())
         .stdout(Stdio::from(output.try_clone()?))
@@ -63,6 +74,10 @@ pub fn output_as(command: &mut Command, user: &User, limit: Duration) -> io::Res
         .current_dir("/");
     prepare_child(command, move || {
         setsid()?;
+        if let Some(mounts) = &mounts {
+            // Takes the root and the working directory along.
+            enter_mounts(mounts.as_fd())?;
+        }
         become_user(&user)?;
         close_all_with_exec()
     });
@@ -72,12 +87,13 @@ pub fn output_as(command: &mut Command, user: &User, limit: Duration) -> io::Res
         // What it may have started holds nothing of ours.
         let _ = child.kill();
     }
-    let is_well = child.wait().is_ok_and(|status| status.success());
+    let status = child.wait().ok();
     if !is_over? {
         return Err(io::ErrorKind::TimedOut.into());
     }
     Ok(Said {
-        is_well,
+        is_well: status.is_some_and(|status| status.success()),
+        code: status.and_then(|status| status.code()),
         output: read(output)?,
         errors: read(errors)?,
     })
@@ -136,7 +152,7 @@ mod tests {
     fn said(script: &str, user: &User, seconds: u64) -> io::Result<Said> {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]);
-        output_as(&mut command, user, Duration::from_secs(seconds))
+        output_as(&mut command, user, None, Duration::from_secs(seconds))
     }
 
     #[test]
@@ -169,6 +185,7 @@ mod tests {
         .unwrap();
         let expected = Said {
             is_well: false,
+            code: Some(3),
             // The standard ones, and the directory itself.
             output: b"4\n".to_vec(),
             errors: b"no\n".to_vec(),

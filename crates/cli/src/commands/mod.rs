@@ -70,7 +70,9 @@ mod run;
 mod slurm_around;
 mod slurm_check;
 mod slurm_install;
+mod slurm_mpi;
 mod slurm_node;
+mod slurm_node_mpi;
 mod slurm_record;
 mod slurm_submit;
 mod slurm_ways;
@@ -238,7 +240,7 @@ pub(crate) enum SlurmCommand {
     /// Tell the plugin of Slurm which images and variables a job gets
     #[command(hide = true)]
     Submit(slurm_submit::SubmitArgs),
-    /// Tell the plugin of Slurm on a node what its devices bring
+    /// Tell the plugin of Slurm on a node what its devices bring, or how a step gets another MPI
     #[command(hide = true)]
     Node(slurm_node::NodeArgs),
     /// Record which images a step of a job has

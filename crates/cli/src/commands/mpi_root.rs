@@ -23,8 +23,8 @@ use serde::{Deserialize, Serialize};
 
 use super::explain_start::own_program;
 use super::mpi_probe::Wanted;
-use super::mpi_substitute::{Launchers, find_substitute};
-use super::mpi_swap::{Words, accepted, check_launcher, is_program, needs_mpi, no_program};
+use super::mpi_substitute::{Asked, Launchers, substitute_for};
+use super::mpi_swap::{Judged, Words, accepted, check_launcher, is_program, needs_mpi, no_program};
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::report::{CommandError, CommandResult, IoContext};
@@ -81,15 +81,6 @@ pub(super) struct Found {
 #[error("looking into the image for its MPI gave no answer")]
 struct NoAnswer;
 
-/// What was asked for.
-#[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
-    /// The substitute.
-    pub(super) with: &'a str,
-    /// The file that needs MPI, if it is not in the command.
-    pub(super) program: Option<&'a Path>,
-}
-
 /// What a command in a root image gets.
 pub(super) struct Given {
     /// Files and directories of the substitute, and where they are seen.
@@ -98,66 +89,126 @@ pub(super) struct Given {
     pub(super) notes: Vec<String>,
 }
 
+/// What is looked into.
+#[derive(Clone, Copy)]
+pub(super) struct Looked<'a> {
+    pub(super) asked: Asked<'a>,
+    /// The image, and what else is seen there.
+    pub(super) tree: &'a Tree,
+    /// Where programs are looked for in it.
+    pub(super) path: &'a OsStr,
+    pub(super) command: &'a [OsString],
+    /// Whether the command begins with a launcher that is not in the image.
+    pub(super) is_launched: bool,
+}
+
 /// Looks into the image; prints what was found.
 pub(super) fn plan(setup: &Setup, args: &PlanArgs) -> CommandResult<ExitCode> {
-    let mut tree = Tree::below(&args.root);
-    for pair in args.seen.chunks_exact(2) {
+    let tree = tree_of(&args.root, &args.seen);
+    let looked = Looked {
+        asked: Asked {
+            with: &args.with,
+            libraries: &[],
+            program: args.program.as_deref(),
+        },
+        tree: &tree,
+        path: &args.path,
+        command: &args.command,
+        is_launched: args.launched,
+    };
+    setup.printer.data(json(&find(setup, looked)?));
+    Ok(exit_codes::SUCCESS)
+}
+
+/// Returns what is seen in an image that is mounted at a place: targets and sources follow each
+/// other.
+pub(super) fn tree_of(root: &Path, seen: &[PathBuf]) -> Tree {
+    let mut tree = Tree::below(root);
+    for pair in seen.chunks_exact(2) {
         if let [target, source] = pair {
             tree = tree.with(target, source);
         }
     }
-    let words = take_apart(&tree, args)?;
+    tree
+}
+
+/// Finds out how a command in an image gets a substitute.
+///
+/// # Errors
+///
+/// That it cannot, with the reason.
+fn find(setup: &Setup, looked: Looked<'_>) -> CommandResult<Found> {
+    let Judged {
+        words,
+        substitute,
+        verdict,
+        ..
+    } = judge_inside(setup, looked)?;
+    accepted(&verdict)?;
+    check_launcher(words.launcher, &verdict, &substitute.launchers)?;
+    let wanted = verdict.to.as_ref();
+    Ok(Found {
+        wanted: wanted.map(|library| Wanted::of(looked.tree, &words.file, library)),
+        begin: words.before.len(),
+        is_launched: looked.is_launched || words.launcher.is_some(),
+        launchers: substitute.launchers,
+        file: words.file,
+        verdict,
+    })
+}
+
+/// Judges whether a command in an image can have a substitute.
+///
+/// # Errors
+///
+/// There is no such program or substitute.
+pub(super) fn judge_inside(setup: &Setup, looked: Looked<'_>) -> CommandResult<Judged> {
+    let words = take_apart(looked)?;
     let side = Side {
-        tree: &tree,
+        tree: looked.tree,
         path: &words.file,
         library_path: "",
     };
     let here = Tree::here();
-    let substitute = find_substitute(setup, &here, &args.with, side)?;
+    let substitute = substitute_for(setup, &here, looked.asked, side)?;
     let places = Places {
         private: Some(PRIVATE.into()),
         links: Path::new(PRIVATE).join("links"),
     };
     let verdict = judge(side, substitute.side(&here), &places);
-    accepted(&verdict)?;
-    check_launcher(words.launcher, &verdict, &substitute.launchers)?;
-    let wanted = verdict.to.as_ref();
-    let found = Found {
-        wanted: wanted.map(|library| Wanted::of(&tree, &words.file, library)),
-        begin: words.before.len(),
-        is_launched: args.launched || words.launcher.is_some(),
-        launchers: substitute.launchers,
-        file: words.file,
+    Ok(Judged {
+        words,
+        substitute,
+        places,
         verdict,
-    };
-    setup.printer.data(json(&found));
-    Ok(exit_codes::SUCCESS)
+    })
 }
 
 /// Finds the program of a command line: its first word, or the first program behind a launcher.
-fn take_apart(tree: &Tree, args: &PlanArgs) -> CommandResult<Words> {
-    let find = |word: &OsString| find_in(tree, &args.path, Path::new(word));
-    let first = args.command.first().cloned().unwrap_or_default();
+fn take_apart(looked: Looked<'_>) -> CommandResult<Words> {
+    let (tree, command) = (looked.tree, looked.command);
+    let find = |word: &OsString| find_in(tree, looked.path, Path::new(word));
+    let first = command.first().cloned().unwrap_or_default();
     let mut begin = 0;
     let mut file = PathBuf::new();
     let mut launcher = None;
-    if !args.launched {
+    if !looked.is_launched {
         file = find(&first).ok_or_else(|| no_program(Path::new(&first)))?;
         launcher = LauncherKind::of(tree, &file).filter(|_| !needs_mpi(tree, &file));
     }
-    if args.launched || launcher.is_some() {
-        let mut rest = args.command.iter().enumerate().skip(1);
+    if looked.is_launched || launcher.is_some() {
+        let mut rest = command.iter().enumerate().skip(1);
         let program = rest.find_map(|(place, word)| {
             let path = find(word).filter(|path| is_program(tree, path))?;
             Some((place, path))
         });
         (begin, file) = program.ok_or_else(|| no_program(Path::new("PROGRAM")))?;
     }
-    if let Some(named) = &args.program {
-        let found = find_in(tree, &args.path, named);
+    if let Some(named) = looked.asked.program {
+        let found = find_in(tree, looked.path, named);
         file = found.ok_or_else(|| no_program(named))?;
     }
-    let (before, program) = args.command.split_at(begin);
+    let (before, program) = command.split_at(begin);
     Ok(Words {
         launcher,
         before: before.to_vec(),
@@ -266,12 +317,13 @@ pub(super) fn give(
     };
     let plan = accepted(&found.verdict)?;
     for (name, value) in plan.environment(|_| None) {
-        let setting = match name.as_str() {
-            "LD_PRELOAD" | "LD_LIBRARY_PATH" => VariableSetting {
+        let setting = if is_list(&name) {
+            VariableSetting {
                 prepend: vec![value],
                 ..VariableSetting::default()
-            },
-            _ => VariableSetting::to(&value),
+            }
+        } else {
+            VariableSetting::to(&value)
         };
         additions.variables.0.insert(name, setting);
     }
@@ -290,9 +342,14 @@ pub(super) fn give(
     }))
 }
 
+/// Tells whether what a plan has for a variable comes before what stands there.
+pub(super) fn is_list(name: &str) -> bool {
+    matches!(name, "LD_PRELOAD" | "LD_LIBRARY_PATH")
+}
+
 /// Returns what is seen of a substitute. What lies in a directory that is seen as a whole comes
 /// with it.
-fn binds_of(plan: &Plan) -> Vec<Bind> {
+pub(super) fn binds_of(plan: &Plan) -> Vec<Bind> {
     let mut pairs: Vec<(&Path, &Path)> = plan
         .carried
         .iter()

@@ -27,7 +27,18 @@ const USUAL: [&str; 4] = [
     "/usr",
 ];
 /// The word for whatever fits.
-const HOST: &str = "host";
+pub(super) const HOST: &str = "host";
+
+/// What was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked<'a> {
+    /// The substitute: a name, a prefix or a library.
+    pub(super) with: &'a str,
+    /// Of a prefix or a library, where those are that it needs.
+    pub(super) libraries: &'a [PathBuf],
+    /// The file that needs MPI, if it is not in the command.
+    pub(super) program: Option<&'a Path>,
+}
 
 /// A substitute.
 #[derive(Clone, Debug)]
@@ -63,7 +74,8 @@ enum SubstituteError {
 }
 
 impl Substitute {
-    fn new(tree: &Tree, path: PathBuf, libraries: &[PathBuf]) -> Self {
+    /// Takes a prefix or library, and where the libraries are that it needs.
+    pub(super) fn new(tree: &Tree, path: PathBuf, libraries: &[PathBuf]) -> Self {
         let prefix = if path.is_dir() {
             path.clone()
         } else {
@@ -145,8 +157,21 @@ fn above(library: &Path) -> PathBuf {
     prefix.unwrap_or(directory).to_owned()
 }
 
+/// Finds what was asked for.
+pub(super) fn substitute_for(
+    setup: &Setup,
+    tree: &Tree,
+    asked: Asked<'_>,
+    program: Side<'_>,
+) -> CommandResult<Substitute> {
+    if asked.libraries.is_empty() {
+        return find_substitute(setup, tree, asked.with, program);
+    }
+    Ok(Substitute::new(tree, asked.with.into(), asked.libraries))
+}
+
 /// Finds what a name means.
-pub(super) fn find_substitute(
+fn find_substitute(
     setup: &Setup,
     tree: &Tree,
     name: &str,
@@ -182,19 +207,20 @@ pub(super) fn find_substitute(
     }
     let path = std::path::absolute(name).unwrap_or_else(|_| name.into());
     if !path.exists() {
-        let error = SubstituteError::Unknown {
-            name: name.to_owned(),
-        };
-        let names: Vec<&str> = setup
-            .settings
-            .mpi
-            .iter()
-            .map(|one| one.name.as_str())
-            .collect();
-        let hint = (!names.is_empty()).then(|| format!("there are {}", names.join(", ")));
-        return Err(CommandError::new(exit_codes::NOT_FOUND, error).hinted(hint));
+        return Err(unknown(setup, name));
     }
     Ok(Substitute::new(tree, path, &[]))
+}
+
+/// Says that a name means nothing, and which ones do.
+pub(super) fn unknown(setup: &Setup, name: &str) -> CommandError {
+    let error = SubstituteError::Unknown {
+        name: name.to_owned(),
+    };
+    let names = setup.settings.mpi.iter().map(|one| one.name.as_str());
+    let names: Vec<&str> = names.collect();
+    let hint = (!names.is_empty()).then(|| format!("there are {}", names.join(", ")));
+    CommandError::new(exit_codes::NOT_FOUND, error).hinted(hint)
 }
 
 /// Prefixes of MPIs of this machine: of the launcher in PATH, and the usual ones.

@@ -21,7 +21,7 @@ use super::explain_start::own_program;
 use super::mpi_inspect::find_program;
 use super::mpi_probe::{Proof, Wanted, With, own_launcher};
 use super::mpi_substitute::{
-    Launchers, Substitute, SubstituteImage, find_substitute, substitute_image,
+    Asked, Launchers, Substitute, SubstituteImage, substitute_for, substitute_image,
 };
 use super::run::{enter, not_started};
 use super::{mpi_swap_root, mpi_text};
@@ -112,20 +112,18 @@ pub(super) fn swap(setup: &Setup, args: &SwapArgs) -> CommandResult<ExitCode> {
     if let Some(image) = substitute_image(setup, &args.with) {
         return swap_inside(setup, args, &image);
     }
-    let tree = Tree::here();
-    let words = take_apart(setup, &tree, args)?;
+    let asked = Asked {
+        with: &args.with,
+        libraries: &[],
+        program: args.program.as_deref(),
+    };
     let search = variable(setup, "LD_LIBRARY_PATH");
-    let side = Side {
-        tree: &tree,
-        path: &words.file,
-        library_path: &search,
-    };
-    let substitute = find_substitute(setup, &tree, &args.with, side)?;
-    let places = Places {
-        private: None,
-        links: links_for(setup, &words.file, &substitute),
-    };
-    let verdict = judge(side, substitute.side(&tree), &places);
+    let Judged {
+        words,
+        substitute,
+        places,
+        verdict,
+    } = judge_here(setup, asked, &args.command, &search)?;
     if args.json {
         setup.printer.data(json(&value!(verdict)));
     }
@@ -160,6 +158,48 @@ pub(super) fn swap(setup: &Setup, args: &SwapArgs) -> CommandResult<ExitCode> {
         &variables,
         &words.program,
     ))))
+}
+
+/// What was found out about a command of this machine.
+pub(super) struct Judged {
+    pub(super) words: Words,
+    pub(super) substitute: Substitute,
+    /// Where links for it belong.
+    pub(super) places: Places,
+    pub(super) verdict: Verdict,
+}
+
+/// Judges whether a command of this machine can have a substitute, where `search` is the search
+/// path of the loader.
+///
+/// # Errors
+///
+/// There is no such program or substitute.
+pub(super) fn judge_here(
+    setup: &Setup,
+    asked: Asked<'_>,
+    command: &[OsString],
+    search: &str,
+) -> CommandResult<Judged> {
+    let tree = Tree::here();
+    let words = take_apart(setup, &tree, (asked.program, command))?;
+    let side = Side {
+        tree: &tree,
+        path: &words.file,
+        library_path: search,
+    };
+    let substitute = substitute_for(setup, &tree, asked, side)?;
+    let places = Places {
+        private: None,
+        links: links_for(setup, &words.file, &substitute),
+    };
+    let verdict = judge(side, substitute.side(&tree), &places);
+    Ok(Judged {
+        words,
+        substitute,
+        places,
+        verdict,
+    })
 }
 
 /// Runs the probe in the place of the program.
@@ -253,8 +293,12 @@ pub(super) fn no_program(path: &Path) -> CommandError {
 }
 
 /// Finds the launcher, and the program behind its options: the first word that is one.
-fn take_apart(setup: &Setup, tree: &Tree, args: &SwapArgs) -> CommandResult<Words> {
-    let first = args.command.first().map_or(Path::new(""), Path::new);
+fn take_apart(
+    setup: &Setup,
+    tree: &Tree,
+    (named, command): (Option<&Path>, &[OsString]),
+) -> CommandResult<Words> {
+    let first = command.first().map_or(Path::new(""), Path::new);
     let found = find_program(setup, first)
         .filter(|path| tree.is_file(path))
         .ok_or_else(|| no_program(first))?;
@@ -262,7 +306,7 @@ fn take_apart(setup: &Setup, tree: &Tree, args: &SwapArgs) -> CommandResult<Word
     let mut begin = 0;
     let mut file = found;
     if launcher.is_some() {
-        let mut rest = args.command.iter().enumerate().skip(1);
+        let mut rest = command.iter().enumerate().skip(1);
         let program = rest.find_map(|(place, word)| {
             let path = find_program(setup, Path::new(word)).filter(|path| tree.is_file(path))?;
             is_program(tree, &path).then_some((place, path))
@@ -270,12 +314,12 @@ fn take_apart(setup: &Setup, tree: &Tree, args: &SwapArgs) -> CommandResult<Word
         let (place, path) = program.ok_or_else(|| no_program(Path::new("PROGRAM")))?;
         (begin, file) = (place, path);
     }
-    if let Some(named) = &args.program {
+    if let Some(named) = named {
         file = find_program(setup, named)
             .filter(|path| tree.is_file(path))
             .ok_or_else(|| no_program(named))?;
     }
-    let (before, program) = args.command.split_at(begin);
+    let (before, program) = command.split_at(begin);
     Ok(Words {
         launcher,
         before: before.to_vec(),
@@ -321,7 +365,7 @@ fn links_for(setup: &Setup, program: &Path, substitute: &Substitute) -> PathBuf 
     caches.join("mpi").join(format!("{:016x}", hasher.finish()))
 }
 
-fn make_links(plan: &Plan, places: &Places) -> CommandResult<()> {
+pub(super) fn make_links(plan: &Plan, places: &Places) -> CommandResult<()> {
     if plan.links.is_empty() {
         return Ok(());
     }

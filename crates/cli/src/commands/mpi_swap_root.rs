@@ -17,7 +17,8 @@ use serde_json::json as value;
 use super::explain_start::own_program;
 use super::mpi_inspect::find_program;
 use super::mpi_probe::{Proof, With, own_launcher};
-use super::mpi_root::{self, Asked, Found, Question};
+use super::mpi_root::{self, Found, Question};
+use super::mpi_substitute::Asked;
 use super::mpi_swap::{SwapArgs, Words, accepted, check_launcher, needs_mpi};
 use super::mpi_text;
 use super::run::{Sight, not_started};
@@ -61,6 +62,7 @@ pub(super) fn swap(setup: &Setup, args: &SwapArgs, image: &str) -> CommandResult
     let question = Question {
         asked: Asked {
             with: &args.with,
+            libraries: &[],
             program: args.program.as_deref(),
         },
         image: concrete,

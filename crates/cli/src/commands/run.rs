@@ -16,7 +16,8 @@ use cabane_run::{
 use clap::Args;
 
 use super::explain_start::{covering, explained, own_program};
-use super::mpi_root::{self, Asked, Question};
+use super::mpi_root::{self, Question};
+use super::mpi_substitute::Asked;
 use crate::args::BackendArg;
 use crate::convert;
 use crate::exit_codes::{self, ExitCode};
@@ -121,6 +122,7 @@ fn enter_environment(
     if let Some(with) = &args.root.mpi {
         let asked = Asked {
             with,
+            libraries: &[],
             program: args.root.mpi_program.as_deref(),
         };
         let found = (&environment, &mut additions);

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What the plugin of Slurm asks on a node, as the owner of a job: what the node's devices bring.
+//! What the plugin of Slurm asks on a node, as the owner of a job: what the node's devices
+//! bring, or how a step gets another MPI.
 //!
 //! The answer on standard output is for the plugin: texts, each ended by a zero byte, of which
 //! an empty one is the last.
@@ -9,7 +10,7 @@
 //! ```text
 //! bind:…              a place, as in the list of a job
 //! set:NAME=VALUE      a variable
-//! path:DIRECTORY      where the loader looks first
+//! before:NAME=VALUE   what comes first in a variable that is a list
 //! ```
 
 use std::fs::File;
@@ -23,13 +24,14 @@ use cabane_repository::ImageFormat;
 use cabane_run::open_image;
 use clap::Args;
 
+use super::slurm_node_mpi::{self, NodeMpiArgs};
 use crate::convert;
 use crate::devices::{give, newer_in_image};
 use crate::exit_codes::{self, ExitCode};
 use crate::report::{CommandError, CommandResult, IoContext};
 use crate::setup::Setup;
 
-/// Tell the plugin of Slurm on a node what its devices bring
+/// Tell the plugin of Slurm on a node what its devices bring, or how a step gets another MPI
 #[derive(Debug, Args)]
 pub(crate) struct NodeArgs {
     /// The image that is the root
@@ -41,9 +43,14 @@ pub(crate) struct NodeArgs {
     /// Devices that are left out where they are not there
     #[arg(long = "usual-device", value_name = "DEVICE")]
     usual: Vec<DeviceRequest>,
+    #[command(flatten)]
+    mpi: NodeMpiArgs,
 }
 
 pub(super) fn node(setup: &Setup, args: &NodeArgs) -> CommandResult<ExitCode> {
+    if let Some(with) = &args.mpi.with {
+        return answer(&slurm_node_mpi::texts(setup, with, &args.mpi)?);
+    }
     let wanted = match &args.image {
         Some(_) => Wanted::Everything,
         None => Wanted::Variables,
@@ -59,16 +66,24 @@ pub(super) fn node(setup: &Setup, args: &NodeArgs) -> CommandResult<ExitCode> {
     texts.extend(places.map(|place| place.to_string()));
     let variables = given.variables.iter();
     texts.extend(variables.map(|(name, value)| format!("set:{name}={value}")));
+    let mut directories = given.library_path.clone();
     if let (Some(compatibility), Some(image)) = (&given.compatibility, &args.image) {
         let directory = look(setup, compatibility, image).unwrap_or_else(|error| {
             // What the driver has is a good choice, too.
             setup.printer.warning(&error.texts().0);
             None
         });
-        texts.extend(directory.map(|directory| format!("path:{}", directory.display())));
+        directories.splice(0..0, directory);
     }
-    let directories = given.library_path.iter();
-    texts.extend(directories.map(|directory| format!("path:{}", directory.display())));
+    if !directories.is_empty() {
+        let each = directories.iter().map(|one| one.display().to_string());
+        let list = each.collect::<Vec<_>>().join(":");
+        texts.push(format!("before:LD_LIBRARY_PATH={list}"));
+    }
+    answer(&texts)
+}
+
+fn answer(texts: &[String]) -> CommandResult<ExitCode> {
     let mut answer = texts.join("\0");
     answer += if texts.is_empty() { "\0" } else { "\0\0" };
     std::io::stdout()

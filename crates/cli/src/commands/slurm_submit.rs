@@ -11,14 +11,16 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
-use cabane_mount::{JOB_IMAGES, JOB_STAGE, JobImages, Stage, Unfit};
+use cabane_mount::{JOB_IMAGES, JOB_MPI, JOB_STAGE, JobImages, Stage, Unfit};
 use cabane_recipe::DeviceRequest;
 use cabane_run::leave;
 use cabane_run::loaded::{CABANE_LOADED, Loaded, UENV_MOUNT_LIST};
 use clap::{Args, ValueEnum};
 
 use super::slurm_around::Around;
+use super::slurm_mpi;
 use super::slurm_ways::{Asked, Ways};
 use crate::exit_codes::{self, ExitCode};
 use crate::images::ImageArgs;
@@ -65,6 +67,12 @@ pub(crate) struct SubmitArgs {
     /// Devices of the nodes that the images get
     #[arg(long = "uenv-device", value_name = "DEVICES", value_delimiter = ',')]
     pub(super) devices: Vec<DeviceRequest>,
+    /// Another MPI for the programs of steps
+    #[arg(long = "uenv-mpi", value_name = "MPI")]
+    mpi: Option<String>,
+    /// The file that needs MPI, if the program of a step does not itself
+    #[arg(long = "uenv-mpi-program", value_name = "FILE")]
+    mpi_program: Option<PathBuf>,
 }
 
 /// What becomes of a step on a node that cannot run an image.
@@ -140,6 +148,14 @@ pub(super) fn submit(setup: &Setup, args: &SubmitArgs) -> CommandResult<ExitCode
         }
         leave(&mut calling, &loaded);
     }
+    let mpi = slurm_mpi::of_job(
+        setup,
+        &slurm_mpi::Given {
+            mpi: args.mpi.as_deref(),
+            program: args.mpi_program.as_deref(),
+            is_step: args.from == "srun",
+        },
+    )?;
     let around = Around::of(&calling);
     let asked = is_asked.then(|| Asked::find(setup, args)).transpose()?;
     let ways = Ways {
@@ -169,6 +185,10 @@ pub(super) fn submit(setup: &Setup, args: &SubmitArgs) -> CommandResult<ExitCode
     match stage {
         Some(stage) => variables.insert(JOB_STAGE.into(), stage.name().into()),
         None => variables.remove(OsStr::new(JOB_STAGE)),
+    };
+    match mpi {
+        Some(mpi) => variables.insert(JOB_MPI.into(), mpi.to_string().into()),
+        None => variables.remove(OsStr::new(JOB_MPI)),
     };
     answer(&setup.calling, &variables)
 }
