@@ -208,6 +208,7 @@ fn installations_are_sorted_by_what_they_can_do() {
     }
     for name in ["slow-tcp-openmpi", "slow-tcp-mpich"] {
         assert_eq!(class(name), "non-performant", "{name}: {classes:#?}");
+        assert!(why(name).contains("TCP sockets"), "{name}: {classes:#?}");
     }
     if std::thread::available_parallelism().is_ok_and(|count| count.get() > 1) {
         assert_eq!(class("one-processor"), "misplaced", "{classes:#?}");
@@ -249,6 +250,52 @@ fn a_slow_installation_without_peers_is_known_by_kept_references() {
     fs::write(etc.join("openmpi-mca-params.conf"), settings).unwrap();
     let classes = slow.classes(&["--measure", "0.4", "--reference", file]);
     assert_eq!(classes["slow"].0, "non-performant", "{classes:?}");
+}
+
+/// What was counted for messages of 8 bytes, of each installation by its name.
+fn counted(machine: &Machine, words: &[&str], what: &str) -> BTreeMap<String, f64> {
+    let words = [&["--measure", "0.2", "--json"], words].concat();
+    let seen = machine.audit(&words).success();
+    let all: Value = serde_json::from_str(&seen.stdout).unwrap();
+    let row = |one: &Value| {
+        let name = one["name"].as_str()?.rsplit('/').next()?.to_owned();
+        let ways = one["ways"].as_array()?;
+        let small = ways.iter().find(|way| way["bytes"] == 8)?;
+        Some((name, small[what].as_f64()?))
+    };
+    let rows = all["installations"].as_array().unwrap();
+    rows.iter().filter_map(row).collect()
+}
+
+#[test]
+fn a_library_that_yields_while_it_waits_is_known_by_its_calls() {
+    let _turn = turn();
+    let Some([five, four]) = installed(["mpich", "mpich-4.3.2"]) else {
+        not_run!("needs MPICH 5.0 and 4.3: scripts/setup test");
+    };
+    let machine = Machine::new().with_prefix(&five).with_prefix(&four);
+    let yields = counted(&machine, &[], "yields");
+    // MPICH 4 is built without any yielding.
+    let is_so = yields["mpich"] > 0.0 && yields["mpich-4.3.2"] == 0.0;
+    assert!(is_so, "{yields:?}");
+}
+
+#[test]
+fn bytes_that_come_over_tcp_are_counted() {
+    let _turn = turn();
+    let Some([open]) = installed(["openmpi-4.1.8"]) else {
+        not_run!("needs Open MPI: scripts/setup test");
+    };
+    if !Path::new(MODULES).exists() {
+        not_run!("needs Environment Modules: scripts/setup test");
+    }
+    let tcp = [("OMPI_MCA_pml", "ob1"), ("OMPI_MCA_btl", "tcp,self")];
+    let machine = Machine::new()
+        .with_module("tcp", &open, &tcp)
+        .with_prefix(&open);
+    let bytes = counted(&machine, &["--all"], "over_tcp");
+    let is_so = bytes["tcp"] >= 8.0 && bytes["openmpi-4.1.8"] < 8.0;
+    assert!(is_so, "{bytes:?}");
 }
 
 #[test]

@@ -62,7 +62,10 @@ pub fn html(title: &str, tried: &[Tried]) -> String {
             let _ = write!(page, "<td class=\"n\">{text}");
         }
         let library = one.outcome.said().library.as_deref().unwrap_or_default();
-        let reason = escaped(&one.verdict.reason.to_string());
+        let mut reason = escaped(&one.verdict.reason.to_string());
+        if let Some(advice) = &one.advice {
+            reason += &format!("; {}", escaped(&advice.to_string()));
+        }
         let _ = writeln!(page, "<td>{reason}<br><small>{}</small>", escaped(library));
     }
     page.push_str("</table>\n<p>Times are those of the fastest tenth of single operations.</p>\n<div class=\"plots\">\n");
@@ -174,6 +177,7 @@ mod tests {
             outcome: Outcome::Ran(Box::new(Said::from_output(output))),
             runs: 1,
             once: None,
+            advice: None,
             verdict: Verdict {
                 class: Class::Working,
                 reason,

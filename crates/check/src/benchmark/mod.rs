@@ -9,7 +9,7 @@
 
 mod said;
 
-pub use said::{Figure, Kind, Loaded, Place, Said};
+pub use said::{Figure, Kind, Loaded, Place, Said, Trips};
 
 /// The text of the program, in C.
 pub const PROGRAM: &str = include_str!("program.c");

@@ -65,6 +65,21 @@ impl Figure {
     }
 }
 
+/// What the library of the first rank did for messages of a size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trips {
+    /// The size of a message.
+    pub bytes: u64,
+    /// How many times one went there and one came back.
+    pub count: u64,
+    /// How often it gave its processor back to the system.
+    pub yields: u64,
+    /// How often it had the kernel copy from one process to the other.
+    pub copies: u64,
+    /// How many bytes came over its TCP sockets.
+    pub over_tcp: u64,
+}
+
 /// Where a rank is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
@@ -97,6 +112,9 @@ pub struct Said {
     pub is_done: bool,
     /// What was measured.
     pub figures: Vec<Figure>,
+    /// How messages went while latencies were measured.
+    #[serde(default)]
+    pub trips: Vec<Trips>,
 }
 
 impl Said {
@@ -131,6 +149,7 @@ impl Said {
                 self.wrong.get_or_insert(rest.to_owned());
             }
             "late" => self.is_late = true,
+            "way" => self.trips.extend(trips(rest)),
             "done" => self.is_done = true,
             _ => {
                 if let Some(kind) = Kind::from_word(word) {
@@ -155,6 +174,7 @@ impl Said {
     /// Adds the figures of another run.
     pub fn add(&mut self, other: &Self) {
         self.figures.extend(other.figures.iter().copied());
+        self.trips.extend(other.trips.iter().copied());
     }
 }
 
@@ -184,6 +204,19 @@ fn figure(kind: Kind, rest: &str) -> Option<Figure> {
         distance: Some(distance).filter(|distance| *distance > 0.0),
     };
     (p10 > 0.0 && words.next().is_none()).then_some(figure)
+}
+
+fn trips(rest: &str) -> Option<Trips> {
+    let mut words = rest.split(' ');
+    let mut number = || words.next()?.parse().ok();
+    let trips = Trips {
+        bytes: number()?,
+        count: number()?,
+        yields: number()?,
+        copies: number()?,
+        over_tcp: number()?,
+    };
+    (trips.count > 0 && words.next().is_none()).then_some(trips)
 }
 
 fn place(rest: &str) -> Option<Place> {
@@ -245,6 +278,18 @@ done
         let said = Said::from_output(OUTPUT);
         let sizes: Vec<_> = said.figures.iter().map(|f| (f.kind, f.bytes)).collect();
         assert_eq!(sizes, [(Kind::Latency, 8), (Kind::Bandwidth, 64)]);
+    }
+
+    #[test]
+    fn what_the_library_did_for_messages_is_counted_over_all_runs() {
+        let mut said = Said::from_output("way 8 100 310 0 0\nway 8 100\nway 8 0 1 1 1\n");
+        said.add(&Said::from_output("way 8 200 0 200 1600\n"));
+        let all: Vec<_> = said
+            .trips
+            .iter()
+            .map(|one| (one.count, one.yields))
+            .collect();
+        assert_eq!(all, [(100, 310), (200, 0)]);
     }
 
     #[test]

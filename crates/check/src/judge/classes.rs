@@ -11,13 +11,15 @@ use serde::Serialize;
 use super::peers::{ENOUGH, HEALTHY, LATENCIES, Latencies, Latency, Peers, latencies};
 use super::places::shared_processors;
 use super::reference::Reference;
+use super::way::{Way, way};
 use crate::benchmark::Said;
 
 /// From here on, at two sizes, something is wrong: messages go another way than they should.
 /// At one size alone it is a limit that others have elsewhere; beyond [`HEALTHY`] it is not.
+/// Sizes at which the library is known to have chosen what takes longer do not count.
 const NON_PERFORMANT: f64 = 3.0;
 /// From here on there is something better.
-const SUBOPTIMAL: f64 = 1.8;
+pub(super) const SUBOPTIMAL: f64 = 1.8;
 
 /// What an installation is good for, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -153,12 +155,20 @@ pub struct Comparison {
     pub expected: f64,
     /// How many others; `None` for a kept reference.
     pub peers: Option<usize>,
+    /// Which way messages of this size went, where it was counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub way: Option<Way>,
 }
 
 impl Comparison {
     /// How many times as long as expected.
     pub fn factor(&self) -> f64 {
         self.measured / self.expected
+    }
+
+    /// Whether it is beyond a factor, and not by what the library is known to have chosen.
+    fn is_beyond(&self, factor: f64) -> bool {
+        self.factor() > factor && !self.way.is_some_and(|way| way.is_a_choice())
     }
 }
 
@@ -207,9 +217,17 @@ pub fn judge(
             let each = all
                 .iter()
                 .filter_map(|one| compare(*bytes, one, reference, &peers));
-            each.min_by(|a, b| a.factor().total_cmp(&b.factor()))
+            let best = each.min_by(|a, b| a.factor().total_cmp(&b.factor()));
+            best.map(|best| Comparison {
+                way: way(outcome.said(), *bytes),
+                ..best
+            })
         });
-        let verdict = by_comparison(compared.collect(), peers.count(), reference.is_some());
+        let verdict = by_comparison(
+            &compared.collect::<Vec<_>>(),
+            peers.count(),
+            reference.is_some(),
+        );
         // Only while the ranks took turns, or not at all.
         let is_unknown = latencies.values().any(Vec::is_empty);
         Verdict {
@@ -239,31 +257,31 @@ fn compare(
         measured: one.microseconds,
         expected,
         peers: count,
+        way: None,
     })
 }
 
-fn by_comparison(all: Vec<Comparison>, peers: usize, has_reference: bool) -> Verdict {
+fn by_comparison(all: &[Comparison], peers: usize, has_reference: bool) -> Verdict {
     let is_incomplete = all.len() < LATENCIES.len() && (peers >= ENOUGH || has_reference);
-    let slow = all
-        .iter()
-        .filter(|one| one.factor() > NON_PERFORMANT)
-        .count();
-    let worst = all
-        .into_iter()
-        .max_by(|a, b| a.factor().total_cmp(&b.factor()));
-    let (class, reason) = match worst {
-        None => (Class::Working, Reason::NothingToCompare { peers }),
-        Some(worst) if slow >= 2 || worst.factor() > HEALTHY => {
-            (Class::NonPerformant, Reason::Slow(worst))
-        }
-        Some(worst) if worst.factor() > SUBOPTIMAL => (Class::Suboptimal, Reason::Slow(worst)),
-        Some(worst) => (Class::Working, Reason::Compared(worst)),
+    let slow: Vec<_> = (all.iter().copied())
+        .filter(|one| one.is_beyond(NON_PERFORMANT))
+        .collect();
+    let is_ill = slow.len() >= 2 || slow.iter().any(|one| one.is_beyond(HEALTHY));
+    let (class, reason) = match (worst(&slow), worst(all)) {
+        (_, None) => (Class::Working, Reason::NothingToCompare { peers }),
+        (Some(worst), _) if is_ill => (Class::NonPerformant, Reason::Slow(worst)),
+        (_, Some(worst)) if worst.factor() > SUBOPTIMAL => (Class::Suboptimal, Reason::Slow(worst)),
+        (_, Some(worst)) => (Class::Working, Reason::Compared(worst)),
     };
     Verdict {
         class,
         reason,
         is_incomplete,
     }
+}
+
+fn worst(all: &[Comparison]) -> Option<Comparison> {
+    (all.iter().copied()).max_by(|a, b| a.factor().total_cmp(&b.factor()))
 }
 
 /// Ranks in each other's way, also where they were too slow to come to their end.

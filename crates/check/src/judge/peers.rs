@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::classes::SUBOPTIMAL;
 use crate::benchmark::{Kind, Said};
 
 /// The sizes whose latencies are compared. They are sent in different ways: the first in a
@@ -87,6 +88,44 @@ fn best(one: &Latencies, bytes: u64, like: &Latency) -> Option<f64> {
     let all = one.get(&bytes)?.iter();
     let alike = all.filter(|latency| latency.is_like(like));
     alike.map(|latency| latency.microseconds).reduce(f64::min)
+}
+
+/// What other settings change for messages of a size.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Change {
+    /// The size.
+    pub bytes: u64,
+    /// What was reached without them, in microseconds.
+    pub before: f64,
+    /// What was reached with them, at the same distance.
+    pub after: f64,
+}
+
+impl Change {
+    fn factor(&self) -> f64 {
+        self.before / self.after
+    }
+}
+
+/// What other settings change at a size, if it is worth telling: more than what makes an
+/// installation suboptimal there, and no other size loses as much.
+///
+/// `None` also where the ranks were at no distance at which they were without them.
+pub fn change(bytes: u64, before: &Said, after: &Said) -> Option<Change> {
+    let (before, after) = (latencies(before), latencies(after));
+    let at = |bytes: u64| {
+        let each = after.get(&bytes)?.iter().filter_map(|latency| {
+            Some(Change {
+                bytes,
+                before: best(&before, bytes, latency)?,
+                after: latency.microseconds,
+            })
+        });
+        each.max_by(|a, b| a.factor().total_cmp(&b.factor()))
+    };
+    let loses = |bytes: &u64| at(*bytes).is_some_and(|one| one.factor() * SUBOPTIMAL < 1.0);
+    let change = at(bytes).filter(|one| one.factor() > SUBOPTIMAL)?;
+    (!LATENCIES.iter().any(loses)).then_some(change)
 }
 
 /// What others are compared with.

@@ -38,7 +38,10 @@ impl fmt::Display for Reason {
                     all.join(", ")
                 )
             }
-            Self::Slow(one) => write!(f, "{one}"),
+            Self::Slow(one) => {
+                write!(f, "{one}")?;
+                one.way.map_or(Ok(()), |way| write!(f, "{way}"))
+            }
             Self::Compared(one) => write!(f, "at worst, {one}"),
             Self::NothingToCompare { peers } => {
                 write!(f, "nothing to compare with: {peers} healthy")
@@ -87,6 +90,7 @@ mod tests {
             measured: 12.34,
             expected: 2.9,
             peers: Some(14),
+            way: None,
         };
         assert_eq!(
             Reason::Slow(comparison).to_string(),

@@ -15,16 +15,20 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::message::first_meaningful;
+use super::settings::{Advice, OtherSettings};
 use super::start::{Manner, command, ranks};
 use super::workshop::{Ended, Workshop};
 use crate::benchmark::{OTHER_SIZE, PROGRAM, Said, TOO_LATE};
-use crate::judge::{Class, Outcome, Reason, Reference, Verdict, judge};
+use crate::judge::{Class, Outcome, Reason, Reference, Verdict, change, judge};
 use crate::{Installation, Origin};
 
 /// How often all are run.
 const ROUNDS: usize = 2;
 /// How often those in doubt are run after that.
 const MORE_ROUNDS: usize = 2;
+
+/// How often one with other settings is run, until its ranks were as far apart as without.
+const OTHER_ROUNDS: usize = 2;
 
 /// How many times as slow as others is slow without doubt.
 const CERTAIN: f64 = 10.0;
@@ -62,6 +66,8 @@ pub enum Progress<'a> {
     Compiling(&'a str),
     /// An installation is run, for the how-manieth time.
     Running(&'a str, usize),
+    /// An installation is run with other settings.
+    Changing(&'a str),
 }
 
 /// An installation after it was tried.
@@ -79,6 +85,8 @@ pub struct Tried {
     pub runs: usize,
     /// The first failure of one that worked at another time.
     pub once: Option<Reason>,
+    /// Settings with which it was faster, if it is slow.
+    pub advice: Option<Advice>,
     /// The class, with its reason.
     pub verdict: Verdict,
 }
@@ -136,10 +144,12 @@ pub fn audit(
         }
     }
     let verdicts = judged(&trials, settings);
-    let tried = trials.into_iter().zip(verdicts);
-    Ok(tried
-        .map(|(trial, verdict)| trial.into_tried(verdict))
-        .collect())
+    let mut all = Vec::new();
+    for (trial, verdict) in trials.into_iter().zip(verdicts) {
+        let advice = trial.advice(&verdict, workshop, settings, tell);
+        all.push(trial.into_tried(verdict, advice));
+    }
+    Ok(all)
 }
 
 fn judged(trials: &[Trial<'_>], settings: &Settings) -> Vec<Verdict> {
@@ -157,7 +167,12 @@ fn compile(
     let program = workshop.directory().join(format!("program-{number}"));
     let mut command = command(one, wrapper);
     let source = workshop.directory().join("program.c");
-    let ended = workshop.run(command.args(["-O2", "-o"]).arg(&program).arg(source));
+    let ended = workshop.run(
+        command
+            .args(["-O2", "-Wl,--export-dynamic", "-o"])
+            .arg(&program)
+            .arg(source),
+    );
     if ended.code == Some(0) && program.exists() {
         return Ok((program, Program::Own));
     }
@@ -243,7 +258,12 @@ impl Trial<'_> {
         }
         let mut first_failure = None;
         for word in words {
-            match self.run_with(workshop, settings, word.as_deref()) {
+            match self.run_with(
+                workshop,
+                settings,
+                word.as_deref(),
+                &OtherSettings::default(),
+            ) {
                 Ok(said) => {
                     self.pmi = word;
                     match &mut self.heard {
@@ -263,6 +283,7 @@ impl Trial<'_> {
         workshop: &Workshop,
         settings: &Settings,
         pmi: Option<&str>,
+        other: &OtherSettings,
     ) -> Result<Said, Failure> {
         let nothing = Box::default;
         let (program, whose) = match &self.program {
@@ -297,6 +318,7 @@ impl Trial<'_> {
                 library_path(directory, self.installation),
             );
         }
+        other.apply(&mut command);
         let ended = workshop.run(&mut command);
         let said = Said::from_output(&ended.output);
         match failure(&ended, &said, ranks_wanted, library, workshop) {
@@ -306,6 +328,37 @@ impl Trial<'_> {
                 Err((reason, Box::new(said)))
             }
         }
+    }
+
+    /// Looks for settings with which one that is slow is faster, by running it with them.
+    fn advice(
+        &self,
+        verdict: &Verdict,
+        workshop: &Workshop,
+        settings: &Settings,
+        tell: &mut dyn FnMut(Progress<'_>),
+    ) -> Option<Advice> {
+        let Reason::Slow(worst) = verdict.reason else {
+            return None;
+        };
+        let (before, way) = (self.heard.as_ref()?, worst.way?);
+        let all = OtherSettings::worth_trying(self.installation, before, &way);
+        all.into_iter().find_map(|other| {
+            let mut after = Said::default();
+            for _ in 0..OTHER_ROUNDS {
+                tell(Progress::Changing(&self.installation.name));
+                after.add(
+                    &self
+                        .run_with(workshop, settings, self.pmi.as_deref(), &other)
+                        .ok()?,
+                );
+                if let Some(change) = change(worst.bytes, before, &after) {
+                    let settings = other;
+                    return Some(Advice { settings, change });
+                }
+            }
+            None
+        })
     }
 
     fn outcome(&self) -> Outcome {
@@ -330,7 +383,7 @@ impl Trial<'_> {
         }
     }
 
-    fn into_tried(self, verdict: Verdict) -> Tried {
+    fn into_tried(self, verdict: Verdict, advice: Option<Advice>) -> Tried {
         let outcome = self.outcome();
         let worked = matches!(outcome, Outcome::Ran(_));
         let once = self.failures.into_iter().map(|(reason, _)| reason).next();
@@ -341,6 +394,7 @@ impl Trial<'_> {
             outcome,
             runs: self.runs,
             once: once.filter(|_| worked),
+            advice,
             verdict,
         }
     }

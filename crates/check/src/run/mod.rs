@@ -7,11 +7,13 @@ mod audit;
 mod leftovers;
 mod message;
 mod others;
+mod settings;
 mod start;
 mod workshop;
 
 pub use audit::{Program, Progress, Settings, Tried, audit};
 pub use message::first_meaningful;
 pub use others::{OtherBenchmark, other_benchmarks};
+pub use settings::{Advice, OtherSettings};
 pub use start::{Manner, PmiTypes};
 pub use workshop::{Ended, MARK, Workshop};

@@ -6,7 +6,7 @@
 
 use cabane_check::benchmark::Said;
 use cabane_check::judge::Class::{Misplaced, NonPerformant, Nonfunctional, Suboptimal, Working};
-use cabane_check::judge::{Class, Outcome, Reason, Reference};
+use cabane_check::judge::{Class, Outcome, Reason, Reference, change};
 
 use crate::made::{classes, ran, ran_at, verdicts};
 
@@ -236,4 +236,98 @@ fn latencies_of_nothing_are_no_references() {
         error.to_string(),
         "compare with a latency of 0 microseconds for 8 bytes"
     );
+}
+
+/// An installation with what was counted for its messages, on two processors of one core.
+fn counted(latencies: [f64; 4], ways: &str) -> Outcome {
+    let Outcome::Ran(mut said) = ran_at(0.065, latencies) else {
+        panic!("it ran");
+    };
+    said.add(&Said::from_output(ways));
+    Outcome::Ran(said)
+}
+
+/// What three libraries reached that poll and copy by themselves.
+fn polling() -> Vec<Outcome> {
+    let rows = [
+        [0.15, 0.35, 1.21, 26.6],
+        [0.15, 0.35, 1.25, 26.1],
+        [0.2, 0.4, 0.86, 22.3],
+    ];
+    rows.map(|row| ran_at(0.065, row)).to_vec()
+}
+
+fn last_verdict(one: Outcome) -> (Class, String) {
+    let all = [polling(), vec![one]].concat();
+    let last = verdicts(&all, None).pop().unwrap();
+    (last.class, last.reason.to_string())
+}
+
+/// What MPICH 5.0.2 took and did: it yields in each turn of its loop.
+const YIELDING: [f64; 4] = [0.82, 0.91, 4.95, 75.2];
+const YIELDS: &str = "way 8 20000 62692 0 0\nway 4096 17120 61859 0 0\n\
+    way 32768 4000 46574 4000 0\nway 1048576 270 44459 270 0\n";
+
+#[test]
+fn who_yields_while_it_waits_is_slower_by_choice_and_the_reason_says_so() {
+    let expected = "8 B take 0.82 µs, 4.7 times the median of 4: a rank that waits gives its \
+                    processor back, 3 times per message";
+    assert_eq!(
+        last_verdict(counted(YIELDING, YIELDS)),
+        (Suboptimal, expected.to_owned())
+    );
+}
+
+#[test]
+fn the_same_figures_of_who_is_not_known_to_have_chosen_are_an_illness() {
+    assert_eq!(last_verdict(counted(YIELDING, "")).0, NonPerformant);
+}
+
+#[test]
+fn who_has_the_kernel_copy_is_slower_by_choice() {
+    let copies = "way 4096 9050 0 9050 0\nway 32768 4460 0 4460 0\n";
+    let (class, why) = last_verdict(counted([0.1, 2.17, 4.04, 75.0], copies));
+    let says = why.ends_with("the kernel copies them from process to process");
+    assert!(class == Suboptimal && says, "{class}: {why}");
+}
+
+#[test]
+fn who_sends_over_tcp_is_ill_however_it_waits() {
+    let ways = "way 8 3460 24583 0 72660\nway 4096 3230 24557 0 13272070\n";
+    let (class, why) = last_verdict(counted([0.9, 2.0, 24.3, 684.0], ways));
+    assert_eq!(class, NonPerformant, "{why}");
+}
+
+#[test]
+fn yielding_explains_no_large_message() {
+    let ways = "way 32768 780 11280 0 0\nway 1048576 30 14397 0 0\n";
+    let (class, why) = last_verdict(counted([0.2, 0.4, 9.0, 150.0], ways));
+    assert_eq!(class, NonPerformant, "{why}");
+}
+
+#[test]
+fn settings_are_worth_telling_if_they_help_and_nothing_else_suffers() {
+    let said = |latencies| match ran_at(0.065, latencies) {
+        Outcome::Ran(said) => said,
+        failed @ Outcome::Failed { .. } => panic!("{failed:?}"),
+    };
+    let before = said([0.1, 2.17, 4.04, 75.0]);
+    let helps = |after| change(4096, &before, &said(after)).is_some();
+    let all = [
+        [0.1, 0.29, 0.98, 75.0],
+        [0.1, 1.9, 4.0, 75.0],
+        [0.1, 0.29, 0.98, 160.0],
+    ];
+    assert_eq!(all.map(helps), [true, false, false]);
+}
+
+#[test]
+fn settings_are_not_judged_at_another_distance() {
+    let Outcome::Ran(near) = ran_at(0.065, [0.3, 1.0, 3.0, 50.0]) else {
+        panic!("it ran");
+    };
+    let Outcome::Ran(far) = ran_at(0.25, [0.1, 0.2, 0.5, 9.0]) else {
+        panic!("it ran");
+    };
+    assert_eq!(change(8, &near, &far), None);
 }

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use cabane_check::benchmark::Kind;
-use cabane_check::judge::{Class, LATENCIES, Reason, Reference, short};
+use cabane_check::judge::{Class, LATENCIES, Reason, Reference, Way, short, way};
 use cabane_check::run::{
     Manner, OtherBenchmark, PmiTypes, Progress, Settings, Tried, Workshop, audit as try_all,
     other_benchmarks,
@@ -140,6 +140,8 @@ struct Row<'a> {
     pmi: Option<&'a str>,
     runs: usize,
     failed_once: Option<&'a Reason>,
+    advice: Option<&'a cabane_check::run::Advice>,
+    ways: Vec<Way>,
     places: &'a [cabane_check::benchmark::Place],
     figures: &'a [cabane_check::benchmark::Figure],
     others: &'a [OtherBenchmark],
@@ -282,6 +284,11 @@ fn try_everything(
                 .printer
                 .detail(format_args!("run {time} of {}", escape(name)));
         }
+        Progress::Changing(name) => {
+            setup
+                .printer
+                .detail(format_args!("run of {} with other settings", escape(name)));
+        }
     };
     try_all(installations, workshop, settings, &mut tell)
         .or_failed(|| "write the program that is compiled".to_owned())
@@ -343,6 +350,10 @@ fn row<'a>(one: &'a Tried, others: &'a [OtherBenchmark]) -> Row<'a> {
         pmi: one.pmi.as_deref(),
         runs: one.runs,
         failed_once: one.once.as_ref(),
+        advice: one.advice.as_ref(),
+        ways: (LATENCIES.iter())
+            .filter_map(|bytes| way(said, *bytes))
+            .collect(),
         places: &said.places,
         figures: &said.figures,
         others,
@@ -376,6 +387,9 @@ fn table(tried: &[Tried]) -> Table {
 
 fn why(one: &Tried) -> String {
     let mut why = one.verdict.reason.to_string();
+    if let Some(advice) = &one.advice {
+        why += &format!("; {advice}");
+    }
     if let Some(cabane_check::run::Program::OfPeer(name)) = &one.program {
         why += &format!("; no compiler wrapper: run with the program of {name}");
     }
