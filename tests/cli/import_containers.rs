@@ -418,7 +418,7 @@ fn a_directory_with_a_file_that_nobody_may_read_is_refused() {
 }
 
 /// Writes an image as Apptainer writes it: a header, one descriptor, a squashfs.
-fn sif(squashfs: &[u8], architecture: [u8; 2]) -> Vec<u8> {
+pub(crate) fn sif(squashfs: &[u8], architecture: [u8; 2]) -> Vec<u8> {
     let start: u64 = 4096;
     let mut bytes = vec![0; 4096];
     let mut put =

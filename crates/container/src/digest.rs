@@ -26,6 +26,16 @@ pub fn of(bytes: &[u8]) -> Digest {
     Digest::from_bytes(Sha256::digest(bytes).into())
 }
 
+/// Reads to the end, and returns the digest of everything.
+///
+/// # Errors
+///
+/// Those of reading.
+pub fn of_stream(stream: impl Read) -> io::Result<Digest> {
+    let (digest, ..) = Summed::new(stream).finish()?;
+    Ok(digest.unwrap_or_else(|| of(&[])))
+}
+
 /// Sums what is read through it, or only counts it.
 pub(crate) struct Summed<R> {
     inner: R,

@@ -4,17 +4,19 @@
 //! Container images for recipes: from the same places, and with the same passwords, as for
 //! `cabane import`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use cabane_build::{AddedImage, AddedImages, BuildError, Containers, FoundContainer, UseContainer};
 use cabane_container::export::{config_of, variables_of};
-use cabane_container::{Config, ContainerImage, DockerArchive, Layout, Platform, digest};
+use cabane_container::{
+    Config, ContainerImage, DockerArchive, Layer, Layout, Platform, Sif, digest,
+};
 use cabane_label::{Digest, escape};
 use cabane_registry::{ContainerName, sum};
 use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
 
-use super::export_base::Asking;
+use super::export_base::{Asking, directory_of};
 use super::export_target::scratch;
 use super::export_tree::layer_of;
 use super::import_reference::{Reference, ReferenceError};
@@ -23,7 +25,7 @@ use crate::convert as errors;
 use crate::exit_codes;
 use crate::images::{ImageArgs, find_environment};
 use crate::registry::of_containers;
-use crate::report::{CommandError, CommandResult};
+use crate::report::{CommandError, CommandResult, IoContext};
 use crate::setup::Setup;
 
 /// How a root image of ours is named in a recipe.
@@ -96,11 +98,21 @@ impl OwnContainers {
                     .choose(name.as_deref(), platform)
                     .map_err(container)?
             }
-            Reference::Sif(_) | Reference::Directory(_) => {
-                return Err(CommandError::new(
-                    exit_codes::BAD_INPUT,
-                    "recipes take no images of this kind",
-                ));
+            Reference::Sif(path) => {
+                Sif::open(path, platform).map_err(container)?;
+                let summed = sum::file(path, &mut |_, _| ()).map_err(errors::registry_error)?;
+                return Ok(of_whole(reference, platform, &summed));
+            }
+            Reference::Directory(path) => {
+                // It has no digest of its own: that of the layer which is made of it.
+                let image = directory_of(path, platform)?;
+                let open = |layer: &Layer<'_>| (layer.open)().and_then(digest::of_stream);
+                let summed = image
+                    .layers
+                    .first()
+                    .map_or_else(|| Ok(digest::of(&[])), open);
+                let summed = summed.or_failed(|| format!("read {}", path.display()))?;
+                return Ok(of_whole(reference, platform, &summed));
             }
         };
         Ok(FoundContainer {
@@ -329,6 +341,16 @@ fn digest_of(image: &ConcreteImage) -> CommandResult<Digest> {
     }
 }
 
+/// What is known of a file or a directory as a whole.
+fn of_whole(reference: &Reference, platform: &Platform, summed: &Digest) -> FoundContainer {
+    FoundContainer {
+        reference: reference.to_string(),
+        platform: platform.to_string(),
+        digest: digest::written(summed),
+        index: None,
+    }
+}
+
 fn as_build_error(error: &CommandError) -> BuildError {
     let (message, hint) = error.texts();
     BuildError::ContainerSource { message, hint }
@@ -349,11 +371,5 @@ fn error_of(error: cabane_container::PlatformError) -> Box<dyn std::error::Error
 
 /// Reads a name as it stands in a recipe, to which its paths are relative.
 fn reference_of(from: &str, directory: &Path) -> CommandResult<Reference> {
-    let reference: Reference = from.parse().map_err(ReferenceError::told)?;
-    let absolute = |path: PathBuf| directory.join(path);
-    Ok(match reference {
-        Reference::Layout(path, name) => Reference::Layout(absolute(path), name),
-        Reference::DockerArchive(path, name) => Reference::DockerArchive(absolute(path), name),
-        other => other,
-    })
+    Reference::in_file(from, directory).map_err(ReferenceError::told)
 }

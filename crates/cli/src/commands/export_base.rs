@@ -3,23 +3,25 @@
 
 //! What an exported image is put on: a container image whose layers are kept as they are.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
-use cabane_container::{Chosen, ContainerImage, DockerArchive, Layout, Platform};
-use cabane_label::{ImageDescription, escape};
+use cabane_container::{Chosen, ContainerImage, DockerArchive, Layout, Platform, Sif, directory};
+use cabane_label::{Digest, ImageDescription, escape};
 use cabane_registry::ContainerName;
-use cabane_repository::Claim;
+use cabane_repository::{Claim, Incoming};
 
+use super::import_place::{NEW, key_of, program, sweep};
 use super::import_reference::{Reference, ReferenceError};
 use super::import_remote::Remote;
 use crate::convert as errors;
 use crate::exit_codes;
 use crate::images::find_image;
 use crate::registry::of_containers;
-use crate::report::{CommandError, CommandResult};
+use crate::report::{CommandError, CommandResult, IoContext};
 use crate::setup::Setup;
 
 /// How often we look whether another command is done with the same layers.
@@ -106,10 +108,8 @@ impl Asking<'_> {
                 }
             }
             Reference::Registry(name) => self.remote(name, use_it),
-            Reference::Sif(path) | Reference::Directory(path) => {
-                let text = path.to_string_lossy().into_owned();
-                Err(CommandError::new(exit_codes::BAD_INPUT, NoLayers { text }))
-            }
+            Reference::Sif(path) => self.sif(path, use_it),
+            Reference::Directory(path) => use_it(directory_of(path, self.platform)?),
         }
     }
 
@@ -131,18 +131,7 @@ impl Asking<'_> {
     fn remote<T>(&self, name: &ContainerName, use_it: Box<Use<'_, T>>) -> CommandResult<T> {
         let registry = of_containers(self.setup, &name.address, self.token, self.username)?;
         let (remote, chosen): (Remote, Chosen) = Remote::find(registry, name, self.platform)?;
-        let written = self.setup.repository_to_write()?;
-        let mut queue = written.repository.queue(&chosen.digest);
-        let incoming = loop {
-            match queue.try_take().map_err(errors::repository_error)? {
-                Claim::Taken(incoming) => break incoming,
-                Claim::Busy if self.interrupt.load(Ordering::Relaxed) => {
-                    let interrupted = cabane_container::Error::Interrupted;
-                    return Err(errors::container_error(interrupted));
-                }
-                Claim::Busy => sleep(PAUSE),
-            }
-        };
+        let incoming = self.place(&chosen.digest)?;
         let alive = incoming.keep_alive();
         remote.fetch(
             self.setup,
@@ -162,4 +151,47 @@ impl Asking<'_> {
         }
         used
     }
+    /// Unpacks an image of Apptainer beside the images of the repository, where what a killed
+    /// command leaves is swept.
+    fn sif<T>(&self, path: &Path, use_it: Box<Use<'_, T>>) -> CommandResult<T> {
+        let sif = Sif::open(path, self.platform).map_err(errors::container_error)?;
+        let unsquashfs = program(self.setup, "unsquashfs")?;
+        let whole = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let identity = format!("unpacked {}", whole.display());
+        let incoming = self.place(&key_of(&identity, self.platform))?;
+        let alive = incoming.keep_alive();
+        sweep(incoming.path())?;
+        let unpacked = sif.unpack(&unsquashfs, &incoming.path().join(format!("{NEW}root")));
+        let used = unpacked.map_err(errors::container_error).and_then(use_it);
+        drop(alive);
+        sweep(incoming.path())?;
+        incoming.discard().map_err(errors::repository_error)?;
+        used
+    }
+
+    /// Waits for the place of the repository for something that is brought here.
+    fn place(&self, key: &Digest) -> CommandResult<Incoming> {
+        let written = self.setup.repository_to_write()?;
+        let mut queue = written.repository.queue(key);
+        loop {
+            match queue.try_take().map_err(errors::repository_error)? {
+                Claim::Taken(incoming) => return Ok(incoming),
+                Claim::Busy if self.interrupt.load(Ordering::Relaxed) => {
+                    let interrupted = cabane_container::Error::Interrupted;
+                    return Err(errors::container_error(interrupted));
+                }
+                Claim::Busy => sleep(PAUSE),
+            }
+        }
+    }
+}
+
+/// Opens a root file system in a directory.
+pub(super) fn directory_of(
+    path: &Path,
+    platform: &Platform,
+) -> CommandResult<ContainerImage<'static>> {
+    let path = fs::canonicalize(path).or_failed(|| format!("find {}", path.display()))?;
+    fs::read_dir(&path).or_failed(|| format!("read {}", path.display()))?;
+    Ok(directory(&path, platform, false))
 }

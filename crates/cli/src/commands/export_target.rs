@@ -78,7 +78,7 @@ fn named(
     rest: &str,
     is_name: fn(&str) -> bool,
 ) -> Result<(PathBuf, Option<String>), DestinationError> {
-    let (path, name) = path_and_name(rest);
+    let (path, name) = path_and_name(rest, Path::new(""));
     match name {
         Some(name) if !is_name(&name) => Err(DestinationError::BadName { name }),
         name => Ok((path, name)),

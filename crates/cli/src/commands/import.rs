@@ -3,10 +3,7 @@
 
 //! `cabane import`: a container image becomes an image of the repository.
 
-use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,7 +12,7 @@ use std::time::Duration;
 
 use cabane_container::{
     CONVERTER, ContainerImage, Converted, DockerArchive, Layout, Platform, Report, Request, Sif,
-    convert, directory,
+    convert,
 };
 use cabane_label::{Digest, Label, LabelPattern, escape};
 use cabane_registry::{ContainerName, sum};
@@ -23,21 +20,23 @@ use cabane_repository::{Access, Added, Claim, Incoming, Repository, VerifiedRequ
 use clap::Args;
 
 use super::build::stop_when_interrupted;
+use super::export_base::directory_of;
+use super::export_target::scratch;
 use super::image_add::tell;
 use super::image_pull::restrict;
 use super::import_check::check;
+use super::import_place::{NEW, key_of, program, sweep};
 use super::import_reference::{Reference, ReferenceError};
 use super::import_remote::Remote;
 use super::import_told::{Done, Planned};
 use crate::convert as errors;
-use crate::env_vars;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::groups;
 use crate::images::complete_label_for;
 use crate::registry::of_containers;
 use crate::report::{CommandError, CommandResult, IoContext};
-use crate::settings::{find_program, processors};
+use crate::settings::processors;
 use crate::setup::Setup;
 use crate::table::size;
 use crate::transfer::Watched;
@@ -212,7 +211,7 @@ impl Import<'_> {
 
     fn sif(&self, path: &Path) -> CommandResult<ExitCode> {
         let sif = Sif::open(path, &self.platform).map_err(errors::container_error)?;
-        let unsquashfs = self.program("unsquashfs")?;
+        let unsquashfs = program(self.setup, "unsquashfs")?;
         let wanted = Wanted {
             key: key_of(&self.reference, &self.platform),
             manifest: None,
@@ -229,10 +228,9 @@ impl Import<'_> {
     }
 
     fn directory(&self, path: &Path) -> CommandResult<ExitCode> {
-        let path = fs::canonicalize(path).or_failed(|| format!("find {}", path.display()))?;
-        let image = || directory(&path, &self.platform, false);
-        let wanted = Wanted::new(&self.reference, &image(), false);
-        self.one(&wanted, &|_| Ok(image()))
+        let image = || directory_of(path, &self.platform);
+        let wanted = Wanted::new(&self.reference, &image()?, false);
+        self.one(&wanted, &|_| image())
     }
 
     fn remote(&self, name: &ContainerName) -> CommandResult<ExitCode> {
@@ -255,17 +253,7 @@ impl Import<'_> {
         if self.args.dry_run {
             return Ok(std::env::temp_dir());
         }
-        let written = self.setup.repository_to_write()?;
-        let place = written.repository.path().join("tmp");
-        fs::create_dir_all(&place).or_failed(|| format!("make {}", place.display()))?;
-        Ok(place)
-    }
-
-    fn program(&self, name: &str) -> CommandResult<PathBuf> {
-        let path = self.setup.calling.get(OsStr::new(env_vars::PATH));
-        find_program(name, path.map(AsRef::as_ref))
-            .ok_or(cabane_container::Error::NoProgram)
-            .map_err(errors::container_error)
+        scratch(self.setup)
     }
 
     fn one(&self, wanted: &Wanted, bring: &Bring<'_, '_>) -> CommandResult<ExitCode> {
@@ -384,7 +372,7 @@ impl Import<'_> {
     }
 
     fn convert(&self, image: &ContainerImage<'_>, output: &Path) -> CommandResult<Converted> {
-        let mksquashfs = self.program("mksquashfs")?;
+        let mksquashfs = program(self.setup, "mksquashfs")?;
         let jobs = self.args.jobs.or(self.setup.settings.jobs.value);
         let request = Request {
             name: self.label.name.as_str(),
@@ -481,38 +469,6 @@ impl Import<'_> {
         }
         Ok(exit_codes::SUCCESS)
     }
-}
-
-/// How the names of files begin that are not whole.
-const NEW: &str = "new-";
-
-/// Removes what an import that was killed has left in its place.
-fn sweep(place: &Path) -> CommandResult<()> {
-    let failed = || format!("tidy up {}", place.display());
-    for entry in fs::read_dir(place).or_failed(failed)? {
-        let entry = entry.or_failed(failed)?;
-        if entry.file_name().to_string_lossy().starts_with(NEW) {
-            remove(&entry.path()).or_failed(failed)?;
-        }
-    }
-    Ok(())
-}
-
-/// Removes a file or a directory, in which there may be directories that are closed.
-fn remove(path: &Path) -> io::Result<()> {
-    if !path.symlink_metadata()?.is_dir() {
-        return fs::remove_file(path);
-    }
-    fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
-    for entry in fs::read_dir(path)? {
-        remove(&entry?.path())?;
-    }
-    fs::remove_dir(path)
-}
-
-fn key_of(identity: &str, platform: &Platform) -> Digest {
-    let text = format!("cabane-import {CONVERTER}\n{identity}\n{platform}\n");
-    sum::bytes(text.as_bytes())
 }
 
 /// Finds the image that was made of the same before.

@@ -50,41 +50,64 @@ impl FromStr for Reference {
     type Err = ReferenceError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if let Some(scheme) = SCHEMES.into_iter().find(|scheme| *scheme == text) {
-            return Err(ReferenceError::NoPath { scheme });
+        if let Some(said) = of_scheme(text, Path::new(""))? {
+            return Ok(said);
         }
-        let of = |scheme: &str| text.strip_prefix(scheme);
-        if let Some(rest) = of("oci:").or_else(|| of("oci-archive:")) {
-            let (path, name) = path_and_name(rest);
-            return Ok(Self::Layout(path, name));
-        }
-        if let Some(rest) = of("docker-archive:") {
-            let (path, name) = path_and_name(rest);
-            return Ok(Self::DockerArchive(path, name));
-        }
-        if let Some(rest) = of("sif:") {
-            return Ok(Self::Sif(rest.into()));
-        }
-        if let Some(rest) = of("dir:") {
-            return Ok(Self::Directory(rest.into()));
-        }
-        let (path, name) = path_and_name(text);
+        let (path, name) = path_and_name(text, Path::new(""));
         if text.starts_with(['/', '.']) || (name.is_none() && path.exists()) {
             return of_path(&path, name);
         }
-        match of("docker://").unwrap_or(text).parse() {
-            Ok(name) => Ok(Self::Registry(Box::new(name))),
+        match in_registry(text) {
             // An address it is not, and `PATH:NAME` it may be.
             Err(_) if path.exists() => of_path(&path, name),
-            Err(error) => Err(error.into()),
+            read => read,
         }
     }
 }
 
-/// Cuts `PATH:NAME`; a path may have a colon in it, and then it is there.
-pub(super) fn path_and_name(text: &str) -> (PathBuf, Option<String>) {
+impl Reference {
+    /// Reads what stands in a file in a directory: paths are relative to it, and have their
+    /// kind before them. What happens to lie where a command is typed changes nothing.
+    pub(super) fn in_file(text: &str, directory: &Path) -> Result<Self, ReferenceError> {
+        of_scheme(text, directory)?.map_or_else(|| in_registry(text), Ok)
+    }
+}
+
+/// Reads a path whose kind stands before it.
+fn of_scheme(text: &str, directory: &Path) -> Result<Option<Reference>, ReferenceError> {
+    if let Some(scheme) = SCHEMES.into_iter().find(|scheme| *scheme == text) {
+        return Err(ReferenceError::NoPath { scheme });
+    }
+    let of = |scheme: &str| text.strip_prefix(scheme);
+    let named = |rest: &str| {
+        let (path, name) = path_and_name(rest, directory);
+        (directory.join(path), name)
+    };
+    Ok(
+        if let Some(rest) = of("oci:").or_else(|| of("oci-archive:")) {
+            let (path, name) = named(rest);
+            Some(Reference::Layout(path, name))
+        } else if let Some(rest) = of("docker-archive:") {
+            let (path, name) = named(rest);
+            Some(Reference::DockerArchive(path, name))
+        } else if let Some(rest) = of("sif:") {
+            Some(Reference::Sif(directory.join(rest)))
+        } else {
+            of("dir:").map(|rest| Reference::Directory(directory.join(rest)))
+        },
+    )
+}
+
+fn in_registry(text: &str) -> Result<Reference, ReferenceError> {
+    let name = text.strip_prefix("docker://").unwrap_or(text);
+    Ok(Reference::Registry(Box::new(name.parse()?)))
+}
+
+/// Cuts `PATH:NAME`; a path may have a colon in it, and then it is there. Relative ones are
+/// looked for below `directory`.
+pub(super) fn path_and_name(text: &str, directory: &Path) -> (PathBuf, Option<String>) {
     match text.split_once(':') {
-        Some((path, name)) if !Path::new(text).exists() => {
+        Some((path, name)) if !directory.join(text).exists() => {
             let name = Some(name.to_owned()).filter(|name| !name.is_empty());
             (PathBuf::from(path), name)
         }
@@ -97,8 +120,13 @@ fn of_path(path: &Path, name: Option<String>) -> Result<Reference, ReferenceErro
     let no_image = || ReferenceError::NoImage {
         path: path.to_owned(),
     };
+    let unreadable = |source| ReferenceError::Unreadable {
+        path: path.to_owned(),
+        source,
+    };
     let has_name = name.is_some();
     if path.is_dir() {
+        fs::read_dir(path).map_err(unreadable)?;
         let is_root = ["bin", "usr", "etc"]
             .iter()
             .any(|name| path.join(name).is_dir());
@@ -109,12 +137,9 @@ fn of_path(path: &Path, name: Option<String>) -> Result<Reference, ReferenceErro
         };
     }
     let mut start = Vec::new();
-    let file = File::open(path);
-    let read = file.and_then(|file| file.take(512).read_to_end(&mut start));
-    read.map_err(|source| ReferenceError::Unreadable {
-        path: path.to_owned(),
-        source,
-    })?;
+    let file = File::open(path).map_err(unreadable)?;
+    let read = file.take(512).read_to_end(&mut start);
+    read.map_err(unreadable)?;
     let is_compressed = matches!(
         start.as_slice(),
         [0x1f, 0x8b, ..] | [0x28, 0xb5, 0x2f, 0xfd, ..]

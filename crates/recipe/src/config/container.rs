@@ -25,7 +25,14 @@ pub(super) const KEYS: &[&str] = &[
 const ADD_SECTION: &str =
     "add the container image:\ncontainer:\n  from: registry.example.org/tool:1.0";
 /// How places are named that are directories or files.
-const LOCAL: &[&str] = &["oci:", "oci-archive:", "docker-archive:", "image:"];
+const LOCAL: &[&str] = &[
+    "oci:",
+    "oci-archive:",
+    "docker-archive:",
+    "sif:",
+    "dir:",
+    "image:",
+];
 
 pub(super) fn read(report: &mut Report<'_>, file: &Section<'_>) -> Option<ContainerConfig> {
     let field = file.require(report, "container", ADD_SECTION)?;
@@ -83,8 +90,6 @@ fn reference(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
     let is_local = LOCAL.iter().any(|scheme| text.starts_with(scheme));
     let problem = if text.is_empty() || text.contains(char::is_control) {
         "it is no name of a container image"
-    } else if text.starts_with("sif:") || text.starts_with("dir:") {
-        "it has no layers that could be told apart by their digests"
     } else if text.starts_with(['/', '.', '~']) {
         "a path does not say what is there"
     } else if !is_local && !text.contains('/') {
@@ -94,7 +99,7 @@ fn reference(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
     };
     let message = format!("{} cannot be {}: {problem}", field.name, quote(text));
     let hint = "write `registry.example.org/tool:1.0`, `oci:DIR:NAME`, `oci-archive:FILE`, \
-                `docker-archive:FILE` or `image:LABEL`";
+                `docker-archive:FILE`, `sif:FILE`, `dir:DIR` or `image:LABEL`";
     report.problem_with_hint(field.place(), &message, hint);
     None
 }
