@@ -34,6 +34,7 @@ mod image;
 mod import;
 mod import_containers;
 mod import_peers;
+mod import_refused;
 mod import_registry;
 mod import_typed;
 mod inside;

@@ -137,15 +137,29 @@ impl Setup {
     ///
     /// As [`Setup::repositories`].
     pub(crate) fn repository_to_write(&self) -> CommandResult<NamedRepository> {
+        if let Some(there) = self.repository_if_there()? {
+            return Ok(there);
+        }
+        let setting = self.setting_to_write()?;
+        Repository::create(&setting.path).map_err(convert::repository_error)?;
+        self.printer.note(format_args!(
+            "made the repository {}",
+            setting.path.display()
+        ));
+        open(setting)
+    }
+
+    /// Returns the repository that is written to; `None` if it would be made for that.
+    ///
+    /// # Errors
+    ///
+    /// There is none and none would be made, or it cannot be read.
+    pub(crate) fn repository_if_there(&self) -> CommandResult<Option<NamedRepository>> {
         let setting = self.setting_to_write()?;
         if setting.is_default && !setting.path.exists() {
-            Repository::create(&setting.path).map_err(convert::repository_error)?;
-            self.printer.note(format_args!(
-                "made the repository {}",
-                setting.path.display()
-            ));
+            return Ok(None);
         }
-        open(setting)
+        open(setting).map(Some)
     }
 
     /// Returns the path of the repository that a command without a path means.

@@ -47,6 +47,7 @@ pub use error::{Error, LayerProblem};
 pub use image::{Blobs, Chosen, ContainerImage, choose};
 pub use layer::{Bytes, Layer, Open};
 pub use platform::{Platform, PlatformError};
+pub use program::check_program;
 pub use progress::Progress;
 pub use report::{CONVERTER, Changed, Converted, Report};
 pub use source::{DockerArchive, Layout, Sif, directory};

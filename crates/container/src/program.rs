@@ -12,8 +12,12 @@ use crate::Error;
 const OLDEST: (u32, u32) = (4, 5);
 const OLDEST_TEXT: &str = "4.5";
 
-/// Fails if the program is too old to read archives.
-pub(crate) fn check(mksquashfs: &Path) -> Result<(), Error> {
+/// Finds out whether the `mksquashfs` at a path can write images of what is imported.
+///
+/// # Errors
+///
+/// It cannot be run, or is too old to read archives.
+pub fn check_program(mksquashfs: &Path) -> Result<(), Error> {
     let mut command = Command::new(mksquashfs);
     let output = command
         .arg("-version")
@@ -25,7 +29,7 @@ pub(crate) fn check(mksquashfs: &Path) -> Result<(), Error> {
     let version = text
         .split_whitespace()
         .find(|word| word.starts_with(|c: char| c.is_ascii_digit()))
-        .unwrap_or_default();
+        .unwrap_or("unknown");
     let mut numbers = version
         .split(|c: char| !c.is_ascii_digit())
         .map(|number| number.parse().unwrap_or_default());

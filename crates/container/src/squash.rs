@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::thread::JoinHandle;
 
-use crate::{Error, program};
+use crate::{Error, program::check_program};
 
 const BUFFER: usize = 1024 * 1024;
 /// What the program may have for what it has read and not yet written: without this it is a
@@ -39,7 +39,7 @@ impl Squash {
         output: &Path,
         jobs: usize,
     ) -> Result<(Self, Input), Error> {
-        program::check(mksquashfs)?;
+        check_program(mksquashfs)?;
         let mut command = Command::new(mksquashfs);
         command
             .arg("-")

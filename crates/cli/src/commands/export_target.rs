@@ -4,6 +4,7 @@
 //! Where `cabane export` writes: a layout, an archive, a registry.
 
 use std::fmt;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -267,14 +268,24 @@ impl Publishing<'_> {
 }
 
 /// Returns where files without a name may be: where images are downloaded to, if there is
-/// such a place.
+/// such a place, and beside it if it is not there yet. Nothing is made for it that stays.
 pub(super) fn scratch(setup: &Setup) -> CommandResult<PathBuf> {
-    let Ok(written) = setup.repository_to_write() else {
-        return Ok(std::env::temp_dir());
+    let place = match setup.repository_if_there() {
+        Ok(Some(written)) => {
+            let place = written.repository.path().join("tmp");
+            fs::create_dir_all(&place).or_failed(|| format!("make {}", place.display()))?;
+            Some(place)
+        }
+        Ok(None) => {
+            let path = setup.default_repository_path()?;
+            let above = path.ancestors().skip(1).find(|place| place.is_dir());
+            // Without a name, it is seen by nobody.
+            let is_usable = |place: &&Path| tempfile::tempfile_in(place).is_ok();
+            above.filter(is_usable).map(Path::to_owned)
+        }
+        Err(_) => None,
     };
-    let place = written.repository.path().join("tmp");
-    std::fs::create_dir_all(&place).or_failed(|| format!("make {}", place.display()))?;
-    Ok(place)
+    Ok(place.unwrap_or_else(std::env::temp_dir))
 }
 
 #[cfg(test)]

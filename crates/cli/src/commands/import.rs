@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use cabane_container::{
     CONVERTER, ContainerImage, Converted, DockerArchive, Layout, Platform, Report, Request, Sif,
-    convert,
+    check_program, convert,
 };
 use cabane_label::{Digest, Label, LabelPattern, escape};
 use cabane_registry::{ContainerName, sum};
@@ -248,11 +248,14 @@ impl Import<'_> {
         self.one(&wanted, &bring)
     }
 
-    /// Returns where files without a name may be.
+    /// Returns where files without a name may be. The repository is made when there is an
+    /// image for it.
     fn scratch(&self) -> CommandResult<PathBuf> {
         if self.args.dry_run {
             return Ok(std::env::temp_dir());
         }
+        // One that cannot be written to is told before anything is read.
+        self.setup.repository_if_there()?;
         scratch(self.setup)
     }
 
@@ -274,6 +277,8 @@ impl Import<'_> {
             }
             return Ok(exit_codes::SUCCESS);
         }
+        // Without it nothing comes of it, and no repository is made.
+        check_program(&program(self.setup, "mksquashfs")?).map_err(errors::container_error)?;
         let written = self.setup.repository_to_write()?;
         let repository = &written.repository;
         let mut queue = repository.queue(&wanted.key);
