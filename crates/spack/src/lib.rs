@@ -1,15 +1,18 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What Spack is handed: from a recipe and a system to configuration files.
+//! What Spack is handed, from a recipe and a system to configuration files, and what its
+//! database says about what became of it.
 //!
 //! [`lower()`] takes a recipe and a system that have been read, and the places at
 //! which things lie during the build, and returns a [`SpackStack`]: data that can
-//! be printed and compared. Nothing is opened and nothing is run here.
+//! be printed and compared; [`installs()`] reads the database of a store, from its bytes.
+//! Nothing is opened and nothing is run here.
 
 #![forbid(unsafe_code)]
 
 mod chain;
+mod database;
 mod error;
 mod files;
 mod groups;
@@ -24,6 +27,9 @@ mod stack;
 mod views;
 
 pub use chain::{InstalledCompiler, compiler_externals};
+pub use database::{
+    Arch, DATABASE, Dependency, DependencyParameters, Install, Installs, Spec, installs,
+};
 pub use error::LowerError;
 pub use lower::lower;
 pub use mirrors::{GUARDED, guarded_file, has_s3, is_guarded, variables};

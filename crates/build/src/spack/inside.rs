@@ -4,15 +4,16 @@
 //! What is inside of a stack, and which processor it was built for.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::{Path, PathBuf};
 
+use cabane_spack::{DATABASE, Dependency, Install, Installs, Spec};
 use cabane_view::{OutsideNeed, PackageRecord, ProcessorNeed};
 use serde::Deserialize;
 
 use crate::inside::{Need, NeedKind, Part};
 use crate::{BuildError, disk};
 
-use super::database::{Dependency, Install, Installs, Spec};
 use super::notes::Notes;
 use super::{SpackEngine, handed, lock, settle};
 
@@ -24,6 +25,13 @@ const PROCESSORS: [&str; 3] = [
 ];
 /// The most that is read of it, in bytes.
 const MOST: u64 = 16 << 20;
+
+/// Reads what is in a store.
+pub(super) fn installs(store: &Path) -> Result<Installs, BuildError> {
+    let path = store.join(DATABASE);
+    let text = fs::read(&path).map_err(BuildError::file("read", &path))?;
+    cabane_spack::installs(&text).map_err(|error| BuildError::file("read", &path)(error.into()))
+}
 
 /// Describes the packages of a stack.
 pub(super) fn parts(engine: &SpackEngine, installs: &Installs) -> Vec<Part> {

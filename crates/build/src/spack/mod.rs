@@ -11,7 +11,6 @@
 mod activation;
 mod archives;
 mod compilers;
-mod database;
 mod durations;
 mod estimate;
 mod guarded;
@@ -40,7 +39,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use cabane_recipe::{InterpreterRequest, Recipe, StackOptions, StackRecipe, SystemConfig};
-use cabane_spack::{SpackEnvironment, SpackStack};
+use cabane_spack::{DATABASE, SpackEnvironment, SpackStack};
 use cabane_view::Needs;
 
 use crate::engine::{Engine, Facts, RecipeDir, StepDraft};
@@ -266,8 +265,7 @@ impl Engine for SpackEngine {
             // With what Spack is handed the store is made.
             StepName::Concretize => install::is_concretized(self, step) && self.store_here.is_dir(),
             StepName::Install => {
-                install::is_concretized(self, step)
-                    && self.store_here.join(database::INDEX).exists()
+                install::is_concretized(self, step) && self.store_here.join(DATABASE).exists()
             }
             _ => self.store_here.join("config/upstreams.yaml").exists(),
         }
@@ -289,7 +287,7 @@ impl Engine for SpackEngine {
             let name = format!("lock/{}/spack.lock", one.name);
             (name, handed::lock_file(&self.layout, &one.name))
         };
-        let installs = database::read(&self.store_here)?;
+        let installs = inside::installs(&self.store_here)?;
         let parts = inside::parts(self, &installs);
         Ok(Facts {
             view_root: self.store.to_string_lossy().into_owned(),

@@ -8,8 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use serde::Deserialize;
-
 use crate::layout::Layout;
 use crate::workbench::Listener;
 use crate::{BuildError, Failure, Origin, PackageChange, PackageEvent, Progress, disk, process};
@@ -278,27 +276,9 @@ impl Listener for Watch<'_> {
 
 /// Reads which packages are in a store already. What cannot be read is not there.
 fn installed(database: &Path) -> Vec<String> {
-    #[derive(Deserialize)]
-    struct Document {
-        database: Database,
-    }
-    #[derive(Deserialize)]
-    struct Database {
-        installs: BTreeMap<String, Install>,
-    }
-    #[derive(Deserialize)]
-    struct Install {
-        #[serde(default = "yes")]
-        installed: bool,
-    }
-    fn yes() -> bool {
-        true
-    }
     let text = disk::read_start(database, 1 << 30).unwrap_or_default();
-    let document: Option<Document> = serde_json::from_slice(&text).ok();
-    let installs = document.into_iter().flat_map(|one| one.database.installs);
-    let there = installs.filter(|(_, one)| one.installed);
-    there.map(|(hash, _)| hash).collect()
+    let there = cabane_spack::installs(&text).unwrap_or_default();
+    there.into_keys().collect()
 }
 
 #[cfg(test)]

@@ -3,18 +3,14 @@
 
 //! Installations in a store of Spack, from its database.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use cabane_spack::{DATABASE, installs};
 
 use super::prefix::in_prefix;
 use crate::{Installation, Origin};
-
-/// The database, below a store.
-const INDEX: &str = ".spack-db/index.json";
 
 /// Packages that provide MPI.
 const PROVIDERS: [&str; 10] = [
@@ -52,44 +48,17 @@ pub enum SpackError {
     },
 }
 
-#[derive(Deserialize)]
-struct Index {
-    database: Database,
-}
-
-#[derive(Deserialize)]
-struct Database {
-    installs: BTreeMap<String, Install>,
-}
-
-#[derive(Deserialize)]
-struct Install {
-    spec: Option<Spec>,
-    #[serde(default)]
-    path: Option<PathBuf>,
-    #[serde(default)]
-    installed: bool,
-}
-
-#[derive(Deserialize)]
-struct Spec {
-    name: String,
-    version: String,
-}
-
 /// Returns the MPI packages of a store, also those of the system that it knows.
 pub fn in_spack_store(store: &Path) -> Result<Vec<Installation>, SpackError> {
-    let path = store.join(INDEX);
+    let path = store.join(DATABASE);
     let text = fs::read(&path).map_err(|source| SpackError::Read {
         path: path.clone(),
         source,
     })?;
-    let index: Index =
-        serde_json::from_slice(&text).map_err(|source| SpackError::Understand { path, source })?;
+    let all = installs(&text).map_err(|source| SpackError::Understand { path, source })?;
     let mut found = Vec::new();
-    for (hash, install) in index.database.installs {
-        let (Some(spec), Some(prefix), true) = (install.spec, install.path, install.installed)
-        else {
+    for (hash, install) in all {
+        let (Some(spec), Some(prefix)) = (install.spec, install.path) else {
             continue;
         };
         if !PROVIDERS.contains(&spec.name.as_str()) {
@@ -97,11 +66,15 @@ pub fn in_spack_store(store: &Path) -> Result<Vec<Installation>, SpackError> {
         }
         let hash: String = hash.chars().take(7).collect();
         let name = format!("{}@{}/{hash}", spec.name, spec.version);
-        found.extend(in_prefix(&prefix).into_iter().map(|one| Installation {
-            name: name.clone(),
-            origin: Origin::Spack(name.clone()),
-            ..one
-        }));
+        found.extend(
+            in_prefix(Path::new(&prefix))
+                .into_iter()
+                .map(|one| Installation {
+                    name: name.clone(),
+                    origin: Origin::Spack(name.clone()),
+                    ..one
+                }),
+        );
     }
     Ok(found)
 }

@@ -90,7 +90,7 @@ fn of_a_store_of_spack_only_what_is_installed_and_provides_mpi_is_found() {
     let here = prefix(&["mpicc", "mpiexec"], &[]);
     let install = |name: &str, installed: bool| {
         format!(
-            r#"{{"spec":{{"name":"{name}","version":"4.1.5"}},"path":"{}","installed":{installed}}}"#,
+            r#"{{"spec":{{"name":"{name}","version":"4.1.5","arch":{{"target":"zen3"}}}},"path":"{}","installed":{installed}}}"#,
             here.path().display()
         )
     };

@@ -7,79 +7,87 @@
 //! record for every hash, with the same description of the package as a lock file.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::BuildError;
-
 /// The database, below a store.
-pub(super) const INDEX: &str = ".spack-db/index.json";
+pub const DATABASE: &str = ".spack-db/index.json";
 /// Variants of every package that are flags of its compiler.
 const FLAGS: [&str; 6] = [
     "cflags", "cxxflags", "fflags", "cppflags", "ldflags", "ldlibs",
 ];
 
 /// The packages of a store, by their hashes.
-pub(super) type Installs = BTreeMap<String, Install>;
+pub type Installs = BTreeMap<String, Install>;
 
 /// One package in the store, or of the system.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Install {
+pub struct Install {
     /// How it was built; what is not there was written by no Spack.
-    pub(super) spec: Option<Spec>,
+    pub spec: Option<Spec>,
     /// Where it is.
     #[serde(default)]
-    pub(super) path: Option<String>,
+    pub path: Option<String>,
+    /// Whether somebody asked for it by its name.
     #[serde(default)]
-    pub(super) explicit: bool,
+    pub explicit: bool,
     /// What was only used from a cache to be unpacked is not.
     #[serde(default = "yes")]
-    pub(super) installed: bool,
+    pub installed: bool,
 }
 
 /// How a package was built.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Spec {
-    pub(super) name: String,
-    pub(super) version: String,
-    pub(super) arch: Arch,
+pub struct Spec {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// For which machines.
+    pub arch: Arch,
+    /// Its variants and the flags of its compiler.
     #[serde(default)]
-    pub(super) parameters: Map<String, Value>,
+    pub parameters: Map<String, Value>,
     /// There for packages of the system.
     #[serde(default)]
-    pub(super) external: Option<Value>,
+    pub external: Option<Value>,
+    /// What it needs.
     #[serde(default)]
-    pub(super) dependencies: Vec<Dependency>,
+    pub dependencies: Vec<Dependency>,
 }
 
 /// What a package was built for.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Arch {
+pub struct Arch {
+    /// The system, such as `sles15`.
     #[serde(default)]
-    pub(super) platform_os: Option<String>,
+    pub platform_os: Option<String>,
     /// A name, or an object with one.
     target: Value,
 }
 
 /// A package that another one needs.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Dependency {
-    pub(super) name: String,
-    pub(super) hash: String,
+pub struct Dependency {
+    /// Its name.
+    pub name: String,
+    /// Its hash, by which it stands in the database.
+    pub hash: String,
+    /// What for.
     #[serde(default)]
-    pub(super) parameters: DependencyParameters,
+    pub parameters: DependencyParameters,
 }
 
 /// What it needs it for.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub(super) struct DependencyParameters {
+pub struct DependencyParameters {
+    /// To be built, linked or run.
     #[serde(default)]
-    pub(super) deptypes: Vec<String>,
+    pub deptypes: Vec<String>,
+    /// The interfaces that it provides, such as `mpi`.
     #[serde(default)]
-    pub(super) virtuals: Vec<String>,
+    pub virtuals: Vec<String>,
 }
 
 fn yes() -> bool {
@@ -96,12 +104,13 @@ struct Database {
     installs: Installs,
 }
 
-/// Reads the database of a store. Records that hold nothing in the store are left out.
-pub(super) fn read(store: &Path) -> Result<Installs, BuildError> {
-    let path = store.join(INDEX);
-    let text = fs::read(&path).map_err(BuildError::file("read", &path))?;
-    let index: Index = serde_json::from_slice(&text)
-        .map_err(|error| BuildError::file("read", &path)(error.into()))?;
+/// Reads a database. Records that hold nothing in the store are left out.
+///
+/// # Errors
+///
+/// It is something else, or was cut off.
+pub fn installs(database: &[u8]) -> Result<Installs, serde_json::Error> {
+    let index: Index = serde_json::from_slice(database)?;
     let mut installs = index.database.installs;
     installs.retain(|_, install| install.installed);
     Ok(installs)
@@ -109,7 +118,7 @@ pub(super) fn read(store: &Path) -> Result<Installs, BuildError> {
 
 impl Spec {
     /// The processors it was built for.
-    pub(super) fn target(&self) -> &str {
+    pub fn target(&self) -> &str {
         match &self.arch.target {
             Value::String(name) => name,
             other => other
@@ -120,7 +129,7 @@ impl Spec {
     }
 
     /// Its variants and flags as Spack writes them: first what is on or off.
-    pub(super) fn variants(&self) -> String {
+    pub fn variants(&self) -> String {
         let mut text = String::new();
         let variants = self.parameters.iter();
         for (name, value) in variants.filter(|(name, _)| !FLAGS.contains(&name.as_str())) {
@@ -182,6 +191,19 @@ mod tests {
             variants(parameters),
             "~debug+pic build_system=makefile cflags='-O2 -g' libs:=shared,static",
         );
+    }
+
+    #[test]
+    fn what_is_not_in_the_store_is_left_out() {
+        let spec = r#"{"name":"zlib","version":"1.3","arch":{"target":"zen4"}}"#;
+        let text = format!(
+            r#"{{"database":{{"version":"8","installs":{{
+                "aaa":{{"spec":{spec},"path":"/store/zlib","installed":true}},
+                "bbb":{{"spec":{spec},"path":"/store/gone","installed":false}},
+                "ccc":{{"spec":{spec}}}}}}}}}"#
+        );
+        let all = installs(text.as_bytes()).unwrap();
+        assert_eq!(all.keys().collect::<Vec<_>>(), ["aaa", "ccc"]);
     }
 
     #[test]
