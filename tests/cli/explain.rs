@@ -115,7 +115,7 @@ fn a_command_that_does_not_exist_has_the_code_of_a_shell_in_a_verbose_run_too() 
         let seen = without_the_way(seen);
         let expected = "error: there is no command `no-such-command`\n\
             hint: see which views the image has with `cabane image inspect`, and choose one with \
-            `--view`\n";
+            `--view`; a container has only what is in its image\n";
         assert_eq!(seen, finished(127, "", expected), "as {who:?}");
     }
 }

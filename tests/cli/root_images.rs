@@ -186,6 +186,25 @@ fn directories_in_which_places_were_made_can_be_written_to() {
 }
 
 #[test]
+fn a_directory_in_which_nothing_can_be_written_is_refused() {
+    let cabane = with_root(Who::OrdinaryUser);
+    let file = cabane.world.path("file");
+    fs::write(&file, "").unwrap();
+    let seen = cabane.run(&[
+        "run",
+        &format!("--writable={}", file.display()),
+        "os",
+        "--",
+        "true",
+    ]);
+    let expected = "error: cannot make the directory [WORLD]/file\n\
+                    cause: File exists (os error 17)\n\
+                    hint: name a directory of yours on a local disk, as in \
+                    `--writable=/tmp/layer`\n";
+    assert_eq!(seen, finished(125, "", expected));
+}
+
+#[test]
 fn two_environments_do_not_write_to_one_directory() {
     for who in everybody() {
         let cabane = with_root(who);

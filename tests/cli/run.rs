@@ -224,7 +224,7 @@ fn a_command_that_does_not_exist_has_the_code_of_a_shell() {
         let seen = cabane.run(&["run", "app", "--", "no-such-command"]);
         let expected = "error: there is no command `no-such-command`\n\
             hint: see which views the image has with `cabane image inspect`, and choose one with \
-            `--view`\n";
+            `--view`; a container has only what is in its image\n";
         assert_eq!(seen, finished(127, "", expected), "as {who:?}");
     }
 }

@@ -132,6 +132,12 @@ fn kept(directory: &Path) -> CommandResult<PathBuf> {
     std::fs::create_dir_all(directory)
         .and_then(|()| std::fs::canonicalize(directory))
         .or_failed(|| format!("make the directory {}", directory.display()))
+        .map_err(|error| {
+            let hint = "name a directory of yours on a local disk, as in `--writable=/tmp/layer`";
+            error
+                .with_code(exit_codes::NOT_STARTED)
+                .hinted(hint.to_owned())
+        })
 }
 
 fn bind(setup: &Setup, text: &str) -> CommandResult<Bind> {

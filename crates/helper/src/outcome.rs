@@ -94,7 +94,7 @@ impl Failure {
             }
             Self::Command { source, .. } if source.kind() == io::ErrorKind::NotFound => Some(
                 "see which views the image has with `cabane image inspect`, and choose one \
-                 with `--view`"
+                 with `--view`; a container has only what is in its image"
                     .into(),
             ),
             _ => None,

@@ -84,7 +84,6 @@ pub fn enter_private_namespace(backend: Backend) -> Result<(), Error> {
     make_slave()
 }
 
-/// Stops mounts from leaking to the namespace this one was copied from.
 /// Enters a user namespace in which the caller is root, and a mount namespace of it.
 pub(crate) fn enter_private_namespace_as_root() -> Result<(), Error> {
     namespace::unshare_user_and_mounts_as_root()
@@ -92,6 +91,7 @@ pub(crate) fn enter_private_namespace_as_root() -> Result<(), Error> {
     make_slave()
 }
 
+/// Stops mounts from leaking to the namespace this one was copied from.
 pub(crate) fn make_slave() -> Result<(), Error> {
     let flags = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     mount_change("/", flags).map_err(Error::step("make the mounts private below", "/"))

@@ -150,7 +150,7 @@ impl RunError {
             ),
             Self::NotFound { .. } => Some(
                 "see which views the image has with `cabane image inspect`, and choose one with \
-                 `--view`"
+                 `--view`; a container has only what is in its image"
                     .to_owned(),
             ),
             Self::WorkingDirectory { .. } => Some(

@@ -119,14 +119,10 @@ fn full(image: &LoadedImage, mounts: &str) -> String {
         let _ = writeln!(text, "  {name:<11} {value}");
     };
     line("mount point", &image.mount_point.display().to_string());
+    let kind = file_system_at(mounts, &image.mount_point);
     line(
         "mounted",
-        match file_system_at(mounts, &image.mount_point) {
-            Some(kind) if kind.starts_with("fuse") => "through FUSE",
-            Some(_) if is_through_helper() => "by the kernel, through the helper",
-            Some(_) => "by the kernel",
-            None => "not here",
-        },
+        way(kind, is_in_user_namespace(), is_through_helper()),
     );
     line(
         "views",
@@ -146,6 +142,18 @@ fn full(image: &LoadedImage, mounts: &str) -> String {
     text
 }
 
+/// Says who serves an image, by the type of the file system at its mount point. A root image may
+/// lie below what was put over it; in a user namespace the kernel serves none.
+fn way(kind: Option<&str>, is_in_user_namespace: bool, is_through_helper: bool) -> &'static str {
+    match kind {
+        None => "not here",
+        Some(kind) if kind.starts_with("fuse") => "through FUSE",
+        Some("tmpfs" | "overlay") if is_in_user_namespace => "through FUSE",
+        Some(_) if is_through_helper => "by the kernel, through the helper",
+        Some(_) => "by the kernel",
+    }
+}
+
 /// The set-uid helper leaves a process that can have no capability, ever; nobody else
 /// does. In a user namespace that was entered later all may be had again.
 fn is_through_helper() -> bool {
@@ -155,6 +163,11 @@ fn is_through_helper() -> bool {
         .find_map(|line| line.strip_prefix("CapBnd:"))
         .map(str::trim);
     bounds.is_some_and(|bounds| bounds.bytes().all(|digit| digit == b'0'))
+}
+
+fn is_in_user_namespace() -> bool {
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    !map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
 /// What an environment file mounts beside the images.
@@ -203,6 +216,17 @@ mod tests {
     fn a_mount_point_is_found_by_its_whole_path() {
         let mounts = "36 35 0:1 / /user-environment/sub ro - squashfs /dev/loop0 ro\n";
         assert_eq!(file_system_at(mounts, Path::new("/user-environment")), None);
+    }
+
+    #[test]
+    fn a_root_that_is_covered_is_served_as_where_it_is_not() {
+        assert_eq!(way(Some("tmpfs"), true, false), "through FUSE");
+        assert_eq!(way(Some("overlay"), true, false), "through FUSE");
+        assert_eq!(way(Some("tmpfs"), false, false), "by the kernel");
+        assert_eq!(
+            way(Some("tmpfs"), false, true),
+            "by the kernel, through the helper"
+        );
     }
 
     #[test]
