@@ -3,25 +3,13 @@
 
 //! Parallel programs whose MPI is in the image, over several nodes.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use cabane_testkit::mpi::{compile_below, installed};
 use cabane_testkit::{Tree, not_run};
 use serde_json::Value;
 
-pub(crate) use cabane_testkit::mpi::compile_below as compile_program;
-
 use crate::arena::{Cluster, in_cluster};
-
-/// Where the set-up puts the libraries.
-pub(crate) fn installed(name: &str) -> Option<PathBuf> {
-    let [found] = cabane_testkit::mpi::installed([name])?;
-    Some(found)
-}
-
-/// Compiles the usual program for the library in a tree, and puts it there.
-pub(crate) fn compile(tree: &Path) {
-    compile_program(tree, "ping_pong");
-}
 
 /// Packs a library and a program into an image that alice can read.
 fn make_image(cluster: &Cluster, name: &str, installed: &Path) {
@@ -30,7 +18,7 @@ fn make_image(cluster: &Cluster, name: &str, installed: &Path) {
     let _ = Tree::new(&tree)
         .copy_of(installed, "")
         .meta(name, "/user-environment");
-    compile(&tree);
+    compile_below(&tree, "ping_pong");
     cluster.pack(name, &tree);
 }
 
@@ -55,7 +43,7 @@ pub(crate) fn are_one_program(cluster: &Cluster, name: &str, kind: &str, program
 
 #[test]
 fn ranks_of_mpich_on_four_nodes_are_one_program() {
-    let Some(installed) = installed("mpich") else {
+    let Some([installed]) = installed(["mpich"]) else {
         not_run!("needs mpich: scripts/setup test");
     };
     in_cluster!(|cluster: &Cluster| ranks_are_one_program(cluster, "mpich", "pmi2", &installed));
@@ -63,7 +51,7 @@ fn ranks_of_mpich_on_four_nodes_are_one_program() {
 
 #[test]
 fn ranks_of_open_mpi_on_four_nodes_are_one_program() {
-    let Some(installed) = installed("openmpi") else {
+    let Some([installed]) = installed(["openmpi"]) else {
         not_run!("needs openmpi: scripts/setup test");
     };
     in_cluster!(|cluster: &Cluster| ranks_are_one_program(cluster, "openmpi", "pmix", &installed));
@@ -71,7 +59,7 @@ fn ranks_of_open_mpi_on_four_nodes_are_one_program() {
 
 #[test]
 fn ranks_in_containers_of_their_job_are_one_program() {
-    let Some(installed) = installed("mpich") else {
+    let Some([installed]) = installed(["mpich"]) else {
         not_run!("needs mpich: scripts/setup test");
     };
     in_cluster!(JobContainers, |cluster: &Cluster| {
@@ -81,7 +69,7 @@ fn ranks_in_containers_of_their_job_are_one_program() {
 
 #[test]
 fn libraries_are_audited_over_two_nodes_each_started_in_its_own_way() {
-    let (Some(mpich), Some(openmpi)) = (installed("mpich-4.0.3"), installed("openmpi")) else {
+    let Some([mpich, openmpi]) = installed(["mpich-4.0.3", "openmpi"]) else {
         not_run!("needs mpich and openmpi: scripts/setup test");
     };
     in_cluster!(|cluster: &Cluster| {

@@ -5,10 +5,11 @@
 
 use std::path::Path;
 
+use cabane_testkit::mpi::{compile_below, installed};
 use cabane_testkit::{Tree, not_run};
 
 use crate::arena::{Cluster, assert_failed, in_cluster};
-use crate::mpi::{are_one_program, compile, installed};
+use crate::mpi::are_one_program;
 
 /// Lets the site allow root images, and gives alice one: `os`.
 fn prepare(cluster: &Cluster) {
@@ -204,7 +205,7 @@ fn ranks_are_one_program(cluster: &Cluster, name: &str, kind: &str, installed: &
     let tree = Tree::new(place.join("tree"))
         .root_file_system(name, "")
         .copy_of(installed, "opt/mpi");
-    compile(&tree.root().join("opt/mpi"));
+    compile_below(&tree.root().join("opt/mpi"), "ping_pong");
     let tree = tree.host_libraries_of("opt/mpi");
     cluster.pack(name, tree.root());
     are_one_program(cluster, name, kind, "/opt/mpi/bin/ping_pong");
@@ -212,7 +213,7 @@ fn ranks_are_one_program(cluster: &Cluster, name: &str, kind: &str, installed: &
 
 #[test]
 fn ranks_of_mpich_in_a_root_image_are_one_program() {
-    let Some(installed) = installed("mpich") else {
+    let Some([installed]) = installed(["mpich"]) else {
         not_run!("needs mpich: scripts/setup test");
     };
     in_cluster!(|cluster: &Cluster| {
@@ -222,7 +223,7 @@ fn ranks_of_mpich_in_a_root_image_are_one_program() {
 
 #[test]
 fn ranks_of_open_mpi_in_a_root_image_are_one_program() {
-    let Some(installed) = installed("openmpi") else {
+    let Some([installed]) = installed(["openmpi"]) else {
         not_run!("needs openmpi: scripts/setup test");
     };
     in_cluster!(|cluster: &Cluster| {

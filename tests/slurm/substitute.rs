@@ -6,10 +6,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cabane_testkit::{Finished, Program, Tree, not_run, squashfs};
+use cabane_testkit::mpi::{compile_below, installed};
+use cabane_testkit::{Finished, Program, Tree, not_run};
 
 use crate::arena::{Cluster, PLUGIN, assert_failed, in_cluster};
-use crate::mpi::{compile, compile_program, installed};
 
 /// A command that tells of each question to a node, and answers as ever.
 const COUNTING: &str = r#"#!/bin/sh
@@ -37,54 +37,35 @@ fn questions(cluster: &Cluster) -> String {
 /// Makes an image with a library in `opt/mpi` and programs for it.
 fn make_root(cluster: &Cluster, name: &str, library: &Path) {
     let place = cluster.machine_directory(name);
-    let tree = Tree::new(place.join("tree")).root_file_system(name, "");
+    let tree = Tree::new(place.join("tree"))
+        .root_file_system(name, "")
+        .copy_of(library, "opt/mpi");
     let mpi = tree.root().join("opt/mpi");
-    let copy = "mkdir -p \"${1%/*}\" && cp -r \"$0\" \"$1\"";
-    let mut copying = Command::new("sh");
-    Finished::of(copying.args(["-c", copy]).arg(library).arg(&mpi)).success();
-    compile(&mpi);
-    compile_program(&mpi, "hello");
+    compile_below(&mpi, "ping_pong");
+    compile_below(&mpi, "hello");
     let tree = tree.host_libraries_of("opt/mpi");
-    pack(cluster, name, tree.root());
+    cluster.pack(name, tree.root());
 }
 
 /// Makes a stack with a library and programs for it.
 fn make_stack(cluster: &Cluster, name: &str, (library, place): (&Path, &str)) {
     let tree = cluster.machine_directory(name).join("tree");
-    Finished::of(Command::new("cp").arg("-r").arg(library).arg(&tree)).success();
-    let _ = Tree::new(&tree).meta(name, place);
-    compile(&tree);
-    compile_program(&tree, "hello");
-    pack(cluster, name, &tree);
-}
-
-fn pack(cluster: &Cluster, name: &str, tree: &Path) {
-    let image = tree.with_file_name("image.squashfs");
-    squashfs(tree, &image);
-    cluster.root(&format!(
-        "install -m 644 -o alice {} /shared/{name}.squashfs",
-        image.display()
-    ));
-}
-
-/// Puts a library where all nodes see it.
-fn share(cluster: &Cluster, name: &str, library: &Path) {
-    cluster.root(&format!(
-        "rm -rf /shared/{name}; cp -r {} /shared/{name}; chmod -R a+rX /shared/{name}",
-        library.display()
-    ));
+    let _ = Tree::new(&tree).copy_of(library, "").meta(name, place);
+    compile_below(&tree, "ping_pong");
+    compile_below(&tree, "hello");
+    cluster.pack(name, &tree);
 }
 
 /// Makes a root image `root` with MPICH, and shares another one as `other`.
 fn prepare_mpich(cluster: &Cluster, own: &Path, other: &Path) {
     prepare(cluster);
     make_root(cluster, "root", own);
-    share(cluster, "other", other);
+    cluster.share("other", other);
 }
 
 /// Two versions of MPICH.
-fn two_mpichs() -> Option<(PathBuf, PathBuf)> {
-    Some((installed("mpich")?, installed("mpich-3.4.3")?))
+fn two_mpichs() -> Option<[PathBuf; 2]> {
+    installed(["mpich", "mpich-3.4.3"])
 }
 
 const NO_MPICHS: &str = "needs mpich in two versions: scripts/setup test";
@@ -118,13 +99,13 @@ fn assert_loaded(said: &Finished, version: &str) {
 
 #[test]
 fn ranks_in_a_root_image_get_another_mpich_and_each_node_judges_once() {
-    let (Some(own), Some(other)) = (installed("mpich"), installed("mpich-3.4.3")) else {
+    let Some([own, other]) = installed(["mpich", "mpich-3.4.3"]) else {
         not_run!("needs mpich in two versions: scripts/setup test");
     };
     in_cluster!(|cluster: &Cluster| {
         prepare(cluster);
         make_root(cluster, "root", &own);
-        share(cluster, "other", &other);
+        cluster.share("other", &other);
         let options = "--mpi=pmi2 --uenv=/shared/root.squashfs --uenv-mpi=/shared/other";
         let said = eight(cluster, options, "/opt/mpi/bin/hello");
         assert_loaded(&said, "3.4.3");
@@ -135,13 +116,13 @@ fn ranks_in_a_root_image_get_another_mpich_and_each_node_judges_once() {
 
 #[test]
 fn ranks_in_a_root_image_get_another_open_mpi_by_pmix() {
-    let (Some(own), Some(other)) = (installed("openmpi"), installed("openmpi-4.1.8")) else {
+    let Some([own, other]) = installed(["openmpi", "openmpi-4.1.8"]) else {
         not_run!("needs openmpi in two versions: scripts/setup test");
     };
     in_cluster!(|cluster: &Cluster| {
         prepare(cluster);
         make_root(cluster, "root", &own);
-        share(cluster, "other", &other);
+        cluster.share("other", &other);
         let options = "--mpi=pmix --uenv=/shared/root.squashfs --uenv-mpi=/shared/other";
         let said = eight(cluster, options, "/opt/mpi/bin/hello");
         assert_loaded(&said, "v4.1.8");
@@ -151,13 +132,13 @@ fn ranks_in_a_root_image_get_another_open_mpi_by_pmix() {
 
 #[test]
 fn ranks_in_a_stack_get_another_mpi() {
-    let (Some(own), Some(other)) = (installed("mpich"), installed("mpich-3.4.3")) else {
+    let Some([own, other]) = installed(["mpich", "mpich-3.4.3"]) else {
         not_run!("needs mpich in two versions: scripts/setup test");
     };
     in_cluster!(|cluster: &Cluster| {
         prepare(cluster);
         make_stack(cluster, "stack", (&own, "/user-environment"));
-        share(cluster, "other", &other);
+        cluster.share("other", &other);
         let options = "--mpi=pmi2 --uenv=/shared/stack.squashfs --uenv-mpi=/shared/other";
         let said = eight(cluster, options, "/user-environment/bin/hello");
         assert_loaded(&said, "3.4.3");
@@ -170,7 +151,7 @@ fn ranks_in_a_stack_get_another_mpi() {
 
 #[test]
 fn an_mpi_is_one_of_the_node_or_of_a_stack_beside_the_program() {
-    let Some((own, other)) = two_mpichs() else {
+    let Some([own, other]) = two_mpichs() else {
         not_run!("{NO_MPICHS}");
     };
     in_cluster!(|cluster: &Cluster| {
@@ -199,16 +180,16 @@ fn an_mpi_is_one_of_the_node_or_of_a_stack_beside_the_program() {
 
 #[test]
 fn a_program_without_any_image_gets_another_open_mpi() {
-    let (Some(own), Some(other)) = (installed("openmpi"), installed("openmpi-4.1.8")) else {
+    let Some([own, other]) = installed(["openmpi", "openmpi-4.1.8"]) else {
         not_run!("needs openmpi in two versions: scripts/setup test");
     };
     in_cluster!(|cluster: &Cluster| {
         prepare(cluster);
         let tree = cluster.machine_directory("own").join("tree");
-        Finished::of(Command::new("cp").arg("-r").arg(&own).arg(&tree)).success();
-        compile_program(&tree, "hello");
-        share(cluster, "own", &tree);
-        share(cluster, "other", &other);
+        let _ = Tree::new(&tree).copy_of(&own, "");
+        compile_below(&tree, "hello");
+        cluster.share("own", &tree);
+        cluster.share("other", &other);
         let options = "--mpi=pmix --uenv-mpi=/shared/other";
         assert_loaded(&eight(cluster, options, "/shared/own/bin/hello"), "v4.1.8");
         let said = cluster.user("alice").sh(&format!(
@@ -220,7 +201,7 @@ fn a_program_without_any_image_gets_another_open_mpi() {
 
 #[test]
 fn nodes_make_the_links_for_another_name_at_the_same_time() {
-    let Some(other) = installed("mpich-3.4.3") else {
+    let Some([other]) = installed(["mpich-3.4.3"]) else {
         not_run!("needs mpich-3.4.3: scripts/setup test");
     };
     let Some(compiler) = Program::find("mpicc.mpich").path() else {
@@ -232,8 +213,8 @@ fn nodes_make_the_links_for_another_name_at_the_same_time() {
         let mut compiling = Command::new(&compiler);
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/mpi/hello.c");
         Finished::of(compiling.arg(source).arg("-o").arg(&program)).success();
-        share(cluster, "named", &program);
-        share(cluster, "other", &other);
+        cluster.share("named", &program);
+        cluster.share("other", &other);
         cluster.root("rm -rf /home/alice/.cache/cabane/mpi");
         let options = "--mpi=pmi2 --uenv-mpi=/shared/other";
         let said = eight(cluster, options, "/shared/named");
@@ -248,13 +229,13 @@ fn nodes_make_the_links_for_another_name_at_the_same_time() {
 
 #[test]
 fn an_mpi_of_another_family_ends_the_step_with_one_message() {
-    let (Some(own), Some(other)) = (installed("mpich"), installed("openmpi")) else {
+    let Some([own, other]) = installed(["mpich", "openmpi"]) else {
         not_run!("needs mpich and openmpi: scripts/setup test");
     };
     in_cluster!(|cluster: &Cluster| {
         prepare(cluster);
         make_root(cluster, "root", &own);
-        share(cluster, "family", &other);
+        cluster.share("family", &other);
         let options = "--mpi=pmi2 --uenv=/shared/root.squashfs --uenv-mpi=/shared/family";
         let said = eight(cluster, options, "/opt/mpi/bin/hello");
         let reason = "cabane: the program is for the MPICH ABI, and /shared/family has only Open \
@@ -272,7 +253,7 @@ fn an_mpi_of_another_family_ends_the_step_with_one_message() {
 
 #[test]
 fn ranks_that_slurm_leaves_alone_are_not_started() {
-    let Some((own, other)) = two_mpichs() else {
+    let Some([own, other]) = two_mpichs() else {
         not_run!("{NO_MPICHS}");
     };
     in_cluster!(|cluster: &Cluster| {
@@ -296,7 +277,7 @@ fn ranks_that_slurm_leaves_alone_are_not_started() {
 
 #[test]
 fn a_program_that_is_not_there_is_told_once() {
-    let Some((own, other)) = two_mpichs() else {
+    let Some([own, other]) = two_mpichs() else {
         not_run!("{NO_MPICHS}");
     };
     in_cluster!(|cluster: &Cluster| {
@@ -309,7 +290,7 @@ fn a_program_that_is_not_there_is_told_once() {
 
 #[test]
 fn a_script_names_the_file_that_needs_mpi() {
-    let Some((own, other)) = two_mpichs() else {
+    let Some([own, other]) = two_mpichs() else {
         not_run!("{NO_MPICHS}");
     };
     in_cluster!(|cluster: &Cluster| {
@@ -327,7 +308,7 @@ fn a_script_names_the_file_that_needs_mpi() {
 
 #[test]
 fn several_programs_in_one_step_are_refused_with_the_way_out() {
-    let Some((own, other)) = two_mpichs() else {
+    let Some([own, other]) = two_mpichs() else {
         not_run!("{NO_MPICHS}");
     };
     in_cluster!(|cluster: &Cluster| {
@@ -379,7 +360,7 @@ fn what_is_not_known_is_refused_before_anything_is_queued() {
 
 #[test]
 fn steps_have_what_their_job_was_submitted_with_and_may_have_their_own() {
-    let Some((own, other)) = two_mpichs() else {
+    let Some([own, other]) = two_mpichs() else {
         not_run!("{NO_MPICHS}");
     };
     in_cluster!(|cluster: &Cluster| {
@@ -424,7 +405,7 @@ END
 
 #[test]
 fn a_node_with_its_own_reason_tells_it_and_ends_the_step() {
-    let Some((own, other)) = two_mpichs() else {
+    let Some([own, other]) = two_mpichs() else {
         not_run!("{NO_MPICHS}");
     };
     in_cluster!(|cluster: &Cluster| {
@@ -449,7 +430,7 @@ fn a_node_with_its_own_reason_tells_it_and_ends_the_step() {
 
 #[test]
 fn what_an_answer_names_is_opened_with_the_rights_of_the_owner() {
-    let Some((own, other)) = two_mpichs() else {
+    let Some([own, other]) = two_mpichs() else {
         not_run!("{NO_MPICHS}");
     };
     in_cluster!(|cluster: &Cluster| {
@@ -475,7 +456,7 @@ END",
 
 #[test]
 fn ranks_in_containers_of_their_job_get_another_mpi() {
-    let Some((own, other)) = two_mpichs() else {
+    let Some([own, other]) = two_mpichs() else {
         not_run!("{NO_MPICHS}");
     };
     in_cluster!(JobContainers, |cluster: &Cluster| {

@@ -4,13 +4,14 @@
 //! A container made elsewhere, imported and run over several nodes with another MPI than its
 //! own.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use cabane_testkit::{Finished, Tree, not_run, squashfs};
+use cabane_testkit::mpi::{compile_below, installed};
+use cabane_testkit::{Finished, Tree, not_run};
 
 use crate::arena::{Cluster, in_cluster};
-use crate::mpi::{compile, compile_program, installed};
 
 /// Makes an OCI layout with one layer of a tree, by the tools that every system has.
 const MAKE_LAYOUT: &str = r#"
@@ -43,18 +44,14 @@ echo '{"imageLayoutVersion":"1.0.0"}' >"$layout/oci-layout"
 /// Makes a container with a library of MPI and programs for it, and lets alice import it.
 fn import(cluster: &Cluster, name: &str, library: &Path) {
     let place = cluster.machine_directory(name);
-    let tree = Tree::new(place.join("tree")).root_file_system(name, "");
+    let tree = Tree::new(place.join("tree"))
+        .root_file_system(name, "")
+        .copy_of(library, "opt/mpi");
+    // It is made elsewhere, where there is no Cabane.
+    fs::remove_dir_all(tree.root().join("meta")).unwrap();
     let mpi = tree.root().join("opt/mpi");
-    let copy = "rm -r \"$2/meta\" && mkdir -p \"${1%/*}\" && cp -r \"$0\" \"$1\"";
-    let mut copying = Command::new("sh");
-    copying
-        .args(["-c", copy])
-        .arg(library)
-        .arg(&mpi)
-        .arg(tree.root());
-    Finished::of(&mut copying).success();
-    compile(&mpi);
-    compile_program(&mpi, "hello");
+    compile_below(&mpi, "ping_pong");
+    compile_below(&mpi, "hello");
     let tree = tree.host_libraries_of("opt/mpi");
     let layout = place.join("layout");
     let mut making = Command::new("sh");
@@ -63,10 +60,7 @@ fn import(cluster: &Cluster, name: &str, library: &Path) {
         .arg(tree.root())
         .arg(&layout);
     Finished::of(&mut making).success();
-    cluster.root(&format!(
-        "rm -rf /shared/{name}; cp -r {} /shared/{name}; chmod -R a+rX /shared/{name}",
-        layout.display()
-    ));
+    cluster.share(name, &layout);
     cluster
         .user("alice")
         .sh(&format!(
@@ -75,22 +69,14 @@ fn import(cluster: &Cluster, name: &str, library: &Path) {
         .success();
 }
 
-/// Puts a library where all nodes see it.
-fn share(cluster: &Cluster, name: &str, library: &Path) {
-    cluster.root(&format!(
-        "rm -rf /shared/{name}; cp -r {} /shared/{name}; chmod -R a+rX /shared/{name}",
-        library.display()
-    ));
-}
-
 #[test]
 fn a_container_runs_over_four_nodes_with_another_mpi() {
-    let (Some(own), Some(other)) = (installed("mpich"), installed("mpich-3.4.3")) else {
+    let Some([own, other]) = installed(["mpich", "mpich-3.4.3"]) else {
         not_run!("needs mpich in two versions: scripts/setup test");
     };
     in_cluster!(|cluster: &Cluster| {
         import(cluster, "elsewhere", &own);
-        share(cluster, "other", &other);
+        cluster.share("other", &other);
         let run = |options: &str| {
             cluster
                 .user("alice")
@@ -116,12 +102,12 @@ fn a_container_runs_over_four_nodes_with_another_mpi() {
 
 #[test]
 fn ranks_say_that_the_other_library_is_theirs_and_their_messages_are_right() {
-    let (Some(own), Some(other)) = (installed("mpich"), installed("mpich-3.4.3")) else {
+    let Some([own, other]) = installed(["mpich", "mpich-3.4.3"]) else {
         not_run!("needs mpich in two versions: scripts/setup test");
     };
     in_cluster!(|cluster: &Cluster| {
         import(cluster, "elsewhere", &own);
-        share(cluster, "other", &other);
+        cluster.share("other", &other);
         let seen = cluster
             .user("alice")
             .sh("srun -N4 --ntasks-per-node=2 --mpi=pmi2 \
@@ -142,12 +128,12 @@ fn swap(cluster: &Cluster, options: &str, srun: &str, program: &str) -> Finished
 
 #[test]
 fn the_swap_is_proven_and_measured_over_four_nodes_before_the_program_runs() {
-    let (Some(own), Some(other)) = (installed("mpich"), installed("mpich-3.4.3")) else {
+    let Some([own, other]) = installed(["mpich", "mpich-3.4.3"]) else {
         not_run!("needs mpich in two versions: scripts/setup test");
     };
     in_cluster!(|cluster: &Cluster| {
         import(cluster, "elsewhere", &own);
-        share(cluster, "other", &other);
+        cluster.share("other", &other);
         let options = "--with /shared/other --measure";
         let seen = swap(cluster, options, "--mpi=pmi2", "hello").success();
         let proven = "proven: 8 ranks in elsewhere got /shared/other/lib/libmpi.so.12, \
@@ -166,12 +152,12 @@ fn the_swap_is_proven_and_measured_over_four_nodes_before_the_program_runs() {
 
 #[test]
 fn the_swap_of_open_mpi_is_proven_over_four_nodes() {
-    let (Some(own), Some(other)) = (installed("openmpi"), installed("openmpi-4.1.8")) else {
+    let Some([own, other]) = installed(["openmpi", "openmpi-4.1.8"]) else {
         not_run!("needs openmpi in two versions: scripts/setup test");
     };
     in_cluster!(|cluster: &Cluster| {
         import(cluster, "elsewhere", &own);
-        share(cluster, "other", &other);
+        cluster.share("other", &other);
         let options = "--with /shared/other --probe";
         let seen = swap(cluster, options, "--mpi=pmix", "hello").success();
         let proven = "proven: 8 ranks in elsewhere got /shared/other/lib/libmpi.so.40, \
@@ -184,12 +170,12 @@ fn the_swap_of_open_mpi_is_proven_over_four_nodes() {
 
 #[test]
 fn ranks_that_slurm_leaves_alone_are_not_proven_and_the_program_does_not_run() {
-    let (Some(own), Some(other)) = (installed("mpich"), installed("mpich-3.4.3")) else {
+    let Some([own, other]) = installed(["mpich", "mpich-3.4.3"]) else {
         not_run!("needs mpich in two versions: scripts/setup test");
     };
     in_cluster!(|cluster: &Cluster| {
         import(cluster, "elsewhere", &own);
-        share(cluster, "other", &other);
+        cluster.share("other", &other);
         let options = "--with /shared/other --probe";
         let seen = swap(cluster, options, "--mpi=none", "hello");
         let reason = "error: with MPICH 3.4.3, 8 ranks were started, and each believes to be the \
@@ -201,12 +187,12 @@ fn ranks_that_slurm_leaves_alone_are_not_proven_and_the_program_does_not_run() {
 
 #[test]
 fn an_impossible_swap_is_refused_once_and_no_step_is_started() {
-    let (Some(own), Some(other)) = (installed("mpich"), installed("openmpi")) else {
+    let Some([own, other]) = installed(["mpich", "openmpi"]) else {
         not_run!("needs mpich and openmpi: scripts/setup test");
     };
     in_cluster!(|cluster: &Cluster| {
         import(cluster, "elsewhere", &own);
-        share(cluster, "family", &other);
+        cluster.share("family", &other);
         let options = "--with /shared/family --probe";
         let seen = swap(cluster, options, "--mpi=pmi2", "hello");
         let expected = "error: the program is for the MPICH ABI, and /shared/family has only Open \
@@ -221,12 +207,12 @@ fn an_impossible_swap_is_refused_once_and_no_step_is_started() {
 
 #[test]
 fn an_mpi_of_another_family_is_refused_before_anything_runs() {
-    let (Some(own), Some(other)) = (installed("mpich"), installed("openmpi")) else {
+    let Some([own, other]) = installed(["mpich", "openmpi"]) else {
         not_run!("needs mpich and openmpi: scripts/setup test");
     };
     in_cluster!(|cluster: &Cluster| {
         import(cluster, "elsewhere", &own);
-        share(cluster, "family", &other);
+        cluster.share("family", &other);
         let seen = cluster
             .user("alice")
             .sh("srun -N2 cabane run --mpi /shared/family elsewhere -- /opt/mpi/bin/ping_pong");
@@ -245,21 +231,17 @@ fn an_mpi_of_another_family_is_refused_before_anything_runs() {
 
 #[test]
 fn a_stack_gets_another_mpi_as_a_program_of_the_host_does() {
-    let (Some(own), Some(other)) = (installed("mpich"), installed("mpich-3.4.3")) else {
+    let Some([own, other]) = installed(["mpich", "mpich-3.4.3"]) else {
         not_run!("needs mpich in two versions: scripts/setup test");
     };
     in_cluster!(|cluster: &Cluster| {
-        let place = cluster.machine_directory("stack");
-        let tree = place.join("tree");
-        Finished::of(Command::new("cp").arg("-r").arg(&own).arg(&tree)).success();
-        let _ = Tree::new(&tree).meta("stack", "/user-environment");
-        compile(&tree);
-        squashfs(&tree, &place.join("image.squashfs"));
-        cluster.root(&format!(
-            "install -m 644 -o alice {} /shared/stack.squashfs",
-            place.join("image.squashfs").display()
-        ));
-        share(cluster, "other", &other);
+        let tree = cluster.machine_directory("stack").join("tree");
+        let _ = Tree::new(&tree)
+            .copy_of(&own, "")
+            .meta("stack", "/user-environment");
+        compile_below(&tree, "ping_pong");
+        cluster.pack("stack", &tree);
+        cluster.share("other", &other);
         let seen = cluster
             .user("alice")
             .sh(
