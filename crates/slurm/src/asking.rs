@@ -19,7 +19,7 @@ use cabane_mount::{JobBind, JobOwner, JobRoot};
 use cabane_sys::as_user::{Said, User, output_as};
 
 use crate::record::find_command;
-use crate::spank::Spank;
+use crate::spank::{Spank, change_variable};
 
 /// After which time a node without an answer fails the step. It is a matter of milliseconds,
 /// unless a file system hangs.
@@ -122,11 +122,12 @@ impl Answer {
         root: &mut JobRoot,
     ) -> Result<(), Vec<String>> {
         for (name, value) in &self.variables {
-            set(spank, name, value)?;
+            change_variable(spank, name, Some(value))?;
         }
         for (name, value) in &self.lists {
             let now = spank.variable(&name.to_string_lossy()).ok().flatten();
-            set(spank, name, &put_before(value, now.unwrap_or_default()))?;
+            let value = put_before(value, now.unwrap_or_default());
+            change_variable(spank, name, Some(&value))?;
         }
         for bind in self.places.binds {
             if !is_seen(&root.binds, &bind) {
@@ -170,19 +171,6 @@ fn is_seen(binds: &[JobBind], place: &JobBind) -> bool {
         let around = other.source == other.target && place.source.starts_with(&other.source);
         other.target == place.target || is_same && around
     })
-}
-
-fn set(spank: &dyn Spank, name: &OsStr, value: &OsStr) -> Result<(), Vec<String>> {
-    spank
-        .change_step_variable(name, Some(value))
-        .map_err(|error| {
-            let name = name.to_string_lossy();
-            vec![format!(
-                "cannot set the variable {} of the step: {}",
-                name.escape_debug(),
-                error.0
-            )]
-        })
 }
 
 #[cfg(test)]

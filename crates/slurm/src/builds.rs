@@ -3,13 +3,13 @@
 
 //! On a node: which build of each image it takes, and whether it can run it.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 
 use cabane_host::{Build, Lack, NoChoice, choose, parse_order};
 use cabane_mount::{JobImage, JobImages, JobVariable, UARCH_ORDER, Unfit, uarch_order};
 
 use crate::node::lines;
-use crate::spank::Spank;
+use crate::spank::{Spank, change_variable};
 
 /// Tells that a step has variables of its images, and not only images.
 const CABANE_LOADED: &str = "CABANE_LOADED";
@@ -169,21 +169,10 @@ pub(crate) fn set_variables(spank: &dyn Spank, taken: &Taken<'_>) -> Result<(), 
             list.push(":");
             list.push(&image.mount_point);
         }
-        return set(spank, UENV_MOUNT_LIST.as_ref(), Some(&list));
+        return change_variable(spank, UENV_MOUNT_LIST.as_ref(), Some(&list));
     }
     let mut variables = taken.variables.iter();
-    variables.try_for_each(|(name, value)| set(spank, name, value.as_deref()))
-}
-
-fn set(spank: &dyn Spank, name: &OsStr, value: Option<&OsStr>) -> Result<(), Vec<String>> {
-    spank.change_step_variable(name, value).map_err(|error| {
-        let name = name.to_string_lossy();
-        vec![format!(
-            "cannot set the variable {} of the step: {}",
-            name.escape_debug(),
-            error.0
-        )]
-    })
+    variables.try_for_each(|(name, value)| change_variable(spank, name, value.as_deref()))
 }
 
 #[cfg(test)]

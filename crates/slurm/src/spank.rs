@@ -89,3 +89,23 @@ pub(crate) trait Spank {
     /// Tells the user that something failed, a line.
     fn error(&self, line: &str);
 }
+
+/// Sets a variable of the tasks of this step, or removes it, and says in a line why it cannot.
+///
+/// # Errors
+///
+/// That Slurm does not take it.
+pub(crate) fn change_variable(
+    spank: &dyn Spank,
+    name: &OsStr,
+    value: Option<&OsStr>,
+) -> Result<(), Vec<String>> {
+    spank.change_step_variable(name, value).map_err(|error| {
+        let name = name.to_string_lossy();
+        vec![format!(
+            "cannot set the variable {} of the step: {}",
+            name.escape_debug(),
+            error.0
+        )]
+    })
+}
