@@ -48,6 +48,7 @@ mod mpi_in_roots;
 mod mpi_root_images;
 mod mpi_swap;
 mod mpi_swap_in;
+mod mpi_typed;
 mod nesting;
 mod recipe;
 mod registry;

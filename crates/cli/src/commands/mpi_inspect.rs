@@ -114,6 +114,7 @@ fn look(
         .ok_or_else(|| {
             let error = InspectError::NoFile { path: text.clone() };
             CommandError::new(exit_codes::NOT_FOUND, error)
+                .hinted("what is in an image is asked for by `--in IMAGE PROGRAM`".to_owned())
         })?;
     cabane_mpi::inspect(tree, loader, &found).ok_or_else(|| {
         let error = InspectError::NoProgram { path: text };

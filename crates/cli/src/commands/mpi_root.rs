@@ -24,7 +24,9 @@ use serde::{Deserialize, Serialize};
 use super::explain_start::own_program;
 use super::mpi_probe::Wanted;
 use super::mpi_substitute::{Asked, Launchers, substitute_for};
-use super::mpi_swap::{Judged, Words, accepted, check_launcher, is_program, needs_mpi, no_program};
+use super::mpi_swap::{
+    Judged, Words, accepted, check_launcher, is_program, needs_mpi, no_program, nothing_behind,
+};
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::report::{CommandError, CommandResult, IoContext};
@@ -202,7 +204,7 @@ fn take_apart(looked: Looked<'_>) -> CommandResult<Words> {
             let path = find(word).filter(|path| is_program(tree, path))?;
             Some((place, path))
         });
-        (begin, file) = program.ok_or_else(|| no_program(Path::new("PROGRAM")))?;
+        (begin, file) = program.ok_or_else(|| nothing_behind(command))?;
     }
     if let Some(named) = looked.asked.program {
         let found = find_in(tree, looked.path, named);

@@ -87,6 +87,12 @@ enum SwapError {
         library: String,
         launcher: &'static str,
     },
+    #[error(
+        "`{}` has no program to start: none of its words is one: {}",
+        cabane_label::escape(launcher),
+        cabane_label::escape(words)
+    )]
+    NothingBehind { launcher: String, words: String },
     #[error("there is no program `{}` here", cabane_label::escape(.0))]
     NoProgram(String),
     #[error("there is no place for links: HOME is not set")]
@@ -292,6 +298,17 @@ pub(super) fn no_program(path: &Path) -> CommandError {
     CommandError::new(exit_codes::NOT_FOUND, SwapError::NoProgram(name))
 }
 
+/// Says that a launcher has nothing to start.
+pub(super) fn nothing_behind(command: &[OsString]) -> CommandError {
+    let mut words = command.iter().map(|word| word.to_string_lossy());
+    let nothing = SwapError::NothingBehind {
+        launcher: words.next().unwrap_or_default().into_owned(),
+        words: words.collect::<Vec<_>>().join(" "),
+    };
+    CommandError::new(exit_codes::NOT_FOUND, nothing)
+        .hinted("write the path of the program, if it is not in `PATH`".to_owned())
+}
+
 /// Finds the launcher, and the program behind its options: the first word that is one.
 fn take_apart(
     setup: &Setup,
@@ -311,7 +328,7 @@ fn take_apart(
             let path = find_program(setup, Path::new(word)).filter(|path| tree.is_file(path))?;
             is_program(tree, &path).then_some((place, path))
         });
-        let (place, path) = program.ok_or_else(|| no_program(Path::new("PROGRAM")))?;
+        let (place, path) = program.ok_or_else(|| nothing_behind(command))?;
         (begin, file) = (place, path);
     }
     if let Some(named) = named {
