@@ -186,3 +186,20 @@ fn an_image_for_other_processors_has_a_label_for_them() {
         "{refused:?}"
     );
 }
+
+#[test]
+fn a_repository_of_others_is_named_where_nothing_can_be_put_into_it() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let layout = layout(&cabane, "first");
+    cabane.run(&["repo", "create"]).success();
+    let place = cabane.world.path("home/.local/share/cabane/repository/tmp");
+    fs::set_permissions(&place, fs::Permissions::from_mode(0o555)).unwrap();
+    let refused = cabane.run(&["import", &layout.typed(), TOOL]);
+    fs::set_permissions(&place, fs::Permissions::from_mode(0o755)).unwrap();
+    let hint = "hint: `ls -ld [WORLD]/home/.local/share/cabane/repository/tmp` shows who may\n";
+    assert!(
+        refused.code == 6 && refused.stderr.ends_with(hint),
+        "{}",
+        refused.stderr
+    );
+}

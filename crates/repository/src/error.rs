@@ -249,6 +249,16 @@ pub enum EntryProblem {
     },
 }
 
+/// What is there of a path: who may do something with it decides about the rest.
+fn there(path: &Path) -> PathBuf {
+    let is_missing = |path: &&Path| {
+        path.symlink_metadata()
+            .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    };
+    let found = path.ancestors().find(|path| !is_missing(path));
+    found.unwrap_or(path).to_owned()
+}
+
 impl Error {
     /// Returns what the user may type to get further, when there is such a thing.
     pub fn hint(&self) -> Option<String> {
@@ -288,7 +298,7 @@ impl Error {
                 shown(path)
             )),
             Self::Io { source, path, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
-                Some(format!("`ls -ld {}` shows who may", shown(path)))
+                Some(format!("`ls -ld {}` shows who may", shown(&there(path))))
             }
             _ => None,
         }
