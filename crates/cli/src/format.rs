@@ -22,6 +22,8 @@ enum TemplateError {
     UnknownKey { template: String, key: String },
     #[error("the format `{template}` has a `{{` without its `}}`")]
     Unclosed { template: String },
+    #[error("the format `{template}` names nothing that could be filled in")]
+    NoKey { template: String },
 }
 
 /// Fills `{key}` in a template from what `value` returns for the key. `{{` and `}}`
@@ -29,12 +31,23 @@ enum TemplateError {
 ///
 /// # Errors
 ///
-/// An unknown key, with all known ones as a hint; a brace that is not closed.
+/// An unknown key, with all known ones as a hint; a brace that is not closed; no brace at all.
 pub(crate) fn fill(
     template: &str,
     keys: &[&str],
     value: impl Fn(&str) -> Option<String>,
 ) -> CommandResult<String> {
+    // Other programs have `--format json`; here that would be a text.
+    if !template.contains('{') {
+        let error = TemplateError::NoKey {
+            template: template.to_owned(),
+        };
+        return Err(CommandError::new(exit_codes::USAGE, error).hinted(format!(
+            "`--json` prints JSON; in braces, as in `--format '{{{}}}'`, stand {}",
+            keys.first().unwrap_or(&"id"),
+            keys.join(", ")
+        )));
+    }
     let mut text = String::new();
     let mut rest = template;
     while let Some(position) = rest.find(['{', '}', '\\']) {
@@ -101,6 +114,12 @@ mod tests {
             fill("{nam}", &["name"], value).unwrap_err().code,
             exit_codes::USAGE
         );
+    }
+
+    #[test]
+    fn the_name_of_a_format_is_refused() {
+        let refused = fill("json", &["name"], value).unwrap_err();
+        assert_eq!(refused.code, exit_codes::USAGE);
     }
 
     #[test]
