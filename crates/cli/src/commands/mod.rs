@@ -44,6 +44,7 @@ mod image_sign;
 mod image_verify;
 mod import;
 mod import_check;
+mod import_make;
 mod import_place;
 mod import_reference;
 mod import_remote;
