@@ -30,7 +30,7 @@ fn a_path_that_is_not_there_makes_no_repository() {
         is_refused(
             &cabane,
             &[&missing, TOOL],
-            "missing: No such file or directory",
+            "missing\ncause: No such file or directory",
         );
         for scheme in ["oci", "oci-archive", "docker-archive", "sif", "dir"] {
             let typed = format!("{scheme}:{missing}");
