@@ -23,13 +23,14 @@ const RELEASES: [(&str, u32); 6] = [
 ];
 
 /// What Slurm looks for in a plugin.
-const EXPORTED: [&str; 8] = [
+const EXPORTED: [&str; 9] = [
     "plugin_name",
     "plugin_type",
     "plugin_version",
     "slurm_spank_exit",
     "slurm_spank_init",
     "slurm_spank_init_post_opt",
+    "slurm_spank_task_init",
     "slurm_spank_task_init_privileged",
     "spank_plugin_version",
 ];

@@ -276,6 +276,22 @@ fn ranks_that_slurm_leaves_alone_are_not_started() {
 }
 
 #[test]
+fn ranks_with_open_mpi_are_not_left_alone_either() {
+    let Some([own, other]) = installed(["openmpi-4.1.8", "openmpi"]) else {
+        not_run!("needs openmpi in two versions: scripts/setup test");
+    };
+    in_cluster!(|cluster: &Cluster| {
+        prepare(cluster);
+        make_root(cluster, "root", &own);
+        cluster.share("other", &other);
+        let options = "--mpi=pmi2 --uenv=/shared/root.squashfs --uenv-mpi=/shared/other";
+        let said = eight(cluster, options, "/opt/mpi/bin/hello");
+        assert_refused(&said, 15, "each of 8 would be alone");
+        assert_refused(&said, 15, "hint: `srun --mpi=pmix` is what it knows");
+    });
+}
+
+#[test]
 fn a_program_that_is_not_there_is_told_once() {
     let Some([own, other]) = two_mpichs() else {
         not_run!("{NO_MPICHS}");
