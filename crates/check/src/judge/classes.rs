@@ -166,9 +166,9 @@ impl Comparison {
         self.measured / self.expected
     }
 
-    /// Whether it is beyond a factor, and not by what the library is known to have chosen.
-    fn is_beyond(&self, factor: f64) -> bool {
-        self.factor() > factor && !self.way.is_some_and(|way| way.is_a_choice())
+    /// How many microseconds longer than expected.
+    fn longer(&self) -> f64 {
+        self.measured - self.expected
     }
 }
 
@@ -263,10 +263,16 @@ fn compare(
 
 fn by_comparison(all: &[Comparison], peers: usize, has_reference: bool) -> Verdict {
     let is_incomplete = all.len() < LATENCIES.len() && (peers >= ENOUGH || has_reference);
+    // The smallest message is waited for once.
+    let wait = all.first().map_or(0.0, Comparison::longer);
+    let is_choice = |one: &Comparison| {
+        one.way
+            .is_some_and(|way| way.is_a_choice(one.longer(), wait))
+    };
     let slow: Vec<_> = (all.iter().copied())
-        .filter(|one| one.is_beyond(NON_PERFORMANT))
+        .filter(|one| one.factor() > NON_PERFORMANT && !is_choice(one))
         .collect();
-    let is_ill = slow.len() >= 2 || slow.iter().any(|one| one.is_beyond(HEALTHY));
+    let is_ill = slow.len() >= 2 || slow.iter().any(|one| one.factor() > HEALTHY);
     let (class, reason) = match (worst(&slow), worst(all)) {
         (_, None) => (Class::Working, Reason::NothingToCompare { peers }),
         (Some(worst), _) if is_ill => (Class::NonPerformant, Reason::Slow(worst)),

@@ -16,9 +16,12 @@ use crate::benchmark::Said;
 
 /// From how many times per message on something belongs to each message.
 const EACH: f64 = 0.5;
-/// Up to which size a message is waited for once. Larger ones are sent in pieces, and a rank
-/// that waits for the rest of one may be slow for any reason.
+/// Up to which size a message is waited for once.
 const ONE_PIECE: u64 = 4096;
+/// The smallest slots in which libraries that yield send larger messages.
+const SLOT: u64 = 8192;
+/// How much longer than the first a further piece may be waited for.
+const LONGER: f64 = 1.5;
 
 /// What a library does for a message of a size, on average over all runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -54,10 +57,17 @@ impl Way {
         self.yields >= EACH
     }
 
-    /// Whether it is known what a library does that takes longer than what others do, and
-    /// that this is how it was made.
-    pub(super) fn is_a_choice(&self) -> bool {
-        let waits = self.is_yielding() && self.bytes <= ONE_PIECE;
+    /// Whether it is known what a library does that takes so much longer than what others do,
+    /// in microseconds, and that this is how it was made. `wait` is how much longer it takes to
+    /// wait for one piece, as the smallest message tells.
+    pub(super) fn is_a_choice(&self, longer: f64, wait: f64) -> bool {
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "sizes are far below what is exact"
+        )]
+        let pieces = self.bytes.div_ceil(SLOT) as f64;
+        let is_waiting = self.bytes <= ONE_PIECE || longer <= pieces * wait * LONGER;
+        let waits = self.is_yielding() && is_waiting;
         !self.is_network() && (self.is_copied_by_kernel() || waits)
     }
 }
@@ -94,11 +104,7 @@ impl fmt::Display for Way {
             } else {
                 ":"
             };
-            write!(
-                f,
-                "{joint} a rank that waits gives its processor back, {:.0} times per message",
-                self.yields.max(1.0)
-            )?;
+            write!(f, "{joint} a rank that waits gives its processor back")?;
         }
         Ok(())
     }

@@ -28,7 +28,7 @@ const ROUNDS: usize = 2;
 const MORE_ROUNDS: usize = 2;
 
 /// How often one with other settings is run, until its ranks were as far apart as without.
-const OTHER_ROUNDS: usize = 2;
+const OTHER_ROUNDS: usize = 3;
 
 /// How many times as slow as others is slow without doubt.
 const CERTAIN: f64 = 10.0;

@@ -271,7 +271,7 @@ const YIELDS: &str = "way 8 20000 62692 0 0\nway 4096 17120 61859 0 0\n\
 #[test]
 fn who_yields_while_it_waits_is_slower_by_choice_and_the_reason_says_so() {
     let expected = "8 B take 0.82 µs, 4.7 times the median of 4: a rank that waits gives its \
-                    processor back, 3 times per message";
+                    processor back";
     assert_eq!(
         last_verdict(counted(YIELDING, YIELDS)),
         (Suboptimal, expected.to_owned())
@@ -298,10 +298,25 @@ fn who_sends_over_tcp_is_ill_however_it_waits() {
     assert_eq!(class, NonPerformant, "{why}");
 }
 
+/// Where the kernel may not copy, a library that yields does so for each piece of a message.
+const PIECES: &str = "way 8 20000 62692 0 0\nway 4096 17120 61859 0 0\n\
+    way 32768 4000 46574 0 0\nway 1048576 270 44459 0 0\n";
+
 #[test]
-fn yielding_explains_no_large_message() {
-    let ways = "way 32768 780 11280 0 0\nway 1048576 30 14397 0 0\n";
-    let (class, why) = last_verdict(counted([0.2, 0.4, 9.0, 150.0], ways));
+fn who_yields_for_each_piece_of_a_message_does_it_by_choice() {
+    let (class, why) = last_verdict(counted([0.92, 0.99, 4.57, 105.0], PIECES));
+    assert_eq!(class, Suboptimal, "{why}");
+}
+
+#[test]
+fn yielding_explains_no_more_than_a_wait_for_each_piece() {
+    let (class, why) = last_verdict(counted([0.92, 0.99, 22.8, 300.0], PIECES));
+    assert_eq!(class, NonPerformant, "{why}");
+}
+
+#[test]
+fn who_is_fast_for_small_messages_is_not_slow_for_large_ones_because_of_yielding() {
+    let (class, why) = last_verdict(counted([0.15, 0.35, 9.0, 150.0], PIECES));
     assert_eq!(class, NonPerformant, "{why}");
 }
 
