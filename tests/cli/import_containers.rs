@@ -410,7 +410,10 @@ fn a_directory_with_a_file_that_nobody_may_read_is_refused() {
     fs::set_permissions(root.join("etc/text"), fs::Permissions::from_mode(0o000)).unwrap();
     let refused = cabane.run(&["import", root.to_str().unwrap(), TOOL]);
     assert!(
-        refused.stderr.contains("etc/text: Permission denied"),
+        refused.stderr.contains("/root-dir cannot be used\ncause: ")
+            && refused
+                .stderr
+                .contains("etc/text: Permission denied (os error 13)\nhint: nothing is left out"),
         "{}",
         refused.stderr
     );

@@ -148,7 +148,7 @@ pub enum LayerProblem {
     Io(#[from] io::Error),
     /// It is no archive.
     #[error("it is not an archive as tar writes them")]
-    Tar(#[from] TarError),
+    Tar(#[source] TarError),
     /// Something else than was announced.
     #[error("its {what} should have the digest {expected}, and have {found}")]
     Other {
@@ -251,6 +251,16 @@ fn named(name: Option<&str>) -> String {
     }
 }
 
+impl From<TarError> for LayerProblem {
+    fn from(error: TarError) -> Self {
+        match error {
+            // That says nothing about the archive; where a directory is read there is none.
+            TarError::Io(error) => Self::Io(error),
+            error => Self::Tar(error),
+        }
+    }
+}
+
 impl Error {
     /// Returns what can be done about it.
     #[must_use]
@@ -291,6 +301,13 @@ impl Error {
                     },
                 ..
             } => format!("a file needs a name of its own there, such as `/{path}/NAME`"),
+            Self::Layer {
+                source: LayerProblem::Io(error),
+                ..
+            } if error.kind() == io::ErrorKind::PermissionDenied => {
+                "nothing is left out: make it readable, or let somebody import it who may read it"
+                    .to_owned()
+            }
             Self::Tampered { .. }
             | Self::Layer {
                 source: LayerProblem::Other { .. } | LayerProblem::Size { .. },
