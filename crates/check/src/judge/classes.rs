@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::peers::{ENOUGH, HEALTHY, LATENCIES, Latencies, Latency, Peers, latencies};
+use super::peers::{ENOUGH, HEALTHY, LATENCIES, Latencies, Latency, Peers, SUBOPTIMAL, latencies};
 use super::places::shared_processors;
 use super::reference::Reference;
 use super::way::{Way, way};
@@ -18,8 +18,6 @@ use crate::benchmark::Said;
 /// At one size alone it is a limit that others have elsewhere; beyond [`HEALTHY`] it is not.
 /// Sizes at which the library is known to have chosen what takes longer do not count.
 const NON_PERFORMANT: f64 = 3.0;
-/// From here on there is something better.
-pub(super) const SUBOPTIMAL: f64 = 1.8;
 
 /// What an installation is good for, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::classes::SUBOPTIMAL;
 use crate::benchmark::{Kind, Said};
 
 /// The sizes whose latencies are compared. They are sent in different ways: the first in a
@@ -22,6 +21,8 @@ pub const LATENCIES: [u64; 4] = [8, 4096, 32768, 1 << 20];
 /// that are known to be healthy differ by up to 7, and those that send through the network
 /// of a node to itself by more than 15 at the smallest size.
 pub(super) const HEALTHY: f64 = 10.0;
+/// From here on there is something better.
+pub(super) const SUBOPTIMAL: f64 = 1.8;
 
 /// How many healthy installations there must be for a comparison.
 pub(super) const ENOUGH: usize = 3;
