@@ -28,6 +28,7 @@ pub mod reference;
 mod registry;
 mod report;
 mod root_images;
+mod scratch;
 mod settings;
 mod setup;
 mod shown_image;

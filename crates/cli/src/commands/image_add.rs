@@ -13,7 +13,8 @@ use clap::Args;
 use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::images::{complete_label, find_image};
-use crate::report::{CommandResult, IoContext};
+use crate::report::CommandResult;
+use crate::scratch::Scratch;
 use crate::setup::{GRACE_DAYS, Setup};
 use crate::table::size;
 
@@ -53,7 +54,7 @@ pub(super) fn add(setup: &Setup, args: &AddArgs) -> CommandResult<ExitCode> {
 
 fn add_file(setup: &Setup, args: &AddArgs, label: Label, path: &Path) -> CommandResult<Added> {
     let located = find_image(setup, &ImageDescription::Path(path.to_owned()))?;
-    let directory = tempfile::tempdir().or_failed(|| "make a temporary directory".to_owned())?;
+    let directory = Scratch::new()?;
     copy_metadata(setup, &located.path, located.format, directory.path())?;
     let repository = setup.repository_to_write()?;
     let request = AddRequest {

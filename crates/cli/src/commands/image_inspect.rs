@@ -22,6 +22,7 @@ use crate::images::{fill_in_metadata, find_image};
 use crate::printer::style;
 use crate::registry::RegistryArgs;
 use crate::report::{CommandError, CommandResult, IoContext};
+use crate::scratch::Scratch;
 use crate::setup::Setup;
 use crate::shown_image::{KEYS, ShownImage};
 use crate::signed::KnownKeys;
@@ -103,8 +104,7 @@ fn inspect_remote(
     let connection = args.registry.connect(setup)?;
     let images = image_pull::find(setup, &connection, &args.image, description)?;
     for image in &images {
-        let directory = tempfile::tempdir();
-        let directory = directory.or_failed(|| "make a temporary directory".to_owned())?;
+        let directory = Scratch::new()?;
         let has_meta = connection.registry.fetch_meta(image, directory.path());
         let has_meta = has_meta.map_err(convert::registry_error)?;
         if args.packages {

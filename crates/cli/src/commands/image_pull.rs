@@ -22,6 +22,7 @@ use crate::exit_codes::{self, ExitCode};
 use crate::groups;
 use crate::registry::{Connection, RegistryArgs};
 use crate::report::{CommandError, CommandResult, IoContext};
+use crate::scratch::Scratch;
 use crate::settings::RestrictedSetting;
 use crate::setup::Setup;
 use crate::table::size;
@@ -322,7 +323,7 @@ fn download(
         .restrict(access)
         .map_err(convert::repository_error)?;
     let alive = incoming.keep_alive();
-    let directory = tempfile::tempdir().or_failed(|| "make a temporary directory".to_owned())?;
+    let directory = Scratch::new()?;
     // What is attached to an image is not signed with it; what is in the image is.
     let has_meta = !pulled.is_signed
         && registry

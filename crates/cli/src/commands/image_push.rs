@@ -19,6 +19,7 @@ use crate::images::find_image;
 use crate::packages::lines_beside;
 use crate::registry::{Connection, RegistryArgs};
 use crate::report::{CommandResult, IoContext};
+use crate::scratch::Scratch;
 use crate::setup::Setup;
 use crate::table::size;
 use crate::transfer::Watched;
@@ -69,7 +70,7 @@ pub(super) fn push(setup: &Setup, args: &PushArgs) -> CommandResult<ExitCode> {
     let path = &located.path;
     let shown = || format!("read {}", path.display());
     let file = std::fs::metadata(path).or_failed(shown)?;
-    let directory = tempfile::tempdir().or_failed(|| "make a temporary directory".to_owned())?;
+    let directory = Scratch::new()?;
     let meta = metadata_of(setup, &located, directory.path())?;
     let packages = lines_beside(&meta);
     let cache = setup.settings.cache_directory.value.as_ref();

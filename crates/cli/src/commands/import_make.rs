@@ -23,6 +23,7 @@ use super::import_place::{NEW, key_of, program, sweep};
 use crate::convert as errors;
 use crate::exit_codes::{self, ExitCode};
 use crate::report::{CommandResult, IoContext};
+use crate::scratch::Scratch;
 use crate::settings::processors;
 use crate::transfer::Watched;
 
@@ -145,8 +146,7 @@ impl Import<'_> {
         let digest = sum::file(&new, &mut |_, _| ()).map_err(errors::registry_error)?;
         let target = incoming.image();
         fs::rename(&new, &target).or_failed(|| format!("move {}", new.display()))?;
-        let directory =
-            tempfile::tempdir().or_failed(|| "make a temporary directory".to_owned())?;
+        let directory = Scratch::new()?;
         let place = directory.path();
         for (name, bytes) in converted.documents() {
             fs::write(place.join(name), bytes)

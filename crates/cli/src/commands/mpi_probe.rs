@@ -18,12 +18,12 @@ use cabane_mpi::{
 };
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
-use tempfile::TempDir;
 
 use super::mpi_substitute::Launchers;
 use super::mpi_text;
 use crate::exit_codes;
 use crate::report::{CommandError, CommandResult, IoContext};
+use crate::scratch::Scratch;
 use crate::setup::Setup;
 
 /// Ranks that have said nothing for so long wait for each other.
@@ -130,22 +130,18 @@ pub(super) fn own_launcher(
 }
 
 struct Probe {
-    home: TempDir,
+    home: Scratch,
 }
 
 impl Probe {
     fn compile(setup: &Setup, wanted: &Wanted, library: &Library) -> CommandResult<Self> {
-        let made = || "make a directory for the probe".to_owned();
         // Where homes are shared every node sees it.
         let caches = setup.settings.cache_directory.value.as_deref();
         let home = caches.and_then(|caches| {
             std::fs::create_dir_all(caches).ok()?;
-            tempfile::Builder::new()
-                .prefix("probe-")
-                .tempdir_in(caches)
-                .ok()
+            Scratch::new_in(caches).ok()
         });
-        let home = home.map_or_else(tempfile::tempdir, Ok).or_failed(made)?;
+        let home = home.map_or_else(Scratch::new, Ok)?;
         let path = |name: &str| home.path().join(name);
         let written = std::fs::write(path("probe.c"), PROBE)
             .and_then(|()| std::fs::write(path("mpi.c"), stub()))
