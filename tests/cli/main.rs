@@ -45,6 +45,7 @@ mod memory;
 mod migrate;
 mod mpi;
 mod mpi_in_roots;
+mod mpi_of_image;
 mod mpi_root_images;
 mod mpi_swap;
 mod mpi_swap_in;

@@ -44,8 +44,8 @@ pub(crate) struct RootArgs {
     /// Do not show the home directory in a container image
     #[arg(long)]
     no_home: bool,
-    /// Give the command another MPI: one of the configuration, a prefix or a library, or
-    /// `host`; what cannot work is refused
+    /// Give the command another MPI: one of the configuration, a prefix or a library, an image
+    /// that has one, or `host`; what cannot work is refused
     #[arg(long, value_name = "MPI")]
     pub(crate) mpi: Option<String>,
     /// The file that needs MPI, if it is not in the command: an extension of Python, as it is

@@ -10,6 +10,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -23,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use super::explain_start::own_program;
 use super::mpi_probe::Wanted;
-use super::mpi_substitute::{Asked, Launchers, substitute_for};
+use super::mpi_substitute::{Asked, Launchers, substitute_for, substitute_image};
 use super::mpi_swap::{
     Judged, Words, accepted, check_launcher, is_program, needs_mpi, no_program, nothing_behind,
 };
@@ -35,7 +36,7 @@ use crate::setup::Setup;
 /// Where a substitute is seen in a root image.
 const PRIVATE: &str = "/run/cabane/mpi";
 /// Where a root image is looked into if no policy names a place.
-const USUAL_PLACE: &str = "/user-environment";
+const USUAL_PLACES: [&str; 2] = ["/user-environment", "/user-tools"];
 
 /// Find out how a command in a root image gets another MPI
 #[derive(Debug, Args)]
@@ -82,6 +83,10 @@ pub(super) struct Found {
 #[derive(Debug, thiserror::Error)]
 #[error("looking into the image for its MPI gave no answer")]
 struct NoAnswer;
+
+#[derive(Debug, thiserror::Error)]
+#[error("there is no free place to look into the image: something is mounted at {0}")]
+struct NoFreePlace(String);
 
 /// What a command in a root image gets.
 pub(super) struct Given {
@@ -252,18 +257,23 @@ pub(super) fn look(
     setup: &Setup,
     question: &Question<'_>,
 ) -> CommandResult<Result<Found, ExitCode>> {
-    let place = Policy::read()
-        .ok()
-        .and_then(|policy| policy.mount_points.into_iter().next())
-        .unwrap_or_else(|| USUAL_PLACE.into());
-    let mut words = own_program(setup)?;
+    let own = own_program(setup)?;
+    let of_image = substitute_image(setup, question.asked.with);
+    let prefix = of_image.as_ref().map(|image| image.prefix.as_path());
+    let place = free_place(prefix)?;
+    let mut words = own.clone();
+    if of_image.is_some() {
+        words.extend(["run", "--no-default-view", question.asked.with, "--"].map(OsString::from));
+        words.extend(own.iter().cloned());
+    }
     let mut description = question.image.path.clone().into_os_string();
     description.push(":");
     description.push(&place);
     words.extend(["run".into(), description, "--".into()]);
-    words.extend(own_program(setup)?);
+    words.extend(own);
     words.extend(["mpi-plan".into(), "--root".into(), place.into()]);
-    words.extend(["--with".into(), question.asked.with.into()]);
+    let with = prefix.map_or(question.asked.with.as_ref(), Path::as_os_str);
+    words.extend(["--with".into(), with.into()]);
     words.extend(["--path".into(), question.path.into()]);
     if let Some(program) = question.asked.program {
         words.extend(["--program".into(), program.into()]);
@@ -296,6 +306,38 @@ pub(super) fn look(
     let found = serde_json::from_slice(&output.stdout)
         .map_err(|_| CommandError::new(exit_codes::FAILURE, NoAnswer))?;
     Ok(Ok(found))
+}
+
+/// Finds a place at which an image can be looked into: nothing is mounted there, nor will the
+/// prefix of the substitute be. What is covered would not be found, or taken for something else.
+fn free_place(prefix: Option<&Path>) -> CommandResult<PathBuf> {
+    let allowed = Policy::read().map_or_else(|_| Vec::new(), |policy| policy.mount_points);
+    let places = if allowed.is_empty() {
+        USUAL_PLACES.map(PathBuf::from).to_vec()
+    } else {
+        allowed
+    };
+    let is_taken =
+        |place: &Path| prefix.is_some_and(|prefix| prefix.starts_with(place)) || is_mounted(place);
+    first_free(&places, is_taken).cloned().ok_or_else(|| {
+        let places: Vec<String> = places.iter().map(|one| one.display().to_string()).collect();
+        CommandError::new(exit_codes::NOT_STARTED, NoFreePlace(places.join(", ")))
+            .hinted("`mount-point PATH` in the policy of the helper allows another one".to_owned())
+    })
+}
+
+/// The first place that is not taken, and not below one that is.
+fn first_free(places: &[PathBuf], is_taken: impl Fn(&Path) -> bool) -> Option<&PathBuf> {
+    let taken: Vec<&PathBuf> = places.iter().filter(|place| is_taken(place)).collect();
+    let is_below = |place: &Path| taken.iter().any(|taken| place.starts_with(taken));
+    places.iter().find(|place| !is_below(place))
+}
+
+/// Whether a file system begins at a directory.
+fn is_mounted(place: &Path) -> bool {
+    let device = |path: &Path| path.metadata().ok().map(|found| found.dev());
+    let above = place.parent().unwrap_or(place);
+    device(place).is_some_and(|own| device(above) != Some(own))
 }
 
 /// Returns where a file of a substitute is seen in a root image.
@@ -383,4 +425,29 @@ pub(super) fn binds_of(plan: &Plan) -> Vec<Bind> {
         })
     };
     seen.into_iter().filter_map(bind).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_is_looked_into_where_it_covers_nothing() {
+        let places = ["/a", "/a/inner", "/b"].map(PathBuf::from);
+        let free = |taken: &[&str]| {
+            let is_taken = |place: &Path| taken.iter().any(|taken| place == Path::new(taken));
+            first_free(&places, is_taken).map(|place| place.display().to_string())
+        };
+        assert_eq!(free(&[]).as_deref(), Some("/a"));
+        assert_eq!(free(&["/a"]).as_deref(), Some("/b"));
+        assert_eq!(free(&["/a", "/b"]), None);
+    }
+
+    #[test]
+    fn a_file_system_is_seen_where_it_begins() {
+        assert_eq!(
+            ["/proc", "/proc/self"].map(|one| is_mounted(Path::new(one))),
+            [true, false]
+        );
+    }
 }

@@ -17,7 +17,7 @@ use clap::Args;
 
 use super::explain_start::{covering, explained, own_program};
 use super::mpi_root::{self, Question};
-use super::mpi_substitute::Asked;
+use super::mpi_substitute::{Asked, SubstituteImage, substitute_image};
 use crate::args::BackendArg;
 use crate::convert;
 use crate::exit_codes::{self, ExitCode};
@@ -68,7 +68,8 @@ pub(super) fn run_command_in(
         .joining(setup)
         .map_err(|error| error.with_code(exit_codes::NOT_STARTED))?;
     let command = explained(setup, &environment, command)?;
-    enter_environment(setup, args, (environment, additions), joining, command)
+    let found = (environment, additions);
+    enter_environment(setup, args, found, joining, command, Nesting::No)
 }
 
 /// Finds the images, and becomes a shell. The images may have a root file system of their own,
@@ -97,7 +98,8 @@ pub(super) fn run_shell_in(
             .chain([shell])
             .collect(),
     };
-    enter_environment(setup, args, (environment, additions), joining, command)
+    let found = (environment, additions);
+    enter_environment(setup, args, found, joining, command, Nesting::No)
 }
 
 /// The same for a command of ours, so that what is not found has its own code.
@@ -107,7 +109,16 @@ pub(super) fn enter(
     command: Vec<OsString>,
 ) -> CommandResult<ExitCode> {
     let found = images::find_environment(setup, args)?;
-    enter_environment(setup, args, found, Joining::nobody(), command)
+    enter_environment(setup, args, found, Joining::nobody(), command, Nesting::No)
+}
+
+/// Whether another environment is entered in this one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Nesting {
+    No,
+    /// Then the helper does not mount: where it has, it does not do so again, and in the user
+    /// namespaces that are left ranks would not find each other.
+    Yes,
 }
 
 fn enter_environment(
@@ -116,7 +127,14 @@ fn enter_environment(
     (environment, mut additions): (ConcreteEnvironment, Additions),
     joining: Joining,
     command: Vec<OsString>,
+    nesting: Nesting,
 ) -> CommandResult<ExitCode> {
+    if let Some(with) = &args.root.mpi
+        && environment.root().is_some()
+        && let Some(image) = substitute_image(setup, with)
+    {
+        return again_inside(setup, &image, joining);
+    }
     let mut root = root_images::request(setup, &args.root, &environment, &mut additions)?;
     let mut command = command;
     if let Some(with) = &args.root.mpi {
@@ -143,8 +161,10 @@ fn enter_environment(
         command,
     };
     let mut prepared = prepare(request).map_err(not_started)?;
-    choose_helper(setup, &mut prepared)
-        .map_err(|error| error.with_code(exit_codes::NOT_STARTED))?;
+    if nesting == Nesting::No {
+        choose_helper(setup, &mut prepared)
+            .map_err(|error| error.with_code(exit_codes::NOT_STARTED))?;
+    }
     for warning in prepared.warnings() {
         setup.printer.warning(&warning.to_string());
     }
@@ -154,6 +174,56 @@ fn enter_environment(
     }
     let tell = |warning: &RunWarning| setup.printer.warning(&warning.to_string());
     Err(not_started(prepared.exec(tell)))
+}
+
+/// Does all of it again inside of an image with an MPI, whose files are then those of this
+/// machine for what is mounted next.
+fn again_inside(
+    setup: &Setup,
+    image: &SubstituteImage,
+    joining: Joining,
+) -> CommandResult<ExitCode> {
+    let found = images::find_environment(setup, &image.images)
+        .map_err(|error| error.with_code(exit_codes::NOT_STARTED))?;
+    let own = own_program(setup)?;
+    check_is_seen(&found.0, Path::new(&own[0]))?;
+    let typed = std::env::args_os().skip(1);
+    let words = own.into_iter().take(1);
+    let words = words.chain(with_prefix(typed, &image.prefix)).collect();
+    let images = &image.images;
+    enter_environment(setup, images, found, joining, words, Nesting::Yes)
+}
+
+/// Puts the prefix of an MPI into a command line in the place of the image that has it.
+fn with_prefix(typed: impl Iterator<Item = OsString>, prefix: &Path) -> Vec<OsString> {
+    let mut words: Vec<OsString> = Vec::new();
+    let mut are_options = true;
+    for word in typed {
+        are_options &= word != "--";
+        let word = match word.as_encoded_bytes() {
+            b if are_options && b.starts_with(b"--mpi=") => {
+                let mut word = OsString::from("--mpi=");
+                word.push(prefix);
+                word
+            }
+            _ if are_options && words.last().is_some_and(|last| last == "--mpi") => prefix.into(),
+            _ => word,
+        };
+        words.push(word);
+    }
+    words
+}
+
+/// Refuses an image that is mounted over this program, which is needed there.
+fn check_is_seen(environment: &ConcreteEnvironment, program: &Path) -> CommandResult<()> {
+    let Some(image) = covering(environment, program) else {
+        return Ok(());
+    };
+    let message = format!(
+        "{} covers this program, which is needed there for another MPI",
+        image.mount_point
+    );
+    Err(CommandError::new(exit_codes::NOT_STARTED, message))
 }
 
 /// What a command in a root image sees beside the image.
@@ -202,13 +272,7 @@ fn substitute(
 ) -> CommandResult<Option<ExitCode>> {
     let Some(image) = environment.root() else {
         let mut words = own_program(setup)?;
-        if let Some(image) = covering(environment, Path::new(&words[0])) {
-            let message = format!(
-                "{} covers this program, which is needed there for another MPI",
-                image.mount_point
-            );
-            return Err(CommandError::new(exit_codes::NOT_STARTED, message));
-        }
+        check_is_seen(environment, Path::new(&words[0]))?;
         words.extend(["mpi", "swap", "--with", asked.with].map(OsString::from));
         if let Some(program) = asked.program {
             words.extend(["--mpi-program".into(), program.into()]);
@@ -290,4 +354,29 @@ fn describe(setup: &Setup, prepared: &Prepared) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_takes_the_place_of_an_image_before_the_command() {
+        let line = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let prefix = Path::new("/mpi");
+        for (typed, expected) in [
+            ("run --mpi own os -- a", "run --mpi /mpi os -- a"),
+            ("run os --mpi=own -- a", "run os --mpi=/mpi -- a"),
+            (
+                "run --mpi own os -- a --mpi own --mpi=b",
+                "run --mpi /mpi os -- a --mpi own --mpi=b",
+            ),
+            (
+                "run --mpi own --mpi-program b os",
+                "run --mpi /mpi --mpi-program b os",
+            ),
+        ] {
+            assert_eq!(with_prefix(line(typed).into_iter(), prefix), line(expected));
+        }
+    }
 }
