@@ -9,7 +9,7 @@ use cabane_testkit::mpi::{compile_below, installed};
 use cabane_testkit::{Tree, not_run};
 use serde_json::Value;
 
-use crate::arena::{Cluster, in_cluster};
+use crate::arena::{Cluster, in_cluster, unless_open_mpi_crashes};
 
 /// Packs a library and a program into an image that alice can read.
 fn make_image(cluster: &Cluster, name: &str, installed: &Path) {
@@ -30,12 +30,10 @@ fn ranks_are_one_program(cluster: &Cluster, name: &str, kind: &str, installed: &
 /// Runs eight ranks of a program in an image on four nodes, and looks whether they are one
 /// program.
 pub(crate) fn are_one_program(cluster: &Cluster, name: &str, kind: &str, program: &str) {
-    let finished = cluster
-        .user("alice")
-        .sh(&format!(
-            "srun -N4 --ntasks-per-node=2 --mpi={kind} --uenv=/shared/{name}.squashfs {program}"
-        ))
-        .success();
+    let step = format!(
+        "srun -N4 --ntasks-per-node=2 --mpi={kind} --uenv=/shared/{name}.squashfs {program}"
+    );
+    let finished = unless_open_mpi_crashes(|| cluster.user("alice").sh(&step)).success();
     let spoken = finished.stdout.matches("hello from rank ").count();
     let arrived = finished.stdout.contains("all messages arrived");
     assert_eq!((spoken, arrived), (8, true), "{finished:?}");

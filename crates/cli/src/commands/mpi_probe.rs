@@ -3,6 +3,7 @@
 
 //! The proof of a substitution: a small program is run in the place of the real one.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -30,7 +31,7 @@ use crate::setup::Setup;
 const PATIENCE: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(20);
 /// What is shown of what a failed probe said.
-const MOST_LINES: usize = 8;
+const MOST_LINES: usize = 16;
 
 #[derive(Debug, thiserror::Error)]
 enum ProveError {
@@ -168,6 +169,17 @@ impl Probe {
     }
 }
 
+/// Returns the last lines of what ranks have written, each once: the reason of a failure stands
+/// after the warnings that all of them give.
+fn last_lines(text: &str, most: usize) -> Vec<&str> {
+    let mut known = BTreeSet::new();
+    let mut lines: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.trim().is_empty() && known.insert(*line))
+        .collect();
+    lines.split_off(lines.len().saturating_sub(most))
+}
+
 /// Starts ranks of the probe, and checks what they say.
 fn run(
     line: &[OsString],
@@ -182,11 +194,8 @@ fn run(
             with: library.title(),
             failure,
         };
-        let lines: Vec<&str> = errors
-            .lines()
-            .filter(|line| !line.trim().is_empty())
-            .collect();
-        let lines = lines.get(..MOST_LINES).unwrap_or(&lines).iter();
+        let lines = last_lines(&errors, MOST_LINES);
+        let lines = lines.iter();
         let detail: Vec<String> = lines.map(|line| format!("    {}", escape(line))).collect();
         let error = CommandError::new(exit_codes::NOT_PROVEN, error);
         if detail.is_empty() {
@@ -311,4 +320,16 @@ fn finish(line: &[OsString]) -> CommandResult<(String, String)> {
         out.join().unwrap_or_default(),
         errors.join().unwrap_or_default(),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_stands_after_the_warnings_of_all() {
+        let text = "warning\n\nwarning\nnote\nwarning\nreason\n";
+        assert_eq!(last_lines(text, 2), ["note", "reason"]);
+        assert_eq!(last_lines(text, 8), ["warning", "note", "reason"]);
+    }
 }
