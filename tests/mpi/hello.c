@@ -4,17 +4,18 @@
 // Tells how many ranks there are, whether a sum and a large message are right, and which
 // library does it.
 
-#include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "start.h"
 
 #define LARGE (8 << 20)
 
 int main(int argc, char **argv) {
     int rank, size, sum = 0, length = 0, is_right = 1;
     char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-    MPI_Init(&argc, &argv);
+    start(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_Get_library_version(version, &length);

@@ -10,10 +10,11 @@
  * An argument says how many times as many messages are sent: what is measured must
  * take longer than other programs keep a processor busy.
  */
-#include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+
+#include "start.h"
 
 enum { STEP = 509, WINDOW = 8, WINDOW_SIZE = 1 << 20, WINDOWS = 10 };
 
@@ -102,7 +103,7 @@ static void windows(void)
 
 int main(int argc, char **argv)
 {
-    MPI_Init(&argc, &argv);
+    start(&argc, &argv);
     int more = argc > 1 ? atoi(argv[1]) : 1;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     printf("hello from rank %d in %llu %llu\n", rank, number_of("/proc/self/ns/user"),

@@ -322,20 +322,3 @@ impl<'a> Account<'a> {
         command
     }
 }
-
-/// Runs ranks of Open MPI on several nodes, once more if it is Open MPI that crashes.
-///
-/// Where processors are busy, the message of a rank that has left `MPI_Init` can reach one that
-/// waits in it, whose communicator is not there yet (5.0.11: 6 of 23 steps of its own programs,
-/// without any image). Whatever else goes wrong counts the first time.
-pub(crate) fn unless_open_mpi_crashes(run: impl Fn() -> Finished) -> Finished {
-    let has_crashed =
-        |finished: &Finished| finished.code != 0 && finished.stderr.contains("Segmentation fault");
-    let mut finished = run();
-    for _ in 0..3 {
-        if has_crashed(&finished) {
-            finished = run();
-        }
-    }
-    finished
-}

@@ -9,7 +9,7 @@ use cabane_testkit::mpi::{compile_below, installed};
 use cabane_testkit::{Tree, not_run};
 use serde_json::Value;
 
-use crate::arena::{Cluster, in_cluster, unless_open_mpi_crashes};
+use crate::arena::{Cluster, in_cluster};
 
 /// Packs a library and a program into an image that alice can read.
 fn make_image(cluster: &Cluster, name: &str, installed: &Path) {
@@ -33,7 +33,7 @@ pub(crate) fn are_one_program(cluster: &Cluster, name: &str, kind: &str, program
     let step = format!(
         "srun -N4 --ntasks-per-node=2 --mpi={kind} --uenv=/shared/{name}.squashfs {program}"
     );
-    let finished = unless_open_mpi_crashes(|| cluster.user("alice").sh(&step)).success();
+    let finished = cluster.user("alice").sh(&step).success();
     let spoken = finished.stdout.matches("hello from rank ").count();
     let arrived = finished.stdout.contains("all messages arrived");
     assert_eq!((spoken, arrived), (8, true), "{finished:?}");

@@ -74,7 +74,7 @@ pub fn stub() -> String {
 /// probe runs in containers that are older than the system on which it was compiled.
 #[must_use]
 pub fn c_library() -> String {
-    const FUNCTIONS: [&str; 24] = [
+    const FUNCTIONS: [&str; 27] = [
         "__cxa_finalize",
         "__isoc99_sscanf",
         "__libc_start_main",
@@ -85,6 +85,7 @@ pub fn c_library() -> String {
         "fgets",
         "fopen",
         "free",
+        "getenv",
         "malloc",
         "memcpy",
         "memmove",
@@ -93,12 +94,14 @@ pub fn c_library() -> String {
         "putchar",
         "puts",
         "qsort",
+        "sleep",
         "snprintf",
         "sscanf",
         "strchr",
         "strcmp",
         "strcspn",
         "strlen",
+        "strncmp",
     ];
     FUNCTIONS
         .map(|name| format!("void {name}(void) {{}}\n"))
