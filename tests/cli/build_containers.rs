@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::cabane::{Cabane, Who, everybody};
 use crate::export::{BASE, STACK, add_base, add_stack, exported, typed};
-use crate::import_containers::{TOOL, content, image_file, layout};
+use crate::import_containers::{Layout, TOOL, content, image_file, layer, layout, root};
 
 const BUILT: &str = "built/1.0:v1@here%x86_64";
 
@@ -244,6 +244,19 @@ fn an_image_that_changed_after_it_was_locked_is_refused() {
         .run(&["build", "--from=lock", &recipe, BUILT])
         .success();
     assert_eq!(content(&cabane, BUILT, "etc/text"), "second");
+}
+
+#[test]
+fn what_a_recipe_takes_for_other_processors_is_labelled_so() {
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let layout = Layout::new(&cabane, "foreign");
+    let image = layout.image(&[layer(&root(&cabane, "first"))], "arm64");
+    layout.name(image, "1");
+    let section = "  platform: linux/arm64\n";
+    let recipe = recipe(&cabane, &layout.typed(), section, "");
+    cabane.run(&["build", &recipe, "built/1.0"]).success();
+    let seen = cabane.run(&["image", "ls", "--json"]).success();
+    assert!(seen.stdout.contains("\"aarch64\""), "{seen:?}");
 }
 
 #[test]

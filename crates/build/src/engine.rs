@@ -31,6 +31,11 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync {
     /// Its name in recipes and metadata.
     fn name(&self) -> &'static str;
 
+    /// For which platform the image is, where that need not be this one.
+    fn platform(&self) -> Option<&str> {
+        None
+    }
+
     /// The steps before the metadata is written.
     fn steps(&self) -> Result<Vec<StepDraft>, BuildError>;
 

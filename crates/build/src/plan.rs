@@ -31,6 +31,9 @@ pub struct Plan {
     pub name: Name,
     /// What builds the tree: `python`, `tree`.
     pub engine: &'static str,
+    /// For which platform the image is, if the recipe says so: `linux/arm64`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub platform: Option<String>,
     /// Where the image will be mounted.
     pub mount_point: MountPoint,
     /// The format of the image.
@@ -151,6 +154,7 @@ pub fn plan(request: &BuildRequest) -> Result<Plan, BuildError> {
     Ok(Plan {
         name: job.recipe.name.clone(),
         engine: job.engine.name(),
+        platform: job.engine.platform().map(str::to_owned),
         mount_point: job.recipe.store.clone(),
         format: job.request.format,
         recipe_dir: job.recipe_dir.path.clone(),

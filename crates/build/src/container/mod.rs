@@ -237,6 +237,10 @@ impl Engine for ContainerEngine {
         "container"
     }
 
+    fn platform(&self) -> Option<&str> {
+        self.config.platform.as_deref()
+    }
+
     fn steps(&self) -> Result<Vec<StepDraft>, BuildError> {
         let what = format!("find out which image `{}` is", self.config.from);
         let platform = self.config.platform.clone().unwrap_or_default();

@@ -15,6 +15,7 @@ use cabane_build::{
     BuildRequest, Built, DEFAULT_EPOCH, ImageFormat, InMemory, Install, Part, Plan, Programs,
     carry_out, plan,
 };
+use cabane_container::Platform;
 use cabane_label::{Label, LabelPattern, SystemPattern};
 use cabane_recipe::FormatChoice;
 use cabane_repository::{AddRequest, Transfer};
@@ -28,7 +29,7 @@ use crate::convert;
 use crate::env_vars;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
-use crate::images::complete_label;
+use crate::images::complete_label_for;
 use crate::progress::Shown;
 use crate::report::{CommandError, CommandResult, IoContext};
 use crate::settings::{Origin, find_program, processors};
@@ -116,19 +117,16 @@ enum FormatArg {
 
 pub(super) fn build(setup: &Setup, args: &BuildArgs) -> CommandResult<ExitCode> {
     let system = systems::find(setup, args.system.as_deref())?;
-    let label = match &args.label {
-        Some(text) => {
-            let mut pattern: LabelPattern = text.parse().map_err(convert::parse_error)?;
-            if pattern.system.is_none() {
-                let name = system.as_ref().and_then(|found| found.name.clone());
-                pattern.system = name.map(SystemPattern::Is);
-            }
-            Some(complete_label(setup, &pattern)?)
-        }
-        None => None,
-    };
+    let pattern = args
+        .label
+        .as_deref()
+        .map(|text| pattern(text, system.as_ref()))
+        .transpose()?;
     let request = request(setup, args, system)?;
     let plan = plan(&request).map_err(convert::build_error)?;
+    let label = pattern
+        .map(|pattern| label_of(setup, &pattern, &plan))
+        .transpose()?;
     if args.dry_run {
         setup.printer.data(if args.json {
             json(&plan)
@@ -170,6 +168,26 @@ pub(super) fn build(setup: &Setup, args: &BuildArgs) -> CommandResult<ExitCode> 
         ));
     }
     Ok(exit_codes::SUCCESS)
+}
+
+/// Reads a label; what is built for a system says so.
+fn pattern(text: &str, system: Option<&systems::Found>) -> CommandResult<LabelPattern> {
+    let mut pattern: LabelPattern = text.parse().map_err(convert::parse_error)?;
+    if pattern.system.is_none() {
+        let name = system.and_then(|found| found.name.clone());
+        pattern.system = name.map(SystemPattern::Is);
+    }
+    Ok(pattern)
+}
+
+/// Fills in the parts of a label that were left out.
+fn label_of(setup: &Setup, pattern: &LabelPattern, plan: &Plan) -> CommandResult<Label> {
+    let platform = plan.platform.as_deref();
+    let platform: Option<Platform> = platform.and_then(|text| text.parse().ok());
+    let machine = platform
+        .as_ref()
+        .map_or(std::env::consts::ARCH, Platform::machine);
+    complete_label_for(setup, pattern, machine)
 }
 
 /// Tells that a build stops where it was asked to.
