@@ -345,6 +345,28 @@ fn what_docker_saves_is_imported() {
     );
 }
 
+#[test]
+fn what_docker_saves_is_made_once_wherever_the_archive_is() {
+    needs!("skopeo");
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let layout = layout(&cabane, "first");
+    let archive = |name: &str| cabane.world.path(name).display().to_string();
+    let target = format!("docker-archive:{}:tool:7", archive("saved.tar"));
+    skopeo(&["copy", &layout.typed(), &target]);
+    fs::copy(archive("saved.tar"), archive("other.tar")).unwrap();
+    let import = |from: &str, label: &str| {
+        let seen = cabane.run(&["import", "--json", from, label]).success();
+        let seen: Value = serde_json::from_str(&seen.stdout).unwrap();
+        seen["shared"].as_bool()
+    };
+    let archives = [("saved.tar", "a/1"), ("other.tar", "b/1")];
+    let shared = archives.map(|(name, label)| import(&archive(name), label));
+    assert_eq!(shared, [Some(false), Some(true)]);
+    // One whose manifest is known is asked later whether it has moved.
+    assert_eq!(import(&layout.typed(), "c/1"), Some(false));
+    assert_eq!(cabane.run(&["import", "--check", "c/1"]).code, 0);
+}
+
 pub(crate) fn skopeo(words: &[&str]) {
     let output = Command::new("skopeo")
         .arg("--insecure-policy")

@@ -147,7 +147,7 @@ fn a_tag_that_was_moved_is_noticed_and_a_digest_does_not_move() {
         .to_owned();
     assert_eq!(cabane.run(&["import", "--check", TOOL]).code, 0);
     remote.push(&layout(cabane, "second").typed(), "tool:1", &[]);
-    let checked = cabane.run(&["import", "--json", "--check", TOOL]);
+    let checked = cabane.run(&["import", "--check", "--json", TOOL]);
     let moved: Value = serde_json::from_str(&checked.stdout).unwrap();
     assert_eq!(
         (

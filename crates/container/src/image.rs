@@ -44,6 +44,8 @@ pub struct ContainerImage<'a> {
     pub manifest: Option<Digest>,
     /// The digest of the index in which it was found.
     pub index: Option<Digest>,
+    /// The digest of what it says about itself, if that says what is in the layers.
+    pub configuration: Option<Digest>,
 }
 
 /// Goes from a document to the manifest of one image.
@@ -147,6 +149,7 @@ impl<'a> ContainerImage<'a> {
             layers: layers.iter().zip(diff_ids).map(layer).collect(),
             manifest: Some(chosen.digest.clone()),
             index: chosen.index.clone(),
+            configuration: Some(descriptor.digest.clone()),
             config,
         })
     }

@@ -128,6 +128,7 @@ fn container(
             platform: image.platform.to_string(),
             manifest: image.manifest.as_ref().map(digest::written),
             index: image.index.as_ref().map(digest::written),
+            configuration: image.configuration.as_ref().map(digest::written),
         }),
     }
 }

@@ -12,7 +12,7 @@
 //!   "user": "1000:1000", "labels": {"org.opencontainers.image.version": "12"},
 //!   "glibc": "2.36",
 //!   "source": {"reference": "registry.example/tool:1", "platform": "linux/amd64",
-//!              "manifest": "sha256:…", "index": "sha256:…"}
+//!              "manifest": "sha256:…", "index": "sha256:…", "configuration": "sha256:…"}
 //! }
 //! ```
 
@@ -67,6 +67,10 @@ pub struct ContainerSource {
     /// The digest of the index in which the manifest was found, if it was in one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub index: Option<String>,
+    /// The digest of its configuration, which names the content of all layers, where there is
+    /// one: the same in a registry and in an archive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub configuration: Option<String>,
 }
 
 impl Container {
@@ -133,6 +137,7 @@ impl<'a> Reader<'a> {
                 "platform" => source.platform = text()?,
                 "manifest" => source.manifest = Some(text()?),
                 "index" => source.index = Some(text()?),
+                "configuration" => source.configuration = Some(text()?),
                 _ => {}
             }
         }

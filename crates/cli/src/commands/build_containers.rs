@@ -185,6 +185,7 @@ impl OwnContainers {
             platform,
             manifest: None,
             index: None,
+            configuration: None,
         })
     }
 

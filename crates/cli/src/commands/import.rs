@@ -30,7 +30,14 @@ use crate::report::CommandResult;
 use crate::setup::Setup;
 
 /// Make an image of a container image and add it to the repository
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option that is given or not"
+)]
 #[derive(Debug, Args)]
+#[command(override_usage = "\
+cabane import [OPTIONS] <IMAGE> <LABEL>
+       cabane import --check [--json] <LABEL>...")]
 #[command(after_help = "\
 Examples:
   cabane import registry.example.org/tool:1.0 tool/1.0
@@ -47,15 +54,16 @@ pub(crate) struct ImportArgs {
     /// The container image: REGISTRY/NAME:TAG or REGISTRY/NAME@DIGEST, oci:DIR or
     /// oci-archive:FILE, docker-archive:FILE, sif:FILE, dir:DIR, or a path; :NAME after
     /// a path chooses one of several images
-    #[arg(required_unless_present = "check")]
-    image: Option<String>,
+    image: String,
     /// The label: name/version:tag@system%uarch
     #[arg(required_unless_present = "check")]
     label: Option<String>,
-    /// Import nothing, and tell whether the tags from which these labels were imported have
-    /// moved since; the exit code is 9 if one has
-    #[arg(long, value_name = "LABEL", num_args = 1.., conflicts_with_all = ["image", "force", "dry_run", "platform", "group"])]
-    check: Vec<String>,
+    #[arg(hide = true, requires = "check")]
+    more_labels: Vec<String>,
+    /// Import nothing, and tell whether the tags from which the images with these labels were
+    /// imported have moved since; the exit code is 9 if one has
+    #[arg(long, conflicts_with_all = ["force", "dry_run", "platform", "group"])]
+    check: bool,
     /// The platform: OS/ARCHITECTURE or OS/ARCHITECTURE/VARIANT; default: this machine
     #[arg(long, value_name = "PLATFORM")]
     platform: Option<Platform>,
@@ -83,14 +91,22 @@ pub(crate) struct ImportArgs {
 }
 
 pub(super) fn import(setup: &Setup, args: &ImportArgs) -> CommandResult<ExitCode> {
-    let (Some(image), Some(label)) = (&args.image, &args.label) else {
-        return check(setup, &args.check, args.json);
+    let label = match &args.label {
+        Some(label) if !args.check => label,
+        label => {
+            let labels = std::iter::once(&args.image).chain(label);
+            let labels: Vec<&str> = labels
+                .chain(&args.more_labels)
+                .map(String::as_str)
+                .collect();
+            return check(setup, &labels, args.json);
+        }
     };
     let pattern: LabelPattern = label.parse().map_err(errors::parse_error)?;
     let platform = args.platform.clone();
     let platform = platform.unwrap_or_else(|| Platform::of_machine(std::env::consts::ARCH));
     let label = complete_label_for(setup, &pattern, platform.machine())?;
-    let reference: Reference = image.parse().map_err(ReferenceError::told)?;
+    let reference: Reference = args.image.parse().map_err(ReferenceError::told)?;
     let group = args.group.as_deref().map(groups::number_of).transpose()?;
     let import = Import {
         setup,
@@ -165,6 +181,7 @@ impl Import<'_> {
         let wanted = Wanted {
             key: key_of(&self.reference, &self.platform),
             manifest: None,
+            configuration: None,
             platform: self.platform.clone(),
             is_kept: false,
             layers: 1,

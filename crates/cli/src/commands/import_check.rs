@@ -38,7 +38,7 @@ struct Checked {
 }
 
 /// Asks for each label whether its reference still leads to the same.
-pub(super) fn check(setup: &Setup, labels: &[String], as_json: bool) -> CommandResult<ExitCode> {
+pub(super) fn check(setup: &Setup, labels: &[&str], as_json: bool) -> CommandResult<ExitCode> {
     let checked = labels.iter().map(|label| one(setup, label));
     let checked: Vec<Checked> = checked.collect::<CommandResult<_>>()?;
     if as_json {

@@ -16,6 +16,7 @@ use cabane_container::{
 use cabane_label::{Digest, escape};
 use cabane_registry::sum;
 use cabane_repository::{Access, Added, Claim, Incoming, Repository, VerifiedRequest};
+use cabane_view::ContainerSource;
 
 use super::image_pull::restrict;
 use super::import::Import;
@@ -35,6 +36,8 @@ pub(super) struct Wanted {
     /// Names the place where it is made: two imports of the same take the same.
     pub(super) key: Digest,
     pub(super) manifest: Option<Digest>,
+    /// What names the content of its layers, and not how they are compressed.
+    pub(super) configuration: Option<Digest>,
     pub(super) platform: Platform,
     /// Whether what came for it is of use to the next attempt.
     pub(super) is_kept: bool,
@@ -48,6 +51,7 @@ impl Wanted {
         Self {
             key: key_of(identity, &image.platform),
             manifest: image.manifest.clone(),
+            configuration: image.configuration.clone(),
             platform: image.platform.clone(),
             is_kept,
             layers: image.layers.len(),
@@ -207,21 +211,26 @@ impl Import<'_> {
 
 /// Finds the image that was made of the same before.
 fn find_made(repository: &Repository, wanted: &Wanted) -> CommandResult<Option<Digest>> {
-    let Some(manifest) = wanted
-        .manifest
-        .as_ref()
-        .map(cabane_container::digest::written)
-    else {
+    let written = |digest: &Option<Digest>| digest.as_ref().map(cabane_container::digest::written);
+    let manifest = written(&wanted.manifest);
+    let configuration = written(&wanted.configuration);
+    if manifest.is_none() && configuration.is_none() {
         return Ok(None);
+    }
+    let is_one = |source: &ContainerSource| {
+        // Whoever asks later whether a tag has moved compares manifests.
+        if manifest.is_some() {
+            source.manifest == manifest
+        } else {
+            source.configuration == configuration
+        }
     };
     let platform = wanted.platform.to_string();
     let records = repository.records().map_err(errors::repository_error)?;
     let is_root = |digest: &&Digest| -> bool {
         let meta = repository.meta(digest).ok();
         let source = meta.and_then(|meta| meta.container?.source);
-        let is_same = source.is_some_and(|source| {
-            source.manifest.as_ref() == Some(&manifest) && source.platform == platform
-        });
+        let is_same = source.is_some_and(|source| is_one(&source) && source.platform == platform);
         is_same && was_made_so(repository, digest)
     };
     let mut digests: Vec<&Digest> = records

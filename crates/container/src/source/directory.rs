@@ -41,6 +41,7 @@ pub fn directory(root: &Path, platform: &Platform, mends: bool) -> ContainerImag
         platform: platform.clone(),
         manifest: None,
         index: None,
+        configuration: None,
     }
 }
 

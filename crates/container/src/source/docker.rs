@@ -105,6 +105,7 @@ impl DockerArchive {
             config,
             manifest: None,
             index: None,
+            configuration: (!parts.is_old).then(|| identity.clone()),
         };
         Ok((image, identity))
     }

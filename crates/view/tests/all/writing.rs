@@ -183,6 +183,7 @@ fn what_a_root_image_says_about_itself_can_be_read_again() {
             platform: "linux/amd64".to_owned(),
             manifest: Some("sha256:0".to_owned()),
             index: None,
+            configuration: Some("sha256:1".to_owned()),
         }),
     };
     let meta = Meta {
