@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use cabane_testkit::mpi::{both, installed, libraries_of_debian, ranks};
 use cabane_testkit::{Finished, not_run, run_as_root};
+use serde_json::Value;
 
 use crate::arena::with_helper;
 use crate::cabane::{Cabane, Who, everybody};
@@ -17,6 +18,7 @@ use crate::mpi_swap::{lonely_launcher, rows_of_figures};
 /// A program of Debian 12 for MPICH, and another MPICH.
 struct Bed {
     programs: Programs,
+    debian: PathBuf,
     mpich: PathBuf,
 }
 
@@ -26,7 +28,11 @@ impl Bed {
         let programs = Programs::new(&debian);
         let library = libraries_of_debian(&debian).join("libmpich.so.12");
         programs.compile("hello.c", &mpich, &[], &library);
-        Some(Self { programs, mpich })
+        Some(Self {
+            programs,
+            debian,
+            mpich,
+        })
     }
 
     fn with(&self) -> String {
@@ -187,6 +193,57 @@ fn what_cannot_work_in_a_container_is_refused_before_anything_is_launched() {
         assert!(seen.stderr.starts_with(expected), "{}", seen.stderr);
         assert_eq!((seen.code, seen.stdout.as_str()), (14, ""), "{seen:?}");
     }
+}
+
+#[test]
+fn a_program_or_mpi_that_is_not_there_ends_as_it_does_without_another_mpi() {
+    let bed = bed!();
+    let image = image_of!("trixie");
+    let cabane = bed.world_of(Who::OrdinaryUser);
+    let with = bed.with();
+    for (with, program, code) in [
+        (with.as_str(), "absent", 127),
+        (&with, "./absent", 127),
+        ("/absent", "./program", 125),
+    ] {
+        let words = ["run", "--mpi", with, &image.path, "--", program];
+        let seen = cabane.run(&words);
+        let is_told = seen.stderr.contains("absent` ") || seen.stderr.contains("absent`,");
+        assert_eq!((seen.code, is_told), (code, true), "{seen:?}");
+    }
+}
+
+#[test]
+fn what_a_program_gets_in_a_container_may_be_of_this_machine() {
+    let bed = bed!();
+    let image = image_of!("trixie");
+    let cabane = bed.world_of(Who::OrdinaryUser);
+    let gets = |program: &str| {
+        let words = ["mpi", "inspect", "--json", "--in", &image.path, program];
+        let seen = cabane.run(&words).success();
+        let all: Value = serde_json::from_str(&seen.stdout).unwrap();
+        let library = &all[0]["file"]["library"];
+        library["path"].as_str().map(str::to_owned)
+    };
+    let of_container = "/lib/x86_64-linux-gnu/libmpich.so.12";
+    assert_eq!(gets("./program").as_deref(), Some(of_container));
+    // Libraries in the home directory are found by the whole path, there as here.
+    let home = cabane.world.path("home/mpi");
+    fs::create_dir_all(&home).unwrap();
+    let library = home.join("libmpich.so.12");
+    fs::copy(bed.mpich.join("lib/libmpi.so.12"), &library).unwrap();
+    let rpath = format!("-Wl,-rpath,{}", home.display());
+    bed.programs.compile(
+        "hello.c",
+        &bed.mpich,
+        &[&rpath],
+        &libraries_of_debian(&bed.debian).join("libmpich.so.12"),
+    );
+    fs::copy(bed.programs.program(), cabane.world.path("work/program")).unwrap();
+    assert_eq!(
+        gets("./program").as_deref(),
+        Some("[WORLD]/home/mpi/libmpich.so.12")
+    );
 }
 
 #[test]

@@ -44,7 +44,7 @@ pub use become_command::become_command;
 pub use error::RunError;
 pub use join::{Company, JoinError, Joining, sweep};
 pub use leaving::leave;
-pub use prepare::{Prepared, RunRequest, open_image, prepare, whole_command};
+pub use prepare::{Prepared, RunRequest, open_image, prepare, variables_in, whole_command};
 pub use shell::login_shell;
 pub use surroundings::{DevicePlace, RootRequest, seen_in_root};
 pub use through_helper::{clean_through, try_helper};

@@ -204,6 +204,16 @@ pub fn open_image(path: &Path, format: ImageFormat) -> Result<ImageFile, RunErro
     })
 }
 
+/// Returns the variables of a command in an environment, for those who ask before it is started.
+pub fn variables_in(
+    environment: &ConcreteEnvironment,
+    additions: &Additions,
+    root: &RootRequest,
+    calling: &BTreeMap<OsString, OsString>,
+) -> BTreeMap<OsString, OsString> {
+    variables_inside(environment, additions, calling, &root.device_variables).0
+}
+
 pub(crate) fn variables_inside(
     environment: &ConcreteEnvironment,
     additions: &Additions,

@@ -69,6 +69,7 @@ mod repo_import;
 mod repo_migrate;
 mod repo_pin;
 mod run;
+mod sight;
 mod slurm_around;
 mod slurm_check;
 mod slurm_install;

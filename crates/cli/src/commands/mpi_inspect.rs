@@ -18,13 +18,16 @@ use cabane_run::open_image;
 use clap::Args;
 
 use super::explain_start::own_program;
+use super::mpi_root::find_in;
 use super::mpi_text;
 use super::run::enter;
+use super::sight::Sight;
 use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::images::{ImageArgs, InsideArgs, find_environment};
 use crate::report::{CommandError, CommandResult};
+use crate::root_images;
 use crate::setup::Setup;
 
 /// Tell which MPI a program, a library or a directory needs or is
@@ -153,9 +156,11 @@ fn inspect_inside(
     }
     command.push("--".into());
     command.extend(args.paths.iter().map(OsString::from));
-    let (environment, _) = find_environment(setup, images)?;
+    let (environment, mut additions) = find_environment(setup, images)?;
     if environment.root().is_some() {
-        return inspect_root(setup, args, &environment);
+        let root = root_images::request(setup, &images.root, &environment, &mut additions)?;
+        let sight = Sight::of(&setup.calling, &environment, &additions, &root);
+        return inspect_root(setup, args, &environment, &sight);
     }
     enter(setup, images, command)
 }
@@ -165,6 +170,7 @@ fn inspect_root(
     setup: &Setup,
     args: &InspectArgs,
     environment: &ConcreteEnvironment,
+    sight: &Sight,
 ) -> CommandResult<ExitCode> {
     let files = environment.images.iter();
     let files = files.map(|image| open_image(&image.path, image.format));
@@ -177,9 +183,16 @@ fn inspect_root(
             let directory = format!("/proc/self/fd/{}", mount.as_raw_fd());
             tree = tree.with(image.mount_point.as_path(), directory);
         }
-        let loader = Loader::new(&tree);
+        for (target, source) in &sight.seen {
+            tree = tree.with(target, source);
+        }
+        let loader = Loader::new(&tree).library_path(&sight.library_path);
         let look = |path: &PathBuf| {
-            let found = find_in_root(&tree, path)?;
+            let found = if path.to_string_lossy().contains('/') {
+                std::path::absolute(path).ok()?
+            } else {
+                find_in(&tree, &sight.path, path)?
+            };
             cabane_mpi::inspect(&tree, &loader, &found)
         };
         let all: Vec<Option<Inspected>> = args.paths.iter().map(look).collect();
@@ -195,21 +208,4 @@ fn inspect_root(
     }
     tell(setup, args, &found);
     Ok(exit_codes::SUCCESS)
-}
-
-/// Finds a program where containers have theirs.
-fn find_in_root(tree: &Tree, name: &Path) -> Option<PathBuf> {
-    const DIRECTORIES: [&str; 6] = [
-        "/usr/local/sbin",
-        "/usr/local/bin",
-        "/usr/sbin",
-        "/usr/bin",
-        "/sbin",
-        "/bin",
-    ];
-    if name.to_string_lossy().contains('/') {
-        return Some(Path::new("/").join(name));
-    }
-    let mut places = DIRECTORIES.iter().map(|one| Path::new(one).join(name));
-    places.find(|path| tree.is_file(path))
 }

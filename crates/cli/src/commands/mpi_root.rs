@@ -28,6 +28,7 @@ use super::mpi_substitute::{Asked, Launchers, substitute_for, substitute_image};
 use super::mpi_swap::{
     Judged, Words, accepted, check_launcher, is_program, needs_mpi, no_program, nothing_behind,
 };
+use super::sight::Sight;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::report::{CommandError, CommandResult, IoContext};
@@ -50,6 +51,9 @@ pub(crate) struct PlanArgs {
     /// Where programs are looked for in the image
     #[arg(long)]
     path: OsString,
+    /// Where the loader looks first in the image
+    #[arg(long, default_value = "")]
+    library_path: String,
     /// The file that needs MPI, if it is not in the command
     #[arg(long)]
     program: Option<PathBuf>,
@@ -104,6 +108,8 @@ pub(super) struct Looked<'a> {
     pub(super) tree: &'a Tree,
     /// Where programs are looked for in it.
     pub(super) path: &'a OsStr,
+    /// Where the loader looks first in it.
+    pub(super) library_path: &'a str,
     pub(super) command: &'a [OsString],
     /// Whether the command begins with a launcher that is not in the image.
     pub(super) is_launched: bool,
@@ -120,6 +126,7 @@ pub(super) fn plan(setup: &Setup, args: &PlanArgs) -> CommandResult<ExitCode> {
         },
         tree: &tree,
         path: &args.path,
+        library_path: &args.library_path,
         command: &args.command,
         is_launched: args.launched,
     };
@@ -174,7 +181,7 @@ pub(super) fn judge_inside(setup: &Setup, looked: Looked<'_>) -> CommandResult<J
     let side = Side {
         tree: looked.tree,
         path: &words.file,
-        library_path: "",
+        library_path: looked.library_path,
     };
     let here = Tree::here();
     let substitute = substitute_for(setup, &here, looked.asked, side)?;
@@ -225,7 +232,7 @@ fn take_apart(looked: Looked<'_>) -> CommandResult<Words> {
 }
 
 /// Finds a program as a command in the image finds it.
-fn find_in(tree: &Tree, path: &OsStr, name: &Path) -> Option<PathBuf> {
+pub(super) fn find_in(tree: &Tree, path: &OsStr, name: &Path) -> Option<PathBuf> {
     if name.as_os_str().as_bytes().contains(&b'/') {
         let whole = std::path::absolute(name).ok()?;
         return tree.is_file(&whole).then_some(whole);
@@ -239,10 +246,7 @@ fn find_in(tree: &Tree, path: &OsStr, name: &Path) -> Option<PathBuf> {
 pub(super) struct Question<'a> {
     pub(super) asked: Asked<'a>,
     pub(super) image: &'a ConcreteImage,
-    /// What of this machine is seen in the image: targets and sources.
-    pub(super) seen: &'a [(PathBuf, PathBuf)],
-    /// Where programs are looked for there.
-    pub(super) path: &'a OsStr,
+    pub(super) sight: &'a Sight,
     pub(super) command: &'a [OsString],
     /// Whether the command begins with a launcher of this machine.
     pub(super) is_launched: bool,
@@ -274,11 +278,13 @@ pub(super) fn look(
     words.extend(["mpi-plan".into(), "--root".into(), place.into()]);
     let with = prefix.map_or(question.asked.with.as_ref(), Path::as_os_str);
     words.extend(["--with".into(), with.into()]);
-    words.extend(["--path".into(), question.path.into()]);
+    words.extend(["--path".into(), question.sight.path.clone()]);
+    // One word: a value may begin with a dash.
+    words.push(format!("--library-path={}", question.sight.library_path).into());
     if let Some(program) = question.asked.program {
         words.extend(["--program".into(), program.into()]);
     }
-    for (target, source) in question.seen {
+    for (target, source) in &question.sight.seen {
         words.extend(["--seen".into(), target.into(), source.into()]);
     }
     if question.is_launched {

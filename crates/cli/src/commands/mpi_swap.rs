@@ -295,7 +295,7 @@ fn variable(setup: &Setup, name: &str) -> String {
 
 pub(super) fn no_program(path: &Path) -> CommandError {
     let name = path.to_string_lossy().into_owned();
-    CommandError::new(exit_codes::NOT_FOUND, SwapError::NoProgram(name))
+    CommandError::new(exit_codes::COMMAND_NOT_FOUND, SwapError::NoProgram(name))
 }
 
 /// Says that a launcher has nothing to start.
@@ -305,7 +305,7 @@ pub(super) fn nothing_behind(command: &[OsString]) -> CommandError {
         launcher: words.next().unwrap_or_default().into_owned(),
         words: words.collect::<Vec<_>>().join(" "),
     };
-    CommandError::new(exit_codes::NOT_FOUND, nothing)
+    CommandError::new(exit_codes::COMMAND_NOT_FOUND, nothing)
         .hinted("write the path of the program, if it is not in `PATH`".to_owned())
 }
 

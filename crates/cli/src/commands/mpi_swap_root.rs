@@ -21,7 +21,8 @@ use super::mpi_root::{self, Found, Question};
 use super::mpi_substitute::Asked;
 use super::mpi_swap::{SwapArgs, Words, accepted, check_launcher, needs_mpi};
 use super::mpi_text;
-use super::run::{Sight, not_started};
+use super::run::not_started;
+use super::sight::Sight;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::images::{ImageArgs, find_environment};
@@ -58,7 +59,7 @@ pub(super) fn swap(setup: &Setup, args: &SwapArgs, image: &str) -> CommandResult
         return Err(CommandError::new(exit_codes::USAGE, error).hinted(hint));
     };
     let launcher = launcher_here(setup, &args.command);
-    let sight = Sight::of(setup, &environment, &additions, &root);
+    let sight = Sight::of(&setup.calling, &environment, &additions, &root);
     let question = Question {
         asked: Asked {
             with: &args.with,
@@ -66,8 +67,7 @@ pub(super) fn swap(setup: &Setup, args: &SwapArgs, image: &str) -> CommandResult
             program: args.program.as_deref(),
         },
         image: concrete,
-        seen: &sight.seen,
-        path: &sight.path,
+        sight: &sight,
         command: &args.command,
         is_launched: launcher.is_some(),
     };

@@ -3,21 +3,21 @@
 
 //! `cabane run`: one command in one or several images.
 
-use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::path::Path;
 
-use cabane_mount::{Backend, Operation};
+use cabane_mount::Backend;
 use cabane_resolve::ConcreteEnvironment;
 use cabane_run::loaded::Additions;
 use cabane_run::{
-    Joining, Prepared, RootRequest, RunError, RunRequest, RunWarning, prepare, seen_in_root,
-    whole_command,
+    Joining, Prepared, RootRequest, RunError, RunRequest, RunWarning, prepare, whole_command,
 };
 use clap::Args;
 
 use super::explain_start::{covering, explained, own_program};
 use super::mpi_root::{self, Question};
 use super::mpi_substitute::{Asked, SubstituteImage, substitute_image};
+use super::sight::Sight;
 use crate::args::BackendArg;
 use crate::convert;
 use crate::exit_codes::{self, ExitCode};
@@ -226,41 +226,6 @@ fn check_is_seen(environment: &ConcreteEnvironment, program: &Path) -> CommandRe
     Err(CommandError::new(exit_codes::NOT_STARTED, message))
 }
 
-/// What a command in a root image sees beside the image.
-pub(super) struct Sight {
-    /// What of this machine is seen in it: targets and sources.
-    pub(super) seen: Vec<(PathBuf, PathBuf)>,
-    /// Where programs are looked for.
-    pub(super) path: OsString,
-}
-
-impl Sight {
-    pub(super) fn of(
-        setup: &Setup,
-        environment: &ConcreteEnvironment,
-        additions: &Additions,
-        root: &RootRequest,
-    ) -> Self {
-        let here = std::env::current_dir().ok();
-        let operations = seen_in_root(root, additions, &setup.calling, here.as_deref());
-        let named = additions.binds.iter();
-        let named = named.map(|bind| (bind.target.as_path().to_owned(), bind.source.clone()));
-        let of_operation = |operation: &Operation| match operation {
-            Operation::Bind { source, target, .. } => Some((target.clone(), source.clone())),
-            _ => None,
-        };
-        let inside = environment.patch.apply(&setup.calling);
-        Self {
-            seen: operations
-                .iter()
-                .filter_map(of_operation)
-                .chain(named)
-                .collect(),
-            path: inside.get(OsStr::new("PATH")).cloned().unwrap_or_default(),
-        }
-    }
-}
-
 /// Arranges that a command gets another MPI. Returns an exit code if that is refused, and the
 /// reason was told.
 fn substitute(
@@ -282,25 +247,34 @@ fn substitute(
         *command = words;
         return Ok(None);
     };
-    let sight = Sight::of(setup, environment, additions, root);
+    let sight = Sight::of(&setup.calling, environment, additions, root);
     let words = whole_command(environment, root, command.clone()).map_err(not_started)?;
     let question = Question {
         asked,
         image,
-        seen: &sight.seen,
-        path: &sight.path,
+        sight: &sight,
         command: &words,
         is_launched: false,
     };
     let given = match mpi_root::give(setup, &question, additions)? {
         Ok(given) => given,
-        Err(code) => return Ok(Some(code)),
+        Err(code) => return Ok(Some(not_given(code))),
     };
     for note in given.notes {
         setup.printer.detail(cabane_label::escape(&note));
     }
     root.binds.extend(given.binds);
     Ok(None)
+}
+
+/// Gives what was found wrong before a command was started its code.
+fn not_given(code: ExitCode) -> ExitCode {
+    let is_known = code == exit_codes::NOT_SWAPPED || code.code >= exit_codes::NOT_STARTED.code;
+    if is_known {
+        code
+    } else {
+        exit_codes::NOT_STARTED
+    }
 }
 
 /// Gives an error the code that shells use.

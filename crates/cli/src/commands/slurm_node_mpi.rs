@@ -179,6 +179,7 @@ fn inside(
         asked,
         tree: &tree_of(root, &seen),
         path: path.map_or(OsStr::new(""), OsString::as_os_str),
+        library_path: &args.library_path,
         command,
         is_launched: false,
     };
