@@ -40,7 +40,8 @@ layout of OCI in a directory. As an ordinary user. The result is a squashfs with
 in blocks of 128 KiB, and on disk at the end: `cabane import` sees to that itself, after the \
 others there is a `sync` of the file. *umoci and mksquashfs* is `umoci unpack --rootless` and \
 `mksquashfs` of what came out, and from a registry `skopeo copy` to a layout before. Others leave \
-what they make in a place of their own. What a sample has left is removed before the next. \
+what they make in a place of their own; Charliecloud gets it from a registry with encryption, as \
+it speaks to no other. What a sample has left is removed before the next. \
 Memory is the largest high-water mark of one process, which is looked up every 5 ms.";
 
 pub(crate) fn section(
@@ -128,11 +129,21 @@ fn measure(
     let place = bed.directory(load.place)?;
     let registry = start_registry(&place.join("registry"))?;
     push(bed, layout, &registry)?;
+    // Charliecloud speaks to no other.
+    let with_tls = peers::CH_IMAGE.find().and_then(|_| {
+        let registry = RealRegistry::options(&place.join("with-tls"));
+        let registry = registry.with_tls().start();
+        push(bed, layout, &registry).map(|()| registry)
+    });
     let yard = Yard {
         bed,
         layout,
         place,
         address: format!("{}/bench/tool:1", registry.host()),
+        with_tls: with_tls
+            .as_ref()
+            .map(|registry| format!("{}/bench/tool:1", registry.host()))
+            .map_err(Clone::clone),
     };
     let mut tables = Vec::new();
     let mut ratio = None;
@@ -188,6 +199,8 @@ struct Yard<'a> {
     layout: &'a Layout,
     place: PathBuf,
     address: String,
+    /// The same image in a registry with encryption.
+    with_tls: Result<String, NotMeasured>,
 }
 
 /// A way to make an image.
@@ -298,8 +311,21 @@ impl Yard<'_> {
         vec![
             pull("`podman pull`", peers::PODMAN),
             pull("`buildah pull`", peers::BUILDAH),
+            self.charliecloud(),
             self.way("`apptainer pull`", text, words, place, Some("image.sif")),
         ]
+    }
+
+    fn charliecloud(&self) -> Way {
+        let place = self.place.join("charliecloud");
+        let text =
+            r#"mkdir "$2"; "$1" --storage "$2/storage" --no-cache --tls-no-verify pull "$3""#;
+        let words = || {
+            let address = self.with_tls.clone()?;
+            let program = peers::CH_IMAGE.find()?;
+            Ok(vec![program.into(), place.clone().into(), address.into()])
+        };
+        self.way("`ch-image pull`", text, words(), place.clone(), None)
     }
 
     fn way(

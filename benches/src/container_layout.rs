@@ -275,8 +275,10 @@ fn describe(path: &Path, layers: &[Layer]) -> io::Result<()> {
         ))
     };
     let ids = joined(&|layer| format!(r#""sha256:{}""#, layer.plain));
+    // Charliecloud insists on it.
+    let history = joined(&|_| r#"{"created_by":"the bench"}"#.to_owned());
     let config = format!(
-        r#"{{"architecture":"{machine}","os":"linux","config":{{"Env":["PATH=/usr/bin:/bin"],"Cmd":["sh"]}},"rootfs":{{"type":"layers","diff_ids":[{ids}]}}}}"#
+        r#"{{"architecture":"{machine}","os":"linux","config":{{"Env":["PATH=/usr/bin:/bin"],"Cmd":["sh"]}},"rootfs":{{"type":"layers","diff_ids":[{ids}]}},"history":[{history}]}}"#
     );
     let config = blob("config", config)?;
     let descriptors = joined(&|layer| {

@@ -37,6 +37,7 @@ pub(crate) const SQUASHFS_MOUNT: Peer =
     peer("squashfs-mount", "CABANE_BENCH_SQUASHFS_MOUNT", "--version");
 pub(crate) const UENV: Peer = peer("uenv", "CABANE_BENCH_UENV", "--version");
 pub(crate) const CH_RUN: Peer = peer("ch-run", "CABANE_BENCH_CH_RUN", "--version");
+pub(crate) const CH_IMAGE: Peer = peer("ch-image", "CABANE_BENCH_CH_IMAGE", "--version");
 pub(crate) const UV: Peer = peer("uv", "CABANE_UV", "--version");
 pub(crate) const MKSQUASHFS: Peer = peer("mksquashfs", "CABANE_BENCH_MKSQUASHFS", "-version");
 pub(crate) const MKFS_EROFS: Peer = peer("mkfs.erofs", "CABANE_BENCH_MKFS_EROFS", "-V");
@@ -64,6 +65,7 @@ pub(crate) const ALL: &[Peer] = &[
     SQUASHFUSE,
     FUSERMOUNT,
     CH_RUN,
+    CH_IMAGE,
     MKSQUASHFS,
     MKFS_EROFS,
     STACKINATOR,
