@@ -13,6 +13,7 @@ use serde_json::Value;
 use crate::arena::with_helper;
 use crate::cabane::{Cabane, Who, everybody};
 use crate::debian_roots::{Image, Programs, image_of};
+use crate::import_containers::layout;
 use crate::mpi_swap::{lonely_launcher, rows_of_figures};
 
 /// A program of Debian 12 for MPICH, and another MPICH.
@@ -211,6 +212,13 @@ fn a_program_or_mpi_that_is_not_there_ends_as_it_does_without_another_mpi() {
         let is_told = seen.stderr.contains("absent` ") || seen.stderr.contains("absent`,");
         assert_eq!((seen.code, is_told), (code, true), "{seen:?}");
     }
+    let words = ["import", &layout(&cabane, "os").typed(), "os/1"];
+    cabane.run(&words).success();
+    let words = ["run", "--mpi", "os/1", &image.path, "--", "./program"];
+    let expected = "error: `os/1` is a container image: what is in it is for its own root file \
+                    system\nhint: name a stack, a prefix or a library\n";
+    let seen = cabane.run(&words);
+    assert_eq!((seen.code, seen.stderr.as_str()), (125, expected));
 }
 
 #[test]

@@ -69,6 +69,11 @@ enum SubstituteError {
         cabane_label::escape(name)
     )]
     Unknown { name: String },
+    #[error(
+        "`{}` is a container image: what is in it is for its own root file system",
+        cabane_label::escape(name)
+    )]
+    OfContainer { name: String },
     #[error("no MPI of this machine is of the family of the program")]
     NothingHere,
 }
@@ -212,8 +217,15 @@ fn find_substitute(
     Ok(Substitute::new(tree, path, &[]))
 }
 
-/// Says that a name means nothing, and which ones do.
+/// Says that a name means no MPI, and which ones do.
 pub(super) fn unknown(setup: &Setup, name: &str) -> CommandError {
+    let images = ImageArgs::new(name, None, true).telling_choice();
+    let found = find_environment(setup, &images);
+    if found.is_ok_and(|(environment, _)| environment.root().is_some()) {
+        let name = name.to_owned();
+        return CommandError::new(exit_codes::NOT_FOUND, SubstituteError::OfContainer { name })
+            .hinted("name a stack, a prefix or a library".to_owned());
+    }
     let error = SubstituteError::Unknown {
         name: name.to_owned(),
     };
