@@ -22,6 +22,17 @@ fn make_image(cluster: &Cluster, name: &str, installed: &Path) {
     cluster.pack(name, &tree);
 }
 
+/// Makes the files of a container with a library in `opt/mpi` and programs for it.
+pub(crate) fn container_with(library: &Path, name: &str, place: &Path) -> Tree {
+    let tree = Tree::new(place)
+        .root_file_system(name, "")
+        .copy_of(library, "opt/mpi");
+    let mpi = tree.root().join("opt/mpi");
+    compile_below(&mpi, "ping_pong");
+    compile_below(&mpi, "hello");
+    tree.host_libraries_of("opt/mpi")
+}
+
 fn ranks_are_one_program(cluster: &Cluster, name: &str, kind: &str, installed: &Path) {
     make_image(cluster, name, installed);
     are_one_program(cluster, name, kind, "ping_pong");

@@ -10,6 +10,7 @@ use cabane_testkit::mpi::{compile_below, installed};
 use cabane_testkit::{Finished, Program, Tree, not_run};
 
 use crate::arena::{Cluster, PLUGIN, assert_failed, in_cluster};
+use crate::mpi::container_with;
 
 /// A command that tells of each question to a node, and answers as ever.
 const COUNTING: &str = r#"#!/bin/sh
@@ -36,15 +37,8 @@ fn questions(cluster: &Cluster) -> String {
 
 /// Makes an image with a library in `opt/mpi` and programs for it.
 fn make_root(cluster: &Cluster, name: &str, library: &Path) {
-    let place = cluster.machine_directory(name);
-    let tree = Tree::new(place.join("tree"))
-        .root_file_system(name, "")
-        .copy_of(library, "opt/mpi");
-    let mpi = tree.root().join("opt/mpi");
-    compile_below(&mpi, "ping_pong");
-    compile_below(&mpi, "hello");
-    let tree = tree.host_libraries_of("opt/mpi");
-    cluster.pack(name, tree.root());
+    let place = cluster.machine_directory(name).join("tree");
+    cluster.pack(name, container_with(library, name, &place).root());
 }
 
 /// Makes a stack with a library and programs for it.

@@ -12,6 +12,7 @@ use cabane_testkit::mpi::{compile_below, installed};
 use cabane_testkit::{Finished, Tree, not_run};
 
 use crate::arena::{Cluster, in_cluster};
+use crate::mpi::container_with;
 
 /// Makes an OCI layout with one layer of a tree, by the tools that every system has.
 const MAKE_LAYOUT: &str = r#"
@@ -44,15 +45,9 @@ echo '{"imageLayoutVersion":"1.0.0"}' >"$layout/oci-layout"
 /// Makes a container with a library of MPI and programs for it, and lets alice import it.
 fn import(cluster: &Cluster, name: &str, library: &Path) {
     let place = cluster.machine_directory(name);
-    let tree = Tree::new(place.join("tree"))
-        .root_file_system(name, "")
-        .copy_of(library, "opt/mpi");
+    let tree = container_with(library, name, &place.join("tree"));
     // It is made elsewhere, where there is no Cabane.
     fs::remove_dir_all(tree.root().join("meta")).unwrap();
-    let mpi = tree.root().join("opt/mpi");
-    compile_below(&mpi, "ping_pong");
-    compile_below(&mpi, "hello");
-    let tree = tree.host_libraries_of("opt/mpi");
     let layout = place.join("layout");
     let mut making = Command::new("sh");
     making
