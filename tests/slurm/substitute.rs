@@ -79,7 +79,6 @@ fn assert_refused(said: &Finished, code: i32, line: &str) {
 
 /// Runs eight ranks on four nodes, which say what they have loaded.
 fn eight(cluster: &Cluster, options: &str, program: &str) -> Finished {
-    cluster.root(": >/shared/questions");
     cluster
         .user("alice")
         .sh(&format!("srun -N4 --ntasks-per-node=2 {options} {program}"))

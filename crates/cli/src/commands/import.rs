@@ -94,6 +94,7 @@ pub(super) fn import(setup: &Setup, args: &ImportArgs) -> CommandResult<ExitCode
     let label = match &args.label {
         Some(label) if !args.check => label,
         label => {
+            // With `--check` every argument is a label, also the first.
             let labels = std::iter::once(&args.image).chain(label);
             let labels: Vec<&str> = labels
                 .chain(&args.more_labels)
