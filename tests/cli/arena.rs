@@ -12,8 +12,10 @@
 //! ```
 
 use std::fs;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
+use cabane_sys::namespace;
 use cabane_testkit::{
     again_in_private_world, can_have_private_world, furnish_private_world, not_run, run_as_root,
 };
@@ -69,7 +71,17 @@ fn assert_nothing_is_left(cabane: &Cabane) {
     assert!(!is_anything_held());
 }
 
-/// Tells whether an image is held mounted for the next start.
+/// Tells whether an image is kept mounted for the next start.
 pub(crate) fn is_anything_held() -> bool {
-    fs::exists("/run/cabane/images").unwrap()
+    let look = || {
+        let cache = fs::File::open("/run/cabane/images").ok()?;
+        // A thread that shares its root with others may not go elsewhere.
+        namespace::unshare_directories().ok()?;
+        namespace::enter_mounts(cache.as_fd()).ok()?;
+        let names = fs::read_dir("/").ok()?.flatten();
+        let mut names = names.map(|entry| entry.file_name());
+        Some(names.any(|name| !name.to_string_lossy().starts_with('.')))
+    };
+    let looked = std::thread::scope(|scope| scope.spawn(look).join().unwrap());
+    looked.unwrap_or(false)
 }

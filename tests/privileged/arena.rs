@@ -237,9 +237,9 @@ impl Arena {
         Start::new(self)
     }
 
-    /// What the holder holds, and the directory itself, for its lock.
+    /// The entries of the mount cache, and the directory itself, for its locks.
     #[expect(clippy::unused_self, reason = "only within an arena")]
-    pub(crate) fn holder(&self) -> Option<(Vec<String>, OwnedFd)> {
+    pub(crate) fn cache(&self) -> Option<(Vec<String>, OwnedFd)> {
         use cabane_sys::namespace;
         use rustix::fs::{Mode, OFlags};
         let look = || {
@@ -249,6 +249,7 @@ impl Arena {
             namespace::enter_mounts(std::os::fd::AsFd::as_fd(&pin)).ok()?;
             let names = fs::read_dir("/").ok()?.flatten();
             let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+            let names = names.filter(|name| !name.starts_with('.'));
             let root = rustix::fs::open("/", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
             Some((names.collect(), root.ok()?))
         };

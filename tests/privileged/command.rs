@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use cabane_mount::ImageFormat;
-use cabane_testkit::{Finished, Tree};
+use cabane_testkit::{Finished, Tree, slowness};
 
 use crate::arena::{Arena, in_arena, in_private_world, root};
 
@@ -245,8 +245,9 @@ fn nothing_is_seen_outside_of_the_environment() {
             .image(&two, arena.second());
         let mut child = start
             .script(&format!(
-                "cat {}/name; exec sleep 5",
-                arena.first().display()
+                "cat {}/name; exec sleep {}",
+                arena.first().display(),
+                5 * slowness()
             ))
             .spawn();
         let mut seen = [0; 3];

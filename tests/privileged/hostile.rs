@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use cabane_mount::ImageFormat;
-use cabane_testkit::{Finished, Tree};
+use cabane_testkit::{Finished, Tree, fewer, patience, slowness};
 
 use crate::arena::{Arena, in_arena};
 use crate::limits::Up;
@@ -54,7 +54,8 @@ const READERS: [&[&str]; 3] = [
 /// reader, and soon.
 fn read_all(arena: &Arena, image: &Path, format: ImageFormat, reader: usize) -> Finished {
     let place = arena.first().to_str().unwrap();
-    let mut command = vec!["timeout", "--signal=KILL", "5"];
+    let seconds = (5 * slowness()).to_string();
+    let mut command = vec!["timeout", "--signal=KILL", &seconds];
     command.extend(READERS[reader % READERS.len()]);
     command.push(place);
     let start = arena.start().image(image, arena.first()).declared(format);
@@ -195,7 +196,7 @@ fn flip(arena: &Arena, format: ImageFormat, whole: &[u8], part: usize) -> (usize
     let begin = Instant::now();
     let path = arena.world.path(&format!("flipped-{part}.{format}"));
     let (mut tried, mut refused) = (0, 0);
-    while tried < FLIPS / FLIPPERS && begin.elapsed() < FLIPPING {
+    while tried < fewer(FLIPS / FLIPPERS) && begin.elapsed() < patience(FLIPPING) {
         let mut bytes = whole.to_owned();
         for _ in 0..=random.below(4) {
             // Half of them where the structure is: at the beginning and at the end.
@@ -228,9 +229,10 @@ fn an_image_that_changes_while_it_is_mounted_harms_only_its_users() {
             for harm in [Harm::Overwrite, Harm::CutOff] {
                 let changing = rich(arena, format);
                 let start = arena.start().image(&changing, arena.first());
+                let seconds = 20 * slowness();
                 let script = format!(
                     "exec 9<{first}/noise; echo up; read go
-                     timeout --signal=KILL 20 cat {first}/noise {first}/text {first}/many/* \
+                     timeout --signal=KILL {seconds} cat {first}/noise {first}/text {first}/many/* \
                          >/dev/null 2>&1; echo $?; cat <&9 >/dev/null 2>&1; echo $?"
                 );
                 let mut reader = Waiting::begin(&start.script(&script));

@@ -10,8 +10,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use cabane_testkit::ORDINARY_USER;
-use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use cabane_testkit::{ORDINARY_USER, patience};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, makedev};
 
 use crate::arena::Arena;
 
@@ -35,7 +35,7 @@ pub(crate) fn assert_none(arena: &Arena) {
         if left(arena).is_empty() {
             return;
         }
-        if begin.elapsed() > PATIENCE {
+        if begin.elapsed() > patience(PATIENCE) {
             break;
         }
         std::thread::sleep(Duration::from_millis(50));
@@ -65,7 +65,7 @@ fn left(arena: &Arena) -> Vec<String> {
     left.extend(mounts(arena).map(|line| format!("mount {line}")));
     left.extend(processes());
     if arena.is_private() {
-        left.extend(holder());
+        left.extend(cache(arena));
     }
     left
 }
@@ -85,19 +85,24 @@ pub(crate) fn loop_devices(arena: &Arena) -> BTreeSet<u32> {
     devices.filter_map(number).collect()
 }
 
-/// Root can ask which file a device is bound to.
-fn loop_devices_by_inode(files: &BTreeSet<(u64, u64)>) -> BTreeSet<u32> {
+/// Root can ask which file a device is bound to. Worlds of other tests have files with the same
+/// numbers, on other file systems.
+fn loop_devices_by_inode(files: &BTreeSet<File>) -> BTreeSet<u32> {
     let mut losetup = Command::new("losetup");
     let output = losetup
-        .args(["--list", "--noheadings", "--raw"])
-        .args(["--output", "NAME,BACK-INO"])
+        .args(["--list", "--noheadings"])
+        .args(["--output", "NAME,BACK-INO,BACK-MAJ:MIN"])
         .output()
         .unwrap();
     let number = |line: &str| {
-        let (name, inode) = line.split_once(' ')?;
-        let inode: u64 = inode.trim().parse().ok()?;
-        let is_ours = files.iter().any(|(ours, _)| *ours == inode);
-        is_ours.then(|| name.strip_prefix("/dev/loop")?.parse().ok())?
+        let mut words = line.split_whitespace();
+        let (name, inode, device) = (words.next()?, words.next()?, words.next()?);
+        let inode: u64 = inode.parse().ok()?;
+        let (major, minor) = device.split_once(':')?;
+        let device = makedev(major.parse().ok()?, minor.parse().ok()?);
+        let is_ours = |file: &File| (file.inode, file.device) == (inode, device);
+        let number = || name.strip_prefix("/dev/loop")?.parse().ok();
+        files.iter().any(is_ours).then(number)?
     };
     let text = String::from_utf8_lossy(&output.stdout);
     text.lines().filter_map(number).collect()
@@ -105,19 +110,30 @@ fn loop_devices_by_inode(files: &BTreeSet<(u64, u64)>) -> BTreeSet<u32> {
 
 /// The helper hides the names of files from everybody else, who has to go by the size:
 /// nothing but one test is at work then.
-fn is_bound_to_one(device: &Path, files: &BTreeSet<(u64, u64)>) -> bool {
+fn is_bound_to_one(device: &Path, files: &BTreeSet<File>) -> bool {
     let read = |name: &str| fs::read_to_string(device.join(name)).unwrap_or_default();
     let sectors: u64 = read("size").trim().parse().unwrap_or_default();
-    read("loop/backing_file") == "/\n" && files.iter().any(|(_, size)| *size / 512 == sectors)
+    read("loop/backing_file") == "/\n" && files.iter().any(|file| file.size / 512 == sectors)
 }
 
-/// The inodes and sizes of files.
-fn files(directory: &Path) -> BTreeSet<(u64, u64)> {
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct File {
+    device: u64,
+    inode: u64,
+    size: u64,
+}
+
+/// The files in a directory.
+fn files(directory: &Path) -> BTreeSet<File> {
     let files = fs::read_dir(directory).into_iter().flatten().flatten();
     let metadata = files.filter_map(|file| file.metadata().ok());
     metadata
         .filter(fs::Metadata::is_file)
-        .map(|found| (found.ino(), found.len()))
+        .map(|found| File {
+            device: found.dev(),
+            inode: found.ino(),
+            size: found.len(),
+        })
         .collect()
 }
 
@@ -159,12 +175,11 @@ fn processes() -> impl Iterator<Item = String> {
         })
 }
 
-fn holder() -> Option<String> {
-    let directory = Path::new("/run/cabane");
-    let state = rustix::fs::open(directory, OFlags::RDONLY, Mode::empty()).ok()?;
+fn cache(arena: &Arena) -> Option<String> {
+    let state = rustix::fs::open("/run/cabane", OFlags::RDONLY, Mode::empty()).ok()?;
     if flock(&state, FlockOperation::NonBlockingLockExclusive).is_err() {
         return Some("the lock of /run/cabane".to_owned());
     }
-    let pin = directory.join("images");
-    pin.exists().then(|| "the holder".to_owned())
+    let (entries, _) = arena.cache()?;
+    (!entries.is_empty()).then(|| format!("in the cache {entries:?}"))
 }

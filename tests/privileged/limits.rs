@@ -10,6 +10,7 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use cabane_mount::ImageFormat;
+use cabane_testkit::{fewer, not_run, patience};
 
 use crate::arena::{Arena, in_arena, in_private_world, root};
 use crate::left_over::{USERS, loop_devices};
@@ -103,7 +104,7 @@ fn one_user_may_hold_so_many_images_and_no_more() {
             .map(|image| Up::with(&start(image), "echo up"))
             .collect();
         let refused = start(&images[limit]).finish();
-        assert_refused(&refused, &format!("{limit} images of yours are in use"));
+        assert_refused(&refused, &format!("you have {limit} images in use"));
         // Another user has places of his own.
         if arena.is_private() {
             start(&images[limit]).user(USERS[1]).finish().success();
@@ -181,11 +182,26 @@ fn surplus_loop_devices_are_removed() {
             if left.is_empty() {
                 break;
             }
-            assert!(begin.elapsed() < Duration::from_secs(3), "left: {left:?}");
+            assert!(
+                begin.elapsed() < patience(Duration::from_secs(3)),
+                "left: {left:?}"
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
         assert!(used.len() == 10 && surplus.count() > 0);
     });
+}
+
+/// Whether the kernel takes an EROFS image as it is: since Linux 6.12, and not on each file system.
+fn is_mounted_from_file(image: &Path, place: &Path) -> bool {
+    use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+    match mount(image, place, "erofs", MountFlags::RDONLY, None) {
+        Ok(()) => unmount(place, UnmountFlags::empty()).is_ok(),
+        Err(error) => {
+            assert_eq!(error, rustix::io::Errno::NOTBLK);
+            false
+        }
+    }
 }
 
 #[test]
@@ -194,11 +210,14 @@ fn without_loop_devices_only_squashfs_is_refused() {
         let squashfs = arena.any_image();
         let erofs = arena.image("erofs", ImageFormat::Erofs);
         root("touch /mnt/none; mount --bind /mnt/none /dev/loop-control");
-        let finished = arena.start().image(&squashfs, arena.first()).finish();
-        assert_refused(&finished, "cannot get a loop device");
+        let refused = arena.start().image(&squashfs, arena.first()).finish();
         let start = arena.start().image(&erofs, arena.first());
         let finished = start.script("cat /mnt/a/name").finish();
         root("umount /dev/loop-control");
+        assert_refused(&refused, "cannot get a loop device");
+        if !is_mounted_from_file(&erofs, arena.second()) {
+            not_run!("this kernel mounts EROFS images only from loop devices");
+        }
         assert_eq!(finished.success().stdout, "erofs");
     });
 }
@@ -239,7 +258,7 @@ fn cleaning_gives_up_unused_images_of_ones_own() {
 }
 
 #[test]
-fn two_hundred_and_fifty_six_starts_of_four_users_share_one_superblock() {
+fn two_hundred_and_fifty_six_starts_of_four_users_share_superblocks() {
     in_arena(|arena| {
         let image = arena.any_image();
         let start = |number: usize| {
@@ -254,8 +273,15 @@ fn two_hundred_and_fifty_six_starts_of_four_users_share_one_superblock() {
         up.iter_mut().for_each(Up::wait);
         let devices: BTreeSet<&str> = up.iter().map(|up| up.said.as_str()).collect();
         let found = (devices.len(), loop_devices(arena).len());
+        let late = Up::with(&start(0), &device(arena));
+        let last = late.said.clone();
+        late.end();
+        // Nobody waits for another user, who may have stopped in the middle: at the worst each
+        // has one of his own. All later starts share the first.
+        let most = arena.users().len();
+        assert!(found.0 <= most && found.1 <= most, "{found:?}");
+        assert!(devices.contains(last.as_str()));
         up.into_iter().for_each(Up::end);
-        assert_eq!(found, (1, 1));
     });
 }
 
@@ -276,14 +302,16 @@ fn two_hundred_and_fifty_six_starts_with_different_images_do_not_fail() {
             let start = arena.start().user(users[number % users.len()]);
             start.image(&copies[number % copies.len()], arena.first())
         };
-        let mut up: Vec<Up> = (0..256)
+        let starts = fewer(256).max(2 * copies.len());
+        cabane_testkit::say(&format!("note: {starts} starts with different images"));
+        let mut up: Vec<Up> = (0..starts)
             .map(|number| Up::begin(&start(number), &device(arena)))
             .collect();
         up.iter_mut().for_each(Up::wait);
         let devices: BTreeSet<&str> = up.iter().map(|up| up.said.as_str()).collect();
         let found = (devices.len(), loop_devices(arena).len());
         up.into_iter().for_each(Up::end);
-        assert_eq!(found, (copies.len(), copies.len() / 2));
+        assert_eq!(found, (copies.len(), copies.len()));
     });
 }
 

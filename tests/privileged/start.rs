@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use cabane_mount::{ImageFormat, Request, RequestedBind, RequestedImage, StartRequest};
-use cabane_sys::child::prepare_child;
+use cabane_process::child::prepare_child;
 use cabane_testkit::{Finished, ORDINARY_USER, is_root};
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};

@@ -61,9 +61,9 @@ fn programs_of_a_step_with_images_cannot_gain_rights() {
     in_cluster!(|cluster: &Cluster| {
         let said = alice(
             cluster,
-            "srun -n2 --uenv=app/1:v1 grep NoNewPrivs /proc/self/status",
+            "srun -n2 --uenv=app/1:v1 grep -E '^(CapBnd|NoNewPrivs)' /proc/self/status",
         );
-        assert_eq!(said, ["NoNewPrivs:\t1"]);
+        assert_eq!(said, ["CapBnd:\t0000000000000000", "NoNewPrivs:\t1"]);
     });
 }
 

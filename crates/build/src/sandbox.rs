@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use cabane_mount::{Backend, FusePrograms, MountPlan, Operation, perform};
-use cabane_sys::child::prepare_child;
-use cabane_sys::process_namespace::enter_process_namespace;
+use cabane_process::child::prepare_child;
+use cabane_process::process_namespace::enter_process_namespace;
 use rustix::fs::Mode;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal, umask};

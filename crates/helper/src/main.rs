@@ -7,67 +7,111 @@
 //! the request is read (see `cabane_mount::Request`); its environment is not looked
 //! at. The order of things is the safety of it:
 //!
-//! 1. signals are held back, limits and the file mode mask are ours;
+//! 1. limits are lifted, signals are held back, the file mode mask is ours;
 //! 2. rights are lowered to the caller's, and only then is anything of his read;
-//! 3. rights are raised, what the policy allows is mounted;
+//! 3. rights are raised, what the policy allows is mounted, and what the caller handed over is
+//!    looked at with his rights only (`cabane_privileged`);
 //! 4. all rights are given up for good, which is verified;
 //! 5. limits, mask and signals are the caller's again, and the command starts.
 //!
 //! `docs/design/0005-the-helper.md` has the reasons, `tests/privileged` the attacks.
 
-#![forbid(unsafe_code)]
+// What the standard library does before `main` ends the process by a signal where limits leave
+// it no memory or no descriptors.
+#![no_main]
+#![deny(unsafe_code)]
 
-mod caller;
+mod inherited;
 mod outcome;
 mod request;
-mod surroundings;
 
-use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode};
+use std::ffi::{CStr, c_char, c_int};
+use std::panic::catch_unwind;
+use std::path::PathBuf;
 
-use cabane_mount::{Policy, Scope, StartRequest, perform_privileged, sweep};
+use cabane_privileged::{Caller, Policy, Scope, StartRequest, perform_privileged, raise, release};
+use cabane_sys::exec::Program;
 
-use crate::caller::Caller;
+use crate::inherited::{Inherited, Limits};
 use crate::outcome::Failure;
 use crate::request::Task;
-use crate::surroundings::Surroundings;
 
-fn main() -> ExitCode {
-    // A message with the place of a mistake is for developers, and making it reads
-    // files.
-    std::panic::set_hook(Box::new(|_| {}));
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            outcome::tell(&failure);
-            failure.exit_code()
-        }
-    }
+/// Called by the C library as the first function of the program.
+#[expect(
+    unsafe_code,
+    reason = "the only way to begin before the standard library does"
+)]
+#[unsafe(no_mangle)]
+extern "C" fn main(count: c_int, words: *const *const c_char) -> c_int {
+    // First of all, and with little stack: there may be no memory before.
+    let limits = Limits::lift();
+    // SAFETY: these are what the C library hands to `main`.
+    begin(
+        unsafe { cabane_sys::arguments::of_main(count, words) },
+        limits,
+    )
 }
 
-fn run() -> Result<(), Failure> {
-    let mut surroundings = Surroundings::take_over().map_err(Failure::System)?;
-    let caller = Caller::identify().map_err(Failure::System)?;
+#[inline(never)]
+fn begin(arguments: [Option<&CStr>; 2], limits: Limits) -> c_int {
+    let run = || {
+        // A message with the place of a mistake is for developers, and making it reads
+        // files.
+        std::panic::set_hook(Box::new(|_| {}));
+        run(arguments, limits)
+    };
+    catch_unwind(run).unwrap_or(outcome::NOT_STARTED)
+}
+
+/// Returns the exit code, unless the process becomes the command.
+fn run(arguments: [Option<&CStr>; 2], limits: Limits) -> c_int {
+    let (message, code) = match prepare(arguments) {
+        Ok(None) => return 0,
+        Ok(Some(ready)) => {
+            // The last that is done: it may leave no memory.
+            limits.give_back();
+            let source = ready.program.become_it();
+            let program = ready.name;
+            let failure = Failure::Command { program, source };
+            return outcome::tell(&outcome::message(&failure), failure.exit_code());
+        }
+        Err(failure) => (outcome::message(&failure), failure.exit_code()),
+    };
+    limits.give_back();
+    outcome::tell(&message, code)
+}
+
+/// Does all but becoming the command. Afterwards the rights are gone, also after a failure: to
+/// tell it can take as long as the caller likes, who must be able to end this process.
+fn prepare(arguments: [Option<&CStr>; 2]) -> Result<Option<Ready>, Failure> {
+    let caller = Caller::of_process().map_err(Failure::System)?;
+    let inherited = Inherited::take_over().map_err(Failure::System);
     if !caller.is_privileged() {
         return Err(Failure::NotPrivileged);
     }
+    let done = inherited.and_then(|inherited| {
+        let start = with_rights(arguments, &caller)?;
+        Ok(start.map(|start| (start, inherited)))
+    });
+    // It takes rights to give up all of them.
+    raise()
+        .and_then(|()| caller.drop_for_good())
+        .map_err(|_| Failure::Rights)?;
+    done?
+        .map(|(start, inherited)| make_ready(start, &inherited))
+        .transpose()
+}
+
+/// Reads what is asked for as the caller, and carries it out; returns what is to be started.
+fn with_rights(
+    arguments: [Option<&CStr>; 2],
+    caller: &Caller,
+) -> Result<Option<StartRequest>, Failure> {
     caller.lower().map_err(Failure::System)?;
-    let task = request::read()?;
+    let task = request::read(arguments)?;
     let policy = Policy::read()?;
-    surroundings.make_room().map_err(Failure::System)?;
-    Caller::raise().map_err(Failure::System)?;
-    surroundings.lift_limits();
-    let done = carry_out(task, &policy, &caller);
-    // Also after a failure: to tell it can take as long as the caller likes, who must be
-    // able to end this process, and be the one who has it.
-    surroundings.give_back_limits();
-    caller.drop_for_good().map_err(Failure::System)?;
-    match done? {
-        Some(start) => Err(become_command(&start, &surroundings)),
-        None => Ok(()),
-    }
+    raise().map_err(Failure::System)?;
+    Ok(carry_out(task, &policy, caller)?)
 }
 
 /// Does what takes the rights of root; returns what is to be started.
@@ -75,11 +119,11 @@ fn carry_out(
     task: Task,
     policy: &Policy,
     caller: &Caller,
-) -> Result<Option<StartRequest>, cabane_mount::Error> {
+) -> Result<Option<StartRequest>, cabane_privileged::Error> {
     match task {
-        Task::Clean => sweep(Scope::UnusedOf(caller.user())).map(|_| None),
+        Task::Clean => release(Scope::UnusedOf(caller.user())).map(|_| None),
         Task::Start { plan, start } => {
-            perform_privileged(*plan, policy, caller.user()).map(|()| Some(start))
+            perform_privileged(*plan, policy, caller).map(|()| Some(start))
         }
     }
 }
@@ -99,36 +143,16 @@ fn go_to_work(start: &StartRequest) -> Result<(), Failure> {
     std::env::set_current_dir("/").map_err(Failure::System)
 }
 
-/// Starts the command in the place of this process. Returns only if that failed.
-fn become_command(start: &StartRequest, surroundings: &Surroundings) -> Failure {
-    if let Err(failure) = go_to_work(start) {
-        return failure;
-    }
-    let [program, arguments @ ..] = start.command.as_slice() else {
-        return Failure::Request(io::ErrorKind::InvalidInput.into());
-    };
-    let mut command = Command::new(program);
-    command.args(arguments).env_clear();
-    for variable in &start.variables {
-        let bytes = variable.as_bytes();
-        // A name may begin with `=`, as it does nowhere; then it ends at the second.
-        let end = bytes.iter().skip(1).position(|byte| *byte == b'=');
-        let Some((name, value)) = end.and_then(|end| bytes.split_at_checked(end.saturating_add(1)))
-        else {
-            continue;
-        };
-        let value = value.get(1..).unwrap_or_default();
-        command.env(
-            std::ffi::OsStr::from_bytes(name),
-            std::ffi::OsStr::from_bytes(value),
-        );
-    }
-    if let Err(source) = surroundings.give_back() {
-        return Failure::System(source);
-    }
-    let source = command.exec();
-    Failure::Command {
-        program: program.into(),
-        source,
-    }
+/// A command that only has to be started.
+struct Ready {
+    program: Program,
+    name: PathBuf,
+}
+
+fn make_ready(start: StartRequest, inherited: &Inherited) -> Result<Ready, Failure> {
+    go_to_work(&start)?;
+    let program = Program::new(&start.command, &start.variables).map_err(Failure::Request)?;
+    let name = start.command.into_iter().next().unwrap_or_default().into();
+    inherited.give_back().map_err(Failure::System)?;
+    Ok(Ready { program, name })
 }

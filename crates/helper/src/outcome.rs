@@ -8,11 +8,10 @@
 use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
-const NOT_STARTED: u8 = 125;
-const NOT_EXECUTABLE: u8 = 126;
-const COMMAND_NOT_FOUND: u8 = 127;
+pub(crate) const NOT_STARTED: i32 = 125;
+const NOT_EXECUTABLE: i32 = 126;
+const COMMAND_NOT_FOUND: i32 = 127;
 
 /// Why there is no command.
 #[derive(Debug)]
@@ -27,8 +26,11 @@ pub(crate) enum Failure {
     NotPrivileged,
     /// Rights or limits could not be changed.
     System(io::Error),
+    /// The rights could not be given up. Nothing is said of it: a message goes where the caller
+    /// likes, who could let a process with rights wait there.
+    Rights,
     /// Something is not allowed, or a step of mounting failed.
-    Mount(cabane_mount::Error),
+    Mount(cabane_privileged::Error),
     /// The directory in which the command must start cannot be entered.
     Directory {
         /// The directory.
@@ -45,21 +47,21 @@ pub(crate) enum Failure {
     },
 }
 
-impl From<cabane_mount::Error> for Failure {
-    fn from(error: cabane_mount::Error) -> Self {
+impl From<cabane_privileged::Error> for Failure {
+    fn from(error: cabane_privileged::Error) -> Self {
         Self::Mount(error)
     }
 }
 
 impl Failure {
-    pub(crate) fn exit_code(&self) -> ExitCode {
-        ExitCode::from(match self {
+    pub(crate) fn exit_code(&self) -> i32 {
+        match self {
             Self::Command { source, .. } if source.kind() == io::ErrorKind::NotFound => {
                 COMMAND_NOT_FOUND
             }
             Self::Command { .. } => NOT_EXECUTABLE,
             _ => NOT_STARTED,
-        })
+        }
     }
 
     fn cause(&self) -> Option<String> {
@@ -70,7 +72,7 @@ impl Failure {
             | Self::Directory { source, .. }
             | Self::Command { source, .. } => Some(source.to_string()),
             Self::Mount(error) => std::error::Error::source(error).map(ToString::to_string),
-            Self::Usage | Self::Process | Self::NotPrivileged => None,
+            Self::Usage | Self::Process | Self::NotPrivileged | Self::Rights => None,
         }
     }
 
@@ -109,7 +111,9 @@ impl fmt::Display for Failure {
             Self::Request(_) => write!(f, "cabane-mount does not understand what it is asked"),
             Self::Process => write!(f, "there is no such process of yours"),
             Self::NotPrivileged => write!(f, "cabane-mount has no rights to mount"),
-            Self::System(_) => write!(f, "cabane-mount cannot change its rights or limits"),
+            Self::System(_) | Self::Rights => {
+                write!(f, "cabane-mount cannot change its rights or limits")
+            }
             Self::Mount(error) => write!(f, "{error}"),
             Self::Directory { path, .. } => {
                 write!(f, "cannot start in the directory {}", path.display())
@@ -122,16 +126,26 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Prints an error; names in it come from the caller and may hold anything.
-pub(crate) fn tell(failure: &Failure) {
+/// Returns an error as text; names in it come from the caller and may hold anything. It is
+/// empty where nothing may be said.
+pub(crate) fn message(failure: &Failure) -> String {
+    if matches!(failure, Failure::Rights) {
+        return String::new();
+    }
     let mut text = format!("error: {}\n", plain(&failure.to_string()));
     for (kind, line) in [("cause", failure.cause()), ("hint", failure.hint())] {
         if let Some(line) = line {
             text = format!("{text}{kind}: {}\n", plain(&line));
         }
     }
+    text
+}
+
+/// Prints an error, and returns the exit code that goes with it. Nothing is allocated.
+pub(crate) fn tell(message: &str, code: i32) -> i32 {
     // Nobody is left to be told that nobody can be told.
-    let _ = io::stderr().write_all(text.as_bytes());
+    let _ = io::stderr().write_all(message.as_bytes());
+    code
 }
 
 /// Says that the command starts elsewhere than its caller is.

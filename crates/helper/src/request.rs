@@ -3,11 +3,12 @@
 
 //! Reading the request, with the rights of the caller.
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{OwnedFd, RawFd};
 
-use cabane_mount::{
+use cabane_privileged::{
     ImageFile, PrivilegedBind, PrivilegedImage, PrivilegedPlan, PrivilegedRoot, Request,
     RequestedBind, RequestedImage, StartRequest,
 };
@@ -30,13 +31,13 @@ pub(crate) enum Task {
 }
 
 /// Reads the request from the descriptor that the one argument names.
-pub(crate) fn read() -> Result<Task, Failure> {
-    let mut arguments = std::env::args_os().skip(1);
-    let (Some(number), None) = (arguments.next(), arguments.next()) else {
+pub(crate) fn read(arguments: [Option<&CStr>; 2]) -> Result<Task, Failure> {
+    let [Some(number), None] = arguments else {
         return Err(Failure::Usage);
     };
     let number: RawFd = number
         .to_str()
+        .ok()
         .and_then(|text| text.parse().ok())
         .ok_or(Failure::Usage)?;
     let bytes = read_whole(number).map_err(Failure::Request)?;
@@ -74,14 +75,15 @@ fn plan_of(start: &StartRequest) -> Result<PrivilegedPlan, Failure> {
         .map(|process| File::open(format!("/proc/{process}/ns/mnt")))
         .transpose();
     let images = start.images.iter().map(|image: &RequestedImage| {
-        Ok(PrivilegedImage {
-            image: ImageFile {
-                file: File::from(taken(image.descriptor)?),
-                path: image.name.clone().into(),
-                format: image.format,
-            },
-            mount_point: image.mount_point.clone(),
-        })
+        let file = ImageFile {
+            file: File::from(taken(image.descriptor)?),
+            path: image.name.clone().into(),
+            format: image.format,
+        };
+        Ok(PrivilegedImage::opened_by_caller(
+            file,
+            image.mount_point.clone(),
+        ))
     });
     let binds = start.binds.iter().map(|bind: &RequestedBind| {
         let source = taken(bind.descriptor)?;

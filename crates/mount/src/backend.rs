@@ -6,8 +6,8 @@
 use std::fmt;
 use std::fs;
 
+use cabane_privileged::operations::{enter_own_namespace, make_slave};
 use cabane_sys::namespace;
-use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::process::geteuid;
 use rustix::thread::CapabilitySet;
 
@@ -71,28 +71,21 @@ pub(crate) fn is_initial_user_namespace() -> bool {
 ///
 /// # Errors
 ///
-/// [`Error::Namespace`] where the system refuses.
+/// [`Error::UserNamespace`], or [`Error::Mount`], where the system refuses.
 pub fn enter_private_namespace(backend: Backend) -> Result<(), Error> {
     match backend {
-        Backend::Root => namespace::unshare_mounts().map_err(|source| Error::Namespace {
-            user: false,
-            source,
-        })?,
-        Backend::Helper | Backend::UserNamespace => namespace::unshare_user_and_mounts()
-            .map_err(|source| Error::Namespace { user: true, source })?,
+        Backend::Root => Ok(enter_own_namespace()?),
+        Backend::Helper | Backend::UserNamespace => {
+            namespace::unshare_user_and_mounts()
+                .map_err(|source| Error::UserNamespace { source })?;
+            Ok(make_slave()?)
+        }
     }
-    make_slave()
 }
 
 /// Enters a user namespace in which the caller is root, and a mount namespace of it.
 pub(crate) fn enter_private_namespace_as_root() -> Result<(), Error> {
     namespace::unshare_user_and_mounts_as_root()
-        .map_err(|source| Error::Namespace { user: true, source })?;
-    make_slave()
-}
-
-/// Stops mounts from leaking to the namespace this one was copied from.
-pub(crate) fn make_slave() -> Result<(), Error> {
-    let flags = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
-    mount_change("/", flags).map_err(Error::step("make the mounts private below", "/"))
+        .map_err(|source| Error::UserNamespace { source })?;
+    Ok(make_slave()?)
 }

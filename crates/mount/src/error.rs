@@ -7,19 +7,14 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::{PolicyError, Stage};
-
 /// A step of mounting that failed.
-///
-/// Written by hand and flat: this crate is meant for programs with privileges,
-/// where every dependency counts.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// A new namespace was refused.
-    Namespace {
-        /// Whether a user namespace was asked for, too.
-        user: bool,
+    /// A step that is the same with and without privileges.
+    Mount(cabane_privileged::Error),
+    /// A new user namespace was refused.
+    UserNamespace {
         /// What the system answered.
         source: io::Error,
     },
@@ -35,90 +30,6 @@ pub enum Error {
         /// The package that brings them on Debian and Ubuntu.
         package: &'static str,
     },
-    /// No loop device could be had.
-    LoopDevice {
-        /// What the system answered.
-        source: io::Error,
-    },
-    /// The kernel or the FUSE program refused the image.
-    Image {
-        /// The image file.
-        path: PathBuf,
-        /// The name of the file system.
-        format: &'static str,
-        /// What the kernel wrote about it, if anything.
-        log: Option<String>,
-        /// What the system answered.
-        source: io::Error,
-    },
-    /// A mount point is in the way of itself: not a directory, or unreachable.
-    MountPoint {
-        /// The mount point.
-        path: PathBuf,
-        /// What the system answered.
-        source: io::Error,
-    },
-    /// Something that only root may change could be changed by others.
-    Untrusted {
-        /// What it is.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: &'static str,
-    },
-    /// The policy of the helper has a mistake.
-    Policy {
-        /// The file.
-        path: PathBuf,
-        /// The mistake.
-        source: PolicyError,
-    },
-    /// The policy of the helper, or what it is asked for, forbids an image.
-    Refused {
-        /// What the user calls it.
-        image: PathBuf,
-        /// Why.
-        reason: &'static str,
-    },
-    /// The policy of the helper does not list a mount point.
-    MountPointNotAllowed {
-        /// The mount point.
-        path: PathBuf,
-    },
-    /// The user has as many images mounted as one user may have.
-    TooManyImages {
-        /// How many that is.
-        limit: u32,
-    },
-    /// The policy allows no copies of images there.
-    StageNotAllowed {
-        /// Where they were to be.
-        stage: Stage,
-    },
-    /// Others use the room that copies of images may have.
-    NoRoomForCopy {
-        /// The image.
-        image: PathBuf,
-        /// Where the copy was to be.
-        stage: Stage,
-        /// How many bytes all copies may have, together.
-        limit: u64,
-    },
-    /// Images cannot be kept for all users of the node.
-    Holder {
-        /// What was being done, fit to stand after "failed to".
-        what: &'static str,
-        /// What the system answered.
-        source: io::Error,
-    },
-    /// Root cannot put something into a root image for its user.
-    RootRefused {
-        /// The place.
-        path: PathBuf,
-        /// Why not.
-        reason: &'static str,
-    },
-    /// Root images are not allowed.
-    RootNotAllowed,
     /// What is written in the root file system of an image cannot be kept there.
     Layer {
         /// The directory.
@@ -133,15 +44,12 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
     },
-    /// Another step failed.
-    Step {
-        /// What was being done, fit to stand after "failed to".
-        what: &'static str,
-        /// What it was done to.
-        path: PathBuf,
-        /// What the system answered.
-        source: io::Error,
-    },
+}
+
+impl From<cabane_privileged::Error> for Error {
+    fn from(error: cabane_privileged::Error) -> Self {
+        Self::Mount(error)
+    }
 }
 
 impl Error {
@@ -149,33 +57,18 @@ impl Error {
         what: &'static str,
         path: impl AsRef<Path>,
     ) -> impl FnOnce(rustix::io::Errno) -> Self {
-        let path = path.as_ref().to_owned();
-        move |errno| Self::Step {
-            what,
-            path,
-            source: errno.into(),
-        }
-    }
-
-    pub(crate) fn holder(what: &'static str) -> impl FnOnce(rustix::io::Errno) -> Self {
-        move |errno| Self::Holder {
-            what,
-            source: errno.into(),
-        }
+        let failed = cabane_privileged::Error::step(what, path);
+        move |errno| Self::Mount(failed(errno))
     }
 
     /// Returns what the user or the administrator can do about it.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Namespace { user: true, .. } => {
+            Self::Mount(error) => return error.hint(),
+            Self::UserNamespace { .. } => {
                 "user namespaces may be switched off here: see `sysctl user.max_user_namespaces \
                  kernel.unprivileged_userns_clone kernel.apparmor_restrict_unprivileged_userns`; \
                  an administrator can allow them"
-                    .to_owned()
-            }
-            Self::Namespace { user: false, .. } => {
-                "mounting as root needs CAP_SYS_ADMIN; in a container start it with \
-                 `--cap-add SYS_ADMIN`, or use `--backend user-namespace`"
                     .to_owned()
             }
             Self::FuseDevice { source } if source.kind() == io::ErrorKind::NotFound => {
@@ -189,24 +82,6 @@ impl Error {
             Self::FuseProgram { package, .. } => {
                 format!("install it, for example with `sudo apt-get install {package}`")
             }
-            Self::LoopDevice { .. } => {
-                "the kernel needs the loop module and `/dev/loop-control`: try `sudo modprobe \
-                 loop`, or use `--backend user-namespace`"
-                    .to_owned()
-            }
-            Self::MountPointNotAllowed { .. }
-            | Self::Refused { .. }
-            | Self::RootRefused { .. }
-            | Self::RootNotAllowed => {
-                "`--backend user-namespace` mounts it without privilege; an administrator can \
-                 allow more in /etc/cabane/mount.policy"
-                    .to_owned()
-            }
-            Self::TooManyImages { .. } => {
-                "`cabane clean --mounts` gives up images that nobody uses; `--backend \
-                 user-namespace` needs none of the limit"
-                    .to_owned()
-            }
             Self::Layer { .. } => "name a directory on a local disk, as in \
                  `--writable=/tmp/layer`: file servers and overlays cannot hold one; `--writable` \
                  alone keeps it in memory"
@@ -214,15 +89,6 @@ impl Error {
             Self::LayerInUse { .. } => "name another directory, or `cabane attach` to the \
                  environment that uses this one"
                 .to_owned(),
-            Self::Untrusted { .. } | Self::Policy { .. } => {
-                "an administrator can mend it: `cabane doctor` tells how".to_owned()
-            }
-            Self::Image { format, source, .. }
-                if source.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) =>
-            {
-                format!("this kernel has no {format}: try `sudo modprobe {format}`")
-            }
-            _ => return None,
         })
     }
 }
@@ -230,10 +96,10 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Namespace { user: true, .. } => {
+            Self::Mount(error) => write!(f, "{error}"),
+            Self::UserNamespace { .. } => {
                 write!(f, "cannot create a user namespace with its own mounts")
             }
-            Self::Namespace { user: false, .. } => write!(f, "cannot create a mount namespace"),
             Self::FuseDevice { .. } => write!(f, "cannot open /dev/fuse"),
             Self::FuseProgram { programs, .. } => {
                 write!(
@@ -245,22 +111,6 @@ impl fmt::Display for Error {
                 }
                 write!(f, ")")
             }
-            Self::LoopDevice { .. } => write!(f, "cannot get a loop device"),
-            Self::Image {
-                path, format, log, ..
-            } => {
-                write!(f, "cannot mount {} as {format}", path.display())?;
-                match log {
-                    Some(log) => write!(f, " ({log})"),
-                    None => Ok(()),
-                }
-            }
-            Self::MountPoint { path, .. } => {
-                write!(f, "cannot use {} as a mount point", path.display())
-            }
-            Self::Untrusted { path, reason } => {
-                write!(f, "{} cannot be trusted: it {reason}", path.display())
-            }
             Self::Layer { path, log, .. } => {
                 write!(f, "cannot write over the image in {}", path.display())?;
                 match log {
@@ -268,82 +118,23 @@ impl fmt::Display for Error {
                     None => Ok(()),
                 }
             }
-            Self::RootRefused { path, reason } => write!(
-                f,
-                "{} cannot be put into the image with the rights of root: {reason}",
-                path.display()
-            ),
-            Self::RootNotAllowed => write!(
-                f,
-                "images with a root file system of their own are not allowed by the policy"
-            ),
             Self::LayerInUse { path } => write!(
                 f,
                 "another environment is writing in {}, and two cannot",
                 path.display()
             ),
-            Self::Policy { path, .. } => write!(f, "a mistake in {}", path.display()),
-            Self::Refused { image, reason } => {
-                write!(f, "the kernel may not read {}: {reason}", image.display())
-            }
-            Self::MountPointNotAllowed { path } => write!(
-                f,
-                "{} is not among the mount points that the administrator allows",
-                path.display()
-            ),
-            Self::TooManyImages { limit } => write!(
-                f,
-                "{limit} images of yours are in use on this node, and more are not allowed"
-            ),
-            Self::StageNotAllowed { stage } => {
-                write!(f, "no copies of images are allowed in {}", place(*stage))
-            }
-            Self::NoRoomForCopy {
-                image,
-                stage,
-                limit,
-            } => write!(
-                f,
-                "there is no room for a copy of {} in {}, where all copies may have {} MiB",
-                image.display(),
-                place(*stage),
-                limit >> 20
-            ),
-            Self::Holder { what, .. } => write!(f, "failed to {what}"),
-            Self::Step { what, path, .. } => write!(f, "failed to {what} {}", path.display()),
         }
-    }
-}
-
-fn place(stage: Stage) -> &'static str {
-    match stage {
-        Stage::Memory => "the memory of this node",
-        Stage::Local => "the directory of this node",
     }
 }
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::FuseProgram { .. }
-            | Self::Untrusted { .. }
-            | Self::Refused { .. }
-            | Self::MountPointNotAllowed { .. }
-            | Self::TooManyImages { .. }
-            | Self::StageNotAllowed { .. }
-            | Self::NoRoomForCopy { .. }
-            | Self::LayerInUse { .. }
-            | Self::RootRefused { .. }
-            | Self::RootNotAllowed => None,
-            Self::Policy { source, .. } => Some(source),
-            Self::Namespace { source, .. }
+            Self::Mount(error) => error.source(),
+            Self::FuseProgram { .. } | Self::LayerInUse { .. } => None,
+            Self::UserNamespace { source }
             | Self::FuseDevice { source }
-            | Self::LoopDevice { source }
-            | Self::Image { source, .. }
-            | Self::MountPoint { source, .. }
-            | Self::Layer { source, .. }
-            | Self::Holder { source, .. }
-            | Self::Step { source, .. } => Some(source),
+            | Self::Layer { source, .. } => Some(source),
         }
     }
 }

@@ -8,14 +8,15 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cabane_sys::child;
+use cabane_privileged::operations::detached;
+use cabane_privileged::{Error as Privileged, ImageFile, ImageFormat};
+use cabane_process::child;
 use rustix::io::Errno;
 use rustix::mount::{FsOpenFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsopen};
 use rustix::process::{getegid, geteuid};
 
+use crate::Error;
 use crate::image::open_in_image;
-use crate::kernel::detached;
-use crate::{Error, ImageFile, ImageFormat};
 
 /// The programs that serve images through FUSE, the preferred one first.
 ///
@@ -57,7 +58,7 @@ impl FusePrograms {
             .map(PathBuf::as_path)
             .ok_or_else(|| Error::FuseProgram {
                 programs: programs.clone(),
-                package: format.package(),
+                package: package(format),
             })
     }
 }
@@ -81,7 +82,7 @@ pub(crate) fn attach(image: &ImageFile, programs: &FusePrograms) -> Result<Owned
         .arg(format!("/proc/self/fd/{}", image.file.as_raw_fd()))
         .arg(format!("/dev/fd/{}", device.as_raw_fd()));
     child::start_detached(&mut command, &[image.file.as_fd(), device.as_fd()]).map_err(
-        |source| Error::Step {
+        |source| Privileged::Step {
             what: "start",
             path: program.to_owned(),
             source,
@@ -93,7 +94,7 @@ pub(crate) fn attach(image: &ImageFile, programs: &FusePrograms) -> Result<Owned
 }
 
 fn fuse_mount(image: &ImageFile, device: &File) -> Result<OwnedFd, Error> {
-    let refused = |source: Errno| Error::Image {
+    let refused = |source: Errno| Privileged::Image {
         path: image.path.clone(),
         format: "fuse",
         log: None,
@@ -102,8 +103,8 @@ fn fuse_mount(image: &ImageFile, device: &File) -> Result<OwnedFd, Error> {
     let context = fsopen("fuse", FsOpenFlags::FSOPEN_CLOEXEC).map_err(refused)?;
     let set = |key, value: &str| fsconfig_set_string(context.as_fd(), key, value);
     let number = |value: u32| value.to_string();
-    set("source", image.format.package())
-        .and_then(|()| set("subtype", image.format.package()))
+    set("source", package(image.format))
+        .and_then(|()| set("subtype", package(image.format)))
         .and_then(|()| set("fd", &device.as_raw_fd().to_string()))
         .and_then(|()| set("rootmode", "40000"))
         .and_then(|()| set("user_id", &number(geteuid().as_raw())))
@@ -112,7 +113,7 @@ fn fuse_mount(image: &ImageFile, device: &File) -> Result<OwnedFd, Error> {
         .and_then(|()| fsconfig_set_flag(context.as_fd(), "ro"))
         .and_then(|()| fsconfig_create(context.as_fd()))
         .map_err(refused)?;
-    detached(&context).map_err(refused)
+    Ok(detached(&context).map_err(refused)?)
 }
 
 /// Asks for the root of the mount: a program that could not read the image has
@@ -120,11 +121,20 @@ fn fuse_mount(image: &ImageFile, device: &File) -> Result<OwnedFd, Error> {
 fn check_served(image: &ImageFile, mount: &OwnedFd) -> Result<(), Error> {
     open_in_image(mount.as_fd(), Path::new("."))
         .and_then(|root| root.metadata())
-        .map(drop)
-        .map_err(|source| Error::Image {
+        .map_err(|source| Privileged::Image {
             path: image.path.clone(),
             format: image.format.name(),
             log: Some("the FUSE program gave up: the file is damaged or of another kind".into()),
             source,
-        })
+        })?;
+    Ok(())
+}
+
+/// The package that brings the program on Debian and Ubuntu, and what the file system is
+/// called in the table of mounts.
+fn package(format: ImageFormat) -> &'static str {
+    match format {
+        ImageFormat::Squashfs => "squashfuse",
+        ImageFormat::Erofs => "erofsfuse",
+    }
 }

@@ -9,12 +9,12 @@ use std::io::ErrorKind::NotFound;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use cabane_privileged::{Error, Policy, check_image, check_places, trusted};
 use rustix::fs::{StatVfsMountFlags, statvfs};
 use rustix::process::geteuid;
 
 use crate::backend::is_initial_user_namespace;
-use crate::privileged_root::check_places;
-use crate::{MountPlan, Operation, Policy, check_image, trusted};
+use crate::{MountPlan, Operation};
 
 /// The name of the program.
 pub const NAME: &str = "cabane-mount";
@@ -41,9 +41,9 @@ pub enum Unavailable {
     /// The process is in a user namespace.
     InUserNamespace,
     /// The policy is missing, void, or not root's alone.
-    Policy(crate::Error),
+    Policy(Error),
     /// The policy forbids an image or a mount point.
-    Forbidden(crate::Error),
+    Forbidden(Error),
     /// There is nothing on which an image could be mounted.
     NoMountPoint {
         /// Where it should be.
@@ -147,7 +147,7 @@ impl Helper {
 
     fn check_root(&self, plan: &MountPlan) -> Result<(), Unavailable> {
         if !self.policy.root_images {
-            return Err(Unavailable::Forbidden(crate::Error::RootNotAllowed));
+            return Err(Unavailable::Forbidden(Error::RootNotAllowed));
         }
         if plan.is_writable() {
             return Err(Unavailable::WritableRoot);
@@ -172,7 +172,7 @@ impl Helper {
     fn check_mount_point(&self, path: &Path, is_inside: bool) -> Result<(), Unavailable> {
         if !self.policy.allows_mount_point(path) {
             let path = path.to_owned();
-            let error = crate::Error::MountPointNotAllowed { path };
+            let error = Error::MountPointNotAllowed { path };
             return Err(Unavailable::Forbidden(error));
         }
         if is_inside {
@@ -180,7 +180,7 @@ impl Helper {
         }
         match trusted::open_directory(path) {
             Ok(_) => Ok(()),
-            Err(crate::Error::Step { source, .. }) if source.kind() == NotFound => {
+            Err(Error::Step { source, .. }) if source.kind() == NotFound => {
                 let path = path.to_owned();
                 Err(Unavailable::NoMountPoint { path })
             }

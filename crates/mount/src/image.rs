@@ -1,64 +1,21 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! An image file, and turning it into a mount that is attached nowhere yet.
+//! Turning an image file into a mount that is attached nowhere yet.
 //!
 //! Such a detached mount is a descriptor: files in it can be opened, and it can be
 //! moved to a mount point. The bytes of the image are read by the kernel or by a
 //! FUSE program of the user, never by this crate.
 
-use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use cabane_privileged::{ImageFile, attach_for_root};
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 
-use crate::{Backend, Error, FusePrograms, fuse, kernel};
-
-/// The file system an image holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ImageFormat {
-    /// Squashfs 4.
-    Squashfs,
-    /// EROFS.
-    Erofs,
-}
-
-impl ImageFormat {
-    /// Returns the kernel's name of the file system.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Squashfs => "squashfs",
-            Self::Erofs => "erofs",
-        }
-    }
-
-    pub(crate) fn package(self) -> &'static str {
-        match self {
-            Self::Squashfs => "squashfuse",
-            Self::Erofs => "erofsfuse",
-        }
-    }
-}
-
-impl fmt::Display for ImageFormat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// An opened image file.
-#[derive(Debug)]
-pub struct ImageFile {
-    /// The file, opened for reading with the rights of the user.
-    pub file: File,
-    /// Where it was, for messages.
-    pub path: PathBuf,
-    /// What it holds.
-    pub format: ImageFormat,
-}
+use crate::{Backend, Error, FusePrograms, fuse};
 
 /// Makes a detached mount of an image: read-only, no set-uid programs, no devices.
 ///
@@ -70,7 +27,7 @@ pub struct ImageFile {
 /// What the kernel answered, with its log where it wrote one.
 pub fn attach(backend: Backend, image: &ImageFile, fuse: &FusePrograms) -> Result<OwnedFd, Error> {
     match backend {
-        Backend::Root => kernel::attach(image),
+        Backend::Root => Ok(attach_for_root(image)?),
         // What the helper does it does in a process of its own.
         Backend::Helper | Backend::UserNamespace => fuse::attach(image, fuse),
     }

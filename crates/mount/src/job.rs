@@ -9,17 +9,21 @@
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use cabane_sys::{namespace, privilege};
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstat, openat2};
-use rustix::mount::{OpenTreeFlags, open_tree};
-
-use crate::privileged::{enter_own_namespace, put_in_own_namespace};
-use crate::shadow::{attach, open_source};
-use crate::{
-    Error, ImageFile, JobImage, JobRoot, Policy, PrivilegedImage, PrivilegedPlan, Scope, Stage,
-    perform_privileged, sweep,
+use cabane_privileged::operations::{attach, clone_at, enter_own_namespace};
+use cabane_privileged::shadow::open_source;
+use cabane_privileged::{
+    Caller, Error, ImageFile, Policy, PrivilegedImage, PrivilegedPlan, Scope, Stage,
+    perform_privileged, put_in_own_namespace, release,
 };
+use cabane_process::as_user::User;
+use cabane_process::open_as::{Named, Opened, open_as};
+use cabane_sys::{namespace, privilege};
+use rustix::fs::{CWD, fstat};
+use rustix::io::Errno;
+
+use crate::{JobImage, JobRoot};
 
 /// The owner of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,7 +108,7 @@ impl JobMounts {
         } else if self.has_root() {
             self.enter_root()?;
         } else {
-            self.take_along(&current)?;
+            self.take_along(&current, owner)?;
         }
         if let Ok(here) = here {
             let _rights = owner.rights()?;
@@ -136,12 +140,12 @@ impl JobMounts {
     }
 
     /// Enters a copy of the namespace in which the task is, with the images.
-    fn take_along(&self, current: &File) -> Result<(), Error> {
+    fn take_along(&self, current: &File, owner: &JobOwner) -> Result<(), Error> {
         namespace::enter_mounts(self.namespace.as_fd()).map_err(ENTER)?;
         let mounts = self.places.iter().map(|place| clone_of(place));
         let mounts = mounts.collect::<Result<Vec<_>, _>>()?;
         namespace::enter_mounts(current.as_fd()).map_err(ENTER)?;
-        put_in_own_namespace(mounts, self.places.clone())
+        put_in_own_namespace(mounts, self.places.clone(), &Caller::of_thread(owner.user))
     }
 
     /// Lets go of the images of a step, whose tasks have ended, and gives up those that nobody
@@ -149,12 +153,12 @@ impl JobMounts {
     ///
     /// # Errors
     ///
-    /// Those of [`sweep`].
+    /// Those of [`release`].
     pub fn leave(self) -> Result<(), Error> {
         drop(self);
         // Threads that were made since share those of this one.
         namespace::unshare_directories().map_err(about_process("part with the directories of"))?;
-        sweep(Scope::Idle(Policy::read()?.idle)).map(drop)
+        release(Scope::Idle(Policy::read()?.idle)).map(drop)
     }
 }
 
@@ -171,6 +175,10 @@ pub fn place_to_look(images: &[JobImage]) -> Result<PathBuf, Error> {
     free.cloned()
         .ok_or_else(|| Error::MountPointNotAllowed { path: "/".into() })
 }
+
+/// For how long the file systems of a job may take to open its images: as long as a file server
+/// may be away.
+const OPENING: Duration = Duration::from_secs(120);
 
 /// What plugins of Slurm give a job for itself.
 const OF_JOB: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
@@ -196,8 +204,7 @@ fn is_same(one: &File, other: &File) -> Result<bool, Error> {
 
 /// Makes a detached mount like the one at a place.
 fn clone_of(place: &Path) -> Result<OwnedFd, Error> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-    open_tree(CWD, place, flags).map_err(Error::step("take the mount at", place))
+    clone_at(CWD.as_fd(), place, false).map_err(Error::step("take the mount at", place))
 }
 
 impl JobOwner {
@@ -220,43 +227,56 @@ fn mount(
     policy: &Policy,
 ) -> Result<(), Error> {
     let failed = || about_process("take the rights of the owner of the job in");
+    let mut opened = open(images, root, owner)?.into_iter();
+    let pairs = images.iter().zip(opened.by_ref().take(images.len()));
+    let images = pairs
+        .map(|(image, opened)| {
+            let file = opened.map_err(Error::step("open", &image.path))?.file;
+            let file = ImageFile {
+                file: file.into(),
+                path: image.path.clone(),
+                format: image.format,
+            };
+            Ok(PrivilegedImage::opened_for_caller(
+                file,
+                image.mount_point.clone(),
+            ))
+        })
+        .collect::<Result<_, Error>>()?;
+    let plan = PrivilegedPlan {
+        namespace: None,
+        images,
+        root: root.with(opened)?,
+        stage,
+    };
     // Also while the images are mounted: a file server may not trust root.
     let _groups =
         privilege::FileSystemGroups::become_group(owner.group, &owner.groups).map_err(failed())?;
-    let mut opened = Vec::with_capacity(images.len());
-    for image in images {
-        let _user = privilege::FileSystemUser::become_user(owner.user).map_err(failed())?;
-        opened.push(PrivilegedImage {
-            image: open(image)?,
-            mount_point: image.mount_point.clone(),
-        });
-    }
-    let seen = {
-        let _user = privilege::FileSystemUser::become_user(owner.user).map_err(failed())?;
-        root.open()?
-    };
-    let plan = PrivilegedPlan {
-        namespace: None,
-        images: opened,
-        root: seen,
-        stage,
-    };
-    perform_privileged(plan, policy, owner.user)
+    perform_privileged(plan, policy, &Caller::of_thread(owner.user))
 }
 
-fn open(image: &JobImage) -> Result<ImageFile, Error> {
-    // Nothing is waited for, and no descriptor of this process is found by way of `/proc`.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = openat2(
-        CWD,
-        &image.path,
-        flags,
-        Mode::empty(),
-        ResolveFlags::NO_MAGICLINKS,
-    );
-    Ok(ImageFile {
-        file: file.map_err(Error::step("open", &image.path))?.into(),
+/// Opens the images, and behind them the places of a root image, as the owner.
+fn open(
+    images: &[JobImage],
+    root: &JobRoot,
+    owner: &JobOwner,
+) -> Result<Vec<Result<Opened, Errno>>, Error> {
+    let files = images.iter().map(|image| Named {
         path: image.path.clone(),
-        format: image.format,
+        is_place: false,
+    });
+    let named: Vec<Named> = files.chain(root.named()).collect();
+    let user = User {
+        user: owner.user,
+        group: owner.group,
+        groups: owner.groups.clone(),
+    };
+    open_as(&user, &named, OPENING).map_err(|source| Error::Step {
+        what: "open as the owner of the job",
+        path: named
+            .first()
+            .map(|one| one.path.clone())
+            .unwrap_or_default(),
+        source,
     })
 }

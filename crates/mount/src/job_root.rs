@@ -17,13 +17,15 @@
 //! ```
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
+use cabane_privileged::{Error, PrivilegedBind, PrivilegedRoot, Request};
+use cabane_process::open_as::{Named, Opened};
+use rustix::fs::FileType;
 use rustix::io::Errno;
 
+use crate::Operation;
 use crate::job_images::{escaped, plain, printable};
-use crate::{Error, Operation, PrivilegedBind, PrivilegedRoot, Request};
 
 pub(crate) const BIND: &str = "bind";
 pub(crate) const LINES: &str = "lines";
@@ -134,12 +136,28 @@ impl JobRoot {
         }
     }
 
-    /// Opens everything, with the rights that the thread has to files.
-    pub(crate) fn open(&self) -> Result<PrivilegedRoot, Error> {
+    /// Returns the places that are to be opened as the owner.
+    pub(crate) fn named(&self) -> impl Iterator<Item = Named> {
+        self.binds.iter().map(|bind| Named {
+            path: bind.source.clone(),
+            is_place: true,
+        })
+    }
+
+    /// Takes what was opened of the places, in their order.
+    pub(crate) fn with(
+        &self,
+        opened: impl IntoIterator<Item = Result<Opened, Errno>>,
+    ) -> Result<PrivilegedRoot, Error> {
         let mut binds = Vec::with_capacity(self.binds.len());
-        for bind in &self.binds {
-            match bind.open() {
-                Ok(opened) => binds.push(opened),
+        for (bind, opened) in self.binds.iter().zip(opened) {
+            match opened {
+                Ok(Opened { file, mode }) => binds.push(PrivilegedBind {
+                    source: file,
+                    is_directory: FileType::from_raw_mode(mode) == FileType::Directory,
+                    target: bind.target.clone(),
+                    read_only: bind.read_only,
+                }),
                 Err(Errno::NOENT | Errno::ACCESS | Errno::NOTDIR) if !bind.must_be => {}
                 Err(errno) => return Err(Error::step("show", &bind.source)(errno)),
             }
@@ -153,36 +171,6 @@ impl JobRoot {
 
 fn is_letter(c: char) -> bool {
     c.is_ascii_alphanumeric()
-}
-
-impl JobBind {
-    fn open(&self) -> Result<PrivilegedBind, Errno> {
-        open_place(&self.source, &self.target, self.read_only)
-    }
-}
-
-/// Opens a place with the rights that the thread has to files. Nothing is waited for, and no
-/// descriptor of this process is found by way of `/proc`.
-pub(crate) fn open_place(
-    source: &Path,
-    target: &Path,
-    read_only: bool,
-) -> Result<PrivilegedBind, Errno> {
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let place = openat2(
-        CWD,
-        source,
-        flags,
-        Mode::empty(),
-        ResolveFlags::NO_MAGICLINKS,
-    )?;
-    let kind = FileType::from_raw_mode(fstat(&place)?.st_mode);
-    Ok(PrivilegedBind {
-        source: place,
-        is_directory: kind == FileType::Directory,
-        target: target.to_owned(),
-        read_only,
-    })
 }
 
 impl fmt::Display for JobBind {

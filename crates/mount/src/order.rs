@@ -6,7 +6,7 @@
 use std::io;
 use std::path::Path;
 
-use crate::{Error, trusted};
+use cabane_privileged::{Error, trusted};
 
 /// Where the file is: names of micro-architectures, the best first.
 pub const UARCH_ORDER: &str = "/etc/cabane/uarch";

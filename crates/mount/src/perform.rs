@@ -9,13 +9,13 @@ use std::path::PathBuf;
 
 use rustix::fs::{FileType, fstat};
 
-use crate::backend::{enter_private_namespace_as_root, make_slave};
+use cabane_privileged::operations::{attach, enter_own_namespace, make_read_only};
+use cabane_privileged::shadow::{Kind, Shadows, open_source};
+use cabane_privileged::{Error as Privileged, ImageFile, Policy, attach_for_root, obtain_for_root};
+
+use crate::backend::enter_private_namespace_as_root;
 use crate::root::{self, OpenedLayer};
-use crate::shadow::{Kind, Shadows, attach, make_read_only, open_source};
-use crate::{
-    Backend, Error, ImageFile, MountPlan, Operation, Policy, enter_private_namespace, fuse, holder,
-    kernel,
-};
+use crate::{Backend, Error, MountPlan, Operation, enter_private_namespace, fuse};
 
 /// Carries out a plan for this process and its future children.
 ///
@@ -80,7 +80,7 @@ fn carry_out(
     // By path, not by descriptor: what was mounted may lie over it.
     let moved = working_directory.is_ok_and(|path| std::env::set_current_dir(path).is_ok());
     if !moved {
-        std::env::set_current_dir("/").map_err(|source| Error::Step {
+        std::env::set_current_dir("/").map_err(|source| Privileged::Step {
             what: "change into",
             path: "/".into(),
             source,
@@ -111,11 +111,7 @@ fn prepare(
     if !mounts.is_empty() && backend != Backend::Root {
         // The FUSE programs stay behind in the namespace left here. In the new one
         // they would keep alive the very mounts whose end they wait for.
-        cabane_sys::namespace::unshare_mounts().map_err(|source| Error::Namespace {
-            user: false,
-            source,
-        })?;
-        make_slave()?;
+        enter_own_namespace()?;
     }
     let mut mounts = mounts.into_iter();
     operations
@@ -154,11 +150,12 @@ fn attach_as_root(plan: &MountPlan) -> Result<Vec<OwnedFd>, Error> {
         return Ok(Vec::new());
     }
     match Policy::read() {
-        Ok(policy) => holder::obtain(&images, None, &policy, 0),
-        Err(Error::Step { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-            images.iter().map(|image| kernel::attach(image)).collect()
+        Ok(policy) => Ok(obtain_for_root(&images, &policy)?),
+        Err(Privileged::Step { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            let mounts = images.iter().map(|image| attach_for_root(image));
+            Ok(mounts.collect::<Result<_, _>>()?)
         }
-        Err(error) => Err(error),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -170,7 +167,7 @@ fn put_in_place(
     match (operation, mount) {
         (Operation::Image { mount_point, .. }, Some(mount)) => {
             shadows.ensure(mount_point, Kind::Directory)?;
-            attach(mount, mount_point)
+            Ok(attach(mount, mount_point)?)
         }
         (
             Operation::Bind {
@@ -181,13 +178,12 @@ fn put_in_place(
             shadows.ensure(target, kind_of(mount))?;
             attach(mount, target)?;
             if *read_only {
-                make_read_only(target)
-            } else {
-                Ok(())
+                make_read_only(target)?;
             }
+            Ok(())
         }
-        (Operation::Extend { file, lines }, _) => shadows.extend(file, lines),
-        (Operation::Hide { directory }, _) if directory.is_dir() => shadows.hide(directory),
+        (Operation::Extend { file, lines }, _) => Ok(shadows.extend(file, lines)?),
+        (Operation::Hide { directory }, _) if directory.is_dir() => Ok(shadows.hide(directory)?),
         (Operation::Hide { .. }, _) => Ok(()),
         // The root is the first one, and not put into what it replaces.
         (operation, _) => Err(Error::step("open what belongs at", operation.target())(

@@ -20,8 +20,10 @@ use rustix::mount::{
     fsconfig_set_string, fsmount, fsopen,
 };
 
-use crate::kernel::kernel_log;
-use crate::shadow::{Kind, Shadows, attach, change_root, memory, open_source, scratch};
+use cabane_privileged::operations::{attach, change_root, kernel_log, memory};
+use cabane_privileged::shadow::{Kind, Shadows, open_source, scratch};
+use cabane_privileged::{KERNEL, replace_root};
+
 use crate::{Backend, Error};
 
 /// Where writing to the root file system of an image goes.
@@ -87,11 +89,6 @@ impl Layer {
     }
 }
 
-/// What is the kernel's, of which there is one for all: devices with the shared memory, the
-/// processes, and the hardware. Ranks of a parallel program that saw others could not reach
-/// each other.
-pub(crate) const KERNEL: [&str; 3] = ["/dev", "/proc", "/sys"];
-
 /// Makes the root of an image the root of this process, which must be in a mount namespace
 /// of its own, with the kernel's directories in it.
 pub(crate) fn enter(
@@ -117,27 +114,28 @@ pub(crate) fn enter(
 }
 
 /// Makes the root of an image the root of this process.
-pub(crate) fn replace(
+fn replace(
     image: &OwnedFd,
     layer: &Layer,
     opened: Option<&OpenedLayer>,
     backend: Backend,
 ) -> Result<(), Error> {
-    let place = scratch()?;
     if *layer == Layer::None {
-        attach(image, &place)?;
-        return change_root(&place);
+        return Ok(replace_root(image)?);
     }
-    let cover = memory().map_err(Error::step("make a file system in memory for", &place))?;
+    let place = scratch()?;
+    let cover =
+        memory("0755", None).map_err(Error::step("make a file system in memory for", &place))?;
     attach(&cover, &place)?;
     let make = |name: &str| {
         let path = place.join(name);
         let made = DirBuilder::new().mode(0o755).create(&path);
-        made.map(|()| path.clone()).map_err(|source| Error::Step {
-            what: "make",
-            path,
-            source,
-        })
+        made.map(|()| path.clone())
+            .map_err(|source| cabane_privileged::Error::Step {
+                what: "make",
+                path,
+                source,
+            })
     };
     let (lower, root) = (make("lower")?, make("root")?);
     attach(image, &lower)?;
@@ -154,7 +152,7 @@ pub(crate) fn replace(
         source: errno.into(),
     })?;
     attach(&overlay, &root)?;
-    change_root(&root)
+    Ok(change_root(&root)?)
 }
 
 fn by_descriptor(descriptor: &OwnedFd) -> PathBuf {

@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use cabane_mount::{Backend, FusePrograms, ImageFile, ImageFormat, MountPlan, Operation, perform};
-use cabane_sys::child::ask;
+use cabane_process::child::ask;
 use cabane_testkit::{Tree, World, become_ordinary_user, erofs, is_root, not_run, squashfs};
 
 fn plan(backend: Backend, operations: Vec<Operation>) -> MountPlan {

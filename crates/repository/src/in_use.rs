@@ -17,7 +17,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use cabane_label::Digest;
-use cabane_sys::lease;
+use cabane_process::lease;
 use jiff::Timestamp;
 
 use crate::disk;

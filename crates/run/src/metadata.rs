@@ -17,7 +17,7 @@ use cabane_mount::helper::Helper;
 use cabane_mount::{
     Backend, FusePrograms, ImageFile, attach, enter_private_namespace, open_in_image,
 };
-use cabane_sys::child::ask;
+use cabane_process::child::ask;
 use cabane_view::Meta;
 use rustix::fs::{Dir, FileType};
 

@@ -16,7 +16,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use cabane_mount::{JobBind, JobOwner, JobRoot};
-use cabane_sys::as_user::{Said, User, output_as};
+use cabane_process::as_user::{Said, User, output_as};
 
 use crate::record::find_command;
 use crate::spank::{Spank, change_variable};

@@ -12,7 +12,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use cabane_sys::alone::start_alone;
+use cabane_process::alone::start_alone;
 
 use crate::record::GROUPS_OF_JOB;
 use crate::spank::{Spank, Step};

@@ -4,7 +4,7 @@
 //! What the user of a job can do about a mount that failed on a node: less, and other things,
 //! than who started `cabane` himself.
 
-use cabane_mount::Error;
+use cabane_mount::PrivilegedError as Error;
 
 /// Returns what helps, if anything is known.
 pub(crate) fn hint(error: &Error) -> Option<String> {

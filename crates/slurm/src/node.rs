@@ -12,6 +12,7 @@ use std::path::Path;
 
 use cabane_mount::{
     JOB_IMAGES, JOB_STAGE, JobBind, JobImage, JobImages, JobMounts, JobOwner, JobRoot, Stage,
+    empty_bounding_set,
 };
 
 use crate::asking::Asked;
@@ -142,7 +143,7 @@ fn stage(spank: &dyn Spank) -> Result<Option<Stage>, Vec<String>> {
     stage.map(Some).ok_or_else(wrong)
 }
 
-pub(crate) fn lines(error: &cabane_mount::Error) -> Vec<String> {
+pub(crate) fn lines(error: &cabane_mount::PrivilegedError) -> Vec<String> {
     let mut lines = vec![error.to_string()];
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
@@ -192,8 +193,14 @@ pub(crate) fn enter_task(spank: &dyn Spank, outcome: &Outcome) -> Result<(), ()>
             }
             // What is mounted is under the user's control; no program may trust it with more
             // rights than the user has.
-            rustix::thread::set_no_new_privs(true).map_err(|errno| {
-                spank.error(&format!("cannot give up gaining privileges: {errno}"));
+            let given_up = rustix::thread::set_no_new_privs(true).map_err(std::io::Error::from);
+            let given_up = given_up.and_then(|()| match owner.user {
+                // The jobs of root have its rights.
+                0 => Ok(()),
+                _ => empty_bounding_set(),
+            });
+            given_up.map_err(|error| {
+                spank.error(&format!("cannot give up gaining privileges: {error}"));
             })
         }
         Outcome::Failed(lines) => refuse(spank, lines),

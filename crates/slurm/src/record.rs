@@ -18,7 +18,7 @@ use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use cabane_mount::JobImage;
-use cabane_sys::alone::start_alone;
+use cabane_process::alone::start_alone;
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::spank::Spank;

@@ -1,24 +1,20 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! System calls, wrapped; the only room with unsafe code.
+//! System calls that rustix does not offer as safe functions, wrapped.
 //!
-//! What rustix offers as safe functions is used from there directly. This crate
-//! holds the rest: [`namespace`] (leaving and entering namespaces),
-//! [`loop_device`] (a file as a block device), [`mount_attributes`] (of many mounts at once), [`privilege`] (who the process is),
-//! [`lease`] (whether a file is open on this host),
-//! [`child`] (processes that prepare themselves before they start a program),
-//! [`as_user`] (programs that run as somebody else), [`alone`] (programs that nothing of this process reaches) and
-//! [`process_namespace`] (in which none outlives the program). It holds no policy.
+//! [`namespace`] leaves and enters namespaces, [`loop_device`] makes a file a block device,
+//! [`mount_table`] tells on which mount a descriptor is, [`mount_attributes`] changes many
+//! mounts at once, [`privilege`] says who the process is, [`descriptor`] takes descriptors
+//! that were inherited, [`arguments`] reads the words of the command line, and [`exec`] becomes a program. The crate holds no policy. All of it is linked into the set-uid
+//! helper: what the helper does not need belongs in `cabane-process`.
 
-pub mod alone;
-pub mod as_user;
-pub mod child;
+pub mod arguments;
 pub mod descriptor;
-pub mod lease;
+pub mod exec;
 pub mod loop_device;
 pub mod mount_attributes;
+pub mod mount_table;
 pub mod namespace;
 pub mod privilege;
-pub mod process_namespace;
-mod raw;
+pub mod raw;

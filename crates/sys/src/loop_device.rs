@@ -5,6 +5,7 @@
 //!
 //! The numbers and structures are those of `linux/loop.h`.
 
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -12,11 +13,13 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, OFlags, fstat, major, minor, open};
 use rustix::io::Errno;
-use rustix::ioctl::{IntegerSetter, Ioctl, IoctlOutput, Opcode, Setter, ioctl};
+use rustix::ioctl::{IntegerSetter, Ioctl, IoctlOutput, Opcode, Setter, Updater, ioctl};
+use rustix::time::{ClockId, clock_gettime};
 
 const LOOP_CTL_REMOVE: Opcode = 0x4C81;
 const LOOP_CTL_GET_FREE: Opcode = 0x4C82;
 const LOOP_CONFIGURE: Opcode = 0x4C0A;
+const LOOP_GET_STATUS64: Opcode = 0x4C05;
 const LO_FLAGS_READ_ONLY: u32 = 1;
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
 /// The major number of every loop device (`linux/major.h`).
@@ -39,10 +42,28 @@ struct LoopInfo64 {
     encrypt_type: u32,
     encrypt_key_size: u32,
     flags: u32,
-    file_name: [u8; 64],
+    file_name: [u8; NAME],
     crypt_name: [u8; 64],
     encrypt_key: [u8; 32],
     init: [u64; 2],
+}
+
+impl LoopInfo64 {
+    const EMPTY: Self = Self {
+        device: 0,
+        inode: 0,
+        rdevice: 0,
+        offset: 0,
+        size_limit: 0,
+        number: 0,
+        encrypt_type: 0,
+        encrypt_key_size: 0,
+        flags: 0,
+        file_name: [0; NAME],
+        crypt_name: [0; 64],
+        encrypt_key: [0; 32],
+        init: [0; 2],
+    };
 }
 
 #[repr(C)]
@@ -62,14 +83,61 @@ const _: () = assert!(size_of::<LoopConfig>() == 304);
 /// even after its owner was killed.
 #[derive(Debug)]
 pub struct LoopDevice {
+    number: u32,
     path: PathBuf,
     _device: File,
+}
+
+/// What a device was bound as: no two that were bound since the start of the system have the
+/// same one. The device carries it for as long as it is bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Binding([u8; NAME]);
+
+/// The room of `lo_file_name`.
+const NAME: usize = 64;
+
+impl Binding {
+    /// Makes a new one.
+    pub fn new() -> Self {
+        let now = clock_gettime(ClockId::Boottime);
+        let process = rustix::process::getpid().as_raw_nonzero();
+        let text = format!("cabane-{}.{:09}-{process}", now.tv_sec, now.tv_nsec);
+        Self::from_text(&text)
+    }
+
+    /// Understands what [`Binding`] shows.
+    pub fn from_text(text: &str) -> Self {
+        let mut name = [0; NAME];
+        // The last byte stays zero.
+        for (place, byte) in name.iter_mut().take(NAME - 1).zip(text.bytes()) {
+            *place = byte;
+        }
+        Self(name)
+    }
+}
+
+impl Default for Binding {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Display for Binding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.0.split(|byte| *byte == 0).next().unwrap_or_default();
+        f.write_str(&String::from_utf8_lossy(text))
+    }
 }
 
 impl LoopDevice {
     /// Returns the path of the device, `/dev/loopN`.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Returns its number.
+    pub fn number(&self) -> u32 {
+        self.number
     }
 }
 
@@ -79,7 +147,7 @@ impl LoopDevice {
 ///
 /// `ENOENT` or `EACCES` when the devices are not there or closed to the caller,
 /// `EBUSY` when no device stayed free for long enough.
-pub fn attach(file: BorrowedFd<'_>) -> io::Result<LoopDevice> {
+pub fn attach(file: BorrowedFd<'_>, binding: &Binding) -> io::Result<LoopDevice> {
     let control = control()?;
     for _ in 0..ATTEMPTS {
         // SAFETY: this request takes no argument and returns a number.
@@ -91,9 +159,10 @@ pub fn attach(file: BorrowedFd<'_>) -> io::Result<LoopDevice> {
             Err(Errno::NOENT | Errno::NXIO) => continue,
             Err(errno) => return Err(errno.into()),
         };
-        match configure(&device, file) {
+        match configure(&device, file, binding) {
             Ok(()) => {
                 return Ok(LoopDevice {
+                    number,
                     path,
                     _device: device,
                 });
@@ -103,6 +172,25 @@ pub fn attach(file: BorrowedFd<'_>) -> io::Result<LoopDevice> {
         }
     }
     Err(Errno::BUSY.into())
+}
+
+/// Opens a device, if it is still bound as it was. It stays so while it is open.
+///
+/// # Errors
+///
+/// `ENOENT` if it is bound to nothing or in another way, or not there.
+pub fn find(number: u32, binding: &Binding) -> io::Result<LoopDevice> {
+    let path = PathBuf::from(format!("/dev/loop{number}"));
+    let device = open_device(&path, number).map_err(|_| Errno::NOENT)?;
+    let info = status(&device).map_err(|_| Errno::NOENT)?;
+    if info.file_name != binding.0 {
+        return Err(Errno::NOENT.into());
+    }
+    Ok(LoopDevice {
+        number,
+        path,
+        _device: device,
+    })
 }
 
 /// Removes a loop device that is bound to nothing.
@@ -171,26 +259,16 @@ unsafe impl Ioctl for GetFree {
     }
 }
 
-fn configure(device: &File, file: BorrowedFd<'_>) -> Result<(), Errno> {
+fn configure(device: &File, file: BorrowedFd<'_>, binding: &Binding) -> Result<(), Errno> {
     let config = LoopConfig {
         fd: file.as_raw_fd().cast_unsigned(),
         block_size: 0,
         info: LoopInfo64 {
-            device: 0,
-            inode: 0,
-            rdevice: 0,
-            offset: 0,
-            size_limit: 0,
-            number: 0,
-            encrypt_type: 0,
-            encrypt_key_size: 0,
             // AUTOCLEAR at configure time, not later: a process killed in between
             // would leave the device behind.
             flags: LO_FLAGS_READ_ONLY | LO_FLAGS_AUTOCLEAR,
-            file_name: [0; 64],
-            crypt_name: [0; 64],
-            encrypt_key: [0; 32],
-            init: [0; 2],
+            file_name: binding.0,
+            ..LoopInfo64::EMPTY
         },
         reserved: [0; 8],
     };
@@ -201,5 +279,34 @@ fn configure(device: &File, file: BorrowedFd<'_>) -> Result<(), Errno> {
             device.as_fd(),
             Setter::<LOOP_CONFIGURE, LoopConfig>::new(config),
         )
+    }
+}
+
+fn status(device: &File) -> Result<LoopInfo64, Errno> {
+    let mut info = LoopInfo64::EMPTY;
+    // SAFETY: the kernel writes a structure of the size and layout that is asserted above,
+    // which lives until the call returns; every pattern of bytes is a value of it.
+    unsafe {
+        ioctl(
+            device.as_fd(),
+            Updater::<LOOP_GET_STATUS64, LoopInfo64>::new(&mut info),
+        )
+    }?;
+    Ok(info)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_binding_is_read_as_it_is_shown() {
+        let binding = Binding::new();
+        assert_eq!(Binding::from_text(&binding.to_string()), binding);
+    }
+
+    #[test]
+    fn no_binding_is_made_twice() {
+        assert_ne!(Binding::new(), Binding::new());
     }
 }

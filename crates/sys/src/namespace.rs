@@ -124,6 +124,22 @@ pub fn belongs_to_own_user_namespace(file: BorrowedFd<'_>) -> io::Result<bool> {
     Ok((owner.st_dev, owner.st_ino) == (own.st_dev, own.st_ino))
 }
 
+/// Opens the mount namespace of the first process of the system. There is none where the process
+/// may not look into that one, as in some containers, or where that one is in another user
+/// namespace: then its user has furnished what it sees.
+///
+/// # Errors
+///
+/// Those of `open(2)`.
+pub fn of_first_process() -> io::Result<Option<File>> {
+    let file = match File::open("/proc/1/ns/mnt") {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(None),
+        file => file?,
+    };
+    let is_ours = belongs_to_own_user_namespace(file.as_fd());
+    Ok(matches!(is_ours, Ok(true)).then_some(file))
+}
+
 /// Moves the process into a mount namespace. Its root and working directory become
 /// the root of that namespace.
 ///

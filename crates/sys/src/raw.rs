@@ -5,5 +5,10 @@
 
 unsafe extern "C" {
     /// `syscall(2)`: -1 and an error number where the kernel says no.
-    pub(crate) fn syscall(number: i64, ...) -> i64;
+    ///
+    /// # Safety
+    ///
+    /// The number and the arguments must be those of a system call, and what they point to
+    /// must live until it returns.
+    pub fn syscall(number: i64, ...) -> i64;
 }

@@ -22,6 +22,7 @@ mod program;
 mod registry;
 mod root_tree;
 mod server;
+mod slowness;
 mod user;
 mod world;
 
@@ -38,6 +39,7 @@ pub use registry::{
     digest_of,
 };
 pub use server::{Server, free_port};
+pub use slowness::{fewer, patience, slowness};
 pub use user::{ORDINARY_USER, become_ordinary_user, is_root};
 pub use world::{Finished, World};
 

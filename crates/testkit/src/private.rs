@@ -9,10 +9,13 @@
 use std::any::type_name;
 use std::process::Command;
 
+use crate::slowness::{self, slowness};
 use crate::user::{ORDINARY_USER, is_root};
 
 /// After which time a test that hangs has failed.
-const SECONDS: &str = "150";
+const SECONDS: u32 = 150;
+/// Variables that a private world always gets.
+const ALWAYS_KEPT: [&str; 2] = ["CI", slowness::VARIABLE];
 
 /// Tells whether a private world can be had: as root, or where `sudo` asks nothing.
 pub fn can_have_private_world() -> bool {
@@ -36,12 +39,13 @@ pub fn again_in_private_world<F>(inside: &str, kept: &[&str]) {
         command.args(["-n", "env"]);
     }
     command.arg(format!("{inside}=1"));
-    for variable in kept {
+    for variable in kept.iter().chain(&ALWAYS_KEPT) {
         if let Ok(value) = std::env::var(variable) {
             command.arg(format!("{variable}={value}"));
         }
     }
-    command.args(["timeout", "--kill-after=5", SECONDS, "unshare"]);
+    let seconds = (SECONDS * slowness()).to_string();
+    command.args(["timeout", "--kill-after=5", &seconds, "unshare"]);
     command.args(["--fork", "--pid", "--mount", "--mount-proc", "--kill-child"]);
     command
         .arg(std::env::current_exe().expect("the test program"))
@@ -53,9 +57,8 @@ pub fn again_in_private_world<F>(inside: &str, kept: &[&str]) {
         output.status.success() && said.contains("1 passed"),
         "in its private world:\n{said}\n{complained}"
     );
-    for line in complained.lines().filter(|line| line.contains("note: ")) {
-        crate::say(line);
-    }
+    let is_for_all = |line: &&str| line.contains("note: ") || line.contains("not run: ");
+    complained.lines().filter(is_for_all).for_each(crate::say);
 }
 
 /// Furnishes the private world that this process is in: an empty `/mnt` and `/run`, an
@@ -70,9 +73,8 @@ pub fn furnish_private_world(binary: &str, helper: &str) {
         "mount -t tmpfs -o mode=755 tmpfs /mnt
          mount -t tmpfs -o mode=755 tmpfs /run
          mkdir -p /mnt/etc/cabane
-         for file in /etc/*; do
-             if [ -L \"$file\" ] || [ -f \"$file\" ]; then cp -a \"$file\" /mnt/etc/; fi
-         done
+         find /etc -mindepth 1 -maxdepth 1 -name '[!.]*' '(' -type l -o -type f ')' \
+             -exec cp -a -t /mnt/etc '{{}}' +
          cp -a /etc/alternatives /mnt/etc/ 2>/dev/null || true
          mount --bind /mnt/etc /etc
          echo tester:x:{ORDINARY_USER}:{ORDINARY_USER}::/:/bin/sh >>/etc/passwd

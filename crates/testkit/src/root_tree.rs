@@ -39,26 +39,26 @@ impl Tree {
         for directory in MOUNT_POINTS {
             fs::create_dir_all(self.root().join(directory)).expect("make a directory");
         }
-        let tree = PROGRAMS.into_iter().fold(self, |tree, program| {
-            let found = Command::new("sh")
-                .args(["-c", "command -pv \"$0\"", program])
-                .output()
-                .expect("find a program");
-            let path = String::from_utf8_lossy(&found.stdout).trim().to_owned();
-            // Those that are built into the shell need no file.
-            if path.starts_with('/') {
-                tree.host_program(&path)
-            } else {
-                tree
-            }
-        });
+        // One shell and one `ldd` for all: each program that is started counts in an emulator.
+        let found = Command::new("sh")
+            .args(["-c", "for name; do command -pv \"$name\"; done", "sh"])
+            .args(PROGRAMS)
+            .output()
+            .expect("find programs");
+        let found = String::from_utf8_lossy(&found.stdout).into_owned();
+        // Those that are built into the shell need no file.
+        let paths: Vec<&str> = found.lines().filter(|line| line.starts_with('/')).collect();
+        for path in &paths {
+            self.copy(path);
+        }
+        self.copy_libraries(&paths);
         let env = format!(
             r#"{{"name":"{name}","mount":"/","default-view":"default","views":{{"default":{{"env":
 {{"version":1,"values":{{"list":{{}},"scalar":{{"PATH":"/usr/bin:/bin","CABANE_TEST":"{name}"}}}}}}}}}},
 "cabane":{{"version":1,"engine":"container","container":{{{container}}}}}}}
 "#
         );
-        tree.file("etc/passwd", "root:x:0:0::/root:/bin/sh\n")
+        self.file("etc/passwd", "root:x:0:0::/root:/bin/sh\n")
             .file("etc/group", "root:x:0:\n")
             .file("etc/hosts", "")
             .file("etc/resolv.conf", "")
@@ -70,7 +70,7 @@ impl Tree {
     #[must_use]
     pub fn host_program(self, path: &str) -> Self {
         self.copy(path);
-        self.copy_libraries(path);
+        self.copy_libraries(&[path]);
         self
     }
 
@@ -85,14 +85,13 @@ impl Tree {
             ])
             .output()
             .expect("run find");
-        for path in String::from_utf8_lossy(&output.stdout).lines() {
-            self.copy_libraries(path);
-        }
+        let found = String::from_utf8_lossy(&output.stdout).into_owned();
+        self.copy_libraries(&found.lines().collect::<Vec<_>>());
         self
     }
 
-    fn copy_libraries(&self, path: &str) {
-        let output = Command::new("ldd").arg(path).output().expect("run ldd");
+    fn copy_libraries(&self, paths: &[&str]) {
+        let output = Command::new("ldd").args(paths).output().expect("run ldd");
         let listed = String::from_utf8_lossy(&output.stdout).into_owned();
         let words = listed.split_whitespace();
         for word in words.map(|word| word.trim_end_matches(':')) {

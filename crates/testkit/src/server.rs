@@ -12,6 +12,8 @@ use std::sync::mpsc;
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
+use crate::patience;
+
 /// How long a server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -95,7 +97,7 @@ impl Server {
                 return value;
             }
             assert!(
-                started.elapsed() < PATIENCE,
+                started.elapsed() < patience(PATIENCE),
                 "a server does not answer:\n{log}"
             );
             sleep(Duration::from_millis(10));

@@ -16,7 +16,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cabane_container::{
-    Bytes, CONVERTER, ContainerImage, Layer, Open, Progress, Report, Request, added, convert_with,
+    Bytes, CONVERTER, ContainerImage, Layer, MAX_UNPACKED, Open, Progress, Report, Request, added,
+    convert_with,
 };
 use cabane_recipe::{ContainerConfig, Recipe};
 use cabane_view::Meta;
@@ -144,6 +145,7 @@ impl ContainerEngine {
             output: &new,
             mksquashfs: &tool.program,
             jobs: bench.request.jobs,
+            max_unpacked: MAX_UNPACKED,
         };
         let mut images = match self.config.images.as_slice() {
             [] => None,

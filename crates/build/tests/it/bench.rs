@@ -15,7 +15,7 @@ use cabane_build::{
     carry_out, plan,
 };
 use cabane_mount::Backend;
-use cabane_sys::child::ask;
+use cabane_process::child::ask;
 use cabane_testkit::{Finished, World, become_ordinary_user, is_root};
 use serde::{Deserialize, Serialize};
 

@@ -86,8 +86,8 @@ pub(super) fn clean(setup: &Setup, args: &CleanArgs) -> CommandResult<ExitCode> 
 
 fn clean_mounts(setup: &Setup) -> CommandResult<ExitCode> {
     if setup.backend == Backend::Root {
-        let count = cabane_mount::sweep(Scope::Unused)
-            .map_err(RunError::Mount)
+        let count = cabane_mount::release(Scope::Unused)
+            .map_err(|error| RunError::Mount(error.into()))
             .map_err(convert::run_error)?;
         setup.printer.note(format_args!("gave up {count} images"));
         return Ok(exit_codes::SUCCESS);

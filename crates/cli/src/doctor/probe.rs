@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use cabane_sys::child::ask_within;
+use cabane_process::child::ask_within;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use cabane_mount::helper::Helper;
-use cabane_mount::{Error, ImageOwners, Policy};
+use cabane_mount::{ImageOwners, Policy, PrivilegedError as Error};
 use cabane_run::try_helper;
 use rustix::fs::{StatVfsMountFlags, statfs, statvfs};
 

@@ -14,8 +14,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use cabane_mount::{
-    Backend, Error, FusePrograms, ImageFile, ImageFormat, MountPlan, Operation, attach,
-    enter_private_namespace, open_in_image, perform,
+    Backend, Error, FusePrograms, ImageFile, ImageFormat, MountPlan, Operation,
+    PrivilegedError as Privileged, attach, enter_private_namespace, open_in_image, perform,
 };
 use rustix::fs::makedev;
 use rustix::io::Errno;
@@ -238,12 +238,16 @@ fn outcome(result: Result<(), Error>) -> Trial {
     };
     let source = error.source().map(ToString::to_string);
     let (step, errno) = match &error {
-        Error::Namespace { source, .. } => (Step::Namespace, source.raw_os_error()),
+        Error::UserNamespace { source } => (Step::Namespace, source.raw_os_error()),
         Error::FuseDevice { source } => (Step::FuseDevice, source.raw_os_error()),
         Error::FuseProgram { .. } => (Step::FuseProgram, None),
-        Error::LoopDevice { source } => (Step::LoopDevice, source.raw_os_error()),
-        Error::Image { source, .. } => (Step::Image, source.raw_os_error()),
-        Error::Step { source, .. } => (Step::Other, source.raw_os_error()),
+        Error::Mount(error) => match error {
+            Privileged::Namespace { source } => (Step::Namespace, source.raw_os_error()),
+            Privileged::LoopDevice { source } => (Step::LoopDevice, source.raw_os_error()),
+            Privileged::Image { source, .. } => (Step::Image, source.raw_os_error()),
+            Privileged::Step { source, .. } => (Step::Other, source.raw_os_error()),
+            _ => (Step::Other, None),
+        },
         _ => (Step::Other, None),
     };
     Trial::Fails(Failure {

@@ -6,7 +6,7 @@
 //! A copy is a file without a name that root has made: nobody finds it, nobody can write to
 //! it, and when its mount is gone, or whoever makes it is killed, the kernel has removed it.
 //! It is read through the descriptor that the user could open. Who may have it, and how long
-//! it is kept, is the matter of the holder.
+//! it is kept, is the matter of the cache.
 
 use std::fmt;
 use std::fs::File;
@@ -22,10 +22,6 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::{Error, ImageFile, Policy, trusted};
-
-/// Names the variable that says where images are copied on each node. Who submits a job
-/// sets it, and it means nothing without [`JOB_IMAGES`](crate::JOB_IMAGES).
-pub const JOB_STAGE: &str = "SLURM_CABANE_STAGE";
 
 /// How much is read before others are told that the copy gets on.
 const PART: usize = 4 << 20;
@@ -86,25 +82,27 @@ pub struct LocalStage {
     pub limit: u64,
 }
 
-/// Copies an image. `gets_on` is called again and again meanwhile.
+/// Copies an image that looked like this when it was checked and room was found for it.
+/// `gets_on` is called again and again meanwhile.
 pub(crate) fn copy(
     image: &ImageFile,
+    checked: &Stat,
     stage: Stage,
     policy: &Policy,
     gets_on: impl Fn(),
 ) -> Result<ImageFile, Error> {
-    let before = fstat(&image.file).map_err(Error::step("look at", &image.path))?;
     let target = match stage {
         Stage::Memory => in_memory()?,
         Stage::Local => in_directory(policy)?,
     };
     let mut target = File::from(target);
-    fill(&mut target, image, gets_on)?;
+    let size = u64::try_from(checked.st_size).unwrap_or_default();
+    let is_whole = fill(&mut target, image, size, gets_on)?;
     let after = fstat(&image.file).map_err(Error::step("look at", &image.path))?;
-    if !is_same_content(&before, &after) {
+    if !is_whole || !is_same_content(checked, &after) {
         return Err(Error::Refused {
             image: image.path.clone(),
-            reason: "it was changed while it was copied",
+            reason: "it was changed while it was copied".into(),
         });
     }
     if stage == Stage::Memory {
@@ -118,7 +116,13 @@ pub(crate) fn copy(
     })
 }
 
-fn fill(target: &mut File, image: &ImageFile, gets_on: impl Fn()) -> Result<(), Error> {
+/// Copies so many bytes and none more; tells whether that is all there is.
+fn fill(
+    target: &mut File,
+    image: &ImageFile,
+    size: u64,
+    gets_on: impl Fn(),
+) -> Result<bool, Error> {
     let failed = |source| Error::Step {
         what: COPY,
         path: image.path.clone(),
@@ -127,14 +131,19 @@ fn fill(target: &mut File, image: &ImageFile, gets_on: impl Fn()) -> Result<(), 
     let mut buffer = vec![0_u8; PART];
     let mut position = 0_u64;
     loop {
+        let rest = usize::try_from(size.saturating_sub(position)).unwrap_or(PART);
+        // At the end one byte more is asked for, to see that there is none.
+        let part = buffer.get_mut(..rest.clamp(1, PART)).unwrap_or_default();
         // Not where others have left the descriptor.
-        let count = match image.file.read_at(&mut buffer, position) {
-            Ok(0) => return Ok(()),
+        let count = match image.file.read_at(part, position) {
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
             count => count.map_err(failed)?,
         };
+        if count == 0 || rest == 0 {
+            return Ok(count == 0 && rest == 0);
+        }
         target
-            .write_all(buffer.get(..count).unwrap_or_default())
+            .write_all(part.get(..count).unwrap_or_default())
             .map_err(failed)?;
         position = position.saturating_add(u64::try_from(count).unwrap_or_default());
         gets_on();

@@ -20,7 +20,7 @@ use rustix::thread::{set_no_new_privs, set_thread_groups, set_thread_res_gid, se
 
 use crate::alone::close_all_with_exec;
 use crate::child::prepare_child;
-use crate::namespace::enter_mounts;
+use cabane_sys::namespace::enter_mounts;
 
 /// The most that is read of what a program says, in bytes.
 const MOST: u64 = 1 << 20;
@@ -117,7 +117,7 @@ fn wait(child: &Child, limit: Duration) -> io::Result<bool> {
 }
 
 /// Takes the numbers of a user for ever.
-fn become_user(user: &User) -> io::Result<()> {
+pub(crate) fn become_user(user: &User) -> io::Result<()> {
     let groups: Vec<Gid> = user.groups.iter().copied().map(Gid::from_raw).collect();
     set_thread_groups(&groups)?;
     let (group, user) = (Gid::from_raw(user.group), Uid::from_raw(user.user));

@@ -16,19 +16,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, StatVfsMountFlags, openat, readlinkat, statat, statvfs,
-    symlinkat,
-};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, openat, readlinkat, statat, symlinkat};
 use rustix::io::Errno;
-use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, OpenTreeFlags,
-    UnmountFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen, mount_move, mount_remount,
-    move_mount, open_tree, unmount,
-};
-use rustix::process::{chdir, chroot, pivot_root};
 
-use crate::Error;
+use crate::{Error, operations};
 
 /// The size, in bytes, beyond which nothing more of a text file is taken over.
 const MAX_EXTENDED: u64 = 16 << 20;
@@ -37,14 +28,16 @@ const EXTENDED: &str = "file";
 
 /// What is expected to stand at a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// A directory.
     Directory,
+    /// Anything else.
     File,
 }
 
 /// The file systems in which what is missing is made.
 #[derive(Debug, Default)]
-pub(crate) struct Shadows {
+pub struct Shadows {
     /// Device numbers of file systems in which directories may be made.
     own: Vec<u64>,
     /// Shadowed directories; they become read-only in the end.
@@ -53,7 +46,7 @@ pub(crate) struct Shadows {
 
 impl Shadows {
     /// Makes sure that something can be mounted at `target`.
-    pub(crate) fn ensure(&mut self, target: &Path, kind: Kind) -> Result<(), Error> {
+    pub fn ensure(&mut self, target: &Path, kind: Kind) -> Result<(), Error> {
         match fs::metadata(target) {
             Ok(found) if found.is_dir() == (kind == Kind::Directory) => return Ok(()),
             Ok(_) => return Err(wrong_kind(target, kind)),
@@ -83,7 +76,7 @@ impl Shadows {
     }
 
     /// Puts a file in memory in the place of one, with these lines and what is in that.
-    pub(crate) fn extend(&mut self, path: &Path, lines: &str) -> Result<(), Error> {
+    pub fn extend(&mut self, path: &Path, lines: &str) -> Result<(), Error> {
         self.ensure(path, Kind::File)?;
         let failed = |what| {
             move |source| Error::Step {
@@ -101,7 +94,8 @@ impl Shadows {
             .take(MAX_EXTENDED)
             .read_to_end(&mut text)
             .map_err(failed("read"))?;
-        let cover = memory().map_err(Error::step("make a file system in memory for", path))?;
+        let cover = operations::memory("0755", None)
+            .map_err(Error::step("make a file system in memory for", path))?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
         let file = openat(&cover, EXTENDED, flags, mode).map_err(Error::step("make", path))?;
@@ -109,29 +103,34 @@ impl Shadows {
         file.write_all(&text)
             .and_then(|()| file.set_permissions(Permissions::from_mode(0o644)))
             .map_err(failed("write"))?;
-        attach(&clone_tree(&cover, OsStr::new(EXTENDED))?, path)?;
-        make_read_only(path)
+        // Before Linux 6.15 the kernel clones nothing of a file system that is attached nowhere.
+        let place = scratch()?;
+        operations::attach(&cover, &place)?;
+        let clone = clone_tree(&cover, OsStr::new(EXTENDED));
+        operations::detach(CWD, &place).map_err(Error::step("uncover", &place))?;
+        operations::attach(&clone?, path)?;
+        operations::make_read_only(path)
     }
 
     /// Makes what is missing in the file system of this directory itself: it is written to
     /// anyhow. A shadow, which is read-only, would take that away from the directory.
-    pub(crate) fn make_in(&mut self, directory: &Path) -> Result<(), Error> {
+    pub fn make_in(&mut self, directory: &Path) -> Result<(), Error> {
         self.remember(directory)
     }
 
     /// Covers a directory with an empty one in memory.
-    pub(crate) fn hide(&mut self, directory: &Path) -> Result<(), Error> {
-        let cover = memory().map_err(Error::step("make a file system in memory for", directory))?;
-        attach(&cover, directory)?;
+    pub fn hide(&mut self, directory: &Path) -> Result<(), Error> {
+        let cover = operations::memory("0755", None)
+            .map_err(Error::step("make a file system in memory for", directory))?;
+        operations::attach(&cover, directory)?;
         self.remember(directory)
     }
 
     /// Makes the shadowed directories read-only: what is written beside the
     /// mount points would be lost without a word.
-    pub(crate) fn seal(&self) -> Result<(), Error> {
+    pub fn seal(&self) -> Result<(), Error> {
         for directory in &self.shadowed {
-            mount_remount(directory, MountFlags::BIND | MountFlags::RDONLY, c"")
-                .map_err(Error::step("make read-only", directory))?;
+            operations::seal(directory)?;
         }
         Ok(())
     }
@@ -158,11 +157,12 @@ impl Shadows {
             Mode::empty(),
         )
         .map_err(Error::step("open", directory))?;
-        let cover = memory().map_err(Error::step("make a file system in memory for", directory))?;
+        let cover = operations::memory("0755", None)
+            .map_err(Error::step("make a file system in memory for", directory))?;
         if directory == Path::new("/") {
             shadow_root(&original, &cover, &entries)?;
         } else {
-            attach(&cover, directory)?;
+            operations::attach(&cover, directory)?;
             for name in &entries {
                 copy_entry(&original, name, directory)?;
             }
@@ -180,7 +180,7 @@ fn shadow_root(original: &OwnedFd, cover: &OwnedFd, entries: &[OsString]) -> Res
     // Opened before it is covered: a later look-up would find the cover.
     let scratch_tree = clone_tree(original, &scratch)?;
     let place = root.join(&scratch);
-    attach(cover, &place)?;
+    operations::attach(cover, &place)?;
     for name in entries.iter().filter(|name| **name != scratch) {
         copy_entry(original, name, &place)?;
     }
@@ -190,12 +190,12 @@ fn shadow_root(original: &OwnedFd, cover: &OwnedFd, entries: &[OsString]) -> Res
         path: target.clone(),
         source,
     })?;
-    attach(&scratch_tree, &target)?;
-    change_root(&place)
+    operations::attach(&scratch_tree, &target)?;
+    operations::change_root(&place)
 }
 
 /// Returns a directory over which something can be attached for a moment.
-pub(crate) fn scratch() -> Result<PathBuf, Error> {
+pub fn scratch() -> Result<PathBuf, Error> {
     let root = Path::new("/");
     let original = openat(CWD, root, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
         .map_err(Error::step("open", root))?;
@@ -214,22 +214,6 @@ fn scratch_name(original: &OwnedFd, entries: &[OsString]) -> Option<OsString> {
         return Some(preferred);
     }
     entries.iter().find(|name| is_directory(name)).cloned()
-}
-
-pub(crate) fn change_root(place: &Path) -> Result<(), Error> {
-    let failed = || Error::step("make the private root of", place);
-    chdir(place).map_err(failed())?;
-    match pivot_root(".", ".") {
-        Ok(()) => unmount(".", UnmountFlags::DETACH).map_err(failed())?,
-        // The root of a diskless node may be the kernel's initial one, which
-        // cannot be exchanged, only covered.
-        Err(Errno::INVAL) => {
-            mount_move(".", "/").map_err(failed())?;
-            chroot(".").map_err(failed())?;
-        }
-        Err(errno) => return Err(failed()(errno)),
-    }
-    chdir("/").map_err(failed())
 }
 
 /// Makes the entry `name` of `original` appear in `directory`.
@@ -255,70 +239,22 @@ fn copy_entry(original: &OwnedFd, name: &OsStr, directory: &Path) -> Result<(), 
         path: target.clone(),
         source,
     })?;
-    attach(&clone_tree(original, name)?, &target)
+    operations::attach(&clone_tree(original, name)?, &target)
 }
 
 fn clone_tree(directory: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Error> {
-    open_tree(directory, name, tree_flags()).map_err(Error::step("bind", Path::new(name)))
+    operations::clone_at(directory.as_fd(), name, true)
+        .map_err(Error::step("bind", Path::new(name)))
 }
 
 /// Opens a file or directory, with all that is mounted below it, for binding it
 /// at another place.
-pub(crate) fn open_source(source: &Path) -> Result<OwnedFd, Error> {
-    open_tree(CWD, source, tree_flags()).map_err(Error::step("bind", source))
-}
-
-fn tree_flags() -> OpenTreeFlags {
-    OpenTreeFlags::OPEN_TREE_CLONE
-        | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_RECURSIVE
-        | OpenTreeFlags::AT_NO_AUTOMOUNT
-}
-
-/// Attaches a detached mount at a path.
-pub(crate) fn attach(mount: &OwnedFd, target: &Path) -> Result<(), Error> {
-    move_mount(
-        mount,
-        "",
-        CWD,
-        target,
-        MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH,
-    )
-    .map_err(|errno| Error::MountPoint {
-        path: target.to_owned(),
-        source: errno.into(),
-    })
-}
-
-/// Makes a bind read-only. In a user namespace the flags the mount already has
-/// are locked and must be named again.
-pub(crate) fn make_read_only(target: &Path) -> Result<(), Error> {
-    let failed = || Error::step("make read-only", target);
-    let now = statvfs(target).map_err(failed())?.f_flag;
-    let mut flags = MountFlags::BIND | MountFlags::RDONLY;
-    let known = [
-        (StatVfsMountFlags::NOSUID, MountFlags::NOSUID),
-        (StatVfsMountFlags::NODEV, MountFlags::NODEV),
-        (StatVfsMountFlags::NOEXEC, MountFlags::NOEXEC),
-        (StatVfsMountFlags::NOATIME, MountFlags::NOATIME),
-        (StatVfsMountFlags::NODIRATIME, MountFlags::NODIRATIME),
-        (StatVfsMountFlags::RELATIME, MountFlags::RELATIME),
-    ];
-    for (has, keep) in known {
-        if now.contains(has) {
-            flags |= keep;
-        }
-    }
-    mount_remount(target, flags, c"").map_err(failed())
-}
-
-pub(crate) fn memory() -> Result<OwnedFd, Errno> {
-    let context = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    fsconfig_set_string(context.as_fd(), "source", "cabane")?;
-    fsconfig_set_string(context.as_fd(), "mode", "0755")?;
-    fsconfig_create(context.as_fd())?;
-    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
-    fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+///
+/// # Errors
+///
+/// [`Error::Step`] with the path.
+pub fn open_source(source: &Path) -> Result<OwnedFd, Error> {
+    operations::clone_at(CWD, source, true).map_err(Error::step("bind", source))
 }
 
 fn entries_of(directory: &Path) -> Result<Vec<OsString>, Error> {

@@ -9,7 +9,8 @@
 //! ```text
 //! mount-point /user-environment
 //! mount-point /user-tools
-//! image-owners any
+//! image-owners root
+//! image-filesystems ext4 xfs lustre
 //! images-per-user 16
 //! idle-seconds 600
 //! root-images yes
@@ -25,6 +26,18 @@ use std::time::Duration;
 use crate::root::KERNEL;
 use crate::{Error, LocalStage, trusted};
 
+/// File systems that no process of a user serves, on which the owner of a file means what it
+/// says: local disks and memory, images, and those of file servers that take the word of none
+/// but root. Not there are FUSE, what shows all files as those of one owner (CIFS, FAT), and
+/// what only the kernel of a virtual machine's host knows (9p). On an overlay the layers count.
+const FILE_SYSTEMS: [&str; 29] = [
+    "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "jfs", "bcachefs", "zfs", "gfs2", "ocfs2",
+    "tmpfs", "ramfs", "rootfs", "squashfs", "erofs", "iso9660", "nfs", "nfs4", "lustre", "gpfs",
+    "beegfs", "ceph", "panfs", "wekafs", "orangefs", "pvfs2", "virtiofs", "overlay",
+];
+/// Never trusted, whatever a policy says.
+const USERS_FILE_SYSTEM: &str = "fuse";
+
 /// Below these the system keeps what must not be covered.
 const CLOSED: [&str; 4] = ["/dev", "/proc", "/run", "/sys"];
 
@@ -35,6 +48,9 @@ pub struct Policy {
     pub mount_points: Vec<PathBuf>,
     /// Whose images the kernel may read.
     pub image_owners: ImageOwners,
+    /// The file systems on which owners are trusted, where owners are listed; those that are
+    /// usual if none are named.
+    pub image_filesystems: Option<Vec<String>>,
     /// How many images of one user the kernel holds at once; each squashfs image
     /// takes a loop device.
     pub images_per_user: u32,
@@ -112,9 +128,16 @@ impl Policy {
                 problem,
             })?;
         }
+        if !text.is_empty() && !text.ends_with('\n') {
+            return Err(PolicyError {
+                line: text.lines().count(),
+                problem: "the last line has no end: the file may be half written",
+            });
+        }
         Ok(Self {
             mount_points: draft.mount_points,
             image_owners: draft.image_owners.unwrap_or(ImageOwners::Listed(vec![0])),
+            image_filesystems: draft.image_filesystems,
             images_per_user: draft.images_per_user.unwrap_or(16),
             idle: Duration::from_secs(draft.idle_seconds.unwrap_or(600).into()),
             root_images: draft.root_images.unwrap_or(false),
@@ -135,6 +158,19 @@ impl Policy {
             .any(|allowed| allowed.as_os_str() == path.as_os_str())
     }
 
+    /// Tells whether owners of files on this type of file system are trusted.
+    pub fn allows_file_system(&self, kind: &str) -> bool {
+        match &self.image_filesystems {
+            Some(listed) => listed.iter().any(|allowed| allowed == kind),
+            None => FILE_SYSTEMS.contains(&kind),
+        }
+    }
+
+    /// Tells whether an overlay is trusted by its layers only, and not because it was named.
+    pub(crate) fn looks_at_layers(&self) -> bool {
+        self.image_owners != ImageOwners::Any && self.image_filesystems.is_none()
+    }
+
     /// Tells whether the kernel may read an image of this owner and mode.
     pub fn allows_image(&self, owner: u32, mode: u32) -> bool {
         match &self.image_owners {
@@ -148,6 +184,7 @@ impl Policy {
 struct Draft {
     mount_points: Vec<PathBuf>,
     image_owners: Option<ImageOwners>,
+    image_filesystems: Option<Vec<String>>,
     images_per_user: Option<u32>,
     idle_seconds: Option<u32>,
     root_images: Option<bool>,
@@ -166,6 +203,9 @@ impl Draft {
         match (keyword, values.as_slice()) {
             ("mount-point", [path]) => self.mount_points.push(mount_point(path)?),
             ("image-owners", [_, ..]) => once(&mut self.image_owners, owners(&values)?)?,
+            ("image-filesystems", [_, ..]) => {
+                once(&mut self.image_filesystems, file_systems(&values)?)?;
+            }
             ("images-per-user", [value]) => once(&mut self.images_per_user, number(value)?)?,
             ("idle-seconds", [value]) => once(&mut self.idle_seconds, number(value)?)?,
             ("root-images", ["yes"]) => once(&mut self.root_images, true)?,
@@ -187,11 +227,12 @@ impl Draft {
             ) => {
                 return Err("one value is needed after the keyword");
             }
+            ("image-filesystems", []) => return Err("names of file systems are needed"),
             ("image-owners", []) => return Err("`any`, `root` or numbers of users are needed"),
             _ => {
                 return Err(
-                    "unknown keyword; known are mount-point, image-owners, images-per-user, \
-                     idle-seconds, root-images, root-bind, stage-memory and stage-local",
+                    "unknown keyword; known are mount-point, image-owners, image-filesystems, \
+                     images-per-user, idle-seconds, root-images, root-bind, stage-memory and stage-local",
                 );
             }
         }
@@ -229,6 +270,13 @@ fn owners(words: &[&str]) -> Result<ImageOwners, &'static str> {
     Ok(ImageOwners::Listed(
         words.iter().map(owner).collect::<Result<_, _>>()?,
     ))
+}
+
+fn file_systems(words: &[&str]) -> Result<Vec<String>, &'static str> {
+    if words.iter().any(|word| word.starts_with(USERS_FILE_SYSTEM)) {
+        return Err("FUSE is served by processes of users, and never trusted");
+    }
+    Ok(words.iter().copied().map(str::to_owned).collect())
 }
 
 fn mount_point(text: &str) -> Result<PathBuf, &'static str> {
@@ -269,11 +317,12 @@ mod tests {
     #[test]
     fn every_setting_is_read() {
         let text = "# ours\nmount-point /user-environment # usual\n\nmount-point /a/b\n\
-                    image-owners root 4711\nimages-per-user 3\nidle-seconds 0\nroot-images yes\nroot-bind /scratch\nstage-memory 2\n\
+                    image-owners root 4711\nimage-filesystems ext4 lustre\nimages-per-user 3\nidle-seconds 0\nroot-images yes\nroot-bind /scratch\nstage-memory 2\n\
                     stage-local 3 /scratch/cabane\n";
         let expected = Policy {
             mount_points: vec!["/user-environment".into(), "/a/b".into()],
             image_owners: ImageOwners::Listed(vec![0, 4711]),
+            image_filesystems: Some(vec!["ext4".into(), "lustre".into()]),
             images_per_user: 3,
             idle: Duration::ZERO,
             root_images: true,
@@ -298,14 +347,28 @@ mod tests {
     }
 
     #[test]
+    fn file_systems_of_users_are_trusted_by_no_policy() {
+        let policies =
+            ["", "image-filesystems ext4 overlay\n"].map(|text| Policy::parse(text).unwrap());
+        let trusted = |kind| {
+            policies
+                .each_ref()
+                .map(|policy| policy.allows_file_system(kind))
+        };
+        assert_eq!(trusted("fuse"), [false; 2]);
+        assert_eq!(trusted("ext4"), [true; 2]);
+        assert_eq!(trusted("nfs4"), [true, false]);
+    }
+
+    #[test]
     fn an_image_that_others_can_write_is_not_its_owners_word() {
-        let policy = Policy::parse("image-owners root").unwrap();
+        let policy = Policy::parse("image-owners root\n").unwrap();
         assert!(!policy.allows_image(0, 0o664) && !policy.allows_image(0, 0o646));
     }
 
     #[test]
     fn a_mount_point_is_allowed_by_its_exact_spelling_only() {
-        let policy = Policy::parse("mount-point /a/b").unwrap();
+        let policy = Policy::parse("mount-point /a/b\n").unwrap();
         let allowed = [
             "/a/b",
             "/a",
@@ -335,6 +398,9 @@ mod tests {
             "image-owners",
             "image-owners alice",
             "image-owners any root",
+            "image-filesystems",
+            "image-filesystems ext4 fuse.sshfs",
+            "image-filesystems ext4\nimage-filesystems xfs",
             "images-per-user -1",
             "idle-seconds 1\nidle-seconds 2",
             "mount-points /a",
@@ -351,9 +417,17 @@ mod tests {
         ];
         let understood: Vec<_> = texts
             .iter()
-            .filter(|text| Policy::parse(text).is_ok())
+            .filter(|text| Policy::parse(&format!("{text}\n")).is_ok())
             .collect();
         assert!(understood.is_empty(), "{understood:?}");
+    }
+
+    #[test]
+    fn a_policy_that_is_half_written_is_void() {
+        assert_eq!(
+            problem("mount-point /a\nimage-owners 10"),
+            "line 2: the last line has no end: the file may be half written"
+        );
     }
 
     #[test]

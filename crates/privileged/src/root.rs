@@ -13,15 +13,16 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
-use cabane_sys::mount_attributes::make_tree_read_only;
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
-use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
+use rustix::io::Errno;
 
-use crate::backend::make_slave;
-use crate::job_root::open_place as open_place_of_host;
-use crate::root::{KERNEL, Layer, replace};
-use crate::shadow::{Kind, Shadows, open_source};
-use crate::{Backend, Error, Request};
+use crate::shadow::{Kind, Shadows, open_source, scratch};
+use crate::{Error, Request, operations};
+
+/// What is the kernel's, of which there is one for all: devices with the shared memory, the
+/// processes, and the hardware. Ranks of a parallel program that saw others could not reach
+/// each other.
+pub const KERNEL: [&str; 3] = ["/dev", "/proc", "/sys"];
 
 /// What of the host is seen in a root image, as its user wants it.
 #[derive(Debug, Default)]
@@ -57,11 +58,11 @@ impl PrivilegedRoot {
         check_places(binds, files, mount_points)
     }
 
-    /// Adds what the site shows, as far as it exists and is not in the way of what the user
-    /// wants. Its names are the site's, and looked up with the rights of root.
+    /// Adds what the site shows, as far as the caller can see it and it is not in the way of what
+    /// the user wants. To be asked with the rights of the caller.
     pub(crate) fn add(&mut self, places: &[PathBuf], mount_points: &[PathBuf]) {
         for place in places {
-            let Ok(bind) = open_place_of_host(place, place, false) else {
+            let Ok(bind) = open_place(place, place, false) else {
                 continue;
             };
             self.binds.push(bind);
@@ -77,7 +78,7 @@ impl PrivilegedRoot {
 /// # Errors
 ///
 /// [`Error::RootRefused`] that names the place and the reason.
-pub(crate) fn check_places<'a>(
+pub fn check_places<'a>(
     binds: impl IntoIterator<Item = &'a Path>,
     files: impl IntoIterator<Item = &'a Path>,
     mount_points: &'a [PathBuf],
@@ -180,7 +181,7 @@ impl Assembly {
     /// Puts the image in the place of the root, and the rest in it. The process must be in a
     /// mount namespace of its own.
     pub(crate) fn put_in_place(self) -> Result<(), Error> {
-        replace(&self.image, &Layer::None, None, Backend::Root)?;
+        replace_root(&self.image)?;
         let mut shadows = Shadows::default();
         for part in &self.parts {
             shadows.ensure(&part.place, part.kind)?;
@@ -188,37 +189,45 @@ impl Assembly {
         for (file, lines) in &self.lines {
             shadows.extend(file, lines)?;
         }
-        let places = self.parts.iter().map(|part| open_place(&part.place));
+        let places = self.parts.iter().map(|part| open_in_root(&part.place));
         let places = places.collect::<Result<Vec<_>, _>>()?;
         for (part, place) in self.parts.iter().zip(&places) {
             part.attach(place)?;
         }
         shadows.seal()?;
-        make_slave()
+        operations::make_slave()
     }
+}
+
+/// Makes the root of an image the root of this process, which must be in a mount namespace of
+/// its own.
+///
+/// # Errors
+///
+/// The first step that failed.
+pub fn replace_root(image: &OwnedFd) -> Result<(), Error> {
+    let place = scratch()?;
+    operations::attach(image, &place)?;
+    operations::change_root(&place)
 }
 
 impl Cloned {
     fn attach(&self, place: &OwnedFd) -> Result<(), Error> {
-        let flags =
-            MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-        move_mount(&self.mount, "", place, "", flags).map_err(|errno| Error::MountPoint {
-            path: self.place.clone(),
-            source: errno.into(),
-        })?;
-        Ok(())
+        operations::attach_at(self.mount.as_fd(), place.as_fd()).map_err(|errno| {
+            Error::MountPoint {
+                path: self.place.clone(),
+                source: errno.into(),
+            }
+        })
     }
 }
 
 /// Clones what is at a place, with all that is mounted below it.
 fn clone(bind: &PrivilegedBind) -> Result<OwnedFd, Error> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE
-        | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_EMPTY_PATH
-        | OpenTreeFlags::AT_RECURSIVE;
-    let tree = open_tree(&bind.source, "", flags).map_err(Error::step("bind", &bind.target))?;
+    let tree = operations::clone_mount(bind.source.as_fd(), true)
+        .map_err(Error::step("bind", &bind.target))?;
     if bind.read_only {
-        make_tree_read_only(tree.as_fd()).map_err(|source| Error::Step {
+        operations::make_tree_read_only(tree.as_fd()).map_err(|source| Error::Step {
             what: "make read-only",
             path: bind.target.clone(),
             source,
@@ -227,7 +236,7 @@ fn clone(bind: &PrivilegedBind) -> Result<OwnedFd, Error> {
     Ok(tree)
 }
 
-fn open_place(place: &Path) -> Result<OwnedFd, Error> {
+fn open_in_root(place: &Path) -> Result<OwnedFd, Error> {
     openat2(
         CWD,
         place,
@@ -238,5 +247,30 @@ fn open_place(place: &Path) -> Result<OwnedFd, Error> {
     .map_err(|errno| Error::MountPoint {
         path: place.to_owned(),
         source: errno.into(),
+    })
+}
+
+/// Opens a place of the host, with the rights that the thread has to files. Nothing is waited
+/// for but the file systems on the way, and no descriptor of this process is found by way of
+/// `/proc`.
+///
+/// # Errors
+///
+/// Those of `openat2(2)`.
+pub fn open_place(source: &Path, target: &Path, read_only: bool) -> Result<PrivilegedBind, Errno> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let place = openat2(
+        CWD,
+        source,
+        flags,
+        Mode::empty(),
+        ResolveFlags::NO_MAGICLINKS,
+    )?;
+    let kind = FileType::from_raw_mode(fstat(&place)?.st_mode);
+    Ok(PrivilegedBind {
+        source: place,
+        is_directory: kind == FileType::Directory,
+        target: target.to_owned(),
+        read_only,
     })
 }

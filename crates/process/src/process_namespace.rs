@@ -26,7 +26,7 @@ use rustix::process::{
     set_parent_process_death_signal, setpgid, setrlimit, wait, waitpid,
 };
 
-use crate::raw::syscall;
+use cabane_sys::raw::syscall;
 
 /// `linux/sched.h`.
 const CLONE_NEWPID: i64 = 0x2000_0000;

@@ -1,26 +1,22 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Where the holder is, and the way there and back.
+//! Where the cache is, and the way there and back.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use cabane_sys::namespace;
 use rustix::fs::{
     AtFlags, CWD, FlockOperation, Mode, OFlags, chownat, flock, mkdirat, openat, unlinkat,
 };
 use rustix::io::Errno;
-use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags,
-    OpenTreeFlags, UnmountFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen,
-    mount_change, move_mount, open_tree, unmount,
-};
-use rustix::process::{Gid, chroot, fchdir};
+use rustix::process::{Gid, fchdir};
 use rustix::thread::{CpuSet, Timespec, nanosleep, sched_getaffinity, sched_setaffinity};
 
-use crate::shadow::change_root;
+use crate::operations;
 use crate::{Error, trusted};
 
 const RUN: &str = "run";
@@ -28,15 +24,16 @@ const STATE: &str = "cabane";
 const STATE_PATH: &str = "/run/cabane";
 const PIN: &str = "images";
 const FIRST_ROOT: &str = "/proc/1/root";
-const FIRST_NAMESPACE: &str = "/proc/1/ns/mnt";
 
-/// For how long somebody else who mounts an image is waited for, in steps of a
-/// millisecond. A mount on a busy node was seen to take 0.3 s.
-pub(super) const PATIENCE: u32 = 3000;
+/// For how long another start of the same user that mounts an image is waited for. A mount on
+/// a busy node was seen to take 0.3 s.
+pub(super) const PATIENCE: Duration = Duration::from_secs(3);
 /// The same for what takes microseconds.
-const SHORT_PATIENCE: u32 = 300;
+const SHORT_PATIENCE: Duration = Duration::from_millis(300);
+/// The same where it may be another user's start: enough for one that gets on.
+pub(super) const SHORTEST_PATIENCE: Duration = Duration::from_millis(10);
 
-/// Where the process was before it went to the holder.
+/// Where the process was before it went to the cache.
 pub(super) struct Home {
     namespace: File,
     root: OwnedFd,
@@ -44,70 +41,70 @@ pub(super) struct Home {
 
 impl Home {
     pub(super) fn remember() -> Result<Self, Error> {
-        let failed = |source| Error::Holder {
+        let failed = |source| Error::Cache {
             what: "remember the mount namespace of the caller",
             source,
         };
         Ok(Self {
             namespace: namespace::own_mounts().map_err(failed)?,
             root: openat(CWD, "/", directory(OFlags::PATH), Mode::empty())
-                .map_err(Error::holder("remember the root of the caller"))?,
+                .map_err(Error::cache("remember the root of the caller"))?,
         })
     }
 
     /// Goes back. The root is restored, too: that of the namespace may be outside of
     /// the one the caller was confined to.
     fn come_back(&self) -> Result<(), Error> {
-        namespace::enter_mounts(self.namespace.as_fd()).map_err(|source| Error::Holder {
+        operations::enter(self.namespace.as_fd()).map_err(|source| Error::Cache {
             what: "return to the mount namespace of the caller",
             source,
         })?;
-        let failed = || Error::holder("return to the root of the caller");
-        fchdir(&self.root).map_err(failed())?;
-        chroot(".").map_err(failed())
+        operations::restore_root(self.root.as_fd())
+            .map_err(Error::cache("return to the root of the caller"))
     }
 }
 
 /// The mount namespace that holds the images.
-pub(super) struct Holder {
+pub(super) struct Cache {
     namespace: File,
 }
 
-impl Holder {
-    /// Returns the holder if there is one.
+impl Cache {
+    /// Returns the cache if there is one.
     pub(super) fn find() -> Result<Option<Self>, Error> {
         match state_directory() {
             Ok(state) => Ok(pinned(&state)),
-            Err(Error::Holder { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            Err(Error::Cache { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
                 Ok(None)
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Returns the holder, which is made if there is none.
+    /// Returns the cache, which is made if there is none.
     pub(super) fn find_or_make(home: &Home) -> Result<Self, Error> {
-        if let Some(holder) = Self::find()? {
-            return Ok(holder);
+        if let Some(cache) = Self::find()? {
+            return Ok(cache);
         }
         make_state_directory()?;
         let state = state_directory()?;
+        // Once since the start of the node somebody may have to wait for another user here.
         lock(&state);
-        if let Some(holder) = pinned(&state) {
-            return Ok(holder);
+        if let Some(cache) = pinned(&state) {
+            return Ok(cache);
         }
         let made = make(&state);
         home.come_back()?;
         made
     }
 
-    /// Does something in the holder, and comes back whatever became of it.
+    /// Does something in the cache, and comes back whatever became of it.
     pub(super) fn visit<T>(
         &self,
         home: &Home,
         act: impl FnOnce() -> Result<T, Error>,
     ) -> Result<T, Error> {
-        namespace::enter_mounts(self.namespace.as_fd()).map_err(|source| Error::Holder {
+        operations::enter(self.namespace.as_fd()).map_err(|source| Error::Cache {
             what: "enter the namespace that holds the images",
             source,
         })?;
@@ -116,27 +113,24 @@ impl Holder {
         result
     }
 
-    /// Lets the holder go if `is_empty` still says so.
+    /// Lets the cache go if `is_empty` still says so. Only root asks for that.
     pub(super) fn dismiss(
         &self,
         home: &Home,
         is_empty: impl FnOnce() -> Result<bool, Error>,
     ) -> Result<(), Error> {
         let state = state_directory()?;
-        // Somebody is making a holder or using this one: not the time.
+        // Somebody is making a cache or using this one: not the time.
         if flock(&state, FlockOperation::NonBlockingLockExclusive).is_err()
             || !self.visit(home, is_empty)?
         {
             return Ok(());
         }
         enter_first_namespace()?;
-        let gone = fchdir(&state)
-            .and_then(|()| unmount(PIN, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW))
+        let gone = operations::detach(state.as_fd(), PIN)
             .and_then(|()| unlinkat(&state, PIN, AtFlags::empty()));
         home.come_back()?;
-        gone.map_err(Error::holder(
-            "let go of the namespace that held the images",
-        ))
+        gone.map_err(Error::cache("let go of the namespace that held the images"))
     }
 }
 
@@ -144,7 +138,7 @@ impl Holder {
 /// namespace of his own finds the same.
 fn state_directory() -> Result<OwnedFd, Error> {
     let run = open_run()?;
-    let failed = || Error::holder("open /run/cabane");
+    let failed = || Error::cache("open /run/cabane");
     let state = openat(&run, STATE, directory(OFlags::RDONLY), Mode::empty()).map_err(failed())?;
     let found = trusted::check_owner(state.as_fd(), Path::new(STATE_PATH))?;
     if found.st_mode & 0o077 != 0 {
@@ -170,16 +164,19 @@ fn make_state_directory() -> Result<(), Error> {
         Err(Errno::EXIST) => Ok(()),
         Err(errno) => Err(errno),
     };
-    made.map_err(Error::holder("make /run/cabane"))
+    made.map_err(Error::cache("make /run/cabane"))
 }
 
 fn open_run() -> Result<OwnedFd, Error> {
-    let failed = || Error::holder("open /run");
+    let failed = || Error::cache("open /run");
     // Through the link of the kernel, not by its text.
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let root = match openat(CWD, FIRST_ROOT, flags, Mode::empty()) {
-        Err(errno) if is_closed(errno) => openat(CWD, "/", flags, Mode::empty()),
-        root => root,
+    let root = openat(CWD, FIRST_ROOT, flags, Mode::empty());
+    // Asked afterwards: from a user namespace of his own nobody comes back.
+    let root = match namespace::of_first_process().map_err(cache_failed)? {
+        Some(_) => root,
+        // There everybody is taken to be in one mount namespace.
+        None => openat(CWD, "/", flags, Mode::empty()),
     }
     .map_err(failed())?;
     let run = openat(&root, RUN, directory(OFlags::PATH), Mode::empty()).map_err(failed())?;
@@ -187,29 +184,23 @@ fn open_run() -> Result<OwnedFd, Error> {
     Ok(run)
 }
 
-/// Some containers keep their root from looking into the first process, which belongs
-/// to the host. There everybody is taken to be in one mount namespace.
-fn is_closed(errno: Errno) -> bool {
-    matches!(errno, Errno::ACCESS | Errno::PERM)
-}
-
-fn pinned(state: &OwnedFd) -> Option<Holder> {
+fn pinned(state: &OwnedFd) -> Option<Cache> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(openat(state, PIN, flags, Mode::empty()).ok()?);
-    namespace::is_mount_namespace(file.as_fd()).then_some(Holder { namespace: file })
+    namespace::is_mount_namespace(file.as_fd()).then_some(Cache { namespace: file })
 }
 
-/// Makes the holder and mounts its namespace file. Ends up somewhere else; the caller
+/// Makes the cache and mounts its namespace file. Ends up somewhere else; the caller
 /// goes home.
 ///
 /// The kernel mounts the file of a namespace only in one with a lower number, lest a
 /// namespace holds itself. Since Linux 6.18 numbers grow on each processor by itself, so
 /// in a young namespace (that of a container) a younger one may have a lower number;
 /// made on the same processor as the first, it has a higher one.
-fn make(state: &OwnedFd) -> Result<Holder, Error> {
-    let failed = |errno: Errno| Error::holder("make the namespace that holds the images")(errno);
+fn make(state: &OwnedFd) -> Result<Cache, Error> {
+    let failed = |errno: Errno| Error::cache("make the namespace that holds the images")(errno);
     enter_first_namespace()?;
-    let first = namespace::own_mounts().map_err(holder_failed)?;
+    let first = namespace::own_mounts().map_err(cache_failed)?;
     match make_pinned(state, &first)? {
         Err(Errno::LOOP) => {}
         made => return made.map_err(failed),
@@ -231,102 +222,86 @@ fn make(state: &OwnedFd) -> Result<Holder, Error> {
 
 /// Makes a namespace, goes back to the first, and mounts the file of the new one. The
 /// inner error is that of the last step.
-fn make_pinned(state: &OwnedFd, first: &File) -> Result<Result<Holder, Errno>, Error> {
-    namespace::unshare_mounts().map_err(holder_failed)?;
-    let holder = namespace::own_mounts().map_err(holder_failed)?;
-    empty_the_namespace().map_err(|errno| holder_failed(errno.into()))?;
-    change_root(Path::new(STATE_PATH))?;
-    namespace::enter_mounts(first.as_fd()).map_err(holder_failed)?;
-    Ok(pin(state, &holder).map(|()| Holder { namespace: holder }))
+fn make_pinned(state: &OwnedFd, first: &File) -> Result<Result<Cache, Errno>, Error> {
+    operations::make_namespace().map_err(cache_failed)?;
+    let cache = namespace::own_mounts().map_err(cache_failed)?;
+    empty_the_namespace().map_err(|errno| cache_failed(errno.into()))?;
+    operations::change_root(Path::new(STATE_PATH))?;
+    operations::enter(first.as_fd()).map_err(cache_failed)?;
+    Ok(pin(state, &cache).map(|()| Cache { namespace: cache }))
 }
 
-fn holder_failed(source: std::io::Error) -> Error {
-    Error::Holder {
+fn cache_failed(source: std::io::Error) -> Error {
+    Error::Cache {
         what: "make the namespace that holds the images",
         source,
     }
 }
 
-/// Whoever is in a namespace of his own, for example that of a job, makes a holder
+/// Whoever is in a namespace of his own, for example that of a job, makes a cache
 /// for the whole node.
 fn enter_first_namespace() -> Result<(), Error> {
-    let failed = || Error::holder("enter the mount namespace of the first process");
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let first = match openat(CWD, FIRST_NAMESPACE, flags, Mode::empty()) {
-        Err(errno) if is_closed(errno) => return Ok(()),
-        first => first.map_err(failed())?,
-    };
-    namespace::enter_mounts(first.as_fd()).map_err(|source| Error::Holder {
+    let failed = |source| Error::Cache {
         what: "enter the mount namespace of the first process",
         source,
-    })
+    };
+    match namespace::of_first_process().map_err(failed)? {
+        Some(first) => operations::enter(first.as_fd()).map_err(failed),
+        None => Ok(()),
+    }
 }
 
 /// Puts an empty file system where the new root will be. With the old root goes
-/// everything else: the holder must not keep the mounts of the node busy.
+/// everything else: the cache must not keep the mounts of the node busy.
 fn empty_the_namespace() -> Result<(), Errno> {
-    mount_change(
-        "/",
-        MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
-    )?;
-    let context = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    fsconfig_set_string(context.as_fd(), "source", "cabane")?;
-    fsconfig_set_string(context.as_fd(), "mode", "0700")?;
-    fsconfig_set_string(context.as_fd(), "size", "1m")?;
-    fsconfig_create(context.as_fd())?;
-    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
-        | MountAttrFlags::MOUNT_ATTR_NODEV
-        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-    let memory = fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
-    let whole = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
-    move_mount(&memory, "", CWD, STATE_PATH, whole)
+    operations::make_private("/", true)?;
+    let memory = operations::memory("0700", Some("1m"))?;
+    operations::attach_in(memory.as_fd(), CWD, STATE_PATH)
 }
 
-/// Mounts the file of the holder. Where mounts of the host appear in other namespaces, too, as
+/// Mounts the file of the cache. Where mounts of the host appear in other namespaces, too, as
 /// in those of the services of systemd, the kernel would have to mount it there, and does not do
 /// that with the file of a namespace: `EINVAL`. Then the directory is given a mount of its own
 /// first, which nobody follows.
-fn pin(state: &OwnedFd, holder: &File) -> Result<(), Errno> {
-    match attach_pin(state, holder) {
-        Err(Errno::INVAL) => attach_pin(&seclude(state)?, holder),
+fn pin(state: &OwnedFd, cache: &File) -> Result<(), Errno> {
+    match attach_pin(state, cache) {
+        Err(Errno::INVAL) => attach_pin(&seclude(state)?, cache),
         done => done,
     }
 }
 
 /// Puts a mount of a directory over it that no other namespace follows. It stays.
 fn seclude(directory: &OwnedFd) -> Result<OwnedFd, Errno> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE
-        | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_EMPTY_PATH;
-    let mount = open_tree(directory, "", flags)?;
-    let onto = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-    move_mount(&mount, "", directory, "", onto)?;
+    let mount = operations::clone_mount(directory.as_fd(), false)?;
+    operations::attach_at(mount.as_fd(), directory.as_fd())?;
     // Until this is said it is shared, as what is around it.
     fchdir(&mount)?;
-    mount_change(".", MountPropagationFlags::PRIVATE)?;
+    operations::make_private(".", false)?;
     Ok(mount)
 }
 
-fn attach_pin(state: &OwnedFd, holder: &File) -> Result<(), Errno> {
+fn attach_pin(state: &OwnedFd, cache: &File) -> Result<(), Errno> {
     // Whatever lies there: nothing may be waited for.
     let wait = OFlags::NONBLOCK;
     let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | wait;
     openat(state, PIN, flags, Mode::RUSR)?;
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE
-        | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_EMPTY_PATH;
-    let file = open_tree(holder, "", flags)?;
-    let whole = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
-    move_mount(&file, "", state, PIN, whole)
+    let file = operations::clone_mount(cache.as_fd(), false)?;
+    operations::attach_in(file.as_fd(), state.as_fd(), PIN)
 }
 
 /// Takes the lock of a directory, if it comes free before long; goes on without it
-/// otherwise.
+/// otherwise. Only what belongs to one user is waited for so long.
 pub(super) fn lock(directory: &OwnedFd) {
-    for _ in 0..SHORT_PATIENCE {
+    lock_within(directory, SHORT_PATIENCE);
+}
+
+/// Takes the lock of a directory within a time; tells whether it was had.
+pub(super) fn lock_within(directory: &OwnedFd, patience: Duration) -> bool {
+    let begin = Instant::now();
+    loop {
         match flock(directory, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK | Errno::INTR) => pause(),
-            _ => return,
+            Err(Errno::WOULDBLOCK | Errno::INTR) if begin.elapsed() < patience => pause(),
+            result => return result.is_ok(),
         }
     }
 }

@@ -24,7 +24,12 @@ const FUSE_MAGIC: u64 = 0x6573_5546;
 const OTHERS_WRITE: u32 = 0o022;
 
 /// Opens a directory as a place, by its absolute path.
-pub(crate) fn open_directory(path: &Path) -> Result<OwnedFd, Error> {
+///
+/// # Errors
+///
+/// [`Error::Untrusted`] if others than root could change what the path names, [`Error::Step`] if
+/// it cannot be opened.
+pub fn open_directory(path: &Path) -> Result<OwnedFd, Error> {
     let mut components = path.components();
     if components.next() != Some(Component::RootDir) {
         return Err(untrusted(path, "is not an absolute path"));
@@ -52,7 +57,12 @@ fn place() -> OFlags {
 }
 
 /// Reads a text file of at most `limit` bytes.
-pub(crate) fn read_file(path: &Path, limit: u64) -> Result<String, Error> {
+///
+/// # Errors
+///
+/// [`Error::Untrusted`] if others than root could change it, [`Error::Step`] if it cannot be
+/// read.
+pub fn read_file(path: &Path, limit: u64) -> Result<String, Error> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(untrusted(path, "is no file"));
     };
@@ -106,7 +116,7 @@ pub(crate) fn check_owner(file: BorrowedFd<'_>, path: &Path) -> Result<Stat, Err
 }
 
 /// Tells whether a process of some user may be the one that serves a file.
-pub(crate) fn is_on_fuse(file: BorrowedFd<'_>) -> Result<bool, Errno> {
+fn is_on_fuse(file: BorrowedFd<'_>) -> Result<bool, Errno> {
     let system = fstatfs(file)?;
     Ok(u64::try_from(system.f_type).is_ok_and(|kind| kind == FUSE_MAGIC))
 }

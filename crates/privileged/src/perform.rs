@@ -11,24 +11,46 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use cabane_sys::mount_table::MountId;
 use cabane_sys::namespace;
-use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatxFlags, fcntl_getfl, fstat, openat2,
-    statx,
-};
-use rustix::mount::{MoveMountFlags, move_mount};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat, StatxFlags, openat2, statx};
+use rustix::io::Errno;
 
-use crate::backend::make_slave;
-use crate::privileged_root::{Assembly, PrivilegedRoot};
-use crate::{Error, ImageFile, Policy, Stage, holder, trusted};
+use crate::cache::{self, Wanted};
+use crate::operations::{self, enter_own_namespace};
+use crate::root::{Assembly, PrivilegedRoot};
+use crate::{Caller, Error, ImageFile, Policy, Stage, judge, trusted};
 
 /// An image and the place for it.
 #[derive(Debug)]
 pub struct PrivilegedImage {
-    /// The file, as the caller opened it.
-    pub image: ImageFile,
-    /// Where it is to be mounted.
-    pub mount_point: PathBuf,
+    image: ImageFile,
+    mount_point: PathBuf,
+    mount: Option<MountId>,
+}
+
+impl PrivilegedImage {
+    /// Takes an image that the caller opened, and where it is to be mounted. To be called with
+    /// the rights of the caller: here the kernel is asked for the mount of the file.
+    #[must_use]
+    pub fn opened_by_caller(image: ImageFile, mount_point: PathBuf) -> Self {
+        Self {
+            mount: judge::mount_of(image.file.as_fd()),
+            image,
+            mount_point,
+        }
+    }
+
+    /// Takes an image that was opened for the caller, and where it is to be mounted. Nothing is
+    /// asked of it.
+    #[must_use]
+    pub fn opened_for_caller(image: ImageFile, mount_point: PathBuf) -> Self {
+        Self {
+            mount: None,
+            image,
+            mount_point,
+        }
+    }
 }
 
 /// What the helper is to mount.
@@ -45,43 +67,8 @@ pub struct PrivilegedPlan {
     pub stage: Option<Stage>,
 }
 
-/// Tells whether the kernel may read an image file, by its descriptor.
-///
-/// # Errors
-///
-/// [`Error::Refused`] with the reason.
-pub fn check_image(policy: &Policy, file: BorrowedFd<'_>, name: &Path) -> Result<(), Error> {
-    let refused = |reason| {
-        Err(Error::Refused {
-            image: name.to_owned(),
-            reason,
-        })
-    };
-    let failed = || Error::step("look at", name);
-    // A descriptor that is only a place can be had without the right to read.
-    let mode = fcntl_getfl(file).map_err(failed())?;
-    let access = mode & OFlags::RWMODE;
-    if mode.contains(OFlags::PATH) || (access != OFlags::RDONLY && access != OFlags::RDWR) {
-        return refused("it is not opened for reading");
-    }
-    let found = fstat(file).map_err(failed())?;
-    // The files of `/proc` say that they are plain, and empty.
-    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile || found.st_size == 0 {
-        return refused("it is no plain file with something in it");
-    }
-    if !policy.allows_image(found.st_uid, found.st_mode) {
-        return refused("the policy does not trust its owner, or others can write to it");
-    }
-    // What a FUSE server says about owners is worth nothing, and it can stop whoever
-    // reads from it.
-    if trusted::is_on_fuse(file).map_err(failed())? {
-        return refused("it lies on a FUSE file system");
-    }
-    Ok(())
-}
-
-/// Carries out a plan of the user with this number. The process must have one thread
-/// and the rights of root.
+/// Carries out a plan of a user. The process must have the rights of root, and one thread
+/// unless the caller is that of a thread.
 ///
 /// On success it is in a mount namespace of its own with the images in place, or in that
 /// of the process that was named, if there are none. Its working directory is `/`.
@@ -89,24 +76,18 @@ pub fn check_image(policy: &Policy, file: BorrowedFd<'_>, name: &Path) -> Result
 /// # Errors
 ///
 /// What is not allowed, before anything is mounted; and the first step that failed.
-pub fn perform_privileged(plan: PrivilegedPlan, policy: &Policy, user: u32) -> Result<(), Error> {
+pub fn perform_privileged(
+    plan: PrivilegedPlan,
+    policy: &Policy,
+    caller: &Caller,
+) -> Result<(), Error> {
     let PrivilegedPlan {
         namespace,
         images,
         mut root,
         stage,
     } = plan;
-    for PrivilegedImage { image, mount_point } in &images {
-        if mount_point == Path::new("/") && !policy.root_images {
-            return Err(Error::RootNotAllowed);
-        }
-        if !policy.allows_mount_point(mount_point) {
-            return Err(Error::MountPointNotAllowed {
-                path: mount_point.clone(),
-            });
-        }
-        check_image(policy, image.file.as_fd(), &image.path)?;
-    }
+    let found = check(&images, policy, caller)?;
     let (images, mount_points): (Vec<_>, Vec<_>) = images
         .into_iter()
         .map(|image| (image.image, image.mount_point))
@@ -114,12 +95,18 @@ pub fn perform_privileged(plan: PrivilegedPlan, policy: &Policy, user: u32) -> R
     let has_root = mount_points.iter().any(|place| place == Path::new("/"));
     if has_root {
         root.check(&mount_points)?;
-        root.add(&policy.root_binds, &mount_points);
+        caller.act(|| {
+            root.add(&policy.root_binds, &mount_points);
+            Ok(())
+        })?;
     }
-    let opened: Vec<&ImageFile> = images.iter().collect();
+    let pairs = images.iter().zip(found);
+    let wanted: Vec<_> = pairs
+        .map(|(image, found)| Wanted { image, found })
+        .collect();
     // Before a namespace is entered that others may have furnished: what is found in
     // its `/proc` and `/dev` is not to be relied on.
-    let mounts = holder::obtain(&opened, stage, policy, user)?;
+    let mounts = cache::obtain(&wanted, stage, policy, caller)?;
     if has_root {
         if namespace.is_some() {
             return Err(Error::RootRefused {
@@ -137,16 +124,56 @@ pub fn perform_privileged(plan: PrivilegedPlan, policy: &Policy, user: u32) -> R
             return Ok(());
         }
     }
-    put_in_own_namespace(mounts, mount_points)
+    put_in_own_namespace(mounts, mount_points, caller)
+}
+
+/// Checks what is asked for against the policy, and returns how the images look.
+fn check(images: &[PrivilegedImage], policy: &Policy, caller: &Caller) -> Result<Vec<Stat>, Error> {
+    let mut mounts = Vec::with_capacity(images.len());
+    for PrivilegedImage {
+        image,
+        mount_point,
+        mount,
+    } in images
+    {
+        if mount_point == Path::new("/") && !policy.root_images {
+            return Err(Error::RootNotAllowed);
+        }
+        if !policy.allows_mount_point(mount_point) {
+            return Err(Error::MountPointNotAllowed {
+                path: mount_point.clone(),
+            });
+        }
+        mounts.push(judge::check_mount(
+            policy,
+            image.file.as_fd(),
+            *mount,
+            &image.path,
+        )?);
+    }
+    // None of them lies where a user could let anybody wait.
+    caller.act(|| {
+        let pairs = images.iter().zip(&mounts);
+        pairs
+            .map(|(PrivilegedImage { image, .. }, mount)| {
+                judge::check_file(policy, image.file.as_fd(), mount, &image.path)
+            })
+            .collect()
+    })
 }
 
 /// Attaches mounts in a new mount namespace, a copy of that in which the process is.
-pub(crate) fn put_in_own_namespace(
+///
+/// # Errors
+///
+/// The first step that failed.
+pub fn put_in_own_namespace(
     mounts: Vec<OwnedFd>,
     mount_points: Vec<PathBuf>,
+    caller: &Caller,
 ) -> Result<(), Error> {
     enter_own_namespace()?;
-    put_in_place(mounts, mount_points)
+    put_in_place(mounts, mount_points, caller)
 }
 
 /// Makes a new mount namespace in which one of the mounts is the root.
@@ -163,15 +190,6 @@ fn put_in_own_root(
     assembly.put_in_place()
 }
 
-/// Makes a new mount namespace, a copy of that in which the process is, and enters it.
-pub(crate) fn enter_own_namespace() -> Result<(), Error> {
-    namespace::unshare_mounts().map_err(|source| Error::Namespace {
-        user: false,
-        source,
-    })?;
-    make_slave()
-}
-
 /// Enters the mount namespace of another process of the caller. One that belongs to a
 /// user namespace he can enter by himself.
 fn enter_of_caller(namespace: &File) -> Result<(), Error> {
@@ -184,16 +202,16 @@ fn enter_of_caller(namespace: &File) -> Result<(), Error> {
     if !is_ours || !namespace::is_mount_namespace(namespace.as_fd()) {
         return Err(Error::Refused {
             image: "the process".into(),
-            reason: "its mount namespace belongs to another user namespace",
+            reason: "its mount namespace belongs to another user namespace".into(),
         });
     }
     if is_confined()? {
         return Err(Error::Refused {
             image: "the process".into(),
-            reason: "the caller is confined to a part of what there is to see",
+            reason: "the caller is confined to a part of what there is to see".into(),
         });
     }
-    namespace::enter_mounts(namespace.as_fd()).map_err(failed)
+    operations::enter(namespace.as_fd()).map_err(failed)
 }
 
 /// Tells whether the root of the process is not that of its mount namespace, as after
@@ -215,49 +233,57 @@ fn is_confined() -> Result<bool, Error> {
         source,
     };
     let own = namespace::own_mounts().map_err(failed)?;
-    namespace::enter_mounts(own.as_fd()).map_err(failed)?;
+    operations::enter(own.as_fd()).map_err(failed)?;
     Ok(root()? != seen)
 }
 
 /// Attaches the mounts, the one nearest to the root first: one mount point may lie in
-/// the tree of another image.
-fn put_in_place(mounts: Vec<OwnedFd>, mount_points: Vec<PathBuf>) -> Result<(), Error> {
+/// the tree of another image. The places are looked up with the rights of the caller: in the
+/// namespace of a process of his, he may have furnished them.
+fn put_in_place(
+    mounts: Vec<OwnedFd>,
+    mount_points: Vec<PathBuf>,
+    caller: &Caller,
+) -> Result<(), Error> {
     let mut pairs: Vec<_> = mount_points.into_iter().zip(mounts).collect();
     pairs.sort_by_key(|(path, _)| path.components().count());
-    let mut done: Vec<(PathBuf, OwnedFd)> = Vec::with_capacity(pairs.len());
-    for (path, mount) in pairs {
-        let around = done.iter().rev().find(|(outer, _)| path.starts_with(outer));
-        let place = match around {
-            Some((outer, _)) if *outer == path => {
-                return Err(Error::Refused {
-                    image: path,
-                    reason: "two images are to be mounted there",
-                });
-            }
-            Some((outer, tree)) => open_in_tree(tree.as_fd(), outer, &path)?,
-            None => trusted::open_directory(&path)?,
-        };
-        let whole =
-            MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-        move_mount(&mount, "", &place, "", whole).map_err(|errno| Error::MountPoint {
+    let places = caller.act(|| open_places(&pairs))?;
+    for ((path, mount), place) in pairs.iter().zip(&places) {
+        operations::attach_at(mount.as_fd(), place.as_fd()).map_err(|errno| Error::MountPoint {
             path: path.clone(),
             source: errno.into(),
         })?;
-        done.push((path, mount));
     }
     Ok(())
+}
+
+fn open_places(pairs: &[(PathBuf, OwnedFd)]) -> Result<Vec<OwnedFd>, Error> {
+    let mut places = Vec::with_capacity(pairs.len());
+    for (index, (path, _)) in pairs.iter().enumerate() {
+        let mut done = pairs.iter().take(index).rev();
+        let around = done.find(|(outer, _)| path.starts_with(outer));
+        places.push(match around {
+            Some((outer, _)) if outer == path => {
+                return Err(Error::Refused {
+                    image: path.clone(),
+                    reason: "two images are to be mounted there".into(),
+                });
+            }
+            Some((outer, tree)) => open_in_tree(tree.as_fd(), outer, path)?,
+            None => trusted::open_directory(path)?,
+        });
+    }
+    Ok(places)
 }
 
 /// Opens a mount point inside an image. Who made the image put it there, so no link is
 /// followed and nothing that leads out is taken.
 fn open_in_tree(tree: BorrowedFd<'_>, outer: &Path, path: &Path) -> Result<OwnedFd, Error> {
-    let failed = |source: rustix::io::Errno| Error::MountPoint {
+    let failed = |source: Errno| Error::MountPoint {
         path: path.to_owned(),
         source: source.into(),
     };
-    let relative = path
-        .strip_prefix(outer)
-        .map_err(|_| failed(rustix::io::Errno::INVAL))?;
+    let relative = path.strip_prefix(outer).map_err(|_| failed(Errno::INVAL))?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH
         | ResolveFlags::NO_SYMLINKS

@@ -1,0 +1,256 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The mount cache: one superblock per image per node.
+//!
+//! Images that are in use are mounted once, in a mount namespace that only root can
+//! enter: the *cache*. Whoever starts an environment gets a clone of that mount, so
+//! that all processes of the node share what was read and unpacked. No process stays
+//! behind: the namespace is kept alive by a mount of its file.
+//!
+//! ```text
+//! /run/cabane/                 0700, of the first process's mount namespace
+//! └── images                   the namespace file of the cache, mounted here
+//!
+//! in the cache, on a file system in memory:
+//! /<device>-<inode>-<size>-<modified>-<changed>/   an entry: who made it owns it, its time
+//! ├── device                   of modification is the last start. The loop device, as it
+//! └── image/                   was bound, and the mount.
+//! /.users/<user>/              the lock of a user
+//! /.copies/                    the lock of those who copy images
+//! /.released/                  the time at which unused images were last looked for
+//! ```
+//!
+//! The name of an entry says which file it was when it was opened *by the caller*. An
+//! image that is mounted keeps its inode, so the same device and inode are the same file.
+//! A file that was written to since has other times, and gets an entry of its own. `+memory`
+//! or `+local` behind it says that what is mounted is a copy of that file (`stage.rs`):
+//! whoever can open the original may have it.
+//!
+//! **Who uses an image is not searched for.** Each image is on a loop device that the kernel
+//! frees with the last mount of it, wherever that is. So what was taken out of the cache is in
+//! use for as long as its device is bound as it was, and can be mounted from there again:
+//! the same superblock.
+//!
+//! **Nobody waits for somebody else.** A user can stop a process of his own at any instant (a
+//! control group that he may freeze is enough). Locks are those of `flock` on directories, end
+//! with their process, and only spare work: those of a user are waited for by that user alone,
+//! and not for long.
+
+mod entry;
+mod place;
+mod release;
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{Stat, fstat};
+use rustix::io::Errno;
+
+use crate::operations::{self, Binding, LoopDevice};
+use crate::{Caller, Error, ImageFile, Policy, Stage, image, stage};
+use entry::{Entry, Key, Taken};
+use place::{Cache, Home};
+
+pub use release::{Scope, release};
+
+/// An image that is to be mounted, and how the file looked when it was checked.
+pub(crate) struct Wanted<'a> {
+    pub(crate) image: &'a ImageFile,
+    pub(crate) found: Stat,
+}
+
+/// How often an image is tried again that others took away or put in place meanwhile, and how
+/// often room is made for one of a user who has many.
+const ATTEMPTS: u32 = 8;
+
+/// Returns a detached mount of each image for root, whose own images are not checked.
+///
+/// # Errors
+///
+/// Those of [`obtain`].
+pub fn obtain_for_root(images: &[&ImageFile], policy: &Policy) -> Result<Vec<OwnedFd>, Error> {
+    let look = |image: &&ImageFile| fstat(&image.file).map_err(Error::step("look at", &image.path));
+    let found = images.iter().map(look).collect::<Result<Vec<_>, _>>()?;
+    let wanted = images.iter().zip(found);
+    let wanted: Vec<_> = wanted
+        .map(|(image, found)| Wanted { image, found })
+        .collect();
+    obtain(&wanted, None, policy, &Caller::of_thread(0))
+}
+
+/// Returns a detached mount of each image, from the cache, and takes images out of it that were
+/// not used for the idle time.
+///
+/// Root and working directory of the process are what they were afterwards, except
+/// that the working directory is `/`.
+///
+/// # Errors
+///
+/// [`Error::Cache`] where the cache cannot be made or entered, [`Error::TooManyImages`],
+/// and those of mounting.
+pub(crate) fn obtain(
+    images: &[Wanted<'_>],
+    stage: Option<Stage>,
+    policy: &Policy,
+    caller: &Caller,
+) -> Result<Vec<OwnedFd>, Error> {
+    // Where no copies are allowed there are none to be had either.
+    stage.map(|stage| stage.limit(policy)).transpose()?;
+    if images.is_empty() {
+        return Ok(Vec::new());
+    }
+    let keys: Vec<Key> = images
+        .iter()
+        .map(|wanted| Key::of(&wanted.found, stage))
+        .collect();
+    let home = Home::remember()?;
+    let (mut taken, is_due) = match Cache::find()? {
+        Some(cache) => cache.visit(&home, || {
+            Ok((take_all(images, &keys)?, release::is_due(policy.idle)))
+        })?,
+        None => (images.iter().map(|_| None).collect(), false),
+    };
+    for ((wanted, key), taken) in images.iter().zip(&keys).zip(&mut taken) {
+        if taken.is_none() {
+            let start = Start {
+                home: &home,
+                key,
+                stage,
+                policy,
+                caller,
+            };
+            *taken = Some(start.mount(wanted)?);
+        }
+    }
+    if is_due {
+        // Now that the images of this start count as used. Whatever becomes of it is no
+        // concern of this start.
+        let _ = release(Scope::Idle(policy.idle));
+    }
+    Ok(taken.into_iter().flatten().collect())
+}
+
+fn take_all(images: &[Wanted<'_>], keys: &[Key]) -> Result<Vec<Option<OwnedFd>>, Error> {
+    let pairs = images.iter().zip(keys);
+    pairs
+        .map(|(wanted, key)| entry::take(key, wanted.image))
+        .collect()
+}
+
+/// What it takes to mount an image that is not in the cache.
+struct Start<'a> {
+    home: &'a Home,
+    key: &'a Key,
+    stage: Option<Stage>,
+    policy: &'a Policy,
+    caller: &'a Caller,
+}
+
+impl Start<'_> {
+    /// Mounts the image, or takes it if somebody else was faster.
+    fn mount(&self, wanted: &Wanted<'_>) -> Result<OwnedFd, Error> {
+        let cache = Cache::find_or_make(self.home)?;
+        // Devices of entries that others are at work on, and that are bound no more.
+        let mut gone = Vec::new();
+        for _ in 0..ATTEMPTS {
+            match self.reserve(&cache, wanted.image, &gone)? {
+                Taken::Mounted(mount) => return Ok(mount),
+                Taken::Bound(number, binding) => {
+                    // Somebody is just looking whether it is in use: it is, by this one.
+                    if let Some(device) = operations::find_loop_device(number, &binding) {
+                        return image::mount_device(wanted.image, &device);
+                    }
+                    gone.push(binding);
+                }
+                Taken::Reserved(entry) => return self.fill(&cache, &entry, wanted),
+            }
+        }
+        Err(Error::cache("find a free entry for an image")(Errno::BUSY))
+    }
+
+    fn reserve(&self, cache: &Cache, image: &ImageFile, gone: &[Binding]) -> Result<Taken, Error> {
+        let user = self.caller.user();
+        let mut attempts = 0_u32;
+        loop {
+            let reserved = cache.visit(self.home, || match self.stage {
+                None => entry::reserve(self.key, user, self.policy.images_per_user, image, gone),
+                Some(stage) => entry::reserve_copy(self.key, user, self.policy, stage, image),
+            });
+            match reserved {
+                // Other starts can take the room that was made before this one gets to it;
+                // where there was none to be made, that is seen twice.
+                Err(ref error @ (Error::TooManyImages { .. } | Error::NoRoomForCopy { .. }))
+                    if attempts < ATTEMPTS =>
+                {
+                    let scope = match error {
+                        Error::NoRoomForCopy { .. } => Scope::UnusedCopies,
+                        _ => Scope::UnusedOf(user),
+                    };
+                    let made_room = release(scope)? > 0;
+                    attempts = attempts.saturating_add(if made_room { 1 } else { ATTEMPTS / 2 });
+                }
+                reserved => return reserved,
+            }
+        }
+    }
+
+    /// Mounts the image and puts it into the entry. This happens at home, because the cache has
+    /// neither `/dev` nor `/proc`.
+    fn fill(&self, cache: &Cache, entry: &Entry, wanted: &Wanted<'_>) -> Result<OwnedFd, Error> {
+        let mounted = match find_device(entry) {
+            Some(device) => image::mount_device(wanted.image, &device),
+            None => self.attach(entry, wanted),
+        };
+        cache.visit(self.home, || match mounted {
+            Ok(mount) => {
+                entry.fill(mount.as_fd())?;
+                match entry.take(wanted.image)? {
+                    Some(Taken::Mounted(mount)) => Ok(mount),
+                    _ => Err(Error::cache("keep an image")(Errno::NOENT)),
+                }
+            }
+            Err(error) => {
+                entry.give_up();
+                Err(error)
+            }
+        })
+    }
+
+    fn attach(&self, entry: &Entry, wanted: &Wanted<'_>) -> Result<OwnedFd, Error> {
+        // Root opened it with rights of its own, and may be in a namespace of its own.
+        let opened = match self.caller.user() {
+            0 => None,
+            _ => Some(image::open_for(wanted.image, self.caller)?),
+        };
+        let source = opened.as_ref().unwrap_or(wanted.image);
+        let copy = match self.stage {
+            // Who waits for the copy sees by the time of the entry that it gets on.
+            Some(stage) => Some(stage::copy(
+                source,
+                &wanted.found,
+                stage,
+                self.policy,
+                || {
+                    entry.note_use();
+                },
+            )?),
+            None => None,
+        };
+        let source = copy.as_ref().unwrap_or(source);
+        match image::bind(source) {
+            Ok((binding, device)) => {
+                entry.note_device(device.number(), &binding)?;
+                image::mount_device(source, &device)
+            }
+            // Without a device nobody knows who uses it, and after the idle time it is mounted
+            // anew.
+            Err(error) => image::mount_file(source).unwrap_or(Err(error)),
+        }
+    }
+}
+
+/// Opens the device of an entry, if the image is still mounted somewhere.
+fn find_device(entry: &Entry) -> Option<LoopDevice> {
+    let (number, binding) = entry.device()?;
+    operations::find_loop_device(number, &binding)
+}

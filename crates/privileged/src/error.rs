@@ -1,0 +1,269 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What can go wrong while mounting: the call, its object, and what to do.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::{PolicyError, Stage};
+
+/// A step of mounting that failed, or what is not allowed.
+///
+/// Written by hand: in a program with privileges every dependency counts.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// A new mount namespace was refused.
+    Namespace {
+        /// What the system answered.
+        source: io::Error,
+    },
+    /// No loop device could be had.
+    LoopDevice {
+        /// What the system answered.
+        source: io::Error,
+    },
+    /// The kernel or the FUSE program refused the image.
+    Image {
+        /// The image file.
+        path: PathBuf,
+        /// The name of the file system.
+        format: &'static str,
+        /// What the kernel wrote about it, if anything.
+        log: Option<String>,
+        /// What the system answered.
+        source: io::Error,
+    },
+    /// A mount point is in the way of itself: not a directory, or unreachable.
+    MountPoint {
+        /// The mount point.
+        path: PathBuf,
+        /// What the system answered.
+        source: io::Error,
+    },
+    /// Something that only root may change could be changed by others.
+    Untrusted {
+        /// What it is.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The policy of the helper has a mistake.
+    Policy {
+        /// The file.
+        path: PathBuf,
+        /// The mistake.
+        source: PolicyError,
+    },
+    /// The policy of the helper, or what it is asked for, forbids an image.
+    Refused {
+        /// What the user calls it.
+        image: PathBuf,
+        /// Why.
+        reason: Cow<'static, str>,
+    },
+    /// The policy of the helper does not list a mount point.
+    MountPointNotAllowed {
+        /// The mount point.
+        path: PathBuf,
+    },
+    /// The user has as many images mounted as one user may have.
+    TooManyImages {
+        /// How many that is.
+        limit: u32,
+    },
+    /// The policy allows no copies of images there.
+    StageNotAllowed {
+        /// Where they were to be.
+        stage: Stage,
+    },
+    /// Others use the room that copies of images may have.
+    NoRoomForCopy {
+        /// The image.
+        image: PathBuf,
+        /// Where the copy was to be.
+        stage: Stage,
+        /// How many bytes all copies may have, together.
+        limit: u64,
+    },
+    /// Images cannot be kept for all users of the node.
+    Cache {
+        /// What was being done, fit to stand after "failed to".
+        what: &'static str,
+        /// What the system answered.
+        source: io::Error,
+    },
+    /// Root cannot put something into a root image for its user.
+    RootRefused {
+        /// The place.
+        path: PathBuf,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// Root images are not allowed.
+    RootNotAllowed,
+    /// Another step failed.
+    Step {
+        /// What was being done, fit to stand after "failed to".
+        what: &'static str,
+        /// What it was done to.
+        path: PathBuf,
+        /// What the system answered.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// Returns what makes an error of a system call: what was done, fit to stand after "failed
+    /// to", and to what.
+    pub fn step(
+        what: &'static str,
+        path: impl AsRef<Path>,
+    ) -> impl FnOnce(rustix::io::Errno) -> Self {
+        let path = path.as_ref().to_owned();
+        move |errno| Self::Step {
+            what,
+            path,
+            source: errno.into(),
+        }
+    }
+
+    pub(crate) fn cache(what: &'static str) -> impl FnOnce(rustix::io::Errno) -> Self {
+        move |errno| Self::Cache {
+            what,
+            source: errno.into(),
+        }
+    }
+
+    /// Returns what the user or the administrator can do about it.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Namespace { .. } => {
+                "mounting as root needs CAP_SYS_ADMIN; in a container start it with \
+                 `--cap-add SYS_ADMIN`, or use `--backend user-namespace`"
+                    .to_owned()
+            }
+            Self::LoopDevice { .. } => {
+                "the kernel needs the loop module and `/dev/loop-control`: try `sudo modprobe \
+                 loop`, or use `--backend user-namespace`"
+                    .to_owned()
+            }
+            Self::MountPointNotAllowed { .. }
+            | Self::Refused { .. }
+            | Self::RootRefused { .. }
+            | Self::RootNotAllowed => {
+                "`--backend user-namespace` mounts it without privilege; an administrator can \
+                 allow more in /etc/cabane/mount.policy"
+                    .to_owned()
+            }
+            Self::TooManyImages { .. } => {
+                "`cabane clean --mounts` gives up images that nobody uses; `--backend \
+                 user-namespace` needs none of the limit"
+                    .to_owned()
+            }
+            Self::Untrusted { .. } | Self::Policy { .. } => {
+                "an administrator can fix it: `cabane doctor` shows how".to_owned()
+            }
+            Self::Image { format, source, .. }
+                if source.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) =>
+            {
+                format!("this kernel has no {format}: try `sudo modprobe {format}`")
+            }
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Namespace { .. } => write!(f, "cannot create a mount namespace"),
+            Self::LoopDevice { .. } => write!(f, "cannot get a loop device"),
+            Self::Image {
+                path, format, log, ..
+            } => {
+                write!(f, "cannot mount {} as {format}", path.display())?;
+                match log {
+                    Some(log) => write!(f, " ({log})"),
+                    None => Ok(()),
+                }
+            }
+            Self::MountPoint { path, .. } => {
+                write!(f, "cannot use {} as a mount point", path.display())
+            }
+            Self::Untrusted { path, reason } => {
+                write!(f, "{} cannot be trusted: it {reason}", path.display())
+            }
+            Self::RootRefused { path, reason } => write!(
+                f,
+                "{} cannot be put into the image with the rights of root: {reason}",
+                path.display()
+            ),
+            Self::RootNotAllowed => write!(
+                f,
+                "images with a root file system of their own are not allowed by the policy"
+            ),
+            Self::Policy { path, .. } => write!(f, "a mistake in {}", path.display()),
+            Self::Refused { image, reason } => {
+                write!(f, "the kernel may not read {}: {reason}", image.display())
+            }
+            Self::MountPointNotAllowed { path } => write!(
+                f,
+                "{} is not among the mount points that the administrator allows",
+                path.display()
+            ),
+            Self::TooManyImages { limit } => write!(
+                f,
+                "you have {limit} images in use on this node, and more are not allowed"
+            ),
+            Self::StageNotAllowed { stage } => {
+                write!(f, "no copies of images are allowed in {}", place(*stage))
+            }
+            Self::NoRoomForCopy {
+                image,
+                stage,
+                limit,
+            } => write!(
+                f,
+                "there is no room for a copy of {} in {}, where all copies may have {} MiB",
+                image.display(),
+                place(*stage),
+                limit >> 20
+            ),
+            Self::Cache { what, .. } => write!(f, "failed to {what}"),
+            Self::Step { what, path, .. } => write!(f, "failed to {what} {}", path.display()),
+        }
+    }
+}
+
+fn place(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Memory => "the memory of this node",
+        Stage::Local => "the directory of this node",
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Untrusted { .. }
+            | Self::Refused { .. }
+            | Self::MountPointNotAllowed { .. }
+            | Self::TooManyImages { .. }
+            | Self::StageNotAllowed { .. }
+            | Self::NoRoomForCopy { .. }
+            | Self::RootRefused { .. }
+            | Self::RootNotAllowed => None,
+            Self::Policy { source, .. } => Some(source),
+            Self::Namespace { source, .. }
+            | Self::LoopDevice { source }
+            | Self::Image { source, .. }
+            | Self::MountPoint { source, .. }
+            | Self::Cache { source, .. }
+            | Self::Step { source, .. } => Some(source),
+        }
+    }
+}

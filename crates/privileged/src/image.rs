@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! An image file, and letting the kernel read it.
+//!
+//! What comes out is a mount that is attached nowhere yet: a descriptor, which can be moved to
+//! a mount point.
+
+use std::fmt;
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
+
+use crate::operations::{self, Binding, LoopDevice};
+use crate::{Caller, Error};
+
+/// The file system an image holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageFormat {
+    /// Squashfs 4.
+    Squashfs,
+    /// EROFS.
+    Erofs,
+}
+
+impl ImageFormat {
+    /// Returns the kernel's name of the file system.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Squashfs => "squashfs",
+            Self::Erofs => "erofs",
+        }
+    }
+
+    /// Returns the number by which the kernel knows the file system (`linux/magic.h`).
+    pub(crate) fn magic(self) -> u64 {
+        match self {
+            Self::Squashfs => 0x7371_7368,
+            Self::Erofs => 0xe0f5_e1e2,
+        }
+    }
+}
+
+impl fmt::Display for ImageFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// An opened image file.
+#[derive(Debug)]
+pub struct ImageFile {
+    /// The file, opened for reading with the rights of the user.
+    pub file: File,
+    /// Where it was, for messages.
+    pub path: PathBuf,
+    /// What it holds.
+    pub format: ImageFormat,
+}
+
+/// Makes a detached mount of an image for root, with a superblock of its own.
+///
+/// # Errors
+///
+/// What the kernel answered, with its log where it wrote one.
+pub fn attach_for_root(image: &ImageFile) -> Result<OwnedFd, Error> {
+    if let Some(mounted) = mount_file(image) {
+        return mounted;
+    }
+    let device = bind(image)?.1;
+    mount_device(image, &device)
+}
+
+/// Mounts an image without a device; nothing where the kernel cannot do that: a squashfs image,
+/// and EROFS before Linux 6.12.
+pub(crate) fn mount_file(image: &ImageFile) -> Option<Result<OwnedFd, Error>> {
+    if image.format != ImageFormat::Erofs {
+        return None;
+    }
+    let source = format!("/proc/self/fd/{}", image.file.as_raw_fd());
+    match operations::mount_image(image.format, Path::new(&source)) {
+        Err((Errno::NOTBLK, _)) => None,
+        result => Some(result.map_err(|answer| refused(image, answer))),
+    }
+}
+
+/// Opens an image once more, with the rights of the caller and without its path.
+///
+/// What the caller may not open by himself is not for him, however he came by the descriptor;
+/// and root may not be trusted by a file server. Everybody can read in
+/// `/sys/block/loopN/loop/backing_file` which file a device is bound to: opened in a clone of its
+/// mount, which has nothing around it, it has no path.
+pub(crate) fn open_for(image: &ImageFile, caller: &Caller) -> Result<ImageFile, Error> {
+    let clone = operations::clone_mount(image.file.as_fd(), false);
+    let clone = clone.map_err(|_| Error::Refused {
+        image: image.path.clone(),
+        reason: "it does not lie on a file system of this mount namespace".into(),
+    })?;
+    let file = caller.act(|| {
+        // Not blocking: who has a lease on the file would be waited for.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let place = format!("/proc/self/fd/{}", clone.as_raw_fd());
+        openat(CWD, place, flags, Mode::empty())
+            .map_err(Error::step("open with the rights of the user", &image.path))
+    })?;
+    Ok(ImageFile {
+        file: file.into(),
+        path: image.path.clone(),
+        format: image.format,
+    })
+}
+
+/// Binds a loop device to an image.
+pub(crate) fn bind(image: &ImageFile) -> Result<(Binding, LoopDevice), Error> {
+    let binding = Binding::new();
+    let device = operations::bind_loop_device(image.file.as_fd(), &binding)
+        .map_err(|source| Error::LoopDevice { source })?;
+    Ok((binding, device))
+}
+
+/// Mounts what a device is bound to. Where that is mounted already, this is the same file
+/// system.
+pub(crate) fn mount_device(image: &ImageFile, device: &LoopDevice) -> Result<OwnedFd, Error> {
+    operations::mount_image(image.format, device.path()).map_err(|answer| refused(image, answer))
+}
+
+fn refused(image: &ImageFile, (errno, log): (Errno, Option<String>)) -> Error {
+    Error::Image {
+        path: image.path.clone(),
+        format: image.format.name(),
+        log,
+        source: errno.into(),
+    }
+}

@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Mounting images with the rights of root, for users who are not trusted.
+//!
+//! All that may run with rights is here, in `cabane-sys` and in the set-uid helper itself, and
+//! nothing else is: no jobs, no user namespaces, no FUSE, no processes. [`operations`] is the
+//! closed list of what needs the rights, [`perform_privileged`] the way through it:
+//!
+//! 1. a [`Request`] is decoded, and the [`Policy`] read;
+//! 2. what the caller handed over is judged (`judge.rs`), with the rights of the [`Caller`];
+//! 3. the images come out of the mount cache (`cache/`), or go into it;
+//! 4. they are attached in a mount namespace of the process.
+//!
+//! `docs/design/0005-the-helper.md` has the reasons, `tests/privileged` the attacks.
+
+#![forbid(unsafe_code)]
+
+mod cache;
+mod caller;
+mod error;
+mod image;
+mod judge;
+pub mod operations;
+mod perform;
+mod policy;
+mod request;
+mod root;
+pub mod shadow;
+mod stage;
+pub mod trusted;
+
+pub use cache::{Scope, obtain_for_root, release};
+pub use caller::{Caller, empty_bounding_set, raise};
+pub use error::Error;
+pub use image::{ImageFile, ImageFormat, attach_for_root};
+pub use judge::{check_image, overlay_layers};
+pub use perform::{PrivilegedImage, PrivilegedPlan, perform_privileged, put_in_own_namespace};
+pub use policy::{ImageOwners, Policy, PolicyError};
+pub use request::{Request, RequestError, RequestedBind, RequestedImage, StartRequest, variable};
+pub use root::{KERNEL, PrivilegedBind, PrivilegedRoot, check_places, open_place, replace_root};
+pub use stage::{LocalStage, Stage};

@@ -1,0 +1,18 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Child processes, and what the kernel tells about processes.
+//!
+//! [`child`] prepares a process before it starts a program, [`as_user`] runs a program as
+//! somebody else, [`open_as`] opens files as somebody else, [`alone`] starts one that nothing of this process reaches,
+//! [`process_namespace`] makes sure that none outlives the program, and [`lease`] tells
+//! whether a file is open on this host. The crate holds no policy.
+//!
+//! The set-uid helper starts no processes, so nothing of this is linked into it.
+
+pub mod alone;
+pub mod as_user;
+pub mod child;
+pub mod lease;
+pub mod open_as;
+pub mod process_namespace;

@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What the owner of a job names is opened by a child that is the owner: the plugin of Slurm,
+//! which is root's, waits for a limited time.
+
+use std::io::ErrorKind;
+use std::time::{Duration, Instant};
+
+use cabane_process::as_user::User;
+use cabane_process::open_as::{Named, open_as};
+use cabane_testkit::patience;
+
+use crate::arena::in_private_world;
+use crate::hostile_files::Attacker;
+use crate::limits::Up;
+
+#[test]
+fn root_does_not_wait_for_what_the_owner_of_a_job_names() {
+    in_private_world(|arena| {
+        let attacker = Attacker::new(arena);
+        let user = User {
+            user: arena.user(),
+            group: arena.user(),
+            groups: Vec::new(),
+        };
+        for operation in ["open", "lookup", "getattr"] {
+            let hang = format!("hang={operation}");
+            let start = attacker.descriptor(arena.start(), ["fuse", "here", ""], &[&hang]);
+            let up = Up::with(&start, "echo up");
+            let image = [false, true].map(|is_place| Named {
+                path: attacker.place().join("image"),
+                is_place,
+            });
+            let limit = patience(Duration::from_secs(1));
+            let begin = Instant::now();
+            let opened = open_as(&user, &image, limit);
+            let time = begin.elapsed();
+            attacker.kill_server();
+            up.end();
+            attacker.unmount();
+            let error = opened.map(|_| ()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::TimedOut, "{operation}: {error}");
+            assert!(time < 5 * limit, "{operation}: {time:?}");
+        }
+    });
+}
