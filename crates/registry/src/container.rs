@@ -209,7 +209,14 @@ impl Registry {
         progress: &mut Progress<'_>,
     ) -> Result<PathBuf, Error> {
         let digest = OciDigest(digest.clone());
-        let fetched = self.fetch_whole(&name.repository, &digest, size, directory, progress)?;
+        let fetched = self.fetch_whole(
+            &name.to_string(),
+            &name.repository,
+            &digest,
+            size,
+            directory,
+            progress,
+        )?;
         Ok(fetched.path)
     }
 }

@@ -76,12 +76,12 @@ impl Packages {
         (OciDigest::of(&bytes) == layer.digest).then_some(Self { bytes })
     }
 
-    /// Returns the lines; `None` if they are damaged.
+    /// Returns the lines; `None` if they are damaged or too long.
     fn lines(&self) -> Option<String> {
         let mut lines = String::new();
-        let mut reader = GzDecoder::new(self.bytes.as_slice()).take(MOST_BYTES);
+        let mut reader = GzDecoder::new(self.bytes.as_slice()).take(MOST_BYTES + 1);
         reader.read_to_string(&mut lines).ok()?;
-        Some(lines)
+        (lines.len() as u64 <= MOST_BYTES).then_some(lines)
     }
 }
 

@@ -219,6 +219,39 @@ pub enum Error {
         /// How many bytes are needed.
         need: u64,
     },
+    /// The registry says that a layer is larger than anything that is downloaded.
+    #[error(
+        "{name} cannot be downloaded: its layer {digest} has {size} bytes, and {limit} is the limit"
+    )]
+    TooLarge {
+        /// The image.
+        name: String,
+        /// The layer.
+        digest: String,
+        /// Its size, as the registry says.
+        size: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// The file system has no room for what the registry says that it will send.
+    #[error(
+        "{name} cannot be downloaded: its largest layer {digest} has {size} bytes, all of it needs \
+         {needed} bytes, and {} has {free} bytes free", shown(.path)
+    )]
+    NoRoom {
+        /// The image.
+        name: String,
+        /// The largest layer.
+        digest: String,
+        /// Its size, as the registry says.
+        size: u64,
+        /// What is needed in all.
+        needed: u64,
+        /// What is free.
+        free: u64,
+        /// Where.
+        path: PathBuf,
+    },
     /// The file system refused something.
     #[error("cannot {action} {}", shown(.path))]
     Io {
@@ -278,6 +311,14 @@ impl Error {
             Self::WrongContent { .. } => {
                 Some("nothing was kept; the copy in the registry may be damaged".to_owned())
             }
+            Self::TooLarge { .. } => {
+                Some("the registry is wrong about the size; push the image again".to_owned())
+            }
+            Self::NoRoom { .. } => Some(
+                "free some space, for example with `cabane repo gc`, or name another repository \
+                 with `--repo`"
+                    .to_owned(),
+            ),
             Self::SourceChanged { .. } => Some("try the same command again".to_owned()),
             Self::Credential(error) => error.hint(),
             Self::Trust(error) => error.hint(),

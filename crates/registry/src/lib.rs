@@ -28,6 +28,7 @@ mod kept;
 mod many;
 mod meta;
 mod options;
+mod paged;
 mod proxy;
 mod push;
 mod registry;

@@ -6,6 +6,7 @@
 use std::io::Read;
 use std::path::PathBuf;
 
+use cabane_label::escape;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use ureq::http::header::{ACCEPT, CONTENT_TYPE, IF_NONE_MATCH};
@@ -19,15 +20,14 @@ use crate::document::{
 use crate::http::url::follow;
 use crate::http::{Answer, Body, Client, Request, Scope};
 use crate::options::Options;
+use crate::paged::PagedList;
 
 /// A manifest or an index is smaller than this; the specification asks registries for 4 MiB.
 const MAX_DOCUMENT: u64 = 4 * 1024 * 1024;
 /// A list comes in pages, each smaller than this.
-const MAX_PAGE: u64 = 64 * 1024 * 1024;
+const MAX_PAGE: u64 = 8 * 1024 * 1024;
 /// How many names of a page are asked for.
 const PAGE: usize = 1000;
-/// Who answers with more pages does not come to an end.
-const MAX_PAGES: usize = 10_000;
 
 /// A registry, for any number of threads.
 #[derive(Debug)]
@@ -256,9 +256,9 @@ impl Registry {
         }
         let path = format!("{repository}/tags/list?n={PAGE}");
         let action = format!("list {repository}");
-        let pages = self.pages::<Page>(&path, &Scope::pull(repository), &action)?;
-        let tags = pages.into_iter().flatten().filter_map(|page| page.tags);
-        Ok(tags.flatten().collect())
+        let names = |page: Page| page.tags.unwrap_or_default();
+        let tags = self.pages(&path, &Scope::pull(repository), &action, names)?;
+        Ok(tags.unwrap_or_default())
     }
 
     /// Lists the repositories of the whole registry; `None` where that is not allowed.
@@ -268,12 +268,10 @@ impl Registry {
             repositories: Option<Vec<String>>,
         }
         let path = format!("_catalog?n={PAGE}");
-        let outcome = self.pages::<Page>(&path, &Scope::catalog(), "list all repositories");
+        let names = |page: Page| page.repositories.unwrap_or_default();
+        let outcome = self.pages(&path, &Scope::catalog(), "list all repositories", names);
         match outcome {
-            Ok(pages) => Ok(pages.map(|pages| {
-                let names = pages.into_iter().filter_map(|page| page.repositories);
-                names.flatten().collect()
-            })),
+            Ok(repositories) => Ok(repositories),
             // It is no part of the specification, and often kept from ordinary users.
             Err(
                 Error::Unauthorized { .. }
@@ -287,32 +285,38 @@ impl Registry {
         }
     }
 
-    /// Gets a list page by page; `None` if there is none.
+    /// Gets the names in a list page by page; `None` if there is no list.
     fn pages<P: DeserializeOwned>(
         &self,
         path: &str,
         scope: &Scope,
         action: &str,
-    ) -> Result<Option<Vec<P>>, Error> {
+        names: impl Fn(P) -> Vec<String>,
+    ) -> Result<Option<Vec<String>>, Error> {
         let mut next = Some(self.client.uri(path)?);
-        let mut pages = Vec::new();
+        let mut listed = PagedList::new(self.client.patience.list);
         while let Some(uri) = next.take() {
+            let odd = |reason: String| self.client.odd(&reason);
+            listed.open(&uri).map_err(odd)?;
             let request = Request::new(Method::GET, uri, scope.clone());
             let answer = self.client.send(&request)?;
-            if answer.status == 404 && pages.is_empty() {
+            if answer.status == 404 && listed.is_first() {
                 return Ok(None);
             }
             if answer.status != 200 {
                 return Err(self.client.refused(answer, action));
             }
             next = next_page(&answer);
-            let bytes = self.read(answer, MAX_PAGE)?;
-            pages.push(self.parse(&bytes, "a list")?);
-            if pages.len() >= MAX_PAGES {
-                return Err(self.client.odd("its lists have no end"));
+            if let Some(other) = next.as_ref().filter(|next| !self.client.is_own(next)) {
+                let host = other.authority().map_or("?", |host| host.as_str());
+                let reason = format!("its list continues on another host: {}", escape(host));
+                return Err(self.client.odd(&reason));
             }
+            let bytes = self.read(answer, MAX_PAGE)?;
+            let page = self.parse(&bytes, "a list")?;
+            listed.add(names(page), next.is_some()).map_err(odd)?;
         }
-        Ok(Some(pages))
+        Ok(Some(listed.into_names()))
     }
 
     /// Lists what refers to a manifest, of one kind.
@@ -421,7 +425,8 @@ impl Registry {
             .read_to_end(&mut bytes);
         read.map_err(|error| self.client.failed_reading(&answer.uri, error))?;
         if bytes.len() as u64 > limit {
-            return Err(self.client.odd("it sends more than was announced"));
+            let reason = format!("its answer has more than {limit} bytes, which is the limit");
+            return Err(self.client.odd(&reason));
         }
         Ok(bytes)
     }

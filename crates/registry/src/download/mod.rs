@@ -15,6 +15,7 @@
 //! Nothing of the size of the blob is ever in memory.
 
 mod parts;
+mod room;
 mod target;
 
 use std::fs;
@@ -32,11 +33,12 @@ use ureq::http::header::RANGE;
 use ureq::http::{Method, Uri};
 
 use self::parts::{Blob, Part, RUN};
+use self::room::Room;
 use self::target::{PARTIAL, PARTS, Target};
 use crate::chunks::{Known, SMALLEST_IMAGE};
 use crate::document::OciDigest;
 use crate::http::{Answer, Request, Retries, Scope};
-use crate::{Error, Registry, RemoteImage};
+use crate::{ContainerName, Error, Registry, RemoteImage};
 
 const BUFFER: usize = 256 * 1024;
 /// How often somebody who watches is told.
@@ -73,6 +75,9 @@ impl Registry {
         bases: &[PathBuf],
         progress: &mut Progress<'_>,
     ) -> Result<Fetched, Error> {
+        let name = image.place.to_string();
+        let room = Room::of(directory)?;
+        room.check(&name, &OciDigest(image.digest.clone()), image.size)?;
         let whole = Blob::whole(image);
         let delta = if Target::is_begun(directory, &whole) {
             None
@@ -82,15 +87,37 @@ impl Registry {
         self.fetch(&whole, delta, directory, bases, progress)
     }
 
-    /// Gets a blob of a container image in the same way.
+    /// Fails if a directory has no room for all layers of a container image, whose sizes are
+    /// what the registry says. Layers that are there in part are counted as missing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLarge`], or [`Error::NoRoom`], about the largest layer.
+    pub fn check_room(
+        &self,
+        name: &ContainerName,
+        layers: &[(Digest, u64)],
+        directory: &Path,
+    ) -> Result<(), Error> {
+        let name = name.to_string();
+        let room = Room::of(directory)?;
+        for (digest, size) in layers {
+            room.check(&name, &OciDigest(digest.clone()), *size)?;
+        }
+        room.check_all(&name, layers)
+    }
+
+    /// Gets a blob of a container image in the same way; `name` is the name of the image.
     pub(crate) fn fetch_whole(
         &self,
+        name: &str,
         repository: &str,
         digest: &OciDigest,
         size: u64,
         directory: &Path,
         progress: &mut Progress<'_>,
     ) -> Result<Fetched, Error> {
+        Room::of(directory)?.check(name, digest, size)?;
         let whole = Blob::new(repository, digest.clone(), size);
         self.fetch(&whole, None, directory, &[], progress)
     }
@@ -299,6 +326,7 @@ impl Shared<'_> {
         let action = format!("read {repository}");
         let uri = client.uri(&format!("{repository}/blobs/{}", self.blob.digest))?;
         let mut request = Request::new(Method::GET, uri, Scope::pull(repository));
+        request.is_content = true;
         let is_all = start == 0 && end == self.blob.size;
         if !is_all {
             request = request.header(RANGE, format!("bytes={start}-{}", end - 1));

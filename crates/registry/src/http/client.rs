@@ -4,15 +4,13 @@
 //! Sending requests to one registry.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ureq::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use ureq::http::{self, HeaderName, HeaderValue, Method, Uri};
-use ureq::tls::TlsConfig;
-use ureq::{Agent, Proxy};
 
+use super::agents::Agents;
 use super::body::Body;
 use super::challenge::Challenge;
 use super::tokens::{Proof, Tokens};
@@ -22,7 +20,6 @@ use crate::Error;
 use crate::address::Address;
 use crate::credentials::CredentialSources;
 use crate::options::Options;
-use crate::proxy::ProxySettings;
 
 const MAX_REDIRECTS: usize = 5;
 
@@ -36,6 +33,8 @@ pub(crate) struct Request {
     pub(crate) scope: Scope,
     /// How long the registry may think, when that is longer than usual.
     pub(crate) thinking: Option<Duration>,
+    /// Whether the answer is the content of an image, which takes as long as it takes.
+    pub(crate) is_content: bool,
 }
 
 impl Request {
@@ -47,6 +46,7 @@ impl Request {
             body: Body::None,
             scope,
             thinking: None,
+            is_content: false,
         }
     }
 
@@ -60,10 +60,7 @@ impl Request {
 /// A connection to one registry, for any number of threads.
 #[derive(Debug)]
 pub(crate) struct Client {
-    /// For hosts that are reached without a proxy.
-    direct: Agent,
-    proxied: Option<Agent>,
-    proxy: ProxySettings,
+    agents: Agents,
     address: Address,
     pub(super) origin: Origin,
     pub(super) credentials: CredentialSources,
@@ -80,18 +77,8 @@ impl Client {
         let origin = origin.ok_or_else(|| Error::Settings {
             reason: format!("`{address}` is no address"),
         })?;
-        let scheme = scheme(origin.is_plain);
-        let proxy = options.proxy.for_scheme(scheme).map_err(Error::Proxy)?;
-        let tls = if origin.is_plain {
-            None
-        } else {
-            Some(tls(options)?)
-        };
-        let agent = |proxy| agent(proxy, tls.clone(), &options.patience);
         Ok(Self {
-            direct: agent(None),
-            proxied: proxy.map(|proxy| agent(Some(proxy))),
-            proxy: options.proxy.clone(),
+            agents: Agents::new(origin.is_plain, options)?,
             address,
             origin,
             credentials: options.credentials.clone(),
@@ -159,8 +146,7 @@ impl Client {
         let mut proof = self.tokens.get(&request.scope);
         for attempt in 0..2 {
             let answer = self.follow(request, proof.as_ref())?;
-            let is_ours = Origin::of(&answer.uri).as_ref() == Some(&self.origin);
-            if answer.status != 401 || !is_ours {
+            if answer.status != 401 || !self.is_own(&answer.uri) {
                 return Ok(answer);
             }
             self.tokens.forget(&request.scope);
@@ -246,10 +232,11 @@ impl Client {
                 reason: "this does not make a request".to_owned(),
             })?;
         let silence = request.thinking.unwrap_or(self.patience.silence);
-        let agent = self.agent_for(uri)?;
+        let agent = self.agents.agent_for(uri)?;
         let configured = agent
             .configure_request(built)
             .timeout_per_read(Some(silence))
+            .timeout_global(self.time_for(request))
             .build();
         let response = agent
             .run(configured)
@@ -265,14 +252,17 @@ impl Client {
         })
     }
 
-    fn agent_for(&self, uri: &Uri) -> Result<&Agent, Error> {
-        let (Some(proxied), Some(host)) = (&self.proxied, uri.authority()) else {
-            return Ok(&self.direct);
-        };
-        let scheme = uri.scheme_str().unwrap_or_default();
-        let proxy = self.proxy.for_host(scheme, host.as_str());
-        let is_proxied = proxy.map_err(Error::Proxy)?.is_some();
-        Ok(if is_proxied { proxied } else { &self.direct })
+    /// How long a request may take in all. Without this a registry that sends a byte now and
+    /// then is never silent.
+    fn time_for(&self, request: &Request) -> Option<Duration> {
+        let is_content = request.is_content || matches!(request.body, Body::Part(_));
+        let thinking = request.thinking.unwrap_or_default();
+        (!is_content).then(|| self.patience.answer.saturating_add(thinking))
+    }
+
+    /// Whether an address is one of the registry itself.
+    pub(crate) fn is_own(&self, uri: &Uri) -> bool {
+        Origin::of(uri).as_ref() == Some(&self.origin)
     }
 
     /// Turns what went wrong on the way into an error.
@@ -282,6 +272,13 @@ impl Client {
         let source = match error {
             ureq::Error::Timeout(ureq::Timeout::Connect | ureq::Timeout::Resolve) => {
                 io::Error::new(io::ErrorKind::TimedOut, "it does not answer")
+            }
+            ureq::Error::Timeout(ureq::Timeout::Global) => {
+                let seconds = self.patience.answer.as_secs();
+                let reason = format!(
+                    "its answer is not complete after {seconds} seconds, which is the limit"
+                );
+                return Error::NotARegistry { host, reason };
             }
             ureq::Error::Timeout(_) => {
                 let after = self.patience.silence;
@@ -382,37 +379,4 @@ fn certificate_problem(host: String, error: &rustls::Error) -> Error {
             reason: error.to_string(),
         },
     }
-}
-
-fn scheme(is_plain: bool) -> &'static str {
-    if is_plain { "http" } else { "https" }
-}
-
-pub(super) fn tls(options: &Options) -> Result<TlsConfig, Error> {
-    let roots = crate::trust::roots(options.authorities.as_deref())?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    Ok(TlsConfig::builder()
-        .root_certs(roots)
-        .unversioned_rustls_crypto_provider(provider)
-        .build())
-}
-
-pub(super) fn agent(proxy: Option<Proxy>, tls: Option<TlsConfig>, patience: &Patience) -> Agent {
-    let config = Agent::config_builder()
-        .http_status_as_error(false)
-        .max_redirects(0)
-        .max_redirects_will_error(false)
-        .proxy(proxy)
-        .user_agent(concat!("cabane/", env!("CARGO_PKG_VERSION")))
-        // A blob comes as it is: its digest is that of these bytes.
-        .accept_encoding("identity")
-        .timeout_connect(Some(patience.connect))
-        .timeout_per_read(Some(patience.silence))
-        .timeout_per_write(Some(patience.silence))
-        .max_idle_connections_per_host(16);
-    let config = match tls {
-        Some(tls) => config.tls_config(tls),
-        None => config,
-    };
-    config.build().new_agent()
 }

@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use ureq::http::Uri;
 
-use super::client::{agent, tls};
+use super::agents::{agent, tls};
 use super::url::Origin;
 use crate::Patience;
-use crate::options::Options;
 
 /// Tells whether a text is the address of a collector: `http://…` or `https://…`, without a
 /// password.
@@ -31,20 +30,17 @@ pub fn is_address_of_collector(text: &str) -> bool {
 ///
 /// That it was not taken.
 pub fn give_to_collector(address: &str, line: &str, patience: Duration) -> io::Result<()> {
-    let options = Options {
-        patience: Patience {
-            connect: patience,
-            silence: patience,
-            ..Patience::default()
-        },
-        ..Options::default()
+    let each = Patience {
+        connect: patience,
+        silence: patience,
+        ..Patience::default()
     };
     let tls = if address.starts_with("https:") {
-        Some(tls(&options).map_err(io::Error::other)?)
+        Some(tls(None).map_err(io::Error::other)?)
     } else {
         None
     };
-    let request = agent(None, tls, &options.patience)
+    let request = agent(None, tls, &each)
         .post(address)
         .header("content-type", "application/json")
         .config()

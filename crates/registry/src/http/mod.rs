@@ -4,6 +4,7 @@
 //! HTTP as registries speak it: who asks is told to the registry and to nobody else, what
 //! fails for a moment is tried again, and nothing waits for ever.
 
+mod agents;
 mod answer;
 mod body;
 mod challenge;

@@ -22,6 +22,10 @@ pub struct Patience {
     pub connect: Duration,
     /// How long a connection may be silent.
     pub silence: Duration,
+    /// How long one answer may take that is a document, a list, or an error.
+    pub answer: Duration,
+    /// How long all pages of a list may take.
+    pub list: Duration,
     /// How long a registry may think about an upload that is complete: it reads it again.
     pub thinking: Duration,
 }
@@ -35,6 +39,8 @@ impl Default for Patience {
             longest_request: Duration::from_secs(180),
             connect: Duration::from_secs(20),
             silence: Duration::from_secs(60),
+            answer: Duration::from_secs(300),
+            list: Duration::from_secs(1800),
             thinking: Duration::from_secs(900),
         }
     }

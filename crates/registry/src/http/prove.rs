@@ -139,9 +139,13 @@ impl Client {
         let read = answer
             .body
             .as_reader()
-            .take(MAX_TOKEN)
+            .take(MAX_TOKEN + 1)
             .read_to_end(&mut bytes);
         read.map_err(|error| self.failed_reading(&answer.uri, error))?;
+        if bytes.len() as u64 > MAX_TOKEN {
+            let reason = format!("its token has more than {MAX_TOKEN} bytes, which is the limit");
+            return Err(self.odd(&reason));
+        }
         let read: TokenAnswer =
             serde_json::from_slice(&bytes).map_err(|source| Error::Document {
                 host: self.host(),

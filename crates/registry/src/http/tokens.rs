@@ -12,6 +12,8 @@ use crate::credentials::Secret;
 
 /// What the specification says a token lives when nobody says how long.
 const USUAL_LIFE: Duration = Duration::from_secs(60);
+/// The longest that a token is kept, whatever the registry says.
+const LONGEST_LIFE: Duration = Duration::from_secs(24 * 3600);
 /// A token that ends while a request is on its way is of no use.
 const MARGIN: Duration = Duration::from_secs(5);
 
@@ -47,7 +49,7 @@ impl Tokens {
 
     /// Keeps what proves who asks; without an end it is good for ever.
     pub(crate) fn keep(&self, scope: &Scope, proof: Proof, life: Option<Duration>) {
-        let end = life.map(|life| Instant::now() + life.saturating_sub(MARGIN));
+        let end = life.map(|life| Instant::now() + life.min(LONGEST_LIFE).saturating_sub(MARGIN));
         self.lock().insert(scope.clone(), Kept { proof, end });
     }
 

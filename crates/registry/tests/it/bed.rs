@@ -31,6 +31,8 @@ pub(crate) fn patience() -> Patience {
         longest_request: Duration::from_secs(2),
         connect: Duration::from_secs(5),
         silence: Duration::from_millis(500),
+        answer: Duration::from_secs(2),
+        list: Duration::from_secs(10),
         thinking: Duration::from_secs(5),
     }
 }

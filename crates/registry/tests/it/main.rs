@@ -9,6 +9,7 @@ mod contents;
 mod copies;
 mod delta;
 mod downloads;
+mod hostile;
 mod kept;
 mod lists;
 mod signatures;

@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Who connects: with or without a proxy, with or without TLS.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use ureq::http::Uri;
+use ureq::tls::TlsConfig;
+use ureq::{Agent, Proxy, ProxyProtocol};
+
+use super::Patience;
+use crate::Error;
+use crate::options::Options;
+use crate::proxy::ProxySettings;
+
+/// The agents for a registry, and for where it leads.
+#[derive(Debug)]
+pub(super) struct Agents {
+    is_plain: bool,
+    own: Pair,
+    /// For encrypted places to which a plain registry leads. Certificates are read when they
+    /// are needed.
+    encrypted: OnceLock<Pair>,
+    proxy: ProxySettings,
+    authorities: Option<PathBuf>,
+    patience: Patience,
+}
+
+#[derive(Debug)]
+struct Pair {
+    /// For hosts that are reached without a proxy.
+    direct: Agent,
+    proxied: Option<Agent>,
+}
+
+impl Agents {
+    pub(super) fn new(is_plain: bool, options: &Options) -> Result<Self, Error> {
+        let authorities = options.authorities.as_deref();
+        Ok(Self {
+            is_plain,
+            own: Pair::new(is_plain, &options.proxy, authorities, &options.patience)?,
+            encrypted: OnceLock::new(),
+            proxy: options.proxy.clone(),
+            authorities: options.authorities.clone(),
+            patience: options.patience,
+        })
+    }
+
+    pub(super) fn agent_for(&self, uri: &Uri) -> Result<&Agent, Error> {
+        let scheme = uri.scheme_str().unwrap_or_default();
+        let pair = if self.is_plain && scheme == "https" {
+            self.encrypted()?
+        } else {
+            &self.own
+        };
+        let (Some(proxied), Some(host)) = (&pair.proxied, uri.authority()) else {
+            return Ok(&pair.direct);
+        };
+        let proxy = self.proxy.for_host(scheme, host.as_str());
+        let is_proxied = proxy.map_err(Error::Proxy)?.is_some();
+        Ok(if is_proxied { proxied } else { &pair.direct })
+    }
+
+    fn encrypted(&self) -> Result<&Pair, Error> {
+        if let Some(pair) = self.encrypted.get() {
+            return Ok(pair);
+        }
+        let authorities = self.authorities.as_deref();
+        let pair = Pair::new(false, &self.proxy, authorities, &self.patience)?;
+        Ok(self.encrypted.get_or_init(|| pair))
+    }
+}
+
+impl Pair {
+    fn new(
+        is_plain: bool,
+        settings: &ProxySettings,
+        authorities: Option<&Path>,
+        patience: &Patience,
+    ) -> Result<Self, Error> {
+        let scheme = if is_plain { "http" } else { "https" };
+        let proxy = settings.for_scheme(scheme).map_err(Error::Proxy)?;
+        // The way to the proxy may be encrypted where the registry is not.
+        let proxy_has_tls = proxy
+            .as_ref()
+            .is_some_and(|proxy| proxy.protocol() == ProxyProtocol::Https);
+        let tls = if is_plain && !proxy_has_tls {
+            None
+        } else {
+            Some(tls(authorities)?)
+        };
+        let agent = |proxy| agent(proxy, tls.clone(), patience);
+        Ok(Self {
+            direct: agent(None),
+            proxied: proxy.map(|proxy| agent(Some(proxy))),
+        })
+    }
+}
+
+pub(super) fn tls(authorities: Option<&Path>) -> Result<TlsConfig, Error> {
+    let roots = crate::trust::roots(authorities)?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    Ok(TlsConfig::builder()
+        .root_certs(roots)
+        .unversioned_rustls_crypto_provider(provider)
+        .build())
+}
+
+pub(super) fn agent(proxy: Option<Proxy>, tls: Option<TlsConfig>, patience: &Patience) -> Agent {
+    let config = Agent::config_builder()
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .proxy(proxy)
+        .user_agent(concat!("cabane/", env!("CARGO_PKG_VERSION")))
+        // A blob comes as it is: its digest is that of these bytes.
+        .accept_encoding("identity")
+        .timeout_connect(Some(patience.connect))
+        .timeout_per_read(Some(patience.silence))
+        .timeout_per_write(Some(patience.silence))
+        .max_idle_connections_per_host(16);
+    let config = match tls {
+        Some(tls) => config.tls_config(tls),
+        None => config,
+    };
+    config.build().new_agent()
+}
