@@ -15,6 +15,7 @@ mod busy;
 mod comparison;
 mod container;
 mod container_audit;
+mod container_crowd;
 mod container_import;
 mod container_layout;
 mod container_messages;

@@ -33,6 +33,7 @@ mod helper_attach;
 mod image;
 mod import;
 mod import_containers;
+mod import_hostile;
 mod import_peers;
 mod import_refused;
 mod import_registry;

@@ -62,6 +62,7 @@ pub(crate) fn registry_error(error: cabane_registry::Error) -> CommandError {
             exit_codes::BAD_INPUT
         }
         Error::NoSpace { .. }
+        | Error::NoRoom { .. }
         | Error::LabelTaken { .. }
         | Error::TagTaken { .. }
         | Error::Io { .. }

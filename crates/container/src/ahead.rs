@@ -7,23 +7,25 @@
 //! Nearly always it can be told before: layers are read from the top down, so that what may
 //! hide a file was seen when it comes. Here that is guessed from names alone, and the tree says
 //! at the end whether it was right. What was not written is written when its layer is read
-//! again; if something was written that is not left, the image is begun anew.
+//! again; if something was written that is not left, the image is begun anew. Content is written
+//! without its name, so that a name which leads elsewhere does no harm.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::layer::{Found, LINKS, Layer, Listing, Opened, What, list, split_last};
+use crate::budget::Budget;
+use crate::layer::{Found, LINKS, LONGEST_PATH, Layer, Listing, Opened, What, list, split_last};
 use crate::progress::{Progress, tell};
-use crate::squash::Input;
-use crate::tar::{Entry, Writer};
-use crate::write::{LONGEST_PATH, META, head, write_file};
+use crate::squash::{Place, Pool};
+use crate::tar::Entry;
+use crate::write::{META, store_file};
 use crate::{ContainerImage, Error, glibc};
 
 /// Which files were written, and what else is known of them.
 #[derive(Default)]
 pub(crate) struct Written {
-    /// The entries of each layer, in their order.
-    entries: Vec<Vec<u32>>,
+    /// The entries of each layer, in their order, and where their content is.
+    entries: Vec<Vec<(u32, Place)>>,
     /// The versions of what looks like the C library, by layer and entry.
     libraries: HashMap<(usize, u32), Option<String>>,
 }
@@ -34,9 +36,11 @@ impl Written {
         self.entries.iter().map(Vec::len).sum()
     }
 
-    pub(crate) fn contains(&self, layer: usize, entry: u32) -> bool {
-        let entries = self.entries.get(layer);
-        entries.is_some_and(|entries| entries.binary_search(&entry).is_ok())
+    /// Where the content of a file is, if that was written.
+    pub(crate) fn place(&self, layer: usize, entry: u32) -> Option<Place> {
+        let entries = self.entries.get(layer)?;
+        let found = entries.binary_search_by_key(&entry, |(entry, _)| *entry);
+        entries.get(found.ok()?).map(|(_, place)| *place)
     }
 
     /// The version of a file that is the C library; `None` if it was not looked at.
@@ -47,7 +51,7 @@ impl Written {
 
 /// Reads layers for the first time.
 pub(crate) struct Ahead {
-    pub(crate) output: Writer<Input>,
+    pub(crate) pool: Pool,
     pub(crate) written: Written,
     above: Above,
     own: Own,
@@ -75,9 +79,9 @@ struct Own {
 }
 
 impl Ahead {
-    pub(crate) fn new(input: Input, layers: usize) -> Self {
+    pub(crate) fn new(pool: Pool, layers: usize) -> Self {
         Self {
-            output: Writer::new(input),
+            pool,
             written: Written {
                 entries: vec![Vec::new(); layers],
                 ..Written::default()
@@ -93,14 +97,15 @@ impl Ahead {
     pub(crate) fn read(
         &mut self,
         image: &ContainerImage<'_>,
+        budget: &Budget<'_>,
         progress: &dyn Progress,
     ) -> Result<Vec<Listing>, Error> {
-        let total = image.layers.iter().map(|layer| layer.size).sum();
+        let total = total_of(image);
         let mut done = 0;
         let mut listings = Vec::new();
         for (index, layer) in image.layers.iter().enumerate().rev() {
             self.own = Own::default();
-            let listing = list(layer, |opened, entry, found| {
+            let listing = list(layer, budget, |opened, entry, found| {
                 if let What::File { .. } = found.what
                     && self.is_left(found)
                 {
@@ -109,7 +114,7 @@ impl Ahead {
                 self.note(found);
                 tell(progress, done + opened.bytes_read(), total)
             })?;
-            done += layer.size.unwrap_or_default();
+            done += listing.size;
             self.above.add(&listing.found);
             listings.push(listing);
         }
@@ -145,16 +150,15 @@ impl Ahead {
         &mut self,
         index: usize,
         layer: &Layer<'_>,
-        opened: &mut Opened<'_>,
+        opened: &mut Opened<'_, '_>,
         entry: &Entry,
         found: &Found,
     ) -> Result<(), Error> {
         let mut library = glibc::may_be(&found.path, entry.size).then(Vec::new);
-        let head = head(&found.path, found.attributes, false);
         let copy = library.as_mut();
-        write_file(&mut self.output, head, (layer, opened), entry, copy)?;
+        let place = store_file(&mut self.pool, (layer, opened), entry, copy)?;
         if let Some(entries) = self.written.entries.get_mut(index) {
-            entries.push(found.number);
+            entries.push((found.number, place));
         }
         if let Some(library) = library {
             let version = glibc::version_in(&library);
@@ -188,6 +192,14 @@ impl Above {
             names.insert(hash(&one.path));
         }
     }
+}
+
+/// How many bytes all layers have, if that is known.
+pub(crate) fn total_of(image: &ContainerImage<'_>) -> Option<u64> {
+    let sizes = image.layers.iter().map(|layer| layer.size);
+    sizes
+        .into_iter()
+        .try_fold(0_u64, |sum, size| Some(sum.saturating_add(size?)))
 }
 
 /// Every directory above a name; the last one is the root.

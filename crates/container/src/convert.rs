@@ -8,14 +8,14 @@ use std::path::Path;
 
 use cabane_view::Meta;
 
-use crate::ahead::{Ahead, Written};
+use crate::ahead::{Ahead, Written, total_of};
+use crate::budget::{Budget, MAX_UNPACKED};
 use crate::layer::{Listing, list};
 use crate::metadata::{self, Variables};
 use crate::plan::Plan;
 use crate::progress::{Progress, tell};
 use crate::report::{CONVERTER, Converted, Report};
 use crate::squash::Squash;
-use crate::tar::Writer;
 use crate::tree::Tree;
 use crate::{ContainerImage, Error, digest, glibc};
 
@@ -34,6 +34,8 @@ pub struct Request<'a> {
     pub mksquashfs: &'a Path,
     /// How many threads may work.
     pub jobs: usize,
+    /// How many bytes all layers may unpack to: [`MAX_UNPACKED`] where nothing else is said.
+    pub max_unpacked: u64,
 }
 
 /// Makes an image.
@@ -78,9 +80,10 @@ fn make(
     edit: &dyn Fn(&mut Meta, &mut Report),
 ) -> Result<Converted, Error> {
     let start = || Squash::start(request.mksquashfs, request.output, request.jobs);
-    let (mut squash, input) = start()?;
-    let mut ahead = Ahead::new(input, image.layers.len());
-    let listings = match ahead.read(image, progress) {
+    let (mut squash, pool) = start()?;
+    let mut ahead = Ahead::new(pool, image.layers.len());
+    let budget = Budget::new(request.max_unpacked, progress);
+    let listings = match ahead.read(image, &budget, progress) {
         Ok(listings) => listings,
         Err(error) => {
             drop(ahead);
@@ -88,32 +91,37 @@ fn make(
         }
     };
     let Ahead {
-        mut output,
-        written,
-        ..
+        mut pool, written, ..
     } = ahead;
     let nothing = Written::default();
     let (mut plan, mut report) = flatten(image, request, &listings, &written)?;
     if !plan.is_confirmed() {
         drop(squash);
-        let input;
-        (squash, input) = start()?;
-        output = Writer::new(input);
+        (squash, pool) = start()?;
         (plan, report) = flatten(image, request, &listings, &nothing)?;
     }
     let Variables { patch, left_out } = metadata::variables(&image.config);
     report.changed.variables = left_out;
-    let made = plan.write(image, &listings, output, progress, |glibc| {
-        let mut meta = metadata::of(image, request.name, request.reference, &patch, glibc);
-        edit(&mut meta, &mut report);
-        Converted { meta, report }
-    });
+    let made = plan.write(
+        image,
+        &listings,
+        (&mut pool, &budget.again()),
+        progress,
+        |glibc| {
+            let mut meta = metadata::of(image, request.name, request.reference, &patch, glibc);
+            edit(&mut meta, &mut report);
+            Converted { meta, report }
+        },
+    );
     match made {
-        Ok((converted, input)) => {
-            squash.finish(input, plan.inodes())?;
+        Ok(converted) => {
+            squash.finish(pool, plan.contents())?;
             Ok(converted)
         }
-        Err(error) => Err(squash.blamed_for(error)),
+        Err(error) => {
+            drop(pool);
+            Err(squash.blamed_for(error))
+        }
     }
 }
 
@@ -147,7 +155,7 @@ fn flatten<'a>(
     };
     let its = metadata::working_directory(image);
     let working_directory = request.working_directory.or(its.as_deref());
-    let plan = Plan::new(tree, listings, written, working_directory, &mut report)?;
+    let plan = Plan::new(tree, written, working_directory, &mut report)?;
     Ok((plan, report))
 }
 
@@ -161,14 +169,15 @@ pub fn library_of(
     image: &ContainerImage<'_>,
     progress: &dyn Progress,
 ) -> Result<Option<String>, Error> {
-    let total = image.layers.iter().map(|layer| layer.size).sum();
+    let total = total_of(image);
+    let budget = Budget::new(MAX_UNPACKED, progress);
     let mut done = 0;
     let mut tree = Tree::new();
     for (index, layer) in image.layers.iter().enumerate() {
-        let listing = list(layer, |opened, _, _| {
+        let listing = list(layer, &budget, |opened, _, _| {
             tell(progress, done + opened.bytes_read(), total)
         })?;
-        done += layer.size.unwrap_or_default();
+        done += listing.size;
         let put = tree.put(index, &listing.found);
         put.map_err(|problem| layer.failed(problem))?;
     }
@@ -177,7 +186,8 @@ pub fn library_of(
     else {
         return Ok(None);
     };
-    let mut opened = layer.read_again()?;
+    let again = budget.again();
+    let mut opened = layer.read_again(&again)?;
     for _ in 0..=file.entry {
         let next = opened.next_entry();
         next.map_err(|problem| layer.failed(problem))?;

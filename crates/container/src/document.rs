@@ -14,6 +14,8 @@ use crate::{Error, Platform, digest};
 
 /// A manifest or an index is smaller than this.
 pub const MAX_DOCUMENT: u64 = 4 * 1024 * 1024;
+/// More layers no image has; container engines make no more than 127.
+const MOST_LAYERS: usize = 1000;
 /// The name of an image in an index of a directory.
 const NAME: &str = "org.opencontainers.image.ref.name";
 /// Says what something is that is no image.
@@ -95,6 +97,13 @@ impl Document {
             (Some(manifests), ..) => {
                 let manifests = manifests.into_iter().map(checked);
                 Ok(Self::Index(manifests.collect::<Result<_, _>>()?))
+            }
+            (None, Some(_), Some(layers)) if layers.len() > MOST_LAYERS => {
+                let reason = format!(
+                    "it has {} layers, and {MOST_LAYERS} is the limit",
+                    layers.len()
+                );
+                Err(not_understood(what, &reason))
             }
             (None, Some(config), Some(layers)) => Ok(Self::Manifest(Manifest {
                 config: checked(config)?,

@@ -6,6 +6,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::budget::Stop;
 use crate::tar::TarError;
 
 /// Why a container image was not imported.
@@ -104,14 +105,6 @@ pub enum Error {
         /// What it said.
         said: String,
     },
-    /// Something is missing in what was written.
-    #[error("the image has {packed} files and directories, and {counted} were to be in it")]
-    Lost {
-        /// How many were written.
-        counted: u64,
-        /// How many are there.
-        packed: u64,
-    },
     /// A directory holds something else than container images.
     #[error("{} holds something else than container images", cabane_label::escape(&.path.to_string_lossy()))]
     NotALayout {
@@ -145,7 +138,7 @@ pub enum Error {
 pub enum LayerProblem {
     /// It cannot be read or decompressed.
     #[error(transparent)]
-    Io(#[from] io::Error),
+    Io(io::Error),
     /// It is no archive.
     #[error("it is not an archive as tar writes them")]
     Tar(#[source] TarError),
@@ -236,8 +229,21 @@ pub enum LayerProblem {
     #[error("there are more than {limit} entries")]
     TooMany {
         /// How many are allowed.
-        limit: usize,
+        limit: u64,
     },
+    /// More bytes than it may have when it is unpacked, with the layers above it.
+    #[error(
+        "it unpacks to at least {seen} bytes with the layers above it, and the limit is {limit}"
+    )]
+    TooLarge {
+        /// What was seen or announced.
+        seen: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// Somebody wanted it to end.
+    #[error("it was interrupted")]
+    Interrupted,
 }
 
 /// How kinds of files are called where they are mistaken for each other.
@@ -251,11 +257,21 @@ fn named(name: Option<&str>) -> String {
     }
 }
 
+impl From<io::Error> for LayerProblem {
+    fn from(error: io::Error) -> Self {
+        match error.downcast() {
+            Ok(Stop::Interrupted) => Self::Interrupted,
+            Ok(Stop::TooLarge { seen, limit }) => Self::TooLarge { seen, limit },
+            Err(error) => Self::Io(error),
+        }
+    }
+}
+
 impl From<TarError> for LayerProblem {
     fn from(error: TarError) -> Self {
         match error {
             // That says nothing about the archive; where a directory is read there is none.
-            TarError::Io(error) => Self::Io(error),
+            TarError::Io(error) => error.into(),
             error => Self::Tar(error),
         }
     }
@@ -308,6 +324,12 @@ impl Error {
                 "nothing is left out: make it readable, or let somebody import it who may read it"
                     .to_owned()
             }
+            Self::Layer {
+                source: LayerProblem::TooLarge { .. },
+                ..
+            } => "if you trust the image, `cabane import --max-unpacked SIZE` sets another limit, \
+                  such as `1T`"
+                .to_owned(),
             Self::Tampered { .. }
             | Self::Layer {
                 source: LayerProblem::Other { .. } | LayerProblem::Size { .. },

@@ -7,15 +7,20 @@ use std::io::{self, Read};
 
 use cabane_label::Digest;
 
+use crate::budget::{Budget, Limited};
 use crate::decompress::Decompressed;
 use crate::digest::{self, Summed};
 use crate::tar::{Entry, Kind, Reader};
 use crate::{Error, LayerProblem};
 
 /// More than this many entries in all layers together are refused.
-pub(crate) const MOST_ENTRIES: usize = 20_000_000;
+pub(crate) const MOST_ENTRIES: u64 = 20_000_000;
 /// The longest name in a directory, in squashfs and in Linux.
 const LONGEST_NAME: usize = 255;
+/// The longest path that can be opened.
+pub(crate) const LONGEST_PATH: usize = 4095;
+/// More directories inside of each other are refused: each name in them costs as much again.
+const DEEPEST: usize = 512;
 
 /// Bytes of a layer.
 pub type Bytes<'a> = Box<dyn Read + Send + 'a>;
@@ -43,9 +48,11 @@ pub struct Layer<'a> {
 }
 
 /// A layer that is being read.
-pub(crate) struct Opened<'a> {
-    reader: Reader<Summed<Decompressed<Summed<Bytes<'a>>>>>,
+pub(crate) struct Opened<'a, 'p> {
+    reader: Reader<Summed<Limited<'p, Unpacked<'a>>>>,
 }
+
+type Unpacked<'a> = Decompressed<Summed<Bytes<'a>>>;
 
 /// What the bytes of a layer were.
 #[derive(Clone, Debug)]
@@ -58,13 +65,15 @@ pub(crate) struct Sums {
 
 impl<'a> Layer<'a> {
     /// Opens it to be summed.
-    pub(crate) fn read(&self) -> Result<Opened<'a>, Error> {
+    pub(crate) fn read<'p>(&self, budget: &'p Budget<'p>) -> Result<Opened<'a, 'p>, Error> {
         let decompressed = self.decompressed()?;
         // What is not compressed is summed once.
-        let summed = if decompressed.is_plain() {
-            Summed::counted(decompressed)
+        let is_plain = decompressed.is_plain();
+        let limited = Limited::new(decompressed, budget);
+        let summed = if is_plain {
+            Summed::counted(limited)
         } else {
-            Summed::new(decompressed)
+            Summed::new(limited)
         };
         Ok(Opened {
             reader: Reader::new(summed),
@@ -72,18 +81,22 @@ impl<'a> Layer<'a> {
     }
 
     /// Opens it again: from the same bytes comes the same.
-    pub(crate) fn read_again(&self) -> Result<Opened<'a>, Error> {
+    pub(crate) fn read_again<'p>(&self, budget: &'p Budget<'p>) -> Result<Opened<'a, 'p>, Error> {
+        let limited = Limited::new(self.decompressed()?, budget);
         Ok(Opened {
-            reader: Reader::new(Summed::counted(self.decompressed()?)),
+            reader: Reader::new(Summed::counted(limited)),
         })
     }
 
-    fn decompressed(&self) -> Result<Decompressed<Summed<Bytes<'a>>>, Error> {
+    fn decompressed(&self) -> Result<Unpacked<'a>, Error> {
         let bytes = (self.open)().map_err(|error| self.failed(error.into()))?;
         Decompressed::new(Summed::new(bytes)).map_err(|error| self.failed(error.into()))
     }
 
     pub(crate) fn failed(&self, source: LayerProblem) -> Error {
+        if matches!(source, LayerProblem::Interrupted) {
+            return Error::Interrupted;
+        }
         Error::Layer {
             layer: self.name.clone(),
             source,
@@ -91,10 +104,11 @@ impl<'a> Layer<'a> {
     }
 
     /// Reads what is left, and fails if it was not what it should have been.
-    pub(crate) fn verify(&self, opened: Opened<'a>) -> Result<Sums, Error> {
+    pub(crate) fn verify(&self, opened: Opened<'a, '_>) -> Result<(Sums, u64), Error> {
         let failed = |error: io::Error| self.failed(error.into());
         let summed = opened.reader.into_inner();
-        let (diff_id, _, decompressed) = summed.finish().map_err(failed)?;
+        let (diff_id, _, limited) = summed.finish().map_err(failed)?;
+        let decompressed = limited.into_inner();
         let (digest, size, _) = decompressed.into_inner().finish().map_err(failed)?;
         // The bytes are always summed.
         let digest = digest.unwrap_or_else(|| digest::of(b""));
@@ -105,13 +119,13 @@ impl<'a> Layer<'a> {
         };
         self.compare("bytes", self.digest.as_ref(), &sums.digest)?;
         self.compare("content", self.diff_id.as_ref(), &sums.diff_id)?;
-        Ok(sums)
+        Ok((sums, size))
     }
 
     /// Reads what is left, and fails if it is not what it was the first time.
-    pub(crate) fn verify_again(&self, opened: Opened<'a>, before: &Sums) -> Result<(), Error> {
+    pub(crate) fn verify_again(&self, opened: Opened<'a, '_>, before: &Sums) -> Result<(), Error> {
         let failed = |error: io::Error| self.failed(error.into());
-        let decompressed = opened.reader.into_inner().into_inner();
+        let decompressed = opened.reader.into_inner().into_inner().into_inner();
         let (digest, ..) = decompressed.into_inner().finish().map_err(failed)?;
         let digest = digest.unwrap_or_else(|| digest::of(b""));
         self.compare("content", Some(&before.digest), &digest)
@@ -167,7 +181,7 @@ impl<'a> Layer<'a> {
     }
 }
 
-impl Opened<'_> {
+impl Opened<'_, '_> {
     pub(crate) fn next_entry(&mut self) -> Result<Option<Entry>, LayerProblem> {
         Ok(self.reader.next_entry()?)
     }
@@ -179,7 +193,7 @@ impl Opened<'_> {
 
     /// How many bytes of the layer were read, as they come.
     pub(crate) fn bytes_read(&self) -> u64 {
-        self.reader.inner().inner().inner().count()
+        self.reader.inner().inner().inner().inner().count()
     }
 }
 
@@ -230,41 +244,40 @@ pub(crate) struct Attributes {
 #[derive(Debug)]
 pub(crate) struct Listing {
     pub(crate) found: Vec<Found>,
+    /// How many bytes of the layer were read, as they come.
+    pub(crate) size: u64,
     pub(crate) sums: Sums,
 }
 
 /// Reads a layer, and verifies it. `each` is told about each entry, of which it may read the
 /// content.
-pub(crate) fn list<'a>(
+pub(crate) fn list<'a, 'p>(
     layer: &Layer<'a>,
-    each: impl FnMut(&mut Opened<'a>, &Entry, &Found) -> Result<(), Error>,
+    budget: &'p Budget<'p>,
+    each: impl FnMut(&mut Opened<'a, 'p>, &Entry, &Found) -> Result<(), Error>,
 ) -> Result<Listing, Error> {
-    list_once(layer, each).map_err(|error| layer.blamed_for(error))
+    list_once(layer, budget, each).map_err(|error| layer.blamed_for(error))
 }
 
-fn list_once<'a>(
+fn list_once<'a, 'p>(
     layer: &Layer<'a>,
-    mut each: impl FnMut(&mut Opened<'a>, &Entry, &Found) -> Result<(), Error>,
+    budget: &'p Budget<'p>,
+    mut each: impl FnMut(&mut Opened<'a, 'p>, &Entry, &Found) -> Result<(), Error>,
 ) -> Result<Listing, Error> {
-    let mut opened = layer.read()?;
+    let mut opened = layer.read(budget)?;
     let mut found = Vec::new();
     let mut number = 0;
     let failed = |problem| layer.failed(problem);
     while let Some(entry) = opened.next_entry().map_err(failed)? {
+        budget.entry(entry.size).map_err(failed)?;
         if let Some(one) = look_at(&entry, number, layer.has_whiteouts).map_err(failed)? {
             each(&mut opened, &entry, &one)?;
             found.push(one);
         }
         number += 1;
-        if usize::try_from(number).is_ok_and(|count| count < MOST_ENTRIES) {
-            continue;
-        }
-        return Err(failed(LayerProblem::TooMany {
-            limit: MOST_ENTRIES,
-        }));
     }
-    let sums = layer.verify(opened)?;
-    Ok(Listing { found, sums })
+    let (sums, size) = layer.verify(opened)?;
+    Ok(Listing { found, size, sums })
 }
 
 fn look_at(entry: &Entry, number: u32, has_whiteouts: bool) -> Result<Option<Found>, LayerProblem> {
@@ -356,7 +369,8 @@ pub(crate) fn split_last(path: &[u8]) -> (&[u8], &[u8]) {
 
 /// Writes a name without what means nothing; one that leads upward is refused.
 pub(crate) fn normal(path: &[u8]) -> Result<Vec<u8>, LayerProblem> {
-    let mut normal = Vec::with_capacity(path.len());
+    let mut normal = Vec::with_capacity(path.len().min(LONGEST_PATH));
+    let mut depth = 0;
     for part in path.split(|byte| *byte == b'/') {
         match part {
             b"" | b"." => {}
@@ -369,6 +383,10 @@ pub(crate) fn normal(path: &[u8]) -> Result<Vec<u8>, LayerProblem> {
                     normal.push(b'/');
                 }
                 normal.extend_from_slice(part);
+                depth += 1;
+                if normal.len() > LONGEST_PATH || depth > DEEPEST {
+                    return Err(LayerProblem::LongPath { path: shown(path) });
+                }
             }
         }
     }
@@ -377,7 +395,7 @@ pub(crate) fn normal(path: &[u8]) -> Result<Vec<u8>, LayerProblem> {
 
 fn target_of(entry: &Entry) -> Result<Box<[u8]>, LayerProblem> {
     let target = entry.link.as_slice();
-    if target.is_empty() || target.len() > 4095 || target.contains(&0) {
+    if target.is_empty() || target.len() > LONGEST_PATH || target.contains(&0) {
         let path = shown(&entry.path);
         return Err(LayerProblem::Target { path });
     }

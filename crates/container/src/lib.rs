@@ -18,6 +18,7 @@
 
 mod added;
 mod ahead;
+mod budget;
 mod convert;
 mod decompress;
 pub mod digest;
@@ -41,6 +42,7 @@ mod tree;
 mod write;
 
 pub use added::added;
+pub use budget::MAX_UNPACKED;
 pub use convert::{Request, convert, convert_with, library_of};
 pub use document::{Config, Descriptor, Document, MAX_DOCUMENT, Manifest};
 pub use error::{Error, LayerProblem};

@@ -4,16 +4,16 @@
 //! What goes into the image, and writing what was not written ahead: layers are read again for
 //! files that are left and not there yet.
 
-use std::io::{self, Read};
+use std::io::Read;
 
 use crate::ahead::Written;
-use crate::layer::{Attributes, Found, Layer, Listing, Opened, Special, shown};
+use crate::budget::Budget;
+use crate::layer::{Attributes, LONGEST_PATH, Layer, Listing, Opened, Special, shown};
 use crate::progress::Progress;
 use crate::report::{Changed, Converted, Report};
-use crate::squash::Input;
-use crate::tar::{Head, Writer};
+use crate::squash::{Contents, Place, Pool};
 use crate::tree::{File, Node, Tree};
-use crate::write::{LONGEST_PATH, META, head, mode_of, not_written, write_file, write_meta};
+use crate::write::{META, mode_of, not_written, store_file};
 use crate::{ContainerImage, Error, LayerProblem, glibc};
 
 /// Directories that are mounted over, or in which things are.
@@ -39,16 +39,16 @@ const NO_LAYER: usize = usize::MAX;
 /// What goes into an image.
 pub(crate) struct Plan<'a> {
     tree: Tree,
-    /// The first name of each file; none if it has none.
-    names: Vec<Option<Box<[u8]>>>,
-    /// The further names of files: a name, and the file.
-    links: Vec<(Box<[u8]>, usize)>,
+    /// How many names each file has.
+    names: Vec<u32>,
+    /// Where the content of each file is, as far as it was written.
+    places: Vec<Place>,
     directories: u64,
     symlinks: u64,
     bytes: u64,
     glibc: Option<usize>,
     written: &'a Written,
-    /// How many files were written ahead and are left under the name that they got.
+    /// How many files were written ahead and are left.
     confirmed: usize,
 }
 
@@ -57,18 +57,18 @@ impl<'a> Plan<'a> {
     /// ahead.
     pub(crate) fn new(
         mut tree: Tree,
-        listings: &[Listing],
         written: &'a Written,
         working_directory: Option<&str>,
         report: &mut Report,
     ) -> Result<Self, Error> {
-        furnish(&mut tree, working_directory, report).map_err(|source| Error::Layer {
-            layer: "above the others".to_owned(),
-            source,
-        })?;
+        furnish(&mut tree, working_directory, report).map_err(above_the_others)?;
         let mut plan = Self {
-            names: vec![None; tree.files.len()],
-            links: Vec::new(),
+            names: vec![0; tree.files.len()],
+            places: tree
+                .files
+                .iter()
+                .map(|file| place_of(file, written))
+                .collect(),
             directories: 0,
             symlinks: 0,
             bytes: 0,
@@ -77,20 +77,19 @@ impl<'a> Plan<'a> {
             written,
             confirmed: 0,
         };
-        plan.count(listings, report)?;
+        plan.count(report)?;
         Ok(plan)
     }
 
-    /// Whether everything that was written ahead is left under the name that it got.
+    /// Whether everything that was written ahead is left.
     pub(crate) fn is_confirmed(&self) -> bool {
         self.confirmed == self.written.count()
     }
 
-    fn count(&mut self, listings: &[Listing], report: &mut Report) -> Result<(), Error> {
+    fn count(&mut self, report: &mut Report) -> Result<(), Error> {
         let Self {
             tree,
             names,
-            links,
             directories,
             symlinks,
             bytes,
@@ -101,10 +100,9 @@ impl<'a> Plan<'a> {
         let changed = &mut report.changed;
         tree.visit(|path, node| {
             if path.len() > LONGEST_PATH {
-                return Err(Error::Layer {
-                    layer: "above the others".to_owned(),
-                    source: LayerProblem::LongPath { path: shown(path) },
-                });
+                return Err(above_the_others(LayerProblem::LongPath {
+                    path: shown(path),
+                }));
             }
             match node {
                 Node::Directory { attributes, .. } => {
@@ -118,98 +116,88 @@ impl<'a> Plan<'a> {
                 }
                 Node::Special(Special::Device) => changed.devices += 1,
                 Node::Special(Special::Pipe) => changed.pipes += 1,
-                Node::File(id) => match (names.get_mut(*id), tree.files.get(*id)) {
-                    (Some(name @ None), Some(file)) if may_have(listings, written, file, path) => {
-                        *confirmed += usize::from(written.contains(file.layer, file.entry));
-                        *name = Some(path.into());
+                Node::File(id) => {
+                    let (Some(names), Some(file)) = (names.get_mut(*id), tree.files.get(*id))
+                    else {
+                        return Ok(());
+                    };
+                    *names += 1;
+                    if *names == 1 {
+                        let was_written = written.place(file.layer, file.entry).is_some();
+                        *confirmed += usize::from(was_written);
                         *bytes += file.size;
                         note(changed, file.attributes, false);
                     }
-                    _ => links.push((path.into(), *id)),
-                },
+                }
             }
             Ok(())
         })?;
-        report.files = names.iter().flatten().count() as u64;
+        report.files = names.iter().filter(|names| **names > 0).count() as u64;
+        report.hard_links = names.iter().map(|names| u64::from(*names)).sum::<u64>() - report.files;
         report.directories = self.directories;
         report.symlinks = self.symlinks;
-        report.hard_links = self.links.len() as u64;
         report.bytes = self.bytes;
         Ok(())
     }
 
-    /// How many files and directories are in the image, with the root and the metadata.
-    pub(crate) fn inodes(&self) -> u64 {
-        let files = self.names.iter().flatten().count() as u64;
-        // The root, `meta` and the two files in it.
-        files + self.directories + self.symlinks + 4
+    /// What goes into the image.
+    pub(crate) fn contents(&self) -> Contents<'_> {
+        Contents {
+            tree: &self.tree,
+            places: &self.places,
+            names: &self.names,
+        }
     }
 
-    /// Writes everything; `about` makes the metadata when the version of the C library is
-    /// known.
+    /// Writes the content that is missing; `about` makes the metadata when the version of the
+    /// C library is known.
     pub(crate) fn write(
-        &self,
+        &mut self,
         image: &ContainerImage<'_>,
         listings: &[Listing],
-        mut output: Writer<Input>,
+        (pool, budget): (&mut Pool, &Budget<'_>),
         progress: &dyn Progress,
         about: impl FnOnce(Option<String>) -> Converted,
-    ) -> Result<(Converted, Input), Error> {
-        self.write_skeleton(&mut output).map_err(not_written)?;
+    ) -> Result<Converted, Error> {
         let mut library = None;
         for (index, (layer, listing)) in image.layers.iter().zip(listings).enumerate() {
             let files = self.files_of(index);
             if files.is_empty() {
                 continue;
             }
-            let mut opened = layer.read_again()?;
-            self.write_layer(
-                layer,
-                &mut opened,
-                &files,
-                &mut output,
-                &mut library,
-                progress,
-            )?;
+            let mut opened = layer.read_again(budget)?;
+            self.write_layer(layer, &mut opened, &files, pool, &mut library, progress)?;
             layer.verify_again(opened, &listing.sums)?;
         }
         let version = match library {
             Some(library) => glibc::version_in(&library),
             None => self.version_ahead(),
         };
-        for (path, id) in &self.links {
-            let name = self.names.get(*id).and_then(Option::as_deref);
-            let attributes = self.tree.files.get(*id).map(|file| file.attributes);
-            let head = head(path, attributes.unwrap_or_default(), false);
-            output
-                .link(head, name.unwrap_or_default())
-                .map_err(not_written)?;
-        }
         let converted = about(version);
-        write_meta(&mut output, &converted).map_err(not_written)?;
-        let input = output.finish().map_err(not_written)?;
-        Ok((converted, input))
+        self.add_meta(pool, &converted)?;
+        Ok(converted)
     }
 
-    /// Writes directories, symbolic links and empty files that come from no layer.
-    fn write_skeleton(&self, output: &mut Writer<Input>) -> io::Result<()> {
-        self.tree.visit(|path, node| match node {
-            Node::Directory { attributes, .. } => output.directory(head(path, *attributes, true)),
-            Node::Symlink { target, attributes } => {
-                let head = Head {
-                    mode: 0o777,
-                    ..head(path, *attributes, false)
-                };
-                output.symlink(head, target)
-            }
-            Node::File(id) => match self.tree.files.get(*id) {
-                Some(file) if file.layer == NO_LAYER => {
-                    output.file(head(path, file.attributes, false), 0, &mut io::empty())
-                }
-                _ => Ok(()),
-            },
-            Node::Special(_) => Ok(()),
-        })
+    /// Writes the metadata, where they are in every image.
+    fn add_meta(&mut self, pool: &mut Pool, converted: &Converted) -> Result<(), Error> {
+        for (name, bytes) in converted.documents() {
+            let size = bytes.len() as u64;
+            let place = pool.add(size, &mut bytes.as_slice()).map_err(not_written)?;
+            let file = File {
+                size,
+                layer: NO_LAYER,
+                entry: 0,
+                attributes: Attributes {
+                    mode: 0o644,
+                    ..Attributes::default()
+                },
+            };
+            let added = self.tree.add_file(&format!("{META}/{name}"), file);
+            added.map_err(above_the_others)?;
+            self.places.push(place);
+            self.names.push(1);
+        }
+        Ok(())
     }
 
     /// The version of the C library, if that was written ahead.
@@ -223,8 +211,9 @@ impl<'a> Plan<'a> {
         let files = self.tree.files.iter().enumerate();
         let wanted = files.filter(|(id, file)| {
             file.layer == layer
-                && self.names.get(*id).is_some_and(Option::is_some)
-                && (!self.written.contains(layer, file.entry) || self.is_unknown_library(*id, file))
+                && self.names.get(*id).is_some_and(|names| *names > 0)
+                && (self.written.place(layer, file.entry).is_none()
+                    || self.is_unknown_library(*id, file))
         });
         // Files were numbered in the order of the entries.
         wanted.map(|(id, file)| (file.entry, id)).collect()
@@ -236,11 +225,11 @@ impl<'a> Plan<'a> {
     }
 
     fn write_layer(
-        &self,
+        &mut self,
         layer: &Layer<'_>,
-        opened: &mut Opened<'_>,
+        opened: &mut Opened<'_, '_>,
         files: &[(u32, usize)],
-        output: &mut Writer<Input>,
+        pool: &mut Pool,
         library: &mut Option<Vec<u8>>,
         progress: &dyn Progress,
     ) -> Result<(), Error> {
@@ -250,19 +239,18 @@ impl<'a> Plan<'a> {
             && let Some(entry) = opened.next_entry().map_err(|error| layer.failed(error))?
         {
             if let Some((_, id)) = files.next_if(|(wanted, _)| *wanted == number) {
-                let file = self.tree.files.get(*id);
-                let name = self.names.get(*id).and_then(Option::as_deref);
-                let (Some(file), Some(name)) = (file, name) else {
+                let (Some(file), Some(place)) =
+                    (self.tree.files.get(*id), self.places.get_mut(*id))
+                else {
                     continue;
                 };
                 let mut copy = (self.glibc == Some(*id)).then(Vec::new);
-                if self.written.contains(file.layer, file.entry) {
+                if self.written.place(file.layer, file.entry).is_some() {
                     let bytes = copy.get_or_insert_default();
                     let read = opened.content().read_to_end(bytes);
                     read.map_err(|error| layer.failed(error.into()))?;
                 } else {
-                    let head = head(name, file.attributes, false);
-                    write_file(output, head, (layer, opened), &entry, copy.as_mut())?;
+                    *place = store_file(pool, (layer, opened), &entry, copy.as_mut())?;
                 }
                 *library = copy.or(library.take());
             }
@@ -275,15 +263,17 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Whether a file gets a name that it has: one that was written ahead has its own already.
-fn may_have(listings: &[Listing], written: &Written, file: &File, path: &[u8]) -> bool {
-    if !written.contains(file.layer, file.entry) {
-        return true;
+/// Where the content of a file is, if that was written ahead.
+fn place_of(file: &File, written: &Written) -> Place {
+    let place = written.place(file.layer, file.entry);
+    place.unwrap_or(Place::Empty)
+}
+
+fn above_the_others(source: LayerProblem) -> Error {
+    Error::Layer {
+        layer: "above the others".to_owned(),
+        source,
     }
-    let found = listings.get(file.layer).map(|listing| &listing.found);
-    let place = |found: &Vec<Found>| found.binary_search_by_key(&file.entry, |one| one.number);
-    let found = found.and_then(|found| found.get(place(found).ok()?));
-    found.is_some_and(|found| &*found.path == path)
 }
 
 /// Adds mount points and the working directory, and makes room for the metadata.

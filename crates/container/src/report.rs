@@ -7,7 +7,7 @@ use cabane_view::Meta;
 use serde::{Deserialize, Serialize};
 
 /// The version of the way in which images are made. Another one gives other images.
-pub const CONVERTER: u32 = 3;
+pub const CONVERTER: u32 = 4;
 
 /// An image that was made.
 #[derive(Clone, Debug)]

@@ -387,7 +387,7 @@ impl Tree {
         Ok(())
     }
 
-    fn children(&self, id: NodeId) -> &Children {
+    pub(crate) fn children(&self, id: NodeId) -> &Children {
         static NONE: Children = Children::new();
         match &self.nodes[id] {
             Node::Directory { children, .. } => children,

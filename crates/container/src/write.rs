@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What is written into the archive of which the image is made: files of layers, and the metadata.
+//! What is written into an image: files of layers.
 //!
 //! An image is mounted with root as the owner of everything, and used by people who are not
 //! root. So everybody may read what is in it: whoever may read the image file could do that
@@ -11,14 +11,11 @@ use std::io::{self, Read};
 
 use crate::Error;
 use crate::layer::{Attributes, Layer, Opened};
-use crate::report::Converted;
-use crate::squash::Input;
-use crate::tar::{Entry, Head, Unfolded, Writer};
+use crate::squash::{Place, Pool};
+use crate::tar::{Entry, Unfolded};
 
 /// Where the metadata are.
 pub(crate) const META: &str = "meta";
-/// The longest path that can be opened.
-pub(crate) const LONGEST_PATH: usize = 4095;
 
 /// What everybody may do with what the owner may, and nobody more than that.
 pub(crate) fn mode_of(attributes: Attributes, is_directory: bool) -> u32 {
@@ -27,33 +24,24 @@ pub(crate) fn mode_of(attributes: Attributes, is_directory: bool) -> u32 {
     mode | 0o444 | if is_executable { 0o111 } else { 0 }
 }
 
-pub(crate) fn head(path: &[u8], attributes: Attributes, is_directory: bool) -> Head<'_> {
-    Head {
-        path,
-        mode: mode_of(attributes, is_directory),
-        mtime: attributes.mtime,
-    }
-}
-
-/// Writes a file out of a layer; a copy is kept if that is wanted.
-pub(crate) fn write_file(
-    output: &mut Writer<Input>,
-    head: Head<'_>,
-    (layer, opened): (&Layer<'_>, &mut Opened<'_>),
+/// Puts the content of a file out of a layer into the pool; a copy is kept if that is wanted.
+pub(crate) fn store_file(
+    pool: &mut Pool,
+    (layer, opened): (&Layer<'_>, &mut Opened<'_, '_>),
     entry: &Entry,
     copy: Option<&mut Vec<u8>>,
-) -> Result<(), Error> {
+) -> Result<Place, Error> {
     let mut content = Content {
         inner: opened.content(),
         copy,
         failure: None,
     };
     let outcome = match &entry.pieces {
-        Some(pieces) => {
-            let mut whole = Unfolded::new(pieces, &mut content, entry.size);
-            output.file(head, entry.size, &mut whole)
-        }
-        None => output.file(head, entry.size, &mut content),
+        Some(pieces) => pool.add(
+            entry.size,
+            &mut Unfolded::new(pieces, &mut content, entry.size),
+        ),
+        None => pool.add(entry.size, &mut content),
     };
     if let Some(failure) = content.failure.take() {
         return Err(layer.failed(failure.into()));
@@ -88,21 +76,4 @@ impl<R: Read> Read for Content<'_, R> {
 
 pub(crate) fn not_written(error: io::Error) -> Error {
     Error::io("write to", "mksquashfs")(error)
-}
-
-/// Writes the metadata, where they are in every image.
-pub(crate) fn write_meta(output: &mut Writer<Input>, converted: &Converted) -> io::Result<()> {
-    let documents = converted.documents();
-    let documents = documents.map(|(name, bytes)| (format!("{META}/{name}"), bytes));
-    let head = |path, mode| Head {
-        path,
-        mode,
-        mtime: 0,
-    };
-    output.directory(head(META.as_bytes(), 0o755))?;
-    for (path, bytes) in &documents {
-        let size = bytes.len() as u64;
-        output.file(head(path.as_bytes(), 0o644), size, &mut bytes.as_slice())?;
-    }
-    Ok(())
 }

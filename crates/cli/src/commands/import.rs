@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use cabane_container::{ContainerImage, DockerArchive, Layout, Platform, Sif};
 use cabane_label::{Label, LabelPattern};
+use cabane_recipe::parse_size;
 use cabane_registry::ContainerName;
 use cabane_repository::Access;
 use clap::Args;
@@ -85,6 +86,9 @@ pub(crate) struct ImportArgs {
     /// How many threads may work; default: one for each processor
     #[arg(short, long, value_name = "NUMBER")]
     pub(super) jobs: Option<usize>,
+    /// The most that all layers together may unpack to, such as 500G; default: 256GiB
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(super) max_unpacked: Option<u64>,
     /// Print what was done, or would be, as JSON
     #[arg(long)]
     pub(super) json: bool,

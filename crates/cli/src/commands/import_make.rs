@@ -11,7 +11,8 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use cabane_container::{
-    CONVERTER, ContainerImage, Converted, Platform, Report, Request, check_program, convert,
+    CONVERTER, ContainerImage, Converted, MAX_UNPACKED, Platform, Report, Request, check_program,
+    convert,
 };
 use cabane_label::{Digest, escape};
 use cabane_registry::sum;
@@ -55,7 +56,11 @@ impl Wanted {
             platform: image.platform.clone(),
             is_kept,
             layers: image.layers.len(),
-            bytes: image.layers.iter().filter_map(|layer| layer.size).sum(),
+            bytes: image
+                .layers
+                .iter()
+                .filter_map(|layer| layer.size)
+                .fold(0, u64::saturating_add),
         }
     }
 }
@@ -178,6 +183,7 @@ impl Import<'_> {
             output,
             mksquashfs: &mksquashfs,
             jobs: jobs.unwrap_or_else(processors).max(1),
+            max_unpacked: self.args.max_unpacked.unwrap_or(MAX_UNPACKED),
         };
         let shown = Shown {
             watched: Mutex::new(Watched::new(

@@ -87,6 +87,13 @@ impl Remote {
         layers.dedup_by(|one, other| one.digest == other.digest);
         // The largest first: the last one shall not be waited for alone.
         layers.sort_by_key(|layer| std::cmp::Reverse(layer.size));
+        let is_missing = |layer: &&&Descriptor| !is_whole(place, layer);
+        let missing = layers.iter().filter(is_missing);
+        let sizes: Vec<_> = missing
+            .map(|layer| (layer.digest.clone(), layer.size))
+            .collect();
+        let room = self.registry.check_room(&self.name, &sizes, place);
+        room.map_err(errors::registry_error)?;
         let watched = Mutex::new(Watched::new(
             setup.printer,
             &format!("getting {}", escape(&self.name.to_string())),
@@ -98,7 +105,9 @@ impl Remote {
             interrupt,
             next: AtomicUsize::new(0),
             done: layers.iter().map(|_| Mutex::new(0)).collect(),
-            total: layers.iter().map(|layer| layer.size).sum(),
+            total: layers
+                .iter()
+                .fold(0, |sum, layer| sum.saturating_add(layer.size)),
             failure: Mutex::new(None),
             watched: &watched,
         };
@@ -117,6 +126,12 @@ impl Remote {
         let _ = self.place.set(place.to_owned());
         Ok(())
     }
+}
+
+/// Whether a layer was got.
+fn is_whole(place: &Path, layer: &Descriptor) -> bool {
+    let whole = place.join(layer.digest.as_str()).join(WHOLE);
+    fs::metadata(whole).is_ok_and(|found| found.len() == layer.size)
 }
 
 struct Fetching<'a> {
@@ -160,7 +175,7 @@ impl Fetching<'_> {
         }
         let directory = self.place.join(layer.digest.as_str());
         let whole = directory.join(WHOLE);
-        if fs::metadata(&whole).is_ok_and(|found| found.len() == layer.size) {
+        if is_whole(self.place, layer) {
             self.tell(index, layer.size);
             return Ok(());
         }

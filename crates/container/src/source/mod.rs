@@ -22,11 +22,14 @@ use std::path::Path;
 use cabane_label::escape;
 
 use crate::Error;
+use crate::budget::MAX_UNPACKED;
 use crate::decompress::Decompressed;
 use crate::document::MAX_DOCUMENT;
 use crate::layer::{Bytes, normal, split_last};
 use crate::tar::{Kind, Reader};
 
+/// More members no archive of images has.
+const MOST_MEMBERS: usize = 1_000_000;
 /// Where the members of an archive are in it, and how long they are.
 type Members = HashMap<Vec<u8>, (u64, u64)>;
 
@@ -81,6 +84,7 @@ fn unpack(
     scratch: &Path,
 ) -> Result<(), Error> {
     let mut buffer = vec![0; 256 * 1024];
+    let mut left = MAX_UNPACKED;
     loop {
         let read = match source.read(&mut buffer) {
             Ok(0) => return Ok(()),
@@ -96,6 +100,12 @@ fn unpack(
                 });
             }
         };
+        left = left
+            .checked_sub(read as u64)
+            .ok_or_else(|| Error::NotAnImage {
+                place: escape(&path.to_string_lossy()).to_string(),
+                reason: format!("it unpacks to more than {MAX_UNPACKED} bytes, which is the limit"),
+            })?;
         let bytes = buffer.get(..read).unwrap_or_default();
         let written = unpacked.write_all(bytes);
         written.map_err(Error::io("write to", scratch))?;
@@ -118,6 +128,10 @@ fn members(file: &File, path: &Path) -> Result<Members, Error> {
         .next_entry()
         .map_err(|error| damaged(error.to_string()))?
     {
+        if members.len() + links.len() >= MOST_MEMBERS {
+            let reason = format!("it has more than {MOST_MEMBERS} members, which is the limit");
+            return Err(damaged(reason));
+        }
         let name = normal(&entry.path).map_err(|error| damaged(error.to_string()))?;
         match entry.kind {
             Kind::File if entry.pieces.is_none() => {

@@ -28,7 +28,7 @@ pub enum TarError {
         at: u64,
     },
     /// A long name, or records, that are too long.
-    #[error("at {at} there is a header of {size} bytes, and 1 MiB is the limit")]
+    #[error("at {at} there are headers of {size} bytes, and 1 MiB is the limit")]
     TooLong {
         /// Where it stands.
         at: u64,

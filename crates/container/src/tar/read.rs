@@ -13,7 +13,7 @@ use super::{BLOCK, padding};
 
 /// How much is asked for at once: a decompressor is slow when it is asked for headers one by one.
 const BUFFER: usize = 256 * 1024;
-/// Names and the records of pax are shorter than this.
+/// Names and the records of pax before one entry are shorter than this, all together.
 const MOST_SAID: u64 = 1024 * 1024;
 
 /// Reads an archive.
@@ -27,6 +27,8 @@ pub struct Reader<R> {
     /// What follows that until the next header.
     padding: u64,
     global: Records,
+    /// How long all headers are that are about all entries.
+    said_of_all: u64,
 }
 
 impl<R: Read> Reader<R> {
@@ -38,6 +40,7 @@ impl<R: Read> Reader<R> {
             left: 0,
             padding: 0,
             global: Records::default(),
+            said_of_all: 0,
         }
     }
 
@@ -67,11 +70,24 @@ impl<R: Read> Reader<R> {
         self.pass_over()?;
         let mut records = self.global.clone();
         let (mut long_path, mut long_link) = (None, None);
+        let mut before = 0;
         loop {
             let at = self.place;
             let Some(header) = self.header()? else {
                 return Ok(None);
             };
+            if matches!(header.letter(), b'x' | b'X' | b'g' | b'L' | b'K') {
+                // One after the other they would add up to any number of bytes.
+                let size = header.size(at)?.saturating_add(BLOCK as u64);
+                before = u64::saturating_add(before, size);
+                if header.letter() == b'g' {
+                    self.said_of_all = self.said_of_all.saturating_add(size);
+                }
+                let size = before.max(self.said_of_all);
+                if size > MOST_SAID {
+                    return Err(TarError::TooLong { at, size });
+                }
+            }
             match header.letter() {
                 b'x' | b'X' => {
                     let said = self.said(&header, at)?;
@@ -213,9 +229,6 @@ impl<R: Read> Reader<R> {
     /// Reads what a header says that is only about the next one.
     fn said(&mut self, header: &Header, at: u64) -> Result<Vec<u8>, TarError> {
         let size = header.size(at)?;
-        if size > MOST_SAID {
-            return Err(TarError::TooLong { at, size });
-        }
         self.content(size, size)?;
         let mut said = Vec::new();
         self.read_to_end(&mut said)?;
@@ -225,7 +238,7 @@ impl<R: Read> Reader<R> {
 
     /// Passes over what is left of an entry.
     fn pass_over(&mut self) -> Result<(), TarError> {
-        let wanted = self.left + self.padding;
+        let wanted = self.left.saturating_add(self.padding);
         let mut passed = 0;
         while passed < wanted {
             let there = match self.inner.fill_buf() {

@@ -114,7 +114,8 @@ fn a_file_behind_a_link_of_a_lower_layer_lies_where_that_leads() {
         ["lib", "usr", "usr/lib", "usr/lib/x", "usr/lib/y"]
     );
     assert_eq!(flat.content("usr/lib/x"), "new");
-    assert_eq!(counts, [1, 2]);
+    // Content is written without its name, so that it does not matter where the name leads.
+    assert_eq!(counts, [1, 1]);
 }
 
 #[test]

@@ -152,7 +152,7 @@ pub(crate) fn amd64() -> Value {
     json!({"os": "linux", "architecture": "amd64"})
 }
 
-struct Silent;
+pub(crate) struct Silent;
 
 impl Progress for Silent {
     fn read(&self, _: u64, _: Option<u64>) {}
@@ -179,15 +179,19 @@ pub(crate) fn mksquashfs() -> PathBuf {
 
 /// Makes an image in a file.
 pub(crate) fn convert_to(image: &ContainerImage<'_>, output: &Path) -> Result<Converted, Error> {
-    let request = Request {
+    convert(image, &request(output, &mksquashfs()), &Silent)
+}
+
+pub(crate) fn request<'a>(output: &'a Path, mksquashfs: &'a Path) -> Request<'a> {
+    Request {
         name: "test",
         reference: "registry.example/test:1",
         working_directory: None,
         output,
-        mksquashfs: &mksquashfs(),
+        mksquashfs,
         jobs: 2,
-    };
-    convert(image, &request, &Silent)
+        max_unpacked: cabane_container::MAX_UNPACKED,
+    }
 }
 
 pub(crate) fn chosen(store: &Store, manifest: Vec<u8>) -> Result<Chosen, Error> {

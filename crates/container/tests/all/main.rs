@@ -5,9 +5,11 @@
 
 mod ahead;
 mod archives;
+mod crowded;
 mod documents;
 mod kit;
 mod layers;
+mod limits;
 mod metadata;
 mod properties;
 mod rights;

@@ -1,15 +1,32 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! From an archive to an image: `mksquashfs`, which reads what is written here.
+//! From content to an image: `mksquashfs` compresses what is written here, and the names are
+//! written behind it.
+//!
+//! ```text
+//! files ─▶ pool ─▶ archive ─▶ mksquashfs ─▶ content │ inodes of members
+//!                                                   └──────┬───────────
+//! tree ─────────────────────────────────────────▶ inodes, names, fragments
+//! ```
+
+mod data;
+mod image;
+mod inode;
+mod listing;
+mod pool;
+mod table;
+
+pub(crate) use image::Contents;
+pub(crate) use pool::{Place, Pool};
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::thread::JoinHandle;
 
+use crate::write::not_written;
 use crate::{Error, program::check_program};
 
 const BUFFER: usize = 1024 * 1024;
@@ -38,7 +55,7 @@ impl Squash {
         mksquashfs: &Path,
         output: &Path,
         jobs: usize,
-    ) -> Result<(Self, Input), Error> {
+    ) -> Result<(Self, Pool), Error> {
         check_program(mksquashfs)?;
         let mut command = Command::new(mksquashfs);
         command
@@ -46,17 +63,10 @@ impl Squash {
             .arg(output)
             .args(["-tar", "-noappend", "-no-xattrs", "-all-root"])
             .args(["-comp", "zstd", "-Xcompression-level", LEVEL])
-            .args(["-b", "131072", "-mkfs-time", "0", "-root-time", "0"])
-            .args(["-root-mode", "0755", "-root-uid", "0", "-root-gid", "0"])
-            // Their table is not compressed, so that the root in it can be given a time.
-            .args([
-                "-noI",
-                "-no-progress",
-                "-quiet",
-                "-mem",
-                MEMORY,
-                "-processors",
-            ])
+            .args(["-b", &pool::BLOCK.to_string(), "-mkfs-time", "0"])
+            // Packs are the fragments; and the table of inodes is read here.
+            .args(["-no-fragments", "-noI", "-no-progress", "-quiet"])
+            .args(["-mem", MEMORY, "-processors"])
             .arg(jobs.max(1).to_string())
             .env_clear()
             .stdin(Stdio::piped())
@@ -80,25 +90,28 @@ impl Squash {
             output: output.to_owned(),
             is_done: false,
         };
-        Ok((squash, BufWriter::with_capacity(BUFFER, input)))
+        Ok((squash, Pool::new(BufWriter::with_capacity(BUFFER, input))))
     }
 
-    /// Waits until the image is whole: `inodes` files and directories must be in it.
+    /// Waits until all content is in the image, and writes the names.
     ///
     /// The program leaves things out, says so, and calls it a success; so whatever it says is
     /// an error.
-    pub(crate) fn finish(mut self, input: Input, inodes: u64) -> Result<(), Error> {
-        let closed = input.into_inner().map_err(io::IntoInnerError::into_error);
-        let closed = closed.and_then(|mut input| input.flush());
-        self.settle(closed)?;
-        let packed = inodes_of(&self.output).map_err(Error::io("read", &self.output))?;
-        if packed != inodes {
-            return Err(Error::Lost {
-                counted: inodes,
-                packed,
-            });
-        }
-        settle_root(&self.output).map_err(Error::io("finish", &self.output))?;
+    pub(crate) fn finish(mut self, pool: Pool, contents: Contents<'_>) -> Result<(), Error> {
+        let archived = match pool.finish() {
+            Ok(archived) => archived,
+            Err(error) => return Err(self.blamed_for(not_written(error))),
+        };
+        let closed = archived.input.into_inner();
+        let closed = closed.map_err(io::IntoInnerError::into_error);
+        self.settle(closed.and_then(|mut input| input.flush()))?;
+        let options = File::options().read(true).write(true).open(&self.output);
+        let mut image = options.map_err(Error::io("write", &self.output))?;
+        let written = data::Superblock::read(&image).and_then(|head| {
+            let data = data::read(&image, &head, archived.members)?;
+            image::write(&mut image, head, contents, &data, &archived.packs)
+        });
+        written.map_err(Error::io("write", &self.output))?;
         self.is_done = true;
         Ok(())
     }
@@ -146,38 +159,4 @@ impl Drop for Squash {
             let _ = std::fs::remove_file(&self.output);
         }
     }
-}
-
-fn inodes_of(image: &Path) -> io::Result<u64> {
-    let mut head = [0; 8];
-    File::open(image)?.read_exact_at(&mut head, 0)?;
-    let [_, _, _, _, count @ ..] = head;
-    Ok(u32::from_le_bytes(count).into())
-}
-
-/// Gives the root of an image the time 0. Version 4.5 of the program takes the present one
-/// whatever it is told, and then no two images of one container image are equal.
-///
-/// ```text
-/// superblock     32  where the root is: the block in the table, and the place in the block
-///                64  where the table is
-/// block           0  its length, and whether it is not compressed
-/// inode           8  the time
-/// ```
-fn settle_root(image: &Path) -> io::Result<()> {
-    let file = File::options().read(true).write(true).open(image)?;
-    let number = |place: u64| {
-        let mut bytes = [0; 8];
-        file.read_exact_at(&mut bytes, place)?;
-        Ok::<_, io::Error>(u64::from_le_bytes(bytes))
-    };
-    let (root, table) = (number(32)?, number(64)?);
-    let block = table.saturating_add(root >> 16);
-    let is_plain = number(block)? & 0x8000 != 0;
-    let place = block.saturating_add(2 + (root & 0xffff));
-    // A block is 8 KiB long, and an inode may go over its end.
-    if is_plain && root & 0xffff <= 8192 - 12 {
-        file.write_all_at(&[0; 4], place + 8)?;
-    }
-    Ok(())
 }
