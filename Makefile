@@ -4,7 +4,7 @@
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slurm test-spack slurm-shell build check self-test bench bench-containers bench-registry bench-slurm bench-spack docs install package clean
+.PHONY: help demo test test-kernels test-slurm test-spack slurm-shell build check self-test bench bench-containers bench-registry bench-slurm bench-spack docs install package clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -14,6 +14,9 @@ demo: ## install what is missing, build Cabane, build an environment, compute in
 
 test: ## install what is missing, build everything, run all tests
 	@scripts/test
+
+test-kernels: ## attack the set-uid helper in the kernels of three Debians, in an emulator
+	@KERNELS='$(KERNELS)' KERNELS_TESTS='$(KERNELS_TESTS)' scripts/test-kernels
 
 test-slurm: ## run the tests on a Slurm cluster of virtual nodes alone; needs root
 	@scripts/test-slurm
