@@ -1,13 +1,24 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Damaged input for everything that reads text from outside.
+//! Fuzz targets for everything that reads input from outside.
 //!
-//! The targets are plain functions from bytes to a verdict; the mutator makes
-//! bytes out of seeds, the same for the same seed; the campaign brings them
-//! together and notices panics and slowness. Nothing here measures coverage.
+//! A target is a plain function from bytes to a [`Verdict`]. Each program in `fuzz_targets/`
+//! gives one of them to libFuzzer.
 
-pub mod campaign;
-mod mutator;
-mod random;
+#![forbid(unsafe_code)]
+
 pub mod targets;
+
+pub use targets::Verdict;
+
+/// Gives an input to a target, and panics if something that must hold does not.
+///
+/// # Panics
+///
+/// With what does not hold; libFuzzer keeps the input then.
+pub fn feed(target: fn(&[u8]) -> Verdict, input: &[u8]) {
+    if let Verdict::Wrong(reason) = target(input) {
+        panic!("{reason}");
+    }
+}

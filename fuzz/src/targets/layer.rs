@@ -7,38 +7,15 @@ use std::io::Read;
 
 use cabane_container::tar::{Entry, Reader};
 
-use super::{Target, Verdict};
-
-pub(super) const TARGET: Target = Target {
-    name: "layer",
-    run,
-    dictionary: &[
-        "ustar\0",
-        "ustar  \0",
-        "path=",
-        "30 mtime=1.5\n",
-        "GNU.sparse.major=1\n",
-        "GNU.sparse.map=0,1,2,3\n",
-        "GNU.sparse.realsize=",
-        "size=18446744073709551615\n",
-        "SCHILY.xattr.",
-        "00000000000\0",
-        "77777777777\0",
-        "2\n0\n1\n9\n1\n",
-        "../",
-        ".wh.",
-        "x",
-        "S",
-        "L",
-    ],
-};
+use super::Verdict;
+use super::parts::mend_all;
 
 const BLOCK: usize = 512;
 
 /// Reads an archive whose headers have the right sums: a wrong one would end everything.
-fn run(bytes: &[u8]) -> Verdict {
+pub fn run(bytes: &[u8]) -> Verdict {
     let mut bytes = bytes.to_vec();
-    bytes.chunks_exact_mut(BLOCK).for_each(mend);
+    mend_all(&mut bytes);
     let mut reader = Reader::new(bytes.as_slice());
     let (mut entries, mut read) = (0, 0);
     loop {
@@ -81,14 +58,4 @@ fn wrong_about(entry: &Entry, read: usize) -> Option<String> {
         }
     };
     (stored != read as u64).then(|| format!("{read} bytes of {entry:?}"))
-}
-
-/// Gives a block that looks like a header the sum of one.
-fn mend(block: &mut [u8]) {
-    if block[257..262] != *b"ustar" {
-        return;
-    }
-    block[148..156].fill(b' ');
-    let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
-    block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
 }

@@ -8,62 +8,10 @@ use std::ffi::OsString;
 
 use cabane_view::{Meta, MetaError, is_variable_name};
 
-use super::{Target, Verdict, compare};
+use super::{Verdict, compare};
 
-pub(super) const TARGET: Target = Target {
-    name: "metadata",
-    run,
-    dictionary: &[
-        "{",
-        "}",
-        "[",
-        "]",
-        ":",
-        ",",
-        "\"",
-        "\\",
-        "null",
-        "\"\"",
-        "{}",
-        "[]",
-        "1",
-        "-1e999",
-        "\\u0000",
-        "\\ud800",
-        "\u{1b}",
-        "é",
-        "\n",
-        "${@",
-        "@}",
-        "${@HOME@}",
-        "=",
-        "\"op\"",
-        "\"value\"",
-        "\"set\"",
-        "\"prepend\"",
-        "\"append\"",
-        "\"unset\"",
-        "\"name\"",
-        "\"mount\"",
-        "\"/user-environment\"",
-        "\"views\"",
-        "\"env\"",
-        "\"version\"",
-        "\"values\"",
-        "\"list\"",
-        "\"scalar\"",
-        "\"PATH\"",
-        "\"MANPATH\"",
-        "\"default-view\"",
-        "\"default\"",
-        "\"cabane\"",
-        "\"engine\"",
-        "\"needs\"",
-        "\"interpreter\"",
-    ],
-};
-
-fn run(bytes: &[u8]) -> Verdict {
+/// Reads metadata, and enters each view.
+pub fn run(bytes: &[u8]) -> Verdict {
     let meta = match Meta::from_json(bytes) {
         Ok(meta) => meta,
         Err(error) => return check_refusal(&error),

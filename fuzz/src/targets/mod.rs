@@ -1,31 +1,27 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What is fed, and what must hold.
+//! What each target reads, and what must hold.
 
-mod environment;
-mod label;
-mod layer;
-mod metadata;
-mod policy;
-mod recipe;
-mod request;
-mod stack;
-mod vendor;
-mod view_list;
+pub mod environment;
+pub mod images;
+pub mod job;
+pub mod label;
+pub mod layer;
+mod memory;
+pub mod metadata;
+pub mod mount_table;
+mod parts;
+pub mod policy;
+pub mod recipe;
+pub mod registry;
+pub mod request;
+pub mod stack;
+pub mod uenv;
+pub mod vendor;
+pub mod view_list;
 
 use cabane_label::ParseError;
-
-/// One reader of text from outside.
-#[derive(Clone, Copy)]
-pub struct Target {
-    /// Its name, also that of the directory of its seeds.
-    pub name: &'static str,
-    /// The function that is fed.
-    pub run: fn(&[u8]) -> Verdict,
-    /// Pieces of text that mean something to it.
-    pub dictionary: &'static [&'static str],
-}
 
 /// What became of an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,21 +33,6 @@ pub enum Verdict {
     /// Something that must hold does not; the text says what.
     Wrong(String),
 }
-
-/// All targets.
-pub const TARGETS: [Target; 11] = [
-    label::TARGET,
-    view_list::TARGET,
-    metadata::TARGET,
-    recipe::RECIPE,
-    recipe::SETTINGS,
-    environment::TARGET,
-    stack::TARGET,
-    vendor::TARGET,
-    request::TARGET,
-    policy::TARGET,
-    layer::TARGET,
-];
 
 /// Compares what was read first with what was read from its printed form.
 fn compare<T: PartialEq, E: std::fmt::Display>(

@@ -6,47 +6,12 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use cabane_mount::{ImageOwners, Policy};
+use cabane_privileged::{ImageOwners, LocalStage, Policy};
 
-use super::{Target, Verdict, compare};
+use super::{Verdict, compare};
 
-pub(super) const TARGET: Target = Target {
-    name: "policy",
-    run,
-    dictionary: &[
-        "mount-point ",
-        "image-owners ",
-        "images-per-user ",
-        "idle-seconds ",
-        "root-images ",
-        "yes",
-        "any",
-        "root",
-        "0",
-        "4294967295",
-        "4294967296",
-        "-1",
-        "+1",
-        "/a",
-        "/a/b",
-        "/.",
-        "/..",
-        "//",
-        "/",
-        "/proc",
-        "/run/x",
-        "#",
-        "\n",
-        "\r\n",
-        "\t",
-        " ",
-        "\u{1b}",
-        "\u{a0}",
-        "é",
-    ],
-};
-
-fn run(bytes: &[u8]) -> Verdict {
+/// Reads a policy; what is printed is read as the same.
+pub fn run(bytes: &[u8]) -> Verdict {
     // The file is read as text, or not at all.
     let Ok(text) = std::str::from_utf8(bytes) else {
         return Verdict::Refused;
@@ -103,5 +68,17 @@ fn print(policy: &Policy) -> String {
     let roots = if policy.root_images { "yes" } else { "no" };
     let _ = writeln!(text, "root-images {roots}");
     let _ = writeln!(text, "idle-seconds {}", policy.idle.as_secs());
+    if let Some(kinds) = &policy.image_filesystems {
+        let _ = writeln!(text, "image-filesystems {}", kinds.join(" "));
+    }
+    for path in &policy.root_binds {
+        let _ = writeln!(text, "root-bind {}", path.display());
+    }
+    if let Some(bytes) = policy.stage_memory {
+        let _ = writeln!(text, "stage-memory {}", bytes >> 20);
+    }
+    if let Some(LocalStage { directory, limit }) = &policy.stage_local {
+        let _ = writeln!(text, "stage-local {} {}", limit >> 20, directory.display());
+    }
     text
 }

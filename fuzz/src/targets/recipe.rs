@@ -7,100 +7,10 @@ use std::path::Path;
 
 use cabane_recipe::{ConfigText, Diagnostic, parse_config, parse_settings};
 
-use super::{Target, Verdict};
+use super::Verdict;
 
-pub(super) const RECIPE: Target = Target {
-    name: "recipe",
-    run: run_recipe,
-    dictionary: &[
-        "name: ",
-        "version: 3\n",
-        "engine: python\n",
-        "engine: tree\n",
-        "store: ",
-        "python:\n",
-        "tree:\n",
-        "views:\n",
-        "  ",
-        "\n",
-        "- ",
-        "? ",
-        "[",
-        "]",
-        "{",
-        "}",
-        ": ",
-        ", ",
-        "#",
-        "&a ",
-        "*a",
-        "<<: ",
-        "!!str ",
-        "|\n",
-        ">\n",
-        "'",
-        "\"",
-        "%YAML 1.2\n",
-        "---\n",
-        "...\n",
-        "\t",
-        "\u{feff}",
-        "\u{1b}",
-        "é",
-        "$@mount@",
-        "${@HOME@}",
-        "yes",
-        "~",
-        "0x1f",
-        ".inf",
-        "1e999",
-        "requirements: ",
-        "wheels: ",
-        "env_vars:\n",
-        "prepend_path:\n",
-        "set:\n",
-        "PATH",
-    ],
-};
-
-pub(super) const SETTINGS: Target = Target {
-    name: "settings",
-    run: run_settings,
-    dictionary: &[
-        "color = ",
-        "system_name = ",
-        "[[repositories]]\n",
-        "[build]\n",
-        "name = ",
-        "path = ",
-        "priority = ",
-        "jobs = ",
-        "\"",
-        "'''",
-        "\"\"\"",
-        "[",
-        "]",
-        "{",
-        "}",
-        "=",
-        ".",
-        ",",
-        "\n",
-        "#",
-        "true",
-        "-1",
-        "0x",
-        "1979-05-27",
-        "inf",
-        "\\u0000",
-        "\u{1b}",
-        "é",
-        "$SCRATCH",
-        "~/",
-    ],
-};
-
-fn run_recipe(bytes: &[u8]) -> Verdict {
+/// Reads the `config.yaml` of a recipe.
+pub fn recipe(bytes: &[u8]) -> Verdict {
     let text = ConfigText {
         path: Path::new("config.yaml"),
         text: bytes,
@@ -111,7 +21,8 @@ fn run_recipe(bytes: &[u8]) -> Verdict {
     }
 }
 
-fn run_settings(bytes: &[u8]) -> Verdict {
+/// Reads a configuration file.
+pub fn settings(bytes: &[u8]) -> Verdict {
     match parse_settings(Path::new("config.toml"), bytes) {
         Ok(_) => Verdict::Accepted,
         Err(error) => check(error.diagnostics()),

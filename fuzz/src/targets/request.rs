@@ -3,45 +3,12 @@
 
 //! What the set-uid helper is asked to do.
 
-use cabane_mount::Request;
+use cabane_privileged::Request;
 
-use super::{Target, Verdict};
-
-pub(super) const TARGET: Target = Target {
-    name: "request",
-    run,
-    dictionary: &[
-        "\0",
-        "\0\0",
-        "cabane-mount\0",
-        "2\0",
-        "ro\0",
-        "rw\0",
-        "start\0",
-        "clean\0",
-        "-\0",
-        "0\0",
-        "32\0",
-        "33\0",
-        "950\0",
-        "4294967295\0",
-        "2147483648\0",
-        "18446744073709551615\0",
-        "+1\0",
-        "01\0",
-        "squashfs\0",
-        "erofs\0",
-        "must\0",
-        "may\0",
-        "/user-environment\0",
-        "/a/../b\0",
-        "NAME=VALUE\0",
-        "=\0",
-    ],
-};
+use super::Verdict;
 
 /// A request has one spelling: what is understood is what would be written.
-fn run(bytes: &[u8]) -> Verdict {
+pub fn run(bytes: &[u8]) -> Verdict {
     match Request::decode(bytes) {
         Ok(request) => match request.encode() {
             Ok(again) if again == bytes => Verdict::Accepted,

@@ -13,61 +13,10 @@ use cabane_recipe::{
 use cabane_spack::{OwnPackages, Places, lower};
 
 use super::recipe::check;
-use super::{Target, Verdict, compare};
+use super::{Verdict, compare};
 
-pub(super) const TARGET: Target = Target {
-    name: "stack",
-    run,
-    dictionary: &[
-        "--- config.yaml\n",
-        "--- compilers.yaml\n",
-        "--- environments.yaml\n",
-        "--- modules.yaml\n",
-        "--- packages.yaml\n",
-        "--- system/packages.yaml\n",
-        "--- system/network.yaml\n",
-        "--- system/mirrors.yaml\n",
-        "version: 1\n",
-        "version: 2\n",
-        "version: 3\n",
-        "commit: v0.23\n",
-        "commit: v1.1\n",
-        "gcc: {version: system}\n",
-        "  ",
-        "\n",
-        "- ",
-        "[",
-        "]",
-        "{",
-        "}",
-        ": ",
-        ", ",
-        "#",
-        "&a ",
-        "*a",
-        "<<: ",
-        "'",
-        "\"",
-        "|\n",
-        "@",
-        "%",
-        "^",
-        "+",
-        "~",
-        "=",
-        "%[when=%c] c=",
-        "gcc",
-        "nvhpc@25",
-        "null",
-        "no",
-        "3.10",
-        "\u{1b}",
-        "é",
-        "\u{2028}",
-    ],
-};
-
-fn run(bytes: &[u8]) -> Verdict {
+/// Reads the files of a recipe and of a system, and plans what Spack builds.
+pub fn run(bytes: &[u8]) -> Verdict {
     let files = split(bytes);
     let file = |name: &'static str| {
         files.get(name.as_bytes()).map(|text| FileText {

@@ -7,47 +7,11 @@ use std::path::Path;
 
 use cabane_recipe::{FileText, parse_vendor_manifest};
 
+use super::Verdict;
 use super::recipe::check;
-use super::{Target, Verdict};
 
-pub(super) const TARGET: Target = Target {
-    name: "vendor",
-    run,
-    dictionary: &[
-        "files:\n",
-        "from: ",
-        "to: ",
-        "except: ",
-        "edit:\n",
-        "links:\n",
-        "compilers:\n",
-        "gpu:\n",
-        "wrappers:\n",
-        "replace:\n",
-        "find: ",
-        "with: ",
-        "**",
-        "../",
-        "/",
-        "  ",
-        "\n",
-        "- ",
-        "[",
-        "]",
-        "{",
-        "}",
-        ": ",
-        ", ",
-        "'",
-        "\"",
-        "%gcc",
-        "@12:",
-        "\u{1b}",
-        "é",
-    ],
-};
-
-fn run(bytes: &[u8]) -> Verdict {
+/// Reads the manifest of an MPI; none of its files leaves the tarball.
+pub fn run(bytes: &[u8]) -> Verdict {
     let path = Path::new("mpi.yaml");
     match parse_vendor_manifest(&FileText { path, text: bytes }) {
         Err(error) => check(error.diagnostics()),

@@ -5,30 +5,10 @@
 
 use cabane_view::parse_view_list;
 
-use super::{Target, Verdict, check_error, compare};
+use super::{Verdict, check_error, compare};
 
-pub(super) const TARGET: Target = Target {
-    name: "view_list",
-    run,
-    dictionary: &[
-        ":",
-        ",",
-        "::",
-        ",,",
-        "-",
-        ".",
-        " ",
-        "\t",
-        "default",
-        "a:b",
-        "/mnt/a:b",
-        "a/1:v1@s%u:b",
-        "\u{1b}",
-        "é",
-    ],
-};
-
-fn run(bytes: &[u8]) -> Verdict {
+/// Reads a list of views.
+pub fn run(bytes: &[u8]) -> Verdict {
     let text = String::from_utf8_lossy(bytes);
     match parse_view_list(&text) {
         Err(error) => check_error(&error, &text),

@@ -1,0 +1,209 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! A registry that answers anything.
+//!
+//! The first file of the input says by its name what the client wants; each file behind it is
+//! the answer to one request: a status with headers, an empty line, the body. Digests and sizes
+//! are those of bodies, and of later files. The server is the client's only proxy, so that no answer can lead it to
+//! a host of the network.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use cabane_label::NameMatch;
+use cabane_registry::{
+    ContainerName, Error, Listing, Options, Patience, Place, ProxySettings, Registry, Wanted,
+};
+
+use super::Verdict;
+use super::memory::memory;
+use super::parts::{Known, split};
+
+/// What is not answered after this time is not answered.
+const SILENCE: Duration = Duration::from_secs(2);
+
+const MOST_BYTES: u64 = 64 << 20;
+
+/// The answers that are left, the next one last.
+static ANSWERS: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+
+static PROXY: LazyLock<Option<String>> = LazyLock::new(|| {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).ok()?;
+    let address = listener.local_addr().ok()?;
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let _ = serve(&stream);
+        }
+    });
+    Some(format!("http://{address}"))
+});
+
+/// Asks a registry, and checks that what it says can be shown.
+pub fn run(bytes: &[u8]) -> Verdict {
+    let parts = split(bytes);
+    let (Some(((wanted, _), answers)), Some(proxy)) = (parts.split_first(), PROXY.as_ref()) else {
+        return Verdict::Refused;
+    };
+    let mut known = Known::default();
+    // What comes first refers to what comes later.
+    let answers = answers.iter().rev().map(|(name, text)| {
+        let (head, body) = match text.windows(2).position(|two| two == b"\n\n") {
+            Some(end) => (&text[..end], &text[end + 2..]),
+            None => (text.trim_ascii_end(), &[][..]),
+        };
+        let body = known.fill(body.strip_suffix(b"\n").unwrap_or(body));
+        known.add(name, &body);
+        answer(&known.fill(head), &body)
+    });
+    *ANSWERS.lock().unwrap_or_else(PoisonError::into_inner) = answers.collect();
+    match ask(wanted, proxy) {
+        Ok(()) => Verdict::Accepted,
+        Err(Error::NotARegistry { reason, .. }) if reason.contains("after 2 seconds") => {
+            Verdict::Wrong("the client waits for what does not come".to_owned())
+        }
+        Err(error) => {
+            let shown = error.to_string();
+            if shown.chars().any(|c| c.is_control() && c != '\n') {
+                return Verdict::Wrong(format!("this cannot be shown: {shown:?}"));
+            }
+            Verdict::Refused
+        }
+    }
+}
+
+fn ask(wanted: &[u8], proxy: &str) -> Result<(), Error> {
+    let options = Options {
+        proxy: ProxySettings {
+            http: Some(proxy.to_owned()),
+            https: Some(proxy.to_owned()),
+            no_proxy: None,
+        },
+        patience: Patience {
+            retries: 1,
+            pause: Duration::ZERO,
+            longest_pause: Duration::ZERO,
+            longest_request: Duration::ZERO,
+            connect: SILENCE,
+            silence: SILENCE,
+            answer: SILENCE,
+            list: SILENCE,
+            thinking: SILENCE,
+        },
+        streams: 1,
+        ..Options::default()
+    };
+    let (Ok(address), Ok(namespace)) = ("http://registry.test/uenv".parse(), "deploy".parse())
+    else {
+        return Ok(());
+    };
+    let registry = Registry::new(address, &options)?;
+    let find = |listing| {
+        let wanted = Wanted {
+            namespace: &namespace,
+            pattern: None,
+            how: NameMatch::Prefix,
+        };
+        registry.find(&wanted, listing)
+    };
+    let image = || {
+        let label = "app/1:v1@here%zen2".parse().map_err(|_| Error::Settings {
+            reason: "no label".to_owned(),
+        })?;
+        let namespace = namespace.clone();
+        registry.image(&Place { namespace, label })
+    };
+    let directory = || {
+        tempfile::tempdir_in(memory()).map_err(|_| Error::Settings {
+            reason: "no directory".to_owned(),
+        })
+    };
+    match wanted {
+        b"catalog" => find(Listing::Catalog).map(drop),
+        b"index" => find(Listing::Index).map(drop),
+        b"contents" => {
+            let found = find(Listing::Auto)?;
+            registry.contents(&found, &["env.json"]).map(drop)
+        }
+        b"meta" => registry
+            .fetch_meta(&image()?, directory()?.path())
+            .map(drop),
+        b"files" => registry
+            .fetch_meta_files(&image()?, &["env.json"])
+            .map(drop),
+        b"signatures" => registry.fetch_record(&image()?).map(drop),
+        b"pull" => {
+            let place = directory()?;
+            let base = place.path().join("base");
+            let _ = std::fs::write(&base, b"abc");
+            let image = image()?;
+            // Room is taken for all of it.
+            if image.size > MOST_BYTES {
+                return Ok(());
+            }
+            let fetched = registry.fetch_image(&image, place.path(), &[base], &mut |_, _| ());
+            fetched.map(drop)
+        }
+        b"container" => {
+            let Ok(name) = "registry.test/library/debian:12".parse::<ContainerName>() else {
+                return Ok(());
+            };
+            registry.container_document(&name).map(drop)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Makes an answer; one that does not say where it ends, ends with the connection.
+fn answer(head: &[u8], body: &[u8]) -> Vec<u8> {
+    let lower = head.to_ascii_lowercase();
+    let says = |name: &str| {
+        let name = name.as_bytes();
+        lower.windows(name.len()).any(|window| window == name)
+    };
+    let mut answer = b"HTTP/1.1 ".to_vec();
+    for line in head.split(|byte| *byte == b'\n') {
+        answer.extend_from_slice(line);
+        answer.extend_from_slice(b"\r\n");
+    }
+    if !says("content-length") && !says("transfer-encoding") {
+        let length = format!("Content-Length: {}\r\n", body.len());
+        answer.extend_from_slice(length.as_bytes());
+    }
+    answer.extend_from_slice(b"Connection: close\r\n\r\n");
+    answer.extend_from_slice(body);
+    answer
+}
+
+/// Answers one request, of a client that may want a tunnel before.
+fn serve(stream: &TcpStream) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(SILENCE))?;
+    let mut reader = BufReader::new(stream);
+    loop {
+        let mut line = String::new();
+        let mut is_tunnel = None;
+        loop {
+            line.clear();
+            // What begins with this byte is TLS.
+            if reader.fill_buf()?.first().is_none_or(|byte| *byte == 0x16) {
+                return Ok(());
+            }
+            reader.by_ref().take(1 << 16).read_line(&mut line)?;
+            if line == "\r\n" {
+                break;
+            }
+            is_tunnel.get_or_insert(line.starts_with("CONNECT "));
+        }
+        let mut writer = stream;
+        if is_tunnel == Some(true) {
+            writer.write_all(b"HTTP/1.1 200 OK\r\n\r\n")?;
+            continue;
+        }
+        let next = ANSWERS.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let nothing = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+        return writer.write_all(next.as_deref().unwrap_or(nothing));
+    }
+}
