@@ -74,7 +74,7 @@ fn assert_nothing_is_left(cabane: &Cabane) {
 /// Tells whether an image is kept mounted for the next start.
 pub(crate) fn is_anything_held() -> bool {
     let look = || {
-        let cache = fs::File::open("/run/cabane/images").ok()?;
+        let cache = fs::File::open(cabane_mount::CACHE_NAMESPACE).ok()?;
         // A thread that shares its root with others may not go elsewhere.
         namespace::unshare_directories().ok()?;
         namespace::enter_mounts(cache.as_fd()).ok()?;

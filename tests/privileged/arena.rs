@@ -243,7 +243,7 @@ impl Arena {
         use cabane_sys::namespace;
         use rustix::fs::{Mode, OFlags};
         let look = || {
-            let pin = fs::File::open("/run/cabane/images").ok()?;
+            let pin = fs::File::open(cabane_mount::CACHE_NAMESPACE).ok()?;
             // A thread that shares its root with others may not go elsewhere.
             namespace::unshare_mounts().ok()?;
             namespace::enter_mounts(std::os::fd::AsFd::as_fd(&pin)).ok()?;

@@ -21,6 +21,7 @@ use rustix::process::{
 
 use crate::arena::{Arena, in_arena, in_private_world, root};
 use crate::hostile::Random;
+use crate::left_over::assert_none;
 use crate::limits::Up;
 use crate::start::{Start, become_user};
 
@@ -120,6 +121,10 @@ fn a_helper_that_was_stopped_or_killed_does_not_stop_others_for_long() {
     });
 }
 
+/// As after the start of the node.
+const WITHOUT_A_CACHE: &str =
+    "while umount -l /run/cabane/cache/mount 2>/dev/null; do :; done; rm -rf /run/cabane";
+
 /// A lock that somebody holds who does not get on.
 struct Held(OwnedFd);
 
@@ -149,6 +154,61 @@ impl Held {
     fn release(self) {
         drop(self.0);
     }
+}
+
+#[test]
+fn first_starts_of_many_users_make_one_cache_without_its_lock() {
+    in_private_world(|arena| {
+        let image = arena.any_image();
+        for _ in 0..8 {
+            root(WITHOUT_A_CACHE);
+            let held = Held::of_state();
+            // All of them wait for the lock to no end, and go on at the same time.
+            let starts = (0..4).flat_map(|_| arena.users());
+            let starts: Vec<_> = starts
+                .map(|user| {
+                    let start = arena.start().user(*user).image(&image, arena.first());
+                    start.spawn()
+                })
+                .collect();
+            for start in starts {
+                let output = start.wait_with_output().unwrap();
+                assert!(output.status.success(), "{output:?}");
+            }
+            held.release();
+            let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+            let caches = mounts.lines().filter(|line| line.contains("/run/cabane"));
+            let caches: Vec<_> = caches.collect();
+            // The mount of the directory, and the file of the namespace in it.
+            assert_eq!(caches.len(), 2, "{caches:#?}");
+            let names = fs::read_dir("/run/cabane").unwrap().flatten();
+            let names: Vec<_> = names.map(|entry| entry.file_name()).collect();
+            assert_eq!(names, ["cache"]);
+            assert_none(arena);
+        }
+    });
+}
+
+#[test]
+fn what_somebody_left_of_a_cache_is_taken_away() {
+    in_private_world(|arena| {
+        let image = arena.any_image();
+        root(
+            "mkdir -m 700 -p /run/cabane/0/mount /run/cabane/1 /run/cabane/7/mount
+             chmod 700 /run/cabane
+             mount --bind /run/cabane/0/mount /run/cabane/0/mount
+             touch /run/cabane/0/mount/namespace
+             mount --bind /etc/passwd /run/cabane/0/mount/namespace",
+        );
+        arena
+            .start()
+            .image(&image, arena.first())
+            .finish()
+            .success();
+        let names = fs::read_dir("/run/cabane").unwrap().flatten();
+        let names: Vec<_> = names.map(|entry| entry.file_name()).collect();
+        assert_eq!(names, ["cache"]);
+    });
 }
 
 #[test]
@@ -347,9 +407,7 @@ fn keys_at_the_terminal_do_not_stop_the_helper_and_reach_the_command() {
             child.wait().unwrap();
             root("pkill -KILL -u 61234 || true");
             arena.start().clean();
-            root(
-                "if [ -e /run/cabane/images ]; then umount /run/cabane/images; rm /run/cabane/images; fi",
-            );
+            root(WITHOUT_A_CACHE);
         }
     });
 }
@@ -388,20 +446,16 @@ fn without_room_in_run_there_is_an_error_and_nothing_half() {
         }
         // What others left there in another form.
         for script in [
-            "touch /run/cabane/images",
-            "mkdir /run/cabane/images",
-            "ln -s /etc/passwd /run/cabane/images",
-            "mkfifo /run/cabane/images",
+            "touch /run/cabane/cache",
+            "mkdir /run/cabane/cache",
+            "mkdir -p /run/cabane/cache/mount/namespace",
+            "ln -s /etc/passwd /run/cabane/cache",
+            "mkfifo /run/cabane/cache",
         ] {
             root(&format!(
-                "while umount /run/cabane/images 2>/dev/null; do :; done
-                 rm -rf /run/cabane; mkdir -m 700 /run/cabane; {script}"
+                "{WITHOUT_A_CACHE}; mkdir -m 700 /run/cabane; {script}"
             ));
-            let finished = start.finish();
-            assert!(
-                finished.code == 0 || finished.code == 125,
-                "{script}: {finished:?}"
-            );
+            start.finish().success();
             arena.start().clean();
         }
         for script in [
@@ -410,8 +464,7 @@ fn without_room_in_run_there_is_an_error_and_nothing_half() {
             "rmdir /run/cabane; ln -s /tmp /run/cabane",
         ] {
             root(&format!(
-                "while umount /run/cabane/images 2>/dev/null; do :; done
-                 rm -rf /run/cabane; mkdir -m 700 /run/cabane; {script}"
+                "{WITHOUT_A_CACHE}; mkdir -m 700 /run/cabane; {script}"
             ));
             let finished = start.finish();
             assert_eq!(finished.code, 125, "{script}: {finished:?}");

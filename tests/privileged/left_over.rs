@@ -29,16 +29,8 @@ const PATIENCE: Duration = Duration::from_millis(3500);
 /// Gives up what is unused, and counts.
 #[track_caller]
 pub(crate) fn assert_none(arena: &Arena) {
-    let begin = Instant::now();
-    loop {
-        clean(arena);
-        if left(arena).is_empty() {
-            return;
-        }
-        if begin.elapsed() > patience(PATIENCE) {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(50));
+    if after_cleaning(arena).is_empty() {
+        return;
     }
     // What nobody owns goes after the idle time, with the next start.
     if arena.is_private() {
@@ -46,9 +38,21 @@ pub(crate) fn assert_none(arena: &Arena) {
     }
     let image = arena.image("last", cabane_mount::ImageFormat::Squashfs);
     let finished = arena.start().image(&image, arena.first()).finish();
-    clean(arena);
-    let left = left(arena);
+    let left = after_cleaning(arena);
     assert!(left.is_empty(), "left behind: {left:#?} {finished:?}");
+}
+
+/// Returns what is still there when the kernel has had the time to clean up.
+fn after_cleaning(arena: &Arena) -> Vec<String> {
+    let begin = Instant::now();
+    loop {
+        clean(arena);
+        let left = left(arena);
+        if left.is_empty() || begin.elapsed() > patience(PATIENCE) {
+            return left;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 fn clean(arena: &Arena) {

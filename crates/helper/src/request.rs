@@ -100,7 +100,7 @@ fn plan_of(start: &StartRequest) -> Result<PrivilegedPlan, Failure> {
             binds: binds.collect::<io::Result<_>>().map_err(Failure::Request)?,
             lines: start.lines.clone(),
         },
-        stage: None,
+        copies: None,
         namespace: namespace.map_err(|_| Failure::Process)?,
         images: images
             .collect::<io::Result<_>>()

@@ -14,7 +14,7 @@ use std::time::Duration;
 use cabane_privileged::operations::{attach, clone_at, enter_own_namespace};
 use cabane_privileged::shadow::open_source;
 use cabane_privileged::{
-    Caller, Error, ImageFile, Policy, PrivilegedImage, PrivilegedPlan, Scope, Stage,
+    Caller, Copies, Error, ImageFile, Policy, PrivilegedImage, PrivilegedPlan, Scope,
     perform_privileged, put_in_own_namespace, release,
 };
 use cabane_process::as_user::User;
@@ -23,7 +23,7 @@ use cabane_sys::{namespace, privilege};
 use rustix::fs::{CWD, fstat};
 use rustix::io::Errno;
 
-use crate::{JobImage, JobRoot};
+use crate::{JobImage, JobRoot, Stage};
 
 /// The owner of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,10 +64,11 @@ impl JobMounts {
         stage: Option<Stage>,
     ) -> Result<Self, Error> {
         let policy = Policy::read()?;
+        let copies = stage.map(|stage| stage.copies(&policy)).transpose()?;
         let here = std::env::current_dir();
         namespace::unshare_directories().map_err(about_process("part with the directories of"))?;
         let home = namespace::own_mounts().map_err(LOOK)?;
-        let made = mount(images, root, owner, stage, &policy)
+        let made = mount(images, root, owner, copies, &policy)
             .and_then(|()| namespace::own_mounts().map_err(LOOK));
         namespace::enter_mounts(home.as_fd()).map_err(ENTER)?;
         if let Ok(here) = here {
@@ -223,7 +224,7 @@ fn mount(
     images: &[JobImage],
     root: &JobRoot,
     owner: &JobOwner,
-    stage: Option<Stage>,
+    copies: Option<Box<dyn Copies>>,
     policy: &Policy,
 ) -> Result<(), Error> {
     let failed = || about_process("take the rights of the owner of the job in");
@@ -247,7 +248,7 @@ fn mount(
         namespace: None,
         images,
         root: root.with(opened)?,
-        stage,
+        copies,
     };
     // Also while the images are mounted: a file server may not trust root.
     let _groups =

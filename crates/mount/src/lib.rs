@@ -26,12 +26,13 @@ mod order;
 mod perform;
 mod plan;
 mod root;
+mod stage;
 
 pub use backend::{Backend, enter_private_namespace};
 pub use cabane_privileged::{
-    Error as PrivilegedError, ImageFile, ImageFormat, ImageOwners, LocalStage, Policy, PolicyError,
-    PrivilegedBind, Request, RequestError, RequestedBind, RequestedImage, Scope, Stage,
-    StartRequest, check_image, empty_bounding_set, release, variable,
+    CACHE_NAMESPACE, Error as PrivilegedError, ImageFile, ImageFormat, ImageOwners, LocalStage,
+    Policy, PolicyError, PrivilegedBind, Request, RequestError, RequestedBind, RequestedImage,
+    Scope, StartRequest, check_image, empty_bounding_set, release, variable,
 };
 pub use error::Error;
 pub use fuse::FusePrograms;
@@ -44,6 +45,7 @@ pub use order::{UARCH_ORDER, uarch_order};
 pub use perform::{perform, perform_in_current_user_namespace};
 pub use plan::{MountPlan, Operation};
 pub use root::Layer;
+pub use stage::Stage;
 
 /// Names the variable that says where images are copied on each node. Who submits a job
 /// sets it, and it means nothing without [`JOB_IMAGES`].

@@ -8,7 +8,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::{PolicyError, Stage};
+use crate::PolicyError;
 
 /// A step of mounting that failed, or what is not allowed.
 ///
@@ -77,15 +77,15 @@ pub enum Error {
     },
     /// The policy allows no copies of images there.
     StageNotAllowed {
-        /// Where they were to be.
-        stage: Stage,
+        /// Where they were to be, fit to stand after "in".
+        place: &'static str,
     },
     /// Others use the room that copies of images may have.
     NoRoomForCopy {
         /// The image.
         image: PathBuf,
-        /// Where the copy was to be.
-        stage: Stage,
+        /// Where the copy was to be, fit to stand after "in".
+        place: &'static str,
         /// How many bytes all copies may have, together.
         limit: u64,
     },
@@ -219,30 +219,22 @@ impl fmt::Display for Error {
                 f,
                 "you have {limit} images in use on this node, and more are not allowed"
             ),
-            Self::StageNotAllowed { stage } => {
-                write!(f, "no copies of images are allowed in {}", place(*stage))
+            Self::StageNotAllowed { place } => {
+                write!(f, "no copies of images are allowed in {place}")
             }
             Self::NoRoomForCopy {
                 image,
-                stage,
+                place,
                 limit,
             } => write!(
                 f,
-                "there is no room for a copy of {} in {}, where all copies may have {} MiB",
+                "there is no room for a copy of {} in {place}, where all copies may have {} MiB",
                 image.display(),
-                place(*stage),
                 limit >> 20
             ),
             Self::Cache { what, .. } => write!(f, "failed to {what}"),
             Self::Step { what, path, .. } => write!(f, "failed to {what} {}", path.display()),
         }
-    }
-}
-
-fn place(stage: Stage) -> &'static str {
-    match stage {
-        Stage::Memory => "the memory of this node",
-        Stage::Local => "the directory of this node",
     }
 }
 

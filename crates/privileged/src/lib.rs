@@ -18,6 +18,7 @@
 
 mod cache;
 mod caller;
+mod copies;
 mod error;
 mod image;
 mod judge;
@@ -27,16 +28,15 @@ mod policy;
 mod request;
 mod root;
 pub mod shadow;
-mod stage;
 pub mod trusted;
 
-pub use cache::{Scope, obtain_for_root, release};
+pub use cache::{CACHE_NAMESPACE, Scope, obtain_for_root, release};
 pub use caller::{Caller, empty_bounding_set, raise};
+pub use copies::Copies;
 pub use error::Error;
 pub use image::{ImageFile, ImageFormat, attach_for_root};
 pub use judge::{check_image, overlay_layers};
 pub use perform::{PrivilegedImage, PrivilegedPlan, perform_privileged, put_in_own_namespace};
-pub use policy::{ImageOwners, Policy, PolicyError};
+pub use policy::{ImageOwners, LocalStage, Policy, PolicyError};
 pub use request::{Request, RequestError, RequestedBind, RequestedImage, StartRequest, variable};
 pub use root::{KERNEL, PrivilegedBind, PrivilegedRoot, check_places, open_place, replace_root};
-pub use stage::{LocalStage, Stage};

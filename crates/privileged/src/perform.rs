@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use crate::cache::{self, Wanted};
 use crate::operations::{self, enter_own_namespace};
 use crate::root::{Assembly, PrivilegedRoot};
-use crate::{Caller, Error, ImageFile, Policy, Stage, judge, trusted};
+use crate::{Caller, Copies, Error, ImageFile, Policy, judge, trusted};
 
 /// An image and the place for it.
 #[derive(Debug)]
@@ -63,8 +63,8 @@ pub struct PrivilegedPlan {
     /// What else is seen, if one of the images is to be the root file system: that with the
     /// mount point `/`.
     pub root: PrivilegedRoot,
-    /// Where the images are copied on the node and mounted from, if they are.
-    pub stage: Option<Stage>,
+    /// What copies the images on the node, if the copies are to be mounted.
+    pub copies: Option<Box<dyn Copies>>,
 }
 
 /// Carries out a plan of a user. The process must have the rights of root, and one thread
@@ -85,7 +85,7 @@ pub fn perform_privileged(
         namespace,
         images,
         mut root,
-        stage,
+        copies,
     } = plan;
     let found = check(&images, policy, caller)?;
     let (images, mount_points): (Vec<_>, Vec<_>) = images
@@ -106,7 +106,7 @@ pub fn perform_privileged(
         .collect();
     // Before a namespace is entered that others may have furnished: what is found in
     // its `/proc` and `/dev` is not to be relied on.
-    let mounts = cache::obtain(&wanted, stage, policy, caller)?;
+    let mounts = cache::obtain(&wanted, copies.as_deref(), policy, caller)?;
     if has_root {
         if namespace.is_some() {
             return Err(Error::RootRefused {

@@ -24,7 +24,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use crate::root::KERNEL;
-use crate::{Error, LocalStage, trusted};
+use crate::{Error, trusted};
 
 /// File systems that no process of a user serves, on which the owner of a file means what it
 /// says: local disks and memory, images, and those of file servers that take the word of none
@@ -92,6 +92,15 @@ impl fmt::Display for PolicyError {
 }
 
 impl std::error::Error for PolicyError {}
+
+/// A directory of the node for copies of images.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocalStage {
+    /// Where it is. Only root may be able to write to it, and to what is above it.
+    pub directory: PathBuf,
+    /// How many bytes all copies may have, together.
+    pub limit: u64,
+}
 
 impl Policy {
     /// Where the policy is. It is fixed: who may choose the policy may do everything.

@@ -20,7 +20,7 @@ use rustix::process::Uid;
 
 use super::place::{PATIENCE, SHORTEST_PATIENCE, lock, pause};
 use crate::operations::{self, Binding};
-use crate::{Error, ImageFile, ImageFormat, Policy, Stage};
+use crate::{Copies, Error, ImageFile, ImageFormat};
 
 /// The place of the mount in an entry.
 const IMAGE: &CStr = c"image";
@@ -44,7 +44,7 @@ pub(super) struct Key(String);
 
 impl Key {
     /// Takes what was found through the descriptor that the caller could open.
-    pub(super) fn of(found: &Stat, stage: Option<Stage>) -> Self {
+    pub(super) fn of(found: &Stat, copies: Option<&dyn Copies>) -> Self {
         let mut name = format!(
             "{:x}-{}-{}-{}.{:09}-{}.{:09}",
             found.st_dev,
@@ -55,8 +55,8 @@ impl Key {
             found.st_ctime,
             found.st_ctime_nsec,
         );
-        if let Some(stage) = stage {
-            name.extend([COPY_IN, stage.name()]);
+        if let Some(copies) = copies {
+            name.extend([COPY_IN, copies.name()]);
         }
         Self(name)
     }
@@ -143,11 +143,10 @@ pub(super) fn reserve(
 pub(super) fn reserve_copy(
     key: &Key,
     user: u32,
-    policy: &Policy,
-    stage: Stage,
+    limit: u32,
+    copies: &dyn Copies,
     image: &ImageFile,
 ) -> Result<Taken, Error> {
-    let limit = stage.limit(policy)?;
     let make = || {
         if let Some(entry) = Entry::open(&key.0) {
             return Ok(entry);
@@ -158,14 +157,14 @@ pub(super) fn reserve_copy(
             let wait = "wait for others on this node that copy images";
             return Err(Error::cache(wait)(Errno::TIMEDOUT));
         }
-        if !has_room(key, stage, limit)? {
+        if !has_room(key, copies)? {
             return Err(Error::NoRoomForCopy {
                 image: image.path.clone(),
-                stage,
-                limit,
+                place: copies.place(),
+                limit: copies.limit(),
             });
         }
-        make_entry(&key.0, user, policy.images_per_user)
+        make_entry(&key.0, user, limit)
     };
     let mut entry = make()?;
     loop {
@@ -190,12 +189,12 @@ pub(super) fn reserve_copy(
 }
 
 /// Tells whether a copy fits beside those that there are. Asked under the lock of copies.
-fn has_room(key: &Key, stage: Stage, limit: u64) -> Result<bool, Error> {
-    let ending = format!("{COPY_IN}{stage}");
+fn has_room(key: &Key, copies: &dyn Copies) -> Result<bool, Error> {
+    let ending = format!("{COPY_IN}{}", copies.name());
     let sizes = names()?.into_iter().filter(|name| name.ends_with(&ending));
     let used: u64 = sizes.filter_map(|name| Key::size(&name)).sum();
     let wanted = Key::size(&key.0).unwrap_or(u64::MAX);
-    Ok(used.saturating_add(wanted) <= limit)
+    Ok(used.saturating_add(wanted) <= copies.limit())
 }
 
 /// Making and counting happen under the lock of the user, so that two starts of his do not

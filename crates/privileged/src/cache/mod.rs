@@ -10,7 +10,10 @@
 //!
 //! ```text
 //! /run/cabane/                 0700, of the first process's mount namespace
-//! └── images                   the namespace file of the cache, mounted here
+//! ├── cache/                   made under a number, and renamed to this in one step
+//! │   └── mount/               a mount of this directory that no other namespace follows
+//! │       └── namespace        the namespace file of the cache, mounted here
+//! └── 0/, 1/, ...              the same while it is made, locked, or taken apart
 //!
 //! in the cache, on a file system in memory:
 //! /<device>-<inode>-<size>-<modified>-<changed>/   an entry: who made it owns it, its time
@@ -24,7 +27,7 @@
 //! The name of an entry says which file it was when it was opened *by the caller*. An
 //! image that is mounted keeps its inode, so the same device and inode are the same file.
 //! A file that was written to since has other times, and gets an entry of its own. `+memory`
-//! or `+local` behind it says that what is mounted is a copy of that file (`stage.rs`):
+//! or `+local` behind it says that what is mounted is a copy of that file (`copies.rs`):
 //! whoever can open the original may have it.
 //!
 //! **Who uses an image is not searched for.** Each image is on a loop device that the kernel
@@ -47,10 +50,11 @@ use rustix::fs::{Stat, fstat};
 use rustix::io::Errno;
 
 use crate::operations::{self, Binding, LoopDevice};
-use crate::{Caller, Error, ImageFile, Policy, Stage, image, stage};
+use crate::{Caller, Copies, Error, ImageFile, Policy, image};
 use entry::{Entry, Key, Taken};
 use place::{Cache, Home};
 
+pub use place::CACHE_NAMESPACE;
 pub use release::{Scope, release};
 
 /// An image that is to be mounted, and how the file looked when it was checked.
@@ -90,18 +94,16 @@ pub fn obtain_for_root(images: &[&ImageFile], policy: &Policy) -> Result<Vec<Own
 /// and those of mounting.
 pub(crate) fn obtain(
     images: &[Wanted<'_>],
-    stage: Option<Stage>,
+    copies: Option<&dyn Copies>,
     policy: &Policy,
     caller: &Caller,
 ) -> Result<Vec<OwnedFd>, Error> {
-    // Where no copies are allowed there are none to be had either.
-    stage.map(|stage| stage.limit(policy)).transpose()?;
     if images.is_empty() {
         return Ok(Vec::new());
     }
     let keys: Vec<Key> = images
         .iter()
-        .map(|wanted| Key::of(&wanted.found, stage))
+        .map(|wanted| Key::of(&wanted.found, copies))
         .collect();
     let home = Home::remember()?;
     let (mut taken, is_due) = match Cache::find()? {
@@ -115,7 +117,7 @@ pub(crate) fn obtain(
             let start = Start {
                 home: &home,
                 key,
-                stage,
+                copies,
                 policy,
                 caller,
             };
@@ -141,7 +143,7 @@ fn take_all(images: &[Wanted<'_>], keys: &[Key]) -> Result<Vec<Option<OwnedFd>>,
 struct Start<'a> {
     home: &'a Home,
     key: &'a Key,
-    stage: Option<Stage>,
+    copies: Option<&'a dyn Copies>,
     policy: &'a Policy,
     caller: &'a Caller,
 }
@@ -172,9 +174,10 @@ impl Start<'_> {
         let user = self.caller.user();
         let mut attempts = 0_u32;
         loop {
-            let reserved = cache.visit(self.home, || match self.stage {
-                None => entry::reserve(self.key, user, self.policy.images_per_user, image, gone),
-                Some(stage) => entry::reserve_copy(self.key, user, self.policy, stage, image),
+            let limit = self.policy.images_per_user;
+            let reserved = cache.visit(self.home, || match self.copies {
+                None => entry::reserve(self.key, user, limit, image, gone),
+                Some(copies) => entry::reserve_copy(self.key, user, limit, copies, image),
             });
             match reserved {
                 // Other starts can take the room that was made before this one gets to it;
@@ -223,19 +226,9 @@ impl Start<'_> {
             _ => Some(image::open_for(wanted.image, self.caller)?),
         };
         let source = opened.as_ref().unwrap_or(wanted.image);
-        let copy = match self.stage {
-            // Who waits for the copy sees by the time of the entry that it gets on.
-            Some(stage) => Some(stage::copy(
-                source,
-                &wanted.found,
-                stage,
-                self.policy,
-                || {
-                    entry.note_use();
-                },
-            )?),
-            None => None,
-        };
+        // Who waits for the copy sees by the time of the entry that it gets on.
+        let copy = |copies: &dyn Copies| copies.copy(source, &wanted.found, &|| entry.note_use());
+        let copy = self.copies.map(copy).transpose()?;
         let source = copy.as_ref().unwrap_or(source);
         match image::bind(source) {
             Ok((binding, device)) => {

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use cabane_sys::namespace;
 use rustix::fs::{
-    AtFlags, CWD, FlockOperation, Mode, OFlags, chownat, flock, mkdirat, openat, unlinkat,
+    AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, RenameFlags, chownat, flock, mkdirat, openat,
+    renameat_with, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::{Gid, fchdir};
@@ -22,8 +23,17 @@ use crate::{Error, trusted};
 const RUN: &str = "run";
 const STATE: &str = "cabane";
 const STATE_PATH: &str = "/run/cabane";
-const PIN: &str = "images";
+/// What is kept in there (`mod.rs`).
+const CACHE: &str = "cache";
+const MOUNT: &str = "mount";
+const NAMESPACE: &str = "namespace";
+/// The file of the namespace that holds the images, in the mount namespace of the first process.
+pub const CACHE_NAMESPACE: &str = "/run/cabane/cache/mount/namespace";
 const FIRST_ROOT: &str = "/proc/1/root";
+/// How many directories can be there in which a cache is made or taken apart.
+const DRAFTS: u32 = 256;
+/// How often a cache is made that others were faster with, or took away.
+const ATTEMPTS: u32 = 8;
 
 /// For how long another start of the same user that mounts an image is waited for. A mount on
 /// a busy node was seen to take 0.3 s.
@@ -88,14 +98,23 @@ impl Cache {
         }
         make_state_directory()?;
         let state = state_directory()?;
-        // Once since the start of the node somebody may have to wait for another user here.
+        // Once since the start of the node somebody may have to wait for another user here. It
+        // spares work, no more: there is one cache also without the lock.
         lock(&state);
-        if let Some(cache) = pinned(&state) {
-            return Ok(cache);
+        for _ in 0..ATTEMPTS {
+            if let Some(cache) = pinned(&state) {
+                return Ok(cache);
+            }
+            let made = make(&state);
+            home.come_back()?;
+            if let Some(cache) = made? {
+                return Ok(cache);
+            }
+            pause();
         }
-        let made = make(&state);
-        home.come_back()?;
-        made
+        Err(Error::cache("make the namespace that holds the images")(
+            Errno::BUSY,
+        ))
     }
 
     /// Does something in the cache, and comes back whatever became of it.
@@ -127,8 +146,7 @@ impl Cache {
             return Ok(());
         }
         enter_first_namespace()?;
-        let gone = operations::detach(state.as_fd(), PIN)
-            .and_then(|()| unlinkat(&state, PIN, AtFlags::empty()));
+        let gone = remove(&state);
         home.come_back()?;
         gone.map_err(Error::cache("let go of the namespace that held the images"))
     }
@@ -186,49 +204,73 @@ fn open_run() -> Result<OwnedFd, Error> {
 
 fn pinned(state: &OwnedFd) -> Option<Cache> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(openat(state, PIN, flags, Mode::empty()).ok()?);
+    let path = Path::new(CACHE).join(MOUNT).join(NAMESPACE);
+    let file = File::from(openat(state, path, flags, Mode::empty()).ok()?);
     namespace::is_mount_namespace(file.as_fd()).then_some(Cache { namespace: file })
 }
 
-/// Makes the cache and mounts its namespace file. Ends up somewhere else; the caller
-/// goes home.
+/// Makes the cache, unless somebody else is faster. Ends up somewhere else; the caller goes home.
 ///
 /// The kernel mounts the file of a namespace only in one with a lower number, lest a
 /// namespace holds itself. Since Linux 6.18 numbers grow on each processor by itself, so
 /// in a young namespace (that of a container) a younger one may have a lower number;
 /// made on the same processor as the first, it has a higher one.
-fn make(state: &OwnedFd) -> Result<Cache, Error> {
+fn make(state: &OwnedFd) -> Result<Option<Cache>, Error> {
     let failed = |errno: Errno| Error::cache("make the namespace that holds the images")(errno);
     enter_first_namespace()?;
+    clear(state);
+    let draft = match Draft::make(state) {
+        // Not locked yet, it was taken for one that somebody left.
+        Err(Errno::NOENT | Errno::WOULDBLOCK) => return Ok(None),
+        draft => draft.map_err(failed)?,
+    };
     let first = namespace::own_mounts().map_err(cache_failed)?;
-    match make_pinned(state, &first)? {
-        Err(Errno::LOOP) => {}
-        made => return made.map_err(failed),
+    let made = match make_pinned(&draft, &first) {
+        Ok(Err(Errno::LOOP)) => make_on_each_processor(&draft, &first),
+        made => made,
+    };
+    let published = match made {
+        Ok(Ok(cache)) => draft
+            .publish()
+            .map(|is_published| is_published.then_some(cache)),
+        Ok(Err(errno)) => Err(errno),
+        Err(error) => {
+            draft.give_up();
+            return Err(error);
+        }
+    };
+    if !matches!(published, Ok(Some(_))) {
+        draft.give_up();
     }
+    published.map_err(failed)
+}
+
+fn make_on_each_processor(draft: &Draft<'_>, first: &File) -> Result<Result<Cache, Errno>, Error> {
+    let failed = |errno: Errno| Error::cache("make the namespace that holds the images")(errno);
     let allowed = sched_getaffinity(None).map_err(failed)?;
     let mut made = Err(Errno::LOOP);
     for processor in (0..CpuSet::MAX_CPU).filter(|number| allowed.is_set(*number)) {
         let mut only = CpuSet::new();
         only.set(processor);
         sched_setaffinity(None, &only).map_err(failed)?;
-        made = make_pinned(state, &first)?;
+        made = make_pinned(draft, first)?;
         if !matches!(made, Err(Errno::LOOP)) {
             break;
         }
     }
     sched_setaffinity(None, &allowed).map_err(failed)?;
-    made.map_err(failed)
+    Ok(made)
 }
 
 /// Makes a namespace, goes back to the first, and mounts the file of the new one. The
 /// inner error is that of the last step.
-fn make_pinned(state: &OwnedFd, first: &File) -> Result<Result<Cache, Errno>, Error> {
+fn make_pinned(draft: &Draft<'_>, first: &File) -> Result<Result<Cache, Errno>, Error> {
     operations::make_namespace().map_err(cache_failed)?;
     let cache = namespace::own_mounts().map_err(cache_failed)?;
     empty_the_namespace().map_err(|errno| cache_failed(errno.into()))?;
     operations::change_root(Path::new(STATE_PATH))?;
     operations::enter(first.as_fd()).map_err(cache_failed)?;
-    Ok(pin(state, &cache).map(|()| Cache { namespace: cache }))
+    Ok(draft.pin(&cache).map(|()| Cache { namespace: cache }))
 }
 
 fn cache_failed(source: std::io::Error) -> Error {
@@ -259,34 +301,120 @@ fn empty_the_namespace() -> Result<(), Errno> {
     operations::attach_in(memory.as_fd(), CWD, STATE_PATH)
 }
 
-/// Mounts the file of the cache. Where mounts of the host appear in other namespaces, too, as
-/// in those of the services of systemd, the kernel would have to mount it there, and does not do
-/// that with the file of a namespace: `EINVAL`. Then the directory is given a mount of its own
-/// first, which nobody follows.
-fn pin(state: &OwnedFd, cache: &File) -> Result<(), Errno> {
-    match attach_pin(state, cache) {
-        Err(Errno::INVAL) => attach_pin(&seclude(state)?, cache),
-        done => done,
+/// A directory in which a cache is made. Its maker has it locked: one that nobody has is what
+/// somebody left who was killed.
+struct Draft<'a> {
+    state: &'a OwnedFd,
+    name: String,
+    /// Nobody else follows this mount. Where mounts of the host appear in other namespaces, too,
+    /// as in those of the services of systemd, the kernel would have to mount the file of the
+    /// cache there as well, and does not do that with the file of a namespace (`EINVAL`).
+    mount: OwnedFd,
+    _locked: OwnedFd,
+}
+
+impl<'a> Draft<'a> {
+    fn make(state: &'a OwnedFd) -> Result<Self, Errno> {
+        for number in 0..DRAFTS {
+            let name = number.to_string();
+            match mkdirat(state, &name, Mode::RWXU) {
+                Err(Errno::EXIST) => continue,
+                made => made?,
+            }
+            let locked = openat(state, &name, directory(OFlags::RDONLY), Mode::empty())?;
+            flock(&locked, FlockOperation::NonBlockingLockExclusive)?;
+            mkdirat(&locked, MOUNT, Mode::RWXU)?;
+            let place = openat(&locked, MOUNT, directory(OFlags::RDONLY), Mode::empty())?;
+            let mount = operations::clone_mount(place.as_fd(), false)?;
+            operations::attach_at(mount.as_fd(), place.as_fd())?;
+            // Until this is said it is shared, as what is around it.
+            fchdir(&mount)?;
+            operations::make_private(".", false)?;
+            return Ok(Self {
+                state,
+                name,
+                mount,
+                _locked: locked,
+            });
+        }
+        Err(Errno::BUSY)
+    }
+
+    /// Mounts the file of the cache.
+    fn pin(&self, cache: &File) -> Result<(), Errno> {
+        let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        openat(&self.mount, NAMESPACE, flags, Mode::RUSR)?;
+        let file = operations::clone_mount(cache.as_fd(), false)?;
+        operations::attach_in(file.as_fd(), self.mount.as_fd(), NAMESPACE)
+    }
+
+    /// Makes this the cache of the node, in one step; tells whether it is.
+    fn publish(&self) -> Result<bool, Errno> {
+        let flags = RenameFlags::NOREPLACE;
+        match renameat_with(self.state, &self.name, self.state, CACHE, flags) {
+            Ok(()) => Ok(true),
+            // What lies there is no cache, as when somebody has unmounted it by hand.
+            Err(Errno::EXIST) if pinned(self.state).is_none() => {
+                remove(self.state)?;
+                Ok(false)
+            }
+            Err(Errno::EXIST) => Ok(false),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    fn give_up(self) {
+        take_apart(self.state, &self.name);
     }
 }
 
-/// Puts a mount of a directory over it that no other namespace follows. It stays.
-fn seclude(directory: &OwnedFd) -> Result<OwnedFd, Errno> {
-    let mount = operations::clone_mount(directory.as_fd(), false)?;
-    operations::attach_at(mount.as_fd(), directory.as_fd())?;
-    // Until this is said it is shared, as what is around it.
-    fchdir(&mount)?;
-    operations::make_private(".", false)?;
-    Ok(mount)
+/// Takes the cache away: in one step, and then apart. With its file the namespace goes, as soon
+/// as nobody is in it.
+fn remove(state: &OwnedFd) -> Result<(), Errno> {
+    for number in 0..DRAFTS {
+        let name = number.to_string();
+        match renameat_with(state, CACHE, state, &name, RenameFlags::NOREPLACE) {
+            Err(Errno::EXIST) => {}
+            Err(Errno::NOENT) => return Ok(()),
+            Err(errno) => return Err(errno),
+            Ok(()) => {
+                take_apart(state, &name);
+                return Ok(());
+            }
+        }
+    }
+    Err(Errno::BUSY)
 }
 
-fn attach_pin(state: &OwnedFd, cache: &File) -> Result<(), Errno> {
-    // Whatever lies there: nothing may be waited for.
-    let wait = OFlags::NONBLOCK;
-    let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | wait;
-    openat(state, PIN, flags, Mode::RUSR)?;
-    let file = operations::clone_mount(cache.as_fd(), false)?;
-    operations::attach_in(file.as_fd(), state.as_fd(), PIN)
+/// Takes apart what others left who were killed while they made or removed a cache.
+fn clear(state: &OwnedFd) {
+    let Ok(names) = Dir::read_from(state) else {
+        return;
+    };
+    for entry in names.filter_map(Result::ok) {
+        let Ok(name) = entry.file_name().to_str() else {
+            continue;
+        };
+        let is_draft = name.parse().is_ok_and(|number: u32| number < DRAFTS);
+        let left = openat(state, name, directory(OFlags::RDONLY), Mode::empty());
+        if is_draft
+            && left.is_ok_and(|left| flock(left, FlockOperation::NonBlockingLockExclusive).is_ok())
+        {
+            take_apart(state, name);
+        }
+    }
+}
+
+/// Removes as much of a draft as is there: who made or removed it may have been killed at any
+/// instant, and something else may have been in place of the cache.
+fn take_apart(state: &OwnedFd, name: &str) {
+    let mount = Path::new(name).join(MOUNT);
+    let _ = operations::detach(state.as_fd(), &mount);
+    let _ = unlinkat(state, mount.join(NAMESPACE), AtFlags::empty());
+    let _ = unlinkat(state, &mount, AtFlags::REMOVEDIR);
+    if unlinkat(state, name, AtFlags::REMOVEDIR) == Err(Errno::NOTDIR) {
+        let _ = unlinkat(state, name, AtFlags::empty());
+    }
 }
 
 /// Takes the lock of a directory, if it comes free before long; goes on without it

@@ -12,16 +12,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use cabane_mount::CACHE_NAMESPACE;
 use cabane_sys::namespace::{enter_mounts, is_mount_namespace};
 
 use super::QUICK;
 use crate::doctor::facts::{Answer, Gatherings, Held, Process};
 use crate::doctor::probe::within;
 
-/// The file of the namespace that holds them, as the first process sees it.
-const PIN: &str = "/proc/1/root/run/cabane/images";
-/// The same where the first process is out of sight, as in some containers.
-const OWN_PIN: &str = "/run/cabane/images";
+/// The root directory of the first process.
+const FIRST_ROOT: &str = "/proc/1/root";
 
 /// Counts the images. The namespace in which they are is entered by a child.
 pub(crate) fn look_at_held_images(process: &Process) -> Answer<Held> {
@@ -36,8 +35,11 @@ pub(crate) fn look_at_held_images(process: &Process) -> Answer<Held> {
 }
 
 fn count() -> io::Result<Held> {
-    let file = match File::open(PIN) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => File::open(OWN_PIN)?,
+    let file = match File::open(format!("{FIRST_ROOT}{CACHE_NAMESPACE}")) {
+        // In some containers the first process is out of sight.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            File::open(CACHE_NAMESPACE)?
+        }
         file => file?,
     };
     if !is_mount_namespace(file.as_fd()) {

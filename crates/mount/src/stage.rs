@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{
     CWD, MemfdFlags, Mode, OFlags, SealFlags, Stat, fchmod, fcntl_add_seals, fstat, memfd_create,
@@ -21,7 +21,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::{Error, ImageFile, Policy, trusted};
+use cabane_privileged::{Copies, Error, ImageFile, LocalStage, Policy, trusted};
 
 /// How much is read before others are told that the copy gets on.
 const PART: usize = 4 << 20;
@@ -53,17 +53,31 @@ impl Stage {
         }
     }
 
-    /// Returns how many bytes all copies may have, together.
+    /// Returns what makes copies there.
     ///
     /// # Errors
     ///
     /// [`Error::StageNotAllowed`] where the policy allows none.
-    pub(crate) fn limit(self, policy: &Policy) -> Result<u64, Error> {
-        let limit = match self {
-            Self::Memory => policy.stage_memory,
-            Self::Local => policy.stage_local.as_ref().map(|local| local.limit),
+    pub(crate) fn copies(self, policy: &Policy) -> Result<Box<dyn Copies>, Error> {
+        let copies: Option<Box<dyn Copies>> = match self {
+            Self::Memory => policy
+                .stage_memory
+                .map(|limit| -> Box<dyn Copies> { Box::new(InMemory { limit }) }),
+            Self::Local => policy
+                .stage_local
+                .clone()
+                .map(|local| -> Box<dyn Copies> { Box::new(InDirectory(local)) }),
         };
-        limit.ok_or(Error::StageNotAllowed { stage: self })
+        copies.ok_or(Error::StageNotAllowed {
+            place: self.place(),
+        })
+    }
+
+    fn place(self) -> &'static str {
+        match self {
+            Self::Memory => "the memory of this node",
+            Self::Local => "the directory of this node",
+        }
     }
 }
 
@@ -73,28 +87,74 @@ impl fmt::Display for Stage {
     }
 }
 
-/// The directory of the node for copies.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LocalStage {
-    /// Where it is. Only root may be able to write to it, and to what is above it.
-    pub directory: PathBuf,
+/// Copies in the memory of the node.
+#[derive(Debug)]
+struct InMemory {
     /// How many bytes all copies may have, together.
-    pub limit: u64,
+    limit: u64,
 }
 
-/// Copies an image that looked like this when it was checked and room was found for it.
-/// `gets_on` is called again and again meanwhile.
-pub(crate) fn copy(
+impl Copies for InMemory {
+    fn name(&self) -> &'static str {
+        Stage::Memory.name()
+    }
+
+    fn place(&self) -> &'static str {
+        Stage::Memory.place()
+    }
+
+    fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn copy(
+        &self,
+        image: &ImageFile,
+        checked: &Stat,
+        gets_on: &dyn Fn(),
+    ) -> Result<ImageFile, Error> {
+        let target = copy(in_memory()?, image, checked, gets_on)?;
+        let all = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
+        fcntl_add_seals(&target, all).map_err(failed(&image.path))?;
+        for_reading(&target, image)
+    }
+}
+
+/// Copies in a directory that the site names.
+#[derive(Debug)]
+struct InDirectory(LocalStage);
+
+impl Copies for InDirectory {
+    fn name(&self) -> &'static str {
+        Stage::Local.name()
+    }
+
+    fn place(&self) -> &'static str {
+        Stage::Local.place()
+    }
+
+    fn limit(&self) -> u64 {
+        self.0.limit
+    }
+
+    fn copy(
+        &self,
+        image: &ImageFile,
+        checked: &Stat,
+        gets_on: &dyn Fn(),
+    ) -> Result<ImageFile, Error> {
+        let target = copy(in_directory(&self.0.directory)?, image, checked, gets_on)?;
+        for_reading(&target, image)
+    }
+}
+
+/// Copies an image into an empty file.
+fn copy(
+    target: OwnedFd,
     image: &ImageFile,
     checked: &Stat,
-    stage: Stage,
-    policy: &Policy,
-    gets_on: impl Fn(),
-) -> Result<ImageFile, Error> {
-    let target = match stage {
-        Stage::Memory => in_memory()?,
-        Stage::Local => in_directory(policy)?,
-    };
+    gets_on: &dyn Fn(),
+) -> Result<File, Error> {
     let mut target = File::from(target);
     let size = u64::try_from(checked.st_size).unwrap_or_default();
     let is_whole = fill(&mut target, image, size, gets_on)?;
@@ -105,15 +165,7 @@ pub(crate) fn copy(
             reason: "it was changed while it was copied".into(),
         });
     }
-    if stage == Stage::Memory {
-        let all = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
-        fcntl_add_seals(&target, all).map_err(failed(&image.path))?;
-    }
-    Ok(ImageFile {
-        file: for_reading(&target, &image.path)?,
-        path: image.path.clone(),
-        format: image.format,
-    })
+    Ok(target)
 }
 
 /// Copies so many bytes and none more; tells whether that is all there is.
@@ -121,7 +173,7 @@ fn fill(
     target: &mut File,
     image: &ImageFile,
     size: u64,
-    gets_on: impl Fn(),
+    gets_on: &dyn Fn(),
 ) -> Result<bool, Error> {
     let failed = |source| Error::Step {
         what: COPY,
@@ -168,25 +220,23 @@ fn in_memory() -> Result<OwnedFd, Error> {
     Ok(file)
 }
 
-fn in_directory(policy: &Policy) -> Result<OwnedFd, Error> {
-    let local = policy.stage_local.as_ref();
-    let local = local.ok_or(Error::StageNotAllowed {
-        stage: Stage::Local,
-    })?;
-    let directory = trusted::open_directory(&local.directory)?;
+fn in_directory(directory: &Path) -> Result<OwnedFd, Error> {
+    let opened = trusted::open_directory(directory)?;
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    openat(&directory, ".", flags, Mode::RUSR | Mode::WUSR).map_err(Error::step(
-        "make a file without a name in",
-        &local.directory,
-    ))
+    openat(&opened, ".", flags, Mode::RUSR | Mode::WUSR)
+        .map_err(Error::step("make a file without a name in", directory))
 }
 
 /// Opens the copy once more, so that not even the kernel holds it for writing.
-fn for_reading(copy: &File, path: &Path) -> Result<File, Error> {
+fn for_reading(copy: &File, image: &ImageFile) -> Result<ImageFile, Error> {
     let place = format!("/proc/self/fd/{}", copy.as_raw_fd());
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let file = openat(CWD, place, flags, Mode::empty()).map_err(failed(path))?;
-    Ok(file.into())
+    let file = openat(CWD, place, flags, Mode::empty()).map_err(failed(&image.path))?;
+    Ok(ImageFile {
+        file: file.into(),
+        path: image.path.clone(),
+        format: image.format,
+    })
 }
 
 fn is_same_content(one: &Stat, other: &Stat) -> bool {
