@@ -48,6 +48,8 @@ pub use credentials::{
 pub use download::{Fetched, Progress};
 pub use error::Error;
 pub use find::{Listed, Listing, Wanted};
+#[cfg(feature = "fuzzing")]
+pub use http::answer_with;
 pub use http::{Patience, give_to_collector, is_address_of_collector};
 pub use image::RemoteImage;
 pub use options::Options;

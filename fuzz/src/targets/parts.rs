@@ -52,9 +52,9 @@ impl Known {
         let mut filled = Vec::with_capacity(content.len());
         let mut rest = content;
         while let [first, behind @ ..] = rest {
-            let end = behind.iter().position(|byte| byte == first);
             let is_mark = matches!(first, b'@' | b'#') && filled.len() < MOST_BYTES;
-            let key = end.filter(|_| is_mark).map(|end| &rest[..end + 2]);
+            let end = || behind.iter().position(|byte| byte == first);
+            let key = is_mark.then(end).flatten().map(|end| &rest[..end + 2]);
             if let Some((key, word)) = key.and_then(|key| Some((key, self.words.get(key)?))) {
                 filled.extend_from_slice(word);
                 rest = &rest[key.len()..];

@@ -5,18 +5,14 @@
 //!
 //! The first file of the input says by its name what the client wants; each file behind it is
 //! the answer to one request: a status with headers, an empty line, the body. Digests and sizes
-//! are those of bodies, and of later files. The server is the client's only proxy, so that no answer can lead it to
-//! a host of the network.
+//! are those of bodies, and of later files. No answer can lead the client to a host of the
+//! network: there is none.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::{LazyLock, Mutex, PoisonError};
-use std::thread;
 use std::time::Duration;
 
 use cabane_label::NameMatch;
 use cabane_registry::{
-    ContainerName, Error, Listing, Options, Patience, Place, ProxySettings, Registry, Wanted,
+    ContainerName, Error, Listing, Options, Patience, Place, Registry, Wanted, answer_with,
 };
 
 use super::Verdict;
@@ -28,24 +24,10 @@ const SILENCE: Duration = Duration::from_secs(2);
 
 const MOST_BYTES: u64 = 64 << 20;
 
-/// The answers that are left, the next one last.
-static ANSWERS: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
-
-static PROXY: LazyLock<Option<String>> = LazyLock::new(|| {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).ok()?;
-    let address = listener.local_addr().ok()?;
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let _ = serve(&stream);
-        }
-    });
-    Some(format!("http://{address}"))
-});
-
 /// Asks a registry, and checks that what it says can be shown.
 pub fn run(bytes: &[u8]) -> Verdict {
     let parts = split(bytes);
-    let (Some(((wanted, _), answers)), Some(proxy)) = (parts.split_first(), PROXY.as_ref()) else {
+    let Some(((wanted, _), answers)) = parts.split_first() else {
         return Verdict::Refused;
     };
     let mut known = Known::default();
@@ -59,8 +41,8 @@ pub fn run(bytes: &[u8]) -> Verdict {
         known.add(name, &body);
         answer(&known.fill(head), &body)
     });
-    *ANSWERS.lock().unwrap_or_else(PoisonError::into_inner) = answers.collect();
-    match ask(wanted, proxy) {
+    answer_with(answers.collect());
+    match ask(wanted) {
         Ok(()) => Verdict::Accepted,
         Err(Error::NotARegistry { reason, .. }) if reason.contains("after 2 seconds") => {
             Verdict::Wrong("the client waits for what does not come".to_owned())
@@ -75,13 +57,8 @@ pub fn run(bytes: &[u8]) -> Verdict {
     }
 }
 
-fn ask(wanted: &[u8], proxy: &str) -> Result<(), Error> {
+fn ask(wanted: &[u8]) -> Result<(), Error> {
     let options = Options {
-        proxy: ProxySettings {
-            http: Some(proxy.to_owned()),
-            https: Some(proxy.to_owned()),
-            no_proxy: None,
-        },
         patience: Patience {
             retries: 1,
             pause: Duration::ZERO,
@@ -176,34 +153,4 @@ fn answer(head: &[u8], body: &[u8]) -> Vec<u8> {
     answer.extend_from_slice(b"Connection: close\r\n\r\n");
     answer.extend_from_slice(body);
     answer
-}
-
-/// Answers one request, of a client that may want a tunnel before.
-fn serve(stream: &TcpStream) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(SILENCE))?;
-    let mut reader = BufReader::new(stream);
-    loop {
-        let mut line = String::new();
-        let mut is_tunnel = None;
-        loop {
-            line.clear();
-            // What begins with this byte is TLS.
-            if reader.fill_buf()?.first().is_none_or(|byte| *byte == 0x16) {
-                return Ok(());
-            }
-            reader.by_ref().take(1 << 16).read_line(&mut line)?;
-            if line == "\r\n" {
-                break;
-            }
-            is_tunnel.get_or_insert(line.starts_with("CONNECT "));
-        }
-        let mut writer = stream;
-        if is_tunnel == Some(true) {
-            writer.write_all(b"HTTP/1.1 200 OK\r\n\r\n")?;
-            continue;
-        }
-        let next = ANSWERS.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let nothing = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-        return writer.write_all(next.as_deref().unwrap_or(nothing));
-    }
 }

@@ -86,7 +86,8 @@ impl Pair {
         let proxy_has_tls = proxy
             .as_ref()
             .is_some_and(|proxy| proxy.protocol() == ProxyProtocol::Https);
-        let tls = if is_plain && !proxy_has_tls {
+        let is_never_encrypted = cfg!(feature = "fuzzing") || is_plain && !proxy_has_tls;
+        let tls = if is_never_encrypted {
             None
         } else {
             Some(tls(authorities)?)
@@ -125,5 +126,9 @@ pub(super) fn agent(proxy: Option<Proxy>, tls: Option<TlsConfig>, patience: &Pat
         Some(tls) => config.tls_config(tls),
         None => config,
     };
-    config.build().new_agent()
+    let config = config.build();
+    #[cfg(feature = "fuzzing")]
+    return super::fuzzed::agent(config);
+    #[cfg(not(feature = "fuzzing"))]
+    config.new_agent()
 }

@@ -10,6 +10,8 @@ mod body;
 mod challenge;
 mod client;
 mod collector;
+#[cfg(feature = "fuzzing")]
+mod fuzzed;
 mod patience;
 mod prove;
 mod scope;
@@ -20,6 +22,8 @@ pub(crate) use answer::Answer;
 pub(crate) use body::{Body, FilePart};
 pub(crate) use client::{Client, Request};
 pub use collector::{give_to_collector, is_address_of_collector};
+#[cfg(feature = "fuzzing")]
+pub use fuzzed::answer_with;
 pub use patience::Patience;
 pub(crate) use patience::Retries;
 pub(crate) use scope::Scope;
