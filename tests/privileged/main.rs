@@ -14,6 +14,7 @@ mod command;
 mod descriptors;
 mod every_call;
 mod formats;
+mod freezer;
 mod half;
 mod hiding;
 mod hostile;

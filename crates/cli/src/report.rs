@@ -5,6 +5,8 @@
 
 use std::error::Error;
 
+use cabane_label::escape;
+
 use crate::exit_codes::{self, ExitCode};
 use crate::printer::Printer;
 
@@ -86,7 +88,13 @@ impl CommandError {
         }
         let mut cause = self.error.source();
         while let Some(error) = cause {
-            printer.cause(&error.to_string());
+            // What it says may come from outside.
+            let lines: Vec<_> = error
+                .to_string()
+                .lines()
+                .map(|line| escape(line).into_owned())
+                .collect();
+            printer.cause(&lines.join("\n"));
             cause = error.source();
         }
         for hint in &self.hints {

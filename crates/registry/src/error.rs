@@ -31,7 +31,7 @@ pub enum Error {
         source: io::Error,
     },
     /// Somebody answered who cannot prove to be the registry.
-    #[error("the certificate of {host} is not accepted: {reason}")]
+    #[error("the certificate of {host} is not accepted: {}", escape(.reason))]
     Certificate {
         /// The host, and its port.
         host: String,
@@ -53,7 +53,7 @@ pub enum Error {
         after: Duration,
     },
     /// What came is not HTTP, or not that of a registry.
-    #[error("{host} does not answer as a registry does: {reason}")]
+    #[error("{host} does not answer as a registry does: {}", escape(.reason))]
     NotARegistry {
         /// The host, and its port.
         host: String,
@@ -111,7 +111,7 @@ pub enum Error {
         registry: String,
     },
     /// There is no such container image.
-    #[error("{name} cannot be imported: {reason}")]
+    #[error("{name} cannot be imported: {}", escape(.reason))]
     NoContainer {
         /// Its name.
         name: String,
@@ -122,7 +122,7 @@ pub enum Error {
     #[error(transparent)]
     Unfit(#[from] UnfitPart),
     /// What is there is no image of a kind that is known here.
-    #[error("`{place}` is not an image that can be mounted: {reason}")]
+    #[error("`{place}` is not an image that can be mounted: {}", escape(.reason))]
     NotAnImage {
         /// Its place.
         place: Box<Place>,
@@ -186,7 +186,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// The archive of the metadata cannot be unpacked.
-    #[error("the metadata of `{place}` cannot be unpacked: {reason}")]
+    #[error("the metadata of `{place}` cannot be unpacked: {}", escape(.reason))]
     Metadata {
         /// Whose metadata.
         place: Box<Place>,
@@ -206,7 +206,7 @@ pub enum Error {
     #[error(transparent)]
     Proxy(#[from] ProxyError),
     /// The settings do not make a connection.
-    #[error("{reason}")]
+    #[error("{}", escape(.reason))]
     Settings {
         /// What is wrong.
         reason: String,
@@ -384,4 +384,17 @@ fn in_words(words: &str) -> String {
 /// Returns a path as it may stand in a message.
 fn shown(path: &Path) -> String {
     escape(&path.to_string_lossy()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_registry_sends_does_not_reach_the_terminal() {
+        let error = Error::Settings {
+            reason: "a sum is \u{7}\u{1b}[2J".to_owned(),
+        };
+        assert_eq!(error.to_string(), "a sum is \\u{7}\\u{1b}[2J");
+    }
 }
