@@ -3,11 +3,14 @@
 
 //! Container images whose sizes are made up, or are too large.
 
+use std::fs;
+use std::process::Command;
+
 use cabane_testkit::HostileRegistry;
 use serde_json::json;
 
 use crate::cabane::{Cabane, Who};
-use crate::import_containers::{TOOL, leftovers};
+use crate::import_containers::{TOOL, leftovers, sif};
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
@@ -48,6 +51,36 @@ fn an_image_that_unpacks_to_more_than_the_limit_is_refused_and_nothing_is_left()
     let seen = cabane.run(&["import", &typed, TOOL, "--max-unpacked", "2M"]);
     let is_told = seen.stderr.contains("and the limit is 2000000")
         && seen.stderr.contains("hint: ")
+        && seen.stderr.contains("--max-unpacked SIZE");
+    assert!(seen.code != 0 && is_told, "{seen:?}");
+    assert!(leftovers(&cabane).is_empty());
+}
+
+#[test]
+fn an_image_of_apptainer_that_unpacks_to_more_than_the_limit_is_refused_before_anything_is_written()
+{
+    let cabane = Cabane::new(Who::OrdinaryUser);
+    let large = cabane.world.file("root/large", "");
+    // A hole, of which nothing is in the image but its length.
+    let file = fs::File::options().write(true).open(&large).unwrap();
+    file.set_len(1 << 28).unwrap();
+    let (root, squashfs) = (cabane.world.path("root"), cabane.world.path("squashfs"));
+    let mut program = Command::new("mksquashfs");
+    program
+        .arg(root)
+        .arg(&squashfs)
+        .args(["-quiet", "-b", "1M"]);
+    assert!(program.output().unwrap().status.success());
+    let image = cabane.world.path("image.sif");
+    let bytes = sif(&fs::read(squashfs).unwrap(), *b"02");
+    assert!(bytes.len() < 1 << 20);
+    fs::write(&image, bytes).unwrap();
+    let typed = format!("sif:{}", image.display());
+    let limit = "--max-unpacked=100M";
+    let seen = cabane.run(&["import", "--platform=amd64", limit, &typed, TOOL]);
+    let is_told = seen
+        .stderr
+        .contains("it unpacks to at least 268435456 bytes")
         && seen.stderr.contains("--max-unpacked SIZE");
     assert!(seen.code != 0 && is_told, "{seen:?}");
     assert!(leftovers(&cabane).is_empty());

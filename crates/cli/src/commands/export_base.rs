@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
-use cabane_container::{Chosen, ContainerImage, DockerArchive, Layout, Platform, Sif, directory};
+use cabane_container::{
+    Chosen, ContainerImage, DockerArchive, Layout, MAX_UNPACKED, Platform, Sif, directory,
+};
 use cabane_label::{Digest, ImageDescription, escape};
 use cabane_registry::ContainerName;
 use cabane_repository::{Claim, Incoming};
@@ -161,7 +163,8 @@ impl Asking<'_> {
         let incoming = self.place(&key_of(&identity, self.platform))?;
         let alive = incoming.keep_alive();
         sweep(incoming.path())?;
-        let unpacked = sif.unpack(&unsquashfs, &incoming.path().join(format!("{NEW}root")));
+        let root = incoming.path().join(format!("{NEW}root"));
+        let unpacked = sif.unpack(&unsquashfs, &root, MAX_UNPACKED, self.interrupt);
         let used = unpacked.map_err(errors::container_error).and_then(use_it);
         drop(alive);
         sweep(incoming.path())?;

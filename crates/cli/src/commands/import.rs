@@ -193,7 +193,8 @@ impl Import<'_> {
             bytes: 0,
         };
         let bring = |place: &Path| {
-            let unpacked = sif.unpack(&unsquashfs, &place.join(format!("{NEW}root")));
+            let root = place.join(format!("{NEW}root"));
+            let unpacked = sif.unpack(&unsquashfs, &root, self.max_unpacked(), &self.interrupt);
             unpacked.map_err(errors::container_error)
         };
         self.one(&wanted, &bring)

@@ -69,6 +69,11 @@ impl Wanted {
 pub(super) type Bring<'a, 'i> = dyn Fn(&Path) -> CommandResult<ContainerImage<'i>> + 'a;
 
 impl Import<'_> {
+    /// How many bytes the image may unpack to.
+    pub(super) fn max_unpacked(&self) -> u64 {
+        self.args.max_unpacked.unwrap_or(MAX_UNPACKED)
+    }
+
     /// Makes the image, unless it is there or somebody else makes it, and gives it its label.
     pub(super) fn one(&self, wanted: &Wanted, bring: &Bring<'_, '_>) -> CommandResult<ExitCode> {
         if self.args.dry_run {
@@ -183,7 +188,7 @@ impl Import<'_> {
             output,
             mksquashfs: &mksquashfs,
             jobs: jobs.unwrap_or_else(processors).max(1),
-            max_unpacked: self.args.max_unpacked.unwrap_or(MAX_UNPACKED),
+            max_unpacked: self.max_unpacked(),
         };
         let shown = Shown {
             watched: Mutex::new(Watched::new(

@@ -17,16 +17,18 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cabane_label::escape;
 
 use super::directory;
+use crate::budget::{Budget, Limited};
 use crate::document::Run;
-use crate::{ContainerImage, Error, Platform};
+use crate::{ContainerImage, Error, LayerProblem, Platform, Progress};
 
 const MAGIC: &[u8] = b"SIF_MAGIC\0";
 const DESCRIPTOR: usize = 585;
@@ -128,26 +130,24 @@ impl Sif {
         })
     }
 
-    /// Unpacks the image into a new directory, of which it can be read then.
+    /// Unpacks the image into a new directory, of which it can be read then. Its files may have
+    /// so many bytes together.
     ///
     /// # Errors
     ///
-    /// A program that is missing or fails: nothing may be left out but devices, which are
-    /// wanted nowhere.
+    /// [`Error::Layer`] if it is too large, before anything is written; and a program that is
+    /// missing or fails: nothing may be left out but devices, which are wanted nowhere.
     pub fn unpack(
         &self,
         unsquashfs: &Path,
         place: &Path,
+        max_unpacked: u64,
+        interrupt: &AtomicBool,
     ) -> Result<ContainerImage<'static>, Error> {
-        let mut command = Command::new(unsquashfs);
-        command
-            .args(["-no-progress", "-quiet", "-no-xattrs", "-dest"])
-            .arg(place)
-            .arg("-offset")
-            .arg(OsString::from(self.start.to_string()))
-            .arg(&self.path)
-            .env_clear()
-            .stdin(Stdio::null());
+        self.check_size(unsquashfs, &Budget::new(max_unpacked, &Unless(interrupt)))?;
+        let mut command = self.program(unsquashfs);
+        command.args(["-no-xattrs", "-dest"]).arg(place);
+        command.arg(&self.path);
         let output = command.output().map_err(|_| Error::NoProgram)?;
         let said = [output.stdout, output.stderr].concat();
         let said = String::from_utf8_lossy(&said).into_owned();
@@ -172,6 +172,65 @@ impl Sif {
         let mut image = directory(place, &self.platform, true);
         image.config.run = Some(settings(place));
         Ok(image)
+    }
+
+    /// Prepares the program, but for what it shall do.
+    fn program(&self, unsquashfs: &Path) -> Command {
+        let mut command = Command::new(unsquashfs);
+        command.args(["-no-progress", "-quiet", "-offset"]);
+        command.arg(OsString::from(self.start.to_string()));
+        command.env_clear().stdin(Stdio::null());
+        command
+    }
+
+    /// Adds up the sizes that the image has for its files, which is all that is written later.
+    fn check_size(&self, unsquashfs: &Path, budget: &Budget<'_>) -> Result<(), Error> {
+        let mut command = self.program(unsquashfs);
+        command.arg("-lln").arg(&self.path);
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut listing = command.spawn().map_err(|_| Error::NoProgram)?;
+        let counted = match listing.stdout.take() {
+            Some(lines) => count(BufReader::new(Limited::new(lines, budget)), budget),
+            None => Ok(()),
+        };
+        // One that is not read to its end would wait. What is wrong with an image is told when
+        // it is unpacked.
+        let _ = listing.kill();
+        let _ = listing.wait();
+        counted.map_err(|source| Error::Layer {
+            layer: escape(&self.path.to_string_lossy()).into_owned(),
+            source,
+        })
+    }
+}
+
+/// Goes on until somebody interrupts.
+struct Unless<'i>(&'i AtomicBool);
+
+impl Progress for Unless<'_> {
+    fn read(&self, _: u64, _: Option<u64>) {}
+
+    fn go_on(&self) -> bool {
+        !self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Counts the entries of a listing: mode, owner, size, date, time, name.
+fn count(mut lines: impl BufRead, budget: &Budget<'_>) -> Result<(), LayerProblem> {
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        lines.by_ref().take(LARGEST).read_until(b'\n', &mut line)?;
+        if line.is_empty() {
+            return Ok(());
+        }
+        let mut words = line
+            .split(|byte| *byte == b' ')
+            .filter(|word| !word.is_empty());
+        let is_file = words.next().is_some_and(|mode| mode.starts_with(b"-"));
+        let size = words.nth(1).filter(|_| is_file);
+        let size = size.and_then(|size| std::str::from_utf8(size).ok()?.parse().ok());
+        budget.entry(size.unwrap_or_default())?;
     }
 }
 
