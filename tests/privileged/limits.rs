@@ -60,14 +60,22 @@ impl Up {
     }
 
     pub(crate) fn wait(&mut self) {
+        if let Err(complaint) = self.listen() {
+            panic!("the command is not up: {complaint}");
+        }
+    }
+
+    /// Waits until it is up, or returns why it is not.
+    pub(crate) fn listen(&mut self) -> Result<(), String> {
         let mut reader = BufReader::new(self.child.stdout.as_mut().unwrap());
         reader.read_line(&mut self.said).unwrap();
         if self.said.is_empty() {
             let mut complaint = String::new();
             let stderr = self.child.stderr.as_mut().unwrap();
             stderr.read_to_string(&mut complaint).unwrap();
-            panic!("the command is not up: {complaint}");
+            return Err(complaint);
         }
+        Ok(())
     }
 
     pub(crate) fn process(&self) -> u32 {

@@ -6,14 +6,17 @@
 
 use std::fs;
 
+use cabane_testkit::not_run;
+
 use crate::arena::{Arena, in_private_world};
 use crate::hostile_files::{Attacker, Ended, GIVEN, System};
 use crate::limits::Up;
 use crate::roots::plain;
 
 /// Shows a directory of the user's at a place of a root image, and then mounts an image at
-/// `/mnt/a` in that process's namespace.
-fn entered(arena: &Arena, system: System, target: &str, hang: &str) -> Ended {
+/// `/mnt/a` in that process's namespace. There is no such place where the kernel does not clone
+/// what is attached nowhere, as before Linux 6.15.
+fn entered(arena: &Arena, system: System, target: &str, hang: &str) -> Option<Ended> {
     let attacker = Attacker::new(arena);
     attacker.trust("any");
     let image = arena.any_image();
@@ -26,20 +29,33 @@ fn entered(arena: &Arena, system: System, target: &str, hang: &str) -> Ended {
     let first = arena.start().image(&plain(arena), "/".as_ref());
     let first = attacker.descriptor(first, system, &options.each_ref().map(|one| &**one));
     attacker.forget();
-    let up = Up::with(&first.bind_at(GIVEN, target), "echo up");
+    let first = first.bind_at(GIVEN, target);
+    let mut up = Up::begin(&first, "echo up");
+    if let Err(said) = up.listen() {
+        let is_not_cloned = said.contains("failed to bind") && said.contains("Invalid argument");
+        assert!(is_not_cloned, "{said}");
+        attacker.kill_server();
+        attacker.unmount();
+        return None;
+    }
     fs::write(begin, "").unwrap();
     let second = arena.start().image(&image, arena.first());
     let ended = attacker.watch(&second.entering(up.process()));
     attacker.kill_server();
     up.end();
     attacker.unmount();
-    ended
+    Some(ended)
 }
 
 /// Asserts that the second start did not wait with the rights of root.
 fn assert_nobody_waits(arena: &Arena, system: System, target: &str, hang: &str) {
-    let ended = entered(arena, system, target, hang);
-    assert!(ended.was_in_the_hands_of_its_user(), "{ended:#?}");
+    match entered(arena, system, target, hang) {
+        Some(ended) => assert!(ended.was_in_the_hands_of_its_user(), "{ended:#?}"),
+        None if system[1] == "loose" => {
+            not_run!("this kernel clones nothing that is attached nowhere");
+        }
+        None => panic!("what is attached cannot be bound"),
+    }
 }
 
 #[test]
