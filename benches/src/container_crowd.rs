@@ -32,7 +32,9 @@ pub(crate) fn section(bed: &Bed, options: &Options) -> Section {
     // A quick run leaves the largest out.
     let counts = COUNTS.iter().take(if options.quick { 2 } else { 3 });
     for count in counts {
-        match as_ordinary_user(|| import(bed, *count)) {
+        let place = bed.directory(&format!("crowd-{count}"));
+        let row = place.and_then(|place| as_ordinary_user(|| import(bed, &place, *count)));
+        match row {
             Ok(row) => table.push(row),
             Err(reason) => remarks.push(format!("{count} files: not measured: {reason}.")),
         }
@@ -46,8 +48,7 @@ pub(crate) fn section(bed: &Bed, options: &Options) -> Section {
     }
 }
 
-fn import(bed: &Bed, count: u32) -> Result<Vec<String>, NotMeasured> {
-    let place = bed.directory(&format!("crowd-{count}"))?;
+fn import(bed: &Bed, place: &Path, count: u32) -> Result<Vec<String>, NotMeasured> {
     let (root, repository) = (place.join("root"), place.join("repository"));
     make_files(&root.join("crowd"), count)?;
     let cabane = bed.cabane.as_ref().map_err(Clone::clone)?;
@@ -65,7 +66,7 @@ fn import(bed: &Bed, count: u32) -> Result<Vec<String>, NotMeasured> {
     let size = fs::metadata(image)
         .map_err(|error| error.to_string())?
         .len();
-    finish(Command::new("rm").arg("-rf").arg(&place))?;
+    finish(Command::new("rm").arg("-rf").args([&root, &repository]))?;
     Ok(vec![
         count.to_string(),
         format!("{:.1}", cost.wall),

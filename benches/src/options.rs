@@ -16,7 +16,8 @@ Usage: cabane-benches [--quick] [--pairs N] [--only SECTION,…] [--output FILE]
                    page unless --output is given
   --pairs N        how often the two commands of a comparison are run in turn
   --only LIST      sections to measure: start, python, many, busy, list, pack, rebuild, mpi;
-                   and stack, registry, slurm and containers, which are measured only when they are named.
+                   and stack, registry, slurm, containers and crowd (a part of containers),
+                   which are measured only when they are named.
                    Writes no page unless --output is given
   --output FILE    the page to write
   --directory DIR  where images and trees are made; default: the directory for
@@ -29,7 +30,7 @@ benches/README.md lists the variables that name programs.
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/performance.md");
 
 /// The sections that take long; each is measured when it is asked for, and has a page of its own.
-const ON_THEIR_OWN: [&str; 4] = ["stack", "registry", "slurm", "containers"];
+const ON_THEIR_OWN: [&str; 5] = ["stack", "registry", "slurm", "containers", "crowd"];
 
 /// What was typed.
 #[derive(Debug, Default)]
