@@ -8,9 +8,9 @@
 //! at. The order of things is the safety of it:
 //!
 //! 1. limits are lifted, signals are held back, the file mode mask is ours;
-//! 2. rights are lowered to the caller's, and only then is anything of his read;
+//! 2. rights are lowered to the caller's, and only then is anything of theirs read;
 //! 3. rights are raised, what the policy allows is mounted, and what the caller handed over is
-//!    looked at with his rights only (`cabane_privileged`);
+//!    looked at with their rights only (`cabane_privileged`);
 //! 4. all rights are given up for good, which is verified;
 //! 5. limits, mask and signals are the caller's again, and the command starts.
 //!

@@ -61,7 +61,7 @@ fn is_really_root() -> bool {
         && is_initial_user_namespace()
 }
 
-/// Tells whether every user has a number here, and his own.
+/// Tells whether every user has a number here, and their own.
 pub(crate) fn is_initial_user_namespace() -> bool {
     fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| map.split_whitespace().eq(WHOLE_MAP))
 }

@@ -3,9 +3,9 @@
 
 //! For whom images are mounted, and with whose rights the process acts.
 //!
-//! A file that the caller handed over, or a place that he can furnish, is looked at with the
-//! rights of the caller alone: see [`Caller::act`]. Then what he serves himself can let nobody
-//! wait but a process that he can end, within his own limits.
+//! A file that the caller handed over, or a place that they can furnish, is looked at with the
+//! rights of the caller alone: see [`Caller::act`]. Then what they serve themselves can let nobody
+//! wait but a process that they can end, within their own limits.
 
 use std::io;
 
@@ -120,7 +120,7 @@ impl Caller {
             set_thread_res_gid(None, group, None)?;
         }
         // With the effective user goes every effective capability. The caller is the real one:
-        // he can end the process.
+        // they can end the process.
         set_thread_res_uid(self.user, self.user, ROOT)?;
         hide()
     }

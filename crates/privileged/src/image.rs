@@ -89,7 +89,7 @@ pub(crate) fn mount_file(image: &ImageFile) -> Option<Result<OwnedFd, Error>> {
 
 /// Opens an image once more, with the rights of the caller and without its path.
 ///
-/// What the caller may not open by himself is not for him, however he came by the descriptor;
+/// What callers may not open themselves is not for them, however they came by the descriptor;
 /// and root may not be trusted by a file server. Everybody can read in
 /// `/sys/block/loopN/loop/backing_file` which file a device is bound to: opened in a clone of its
 /// mount, which has nothing around it, it has no path.

@@ -235,7 +235,7 @@ pub fn seal(directory: &Path) -> Result<(), Error> {
 /// Makes a new mount namespace, a copy of that in which the process is, and enters it. What is
 /// mounted there leaks nowhere.
 ///
-/// Acts on this process. Waits for nothing. Safe: everybody else keeps what he sees.
+/// Acts on this process. Waits for nothing. Safe: everybody else sees what they saw.
 ///
 /// # Errors
 ///
@@ -274,7 +274,7 @@ pub(crate) fn make_namespace() -> std::io::Result<()> {
 }
 
 /// Enters a mount namespace: the cache, back to that of the caller, that of the first process,
-/// or one of the caller that the kernel let him open.
+/// or one of the caller that the kernel let them open.
 ///
 /// Waits for nothing. Safe: the namespaces are root's own, or belong to a process that the
 /// caller may trace and to the user namespace of the helper.

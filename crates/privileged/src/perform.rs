@@ -4,8 +4,8 @@
 //! Mounting for somebody who is not trusted, with the rights of root.
 //!
 //! What the caller says is a list of descriptors and mount points. A descriptor can
-//! only be one that he could open; a mount point must stand in the policy, letter by
-//! letter. Nothing else of his is looked up, followed or read.
+//! only be one that they could open; a mount point must stand in the policy, letter by
+//! letter. Nothing else of theirs is looked up, followed or read.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -119,7 +119,7 @@ pub fn perform_privileged(
     if let Some(namespace) = namespace {
         enter_of_caller(&namespace)?;
         if mounts.is_empty() {
-            // He could go there by way of a process of his own, too, which he controls;
+            // They could go there by way of a process of their own, too, which they control;
             // a debugger finds the files of a program only where that program is.
             return Ok(());
         }
@@ -191,7 +191,7 @@ fn put_in_own_root(
 }
 
 /// Enters the mount namespace of another process of the caller. One that belongs to a
-/// user namespace he can enter by himself.
+/// user namespace that they can enter themselves.
 fn enter_of_caller(namespace: &File) -> Result<(), Error> {
     let failed = |source| Error::Step {
         what: "enter the mount namespace of",
@@ -239,7 +239,7 @@ fn is_confined() -> Result<bool, Error> {
 
 /// Attaches the mounts, the one nearest to the root first: one mount point may lie in
 /// the tree of another image. The places are looked up with the rights of the caller: in the
-/// namespace of a process of his, he may have furnished them.
+/// namespace of one of their processes, they may have furnished them.
 fn put_in_place(
     mounts: Vec<OwnedFd>,
     mount_points: Vec<PathBuf>,

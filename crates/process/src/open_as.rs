@@ -3,8 +3,8 @@
 
 //! Opening what a user names, out of a process with the rights of root.
 //!
-//! On the way to a file a user can let others wait: on a file system that a process of his
-//! serves, every look-up takes as long as he likes, and a process of root in it cannot be ended.
+//! On the way to a file a user can let others wait: on a file system that one of their processes
+//! serves, every look-up takes as long as they like, and a process of root in it cannot be ended.
 //! So a child becomes the user, opens, and hands the descriptors back; whoever asked waits for
 //! a limited time.
 

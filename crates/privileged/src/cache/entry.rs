@@ -197,7 +197,7 @@ fn has_room(key: &Key, copies: &dyn Copies) -> Result<bool, Error> {
     Ok(used.saturating_add(wanted) <= copies.limit())
 }
 
-/// Making and counting happen under the lock of the user, so that two starts of his do not
+/// Making and counting happen under the lock of the user, so that two of their starts do not
 /// both get the last place.
 fn make_entry(name: &str, user: u32, limit: u32) -> Result<Entry, Error> {
     if let Some(entry) = Entry::open(name) {

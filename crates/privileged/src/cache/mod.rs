@@ -35,8 +35,8 @@
 //! use for as long as its device is bound as it was, and can be mounted from there again:
 //! the same superblock.
 //!
-//! **Nobody waits for somebody else.** A user can stop a process of his own at any instant (a
-//! control group that he may freeze is enough). Locks are those of `flock` on directories, end
+//! **Nobody waits for somebody else.** Users can stop their own processes at any instant (a
+//! control group that they may freeze is enough). Locks are those of `flock` on directories, end
 //! with their process, and only spare work: those of a user are waited for by that user alone,
 //! and not for long.
 

@@ -153,7 +153,7 @@ impl Cache {
 }
 
 /// Opens `/run/cabane` as the first process sees it, so that whoever is in a mount
-/// namespace of his own finds the same.
+/// namespace of their own finds the same.
 fn state_directory() -> Result<OwnedFd, Error> {
     let run = open_run()?;
     let failed = || Error::cache("open /run/cabane");
@@ -190,7 +190,7 @@ fn open_run() -> Result<OwnedFd, Error> {
     // Through the link of the kernel, not by its text.
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = openat(CWD, FIRST_ROOT, flags, Mode::empty());
-    // Asked afterwards: from a user namespace of his own nobody comes back.
+    // Asked afterwards: nobody comes back from a user namespace of their own.
     let root = match namespace::of_first_process().map_err(cache_failed)? {
         Some(_) => root,
         // There everybody is taken to be in one mount namespace.
@@ -280,7 +280,7 @@ fn cache_failed(source: std::io::Error) -> Error {
     }
 }
 
-/// Whoever is in a namespace of his own, for example that of a job, makes a cache
+/// A start in a namespace of its own, for example that of a job, makes a cache
 /// for the whole node.
 fn enter_first_namespace() -> Result<(), Error> {
     let failed = |source| Error::Cache {
