@@ -30,8 +30,9 @@ const NAMESPACE: &str = "namespace";
 /// The file of the namespace that holds the images, in the mount namespace of the first process.
 pub const CACHE_NAMESPACE: &str = "/run/cabane/cache/mount/namespace";
 const FIRST_ROOT: &str = "/proc/1/root";
-/// How many directories can be there in which a cache is made or taken apart.
-const DRAFTS: u32 = 256;
+/// How many directories can be there in which a cache is made or taken apart: more than one user
+/// can have processes, who may stop each of them.
+const DRAFTS: u32 = 1 << 20;
 /// How often a cache is made that others were faster with, or took away.
 const ATTEMPTS: u32 = 8;
 
@@ -210,11 +211,6 @@ fn pinned(state: &OwnedFd) -> Option<Cache> {
 }
 
 /// Makes the cache, unless somebody else is faster. Ends up somewhere else; the caller goes home.
-///
-/// The kernel mounts the file of a namespace only in one with a lower number, lest a
-/// namespace holds itself. Since Linux 6.18 numbers grow on each processor by itself, so
-/// in a young namespace (that of a container) a younger one may have a lower number;
-/// made on the same processor as the first, it has a higher one.
 fn make(state: &OwnedFd) -> Result<Option<Cache>, Error> {
     let failed = |errno: Errno| Error::cache("make the namespace that holds the images")(errno);
     enter_first_namespace()?;
@@ -224,42 +220,14 @@ fn make(state: &OwnedFd) -> Result<Option<Cache>, Error> {
         Err(Errno::NOENT | Errno::WOULDBLOCK) => return Ok(None),
         draft => draft.map_err(failed)?,
     };
-    let first = namespace::own_mounts().map_err(cache_failed)?;
-    let made = match make_pinned(&draft, &first) {
-        Ok(Err(Errno::LOOP)) => make_on_each_processor(&draft, &first),
-        made => made,
-    };
-    let published = match made {
-        Ok(Ok(cache)) => draft
-            .publish()
-            .map(|is_published| is_published.then_some(cache)),
-        Ok(Err(errno)) => Err(errno),
-        Err(error) => {
-            draft.give_up();
-            return Err(error);
-        }
-    };
+    let published = draft.fill().and_then(|cache| {
+        let is_published = draft.publish().map_err(failed)?;
+        Ok(is_published.then_some(cache))
+    });
     if !matches!(published, Ok(Some(_))) {
         draft.give_up();
     }
-    published.map_err(failed)
-}
-
-fn make_on_each_processor(draft: &Draft<'_>, first: &File) -> Result<Result<Cache, Errno>, Error> {
-    let failed = |errno: Errno| Error::cache("make the namespace that holds the images")(errno);
-    let allowed = sched_getaffinity(None).map_err(failed)?;
-    let mut made = Err(Errno::LOOP);
-    for processor in (0..CpuSet::MAX_CPU).filter(|number| allowed.is_set(*number)) {
-        let mut only = CpuSet::new();
-        only.set(processor);
-        sched_setaffinity(None, &only).map_err(failed)?;
-        made = make_pinned(draft, first)?;
-        if !matches!(made, Err(Errno::LOOP)) {
-            break;
-        }
-    }
-    sched_setaffinity(None, &allowed).map_err(failed)?;
-    Ok(made)
+    published
 }
 
 /// Makes a namespace, goes back to the first, and mounts the file of the new one. The
@@ -338,6 +306,32 @@ impl<'a> Draft<'a> {
             });
         }
         Err(Errno::BUSY)
+    }
+
+    /// Makes the cache, and mounts its file.
+    ///
+    /// The kernel mounts the file of a namespace only in one with a lower number, lest a
+    /// namespace holds itself. Since Linux 6.18 numbers grow on each processor by itself, so
+    /// in a young namespace (that of a container) a younger one may have a lower number;
+    /// made on the same processor as the first, it has a higher one.
+    fn fill(&self) -> Result<Cache, Error> {
+        let failed = |errno: Errno| Error::cache("make the namespace that holds the images")(errno);
+        let first = namespace::own_mounts().map_err(cache_failed)?;
+        let mut made = make_pinned(self, &first)?;
+        if matches!(made, Err(Errno::LOOP)) {
+            let allowed = sched_getaffinity(None).map_err(failed)?;
+            for processor in (0..CpuSet::MAX_CPU).filter(|number| allowed.is_set(*number)) {
+                let mut only = CpuSet::new();
+                only.set(processor);
+                sched_setaffinity(None, &only).map_err(failed)?;
+                made = make_pinned(self, &first)?;
+                if !matches!(made, Err(Errno::LOOP)) {
+                    break;
+                }
+            }
+            sched_setaffinity(None, &allowed).map_err(failed)?;
+        }
+        made.map_err(failed)
     }
 
     /// Mounts the file of the cache.
