@@ -122,9 +122,9 @@ impl Cabane {
         command.env("CABANE_SITE_CONFIG", self.world.path("site.toml"));
         // Not there: what the tests build leaves nothing in memory.
         command.env("CABANE_MEMORY_DIR", self.world.path("memory"));
-        if let Some(helper) = &self.helper {
-            command.env("CABANE_HELPER", helper);
-        }
+        // Where a test brings none there is none, not even one that is installed.
+        let none = self.world.path("no-helper");
+        command.env("CABANE_HELPER", self.helper.as_ref().unwrap_or(&none));
         command
     }
 

@@ -14,6 +14,8 @@ use crate::user::{ORDINARY_USER, is_root};
 
 /// After which time a test that hangs has failed.
 const SECONDS: u32 = 150;
+/// Hides a Cabane that is installed, and starts a program.
+const HIDING: &str = include_str!("../../../scripts/test-runner");
 /// Variables that a private world always gets.
 const ALWAYS_KEPT: [&str; 2] = ["CI", slowness::VARIABLE];
 
@@ -47,6 +49,8 @@ pub fn again_in_private_world<F>(inside: &str, kept: &[&str]) {
     let seconds = (SECONDS * slowness()).to_string();
     command.args(["timeout", "--kill-after=5", &seconds, "unshare"]);
     command.args(["--fork", "--pid", "--mount", "--mount-proc", "--kill-child"]);
+    // As an ordinary user, this process has hidden nothing.
+    command.args(["sh", "-c", HIDING, "sh"]);
     command
         .arg(std::env::current_exe().expect("the test program"))
         .args(["--exact", &name, "--nocapture", "--test-threads=1"]);
