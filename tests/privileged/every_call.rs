@@ -11,7 +11,7 @@ use cabane_testkit::{fewer, say};
 
 use crate::arena::{Arena, in_private_world};
 use crate::left_over;
-use crate::start::Start;
+use crate::start::{Start, assert_refused};
 use crate::traced::{Call, Stopped, calls, traced};
 
 /// How long others may be held up. A start takes some milliseconds.
@@ -155,6 +155,41 @@ fn a_start_that_is_stopped_while_it_gives_up_an_image_does_not_hold_up_others_wi
         }
         assert!(held_up.is_empty(), "{held_up:#?}");
         assert!(stops >= fewer(24) / 2, "{stops}");
+    });
+}
+
+#[test]
+fn images_that_a_stopped_start_has_out_of_the_cache_count_for_its_user() {
+    in_private_world(|arena| {
+        let policy = "mount-point /mnt/a\nimage-owners any\nidle-seconds 0\nimages-per-user 4\n";
+        arena.set_policy(policy);
+        let own = arena.image("own", ImageFormat::Squashfs);
+        let name = |number| format!("of-another-{number}");
+        let others = [0, 1, 2, 3].map(|number| arena.image(&name(number), ImageFormat::Squashfs));
+        let all_are_idle = || {
+            clean(arena);
+            for image in &others {
+                time_of_another(arena, image);
+            }
+            std::thread::sleep(Duration::from_millis(2200));
+        };
+        let start = arena.start().image(&own, arena.first());
+        all_are_idle();
+        let calls = calls(arena, &start);
+        let unmounts = calls.iter().filter(|call| call.name == "umount2");
+        all_are_idle();
+        let stopped = Stopped::at(arena, &start, unmounts.last().unwrap()).unwrap();
+        let new = arena.image("new", ImageFormat::Squashfs);
+        for image in others.iter().chain([&new]) {
+            let time = time_of_another(arena, image);
+            assert!(time < SHORT, "{time:?}");
+        }
+        // Whose start was stopped has the one that is mounted and those that are out.
+        let one_more = arena.image("one-more", ImageFormat::Squashfs);
+        let finished = arena.start().image(&one_more, arena.first()).finish();
+        assert_refused(&finished, "another start of yours");
+        stopped.go_on();
+        start.finish().success();
     });
 }
 

@@ -23,7 +23,7 @@ use crate::arena::{Arena, in_arena, in_private_world, root};
 use crate::hostile::Random;
 use crate::left_over::assert_none;
 use crate::limits::Up;
-use crate::start::{Start, become_user};
+use crate::start::{Start, assert_refused, become_user};
 
 const KILLS: usize = 1000;
 /// For how long at most they are tried.
@@ -147,7 +147,7 @@ impl Held {
         start.image(&first, arena.first()).finish().success();
         let (_, list) = arena.cache().unwrap();
         let name = format!(".users/{}", arena.user());
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Self::new(openat(&list, name, flags, Mode::empty()).unwrap())
     }
 
@@ -245,6 +245,23 @@ fn a_lock_that_is_never_released_delays_an_image_and_does_not_prevent_it() {
         keep.end();
         assert_eq!(finished.success().stdout, "any");
         assert!(delay < patience(Duration::from_secs(8)), "{delay:?}");
+    });
+}
+
+#[test]
+fn who_cannot_count_the_images_of_a_user_mounts_none() {
+    in_private_world(|arena| {
+        let image = arena.any_image();
+        let start = arena.start().image(&image, arena.first());
+        let held = Held::of_user(arena);
+        let begin = Instant::now();
+        let finished = start.finish();
+        let delay = begin.elapsed();
+        start.clone().user(arena.another_user()).finish().success();
+        assert_refused(&finished, "another start of yours");
+        assert!(delay < patience(Duration::from_secs(8)), "{delay:?}");
+        held.release();
+        start.finish().success();
     });
 }
 

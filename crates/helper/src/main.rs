@@ -121,7 +121,7 @@ fn carry_out(
     caller: &Caller,
 ) -> Result<Option<StartRequest>, cabane_privileged::Error> {
     match task {
-        Task::Clean => release(Scope::UnusedOf(caller.user())).map(|_| None),
+        Task::Clean => release(Scope::UnusedOwn, caller.user()).map(|_| None),
         Task::Start { plan, start } => {
             perform_privileged(*plan, policy, caller).map(|()| Some(start))
         }

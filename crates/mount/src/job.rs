@@ -159,7 +159,7 @@ impl JobMounts {
         drop(self);
         // Threads that were made since share those of this one.
         namespace::unshare_directories().map_err(about_process("part with the directories of"))?;
-        release(Scope::Idle(Policy::read()?.idle)).map(drop)
+        release(Scope::Idle(&Policy::read()?), 0).map(drop)
     }
 }
 

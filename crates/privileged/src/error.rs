@@ -75,6 +75,8 @@ pub enum Error {
         /// How many that is.
         limit: u32,
     },
+    /// Another start of the same user has the lock under which their images are counted.
+    OtherStart,
     /// The policy allows no copies of images there.
     StageNotAllowed {
         /// Where they were to be, fit to stand after "in".
@@ -164,6 +166,11 @@ impl Error {
                  user-namespace` needs none of the limit"
                     .to_owned()
             }
+            Self::OtherStart => {
+                "it may have been stopped: `ps -u $USER -o pid,stat,args` shows which one; let it go \
+                 on with `kill -CONT`"
+                    .to_owned()
+            }
             Self::Untrusted { .. } | Self::Policy { .. } => {
                 "an administrator can fix it: `cabane doctor` shows how".to_owned()
             }
@@ -219,6 +226,10 @@ impl fmt::Display for Error {
                 f,
                 "you have {limit} images in use on this node, and more are not allowed"
             ),
+            Self::OtherStart => write!(
+                f,
+                "another start of yours on this node has begun to mount an image and does not get on"
+            ),
             Self::StageNotAllowed { place } => {
                 write!(f, "no copies of images are allowed in {place}")
             }
@@ -245,6 +256,7 @@ impl std::error::Error for Error {
             | Self::Refused { .. }
             | Self::MountPointNotAllowed { .. }
             | Self::TooManyImages { .. }
+            | Self::OtherStart
             | Self::StageNotAllowed { .. }
             | Self::NoRoomForCopy { .. }
             | Self::RootRefused { .. }

@@ -86,7 +86,7 @@ pub(super) fn clean(setup: &Setup, args: &CleanArgs) -> CommandResult<ExitCode> 
 
 fn clean_mounts(setup: &Setup) -> CommandResult<ExitCode> {
     if setup.backend == Backend::Root {
-        let count = cabane_mount::release(Scope::Unused)
+        let count = cabane_mount::release(Scope::Unused, 0)
             .map_err(|error| RunError::Mount(error.into()))
             .map_err(convert::run_error)?;
         setup.printer.note(format_args!("gave up {count} images"));

@@ -18,7 +18,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::Uid;
 
-use super::place::{PATIENCE, SHORTEST_PATIENCE, lock, pause};
+use super::place::{PATIENCE, SHORTEST_PATIENCE, lock_within, pause};
 use crate::operations::{self, Binding};
 use crate::{Copies, Error, ImageFile, ImageFormat};
 
@@ -26,6 +26,8 @@ use crate::{Copies, Error, ImageFile, ImageFormat};
 const IMAGE: &CStr = c"image";
 /// The link that names the loop device in an entry.
 const DEVICE: &CStr = c"device";
+/// The link that names the user for whom an image was taken out, in an entry.
+const OUT: &CStr = c"out";
 /// The directory of the locks of users.
 const USERS: &str = "/.users";
 /// The lock of those who copy.
@@ -106,7 +108,7 @@ pub(super) fn reserve(
     for name in key.names() {
         let entry = make_entry(&name, user, limit)?;
         // Where a device is gone it may be another user's start that gives the image up.
-        let patience = if entry.user() == Some(user) && gone.is_empty() {
+        let patience = if entry.counts_for(user) && gone.is_empty() {
             PATIENCE
         } else {
             SHORTEST_PATIENCE
@@ -153,7 +155,7 @@ pub(super) fn reserve_copy(
         }
         // Until the entry is there, which counts from then on.
         let lock = directory_for_lock(COPIES)?;
-        if !super::place::lock_within(&lock, PATIENCE) {
+        if !lock_within(&lock, PATIENCE) {
             let wait = "wait for others on this node that copy images";
             return Err(Error::cache(wait)(Errno::TIMEDOUT));
         }
@@ -204,14 +206,11 @@ fn make_entry(name: &str, user: u32, limit: u32) -> Result<Entry, Error> {
         return Ok(entry);
     }
     let failed = || Error::cache("make an entry for an image");
-    make_directory(USERS)?;
-    let own = directory_for_lock(&format!("{USERS}/{user}"))?;
-    lock(&own);
+    let _lock = lock_of(user)?;
     if let Some(entry) = Entry::open(name) {
         return Ok(entry);
     }
-    let is_mine = |entry: &Entry| entry.user() == Some(user);
-    if user != 0 && at_least(limit, entries()?.filter(is_mine)) {
+    if room_of(user, limit)? == 0 {
         return Err(Error::TooManyImages { limit });
     }
     // Nobody but root comes here; the owner is a note of who needed the image first. It must be
@@ -228,9 +227,32 @@ fn make_entry(name: &str, user: u32, limit: u32) -> Result<Entry, Error> {
     Entry::open(name).ok_or_else(|| failed()(Errno::NOENT))
 }
 
-fn at_least(limit: u32, entries: impl Iterator<Item = Entry>) -> bool {
+/// Takes the lock under which a user's images are counted, so that none of their starts sees a
+/// number that another one is about to change. Who does not get it must not count: users can stop
+/// as many of their starts as they like here.
+///
+/// # Errors
+///
+/// [`Error::OtherStart`] if that has it and does not get on.
+pub(super) fn lock_of(user: u32) -> Result<OwnedFd, Error> {
+    lock_of_within(user, PATIENCE)?.ok_or(Error::OtherStart)
+}
+
+/// The same within a time; without an error if that was not enough.
+pub(super) fn lock_of_within(user: u32, patience: Duration) -> Result<Option<OwnedFd>, Error> {
+    make_directory(USERS)?;
+    let lock = directory_for_lock(&format!("{USERS}/{user}"))?;
+    Ok(lock_within(&lock, patience).then_some(lock))
+}
+
+/// Returns how many images more a user may have. Asked under the lock of the user.
+pub(super) fn room_of(user: u32, limit: u32) -> Result<usize, Error> {
+    if user == 0 {
+        return Ok(usize::MAX);
+    }
+    let counted = entries()?.filter(|entry| entry.counts_for(user)).count();
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    entries.take(limit).count() >= limit
+    Ok(limit.saturating_sub(counted))
 }
 
 fn make_directory(path: &str) -> Result<(), Error> {
@@ -366,6 +388,7 @@ impl Entry {
         let name = if is_gone { &gone } else { &self.name };
         // What cannot be removed is tried again later, if it has its name.
         let _ = unlinkat(&self.directory, DEVICE, AtFlags::empty());
+        let _ = unlinkat(&self.directory, OUT, AtFlags::empty());
         let _ = unlinkat(&self.directory, IMAGE, AtFlags::REMOVEDIR);
         let _ = unlinkat(CWD, name, AtFlags::REMOVEDIR);
     }
@@ -373,6 +396,31 @@ impl Entry {
     /// Returns who needed the image first.
     pub(super) fn user(&self) -> Option<u32> {
         fstat(&self.directory).ok().map(|found| found.st_uid)
+    }
+
+    /// Tells whether it counts for this user: who needed the image first, or else who has it out
+    /// of the cache, lest users who stop a start of theirs there use up what others may have.
+    pub(super) fn counts_for(&self, user: u32) -> bool {
+        let out = readlinkat(&self.directory, OUT, Vec::new()).ok();
+        let out = out.and_then(|text| text.to_str().ok()?.parse().ok());
+        out.or_else(|| self.user()) == Some(user)
+    }
+
+    /// Takes the image out of the cache for a user, if that can be noted. Clones of the mount
+    /// stay where they are.
+    pub(super) fn take_out(&self, user: u32) -> bool {
+        self.note_back();
+        let is_noted = symlinkat(user.to_string(), &self.directory, OUT).is_ok();
+        if is_noted {
+            // Where there is no mount there is nothing to take away.
+            let _ = operations::detach(self.directory.as_fd(), IMAGE);
+        }
+        is_noted
+    }
+
+    /// Notes that nobody has the image out any more.
+    pub(super) fn note_back(&self) {
+        let _ = unlinkat(&self.directory, OUT, AtFlags::empty());
     }
 
     /// Tells whether it is for a copy.
@@ -390,12 +438,6 @@ impl Entry {
         let text = readlinkat(&self.directory, DEVICE, Vec::new()).ok()?;
         let (number, binding) = text.to_str().ok()?.split_once(' ')?;
         Some((number.parse().ok()?, Binding::from_text(binding)))
-    }
-
-    /// Unmounts the image. Clones of the mount stay where they are.
-    pub(super) fn unmount(&self) {
-        // Where there is no mount there is nothing to take away.
-        let _ = operations::detach(self.directory.as_fd(), IMAGE);
     }
 
     /// Returns what is mounted in the entry.

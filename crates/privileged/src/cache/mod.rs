@@ -18,7 +18,8 @@
 //! in the cache, on a file system in memory:
 //! /<device>-<inode>-<size>-<modified>-<changed>/   an entry: who made it owns it, its time
 //! ├── device                   of modification is the last start. The loop device, as it
-//! └── image/                   was bound, and the mount.
+//! ├── image/                   was bound, the mount, and for whom it was taken out to see
+//! └── out                      whether it is in use.
 //! /.users/<user>/              the lock of a user
 //! /.copies/                    the lock of those who copy images
 //! /.released/                  the time at which unused images were last looked for
@@ -127,7 +128,7 @@ pub(crate) fn obtain(
     if is_due {
         // Now that the images of this start count as used. Whatever becomes of it is no
         // concern of this start.
-        let _ = release(Scope::Idle(policy.idle));
+        let _ = release(Scope::Idle(policy), caller.user());
     }
     Ok(taken.into_iter().flatten().collect())
 }
@@ -187,9 +188,9 @@ impl Start<'_> {
                 {
                     let scope = match error {
                         Error::NoRoomForCopy { .. } => Scope::UnusedCopies,
-                        _ => Scope::UnusedOf(user),
+                        _ => Scope::UnusedOwn,
                     };
-                    let made_room = release(scope)? > 0;
+                    let made_room = release(scope, user)? > 0;
                     attempts = attempts.saturating_add(if made_room { 1 } else { ATTEMPTS / 2 });
                 }
                 reserved => return reserved,

@@ -421,8 +421,10 @@ pub(super) fn lock(directory: &OwnedFd) {
 pub(super) fn lock_within(directory: &OwnedFd, patience: Duration) -> bool {
     let begin = Instant::now();
     loop {
+        // Looked at before the last attempt: time goes on while a process is stopped.
+        let is_over = begin.elapsed() >= patience;
         match flock(directory, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK | Errno::INTR) if begin.elapsed() < patience => pause(),
+            Err(Errno::WOULDBLOCK | Errno::INTR) if !is_over => pause(),
             result => return result.is_ok(),
         }
     }

@@ -17,7 +17,7 @@ use super::entry::{self, Entry};
 use super::find_device;
 use super::place::{Cache, Home, pause};
 use crate::operations;
-use crate::{Error, ImageFormat};
+use crate::{Error, ImageFormat, Policy};
 
 /// Loop devices below this number are there from the start on most systems.
 const USUAL_LOOP_DEVICES: u32 = 8;
@@ -34,23 +34,23 @@ const AT_ONCE: usize = 16;
 const TIME: Duration = Duration::from_millis(20);
 
 /// Which unused images are given up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// Some of those with which nobody has started for so long.
-    Idle(Duration),
-    /// Those that this user needed first, at once.
-    UnusedOf(u32),
+#[derive(Clone, Copy, Debug)]
+pub enum Scope<'a> {
+    /// Some of those with which nobody has started for the idle time of the policy.
+    Idle(&'a Policy),
+    /// Those that count for the user, at once.
+    UnusedOwn,
     /// All, at once; and the cache, if it is empty then.
     Unused,
     /// Copies that the node has of images, at once.
     UnusedCopies,
 }
 
-impl Scope {
-    fn includes(self, entry: &Entry) -> bool {
+impl Scope<'_> {
+    fn includes(self, entry: &Entry, user: u32) -> bool {
         match self {
-            Self::Idle(time) => entry.idle() >= time.max(SHORTEST),
-            Self::UnusedOf(user) => entry.user() == Some(user),
+            Self::Idle(policy) => entry.idle() >= policy.idle.max(SHORTEST),
+            Self::UnusedOwn => entry.user() == Some(user) || entry.counts_for(user),
             Self::Unused => true,
             Self::UnusedCopies => entry.is_copy(),
         }
@@ -61,33 +61,51 @@ impl Scope {
         matches!(self, Self::Idle(_))
     }
 
-    fn limit(self) -> (usize, Duration) {
-        if self.is_of_start() {
-            (AT_ONCE, TIME)
-        } else {
-            (usize::MAX, Duration::MAX)
-        }
+    /// Returns how many images are looked at and for how long, and how many of those may be
+    /// others': while they are out of the cache they count for this user.
+    fn limits(self, user: u32) -> Result<(usize, Duration, usize), Error> {
+        Ok(match self {
+            Self::Idle(policy) => {
+                let room = entry::room_of(user, policy.images_per_user)?;
+                (AT_ONCE, TIME, room)
+            }
+            _ => (usize::MAX, Duration::MAX, usize::MAX),
+        })
     }
 }
 
-/// Gives up images that no process uses, and returns how many that were.
+/// Gives up images that no process uses, for a user, and returns how many that were.
 ///
 /// The working directory of the process is `/` afterwards.
 ///
 /// # Errors
 ///
-/// [`Error::Cache`] where the cache cannot be entered.
-pub fn release(scope: Scope) -> Result<usize, Error> {
+/// [`Error::Cache`] where the cache cannot be entered, and [`Error::OtherStart`].
+pub fn release(scope: Scope<'_>, user: u32) -> Result<usize, Error> {
     let Some(cache) = Cache::find()? else {
         return Ok(0);
     };
     let home = Home::remember()?;
-    let unmounted = cache.visit(&home, || unmount(scope))?;
+    let taken_out = cache.visit(&home, || {
+        // A start leaves it to the other one.
+        let lock = if scope.is_of_start() {
+            entry::lock_of_within(user, Duration::ZERO)?
+        } else {
+            Some(entry::lock_of(user)?)
+        };
+        let take_out = |lock| Ok((lock, take_out(scope, user)?));
+        lock.map(take_out).transpose()
+    })?;
+    let Some((lock, taken_out)) = taken_out else {
+        return Ok(0);
+    };
     // At home, because the cache has no `/dev`.
-    let looked: Vec<_> = unmounted.into_iter().map(Unmounted::look).collect();
+    let looked: Vec<_> = taken_out.into_iter().map(TakenOut::look).collect();
     let given_up = cache.visit(&home, || {
         Ok(looked.iter().filter(|one| one.settle()).count())
     })?;
+    // Until now the number of the user's images was not what it seemed.
+    drop(lock);
     for number in looked.iter().filter_map(Looked::surplus) {
         // The kernel may not have done with it yet. A start does not wait for that.
         for _ in 0..if scope.is_of_start() { 1 } else { ATTEMPTS } {
@@ -97,7 +115,7 @@ pub fn release(scope: Scope) -> Result<usize, Error> {
             pause();
         }
     }
-    if scope == Scope::Unused {
+    if matches!(scope, Scope::Unused) {
         cache.dismiss(&home, || Ok(entry::names()?.is_empty()))?;
     }
     Ok(given_up)
@@ -118,7 +136,7 @@ pub(super) fn is_due(idle: Duration) -> bool {
 }
 
 /// An entry that is locked, and out of which the image was taken.
-struct Unmounted {
+struct TakenOut {
     entry: Entry,
     format: Option<ImageFormat>,
 }
@@ -131,28 +149,35 @@ struct Looked {
     mount: Option<OwnedFd>,
 }
 
-fn unmount(scope: Scope) -> Result<Vec<Unmounted>, Error> {
-    let (most, time) = scope.limit();
+/// Takes images out of the cache for a user.
+fn take_out(scope: Scope<'_>, user: u32) -> Result<Vec<TakenOut>, Error> {
+    let (most, time, mut most_of_others) = scope.limits(user)?;
     let begin = Instant::now();
-    let mut unmounted = Vec::new();
+    let mut taken_out = Vec::new();
     for name in entry::names()? {
-        if unmounted.len() >= most || begin.elapsed() > time {
+        if taken_out.len() >= most || begin.elapsed() > time {
             break;
         }
         let Some(entry) = Entry::open(&name) else {
             continue;
         };
+        let is_others = !entry.counts_for(user);
+        if !scope.includes(&entry, user) || is_others && most_of_others == 0 {
+            continue;
+        }
         // Locked by somebody who is at work on it.
-        if scope.includes(&entry) && entry.try_lock() && entry.is_there() {
+        if entry.try_lock() && entry.is_there() {
             let format = entry.format();
-            entry.unmount();
-            unmounted.push(Unmounted { entry, format });
+            if entry.take_out(user) {
+                most_of_others = most_of_others.saturating_sub(usize::from(is_others));
+                taken_out.push(TakenOut { entry, format });
+            }
         }
     }
-    Ok(unmounted)
+    Ok(taken_out)
 }
 
-impl Unmounted {
+impl TakenOut {
     /// Mounts the image again, if its device is still bound.
     fn look(self) -> Looked {
         let Self { entry, format } = self;
@@ -184,6 +209,7 @@ impl Looked {
         {
             self.entry.note_use();
         }
+        self.entry.note_back();
         false
     }
 
