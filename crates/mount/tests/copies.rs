@@ -56,7 +56,7 @@ fn on_node<F: FnOnce(&Node)>(test: F) {
     std::thread::sleep(Duration::from_millis(2200));
     // Threads of the test have those directories, too.
     cabane_sys::namespace::unshare_directories().unwrap();
-    release(Scope::Unused).unwrap();
+    release(Scope::Unused, 0).unwrap();
 }
 
 impl Node {
