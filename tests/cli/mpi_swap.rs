@@ -8,8 +8,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use cabane_testkit::mpi::{self, compile, installed, libraries_of_debian, ranks};
-use cabane_testkit::{Finished, Tree, not_run, squashfs};
+use cabane_testkit::{Finished, Tree, not_run, run_as_root, squashfs};
 
+use crate::arena::with_helper;
 use crate::cabane::{Cabane, Who};
 
 /// A world with a program for the MPICH of Debian 12, which is not installed but unpacked.
@@ -187,6 +188,36 @@ fn a_site_names_its_mpis() {
     let expected = "error: there is no MPI `fabrik` in the configuration, and no such file or image\n\
                     hint: there are fabric\n";
     assert_eq!((seen.code, seen.stderr.as_str()), (4, expected));
+}
+
+#[test]
+fn an_mpi_is_found_where_systems_put_it() {
+    with_helper(|_| {
+        let bed = bed!();
+        run_as_root(&format!(
+            "mkdir -p /mnt/local/mpich-5.0 /mnt/tools
+             ln -s /usr/bin/env /mnt/tools
+             mount -t overlay -o lowerdir=/mnt/local:/usr/local overlay /usr/local
+             mount --bind '{}' /usr/local/mpich-5.0",
+            bed.mpich.display()
+        ));
+        // Without the launcher of an MPI that this machine may have.
+        let words = [
+            "mpi",
+            "swap",
+            "--with",
+            "host",
+            "--",
+            &bed.hydra,
+            "-n",
+            "2",
+            "./program",
+        ];
+        let mut swap = bed.cabane.command(&words);
+        swap.env("LD_LIBRARY_PATH", &bed.libraries);
+        let seen = bed.cabane.finish(swap.env("PATH", "/mnt/tools"));
+        assert_eq!(ranks(&seen.success()), both("5.0.2"));
+    });
 }
 
 #[test]

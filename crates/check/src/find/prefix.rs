@@ -20,15 +20,15 @@ const LAUNCHERS: [&str; 3] = ["mpiexec", "mpirun", "mpiexec.hydra"];
 /// What compiles C. Intel's `mpicc` wants a compiler of its own name, others only have that.
 const WRAPPERS: [&str; 3] = ["mpicc", "mpiicx", "mpiicc"];
 
-/// Directories that have prefixes in them, and how deep.
+/// Directories that have prefixes in them, and how deep: those first that are quickly read.
 const PLACES: [(&str, usize); 7] = [
-    ("/usr", 0),
     ("/usr/local", 1),
     ("/usr/lib64", 1),
     ("/usr/lib64/mpi/gcc", 1),
-    ("/opt", 3),
+    ("/usr", 0),
     ("/opt/cray/pe/mpich", 3),
     ("/opt/intel/oneapi/mpi", 1),
+    ("/opt", 3),
 ];
 
 /// Returns what is installed in a prefix, or in its directory of programs.
@@ -63,28 +63,21 @@ pub fn in_prefix(prefix: &Path) -> Vec<Installation> {
 
 /// Returns what is installed where systems put it.
 pub fn usual_places() -> Vec<Installation> {
-    let prefixes = PLACES
-        .iter()
-        .flat_map(|(place, depth)| below(Path::new(place), *depth));
+    let prefixes = usual_prefixes(Path::new("/"));
     without_doubles(prefixes.flat_map(|prefix| in_prefix(&prefix)).collect())
 }
 
 /// Returns the directories in which systems put an MPI, as they are called below a root: what is
-/// in them is to be seen.
-pub fn usual_prefixes(root: &Path) -> Vec<PathBuf> {
-    let places = PLACES.iter().flat_map(|(place, depth)| {
+/// in them is to be seen. A directory is read when the next one is asked for.
+pub fn usual_prefixes(root: &Path) -> impl Iterator<Item = PathBuf> {
+    let places = PLACES.iter().flat_map(move |(place, depth)| {
         let place = Path::new(place);
         below(&root.join(place.strip_prefix("/").unwrap_or(place)), *depth)
     });
-    let mut all: Vec<PathBuf> = Vec::new();
-    for path in places {
-        let path = path.strip_prefix(root).unwrap_or(&path);
-        let path = Path::new("/").join(path);
-        if !all.contains(&path) {
-            all.push(path);
-        }
-    }
-    all
+    let mut seen = BTreeSet::new();
+    places
+        .map(move |path| Path::new("/").join(path.strip_prefix(root).unwrap_or(&path)))
+        .filter(move |path| seen.insert(path.clone()))
 }
 
 /// The directories of a place down to a depth, itself first.

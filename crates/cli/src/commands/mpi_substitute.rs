@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
+use cabane_check::find::usual_prefixes;
 use cabane_mpi::{
     Inspected, Launcher, LauncherKind, Loader, Side, Tree, find_installation, inspect,
 };
@@ -19,13 +20,6 @@ use crate::report::{CommandError, CommandResult};
 use crate::settings::MpiSetting;
 use crate::setup::Setup;
 
-/// Prefixes in which a system has an MPI, if the configuration names none.
-const USUAL: [&str; 4] = [
-    "/usr/local",
-    "/usr/lib64/mpich",
-    "/usr/lib64/openmpi",
-    "/usr",
-];
 /// The word for whatever fits.
 pub(super) const HOST: &str = "host";
 
@@ -196,8 +190,7 @@ fn find_substitute(
         if let Some(one) = configured.find(|one| fits(&one.prefix)) {
             return Ok(Substitute::configured(setup, tree, one));
         }
-        let mut here = installed(setup).into_iter();
-        return here
+        return installed(setup)
             .find(|prefix| fits(prefix))
             .map(|prefix| Substitute::new(tree, prefix, &[]))
             .ok_or_else(|| {
@@ -235,13 +228,12 @@ pub(super) fn unknown(setup: &Setup, name: &str) -> CommandError {
     CommandError::new(exit_codes::NOT_FOUND, error).hinted(hint)
 }
 
-/// Prefixes of MPIs of this machine: of the launcher in PATH, and the usual ones.
-fn installed(setup: &Setup) -> Vec<PathBuf> {
+/// Prefixes of MPIs of this machine: of the launcher in PATH, and where systems put them.
+fn installed(setup: &Setup) -> impl Iterator<Item = PathBuf> {
     let launcher = find_program(setup, Path::new("mpiexec")).filter(|path| path.exists());
     let launcher = launcher.and_then(|path| std::fs::canonicalize(path).ok());
     let of_launcher = launcher.and_then(|path| Some(path.parent()?.parent()?.to_owned()));
     of_launcher
         .into_iter()
-        .chain(USUAL.map(PathBuf::from))
-        .collect()
+        .chain(usual_prefixes(Path::new("/")))
 }
