@@ -176,9 +176,13 @@ fn images_that_a_stopped_start_has_out_of_the_cache_count_for_its_user() {
         let start = arena.start().image(&own, arena.first());
         all_are_idle();
         let calls = calls(arena, &start);
-        let mut unmounts = calls.iter().filter(|call| call.name == "umount2");
-        all_are_idle();
-        let stopped = Stopped::at(arena, &start, unmounts.next_back().unwrap()).unwrap();
+        let unmounts = calls.iter().filter(|call| call.name == "umount2");
+        // The later, the more are out. A start looks only for so long.
+        let mut stops = unmounts.rev().filter_map(|call| {
+            all_are_idle();
+            Stopped::at(arena, &start, call)
+        });
+        let stopped = stops.next().unwrap();
         let new = arena.image("new", ImageFormat::Squashfs);
         for image in others.iter().chain([&new]) {
             let time = time_of_another(arena, image);
