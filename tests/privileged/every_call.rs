@@ -191,7 +191,7 @@ fn images_that_a_stopped_start_has_out_of_the_cache_count_for_its_user() {
         // Whose start was stopped has the one that is mounted and those that are out.
         let one_more = arena.image("one-more", ImageFormat::Squashfs);
         let finished = arena.start().image(&one_more, arena.first()).finish();
-        assert_refused(&finished, "another start of yours");
+        assert_refused(&finished, "another of your starts");
         stopped.go_on();
         start.finish().success();
     });

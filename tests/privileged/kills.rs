@@ -264,7 +264,7 @@ fn who_cannot_count_the_images_of_a_user_mounts_none() {
         let finished = start.finish();
         let delay = begin.elapsed();
         start.clone().user(arena.another_user()).finish().success();
-        assert_refused(&finished, "another start of yours");
+        assert_refused(&finished, "another of your starts");
         assert!(delay < patience(Duration::from_secs(8)), "{delay:?}");
         held.release();
         start.finish().success();

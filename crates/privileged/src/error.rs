@@ -75,7 +75,7 @@ pub enum Error {
         /// How many that is.
         limit: u32,
     },
-    /// Another start of the same user has the lock under which their images are counted.
+    /// Another start of the same user holds the lock under which the user's images are counted.
     OtherStart,
     /// The policy allows no copies of images there.
     StageNotAllowed {
@@ -167,8 +167,8 @@ impl Error {
                     .to_owned()
             }
             Self::OtherStart => {
-                "it may have been stopped: `ps -u $USER -o pid,stat,args` shows which one; let it go \
-                 on with `kill -CONT`"
+                "find it with `ps -u $USER -o pid,stat,args` (state T: stopped) and resume it with \
+                 `kill -CONT PID`"
                     .to_owned()
             }
             Self::Untrusted { .. } | Self::Policy { .. } => {
@@ -228,7 +228,7 @@ impl fmt::Display for Error {
             ),
             Self::OtherStart => write!(
                 f,
-                "another start of yours on this node has begun to mount an image and does not get on"
+                "another of your starts on this node is blocked while it mounts an image"
             ),
             Self::StageNotAllowed { place } => {
                 write!(f, "no copies of images are allowed in {place}")

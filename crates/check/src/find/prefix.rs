@@ -20,7 +20,8 @@ const LAUNCHERS: [&str; 3] = ["mpiexec", "mpirun", "mpiexec.hydra"];
 /// What compiles C. Intel's `mpicc` wants a compiler of its own name, others only have that.
 const WRAPPERS: [&str; 3] = ["mpicc", "mpiicx", "mpiicc"];
 
-/// Directories that have prefixes in them, and how deep: those first that are quickly read.
+/// Directories with prefixes of MPIs, and how deep to search. Those that are fast to read come
+/// first.
 const PLACES: [(&str, usize); 7] = [
     ("/usr/local", 1),
     ("/usr/lib64", 1),
@@ -67,8 +68,8 @@ pub fn usual_places() -> Vec<Installation> {
     without_doubles(prefixes.flat_map(|prefix| in_prefix(&prefix)).collect())
 }
 
-/// Returns the directories in which systems put an MPI, as they are called below a root: what is
-/// in them is to be seen. A directory is read when the next one is asked for.
+/// Returns the prefixes in which systems install an MPI, with their names below `root`. The caller
+/// looks for the MPI in each. The iterator reads directories only as it advances.
 pub fn usual_prefixes(root: &Path) -> impl Iterator<Item = PathBuf> {
     let places = PLACES.iter().flat_map(move |(place, depth)| {
         let place = Path::new(place);

@@ -26,7 +26,7 @@ use crate::{Copies, Error, ImageFile, ImageFormat};
 const IMAGE: &CStr = c"image";
 /// The link that names the loop device in an entry.
 const DEVICE: &CStr = c"device";
-/// The link that names the user for whom an image was taken out, in an entry.
+/// In an entry, the link that names the user whose start took the image out of the cache.
 const OUT: &CStr = c"out";
 /// The directory of the locks of users.
 const USERS: &str = "/.users";
@@ -227,18 +227,18 @@ fn make_entry(name: &str, user: u32, limit: u32) -> Result<Entry, Error> {
     Entry::open(name).ok_or_else(|| failed()(Errno::NOENT))
 }
 
-/// Takes the lock under which a user's images are counted, so that none of their starts sees a
-/// number that another one is about to change. Who does not get it must not count: users can stop
-/// as many of their starts as they like here.
+/// Takes the lock under which a user's images are counted, so that no start of that user sees a
+/// number that another one is about to change. A start without the lock must not count: a user
+/// can stop any number of starts between counting and mounting.
 ///
 /// # Errors
 ///
-/// [`Error::OtherStart`] if that has it and does not get on.
+/// [`Error::OtherStart`] if another start holds the lock for longer than [`PATIENCE`].
 pub(super) fn lock_of(user: u32) -> Result<OwnedFd, Error> {
     lock_of_within(user, PATIENCE)?.ok_or(Error::OtherStart)
 }
 
-/// The same within a time; without an error if that was not enough.
+/// Takes the same lock within a time; `None` if another start holds it for longer.
 pub(super) fn lock_of_within(user: u32, patience: Duration) -> Result<Option<OwnedFd>, Error> {
     make_directory(USERS)?;
     let lock = directory_for_lock(&format!("{USERS}/{user}"))?;
@@ -398,16 +398,17 @@ impl Entry {
         fstat(&self.directory).ok().map(|found| found.st_uid)
     }
 
-    /// Tells whether it counts for this user: who needed the image first, or else who has it out
-    /// of the cache, lest users who stop a start of theirs there use up what others may have.
+    /// Returns whether the entry counts for this user. An image counts for the user who needed it
+    /// first. While a start has it out of the cache it counts for the user of that start, who can
+    /// stop it there, and so cannot use up the limits of others.
     pub(super) fn counts_for(&self, user: u32) -> bool {
         let out = readlinkat(&self.directory, OUT, Vec::new()).ok();
         let out = out.and_then(|text| text.to_str().ok()?.parse().ok());
         out.or_else(|| self.user()) == Some(user)
     }
 
-    /// Takes the image out of the cache for a user, if that can be noted. Clones of the mount
-    /// stay where they are.
+    /// Takes the image out of the cache for a user, unless that cannot be noted. Returns whether
+    /// it did. Clones of the mount stay where they are.
     pub(super) fn take_out(&self, user: u32) -> bool {
         self.note_back();
         let is_noted = symlinkat(user.to_string(), &self.directory, OUT).is_ok();
@@ -418,7 +419,7 @@ impl Entry {
         is_noted
     }
 
-    /// Notes that nobody has the image out any more.
+    /// Removes the note of who took the image out.
     pub(super) fn note_back(&self) {
         let _ = unlinkat(&self.directory, OUT, AtFlags::empty());
     }

@@ -18,7 +18,7 @@
 //! in the cache, on a file system in memory:
 //! /<device>-<inode>-<size>-<modified>-<changed>/   an entry: who made it owns it, its time
 //! ├── device                   of modification is the last start. The loop device, as it
-//! ├── image/                   was bound, the mount, and for whom it was taken out to see
+//! ├── image/                   was bound, the mount, and the user whose start has it out to see
 //! └── out                      whether it is in use.
 //! /.users/<user>/              the lock of a user
 //! /.copies/                    the lock of those who copy images

@@ -38,7 +38,7 @@ const TIME: Duration = Duration::from_millis(20);
 pub enum Scope<'a> {
     /// Some of those with which nobody has started for the idle time of the policy.
     Idle(&'a Policy),
-    /// Those that count for the user, at once.
+    /// All that count for the user or that the user needed first, at once.
     UnusedOwn,
     /// All, at once; and the cache, if it is empty then.
     Unused,
@@ -61,8 +61,8 @@ impl Scope<'_> {
         matches!(self, Self::Idle(_))
     }
 
-    /// Returns how many images are looked at and for how long, and how many of those may be
-    /// others': while they are out of the cache they count for this user.
+    /// Returns how many images are looked at, for how long, and how many of them may belong to
+    /// other users: while these are out of the cache they count for this user.
     fn limits(self, user: u32) -> Result<(usize, Duration, usize), Error> {
         Ok(match self {
             Self::Idle(policy) => {
@@ -87,7 +87,7 @@ pub fn release(scope: Scope<'_>, user: u32) -> Result<usize, Error> {
     };
     let home = Home::remember()?;
     let taken_out = cache.visit(&home, || {
-        // A start leaves it to the other one.
+        // A start does not wait: another start of this user already looks.
         let lock = if scope.is_of_start() {
             entry::lock_of_within(user, Duration::ZERO)?
         } else {
@@ -104,7 +104,7 @@ pub fn release(scope: Scope<'_>, user: u32) -> Result<usize, Error> {
     let given_up = cache.visit(&home, || {
         Ok(looked.iter().filter(|one| one.settle()).count())
     })?;
-    // Until now the number of the user's images was not what it seemed.
+    // While images were out, the user's count was too high.
     drop(lock);
     for number in looked.iter().filter_map(Looked::surplus) {
         // The kernel may not have done with it yet. A start does not wait for that.
