@@ -10,8 +10,7 @@ use crate::commands::Command;
 use crate::env_vars;
 use crate::printer::Printer;
 
-/// The software environment that fits your work: defined in a recipe, built into one
-/// image, mounted for one shell, command or job
+/// Build, share, and run software environments for HPC: one read-only image, mounted for one shell, command, or job
 #[derive(Debug, Parser)]
 #[command(
     name = "cabane",
@@ -20,7 +19,7 @@ use crate::printer::Printer;
     disable_help_subcommand = true,
     subcommand_required = true,
     arg_required_else_help = true,
-    after_help = "Start with `cabane image ls` to see what there is, then \
+    after_help = "To begin, list the images with `cabane image ls`, then run a command in one with \
                   `cabane run NAME -- COMMAND`."
 )]
 pub(crate) struct Args {
@@ -35,22 +34,22 @@ pub(crate) struct Args {
 /// Options that every command has; they stand before the command.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct GlobalArgs {
-    /// Tell more about what is done
+    /// Show more detail
     #[arg(short, long, action = ArgAction::Count)]
     pub(crate) verbose: u8,
-    /// When to use colour
+    /// When to color the output
     #[arg(long, value_name = "WHEN", value_enum)]
     pub(crate) color: Option<When>,
-    /// Use no colour
+    /// Do not color the output
     #[arg(long, conflicts_with = "color")]
     pub(crate) no_color: bool,
-    /// Repositories to use: names, absolute paths or name=path, separated by commas
+    /// Repositories to use: names, absolute paths, or NAME=PATH, separated by commas
     #[arg(long, value_name = "LIST")]
     pub(crate) repo: Option<String>,
     /// The name of this system, or `*` for images of all systems
     #[arg(long, value_name = "NAME")]
     pub(crate) system: Option<String>,
-    /// How to mount
+    /// How to mount images
     #[arg(long, value_name = "WAY", value_enum)]
     pub(crate) backend: Option<BackendArg>,
 }
@@ -58,22 +57,22 @@ pub(crate) struct GlobalArgs {
 /// When to use colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum When {
-    /// On terminals.
+    /// If the output is a terminal.
     Auto,
-    /// Also in files and pipes.
+    /// Always, also for files and pipes.
     Always,
-    /// Not at all.
+    /// Never.
     Never,
 }
 
 /// How to mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum BackendArg {
-    /// The best way that is possible here.
+    /// The best way that works here.
     Auto,
-    /// As root, with the kernel's file systems.
+    /// As root, by the kernel.
     Root,
-    /// Through the set-uid helper cabane-mount, with the kernel's file systems.
+    /// By the kernel, through the set-uid helper cabane-mount.
     Helper,
     /// In a user namespace, through FUSE.
     UserNamespace,

@@ -28,20 +28,16 @@ use crate::trust_at_start;
 /// Which images and views to load.
 #[derive(Debug, Args)]
 pub(crate) struct ImageArgs {
-    /// Images: label, id, digest or path, each may be followed by :/mount/point;
-    /// several are separated by commas. The path of an environment file, which ends in
-    /// .toml, may stand here, too
+    /// Images: label, ID, digest, or path, each optionally followed by :/mount/point; separated by commas. Also the path of an environment file, which ends in .toml
     #[arg(value_name = "IMAGES", required_unless_present = "environment")]
     images: Option<String>,
-    /// An environment file, by its path or by a name that is looked up; images typed
-    /// beside it are added
+    /// An environment file, by path or by name; images on the command line are added to it
     #[arg(short, long, value_name = "NAME|PATH")]
     environment: Option<String>,
-    /// Views to load, in this order: VIEW or IMAGE:VIEW, separated by commas; IMAGE is a
-    /// name, a label or a mount point. They replace those of an environment file
+    /// Views to load, in this order: VIEW or IMAGE:VIEW, separated by commas; IMAGE is a name, a label, or a mount point. They replace the views of an environment file
     #[arg(short, long, value_name = "VIEWS")]
     view: Option<String>,
-    /// Load no view if none is named
+    /// Load no view unless one is named
     #[arg(long, conflicts_with = "view")]
     no_default_view: bool,
     #[command(flatten)]
@@ -57,13 +53,13 @@ pub(crate) struct ImageArgs {
 /// Into which environment to look.
 #[derive(Debug, Args)]
 pub(crate) struct InsideArgs {
-    /// Look into an environment with these images instead of the one around
+    /// Inspect an environment with these images instead of the current one
     #[arg(long = "in", value_name = "IMAGES")]
     images: Option<String>,
     /// The views of that environment
     #[arg(short, long, value_name = "VIEWS", requires = "images")]
     view: Option<String>,
-    /// Load no view if none is named
+    /// Load no view unless one is named
     #[arg(long, requires = "images", conflicts_with = "view")]
     no_default_view: bool,
 }

@@ -18,8 +18,7 @@ use crate::setup::Setup;
 /// With whom to share namespaces.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct JoinArgs {
-    /// Share memory with processes that have the same environment on this node, or
-    /// only with those who say the same name; ranks of a launcher do so by themselves
+    /// Share memory with processes in the same environment on this node, or only with those that give the same name; ranks of one launcher do so automatically
     #[arg(
         short,
         long,
@@ -30,7 +29,7 @@ pub(crate) struct JoinArgs {
         hide_default_value = true
     )]
     join: Option<String>,
-    /// Share with nobody, not even with the other ranks of a launcher
+    /// Share memory with no process, not even with other ranks of the launcher
     #[arg(long, conflicts_with = "join")]
     no_join: bool,
 }

@@ -28,7 +28,7 @@ use crate::setup::Setup;
 /// Which packages must be in an image.
 #[derive(Debug, Args)]
 pub(crate) struct PackageArgs {
-    /// List only images with this package: `hdf5@1.14: +mpi`; may be given several times
+    /// List only images with this package: `hdf5@1.14: +mpi`; repeatable
     #[arg(long = "package", value_name = "SPEC")]
     packages: Vec<String>,
 }

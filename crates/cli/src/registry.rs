@@ -25,7 +25,7 @@ pub(crate) struct RegistryArgs {
     /// A file with a token for the registry, or a directory with a file TOKEN
     #[arg(long, value_name = "PATH")]
     token: Option<PathBuf>,
-    /// The name that belongs to the token; default: your user name
+    /// The user name for the token; default: your user name
     #[arg(long, value_name = "NAME")]
     username: Option<String>,
 }

@@ -24,35 +24,29 @@ use crate::setup::Setup;
 /// What else is seen inside, and how a container image is entered.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct RootArgs {
-    /// Show a file or directory of this system inside, at the same or another place; `ro`
-    /// for reading only
+    /// Show a file or directory of this system inside, at the same or another path; `ro` for read-only
     #[arg(short, long = "bind", value_name = "SOURCE[:TARGET[:ro]]")]
     binds: Vec<String>,
-    /// Give a container image a device of this system, with its libraries: `VENDOR/CLASS=NAME`,
-    /// `all`, or `none` for leaving out what the site and the environment file name. May be
-    /// given several times
+    /// Give a container image a device of this system, with its libraries: `VENDOR/CLASS=NAME`, `all`, or `none` to ignore the devices of the site and of the environment file. Repeatable
     #[arg(long = "device", value_name = "DEVICE")]
     devices: Vec<DeviceRequest>,
-    /// Let the root file system of a container image be written to: in memory, or in a
-    /// directory where the changes are kept. Without the rights of root you are root inside
+    /// Make the root file system of a container image writable: in memory, or with the changes kept in a directory. Unless you have root, you appear as root inside
     #[arg(long, value_name = "DIRECTORY", num_args = 0..=1, require_equals = true)]
     #[expect(
         clippy::option_option,
         reason = "not given, given, given with a directory"
     )]
     writable: Option<Option<PathBuf>>,
-    /// Do not show the home directory in a container image
+    /// Hide the home directory in a container image
     #[arg(long)]
     no_home: bool,
-    /// Give the command another MPI: one of the configuration, a prefix or a library, an image
-    /// that has one, or `host`; what cannot work is refused
+    /// Use a different MPI for the command: a name from the configuration, a prefix or a library, an image with an MPI, or `host`; an MPI that cannot work is refused
     #[arg(long, value_name = "MPI")]
     pub(crate) mpi: Option<String>,
-    /// The file that needs MPI, if it is not in the command: an extension of Python, as it is
-    /// called inside
+    /// The file that needs MPI, if the command does not: for example a Python extension, by its path inside
     #[arg(long, value_name = "PATH", requires = "mpi")]
     pub(crate) mpi_program: Option<PathBuf>,
-    /// Start what a container image starts, with the words after `--` as its arguments
+    /// Run the entry point of a container image, with the words after `--` as its arguments
     #[arg(long)]
     entrypoint: bool,
 }

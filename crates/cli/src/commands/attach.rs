@@ -15,7 +15,7 @@ use crate::images::{self, ImageArgs};
 use crate::report::CommandResult;
 use crate::setup::Setup;
 
-/// Start a shell or a command in the environment of a running process or job
+/// Run a shell or a command in the environment of a running process or job
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -24,29 +24,27 @@ Examples:
   cabane attach 4711 --with debuggers -- gdb -p 4711
   cabane attach 12345.0
 
-The command sees the files and has the variables of the process. Images named with
---with are there for the command alone: the process does not see them.
+The command sees the files and variables of the process. Only the command sees images from
+--with; the process does not.
 
-A job means the first process of yours in it on this node; JOB.batch is its script.")]
+A job stands for your first process of that job on this node; JOB.batch is the batch script.")]
 pub(crate) struct AttachArgs {
-    /// The number of a process of yours that runs in images; or a job of Slurm with images
-    /// on this node, as JOB, JOB.STEP or `ARRAY_TASK`
+    /// The ID of one of your processes that runs in images, or a Slurm job with images on this node: JOB, JOB.STEP, or `ARRAY_TASK`
     #[arg(value_name = "PID|JOB[.STEP]")]
     target: JobDescription,
-    /// It is the number of a process
+    /// Take the number as a process ID
     #[arg(long)]
     process: bool,
-    /// It is the number of a job
+    /// Take the number as a job ID
     #[arg(long, conflicts_with = "process")]
     job: bool,
-    /// More images, for the command alone: as for `cabane run`
+    /// More images for this command only, as in `cabane run`
     #[arg(long, value_name = "IMAGES")]
     with: Option<String>,
-    /// Views of these images to load, in this order: VIEW or IMAGE:VIEW, separated by
-    /// commas
+    /// Views of these images to load, in this order: VIEW or IMAGE:VIEW, separated by commas
     #[arg(short, long, value_name = "VIEWS", requires = "with")]
     view: Option<String>,
-    /// The command and its arguments, after `--`; your shell if there is none
+    /// The command and its arguments, after `--`; default: your shell
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

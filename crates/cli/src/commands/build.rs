@@ -49,10 +49,9 @@ Examples:
   cabane build --system ./systems/eiger ./prgenv-gnu --until concretize
   cabane build --system eiger ./tools --install /apps/tools/26.1
 
-A build that was stopped goes on where it was; with nothing changed nothing is
-done. Parts of the label that are left out are filled in: the tag with v1, the
-system with the one that is named, this one or `local`, the micro-architecture
-with that of this processor family.")]
+An interrupted build resumes, and unchanged steps are not repeated. Defaults for
+missing parts of the label: the tag v1; the system from --system, this system, or
+`local`; the micro-architecture of this processor family.")]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a word of its own on the command line"
@@ -66,10 +65,10 @@ pub(crate) struct BuildArgs {
     /// Write the image to a file instead of adding it to the repository
     #[arg(short, long, value_name = "FILE", conflicts_with = "label")]
     output: Option<PathBuf>,
-    /// Build for this directory and put the packages there, instead of into an image
+    /// Build for this directory and install the packages there, instead of into an image
     #[arg(long, value_name = "DIR", conflicts_with_all = ["label", "output", "image_format"])]
     install: Option<PathBuf>,
-    /// Replace what an earlier build has put there
+    /// Replace the result of an earlier build
     #[arg(long, requires = "install")]
     replace: bool,
     /// Print the plan and stop
@@ -85,33 +84,31 @@ pub(crate) struct BuildArgs {
     /// for Spack need one
     #[arg(long, value_name = "SYSTEM")]
     system: Option<PathBuf>,
-    /// Mirrors and caches, in the place of those of the system
+    /// Mirrors and caches, instead of those of the system
     #[arg(long, value_name = "FILE")]
     mirrors: Option<PathBuf>,
-    /// Where the build takes place and is kept; otherwise large files are in memory if
-    /// they fit
+    /// The directory for the build, which is kept; default: a temporary one, with large files in memory if they fit
     #[arg(long, value_name = "DIR")]
     build_dir: Option<PathBuf>,
-    /// How many processes may work at a time
+    /// The number of parallel processes
     #[arg(short, long, value_name = "N")]
     jobs: Option<usize>,
-    /// Do this step and those after it again, even if nothing changed
+    /// Repeat this step and all later ones, even if nothing changed
     #[arg(long, value_name = "STEP")]
     from: Option<String>,
-    /// Stop after this step; no image is added
+    /// Stop after this step and add no image
     #[arg(long, value_name = "STEP")]
     until: Option<String>,
-    /// Keep what is removed otherwise: what was in memory, and the sources and object
-    /// files of packages
+    /// Keep what is usually removed: files in memory, and the sources and object files of packages
     #[arg(long)]
     keep: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum FormatArg {
-    /// Compact, mounted everywhere.
+    /// Compact; every system can mount it.
     Squashfs,
-    /// Larger, mounted faster, for Linux 6.12 and later.
+    /// Larger, faster to mount; needs Linux 6.12 or later.
     Erofs,
 }
 

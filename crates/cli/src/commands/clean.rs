@@ -16,23 +16,20 @@ use crate::report::CommandResult;
 use crate::setup::Setup;
 use crate::table::size;
 
-/// Remove what builds left behind
+/// Remove the leftovers of builds
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Finished builds are removed with their logs, and what builds of yours left in memory; a
-build that is under way is kept. What
-was downloaded is kept as well, unless --cache is given. Files by which processes found
-each other to share an environment go when none of these processes is left. Images in
-repositories are never touched.")]
+The command removes finished builds with their logs, files that your builds left in memory,
+and rendezvous files of processes that have ended. It keeps running builds, and downloads
+unless you add --cache. It never removes images from repositories.")]
 pub(crate) struct CleanArgs {
-    /// Remove what was downloaded, too
+    /// Also remove downloads
     #[arg(long)]
     cache: bool,
-    /// Give up images that are held mounted although nobody uses them: as root all,
-    /// as a user those that you needed first
+    /// Unmount unused images from the mount cache: all as root, otherwise those that you mounted first
     #[arg(long, conflicts_with_all = ["cache", "dry_run"])]
     mounts: bool,
-    /// Tell what would be removed, and stop
+    /// Show what would be removed, and stop
     #[arg(long)]
     dry_run: bool,
 }

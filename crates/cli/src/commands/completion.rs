@@ -9,9 +9,9 @@ use crate::exit_codes::{self, ExitCode};
 use crate::report::CommandResult;
 use crate::setup::Setup;
 
-/// Print the completion script of a shell
+/// Print a shell completion script
 #[derive(Debug, Args)]
-#[command(after_help = "For bash: `source <(cabane completion bash)`, in ~/.bashrc.")]
+#[command(after_help = "For bash, add this line to ~/.bashrc: `source <(cabane completion bash)`")]
 pub(crate) struct CompletionArgs {
     /// The shell
     #[arg(value_enum)]

@@ -16,7 +16,7 @@ use crate::settings::{Effective, Origin, processors};
 use crate::setup::Setup;
 use crate::table::{Align, Table};
 
-/// Tell the configuration in effect and where each value comes from
+/// Show the configuration in effect and the source of each value
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArgs {
     /// Print JSON

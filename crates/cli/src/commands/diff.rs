@@ -27,7 +27,7 @@ use crate::images::{ImageArgs, fill_in_metadata, find_environment, find_image};
 use crate::report::{CommandError, CommandResult, IoContext};
 use crate::setup::Setup;
 
-/// Tell what changed between two images, two views or two environments
+/// Show what changed between two images, views, or environments
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -37,21 +37,19 @@ Examples:
   cabane diff solver/1.1 solver/1.1 --view=default,develop
   cabane diff solver/1.0,tools solver/1.1,tools
 
-In front of a line, `-` is what only the first has, `+` what only the second has, and
-`~` what has changed.")]
+Lines with `-` are only in the first, lines with `+` only in the second, and lines with `~`
+have changed.")]
 pub(crate) struct DiffArgs {
-    /// An image: label, id, digest or path; or an environment: several images, separated
-    /// by commas, or an environment file
+    /// An image: label, ID, digest, or path; or an environment: several images, separated by commas, or an environment file
     #[arg(value_name = "FROM")]
     from: String,
-    /// The image or environment with which it is compared
+    /// The image or environment to compare with
     #[arg(value_name = "TO")]
     to: String,
-    /// Compare only this view of both images, or one view of the first with another of
-    /// the second; of environments, load these views
+    /// Compare only this view of both images, or one view of the first with another of the second; for environments, load these views
     #[arg(short, long, value_name = "VIEW[,VIEW]")]
     view: Option<String>,
-    /// Compare the files in the images, too
+    /// Also compare the files in the images
     #[arg(long)]
     files: bool,
     /// Print JSON

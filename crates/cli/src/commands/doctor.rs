@@ -33,15 +33,15 @@ use crate::report::CommandResult;
 use crate::settings::{Effective, RepositorySetting};
 use crate::setup::helper_places;
 
-/// Tell which ways of mounting work here, what stands in the way, and what mends it
+/// Diagnose mounting problems and suggest fixes
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Everything is tried for real, in namespaces of its own, and nothing stays behind. Each
-line is `ok`, `off` (not there, and nothing is wrong with that), `note` or `problem`.
+Each check mounts or starts something in its own namespaces and cleans up. Each line is `ok`,
+`off` (not available, and not needed), `note`, or `problem`.
 
-The exit code is 10 if nothing can be mounted or something is broken.")]
+The exit code is 10 if nothing can be mounted or if there is a problem.")]
 pub(crate) struct DoctorArgs {
-    /// Explain every line, not only what is wrong
+    /// Explain every line, not only the problems
     #[arg(short, long)]
     verbose: bool,
     /// Print JSON

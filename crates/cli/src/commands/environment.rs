@@ -17,7 +17,7 @@ use crate::report::CommandResult;
 use crate::setup::Setup;
 use crate::table::{Align, Table};
 
-/// Read environment files and name every mistake in them
+/// Check environment files and report every mistake
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
     /// Paths or names

@@ -18,7 +18,7 @@ use crate::images::{ImageArgs, InsideArgs};
 use crate::report::{CommandError, CommandResult};
 use crate::setup::Setup;
 
-/// Tell where a command, a library, a variable or a file in an environment comes from
+/// Show where a command, library, variable, or file in an environment comes from
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -28,14 +28,13 @@ Examples:
   cabane explain --libraries-of ./solver
   cabane explain --in analysis,tools python VIRTUAL_ENV
 
-A name with a `/` is a file; any other name is looked up as a command in PATH, as a
-library, and as a variable.")]
+A name with a `/` is a file. Any other name can be a command in PATH, a library, or a
+variable.")]
 pub(crate) struct ExplainArgs {
-    /// Commands, libraries, variables or paths; without any, tell what is loaded and
-    /// where views are in each other's way
+    /// Commands, libraries, variables, or paths; without any, show what is loaded and the conflicts between views
     #[arg(value_name = "WHAT")]
     what: Vec<String>,
-    /// Tell which libraries a program gets, and from where
+    /// Show the libraries that a program loads, and where they come from
     #[arg(long, value_name = "PROGRAM")]
     libraries_of: Option<String>,
     #[command(flatten)]

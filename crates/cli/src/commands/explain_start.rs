@@ -24,7 +24,7 @@ use crate::setup::Setup;
 /// The lines that are printed before a command starts.
 const MOST_LINES: usize = 10;
 
-/// Tell about conflicts, then run a command
+/// Show conflicts, then run a command
 #[derive(Debug, Args)]
 pub(crate) struct ExplainStartArgs {
     /// The command and its arguments, after `--`

@@ -36,7 +36,7 @@ use crate::settings::{find_program, processors};
 use crate::setup::Setup;
 use crate::transfer::Watched;
 
-/// Make a container image of images
+/// Export images as a container image
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -45,50 +45,44 @@ Examples:
   cabane export prgenv-gnu/24.11 registry.example.org/site/prgenv:24.11 \\
       --base registry.example.org/debian:12 --view=default
 
-Each image becomes a layer, with its files at the place where the image is mounted; the
-layers of a base lie below them. Docker, Podman, Apptainer and `cabane import` read the
-result. The same images and the same base give the same digest.")]
+Each image becomes one layer, with its files at the mount point of the image, on top of the
+layers of the base. Docker, Podman, Apptainer, and `cabane import` read the result. The
+same images and base always give the same digest.")]
 pub(crate) struct ExportArgs {
-    /// Images: label, id, digest or path, each may be followed by :/mount/point; several are
-    /// separated by commas
+    /// Images: label, ID, digest, or path, each optionally followed by :/mount/point; separated by commas
     #[arg(value_name = "IMAGES")]
     images: String,
-    /// Where it goes: oci:DIR, oci-archive:FILE or docker-archive:FILE, each may be followed
-    /// by :NAME, or a registry: REGISTRY/NAME:TAG
+    /// The destination: oci:DIR, oci-archive:FILE, or docker-archive:FILE, each optionally followed by :NAME, or a registry: REGISTRY/NAME:TAG
     #[arg(value_name = "DEST")]
     destination: String,
-    /// Put it on this one: a root image, or a container image as `cabane import` reads it
-    /// from a layout, an archive or a registry, whose layers are kept
+    /// The base: a root image, or a container image from a layout, an archive, or a registry, as in `cabane import`; its layers are kept
     #[arg(long, value_name = "IMAGE")]
     pub(super) base: Option<String>,
-    /// Views whose variables it has: VIEW or IMAGE:VIEW, separated by commas; default: those
-    /// that `cabane run` uses
+    /// Views whose variables to set: VIEW or IMAGE:VIEW, separated by commas; default: those of `cabane run`
     #[arg(short, long, value_name = "VIEWS")]
     view: Option<String>,
-    /// Use no view if none is named
+    /// Use no view unless one is named
     #[arg(long, conflicts_with = "view")]
     no_default_view: bool,
-    /// The platform: OS/ARCHITECTURE or OS/ARCHITECTURE/VARIANT; default: that of the base,
-    /// or of the programs in the images
+    /// The platform: OS/ARCHITECTURE or OS/ARCHITECTURE/VARIANT; default: that of the base, or of the programs in the images
     #[arg(long, value_name = "PLATFORM")]
     platform: Option<Platform>,
-    /// How layers are compressed: gzip, or zstd, which is faster and needs the program `zstd`
+    /// How to compress layers: gzip, or zstd, which is faster and needs the program `zstd`
     #[arg(long, value_name = "KIND", default_value_t)]
     compression: Compression,
-    /// Replace a file, or take the name from the image that has it
+    /// Replace a file, or move the name from the image that has it
     #[arg(long)]
     force: bool,
-    /// A file with a token for the registry, or a directory with a file TOKEN: for the one to
-    /// which it goes, and for that of the base only if it goes to the same or to a file
+    /// A file with a token for the registry, or a directory with a file TOKEN; used for the destination, and for the base only if that is in the same registry or the destination is a file
     #[arg(long, value_name = "PATH")]
     token: Option<PathBuf>,
-    /// The name that belongs to the token; default: your user name
+    /// The user name for the token; default: your user name
     #[arg(long, value_name = "NAME")]
     username: Option<String>,
-    /// How many threads may work; default: one for each processor
+    /// The number of threads; default: one for each processor
     #[arg(short, long, value_name = "NUMBER")]
     jobs: Option<usize>,
-    /// Print what was done as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub(super) json: bool,
 }

@@ -25,17 +25,17 @@ Examples:
   cabane image add mpi-python/1.0:v1@daint%zen3 ./image.squashfs
   cabane image add mpi-python/1.0:latest mpi-python/1.0:v1
 
-Parts of the label that are left out are filled in: the tag with v1, the system with
-this one or `local`, the micro-architecture with that of this processor family.")]
+Defaults for missing parts of the label: the tag v1; this system, or `local`; the
+micro-architecture of this processor family.")]
 pub(crate) struct AddArgs {
     /// The label: name/version:tag@system%uarch
     label: String,
-    /// An image file, or an image of a repository: label, id or digest
+    /// An image file, or an image of a repository: label, ID, or digest
     image: String,
-    /// Remove the file once it is in the repository
+    /// Remove the file when it is in the repository
     #[arg(long = "move")]
     moves: bool,
-    /// Take the label from the image that has it
+    /// Move the label from the image that has it
     #[arg(long)]
     force: bool,
 }

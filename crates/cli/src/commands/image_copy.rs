@@ -13,27 +13,27 @@ use crate::registry::RegistryArgs;
 use crate::report::{CommandError, CommandResult};
 use crate::setup::Setup;
 
-/// Give an image of a registry another label there
+/// Give an image in a registry another label
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   cabane image copy build::cp2k/2025.1:1234567890@daint%gh200 deploy::cp2k/2025.1:v1@daint%gh200
 
-Nothing is moved; signatures stay good. Parts of the second label that are left out are
-those of the first.")]
+The image is not transferred, and its signatures stay valid. Missing parts of the second
+label are taken from the first.")]
 pub(crate) struct CopyArgs {
-    /// The image: label, id or digest
+    /// The image: label, ID, or digest
     from: String,
-    /// The new label: name/version:tag@system%uarch, and before it a part of the registry
+    /// The new label: name/version:tag@system%uarch, optionally after a namespace of the registry
     to: String,
-    /// Take the label from the image that has it
+    /// Move the label from the image that has it
     #[arg(long)]
     force: bool,
     #[command(flatten)]
     registry: RegistryArgs,
 }
 
-/// Take a label away from an image of a registry, and the image with its last label
+/// Remove a label from an image in a registry, and the image with its last label
 #[derive(Debug, Args)]
 pub(crate) struct DeleteArgs {
     /// The image: a label

@@ -20,17 +20,17 @@ use crate::report::CommandResult;
 use crate::setup::Setup;
 use crate::signed::KnownKeys;
 
-/// List the images of a registry
+/// List the images in a registry
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Any part of a label may be given: `cp2k`, `/24.11`, `:v1`, `%zen3`, and before
-it a part of the registry: `build::cp2k`. A name also finds longer names that begin
-with it. Only images of this system are listed, where its name is known; `@*`
-lists those of all systems.
+Search by any part of a label: `cp2k`, `/24.11`, `:v1`, `%zen3`, optionally in a
+namespace of the registry: `build::cp2k`. A name also matches longer names that begin
+with it. If the name of this system is known, only its images are listed; `@*` lists
+those of all systems.
 
-A package is written as for Spack: `hdf5`, `hdf5@1.14:`, `hdf5@1.12:1.14+mpi`,
-`hdf5@=1.14.3 api=v110 target=zen3`, `hdf5%gcc@13`, `hdf5/abc123`. Other than
-there, what a package needs is asked for by another `--package`.
+Write packages as Spack specs: `hdf5`, `hdf5@1.14:`, `hdf5@1.12:1.14+mpi`,
+`hdf5@=1.14.3 api=v110 target=zen3`, `hdf5%gcc@13`, `hdf5/abc123`. For a dependency, add
+another `--package` instead of `^`.
 
 The keys of a template are namespace, name, version, tag, system, uarch, label,
 id, digest, size, date, packages, signed.")]
@@ -39,26 +39,26 @@ id, digest, size, date, packages, signed.")]
     reason = "one for each option that has no value"
 )]
 pub(crate) struct FindArgs {
-    /// What to list: a label with parts left out, an id or a digest
+    /// A label with parts left out, an ID, or a digest
     pattern: Option<String>,
-    /// Find only this very name, not longer names that begin with it
+    /// Match only the exact name, not longer names that begin with it
     #[arg(long)]
     no_partials: bool,
     #[command(flatten)]
     packages: PackageArgs,
-    /// Tell who has signed each image; this needs several requests for each
+    /// Show who signed each image; needs several requests for each
     #[arg(long)]
     signatures: bool,
-    /// Get the whole list again, without asking whether the one that is kept holds
+    /// Download the whole list again, without asking whether the cached one is current
     #[arg(long)]
     refresh: bool,
-    /// Leave out the head of the table
+    /// Omit the table header
     #[arg(long)]
     no_header: bool,
     /// Print JSON
     #[arg(long, conflicts_with_all = ["format", "no_header"])]
     json: bool,
-    /// Print a line for each image from a template such as `{name}/{version} {digest}`
+    /// Print one line for each image from a template such as `{name}/{version} {digest}`
     #[arg(long, value_name = "TEMPLATE")]
     format: Option<String>,
     #[command(flatten)]

@@ -28,24 +28,24 @@ use crate::shown_image::{KEYS, ShownImage};
 use crate::signed::KnownKeys;
 use crate::table::size;
 
-/// Tell everything about one image
+/// Show the details of one image
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The keys of a template are name, version, tag, system, uarch, label, id, digest, size,
 date, repository, path, sqfs, meta, mount, description, views, default_view, format.")]
 pub(crate) struct InspectArgs {
-    /// A label, an id, a digest or a path
+    /// A label, an ID, a digest, or a path
     image: String,
-    /// List the packages in it, and those of the system that it uses
+    /// List its packages, and the system packages that it uses
     #[arg(long, conflicts_with = "format")]
     packages: bool,
     /// Print JSON
     #[arg(long, conflicts_with = "format")]
     json: bool,
-    /// Print a line from a template such as `{path} {mount}`
+    /// Print one line from a template such as `{path} {mount}`
     #[arg(long, value_name = "TEMPLATE")]
     format: Option<String>,
-    /// Look at an image in the registry, without getting it
+    /// Inspect an image in the registry, without downloading it
     #[arg(long)]
     remote: bool,
     #[command(flatten)]

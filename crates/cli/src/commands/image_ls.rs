@@ -23,26 +23,26 @@ use crate::table::{Align, Table, size};
 /// List images
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Any part of a label may be given: `cp2k`, `/24.11`, `:v1`, `%zen3`. A name also
-finds longer names that begin with it. Only images of this system are listed,
-where its name is known; `@*` lists those of all systems.
+Search by any part of a label: `cp2k`, `/24.11`, `:v1`, `%zen3`. A name also matches
+longer names that begin with it. If the name of this system is known, only its images
+are listed; `@*` lists those of all systems.
 
-A package is written as for Spack: `hdf5`, `hdf5@1.14:+mpi`, `hdf5%gcc@13`.")]
+Write packages as Spack specs: `hdf5`, `hdf5@1.14:+mpi`, `hdf5%gcc@13`.")]
 pub(crate) struct LsArgs {
-    /// What to list: a label with parts left out, an id or a digest
+    /// A label with parts left out, an ID, or a digest
     pattern: Option<String>,
-    /// Find only this very name, not longer names that begin with it
+    /// Match only the exact name, not longer names that begin with it
     #[arg(long)]
     no_partials: bool,
     #[command(flatten)]
     packages: PackageArgs,
-    /// Leave out the head of the table
+    /// Omit the table header
     #[arg(long)]
     no_header: bool,
     /// Print JSON
     #[arg(long, conflicts_with_all = ["format", "no_header"])]
     json: bool,
-    /// Print a line for each image from a template such as `{name}/{version} {digest}`
+    /// Print one line for each image from a template such as `{name}/{version} {digest}`
     #[arg(long, value_name = "TEMPLATE")]
     format: Option<String>,
 }

@@ -29,7 +29,7 @@ use crate::table::size;
 use crate::transfer::Watched;
 use crate::trust;
 
-/// Get an image from a registry into the repository
+/// Download an image from a registry into the repository
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -37,19 +37,19 @@ Examples:
   cabane image pull build::cp2k/2025.1:1234567890@daint%gh200
   cabane image pull 0123456789abcdef
 
-Parts of the label may be left out as long as one image fits. A pull that was cut off
-goes on where it was when it is started again; several pulls of one image, also on
-several hosts, get it once.")]
+You can leave out parts of the label if only one image matches. An interrupted pull
+resumes when you run it again. Several pulls of one image, even on several hosts, download
+it once.")]
 pub(crate) struct PullArgs {
-    /// A label, an id or a digest
+    /// A label, an ID, or a digest
     image: String,
-    /// Get only the metadata, into this new directory
+    /// Download only the metadata, into this new directory
     #[arg(long, alias = "only-meta", value_name = "DIR")]
     meta: Option<PathBuf>,
-    /// Take the label from the image that has it in the repository
+    /// Move the label from the image that has it in the repository
     #[arg(long)]
     force: bool,
-    /// Let only the members of this Unix group read the image here
+    /// Let only members of this Unix group read the image here
     #[arg(long, value_name = "NAME", conflicts_with = "meta")]
     group: Option<String>,
     #[command(flatten)]

@@ -25,25 +25,24 @@ use crate::table::size;
 use crate::transfer::Watched;
 use crate::trust;
 
-/// Put an image into a registry
+/// Upload an image to a registry
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   cabane image push prgenv-gnu/24.11:v2 prgenv-gnu/24.11:v2@daint%gh200
   cabane image push ./image.squashfs build::cp2k/2025.1:dev@daint%gh200
 
-Parts of the label that are left out are filled in as by `image add`. A push that was
-cut off goes on where it was when it is started again.")]
+Missing parts of the label get the defaults of `image add`. An interrupted push resumes when
+you run it again.")]
 pub(crate) struct PushArgs {
-    /// An image file, or an image of a repository: label, id or digest
+    /// An image file, or an image of a repository: label, ID, or digest
     image: String,
-    /// The label in the registry: name/version:tag@system%uarch, and before it a part of
-    /// the registry; default: that of the image
+    /// The label in the registry: name/version:tag@system%uarch, optionally after a namespace of the registry; default: the label of the image
     label: Option<String>,
-    /// Take the label from the image that has it in the registry
+    /// Move the label from the image that has it in the registry
     #[arg(long)]
     force: bool,
-    /// Sign it with this private key, see `cabane image sign`
+    /// Sign the image with this private key; see `cabane image sign`
     #[arg(long, value_name = "FILE")]
     sign: Option<PathBuf>,
     #[command(flatten)]

@@ -16,13 +16,13 @@ use crate::images::find_image;
 use crate::report::{CommandError, CommandResult};
 use crate::setup::Setup;
 
-/// Remove labels, and images that have none left
+/// Remove labels, and images without labels
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A label removes itself; the image goes with its last label. An id or a digest removes
-the image with all its labels. Commands that run in the image are not disturbed.")]
+With a label, only that label is removed, and the image with its last label. With an ID or
+a digest, the image is removed with all its labels. Running commands keep working.")]
 pub(crate) struct RmArgs {
-    /// Labels, ids or digests
+    /// Labels, IDs, or digests
     #[arg(required = true, value_name = "IMAGES")]
     images: Vec<String>,
 }

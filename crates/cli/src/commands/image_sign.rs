@@ -24,9 +24,9 @@ Examples:
   cabane image key new ~/.config/cabane/site.key
   cabane image sign prgenv-gnu/24.11:v2 --key ~/.config/cabane/site.key
 
-The signature lies in the registry, in the way of cosign. Those of others stay.")]
+The signature is stored in the registry, in the format of cosign. Other signatures are kept.")]
 pub(crate) struct SignArgs {
-    /// The image: label, id or digest
+    /// The image: label, ID, or digest
     image: String,
     /// The private key: ECDSA on the curve P-256, PKCS#8 in PEM, not encrypted
     #[arg(long, value_name = "FILE")]
@@ -35,14 +35,14 @@ pub(crate) struct SignArgs {
     registry: RegistryArgs,
 }
 
-/// Make keys for signing images
+/// Create keys for signing images
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeyCommand {
-    /// Make a private key, and a public one beside it
+    /// Create a private key, and the public key beside it
     New(NewArgs),
 }
 
-/// Make a private key, and a public one beside it
+/// Create a private key, and the public key beside it
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The private key is not encrypted: only its owner can read the file. The public

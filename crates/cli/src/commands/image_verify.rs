@@ -22,7 +22,7 @@ use crate::transfer::Watched;
 use crate::trust::{self, Wanted};
 use crate::trust_at_start::Candidate;
 
-/// Tell whether an image is signed as it should be, and is what was signed
+/// Verify the signature and the content of an image
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -30,16 +30,15 @@ Examples:
   cabane image verify prgenv-gnu/24.11:v2 --key site.pub
   cabane image verify --remote prgenv-gnu/24.11:v2
 
-The signatures are those that were kept beside the image when it was pulled, so that no
-registry is asked; the whole image is read. Without --key the configuration says whose
-signature is wanted.")]
+The command reads the whole image and the signatures that were saved when it was pulled; it
+does not contact the registry. Without --key, the configuration names the required signers.")]
 pub(crate) struct VerifyArgs {
-    /// The image: label, id, digest or path
+    /// The image: label, ID, digest, or path
     image: String,
-    /// A public key; of several one is enough
+    /// A public key; with several, one is enough
     #[arg(long, value_name = "FILE")]
     key: Vec<PathBuf>,
-    /// Look at an image in the registry, without getting it
+    /// Verify an image in the registry, without downloading it
     #[arg(long)]
     remote: bool,
     #[command(flatten)]

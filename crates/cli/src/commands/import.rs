@@ -30,7 +30,7 @@ use crate::registry::of_containers;
 use crate::report::CommandResult;
 use crate::setup::Setup;
 
-/// Make an image of a container image and add it to the repository
+/// Import a container image into the repository
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is an option that is given or not"
@@ -47,49 +47,45 @@ Examples:
   cabane import ./image.sif tool/1.0
   cabane import registry.example.org/tool:1.0 tool/1.0 --platform linux/arm64
 
-The image is mounted at `/`: a command that is run with it sees its files in place of
-those of this machine. Layers are verified and flattened, and nothing is unpacked; what
-gives rights (set-user-id, capabilities, devices) is left out, and what was changed is
-told. No root is needed.")]
+The image is mounted at `/`: commands see its files instead of those of this machine. The
+import verifies and flattens the layers without unpacking them to disk. It drops set-user-ID
+bits, capabilities, and device files, and reports what it changed. You do not need root.")]
 pub(crate) struct ImportArgs {
-    /// The container image: REGISTRY/NAME:TAG or REGISTRY/NAME@DIGEST, oci:DIR or
-    /// oci-archive:FILE, docker-archive:FILE, sif:FILE, dir:DIR, or a path; :NAME after
-    /// a path chooses one of several images
+    /// The container image: REGISTRY/NAME:TAG or REGISTRY/NAME@DIGEST, oci:DIR or oci-archive:FILE, docker-archive:FILE, sif:FILE, dir:DIR, or a path; :NAME after a path selects one of several images
     image: String,
     /// The label: name/version:tag@system%uarch
     #[arg(required_unless_present = "check")]
     label: Option<String>,
     #[arg(hide = true, requires = "check")]
     more_labels: Vec<String>,
-    /// Import nothing, and tell whether the tags from which the images with these labels were
-    /// imported have moved since; the exit code is 9 if one has
+    /// Import nothing; report whether the tags that these images came from have moved, with exit code 9 if one has
     #[arg(long, conflicts_with_all = ["force", "dry_run", "platform", "group"])]
     check: bool,
     /// The platform: OS/ARCHITECTURE or OS/ARCHITECTURE/VARIANT; default: this machine
     #[arg(long, value_name = "PLATFORM")]
     platform: Option<Platform>,
-    /// Take the label from the image that has it
+    /// Move the label from the image that has it
     #[arg(long)]
     pub(super) force: bool,
-    /// Let only the members of this Unix group read the image here
+    /// Let only members of this Unix group read the image here
     #[arg(long, value_name = "NAME")]
     group: Option<String>,
     /// A file with a token for the registry, or a directory with a file TOKEN
     #[arg(long, value_name = "PATH")]
     token: Option<PathBuf>,
-    /// The name that belongs to the token; default: your user name
+    /// The user name for the token; default: your user name
     #[arg(long, value_name = "NAME")]
     username: Option<String>,
-    /// Tell what would be done, and stop
+    /// Show what would be done, and stop
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// How many threads may work; default: one for each processor
+    /// The number of threads; default: one for each processor
     #[arg(short, long, value_name = "NUMBER")]
     pub(super) jobs: Option<usize>,
-    /// The most that all layers together may unpack to, such as 500G; default: 256GiB
+    /// The largest size of all unpacked layers together, such as 500G; default: 256GiB
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(super) max_unpacked: Option<u64>,
-    /// Print what was done, or would be, as JSON
+    /// Print the result, or the plan, as JSON
     #[arg(long)]
     pub(super) json: bool,
 }

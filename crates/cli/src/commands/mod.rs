@@ -91,59 +91,59 @@ mod vendor_mpi;
 /// What can be done.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Start a shell in one or several images
+    /// Start a shell in images
     Start(start::StartArgs),
-    /// Run one command in one or several images
+    /// Run a command in images
     Run(run::RunArgs),
-    /// Start a shell or a command in the environment of a running process or job
+    /// Run a shell or a command in the environment of a running process or job
     Attach(attach::AttachArgs),
-    /// Tell which images and views are loaded
+    /// Show the loaded images and views
     Status(status::StatusArgs),
-    /// Tell where a command, a library, a variable or a file comes from
+    /// Show where a command, library, variable, or file comes from
     Explain(explain::ExplainArgs),
-    /// Tell what changed between two images, views or environments
+    /// Show what changed between two images, views, or environments
     Diff(diff::DiffArgs),
-    /// Tell about conflicts between views, then run a command
+    /// Show conflicts between views, then run a command
     #[command(hide = true)]
     ExplainStart(explain_start::ExplainStartArgs),
     #[command(hide = true)]
     MpiPlan(mpi_root::PlanArgs),
-    /// Look at images in repositories and registries, and move them between the two
+    /// Manage images in repositories and registries
     #[command(subcommand)]
     Image(ImageCommand),
-    /// Make and look after repositories
+    /// Manage repositories
     #[command(subcommand)]
     Repo(RepoCommand),
-    /// Make an image of a container image and add it to the repository
+    /// Import a container image into the repository
     Import(import::ImportArgs),
-    /// Make a container image of images
+    /// Export images as a container image
     Export(export::ExportArgs),
     /// Build an image from a recipe and add it to the repository
     Build(build::BuildArgs),
-    /// Check recipes, and look at what they ask for
+    /// Check and inspect recipes
     #[command(subcommand)]
     Recipe(RecipeCommand),
-    /// Look at environment files
+    /// Check and inspect environment files
     #[command(subcommand)]
     Environment(EnvironmentCommand),
     /// Describe systems for building
     #[command(subcommand)]
     System(SystemCommand),
-    /// Make a package for Spack out of the packages of a vendor's MPI
+    /// Turn a vendor's MPI packages into a package for Spack
     VendorMpi(vendor_mpi::VendorMpiArgs),
-    /// Look at the MPI of programs, machines and images
+    /// Inspect, replace, and audit MPI installations
     #[command(subcommand)]
     Mpi(mpi::MpiCommand),
-    /// Give jobs of Slurm their images
+    /// Set up images for Slurm jobs
     #[command(subcommand)]
     Slurm(SlurmCommand),
-    /// Tell the configuration in effect and where each value comes from
+    /// Show the configuration in effect and the source of each value
     Config(config::ConfigArgs),
-    /// Tell which ways of mounting work here, what stands in the way, and what mends it
+    /// Diagnose mounting problems and suggest fixes
     Doctor(doctor::DoctorArgs),
-    /// Remove what builds left behind
+    /// Remove the leftovers of builds
     Clean(clean::CleanArgs),
-    /// Print the completion script of a shell
+    /// Print a shell completion script
     Completion(completion::CompletionArgs),
 }
 
@@ -153,27 +153,27 @@ pub(crate) enum ImageCommand {
     /// List images
     #[command(alias = "list")]
     Ls(image_ls::LsArgs),
-    /// Tell everything about one image
+    /// Show the details of one image
     Inspect(image_inspect::InspectArgs),
     /// Add an image file under a label, or give an image another label
     Add(image_add::AddArgs),
-    /// Remove labels, and images that have none left
+    /// Remove labels, and images without labels
     Rm(image_rm::RmArgs),
-    /// List the images of a registry
+    /// List the images in a registry
     Find(image_find::FindArgs),
-    /// Get an image from a registry into the repository
+    /// Download an image from a registry into the repository
     Pull(image_pull::PullArgs),
-    /// Put an image into a registry
+    /// Upload an image to a registry
     Push(image_push::PushArgs),
-    /// Give an image of a registry another label there
+    /// Give an image in a registry another label
     Copy(image_copy::CopyArgs),
-    /// Take a label away from an image of a registry, and the image with its last label
+    /// Remove a label from an image in a registry, and the image with its last label
     Delete(image_copy::DeleteArgs),
     /// Sign an image in a registry
     Sign(image_sign::SignArgs),
-    /// Tell whether an image in a registry is signed as it should be
+    /// Verify the signature and the content of an image
     Verify(image_verify::VerifyArgs),
-    /// Make keys for signing images
+    /// Create keys for signing images
     #[command(subcommand)]
     Key(image_sign::KeyCommand),
 }
@@ -181,41 +181,41 @@ pub(crate) enum ImageCommand {
 /// What can be done with repositories.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RepoCommand {
-    /// Make a repository
+    /// Create a repository
     Create(repo::CreateArgs),
-    /// Tell what a repository holds and whether it is whole
+    /// Show the contents of a repository and check its integrity
     Status(repo::StatusArgs),
-    /// Tidy up a repository and rebuild its index
+    /// Clean up a repository and rebuild its index
     Update(repo::UpdateArgs),
-    /// Copy everything in a repository into another one
+    /// Copy all images of a repository to another one
     Migrate(repo_migrate::MigrateArgs),
-    /// Copy the images of a repository of uenv into a repository
+    /// Copy the images of a uenv repository
     Import(repo_import::ImportArgs),
-    /// Remove images that were not used for long, or that are too many
+    /// Remove unused or surplus images
     Gc(repo_gc::GcArgs),
-    /// Keep labels from being removed by `gc`, or list those that are
+    /// Protect labels from `gc`, or list the protected ones
     Pin(repo_pin::PinArgs),
-    /// Let labels be removed by `gc` again
+    /// Stop protecting labels from `gc`
     Unpin(repo_pin::UnpinArgs),
 }
 
 /// What can be done with recipes.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RecipeCommand {
-    /// Read a recipe and name every mistake in it
+    /// Check a recipe and report every mistake
     Check(recipe::CheckArgs),
-    /// Tell what Spack will be handed for a recipe
+    /// Show what Spack gets for a recipe
     Show(recipe_show::ShowArgs),
-    /// Write a recipe of format 1 or 2 in format 3
+    /// Convert a recipe from format 1 or 2 to format 3
     Convert(recipe_convert::ConvertArgs),
-    /// Print the JSON schema of a file of a recipe for Spack, or of a system
+    /// Print the JSON schema of a recipe file or a system file
     Schema(recipe::SchemaArgs),
 }
 
 /// What can be done with environment files.
 #[derive(Debug, Subcommand)]
 pub(crate) enum EnvironmentCommand {
-    /// Read environment files and name every mistake in them
+    /// Check environment files and report every mistake
     Check(environment::CheckArgs),
     /// Print an environment file with its bases and variables filled in
     Show(environment::ShowArgs),
@@ -227,26 +227,26 @@ pub(crate) enum EnvironmentCommand {
 /// What can be done with systems.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SystemCommand {
-    /// Look at this machine, and describe it for building
+    /// Detect the hardware and software of this machine, for building
     Probe(system::ProbeArgs),
-    /// List the devices of this machine that containers can have
+    /// List the devices of this machine that containers can use
     Devices(system_devices::DevicesArgs),
 }
 
 /// What can be done with Slurm.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SlurmCommand {
-    /// Make Slurm load the plugin, or no longer
+    /// Add the plugin to Slurm, or remove it
     Install(slurm_install::InstallArgs),
-    /// Tell whether jobs on this machine would get their images
+    /// Check whether jobs on this machine would get their images
     Check(slurm_check::CheckArgs),
-    /// Tell the plugin of Slurm which images and variables a job gets
+    /// Resolve the images and variables of a job, for the Slurm plugin
     #[command(hide = true)]
     Submit(slurm_submit::SubmitArgs),
-    /// Tell the plugin of Slurm on a node what its devices bring, or how a step gets another MPI
+    /// Resolve devices or the MPI of a step on its node, for the Slurm plugin
     #[command(hide = true)]
     Node(slurm_node::NodeArgs),
-    /// Record which images a step of a job has
+    /// Record the images of a job step
     #[command(hide = true)]
     Record(slurm_record::RecordArgs),
 }

@@ -13,11 +13,11 @@ use crate::setup::Setup;
 /// What can be done with MPI.
 #[derive(Debug, Subcommand)]
 pub(crate) enum MpiCommand {
-    /// Tell which MPI a program, a library or a directory needs or is
+    /// Show which MPI a program, library, or directory needs or provides
     Inspect(mpi_inspect::InspectArgs),
-    /// Run a command with another MPI in the place of its own
+    /// Run a command with a different MPI
     Swap(mpi_swap::SwapArgs),
-    /// Try every MPI of this system, and sort them by what they can do
+    /// Test every MPI of this system and sort them by what works
     Audit(mpi_audit::AuditArgs),
 }
 

@@ -29,20 +29,21 @@ use crate::report::{CommandError, CommandResult, IoContext};
 use crate::setup::Setup;
 use crate::table::{Align, Table};
 
-/// Try every MPI of this system, and sort them by what they can do
+/// Test every MPI of this system and sort them by what works
 #[derive(Debug, Args)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is an option of its own"
 )]
 #[command(after_help = "\
-A small program is compiled with each installation, started, and measured: whether its
-ranks find each other, whether what they send arrives, and how long it takes. Each is then
-working, suboptimal, non-performant, misplaced (its ranks were put on one processor) or
+The audit compiles a small program with each installation, runs it, and measures whether
+its ranks find each other, whether messages arrive, and how long they take. The verdict is
+working, suboptimal, non-performant, misplaced (the ranks share one processor), or
 nonfunctional, with the reason. Latencies are compared with the median of the healthy
-installations, or with what --save-reference has kept.
+installations, or with a file from --save-reference.
 
-Without PREFIX, the usual places, modules and the loaded environment of Python are searched.
+Without PREFIX, the audit searches the usual places, modules, and the active Python
+environment.
 
 Examples:
   cabane mpi audit
@@ -50,50 +51,49 @@ Examples:
   cabane mpi audit --image prgenv-gnu/24.11 --html mpi.html
   cabane mpi audit --slurm --nodes 2 --work-directory $SCRATCH")]
 pub(crate) struct AuditArgs {
-    /// Prefixes of installations, directories of prefixes, or stores of Spack
+    /// Installation prefixes, directories of prefixes, or Spack stores
     #[arg(value_name = "PREFIX")]
     pub(super) prefixes: Vec<PathBuf>,
-    /// Search the usual places and modules also when prefixes or images are given
+    /// Also search the usual places and modules when prefixes or images are given
     #[arg(long)]
     pub(super) all: bool,
-    /// Try the MPI in this image; may be repeated
+    /// Test the MPI in this image; repeatable
     #[arg(long = "image", value_name = "IMAGE")]
     pub(super) images: Vec<String>,
-    /// Try the MPIs in all images of the repositories that are for this system
+    /// Test the MPIs in all images of the repositories for this system
     #[arg(long = "images")]
     pub(super) all_images: bool,
-    /// How many ranks to start
+    /// The number of ranks
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=4096))]
     ranks: u32,
     /// Start the ranks with Slurm instead of the launchers of the installations
     #[arg(long)]
     slurm: bool,
-    /// Over how many nodes; with Slurm
+    /// The number of nodes; with Slurm
     #[arg(long, value_name = "N", default_value_t = 1, requires = "slurm", value_parser = clap::value_parser!(u32).range(1..))]
     nodes: u32,
     /// Compare with the latencies in this file
     #[arg(long, value_name = "FILE")]
     reference: Option<PathBuf>,
-    /// Keep the latencies of the healthy installations in this file
+    /// Save the latencies of the healthy installations to this file
     #[arg(long, value_name = "FILE")]
     save_reference: Option<PathBuf>,
-    /// How many seconds a compilation or a run may take; a run that takes longer is repeated
-    /// before it counts
+    /// The time limit of each compilation and run, in seconds; a run over the limit is repeated before it counts
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(3..=3600))]
     time_limit: u64,
-    /// How many seconds each run measures; every installation is run at least twice
+    /// How long each run measures, in seconds; each installation runs at least twice
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     measure: f64,
-    /// Compile and run below this directory, which all nodes must see
+    /// Compile and run below this directory, which all nodes must share
     #[arg(long, value_name = "DIR")]
     work_directory: Option<PathBuf>,
-    /// Write a page with plots
+    /// Write a page with plots to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// End with code 1 if an installation is nonfunctional
+    /// Exit with code 1 if an installation does not work
     #[arg(long)]
     strict: bool,
 }

@@ -30,11 +30,11 @@ use crate::report::{CommandError, CommandResult};
 use crate::root_images;
 use crate::setup::Setup;
 
-/// Tell which MPI a program, a library or a directory needs or is
+/// Show which MPI a program, library, or directory needs or provides
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Nothing is run to find out: the files are read, and libraries are looked for as the loader
-would look for them, with LD_LIBRARY_PATH as it is.
+No program is run: the command reads the files and searches libraries as the loader does,
+with the current LD_LIBRARY_PATH.
 
 Examples:
   cabane mpi inspect ./solver
@@ -43,11 +43,10 @@ Examples:
   cabane mpi inspect --root /mnt/container /usr/bin/app
   cabane mpi inspect --in solver/1.0 solver --json")]
 pub(crate) struct InspectArgs {
-    /// Programs, libraries, extensions of Python, or directories; a name without `/` is a
-    /// program in PATH
+    /// Programs, libraries, Python extensions, or directories; a name without `/` is a program in PATH
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Look below this directory, as if it were the root
+    /// Take this directory as the root file system
     #[arg(long, value_name = "DIR", conflicts_with = "images")]
     root: Option<PathBuf>,
     #[command(flatten)]

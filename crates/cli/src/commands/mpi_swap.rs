@@ -30,15 +30,14 @@ use crate::format::json;
 use crate::report::{CommandError, CommandResult, IoContext};
 use crate::setup::Setup;
 
-/// Run a command with another MPI in the place of its own
+/// Run a command with a different MPI
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The command may begin with a launcher: then only its ranks get the substitute. It is
-refused, with exit code 14, what cannot work: another family of MPI, functions or a C
-library that are missing, Fortran where the substitute has nothing for it, a launcher that
-does not know the ranks. With `--probe` a small program is run in the same way first; if
-its ranks get another library, do not find each other or lose a message, the exit code is
-15 and the command is not run.
+If the command begins with a launcher, only its ranks use the other MPI. A combination that
+cannot work is refused with exit code 14: another MPI family, missing functions, an older C
+library, missing Fortran support, or a launcher that cannot start the ranks. With
+`--probe`, a small program runs first in the same way. If its ranks load another library, do
+not find each other, or lose a message, the exit code is 15 and the command does not run.
 
 Examples:
   cabane mpi swap --with /opt/mpich -- mpiexec -n 4 ./solver
@@ -52,23 +51,22 @@ Examples:
     reason = "each is an option of its own"
 )]
 pub(crate) struct SwapArgs {
-    /// The substitute: a prefix or a library, the name of one in the configuration, an image
-    /// that has one, or `host` for the first of this machine that fits
+    /// The MPI to use: a prefix or a library, a name from the configuration, an image with an MPI, or `host` for the first one of this machine that fits
     #[arg(long, value_name = "MPI", default_value = "host")]
     pub(super) with: String,
-    /// The file that needs MPI, if it is not in the command: an extension of Python
+    /// The file that needs MPI, if the command does not: for example a Python extension
     #[arg(long = "mpi-program", visible_alias = "program", value_name = "PATH")]
     pub(super) program: Option<PathBuf>,
     /// Run the program in this container image: a launcher starts `cabane run` for each rank
     #[arg(long = "in", value_name = "IMAGE")]
     image: Option<String>,
-    /// Prove it before the command is run
+    /// Test the MPI before the command runs
     #[arg(long)]
     pub(super) probe: bool,
-    /// Prove it, and measure latency and bandwidth with its own library and the substitute
+    /// Test the MPI, and measure latency and bandwidth with it and with the program's own
     #[arg(long)]
     pub(super) measure: bool,
-    /// Tell what would be done, and do not do it
+    /// Show what would be done, and stop
     #[arg(long)]
     pub(super) dry_run: bool,
     /// Print the verdict as JSON

@@ -19,7 +19,7 @@ use crate::report::CommandResult;
 use crate::setup::Setup;
 use crate::systems;
 
-/// Read a recipe and name every mistake in it
+/// Check a recipe and report every mistake
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
     /// The directory of the recipe
@@ -35,10 +35,10 @@ pub(crate) struct CheckArgs {
     json: bool,
 }
 
-/// Print the JSON schema of a file of a recipe for Spack, or of a system
+/// Print the JSON schema of a recipe file or a system file
 #[derive(Debug, Args)]
 pub(crate) struct SchemaArgs {
-    /// The file
+    /// The file to describe
     #[arg(value_parser = PossibleValuesParser::new(StackFile::ALL.map(StackFile::name)))]
     file: String,
 }

@@ -18,17 +18,15 @@ use crate::format::json;
 use crate::report::{CommandError, CommandResult, IoContext as _};
 use crate::setup::Setup;
 
-/// Write a recipe of format 1 or 2 in format 3
+/// Convert a recipe from format 1 or 2 to format 3
 ///
-/// Comments and the order of keys are kept where that is possible. What a person must
-/// still look at is told.
+/// Comments and the order of keys are kept where possible. The command lists what you must check yourself.
 #[derive(Debug, Args)]
 pub(crate) struct ConvertArgs {
     /// The directory of the recipe
     recipe: PathBuf,
 
-    /// A new directory, to which the whole recipe is copied; without it, the files
-    /// are changed where they are
+    /// A new directory for the converted copy; default: change the files in place
     #[arg(long, short, value_name = "DIRECTORY")]
     output: Option<PathBuf>,
 

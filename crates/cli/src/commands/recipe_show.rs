@@ -20,13 +20,13 @@ use crate::report::{CommandError, CommandResult};
 use crate::setup::Setup;
 use crate::systems;
 
-/// Tell what Spack will be handed for a recipe: its groups of specs, its configuration
+/// Show what Spack gets for a recipe: its groups of specs and its configuration
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
     /// The directory of the recipe
     recipe: PathBuf,
 
-    /// Only this file
+    /// Show only this file
     #[arg(value_name = "FILE")]
     file: Option<String>,
 
@@ -34,7 +34,7 @@ pub(crate) struct ShowArgs {
     #[arg(long, value_name = "SYSTEM")]
     system: Option<PathBuf>,
 
-    /// Mirrors, in the place of those of the system
+    /// Mirrors, instead of those of the system
     #[arg(long, value_name = "FILE")]
     mirrors: Option<PathBuf>,
 

@@ -18,22 +18,22 @@ use crate::report::CommandResult;
 use crate::setup::{Setup, open_repository};
 use crate::table::size;
 
-/// Make a repository
+/// Create a repository
 #[derive(Debug, Args)]
 pub(crate) struct CreateArgs {
-    /// Where; without it, the user's own repository
+    /// Its path; default: your own repository
     path: Option<PathBuf>,
 }
 
-/// Tell what a repository holds and whether it is whole
+/// Show the contents of a repository and check its integrity
 #[derive(Debug, Args)]
 #[command(after_help = "\
-With whatever is damaged stands what can be typed to mend it. The exit code is then 6. A
-directory of uenv is looked at, too.")]
+For each problem the report has a command that repairs it; the exit code is then 6. It also
+works on uenv repositories.")]
 pub(crate) struct StatusArgs {
-    /// Which; without it, every repository in use
+    /// The repository; default: all that are in use
     path: Option<PathBuf>,
-    /// Read every image and compare its digest
+    /// Read every image and check its digest
     #[arg(long)]
     verify: bool,
     /// Print JSON
@@ -41,10 +41,10 @@ pub(crate) struct StatusArgs {
     json: bool,
 }
 
-/// Tidy up a repository and rebuild its index
+/// Clean up a repository and rebuild its index
 #[derive(Debug, Args)]
 pub(crate) struct UpdateArgs {
-    /// Which; without it, the one that is written to
+    /// The repository; default: the one for new images
     path: Option<PathBuf>,
 }
 

@@ -22,34 +22,32 @@ use crate::report::{CommandError, CommandResult};
 use crate::setup::Setup;
 use crate::table::{Align, Table, size};
 
-/// Remove images that were not used for long, or that are too many
+/// Remove unused or surplus images
 #[derive(Debug, Args)]
 #[command(after_help = "\
-What is pinned is never removed, nor what is in use on this host, nor what was used or
-added within the last two days; see --spare. At least one limit must be given here or in
-the configuration of the repository. An image goes with its last label.
+Images that are pinned, in use on this host, or used or added within the last two days
+(see --spare) are never removed. Set at least one limit here or in the configuration of
+the repository. An image is removed with its last label.
 
 Examples:
   cabane repo gc --older-than 90d --dry-run
   cabane repo gc --older-than 30d --keep-last 2 --max-size 500G")]
 pub(crate) struct GcArgs {
-    /// Which; without it, the one that is written to
+    /// The repository; default: the one for new images
     path: Option<PathBuf>,
-    /// Remove what was not used for so long, such as 90d or 12w
+    /// Remove images unused for this long, such as 90d or 12w
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     older_than: Option<Duration>,
-    /// Keep the newest N of each name, system and micro-architecture; without another
-    /// limit, remove all others
+    /// Keep the newest N for each name, system, and micro-architecture; without another limit, remove all others
     #[arg(long, value_name = "N")]
     keep_last: Option<NonZeroU32>,
-    /// Remove what was not used for longest until the images fit, such as 500G
+    /// Remove the least recently used images until the rest fits, such as 500G
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_size: Option<u64>,
-    /// Keep what was used or added within this time, whatever the limits say
-    /// [default: 2d]
+    /// Always keep images used or added within this time [default: 2d]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     spare: Option<Duration>,
-    /// Tell what would be removed and why the rest stays, and stop
+    /// Show what would be removed and why the rest stays, and stop
     #[arg(long)]
     dry_run: bool,
     /// Print JSON

@@ -21,13 +21,13 @@ use crate::report::CommandResult;
 use crate::setup::Setup;
 use crate::table::{Align, Table, size};
 
-/// Copy the images of a repository of uenv into a repository
+/// Copy the images of a uenv repository
 #[derive(Debug, Args)]
 #[command(after_help = "\
-All labels are kept, with their dates; every image is read and its digest compared.
-What is there already is not copied again, so that after an interruption the same
-command goes on. What is damaged is named and left out, and the exit code is then 6.
-The repository of uenv is only read.
+The import keeps all labels and their dates, and checks the digest of every image. Images
+that are already in the target are skipped, so you can repeat an interrupted import.
+Corrupt images are reported and skipped; the exit code is then 6. The uenv repository is
+not changed.
 
 Examples:
   cabane repo import $SCRATCH/.uenv-images --dry-run
@@ -38,17 +38,17 @@ Examples:
     reason = "each is an option of the command line"
 )]
 pub(crate) struct ImportArgs {
-    /// The repository of uenv: a directory with an index.db
+    /// The uenv repository: a directory with an index.db
     path: PathBuf,
-    /// Only the labels that match, such as prgenv-gnu, /24.11 or @daint
+    /// Copy only matching labels, such as prgenv-gnu, /24.11, or @daint
     pattern: Option<String>,
-    /// Give files a second name (hard link) where that is possible, instead of copying them
+    /// Hard-link files where possible, instead of copying them
     #[arg(long)]
     link: bool,
-    /// Take labels from other images that have them
+    /// Move labels from the images that have them
     #[arg(long)]
     force: bool,
-    /// Tell what would be copied, and stop; images are not read
+    /// Show what would be copied, and stop; images are not read
     #[arg(long)]
     dry_run: bool,
     /// Print JSON

@@ -18,26 +18,24 @@ use crate::report::CommandResult;
 use crate::setup::{Setup, open_repository};
 use crate::table::size;
 
-/// Copy everything in a repository into another one
+/// Copy all images of a repository to another one
 #[derive(Debug, Args)]
 #[command(override_usage = "cabane repo migrate [OPTIONS] [SOURCE] <TARGET>")]
 #[command(after_help = "\
-The other repository is made if it does not exist. What is there already is not copied
-again, so that after an interruption the same command goes on. The source stays as it
-is. Pins are copied, too.
+The target is created if it does not exist. Images that are already there are skipped, so
+you can repeat an interrupted migration. Pins are copied, too. The source is not changed.
 
 Examples:
   cabane repo migrate /scratch/alice/repository
   cabane repo migrate /old/repository /new/repository --sync")]
 pub(crate) struct MigrateArgs {
-    /// From where, and to where; one path alone is the target, and the source is the
-    /// repository that is written to
+    /// The source and the target; with one path, the source is the repository for new images
     #[arg(required = true, num_args = 1..=2, value_name = "PATHS")]
     paths: Vec<PathBuf>,
-    /// Add to a repository that has labels of its own
+    /// Add to a repository that already has labels
     #[arg(long)]
     sync: bool,
-    /// Take labels from other images that have them there
+    /// Move labels from the images that have them there
     #[arg(long)]
     force: bool,
 }

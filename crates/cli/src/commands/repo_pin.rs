@@ -12,13 +12,13 @@ use crate::format::json;
 use crate::report::{CommandError, CommandResult};
 use crate::setup::Setup;
 
-/// Keep labels from being removed by `gc`, or list those that are
+/// Protect labels from `gc`, or list the protected ones
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without a label the pinned ones are listed. A pin belongs to the label, whatever image it
-is given later; `cabane image rm` still removes it.")]
+Without a label, the command lists the pinned labels. A pin stays with its label when the
+label moves to another image. `cabane image rm` removes pinned labels, too.")]
 pub(crate) struct PinArgs {
-    /// Labels; parts that are left out fit everything
+    /// Labels; a part that is left out matches everything
     #[arg(value_name = "LABELS")]
     labels: Vec<String>,
     /// Print JSON
@@ -26,10 +26,10 @@ pub(crate) struct PinArgs {
     json: bool,
 }
 
-/// Let labels be removed by `gc` again
+/// Stop protecting labels from `gc`
 #[derive(Debug, Args)]
 pub(crate) struct UnpinArgs {
-    /// Labels; parts that are left out fit everything
+    /// Labels; a part that is left out matches everything
     #[arg(required = true, value_name = "LABELS")]
     labels: Vec<String>,
 }

@@ -27,7 +27,7 @@ use crate::report::{CommandError, CommandResult};
 use crate::root_images;
 use crate::setup::Setup;
 
-/// Run one command in one or several images
+/// Run a command in images
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -38,15 +38,14 @@ Examples:
   cabane run debian/12 -- cat /etc/os-release
   cabane run --bind /scratch/input:/data:ro samtools/1.19 -- samtools view /data/a.bam
 
-Signals, standard input and the exit code are those of the command. If it could not
-be started at all, the exit code is 125, 126 or 127.")]
+The command gets standard input and all signals, and its exit code is returned. Exit code
+125, 126, or 127 means that the command did not start.")]
 pub(crate) struct RunArgs {
     #[command(flatten)]
     images: ImageArgs,
     #[command(flatten)]
     join: JoinArgs,
-    /// The command and its arguments, after `--`; without one, a container image starts
-    /// what its author wanted
+    /// The command and its arguments, after `--`; default: the default command of the container image
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

@@ -21,14 +21,13 @@ const PLUGSTACK: &str = "/etc/slurm/plugstack.conf";
 /// How the file of the plugin is called.
 pub(super) const PLUGIN: &str = "cabane-slurm.so";
 
-/// Tell whether jobs on this machine would get their images
+/// Check whether jobs on this machine would get their images
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Nothing is changed and no job is started, so that it serves as the health check of a node.
-The exit code is 10 if something is wrong.")]
+It changes nothing and starts no job, so you can use it as the health check of a node. The
+exit code is 10 if it finds a problem.")]
 pub(crate) struct CheckArgs {
-    /// The file in which Slurm finds its plugins; default: what `scontrol show config` says,
-    /// or /etc/slurm/plugstack.conf
+    /// The plugin configuration of Slurm; default: the file that `scontrol show config` names, or /etc/slurm/plugstack.conf
     #[arg(long, value_name = "PATH")]
     plugstack: Option<PathBuf>,
 }

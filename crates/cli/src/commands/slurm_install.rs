@@ -16,12 +16,12 @@ use crate::report::{CommandError, CommandResult, IoContext};
 use crate::setup::Setup;
 use crate::step_record::destination::Destination;
 
-/// Make Slurm load the plugin, or no longer
+/// Add the plugin to Slurm, or remove it
 #[derive(Debug, Args)]
 #[command(after_help = "\
-One line of plugstack.conf is written; the others stay. A plugin for another release of
-Slurm is refused, since Slurm would start nothing any more. Steps that run keep what they
-have. It is done on each node, and where jobs are submitted.
+The command writes one line of plugstack.conf and keeps the others. It refuses a plugin for
+another Slurm release, because Slurm could not start jobs with it. Running steps are not
+affected. Run it on each node, and on the hosts where jobs are submitted.
 
 Examples:
   cabane slurm install
@@ -29,22 +29,19 @@ Examples:
   cabane slurm install --record file:/var/log/cabane/steps.jsonl
   cabane slurm install --remove")]
 pub(crate) struct InstallArgs {
-    /// The plugin; default: lib/cabane/slurm/RELEASE/cabane-slurm.so below the prefix of this
-    /// command, RELEASE being that of the Slurm of this machine, such as 23.11
+    /// The plugin; default: lib/cabane/slurm/RELEASE/cabane-slurm.so below the prefix of this command, for the Slurm release of this machine, such as 23.11
     #[arg(long, value_name = "PATH")]
     plugin: Option<PathBuf>,
-    /// The file in which Slurm finds its plugins; default: what `scontrol show config` says,
-    /// or /etc/slurm/plugstack.conf
+    /// The plugin configuration of Slurm; default: the file that `scontrol show config` names, or /etc/slurm/plugstack.conf
     #[arg(long, value_name = "PATH")]
     plugstack: Option<PathBuf>,
-    /// Have a record made of each step with images: `file:PATH`, `syslog`, or the address of
-    /// a collector, `http://…` or `https://…`
+    /// Record each step with images: `file:PATH`, `syslog`, or the address of a collector, `http://…` or `https://…`
     #[arg(long, value_name = "DESTINATION")]
     record: Option<Destination>,
-    /// Have no records made any more
+    /// Stop recording steps
     #[arg(long, conflicts_with = "record")]
     no_record: bool,
-    /// Take the line away
+    /// Remove the plugin from the file
     #[arg(long, conflicts_with_all = ["plugin", "record"])]
     remove: bool,
 }

@@ -31,7 +31,7 @@ use crate::exit_codes::{self, ExitCode};
 use crate::report::{CommandError, CommandResult, IoContext};
 use crate::setup::Setup;
 
-/// Tell the plugin of Slurm on a node what its devices bring, or how a step gets another MPI
+/// Resolve devices or the MPI of a step on its node, for the Slurm plugin
 #[derive(Debug, Args)]
 pub(crate) struct NodeArgs {
     /// The image that is the root

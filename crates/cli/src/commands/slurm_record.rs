@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const LONGEST: u64 = 256 * 1024;
 const LOWEST_PRIORITY: i32 = 19;
 
-/// Record which images a step of a job has
+/// Record the images of a job step
 #[derive(Debug, Args)]
 pub(crate) struct RecordArgs {
     /// The descriptor from which it is read what there is to record

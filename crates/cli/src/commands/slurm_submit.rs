@@ -27,7 +27,7 @@ use crate::images::ImageArgs;
 use crate::report::{CommandError, CommandResult, IoContext};
 use crate::setup::Setup;
 
-/// Tell the plugin of Slurm which images and variables a job gets
+/// Resolve the images and variables of a job, for the Slurm plugin
 #[derive(Debug, Args)]
 pub(crate) struct SubmitArgs {
     /// The program that submits
@@ -42,7 +42,7 @@ pub(crate) struct SubmitArgs {
     /// An environment file
     #[arg(long, value_name = "NAME|PATH")]
     environment: Option<String>,
-    /// Load no view if none is named
+    /// Load no view unless one is named
     #[arg(long)]
     no_default_view: bool,
     /// What becomes of images that are loaded here
@@ -61,7 +61,7 @@ pub(crate) struct SubmitArgs {
         value_delimiter = ','
     )]
     pub(super) binds: Vec<String>,
-    /// Do not show the home directory in a container image
+    /// Hide the home directory in a container image
     #[arg(long = "uenv-no-home")]
     pub(super) no_home: bool,
     /// Devices of the nodes that the images get

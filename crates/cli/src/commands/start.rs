@@ -19,7 +19,7 @@ use crate::joining::JoinArgs;
 use crate::report::{CommandError, CommandResult};
 use crate::setup::Setup;
 
-/// Start a shell in one or several images
+/// Start a shell in images
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -28,13 +28,13 @@ Examples:
   cabane start -e ./climate.toml
   cabane start prgenv-gnu,editors:/user-tools --view=prgenv-gnu:default,editors:default
 
-It is your own shell (SHELL), so your aliases and settings are there; `exit` leaves it.")]
+The shell is your own (SHELL), with your aliases and settings. Leave it with `exit`.")]
 pub(crate) struct StartArgs {
     #[command(flatten)]
     images: ImageArgs,
     #[command(flatten)]
     join: JoinArgs,
-    /// Start a shell even where nobody seems to type
+    /// Start a shell even without a terminal
     #[arg(long)]
     ignore_tty: bool,
 }

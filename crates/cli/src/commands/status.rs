@@ -19,19 +19,19 @@ use crate::printer::style;
 use crate::report::{CommandError, CommandResult};
 use crate::setup::Setup;
 
-/// Tell which images and views are loaded
+/// Show the loaded images and views
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
     /// Exit with code 8 if no image is loaded
     #[arg(long)]
     error_if_unset: bool,
-    /// How much to tell
+    /// How much to show
     #[arg(long, value_enum, default_value_t = Format::Full, value_name = "FORMAT")]
     format: Format,
     /// Print JSON
     #[arg(long, conflicts_with = "format")]
     json: bool,
-    /// Write an environment file with which the same is entered again; `-` prints it
+    /// Write an environment file that restores this state; `-` prints it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "json"])]
     save: Option<PathBuf>,
     /// Replace the file if it exists

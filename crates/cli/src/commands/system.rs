@@ -18,29 +18,28 @@ use crate::format::json;
 use crate::report::{CommandError, CommandResult};
 use crate::setup::Setup;
 
-/// Look at this machine, and describe it for building
+/// Detect the hardware and software of this machine, for building
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Compilers, tools, MPIs, the fabric, Slurm, GPUs and the processor are looked for where
-systems have them, never in your home or in what your PATH adds. With --output, the
-directory becomes a system configuration: packages.yaml and network.yaml, with comments
-that say where each thing was found and what to check, and mpi.toml has entries `[[mpi]]`
-for the configuration. Run it on a compute node if
-those differ from this one.")]
+The command searches the usual places for compilers, tools, MPIs, the fabric, Slurm, GPUs,
+and the processor. It does not search your home or additions to your PATH. With --output, it
+writes a system configuration: packages.yaml and network.yaml, with comments on the source
+of each entry and what to check, and mpi.toml with `[[mpi]]` entries for the configuration.
+Run it on a compute node if compute nodes differ from this one.")]
 pub(crate) struct ProbeArgs {
-    /// Write a system configuration into this directory
+    /// Write a system configuration to this directory
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Build for this target instead of the one that suits most nodes, such as `x86_64_v4`
+    /// Build for this target instead of the one that fits most nodes, such as `x86_64_v4`
     #[arg(long, value_name = "NAME")]
     target: Option<String>,
-    /// Replace files also if they were changed by hand
+    /// Also replace files that were edited by hand
     #[arg(long, requires = "output")]
     force: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Look at the machine whose files are below this directory
+    /// Take this directory as the root file system of the machine
     #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
     root: PathBuf,
 }

@@ -14,12 +14,12 @@ use crate::report::CommandResult;
 use crate::setup::Setup;
 use crate::table::{Align, Table};
 
-/// List the devices of this machine that containers can have
+/// List the devices of this machine that containers can use
 #[derive(Debug, Args)]
 #[command(after_help = "\
-They are described by files of the Container Device Interface in /etc/cdi and /var/run/cdi,
-which tools of the vendors write. `cabane run --device NAME IMAGE` gives a container one of
-them. What is wrong with a file is told with its line.")]
+Files of the Container Device Interface (CDI) in /etc/cdi and /var/run/cdi describe devices;
+vendors' tools write these files. `cabane run --device NAME IMAGE` gives a container a
+device. Mistakes in a file are reported with their line.")]
 pub(crate) struct DevicesArgs {
     /// Print JSON
     #[arg(long)]

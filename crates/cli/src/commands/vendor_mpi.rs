@@ -19,14 +19,14 @@ use crate::format::json;
 use crate::report::{CommandError, CommandResult, IoContext};
 use crate::setup::Setup;
 
-/// Make a package for Spack out of the packages of a vendor's MPI
+/// Turn a vendor's MPI packages into a package for Spack
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The manifest names RPM or Debian packages with their sha256, which files are taken from
-them, and what must be replaced in the compiler wrappers so that they find their place by
-themselves. There is one tarball for each compiler, in a source mirror of Spack; the same
-packages always give the same bytes. The package joins the versions that are there already.
-Nothing is fetched, and nothing of the packages is run.
+The manifest names RPM or Debian packages with their SHA-256 digests, the files to take,
+and the replacements that make the compiler wrappers relocatable. The result is one tarball
+for each compiler in a Spack source mirror; the same packages always give the same bytes.
+Versions that the package already has are kept. Nothing is downloaded, and no program of
+the packages is run.
 
 Examples:
   cabane vendor-mpi mpi.yaml --packages rpms --output systems/here/spack_repo/vendor \\
@@ -35,13 +35,13 @@ pub(crate) struct VendorMpiArgs {
     /// The manifest
     #[arg(value_name = "MANIFEST")]
     manifest: PathBuf,
-    /// The directory with the packages [default: that of the manifest]
+    /// The directory with the vendor's packages [default: that of the manifest]
     #[arg(long, value_name = "DIR")]
     packages: Option<PathBuf>,
-    /// The package repository that gets the package for Spack
+    /// The package repository to write to
     #[arg(short, long, value_name = "DIR", default_value = "spack_repo/vendor")]
     output: PathBuf,
-    /// The source mirror that gets the tarballs
+    /// The source mirror for the tarballs
     #[arg(long, value_name = "DIR", default_value = "mirror")]
     mirror: PathBuf,
     /// Print JSON
