@@ -11,10 +11,13 @@ use std::time::{Duration, Instant};
 
 use cabane_mount::ImageFormat;
 use cabane_testkit::{fewer, not_run, patience};
+use rustix::fs::{AtFlags, Mode, mkdirat, statat, symlinkat};
+use rustix::io::Errno;
 
 use crate::arena::{Arena, in_arena, in_private_world, root};
 use crate::left_over::{USERS, loop_devices};
 use crate::start::{Start, assert_refused};
+use crate::traced::{Call, Stopped};
 
 /// A command that is up and stays so until it is ended.
 pub(crate) struct Up {
@@ -122,6 +125,48 @@ fn one_user_may_hold_so_many_images_and_no_more() {
         start(&arena.copy_of(&image, "fifth.squashfs"))
             .finish()
             .success();
+    });
+}
+
+#[test]
+fn an_image_that_another_user_has_out_of_the_cache_counts_while_it_is_in_use() {
+    in_private_world(|arena| {
+        let policy = "mount-point /mnt/a\nimage-owners any\nidle-seconds 0\nimages-per-user 2\n";
+        arena.set_policy(policy);
+        let image = arena.any_image();
+        let copies = [0, 1, 2].map(|number| arena.copy_of(&image, &format!("copy{number}")));
+        let another = arena.another_user();
+        let start = |image: &Path| arena.start().image(image, arena.first()).user(another);
+        let _up = [0, 1].map(|number| Up::with(&start(&copies[number]), "echo up"));
+        std::thread::sleep(Duration::from_millis(2200));
+        let own = arena.image("own", ImageFormat::Squashfs);
+        let sweeping = arena.start().image(&own, arena.first());
+        let stopped = Stopped::at(arena, &sweeping, &Call::first("umount2")).unwrap();
+        assert_refused(&start(&copies[2]).finish(), "you have 2 images in use");
+        stopped.go_on();
+        assert_refused(&start(&copies[2]).finish(), "you have 2 images in use");
+    });
+}
+
+#[test]
+fn what_a_killed_start_left_of_a_removed_entry_goes_with_the_next_removal() {
+    in_private_world(|arena| {
+        let image = arena.any_image();
+        let start = arena.start().image(&image, arena.first());
+        start.finish().success();
+        let (_, cache) = arena.cache().unwrap();
+        for name in [".gone-1", ".gone-1/image", ".gone-2"] {
+            mkdirat(&cache, name, Mode::RWXU).unwrap();
+        }
+        symlinkat("7 1", &cache, ".gone-2/device").unwrap();
+        symlinkat("61234", &cache, ".gone-2/out").unwrap();
+        arena.start().clean().success();
+        for name in [".gone-1", ".gone-2"] {
+            assert_eq!(
+                statat(&cache, name, AtFlags::empty()).err(),
+                Some(Errno::NOENT)
+            );
+        }
     });
 }
 

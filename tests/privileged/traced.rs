@@ -31,6 +31,14 @@ pub(crate) struct Call {
 }
 
 impl Call {
+    /// The first call of a name.
+    pub(crate) fn first(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            when: 1,
+        }
+    }
+
     /// Tells whether it is one of the first or last few of its name.
     pub(crate) fn is_among(&self, calls: &[Self], few: usize) -> bool {
         let same = |call: &&Self| call.name == self.name;

@@ -323,11 +323,15 @@ pub(crate) fn bind_loop_device(
     loop_device::attach(file, binding)
 }
 
-/// Opens a loop device, if it is still bound as it was.
+/// Opens a loop device below a root directory, if it is still bound as it was.
 ///
 /// Acts on a device that one of these processes has bound. Waits as above. Safe as above.
-pub(crate) fn find_loop_device(number: u32, binding: &Binding) -> Option<LoopDevice> {
-    loop_device::find(number, binding).ok()
+pub(crate) fn find_loop_device(
+    root: BorrowedFd<'_>,
+    number: u32,
+    binding: &Binding,
+) -> Result<Option<LoopDevice>, std::io::Error> {
+    loop_device::find(root, number, binding)
 }
 
 /// Removes a loop device that is bound to nothing; tells whether it is gone.

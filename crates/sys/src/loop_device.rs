@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FileType, Mode, OFlags, fstat, major, minor, open};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstat, major, minor, openat, statat};
 use rustix::io::Errno;
 use rustix::ioctl::{IntegerSetter, Ioctl, IoctlOutput, Opcode, Setter, Updater, ioctl};
 use rustix::time::{ClockId, clock_gettime};
@@ -153,7 +153,7 @@ pub fn attach(file: BorrowedFd<'_>, binding: &Binding) -> io::Result<LoopDevice>
         // SAFETY: this request takes no argument and returns a number.
         let number = unsafe { ioctl(&control, GetFree) }?;
         let path = PathBuf::from(format!("/dev/loop{number}"));
-        let device = match open_device(&path, number) {
+        let device = match open_device(CWD, &path, number) {
             Ok(device) => device,
             // A surplus device, removed by another process since.
             Err(Errno::NOENT | Errno::NXIO) => continue,
@@ -174,23 +174,47 @@ pub fn attach(file: BorrowedFd<'_>, binding: &Binding) -> io::Result<LoopDevice>
     Err(Errno::BUSY.into())
 }
 
-/// Opens a device, if it is still bound as it was. It stays so while it is open.
+/// Opens a device below a root directory, if it is still bound as it was. It stays so while it
+/// is open. `None` if it is bound to nothing or in another way, or if the kernel has no such
+/// device.
 ///
 /// # Errors
 ///
-/// `ENOENT` if it is bound to nothing or in another way, or not there.
-pub fn find(number: u32, binding: &Binding) -> io::Result<LoopDevice> {
-    let path = PathBuf::from(format!("/dev/loop{number}"));
-    let device = open_device(&path, number).map_err(|_| Errno::NOENT)?;
-    let info = status(&device).map_err(|_| Errno::NOENT)?;
-    if info.file_name != binding.0 {
-        return Err(Errno::NOENT.into());
+/// Those of opening the device and of asking for its state. They say nothing about its use: the
+/// root may have another `/dev`, or no descriptor may be free.
+pub fn find(
+    root: BorrowedFd<'_>,
+    number: u32,
+    binding: &Binding,
+) -> io::Result<Option<LoopDevice>> {
+    let name = format!("loop{number}");
+    let device = match open_device(root, &format!("dev/{name}"), number) {
+        Ok(device) => device,
+        Err(errno) => {
+            let is_missing = matches!(errno, Errno::NOENT | Errno::NXIO);
+            if is_missing
+                && !exists(root, &format!("sys/block/{name}"))
+                && exists(root, "sys/block")
+            {
+                return Ok(None);
+            }
+            return Err(errno.into());
+        }
+    };
+    match status(&device) {
+        Ok(info) if info.file_name == binding.0 => Ok(Some(LoopDevice {
+            number,
+            path: PathBuf::from(format!("/dev/{name}")),
+            _device: device,
+        })),
+        Ok(_) | Err(Errno::NXIO) => Ok(None),
+        Err(errno) => Err(errno.into()),
     }
-    Ok(LoopDevice {
-        number,
-        path,
-        _device: device,
-    })
+}
+
+fn exists(root: BorrowedFd<'_>, path: &str) -> bool {
+    statat(root, path, AtFlags::SYMLINK_NOFOLLOW)
+        .map_or_else(|errno| errno != Errno::NOENT, |_| true)
 }
 
 /// Removes a loop device that is bound to nothing.
@@ -223,8 +247,9 @@ fn control() -> io::Result<File> {
 
 /// Opens a device and makes sure that it is the one of that number: what a path in
 /// `/dev` names is for the administrator to say, and may be stale.
-fn open_device(path: &Path, number: u32) -> Result<File, Errno> {
-    let device = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+fn open_device(root: BorrowedFd<'_>, path: impl AsRef<Path>, number: u32) -> Result<File, Errno> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let device = openat(root, path.as_ref(), flags, Mode::empty())?;
     let found = fstat(&device)?;
     let is_block = FileType::from_raw_mode(found.st_mode) == FileType::BlockDevice;
     if is_block && (major(found.st_rdev), minor(found.st_rdev)) == (MAJOR, number) {

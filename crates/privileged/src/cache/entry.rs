@@ -7,19 +7,19 @@
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{
     AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, RenameFlags, Stat, Timespec, Timestamps,
     UTIME_NOW, UTIME_OMIT, chownat, flock, fstat, fstatfs, futimens, mkdirat, openat, readlinkat,
-    renameat_with, statat, symlinkat, unlinkat,
+    renameat_with, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::Uid;
 
-use super::place::{PATIENCE, SHORTEST_PATIENCE, lock_within, pause};
-use crate::operations::{self, Binding};
+use super::place::{Home, PATIENCE, SHORTEST_PATIENCE, is_named, lock_within, pause};
+use crate::operations::{self, Binding, LoopDevice};
 use crate::{Copies, Error, ImageFile, ImageFormat};
 
 /// The place of the mount in an entry.
@@ -32,9 +32,11 @@ const OUT: &CStr = c"out";
 const USERS: &str = "/.users";
 /// The lock of those who copy.
 const COPIES: &str = "/.copies";
-/// How many entries one image can have: another one when whoever makes the first does
-/// not get on. More than one user may have at all.
-const SPARE: u32 = 64;
+/// How many entries one image can have: another one when whoever makes the first does not get on.
+/// Far more than users can stop, since each entry counts for the user who made it.
+const SPARE: u32 = 1 << 14;
+/// The names of entries begin so while they are removed.
+const GONE: &str = ".gone-";
 /// Stands before the place of a copy in the name of an entry.
 const COPY_IN: &str = "+";
 /// After so long without getting on, whoever makes a copy is not waited for any longer.
@@ -78,60 +80,74 @@ impl Key {
 pub(super) enum Taken {
     /// Somebody else has mounted the image meanwhile.
     Mounted(OwnedFd),
-    /// It is out of the cache for a moment, and its loop device is this one.
-    Bound(u32, Binding),
+    /// The image is in use and out of the cache for a moment. It can be mounted from this device.
+    InUse(LoopDevice),
     /// The image is to be mounted, by nobody else.
     Reserved(Entry),
 }
 
+/// The loop device of an entry.
+pub(super) enum Device {
+    /// None is noted.
+    Missing,
+    /// It is bound no more, so nobody uses the image.
+    Unbound,
+    /// It is bound as it was.
+    Bound(LoopDevice),
+    /// It could not be asked.
+    Unknown(std::io::Error),
+}
+
 /// Returns a clone of the mount of an image, and notes the time.
 pub(super) fn take(key: &Key, image: &ImageFile) -> Result<Option<OwnedFd>, Error> {
-    // Spare entries are made one after the other.
-    let spare = key.names().skip(1).map_while(|name| Entry::open(&name));
-    for entry in Entry::open(&key.0).into_iter().chain(spare) {
-        if let Some(Taken::Mounted(mount)) = entry.take(image)? {
+    if let Some(entry) = Entry::open(&key.0)
+        && let Some(mount) = entry.take(image)?
+    {
+        return Ok(Some(mount));
+    }
+    let spare = format!("{}~", key.0);
+    for name in names()?.iter().filter(|name| name.starts_with(&spare)) {
+        if let Some(entry) = Entry::open(name)
+            && let Some(mount) = entry.take(image)?
+        {
             return Ok(Some(mount));
         }
     }
     Ok(None)
 }
 
-/// Makes an entry for an image and locks it. Who of the same user mounts it is waited for;
-/// for others who do not get on there are spare entries, also where their device is `gone`.
+/// Makes an entry for an image and locks it. It waits for starts of the same user that mount the
+/// image, and hardly for those of others, who may have stopped them: then there are spare entries.
 pub(super) fn reserve(
     key: &Key,
     user: u32,
     limit: u32,
     image: &ImageFile,
-    gone: &[Binding],
+    home: &Home,
 ) -> Result<Taken, Error> {
+    let begin = Instant::now();
     for name in key.names() {
-        let entry = make_entry(&name, user, limit)?;
-        // Where a device is gone it may be another user's start that gives the image up.
-        let patience = if entry.counts_for(user) && gone.is_empty() {
-            PATIENCE
-        } else {
-            SHORTEST_PATIENCE
-        };
-        let begin = Instant::now();
         loop {
+            let entry = make_entry(&name, user, limit, home)?;
             // Whoever mounts it may be done; then the lock does not matter.
-            let bound = match entry.take(image)? {
-                Some(Taken::Mounted(mount)) => return Ok(Taken::Mounted(mount)),
-                bound => bound,
-            };
+            if let Some(mount) = entry.take(image)? {
+                return Ok(Taken::Mounted(mount));
+            }
             if entry.try_lock() {
-                // It may have been swept away between opening and locking.
-                if entry.is_there() {
-                    return entry.reserved(image);
+                match entry.reserved(image, home)? {
+                    Some(taken) => return Ok(taken),
+                    // It is no entry any more.
+                    None => continue,
                 }
-                break;
             }
-            if let Some(Taken::Bound(number, binding)) = bound
-                && !gone.contains(&binding)
-            {
-                return Ok(Taken::Bound(number, binding));
-            }
+            let patience = match entry.device(home) {
+                Device::Bound(device) => return Ok(Taken::InUse(device)),
+                // A start is about to give it up, and may have been stopped.
+                Device::Unbound => SHORTEST_PATIENCE,
+                _ if entry.user() == Some(user) => PATIENCE,
+                _ => SHORTEST_PATIENCE,
+            };
+            // Over all entries: each of them may have a start that was stopped.
             if begin.elapsed() > patience {
                 break;
             }
@@ -148,6 +164,7 @@ pub(super) fn reserve_copy(
     limit: u32,
     copies: &dyn Copies,
     image: &ImageFile,
+    home: &Home,
 ) -> Result<Taken, Error> {
     let make = || {
         if let Some(entry) = Entry::open(&key.0) {
@@ -166,18 +183,18 @@ pub(super) fn reserve_copy(
                 limit: copies.limit(),
             });
         }
-        make_entry(&key.0, user, limit)
+        make_entry(&key.0, user, limit, home)
     };
     let mut entry = make()?;
     loop {
-        if let Some(Taken::Mounted(mount)) = entry.take(image)? {
+        if let Some(mount) = entry.take(image)? {
             return Ok(Taken::Mounted(mount));
         }
         if entry.try_lock() {
-            if entry.is_there() {
-                // Others see from now on that it gets on.
-                entry.note_use();
-                return entry.reserved(image);
+            // Others see from now on that it gets on.
+            entry.note_use();
+            if let Some(taken) = entry.reserved(image, home)? {
+                return Ok(taken);
             }
             // Whoever was copying has failed, or it has been given up.
             entry = make()?;
@@ -201,7 +218,7 @@ fn has_room(key: &Key, copies: &dyn Copies) -> Result<bool, Error> {
 
 /// Making and counting happen under the lock of the user, so that two of their starts do not
 /// both get the last place.
-fn make_entry(name: &str, user: u32, limit: u32) -> Result<Entry, Error> {
+fn make_entry(name: &str, user: u32, limit: u32, home: &Home) -> Result<Entry, Error> {
     if let Some(entry) = Entry::open(name) {
         return Ok(entry);
     }
@@ -210,7 +227,7 @@ fn make_entry(name: &str, user: u32, limit: u32) -> Result<Entry, Error> {
     if let Some(entry) = Entry::open(name) {
         return Ok(entry);
     }
-    if room_of(user, limit)? == 0 {
+    if room_of(user, limit, home)? == 0 {
         return Err(Error::TooManyImages { limit });
     }
     // Nobody but root comes here; the owner is a note of who needed the image first. It must be
@@ -220,8 +237,8 @@ fn make_entry(name: &str, user: u32, limit: u32) -> Result<Entry, Error> {
     let owner = Uid::from_raw(user);
     chownat(CWD, &new, Some(owner), None, AtFlags::SYMLINK_NOFOLLOW).map_err(failed())?;
     match renameat_with(CWD, &new, CWD, format!("/{name}"), RenameFlags::NOREPLACE) {
-        // Somebody else was faster, for an entry of the same name or for one of this user.
-        Ok(()) | Err(Errno::EXIST | Errno::NOENT) => {}
+        // Somebody else was faster.
+        Ok(()) | Err(Errno::EXIST) => {}
         Err(errno) => return Err(failed()(errno)),
     }
     Entry::open(name).ok_or_else(|| failed()(Errno::NOENT))
@@ -246,11 +263,13 @@ pub(super) fn lock_of_within(user: u32, patience: Duration) -> Result<Option<Own
 }
 
 /// Returns how many images more a user may have. Asked under the lock of the user.
-pub(super) fn room_of(user: u32, limit: u32) -> Result<usize, Error> {
+pub(super) fn room_of(user: u32, limit: u32, home: &Home) -> Result<usize, Error> {
     if user == 0 {
         return Ok(usize::MAX);
     }
-    let counted = entries()?.filter(|entry| entry.counts_for(user)).count();
+    let counted = entries()?
+        .filter(|entry| entry.counts_for(user, home))
+        .count();
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     Ok(limit.saturating_sub(counted))
 }
@@ -269,17 +288,32 @@ fn directory_for_lock(path: &str) -> Result<OwnedFd, Error> {
     open_directory(path).map_err(Error::cache("open a lock of the cache of images"))
 }
 
+/// Removes what is left of entries whose removal did not come to its end.
+pub(super) fn remove_remains() -> Result<(), Error> {
+    for name in all_names()? {
+        if name.starts_with(GONE)
+            && let Some(entry) = Entry::open(&name)
+        {
+            entry.remove_as(&entry.name);
+        }
+    }
+    Ok(())
+}
+
 /// Returns the names of all entries.
 pub(super) fn names() -> Result<Vec<String>, Error> {
+    let mut names = all_names()?;
+    names.retain(|name| !name.starts_with('.'));
+    Ok(names)
+}
+
+fn all_names() -> Result<Vec<String>, Error> {
     let failed = || Error::cache("list the images");
     let root = open_directory("/").map_err(failed())?;
     let names = Dir::read_from(&root).map_err(failed())?;
     let names = names.filter_map(Result::ok);
     let names = names.map(|entry| CString::from(entry.file_name()).into_string());
-    Ok(names
-        .filter_map(Result::ok)
-        .filter(|name| !name.starts_with('.'))
-        .collect())
+    Ok(names.filter_map(Result::ok).collect())
 }
 
 /// Returns all entries.
@@ -294,12 +328,22 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// What is locked may have been filled just before.
-    fn reserved(self, image: &ImageFile) -> Result<Taken, Error> {
-        match self.take(image)? {
-            Some(Taken::Mounted(mount)) => Ok(Taken::Mounted(mount)),
-            _ => Ok(Taken::Reserved(self)),
+    /// What becomes of an entry that was just locked; `None` if it has been given up. It may have
+    /// been filled or given up before. If nobody uses its image any more it is made anew: that
+    /// counts.
+    fn reserved(self, image: &ImageFile, home: &Home) -> Result<Option<Taken>, Error> {
+        if !self.is_there() {
+            return Ok(None);
         }
+        if let Some(mount) = self.take(image)? {
+            return Ok(Some(Taken::Mounted(mount)));
+        }
+        self.note_back();
+        if matches!(self.device(home), Device::Unbound) {
+            self.give_up();
+            return Ok(None);
+        }
+        Ok(Some(Taken::Reserved(self)))
     }
 
     pub(super) fn open(name: &str) -> Option<Self> {
@@ -317,19 +361,19 @@ impl Entry {
         flock(&self.directory, FlockOperation::NonBlockingLockExclusive).is_ok()
     }
 
-    /// Returns a clone of the mount, or else the device of an image that is out of the cache.
+    /// Returns a clone of the mount, if the image is mounted.
     ///
     /// # Errors
     ///
     /// [`Error::Image`] if the image is of another format than was said.
-    pub(super) fn take(&self, image: &ImageFile) -> Result<Option<Taken>, Error> {
+    pub(super) fn take(&self, image: &ImageFile) -> Result<Option<OwnedFd>, Error> {
         let Ok(mount) = operations::clone_at(self.directory.as_fd(), IMAGE, false) else {
             return Ok(None);
         };
         match format_of(mount.as_fd()) {
             Some(format) if format == image.format => {
                 self.note_use();
-                Ok(Some(Taken::Mounted(mount)))
+                Ok(Some(mount))
             }
             Some(_) => Err(Error::Image {
                 path: image.path.clone(),
@@ -338,9 +382,7 @@ impl Entry {
                 source: Errno::INVAL.into(),
             }),
             // Without a mount it is the empty directory that was cloned.
-            None => Ok(self
-                .device()
-                .map(|(number, binding)| Taken::Bound(number, binding))),
+            None => Ok(None),
         }
     }
 
@@ -352,13 +394,7 @@ impl Entry {
 
     /// Tells whether the entry is still the one of its name.
     pub(super) fn is_there(&self) -> bool {
-        let (Ok(opened), Ok(named)) = (
-            fstat(&self.directory),
-            statat(CWD, &self.name, AtFlags::SYMLINK_NOFOLLOW),
-        ) else {
-            return false;
-        };
-        (opened.st_dev, opened.st_ino) == (named.st_dev, named.st_ino)
+        is_named(&self.directory, CWD, &self.name)
     }
 
     /// Notes from which device the image is mounted, or will be: others need not bind one, too.
@@ -383,10 +419,13 @@ impl Entry {
     pub(super) fn give_up(&self) {
         // First out of the way: whoever stops here must not keep others from its name.
         let number = fstat(&self.directory).map_or(0, |found| found.st_ino);
-        let gone = PathBuf::from(format!("/.gone-{number}"));
+        let gone = PathBuf::from(format!("/{GONE}{number}"));
         let is_gone = renameat_with(CWD, &self.name, CWD, &gone, RenameFlags::NOREPLACE).is_ok();
-        let name = if is_gone { &gone } else { &self.name };
-        // What cannot be removed is tried again later, if it has its name.
+        self.remove_as(if is_gone { &gone } else { &self.name });
+    }
+
+    /// Removes the directory, which has this name, as far as that is possible.
+    fn remove_as(&self, name: &Path) {
         let _ = unlinkat(&self.directory, DEVICE, AtFlags::empty());
         let _ = unlinkat(&self.directory, OUT, AtFlags::empty());
         let _ = unlinkat(&self.directory, IMAGE, AtFlags::REMOVEDIR);
@@ -398,13 +437,21 @@ impl Entry {
         fstat(&self.directory).ok().map(|found| found.st_uid)
     }
 
-    /// Returns whether the entry counts for this user. An image counts for the user who needed it
-    /// first. While a start has it out of the cache it counts for the user of that start, who can
-    /// stop it there, and so cannot use up the limits of others.
-    pub(super) fn counts_for(&self, user: u32) -> bool {
+    /// Returns whether the entry counts for this user: who needed the image first, and who has it
+    /// out of the cache. If the latter has taken out an image that nobody uses it counts for that
+    /// user alone: a start can be stopped there, and must not use up the limits of others.
+    pub(super) fn counts_for(&self, user: u32, home: &Home) -> bool {
+        let is_own = self.user() == Some(user);
         let out = readlinkat(&self.directory, OUT, Vec::new()).ok();
-        let out = out.and_then(|text| text.to_str().ok()?.parse().ok());
-        out.or_else(|| self.user()) == Some(user)
+        let Some(out) = out.and_then(|text| text.to_str().ok()?.parse().ok()) else {
+            return is_own;
+        };
+        // Who has it out has it locked; others were killed.
+        if self.try_lock() {
+            self.note_back();
+            return is_own;
+        }
+        user == out || is_own && !matches!(self.device(home), Device::Unbound)
     }
 
     /// Takes the image out of the cache for a user, unless that cannot be noted. Returns whether
@@ -434,8 +481,21 @@ impl Entry {
         fstat(&self.directory).map_or(Duration::MAX, |found| age(&found))
     }
 
-    /// Returns the loop device that the image was mounted from.
-    pub(super) fn device(&self) -> Option<(u32, Binding)> {
+    /// Looks for the loop device that the image was mounted from.
+    pub(super) fn device(&self, home: &Home) -> Device {
+        match self
+            .noted_device()
+            .map(|(number, binding)| home.find_device(number, &binding))
+        {
+            None => Device::Missing,
+            Some(Ok(None)) => Device::Unbound,
+            Some(Ok(Some(device))) => Device::Bound(device),
+            Some(Err(error)) => Device::Unknown(error),
+        }
+    }
+
+    /// Returns the number of the device and how it was bound.
+    pub(super) fn noted_device(&self) -> Option<(u32, Binding)> {
         let text = readlinkat(&self.directory, DEVICE, Vec::new()).ok()?;
         let (number, binding) = text.to_str().ok()?.split_once(' ')?;
         Some((number.parse().ok()?, Binding::from_text(binding)))

@@ -50,9 +50,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{Stat, fstat};
 use rustix::io::Errno;
 
-use crate::operations::{self, Binding, LoopDevice};
 use crate::{Caller, Copies, Error, ImageFile, Policy, image};
-use entry::{Entry, Key, Taken};
+use entry::{Device, Entry, Key, Taken};
 use place::{Cache, Home};
 
 pub use place::CACHE_NAMESPACE;
@@ -64,8 +63,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) found: Stat,
 }
 
-/// How often an image is tried again that others took away or put in place meanwhile, and how
-/// often room is made for one of a user who has many.
+/// How often room is made for an image of a user who has many.
 const ATTEMPTS: u32 = 8;
 
 /// Returns a detached mount of each image for root, whose own images are not checked.
@@ -92,7 +90,7 @@ pub fn obtain_for_root(images: &[&ImageFile], policy: &Policy) -> Result<Vec<Own
 /// # Errors
 ///
 /// [`Error::Cache`] where the cache cannot be made or entered, [`Error::TooManyImages`],
-/// and those of mounting.
+/// [`Error::OtherStart`], and those of mounting.
 pub(crate) fn obtain(
     images: &[Wanted<'_>],
     copies: Option<&dyn Copies>,
@@ -153,32 +151,24 @@ impl Start<'_> {
     /// Mounts the image, or takes it if somebody else was faster.
     fn mount(&self, wanted: &Wanted<'_>) -> Result<OwnedFd, Error> {
         let cache = Cache::find_or_make(self.home)?;
-        // Devices of entries that others are at work on, and that are bound no more.
-        let mut gone = Vec::new();
-        for _ in 0..ATTEMPTS {
-            match self.reserve(&cache, wanted.image, &gone)? {
-                Taken::Mounted(mount) => return Ok(mount),
-                Taken::Bound(number, binding) => {
-                    // Somebody is just looking whether it is in use: it is, by this one.
-                    if let Some(device) = operations::find_loop_device(number, &binding) {
-                        return image::mount_device(wanted.image, &device);
-                    }
-                    gone.push(binding);
-                }
-                Taken::Reserved(entry) => return self.fill(&cache, &entry, wanted),
-            }
+        match self.reserve(&cache, wanted.image)? {
+            Taken::Mounted(mount) => Ok(mount),
+            // Somebody is just looking whether it is in use: it is, by this one.
+            Taken::InUse(device) => image::mount_device(wanted.image, &device),
+            Taken::Reserved(entry) => self.fill(&cache, &entry, wanted),
         }
-        Err(Error::cache("find a free entry for an image")(Errno::BUSY))
     }
 
-    fn reserve(&self, cache: &Cache, image: &ImageFile, gone: &[Binding]) -> Result<Taken, Error> {
+    fn reserve(&self, cache: &Cache, image: &ImageFile) -> Result<Taken, Error> {
         let user = self.caller.user();
+        let limit = self.policy.images_per_user;
         let mut attempts = 0_u32;
         loop {
-            let limit = self.policy.images_per_user;
             let reserved = cache.visit(self.home, || match self.copies {
-                None => entry::reserve(self.key, user, limit, image, gone),
-                Some(copies) => entry::reserve_copy(self.key, user, limit, copies, image),
+                None => entry::reserve(self.key, user, limit, image, self.home),
+                Some(copies) => {
+                    entry::reserve_copy(self.key, user, limit, copies, image, self.home)
+                }
             });
             match reserved {
                 // Other starts can take the room that was made before this one gets to it;
@@ -188,7 +178,7 @@ impl Start<'_> {
                 {
                     let scope = match error {
                         Error::NoRoomForCopy { .. } => Scope::UnusedCopies,
-                        _ => Scope::UnusedOwn,
+                        _ => Scope::RoomForOne(limit),
                     };
                     let made_room = release(scope, user)? > 0;
                     attempts = attempts.saturating_add(if made_room { 1 } else { ATTEMPTS / 2 });
@@ -201,22 +191,28 @@ impl Start<'_> {
     /// Mounts the image and puts it into the entry. This happens at home, because the cache has
     /// neither `/dev` nor `/proc`.
     fn fill(&self, cache: &Cache, entry: &Entry, wanted: &Wanted<'_>) -> Result<OwnedFd, Error> {
-        let mounted = match find_device(entry) {
-            Some(device) => image::mount_device(wanted.image, &device),
-            None => self.attach(entry, wanted),
-        };
-        cache.visit(self.home, || match mounted {
-            Ok(mount) => {
-                entry.fill(mount.as_fd())?;
-                match entry.take(wanted.image)? {
-                    Some(Taken::Mounted(mount)) => Ok(mount),
-                    _ => Err(Error::cache("keep an image")(Errno::NOENT)),
+        let mount = match entry.device(self.home) {
+            // Whatever fails, the image is in use: its entry stays and counts.
+            Device::Bound(device) => image::mount_device(wanted.image, &device)?,
+            Device::Unknown(source) => {
+                let what = "see whether an image is in use";
+                return Err(Error::Cache { what, source });
+            }
+            Device::Missing | Device::Unbound => match self.attach(entry, wanted) {
+                Ok(mount) => mount,
+                Err(error) => {
+                    cache.visit(self.home, || {
+                        entry.give_up();
+                        Ok(())
+                    })?;
+                    return Err(error);
                 }
-            }
-            Err(error) => {
-                entry.give_up();
-                Err(error)
-            }
+            },
+        };
+        cache.visit(self.home, || {
+            entry.fill(mount.as_fd())?;
+            let taken = entry.take(wanted.image)?;
+            taken.ok_or_else(|| Error::cache("keep an image")(Errno::NOENT))
         })
     }
 
@@ -233,18 +229,14 @@ impl Start<'_> {
         let source = copy.as_ref().unwrap_or(source);
         match image::bind(source) {
             Ok((binding, device)) => {
+                let mount = image::mount_device(source, &device)?;
+                // Others may mount the device from now on, and wait for no first mount.
                 entry.note_device(device.number(), &binding)?;
-                image::mount_device(source, &device)
+                Ok(mount)
             }
             // Without a device nobody knows who uses it, and after the idle time it is mounted
             // anew.
             Err(error) => image::mount_file(source).unwrap_or(Err(error)),
         }
     }
-}
-
-/// Opens the device of an entry, if the image is still mounted somewhere.
-fn find_device(entry: &Entry) -> Option<LoopDevice> {
-    let (number, binding) = entry.device()?;
-    operations::find_loop_device(number, &binding)
 }

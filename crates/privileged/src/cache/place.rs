@@ -10,14 +10,15 @@ use std::time::{Duration, Instant};
 
 use cabane_sys::namespace;
 use rustix::fs::{
-    AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, RenameFlags, chownat, flock, mkdirat, openat,
-    renameat_with, unlinkat,
+    AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, RenameFlags, chownat, flock, fstat, mkdirat,
+    openat, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
+use rustix::path::Arg;
 use rustix::process::{Gid, fchdir};
 use rustix::thread::{CpuSet, Timespec, nanosleep, sched_getaffinity, sched_setaffinity};
 
-use crate::operations;
+use crate::operations::{self, Binding, LoopDevice};
 use crate::{Error, trusted};
 
 const RUN: &str = "run";
@@ -63,6 +64,20 @@ impl Home {
         })
     }
 
+    /// Opens a loop device of the caller, if it is still bound as it was. It works in the cache,
+    /// too, which has no `/dev`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`operations::find_loop_device`]: it may be in use or not.
+    pub(super) fn find_device(
+        &self,
+        number: u32,
+        binding: &Binding,
+    ) -> Result<Option<LoopDevice>, std::io::Error> {
+        operations::find_loop_device(self.root.as_fd(), number, binding)
+    }
+
     /// Goes back. The root is restored, too: that of the namespace may be outside of
     /// the one the caller was confined to.
     fn come_back(&self) -> Result<(), Error> {
@@ -84,7 +99,7 @@ impl Cache {
     /// Returns the cache if there is one.
     pub(super) fn find() -> Result<Option<Self>, Error> {
         match state_directory() {
-            Ok(state) => Ok(pinned(&state)),
+            Ok(state) => pinned(&state),
             Err(Error::Cache { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
                 Ok(None)
             }
@@ -103,7 +118,7 @@ impl Cache {
         // spares work, no more: there is one cache also without the lock.
         lock(&state);
         for _ in 0..ATTEMPTS {
-            if let Some(cache) = pinned(&state) {
+            if let Some(cache) = pinned(&state)? {
                 return Ok(cache);
             }
             let made = make(&state);
@@ -203,11 +218,22 @@ fn open_run() -> Result<OwnedFd, Error> {
     Ok(run)
 }
 
-fn pinned(state: &OwnedFd) -> Option<Cache> {
+/// Returns the cache; `None` if something else or nothing is in its place.
+fn pinned(state: &OwnedFd) -> Result<Option<Cache>, Error> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let path = Path::new(CACHE).join(MOUNT).join(NAMESPACE);
-    let file = File::from(openat(state, path, flags, Mode::empty()).ok()?);
-    namespace::is_mount_namespace(file.as_fd()).then_some(Cache { namespace: file })
+    match openat(state, path, flags, Mode::empty()) {
+        Ok(file) => {
+            let namespace = File::from(file);
+            let is_cache = namespace::is_mount_namespace(namespace.as_fd());
+            Ok(is_cache.then_some(Cache { namespace }))
+        }
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NXIO) => Ok(None),
+        // For example without a free descriptor: the cache may be there.
+        Err(errno) => Err(Error::cache("open the namespace that holds the images")(
+            errno,
+        )),
+    }
 }
 
 /// Makes the cache, unless somebody else is faster. Ends up somewhere else; the caller goes home.
@@ -221,7 +247,7 @@ fn make(state: &OwnedFd) -> Result<Option<Cache>, Error> {
         draft => draft.map_err(failed)?,
     };
     let published = draft.fill().and_then(|cache| {
-        let is_published = draft.publish().map_err(failed)?;
+        let is_published = draft.publish()?;
         Ok(is_published.then_some(cache))
     });
     if !matches!(published, Ok(Some(_))) {
@@ -343,17 +369,19 @@ impl<'a> Draft<'a> {
     }
 
     /// Makes this the cache of the node, in one step; tells whether it is.
-    fn publish(&self) -> Result<bool, Errno> {
+    fn publish(&self) -> Result<bool, Error> {
+        let failed = |errno: Errno| Error::cache("make the namespace that holds the images")(errno);
         let flags = RenameFlags::NOREPLACE;
         match renameat_with(self.state, &self.name, self.state, CACHE, flags) {
             Ok(()) => Ok(true),
             // What lies there is no cache, as when somebody has unmounted it by hand.
-            Err(Errno::EXIST) if pinned(self.state).is_none() => {
-                remove(self.state)?;
+            Err(Errno::EXIST) => {
+                if pinned(self.state)?.is_none() {
+                    remove(self.state).map_err(failed)?;
+                }
                 Ok(false)
             }
-            Err(Errno::EXIST) => Ok(false),
-            Err(errno) => Err(errno),
+            Err(errno) => Err(failed(errno)),
         }
     }
 
@@ -390,13 +418,28 @@ fn clear(state: &OwnedFd) {
             continue;
         };
         let is_draft = name.parse().is_ok_and(|number: u32| number < DRAFTS);
-        let left = openat(state, name, directory(OFlags::RDONLY), Mode::empty());
+        let Ok(left) = openat(state, name, directory(OFlags::RDONLY), Mode::empty()) else {
+            continue;
+        };
+        // Locked until it is gone: the next maker of that number must not find a part of it.
         if is_draft
-            && left.is_ok_and(|left| flock(left, FlockOperation::NonBlockingLockExclusive).is_ok())
+            && flock(&left, FlockOperation::NonBlockingLockExclusive).is_ok()
+            && is_named(&left, state, name)
         {
             take_apart(state, name);
         }
     }
+}
+
+/// Returns whether a directory still has its name.
+pub(super) fn is_named(directory: impl AsFd, parent: impl AsFd, name: impl Arg) -> bool {
+    let (Ok(opened), Ok(named)) = (
+        fstat(directory),
+        statat(parent, name, AtFlags::SYMLINK_NOFOLLOW),
+    ) else {
+        return false;
+    };
+    (opened.st_dev, opened.st_ino) == (named.st_dev, named.st_ino)
 }
 
 /// Removes as much of a draft as is there: who made or removed it may have been killed at any
@@ -411,8 +454,7 @@ fn take_apart(state: &OwnedFd, name: &str) {
     }
 }
 
-/// Takes the lock of a directory, if it comes free before long; goes on without it
-/// otherwise. Only what belongs to one user is waited for so long.
+/// Takes the lock of `/run/cabane`, if it comes free before long; goes on without it otherwise.
 pub(super) fn lock(directory: &OwnedFd) {
     lock_within(directory, SHORT_PATIENCE);
 }

@@ -13,8 +13,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, CWD, Mode, mkdirat, statat};
 
-use super::entry::{self, Entry};
-use super::find_device;
+use super::entry::{self, Device, Entry};
 use super::place::{Cache, Home, pause};
 use crate::operations;
 use crate::{Error, ImageFormat, Policy};
@@ -40,6 +39,8 @@ pub enum Scope<'a> {
     Idle(&'a Policy),
     /// All that count for the user or that the user needed first, at once.
     UnusedOwn,
+    /// The same, unless the user has fewer images than this limit allows.
+    RoomForOne(u32),
     /// All, at once; and the cache, if it is empty then.
     Unused,
     /// Copies that the node has of images, at once.
@@ -47,10 +48,12 @@ pub enum Scope<'a> {
 }
 
 impl Scope<'_> {
-    fn includes(self, entry: &Entry, user: u32) -> bool {
+    fn includes(self, entry: &Entry, user: u32, home: &Home) -> bool {
         match self {
             Self::Idle(policy) => entry.idle() >= policy.idle.max(SHORTEST),
-            Self::UnusedOwn => entry.user() == Some(user) || entry.counts_for(user),
+            Self::UnusedOwn | Self::RoomForOne(_) => {
+                entry.user() == Some(user) || entry.counts_for(user, home)
+            }
             Self::Unused => true,
             Self::UnusedCopies => entry.is_copy(),
         }
@@ -61,16 +64,13 @@ impl Scope<'_> {
         matches!(self, Self::Idle(_))
     }
 
-    /// Returns how many images are looked at, for how long, and how many of them may belong to
-    /// other users: while these are out of the cache they count for this user.
-    fn limits(self, user: u32) -> Result<(usize, Duration, usize), Error> {
-        Ok(match self {
-            Self::Idle(policy) => {
-                let room = entry::room_of(user, policy.images_per_user)?;
-                (AT_ONCE, TIME, room)
-            }
-            _ => (usize::MAX, Duration::MAX, usize::MAX),
-        })
+    /// Returns how many images are looked at, and for how long.
+    fn limits(self) -> (usize, Duration) {
+        if self.is_of_start() {
+            (AT_ONCE, TIME)
+        } else {
+            (usize::MAX, Duration::MAX)
+        }
     }
 }
 
@@ -93,14 +93,32 @@ pub fn release(scope: Scope<'_>, user: u32) -> Result<usize, Error> {
         } else {
             Some(entry::lock_of(user)?)
         };
-        let take_out = |lock| Ok((lock, take_out(scope, user)?));
-        lock.map(take_out).transpose()
+        let Some(lock) = lock else {
+            return Ok(Err(0));
+        };
+        // Images of others count for this user, too, while they are out of the cache.
+        let most_of_others = match scope {
+            Scope::Idle(policy) => entry::room_of(user, policy.images_per_user, &home)?,
+            Scope::RoomForOne(limit) if entry::room_of(user, limit, &home)? > 0 => {
+                return Ok(Err(1));
+            }
+            _ => usize::MAX,
+        };
+        if most_of_others == 0 {
+            return Ok(Err(0));
+        }
+        if scope.is_of_start() {
+            note_look();
+        }
+        Ok(Ok((lock, take_out(scope, user, most_of_others, &home)?)))
     })?;
-    let Some((lock, taken_out)) = taken_out else {
-        return Ok(0);
+    let (lock, taken_out) = match taken_out {
+        Ok(taken_out) => taken_out,
+        Err(nothing_to_do) => return Ok(nothing_to_do),
     };
     // At home, because the cache has no `/dev`.
-    let looked: Vec<_> = taken_out.into_iter().map(TakenOut::look).collect();
+    let taken_out = taken_out.into_iter();
+    let looked: Vec<_> = taken_out.map(|one| one.look(&home)).collect();
     let given_up = cache.visit(&home, || {
         Ok(looked.iter().filter(|one| one.settle()).count())
     })?;
@@ -121,18 +139,17 @@ pub fn release(scope: Scope<'_>, user: u32) -> Result<usize, Error> {
     Ok(given_up)
 }
 
-/// Tells whether it is time to look for unused images, and notes that somebody does so now.
-/// Asked in the cache.
+/// Tells whether it is time to look for unused images. Asked in the cache.
 pub(super) fn is_due(idle: Duration) -> bool {
     let between = (idle / 4).clamp(SHORTEST, LONGEST);
-    if statat(CWD, RELEASED, AtFlags::SYMLINK_NOFOLLOW)
-        .is_ok_and(|found| entry::age(&found) < between)
-    {
-        return false;
-    }
+    let last = statat(CWD, RELEASED, AtFlags::SYMLINK_NOFOLLOW);
+    last.is_err() || last.is_ok_and(|found| entry::age(&found) >= between)
+}
+
+/// Notes that somebody looks now.
+fn note_look() {
     let _ = mkdirat(CWD, RELEASED, Mode::RWXU);
-    // Where it cannot be noted everybody would look.
-    entry::open_directory(RELEASED).is_ok_and(|directory| entry::touch(directory).is_ok())
+    let _ = entry::open_directory(RELEASED).and_then(entry::touch);
 }
 
 /// An entry that is locked, and out of which the image was taken.
@@ -150,8 +167,14 @@ struct Looked {
 }
 
 /// Takes images out of the cache for a user.
-fn take_out(scope: Scope<'_>, user: u32) -> Result<Vec<TakenOut>, Error> {
-    let (most, time, mut most_of_others) = scope.limits(user)?;
+fn take_out(
+    scope: Scope<'_>,
+    user: u32,
+    mut most_of_others: usize,
+    home: &Home,
+) -> Result<Vec<TakenOut>, Error> {
+    entry::remove_remains()?;
+    let (most, time) = scope.limits();
     let begin = Instant::now();
     let mut taken_out = Vec::new();
     for name in entry::names()? {
@@ -161,8 +184,11 @@ fn take_out(scope: Scope<'_>, user: u32) -> Result<Vec<TakenOut>, Error> {
         let Some(entry) = Entry::open(&name) else {
             continue;
         };
-        let is_others = !entry.counts_for(user);
-        if !scope.includes(&entry, user) || is_others && most_of_others == 0 {
+        if !scope.includes(&entry, user, home) {
+            continue;
+        }
+        let is_others = !entry.counts_for(user, home);
+        if is_others && most_of_others == 0 {
             continue;
         }
         // Locked by somebody who is at work on it.
@@ -179,18 +205,22 @@ fn take_out(scope: Scope<'_>, user: u32) -> Result<Vec<TakenOut>, Error> {
 
 impl TakenOut {
     /// Mounts the image again, if its device is still bound.
-    fn look(self) -> Looked {
+    fn look(self, home: &Home) -> Looked {
         let Self { entry, format } = self;
-        let number = entry.device().map(|(number, _)| number);
-        let device = find_device(&entry);
-        let mount = device
-            .as_ref()
-            .zip(format)
-            .and_then(|(device, format)| operations::mount_image(format, device.path()).ok());
+        let number = entry.noted_device().map(|(number, _)| number);
+        let (is_used, mount) = match entry.device(home) {
+            Device::Bound(device) => {
+                let mount = |format| operations::mount_image(format, device.path()).ok();
+                (true, format.and_then(mount))
+            }
+            // To be asked again.
+            Device::Unknown(_) => (true, None),
+            Device::Missing | Device::Unbound => (false, None),
+        };
         Looked {
             entry,
             number,
-            is_used: device.is_some(),
+            is_used,
             mount,
         }
     }
