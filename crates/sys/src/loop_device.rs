@@ -188,7 +188,7 @@ pub fn find(
     binding: &Binding,
 ) -> io::Result<Option<LoopDevice>> {
     let name = format!("loop{number}");
-    let device = match open_device(root, &format!("dev/{name}"), number) {
+    let device = match open_device(root, format!("dev/{name}"), number) {
         Ok(device) => device,
         Err(errno) => {
             let is_missing = matches!(errno, Errno::NOENT | Errno::NXIO);
