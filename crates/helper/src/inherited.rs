@@ -17,13 +17,14 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 use rustix::stdio::{stderr, stdin, stdout};
 
 /// Limits that could make a step fail.
-const LIMITS: [Resource; 7] = [
+const LIMITS: [Resource; 8] = [
     Resource::As,
     Resource::Cpu,
     Resource::Data,
     Resource::Fsize,
     Resource::Memlock,
     Resource::Nofile,
+    Resource::Rttime,
     Resource::Stack,
 ];
 

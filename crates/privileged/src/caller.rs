@@ -83,7 +83,8 @@ impl Caller {
     }
 
     /// Does something with no other rights to files than those of the caller. In the helper the
-    /// caller can end the process meanwhile, so no lock may be held.
+    /// caller can end or stop the process meanwhile: of locks, only one for which others wait no
+    /// longer than for a start that was stopped may be held.
     ///
     /// # Errors
     ///

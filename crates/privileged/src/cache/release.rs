@@ -28,6 +28,10 @@ const LONGEST: Duration = Duration::from_secs(60);
 const RELEASED: &str = "/.released";
 /// How often a loop device that is not needed any more is removed, a millisecond apart.
 const ATTEMPTS: u32 = 20;
+/// How long the kernel may take to free the mounts of a process that has ended: it leaves that to
+/// one of its own threads (`delayed_mntput` in Linux's `fs/namespace.c`), which took more than
+/// 50 ms on a busy node.
+const FREEING: Duration = Duration::from_millis(300);
 /// How many images that were not used for a while one start looks at, and for how long.
 const AT_ONCE: usize = 16;
 const TIME: Duration = Duration::from_millis(20);
@@ -117,6 +121,9 @@ pub fn release(scope: Scope<'_>, user: u32) -> Result<usize, Error> {
         Err(nothing_to_do) => return Ok(nothing_to_do),
     };
     // At home, because the cache has no `/dev`.
+    if !scope.is_of_start() {
+        wait_for_ended_processes(&taken_out, &home);
+    }
     let taken_out = taken_out.into_iter();
     let looked: Vec<_> = taken_out.map(|one| one.look(&home)).collect();
     let given_up = cache.visit(&home, || {
@@ -201,6 +208,16 @@ fn take_out(
         }
     }
     Ok(taken_out)
+}
+
+/// Waits until nobody uses any of the images, and not for long: who asks right after the end of
+/// the last command with an image expects that nobody uses it.
+fn wait_for_ended_processes(taken_out: &[TakenOut], home: &Home) {
+    let begin = Instant::now();
+    let is_bound = |one: &TakenOut| matches!(one.entry.device(home), Device::Bound(_));
+    while taken_out.iter().any(is_bound) && begin.elapsed() < FREEING {
+        pause();
+    }
 }
 
 impl TakenOut {
