@@ -45,6 +45,10 @@ printf 'mount-point /mnt/env\nmount-point /mnt/env2\nimage-owners root\nidle-sec
 copy_dev() {
     mkdir -m 755 /mnt/dev
     cp -a /dev/null /dev/zero /dev/urandom /dev/loop* /dev/fuse /mnt/dev/
+    # The kernel adds devices while other tests run.
+    for number in $(seq 0 199); do
+        [ -e /mnt/dev/loop$number ] || mknod -m 660 /mnt/dev/loop$number b 7 $number
+    done
 }
 "#;
 

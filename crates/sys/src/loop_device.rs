@@ -146,9 +146,11 @@ impl LoopDevice {
 /// # Errors
 ///
 /// `ENOENT` or `EACCES` when the devices are not there or closed to the caller,
-/// `EBUSY` when no device stayed free for long enough.
+/// `EBUSY` when no device stayed free for long enough, `ENOENT` also when the kernel offers a
+/// device that `/dev` does not have, as in a container with devices of its own.
 pub fn attach(file: BorrowedFd<'_>, binding: &Binding) -> io::Result<LoopDevice> {
     let control = control()?;
+    let mut problem = Errno::BUSY;
     for _ in 0..ATTEMPTS {
         // SAFETY: this request takes no argument and returns a number.
         let number = unsafe { ioctl(&control, GetFree) }?;
@@ -156,7 +158,10 @@ pub fn attach(file: BorrowedFd<'_>, binding: &Binding) -> io::Result<LoopDevice>
         let device = match open_device(CWD, &path, number) {
             Ok(device) => device,
             // A surplus device, removed by another process since.
-            Err(Errno::NOENT | Errno::NXIO) => continue,
+            Err(errno @ (Errno::NOENT | Errno::NXIO)) => {
+                problem = errno;
+                continue;
+            }
             Err(errno) => return Err(errno.into()),
         };
         match configure(&device, file, binding) {
@@ -167,11 +172,11 @@ pub fn attach(file: BorrowedFd<'_>, binding: &Binding) -> io::Result<LoopDevice>
                     _device: device,
                 });
             }
-            Err(Errno::BUSY) => {}
+            Err(errno @ Errno::BUSY) => problem = errno,
             Err(errno) => return Err(errno.into()),
         }
     }
-    Err(Errno::BUSY.into())
+    Err(problem.into())
 }
 
 /// Opens a device below a root directory, if it is still bound as it was. It stays so while it
