@@ -118,7 +118,7 @@ impl<'a> Site<'a> {
         let uv = UV.find()?;
         let requirements = concat!(
             env!("CARGO_MANIFEST_DIR"),
-            "/../crates/build/src/spack/requirements.txt"
+            "/../crates/builder/src/spack/requirements.txt"
         );
         let prepared = |words: &[&str]| {
             let mut command = self.bed.command(&uv);

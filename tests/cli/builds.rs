@@ -39,7 +39,7 @@ fn with_builds(who: Who, builds: &[(&str, &[&str])]) -> Cabane {
 
 /// A feature that this processor does not have.
 fn lacking() -> &'static str {
-    let missing = cabane_host::missing_features(FEATURES);
+    let missing = cabane_compat::missing_features(FEATURES);
     missing.first().copied().unwrap()
 }
 

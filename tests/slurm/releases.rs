@@ -87,7 +87,7 @@ fn names(object: &Path, which: &str) -> BTreeSet<String> {
 fn each_plugin_says_for_which_release_it_is() {
     for (release, number) in RELEASES {
         let file = File::open(object(release)).unwrap();
-        let found = cabane_host::number_under(&file, "plugin_version");
+        let found = cabane_compat::number_under(&file, "plugin_version");
         assert_eq!(found, Some(number), "{release}");
     }
 }

@@ -20,14 +20,14 @@ const FEATURES: [&str; 5] = ["sve", "avx512f", "avx2", "tbm", "sse4a"];
 
 /// A feature that the processor of this machine does not have.
 fn lacking() -> &'static str {
-    let missing = cabane_host::missing_features(FEATURES);
+    let missing = cabane_compat::missing_features(FEATURES);
     missing.first().copied().unwrap()
 }
 
 /// A feature that it has.
 fn present() -> &'static str {
     let known = ["sse4_2", "avx2", "asimddp", "atomics"];
-    let missing = cabane_host::missing_features(known);
+    let missing = cabane_compat::missing_features(known);
     let mut known = known.into_iter();
     known.find(|name| !missing.contains(name)).unwrap()
 }
@@ -472,7 +472,7 @@ fn a_c_library_that_is_too_old_is_told() {
     in_cluster!(|cluster: &Cluster| {
         let builds = Builds::make(cluster, &[("any", r#"{"glibc":"2.99"}"#)]);
         let said = builds.alice(&format!("srun {REPO} --uenv=app echo ran"));
-        let found = cabane_host::glibc().unwrap();
+        let found = cabane_compat::glibc().unwrap();
         let reason = format!("it has glibc {found}, and 2.99 is needed\n");
         assert!(
             said.code != 0 && said.stdout.is_empty() && said.stderr.contains(&reason),

@@ -3,7 +3,7 @@
 
 //! Choosing a build of an image for this machine, as the nodes of a job choose theirs.
 
-use cabane_host::{Build, Lack, NoChoice, Reason, choose, parse_order};
+use cabane_compat::{Build, Lack, NoChoice, Reason, choose, parse_order};
 use cabane_label::UenvDescription;
 use cabane_mount::{UARCH_ORDER, uarch_order};
 use cabane_resolve::LocatedImage;

@@ -3,7 +3,7 @@
 
 //! Errors of the libraries as the user sees them: code, snippet, hint.
 
-use cabane_build::BuildError;
+use cabane_builder::BuildError;
 use cabane_label::{IncompleteLabel, ParseError};
 use cabane_recipe::{ColorChoice, RecipeError, SettingsError};
 use cabane_resolve::{AssembleError, EnvironmentError, LocateError};

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use cabane_build::{Origin, PackageChange, PackageEvent, Progress, Step};
+use cabane_builder::{Origin, PackageChange, PackageEvent, Progress, Step};
 use cabane_label::escape;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 

@@ -12,7 +12,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Component, Path, PathBuf};
 
-use cabane_host::Binary;
+use cabane_compat::Binary;
 
 use crate::PRIVATE;
 

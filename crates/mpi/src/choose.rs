@@ -9,7 +9,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cabane_host::{Binary, GlibcVersion};
+use cabane_compat::{Binary, GlibcVersion};
 
 use crate::candidate::{Candidate, Side};
 use crate::closure::{Closure, Loaded, is_of_glibc};

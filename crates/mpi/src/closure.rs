@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cabane_host::{GlibcVersion, Links, VersionNeed};
+use cabane_compat::{GlibcVersion, Links, VersionNeed};
 
 use crate::Place;
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use cabane_host::Binary;
+use cabane_compat::Binary;
 use serde::{Deserialize, Serialize};
 
 use crate::closure::{Closure, Loaded};
@@ -307,7 +307,7 @@ pub(crate) fn core_of(tree: &Tree, closure: &Closure) -> Option<Library> {
 
 fn has_mpi_inside(binary: &Binary<'_>) -> bool {
     let mut is_inside = false;
-    let mut see = |symbol: cabane_host::SymbolSeen<'_>| {
+    let mut see = |symbol: cabane_compat::SymbolSeen<'_>| {
         is_inside |= symbol.is_defined && symbol.name == "PMPI_Init";
     };
     binary.each_symbol(&mut see);

@@ -6,7 +6,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use cabane_host::Binary;
+use cabane_compat::Binary;
 use serde::{Deserialize, Serialize};
 
 use crate::{Family, Library, Name, Tree, bytes};

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use cabane_host::Binary;
+use cabane_compat::Binary;
 use serde::{Deserialize, Serialize};
 
 use crate::family::{OMPI_MARK, language_of};

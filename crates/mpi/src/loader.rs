@@ -14,7 +14,7 @@ use std::cell::OnceCell;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use cabane_host::{Binary, Kind, library_cache};
+use cabane_compat::{Binary, Kind, library_cache};
 
 use crate::Tree;
 use crate::closure::{Closure, Loaded, Missing, Through, list};

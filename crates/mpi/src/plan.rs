@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use cabane_host::Binary;
+use cabane_compat::Binary;
 use serde::{Deserialize, Serialize};
 
 use crate::closure::{Closure, Loaded, is_of_glibc};

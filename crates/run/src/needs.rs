@@ -9,7 +9,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use cabane_host::GlibcVersion;
+use cabane_compat::GlibcVersion;
 use cabane_mount::MountPlan;
 use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
 use cabane_view::{InterpreterNeed, ProcessorNeed};
@@ -35,7 +35,7 @@ pub(crate) fn warnings(environment: &ConcreteEnvironment) -> Vec<RunWarning> {
         let needs = &image.meta.needs;
         let needed = needs.glibc.as_deref().and_then(|text| text.parse().ok());
         let library = needed.and_then(|needed| match root_library {
-            None => Some((needed, cabane_host::older_glibc(needed)?)),
+            None => Some((needed, cabane_compat::older_glibc(needed)?)),
             // A root image brings its own.
             Some(found) => Some((needed, found.filter(|found| *found < needed)?)),
         });
@@ -54,7 +54,7 @@ pub(crate) fn warnings(environment: &ConcreteEnvironment) -> Vec<RunWarning> {
 
 fn other_processor(image: &ConcreteImage, need: &ProcessorNeed) -> Option<RunWarning> {
     let features = need.features.iter().map(String::as_str);
-    let missing = cabane_host::missing_features(features);
+    let missing = cabane_compat::missing_features(features);
     (!missing.is_empty()).then(|| RunWarning::OtherProcessor {
         image: name_of(image),
         targets: need.targets.clone(),

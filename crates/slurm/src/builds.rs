@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 
-use cabane_host::{Build, Lack, NoChoice, choose, parse_order};
+use cabane_compat::{Build, Lack, NoChoice, choose, parse_order};
 use cabane_mount::{JobImage, JobImages, JobVariable, UARCH_ORDER, Unfit, uarch_order};
 
 use crate::node::lines;

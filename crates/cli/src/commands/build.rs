@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use cabane_build::{
+use cabane_builder::{
     BuildRequest, Built, DEFAULT_EPOCH, ImageFormat, InMemory, Install, Part, Plan, Programs,
     carry_out, plan,
 };
@@ -360,7 +360,7 @@ fn build_name(recipe: &Path, install: Option<&Install>) -> String {
         place.push(0);
         place.extend_from_slice(install.directory.as_str().as_bytes());
     }
-    format!("{name}-{}", cabane_build::digest_of(&place).id())
+    format!("{name}-{}", cabane_builder::digest_of(&place).id())
 }
 
 /// What the paths of mirrors may name.

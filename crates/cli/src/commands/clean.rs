@@ -40,8 +40,8 @@ pub(super) fn clean(setup: &Setup, args: &CleanArgs) -> CommandResult<ExitCode> 
     }
     // Without a home there is nothing of either kind.
     let builds = setup.settings.build_directory.value.as_deref();
-    for build in builds.map_or_else(Vec::new, cabane_build::build_directories) {
-        if cabane_build::is_under_way(&build) {
+    for build in builds.map_or_else(Vec::new, cabane_builder::build_directories) {
+        if cabane_builder::is_under_way(&build) {
             setup.printer.note(format_args!(
                 "kept {}: a build is under way",
                 build.display()
@@ -51,7 +51,7 @@ pub(super) fn clean(setup: &Setup, args: &CleanArgs) -> CommandResult<ExitCode> 
         }
     }
     let memory = &setup.settings.memory_directory.value;
-    for part in cabane_build::left_in_memory(memory) {
+    for part in cabane_builder::left_in_memory(memory) {
         remove(setup, args, &part)?;
     }
     if let Some(cache) = setup
@@ -61,7 +61,7 @@ pub(super) fn clean(setup: &Setup, args: &CleanArgs) -> CommandResult<ExitCode> 
         .as_deref()
         .filter(|_| args.cache)
     {
-        for name in cabane_build::CACHE_DIRECTORIES {
+        for name in cabane_builder::CACHE_DIRECTORIES {
             let directory = cache.join(name);
             if directory.is_dir() {
                 remove(setup, args, &directory)?;
@@ -105,7 +105,7 @@ fn clean_mounts(setup: &Setup) -> CommandResult<ExitCode> {
 }
 
 fn remove(setup: &Setup, args: &CleanArgs, directory: &Path) -> CommandResult<()> {
-    let bytes = size(cabane_build::size_of(directory));
+    let bytes = size(cabane_builder::size_of(directory));
     if args.dry_run {
         setup.printer.note(format_args!(
             "would remove {} ({bytes})",
@@ -113,7 +113,7 @@ fn remove(setup: &Setup, args: &CleanArgs, directory: &Path) -> CommandResult<()
         ));
         return Ok(());
     }
-    cabane_build::remove_tree(directory).map_err(convert::build_error)?;
+    cabane_builder::remove_tree(directory).map_err(convert::build_error)?;
     setup
         .printer
         .note(format_args!("removed {} ({bytes})", directory.display()));

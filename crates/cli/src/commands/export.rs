@@ -13,7 +13,7 @@ use cabane_container::export::{
     About, Compression, Export, ExportSettings, Walked, config_of, variables_of,
 };
 use cabane_container::{ContainerImage, Platform, library_of};
-use cabane_host::GlibcVersion;
+use cabane_compat::GlibcVersion;
 use cabane_label::escape;
 use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
 use clap::Args;

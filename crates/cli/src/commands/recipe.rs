@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cabane_build::BuildError;
+use cabane_builder::BuildError;
 use cabane_recipe::{Diagnostic, StackFile, StackOptions, SystemConfig};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -147,7 +147,7 @@ fn look_at(
     directory: &Path,
     system: Option<&SystemConfig>,
 ) -> CommandResult<Vec<Diagnostic>> {
-    let recipe = cabane_build::read_recipe(directory);
+    let recipe = cabane_builder::read_recipe(directory);
     if let Ok(recipe) = &recipe {
         finding.name = Some(recipe.name.to_string());
         finding.engine = Some(recipe.engine.name());

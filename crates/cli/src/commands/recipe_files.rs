@@ -6,7 +6,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use cabane_build::{BuildError, StackTexts, read_system};
+use cabane_builder::{BuildError, StackTexts, read_system};
 use cabane_recipe::{EngineConfig, Mirrors, Recipe, StackRecipe, SystemConfig};
 use cabane_spack::{OwnPackages, Places, SpackStack, lower};
 

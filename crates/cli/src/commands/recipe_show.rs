@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use cabane_build::BuildError;
+use cabane_builder::BuildError;
 use cabane_recipe::{GitSource, StackOptions};
 use cabane_spack::SpackStack;
 use clap::Args;

@@ -135,7 +135,7 @@ fn fault_of_file(path: &Path) -> Option<String> {
 /// Slurm starts nothing at all with a plugin of another release.
 pub(super) fn fault_of_release(plugin: &Path) -> Option<String> {
     let file = File::open(plugin).ok()?;
-    let Some(number) = cabane_host::number_under(&file, "plugin_version") else {
+    let Some(number) = cabane_compat::number_under(&file, "plugin_version") else {
         return Some(format!("{} is no plugin of Slurm", plugin.display()));
     };
     let made_for = Release::of_number(number);

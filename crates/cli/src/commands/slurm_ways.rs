@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::path::Path;
 
-use cabane_host::GlibcVersion;
+use cabane_compat::GlibcVersion;
 use cabane_label::Label;
 use cabane_mount::{Backend, JobBind, JobDevice, JobImage, JobImages, JobRoot, JobVariable};
 use cabane_recipe::DeviceRequest;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use cabane_label::escape;
 use cabane_recipe::{FileText, MAX_FILE_SIZE, VendorManifest, parse_vendor_manifest};
-use cabane_vendor::{Packed, Request, Tarball, VendorError};
+use cabane_vendor_mpi::{Packed, Request, Tarball, VendorError};
 use clap::Args;
 use serde::Serialize;
 
@@ -73,7 +73,7 @@ pub(super) fn vendor_mpi(setup: &Setup, args: &VendorMpiArgs) -> CommandResult<E
         output: &args.output,
         mirror: &args.mirror,
     };
-    let packed = cabane_vendor::pack(&request).map_err(vendor_error)?;
+    let packed = cabane_vendor_mpi::pack(&request).map_err(vendor_error)?;
     tell(setup, args, &manifest, &packed);
     Ok(exit_codes::SUCCESS)
 }

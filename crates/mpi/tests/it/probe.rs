@@ -6,7 +6,7 @@
 use std::fs::{self, File};
 use std::process::Command;
 
-use cabane_host::Binary;
+use cabane_compat::Binary;
 use cabane_mpi::{Family, PROBE, PROBE_OPTIONS, c_library, family_option, stub};
 use cabane_testkit::Finished;
 

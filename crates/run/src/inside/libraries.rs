@@ -12,7 +12,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cabane_host::Binary;
+use cabane_compat::Binary;
 use cabane_label::escape;
 use serde::Serialize;
 

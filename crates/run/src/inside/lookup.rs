@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use cabane_host::library_cache;
+use cabane_compat::library_cache;
 use cabane_label::escape;
 use cabane_resolve::similar;
 use serde::Serialize;

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use cabane_build::ImageFormat;
+use cabane_builder::ImageFormat;
 use cabane_testkit::{Tree, World, is_root};
 
 use crate::bench::{Outcome, Who, build, chmod, everybody, fake, recipe, request};

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cabane_build::{BuildRequest, Progress, Step, carry_out, plan};
+use cabane_builder::{BuildRequest, Progress, Step, carry_out, plan};
 use cabane_mount::Backend;
 use cabane_testkit::{World, not_run, wait_until};
 use rustix::process::{Pid, Signal, kill_process};

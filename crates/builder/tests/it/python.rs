@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use cabane_build::State;
+use cabane_builder::State;
 use cabane_testkit::{Finished, World, not_run};
 
 use crate::bench::{Who, build, everybody, find_in_path, recipe, request};
@@ -200,7 +200,7 @@ fn a_changed_wheel_begins_anew_and_the_plan_says_why() {
     build(&request(&world, "build"), Who::Me).unwrap();
     let wheel = "wheels/demo_package-1.0-py3-none-any.whl";
     make_wheel(&world.path("recipe").join(wheel), "good morning");
-    let plan = cabane_build::plan(&request(&world, "build")).unwrap();
+    let plan = cabane_builder::plan(&request(&world, "build")).unwrap();
     assert_eq!(
         plan.steps[0].state,
         State::ToDo(format!("`{wheel}` changed"))

@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use cabane_host::{GlibcVersion, needed_glibc};
+use cabane_compat::{GlibcVersion, needed_glibc};
 
 /// Whoever brings this brings a C library.
 const C_LIBRARY: &str = "libc.so.6";
@@ -148,9 +148,9 @@ mod tests {
         });
         let found = (
             contents.glibc.is_some(),
-            contents.glibc <= cabane_host::glibc(),
+            contents.glibc <= cabane_compat::glibc(),
         );
-        assert_eq!(found, (cabane_host::glibc().is_some(), true));
+        assert_eq!(found, (cabane_compat::glibc().is_some(), true));
     }
 
     #[test]

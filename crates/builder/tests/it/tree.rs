@@ -248,7 +248,7 @@ fn the_plan_says_what_is_left_and_why() {
     let mut request = request(&world, "build");
     build(&request, Who::Me).unwrap();
     request.epoch += 1;
-    let plan = cabane_build::plan(&request).unwrap();
+    let plan = cabane_builder::plan(&request).unwrap();
     let states: Vec<_> = plan
         .steps
         .iter()

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use cabane_build::{
+use cabane_builder::{
     BuildError, BuildRequest, Built, DEFAULT_EPOCH, ImageFormat, Programs, Progress, Step,
     carry_out, plan,
 };
@@ -146,7 +146,7 @@ pub(crate) fn request(world: &World, build: &str) -> BuildRequest {
         epoch: DEFAULT_EPOCH,
         jobs: 2,
         containers: None,
-        part: cabane_build::Part::default(),
+        part: cabane_builder::Part::default(),
         keep: false,
         memory: None,
         backend: Backend::Root,

@@ -4,7 +4,7 @@
 //! What a recipe, and images that are put on a container image, change in its metadata.
 
 use cabane_container::Report;
-use cabane_host::GlibcVersion;
+use cabane_compat::GlibcVersion;
 use cabane_recipe::{ContainerConfig, Recipe};
 use cabane_view::{Meta, View};
 
