@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Cabane developers
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What the checks share: the files of the house, and Rust code without its words."""
+"""What the checks share: the files of the project, and Rust code without comments and strings."""
 
 import functools
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Not part of the house where there is no git to tell.
+# Not part of the project, where there is no git to tell.
 FOREIGN = {".git", ".cabane", "target", "__pycache__"}
 
 
