@@ -3,8 +3,8 @@
 
 //! What a recipe, and images that are put on a container image, change in its metadata.
 
-use cabane_container::Report;
 use cabane_compat::GlibcVersion;
+use cabane_container::Report;
 use cabane_recipe::{ContainerConfig, Recipe};
 use cabane_view::{Meta, View};
 

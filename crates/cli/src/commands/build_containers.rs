@@ -7,7 +7,9 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use cabane_builder::{AddedImage, AddedImages, BuildError, Containers, FoundContainer, UseContainer};
+use cabane_builder::{
+    AddedImage, AddedImages, BuildError, Containers, FoundContainer, UseContainer,
+};
 use cabane_container::export::{config_of, variables_of};
 use cabane_container::{
     Config, ContainerImage, DockerArchive, Layer, Layout, Platform, Sif, digest,

@@ -9,11 +9,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use cabane_compat::GlibcVersion;
 use cabane_container::export::{
     About, Compression, Export, ExportSettings, Walked, config_of, variables_of,
 };
 use cabane_container::{ContainerImage, Platform, library_of};
-use cabane_compat::GlibcVersion;
 use cabane_label::escape;
 use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
 use clap::Args;

@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
+use cabane_compat::GlibcVersion;
 use cabane_container::export::About;
 use cabane_container::{ContainerImage, digest};
-use cabane_compat::GlibcVersion;
 use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
 use serde_json::Value;
 
