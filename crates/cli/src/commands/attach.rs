@@ -8,8 +8,8 @@ use std::ffi::OsString;
 use cabane_run::{AttachError, Attachment, JobDescription, Target};
 use clap::Args;
 
-use super::run::not_started;
-use super::start::shell;
+use crate::commands::run::not_started;
+use crate::commands::start::shell;
 use crate::exit_codes::{self, ExitCode};
 use crate::images::{self, ImageArgs};
 use crate::report::CommandResult;
@@ -49,7 +49,7 @@ pub(crate) struct AttachArgs {
     command: Vec<OsString>,
 }
 
-pub(super) fn attach(setup: &Setup, args: &AttachArgs) -> CommandResult<ExitCode> {
+pub(crate) fn attach(setup: &Setup, args: &AttachArgs) -> CommandResult<ExitCode> {
     let target = find(args).map_err(|error| not_started(error.into()))?;
     let with = args
         .with

@@ -34,7 +34,7 @@ pub(crate) struct CleanArgs {
     dry_run: bool,
 }
 
-pub(super) fn clean(setup: &Setup, args: &CleanArgs) -> CommandResult<ExitCode> {
+pub(crate) fn clean(setup: &Setup, args: &CleanArgs) -> CommandResult<ExitCode> {
     if args.mounts {
         return clean_mounts(setup);
     }

@@ -18,7 +18,7 @@ pub(crate) struct CompletionArgs {
     shell: clap_complete::Shell,
 }
 
-pub(super) fn completion(setup: &Setup, args: &CompletionArgs) -> CommandResult<ExitCode> {
+pub(crate) fn completion(setup: &Setup, args: &CompletionArgs) -> CommandResult<ExitCode> {
     let mut script = Vec::new();
     let mut command = crate::args::Args::command();
     clap_complete::generate(args.shell, &mut command, "cabane", &mut script);

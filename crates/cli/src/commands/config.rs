@@ -31,7 +31,7 @@ struct Row {
     origin: String,
 }
 
-pub(super) fn config(setup: &Setup, args: &ConfigArgs) -> CommandResult<ExitCode> {
+pub(crate) fn config(setup: &Setup, args: &ConfigArgs) -> CommandResult<ExitCode> {
     let rows = rows(&setup.settings);
     if args.json {
         setup.printer.data(json(&rows));

@@ -16,8 +16,8 @@ use cabane_mount::FusePrograms;
 use cabane_run::loaded::{CABANE_LOADED, Loaded};
 use clap::Args;
 
-use super::status::file_system_at;
 use crate::args::{BackendArg, GlobalArgs};
+use crate::commands::status::file_system_at;
 use crate::doctor::facts::{
     Answer, Configuration, Facts, Mistake, RepositoryEntry, Surroundings, Tool,
 };
@@ -49,7 +49,7 @@ pub(crate) struct DoctorArgs {
     json: bool,
 }
 
-pub(super) fn doctor(
+pub(crate) fn doctor(
     global: &GlobalArgs,
     printer: Printer,
     args: &DoctorArgs,

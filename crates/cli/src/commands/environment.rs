@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use cabane_label::escape;
 use cabane_recipe::EnvironmentReference;
-use clap::Args;
+use clap::{Args, Subcommand};
 use serde::Serialize;
 
 use crate::environments::{self, with_finder};
@@ -16,6 +16,18 @@ use crate::format::json;
 use crate::report::CommandResult;
 use crate::setup::Setup;
 use crate::table::{Align, Table};
+
+/// What can be done with environment files.
+#[derive(Debug, Subcommand)]
+pub(crate) enum EnvironmentCommand {
+    /// Check environment files and report every mistake
+    Check(CheckArgs),
+    /// Print an environment file with its bases and variables filled in
+    Show(ShowArgs),
+    /// List the environment files that have a name
+    #[command(alias = "list")]
+    Ls(LsArgs),
+}
 
 /// Check environment files and report every mistake
 #[derive(Debug, Args)]
@@ -48,7 +60,7 @@ struct Row {
     description: Option<String>,
 }
 
-pub(super) fn check(setup: &Setup, args: &CheckArgs) -> CommandResult<ExitCode> {
+pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> CommandResult<ExitCode> {
     let mut code = exit_codes::SUCCESS;
     for file in &args.files {
         match environments::load(setup, file) {
@@ -62,13 +74,13 @@ pub(super) fn check(setup: &Setup, args: &CheckArgs) -> CommandResult<ExitCode> 
     Ok(code)
 }
 
-pub(super) fn show(setup: &Setup, args: &ShowArgs) -> CommandResult<ExitCode> {
+pub(crate) fn show(setup: &Setup, args: &ShowArgs) -> CommandResult<ExitCode> {
     let file = environments::load(setup, &args.file)?;
     setup.printer.data(file.to_toml(&[]));
     Ok(exit_codes::SUCCESS)
 }
 
-pub(super) fn ls(setup: &Setup, args: &LsArgs) -> CommandResult<ExitCode> {
+pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> CommandResult<ExitCode> {
     let rows = with_finder(setup, |finder| {
         let row = |found: cabane_resolve::FoundEnvironment| {
             // One with mistakes is listed, too; `check` tells them.
@@ -106,4 +118,17 @@ pub(super) fn ls(setup: &Setup, args: &LsArgs) -> CommandResult<ExitCode> {
     }
     setup.printer.data(table);
     Ok(exit_codes::SUCCESS)
+}
+
+/// Runs one of them.
+///
+/// # Errors
+///
+/// Those of the command.
+pub(crate) fn environment(setup: &Setup, command: &EnvironmentCommand) -> CommandResult<ExitCode> {
+    match command {
+        EnvironmentCommand::Check(args) => check(setup, args),
+        EnvironmentCommand::Show(args) => show(setup, args),
+        EnvironmentCommand::Ls(args) => ls(setup, args),
+    }
 }

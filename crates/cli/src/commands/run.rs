@@ -14,11 +14,11 @@ use cabane_run::{
 };
 use clap::Args;
 
-use super::explain_start::{covering, explained, own_program};
-use super::mpi_root::{self, Question};
-use super::mpi_substitute::{Asked, SubstituteImage, substitute_image};
-use super::sight::Sight;
 use crate::args::BackendArg;
+use crate::commands::explain::start::{covering, explained, own_program};
+use crate::commands::mpi::root::{self, Question};
+use crate::commands::mpi::substitute::{Asked, SubstituteImage, substitute_image};
+use crate::commands::sight::Sight;
 use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::images::{self, ImageArgs};
@@ -50,12 +50,12 @@ pub(crate) struct RunArgs {
     command: Vec<OsString>,
 }
 
-pub(super) fn run(setup: &Setup, args: &RunArgs) -> CommandResult<ExitCode> {
+pub(crate) fn run(setup: &Setup, args: &RunArgs) -> CommandResult<ExitCode> {
     run_command_in(setup, &args.images, &args.join, args.command.clone())
 }
 
 /// Finds the images, and becomes the command or tells what would be done.
-pub(super) fn run_command_in(
+pub(crate) fn run_command_in(
     setup: &Setup,
     args: &ImageArgs,
     join: &JoinArgs,
@@ -73,7 +73,7 @@ pub(super) fn run_command_in(
 
 /// Finds the images, and becomes a shell. The images may have a root file system of their own,
 /// and not this one.
-pub(super) fn run_shell_in(
+pub(crate) fn run_shell_in(
     setup: &Setup,
     args: &ImageArgs,
     join: &JoinArgs,
@@ -102,7 +102,7 @@ pub(super) fn run_shell_in(
 }
 
 /// The same for a command of ours, so that what is not found has its own code.
-pub(super) fn enter(
+pub(crate) fn enter(
     setup: &Setup,
     args: &ImageArgs,
     command: Vec<OsString>,
@@ -255,7 +255,7 @@ fn substitute(
         command: &words,
         is_launched: false,
     };
-    let given = match mpi_root::give(setup, &question, additions)? {
+    let given = match root::give(setup, &question, additions)? {
         Ok(given) => given,
         Err(code) => return Ok(Some(not_given(code))),
     };
@@ -277,7 +277,7 @@ fn not_given(code: ExitCode) -> ExitCode {
 }
 
 /// Gives an error the code that shells use.
-pub(super) fn not_started(error: RunError) -> CommandError {
+pub(crate) fn not_started(error: RunError) -> CommandError {
     let code = match &error {
         RunError::NotFound { .. } => exit_codes::COMMAND_NOT_FOUND,
         RunError::Exec { .. } => exit_codes::NOT_EXECUTABLE,

@@ -13,17 +13,17 @@ use cabane_run::loaded::Additions;
 use cabane_run::{RootRequest, seen_in_root, variables_in};
 
 /// What a command in a root image sees beside the image.
-pub(super) struct Sight {
+pub(crate) struct Sight {
     /// What of this machine is seen in it: targets and sources.
-    pub(super) seen: Vec<(PathBuf, PathBuf)>,
+    pub(crate) seen: Vec<(PathBuf, PathBuf)>,
     /// Where programs are looked for.
-    pub(super) path: OsString,
+    pub(crate) path: OsString,
     /// Where the loader looks for libraries before all others.
-    pub(super) library_path: String,
+    pub(crate) library_path: String,
 }
 
 impl Sight {
-    pub(super) fn of(
+    pub(crate) fn of(
         calling: &BTreeMap<OsString, OsString>,
         environment: &ConcreteEnvironment,
         additions: &Additions,

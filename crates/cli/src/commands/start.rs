@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use cabane_run::login_shell;
 use clap::Args;
 
-use super::run::run_shell_in;
+use crate::commands::run::run_shell_in;
 use crate::env_vars;
 use crate::exit_codes::{self, ExitCode};
 use crate::images::ImageArgs;
@@ -45,7 +45,7 @@ struct NobodyTypes {
     reason: &'static str,
 }
 
-pub(super) fn start(setup: &Setup, args: &StartArgs) -> CommandResult<ExitCode> {
+pub(crate) fn start(setup: &Setup, args: &StartArgs) -> CommandResult<ExitCode> {
     if let Some(reason) = nobody_types(setup).filter(|_| !args.ignore_tty) {
         let error = CommandError::new(exit_codes::NOT_STARTED, NobodyTypes { reason });
         return Err(error.hinted(
@@ -61,7 +61,7 @@ pub(super) fn start(setup: &Setup, args: &StartArgs) -> CommandResult<ExitCode> 
 }
 
 /// Returns the shell of whoever types.
-pub(super) fn shell(setup: &Setup) -> PathBuf {
+pub(crate) fn shell(setup: &Setup) -> PathBuf {
     let variable = setup
         .calling
         .get(OsStr::new(env_vars::SHELL))

@@ -60,7 +60,7 @@ struct Outcome<'a> {
     tarballs: &'a [Tarball],
 }
 
-pub(super) fn vendor_mpi(setup: &Setup, args: &VendorMpiArgs) -> CommandResult<ExitCode> {
+pub(crate) fn vendor_mpi(setup: &Setup, args: &VendorMpiArgs) -> CommandResult<ExitCode> {
     let manifest = read(&args.manifest)?;
     let beside = args
         .manifest

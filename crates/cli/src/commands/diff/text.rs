@@ -1,0 +1,204 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What `cabane diff` prints for people: `-`, `+` and `~`, as in a changelog.
+
+use std::fmt::Write as _;
+
+use cabane_label::{Digest, escape};
+use cabane_run::difference::{
+    EnvironmentDifference, Field, FileDifference, FileState, PackageDifference, VariableDifference,
+    ViewDifference,
+};
+
+use crate::commands::diff::Difference;
+use crate::printer::style;
+use crate::table::size;
+
+/// The head of the part about files.
+pub(crate) const FILES: &str = "files\n";
+
+/// Names both sides.
+pub(crate) fn head(from: &str, to: &str) -> String {
+    let (bold, end) = (style::HEAD, format!("{:#}", style::HEAD));
+    format!("{bold}--- {}\n+++ {}{end}\n", escape(from), escape(to))
+}
+
+/// Tells what differs between two images; nothing if they are the same.
+pub(crate) fn images(difference: &Difference) -> String {
+    let mut text = String::new();
+    if !difference.metadata.is_empty() {
+        text += "image\n";
+    }
+    for field in &difference.metadata {
+        text += &field_line("  ", &with_short_values(field));
+    }
+    if !difference.packages.is_empty() {
+        text += "packages\n";
+    }
+    for package in &difference.packages {
+        text += &package_line(package);
+    }
+    if !difference.views.is_empty() {
+        text += "views\n";
+    }
+    for view in &difference.views {
+        text += &view_lines(view);
+    }
+    text
+}
+
+/// Tells what differs between two environments; nothing if they are the same.
+pub(crate) fn environments(difference: &EnvironmentDifference) -> String {
+    let mut text = String::new();
+    if !difference.images.is_empty() {
+        text += "images\n";
+    }
+    for image in &difference.images {
+        let (from, to) = (image.from.as_deref(), image.to.as_deref());
+        text += &change("  ", &image.name, from, to);
+    }
+    if !difference.mounts.is_empty() {
+        text += "mounts\n";
+    }
+    for mount in &difference.mounts {
+        let (from, to) = (mount.from.as_deref(), mount.to.as_deref());
+        text += &change("  ", &mount.name, from, to);
+    }
+    for field in &difference.settings {
+        text += &field_line("", field);
+    }
+    if !difference.views_from.is_empty() || !difference.views_to.is_empty() {
+        let told = |views: &[String]| match views {
+            [] => "none".to_owned(),
+            views => views.join(", "),
+        };
+        let (from, to) = (told(&difference.views_from), told(&difference.views_to));
+        text += &change("", "views", Some(&from), Some(&to));
+    }
+    if !difference.variables.is_empty() {
+        text += "variables\n";
+    }
+    for variable in &difference.variables {
+        text += &variable_lines("  ", variable);
+    }
+    text
+}
+
+/// Tells about one file.
+pub(crate) fn file(difference: &FileDifference) -> String {
+    let told = |state: &FileState| match state.kind.as_str() {
+        "directory" => format!("{}, {}", files(state.files), size(state.size)),
+        "link" => format!("link to {}", state.target.as_deref().unwrap_or_default()),
+        "file" if state.is_executable => format!("{}, executable", size(state.size)),
+        "file" => size(state.size),
+        kind => kind.to_owned(),
+    };
+    let (sign, state, what) = match (&difference.from, &difference.to) {
+        (Some(from), Some(to)) if told(from) == told(to) => {
+            ('~', to, format!("{}, other content", told(to)))
+        }
+        (Some(from), Some(to)) => ('~', to, format!("{} -> {}", told(from), told(to))),
+        (Some(from), None) => ('-', from, told(from)),
+        (None, Some(to)) => ('+', to, told(to)),
+        (None, None) => return String::new(),
+    };
+    let slash = if state.kind == "directory" { "/" } else { "" };
+    let line = format!("{sign} {}{slash} ({what})", difference.path);
+    format!("  {}\n", escape(&line))
+}
+
+fn files(number: u64) -> String {
+    if number == 1 {
+        "1 file".to_owned()
+    } else {
+        format!("{number} files")
+    }
+}
+
+/// One line: what was removed, added or changed.
+fn change(indent: &str, name: &str, from: Option<&str>, to: Option<&str>) -> String {
+    let (sign, what) = match (from, to) {
+        (Some(from), Some(to)) => ("~", format!("{from} -> {to}")),
+        (Some(from), None) => ("-", from.to_owned()),
+        (None, to) => ("+", to.unwrap_or_default().to_owned()),
+    };
+    let line = format!("{sign} {} {}", escape(name), escape(&what));
+    format!("{indent}{}\n", line.trim_end())
+}
+
+fn field_line(indent: &str, field: &Field) -> String {
+    change(
+        indent,
+        field.name,
+        field.from.as_deref(),
+        field.to.as_deref(),
+    )
+}
+
+/// Shows digests by their short form and sizes as people read them.
+fn with_short_values(field: &Field) -> Field {
+    let short = |value: &String| match field.name {
+        "digest" => value
+            .parse()
+            .map_or_else(|_| value.clone(), |digest: Digest| digest.id().to_string()),
+        "size" => value.parse().map_or_else(|_| value.clone(), size),
+        _ => value.clone(),
+    };
+    let (from, to) = (field.from.as_ref().map(short), field.to.as_ref().map(short));
+    if from == to {
+        // What differs must be seen.
+        return field.clone();
+    }
+    Field {
+        name: field.name,
+        from,
+        to,
+    }
+}
+
+fn package_line(package: &PackageDifference) -> String {
+    let told = |versions: &[String]| (!versions.is_empty()).then(|| versions.join(", "));
+    let (from, to) = (told(&package.from), told(&package.to));
+    change("  ", &package.name, from.as_deref(), to.as_deref())
+}
+
+fn view_lines(view: &ViewDifference) -> String {
+    let mut text = match (&view.from, &view.to) {
+        (Some(from), Some(to)) if from == to => format!("  ~ {to}\n"),
+        (Some(from), Some(to)) => format!("  ~ {from} -> {to}\n"),
+        (Some(from), None) => format!("  - {from}\n"),
+        (None, to) => format!("  + {}\n", to.as_ref().map_or("", |name| name.as_str())),
+    };
+    if view.from.is_some() && view.to.is_some() {
+        for field in &view.fields {
+            text += &field_line("      ", field);
+        }
+    }
+    for variable in &view.variables {
+        text += &variable_lines("      ", variable);
+    }
+    text
+}
+
+fn variable_lines(indent: &str, difference: &VariableDifference) -> String {
+    let VariableDifference {
+        variable,
+        removed,
+        added,
+    } = difference;
+    // One value in place of another reads best in one line.
+    if let ([from], [to]) = (removed.as_slice(), added.as_slice())
+        && let (Some(from), Some(to)) = (from.strip_prefix("set "), to.strip_prefix("set "))
+    {
+        return change(indent, variable, Some(from), Some(to));
+    }
+    let mut text = String::new();
+    for (sign, items) in [('-', removed), ('+', added)] {
+        for item in items {
+            let line = format!("{sign} {variable}: {item}");
+            let _ = writeln!(text, "{indent}{}", escape(&line));
+        }
+    }
+    text
+}

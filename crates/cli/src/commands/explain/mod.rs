@@ -1,0 +1,165 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane explain`: where the things in an environment come from.
+
+use std::ffi::OsString;
+
+use cabane_run::inside::{ExplainError, Explanation, LibrariesError, Surroundings};
+use clap::Args;
+use serde_json::{Value, json as value};
+
+use crate::commands::explain::start::own_program;
+use crate::commands::run::enter;
+use crate::exit_codes::{self, ExitCode};
+use crate::format::json;
+use crate::images::{ImageArgs, InsideArgs};
+use crate::report::{CommandError, CommandResult};
+use crate::setup::Setup;
+
+pub(crate) mod start;
+pub(crate) mod text;
+
+/// Show where a command, library, variable, or file in an environment comes from
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cabane explain                         what is loaded, and the conflicts
+  cabane explain python PATH             inside an environment
+  cabane explain libmpi.so.12
+  cabane explain --libraries-of ./solver
+  cabane explain --in analysis,tools python VIRTUAL_ENV
+
+A name with a `/` is a file. Any other name can be a command in PATH, a library, or a
+variable.")]
+pub(crate) struct ExplainArgs {
+    /// Commands, libraries, variables, or paths; without any, show what is loaded and the conflicts between views
+    #[arg(value_name = "WHAT")]
+    what: Vec<String>,
+    /// Show the libraries that a program loads, and where they come from
+    #[arg(long, value_name = "PROGRAM")]
+    libraries_of: Option<String>,
+    #[command(flatten)]
+    inside: InsideArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("no image is loaded")]
+struct NothingLoaded;
+
+pub(crate) fn explain(setup: &Setup, args: &ExplainArgs) -> CommandResult<ExitCode> {
+    if let Some(images) = &args.inside.images() {
+        return explain_inside(setup, args, images);
+    }
+    let surroundings = Surroundings::look(setup.calling.clone());
+    if args.what.is_empty() && args.libraries_of.is_none() {
+        return overview(setup, args, &surroundings);
+    }
+    let mut all = Vec::with_capacity(args.what.len());
+    let mut problem = None;
+    if let Some(program) = &args.libraries_of {
+        let told = surroundings.libraries_of(program).map_err(no_libraries)?;
+        all.push((program, vec![told]));
+    }
+    for what in &args.what {
+        match surroundings.explain(what) {
+            Ok(found) => all.push((what, found)),
+            Err(error) => problem = problem.or(Some(error)),
+        }
+    }
+    if args.json {
+        setup.printer.data(json(&as_json(&all)));
+    } else {
+        let explanations = all.iter().flat_map(|(_, found)| found);
+        let texts: Vec<String> = explanations.map(text::explanation).collect();
+        setup.printer.data(texts.join("\n"));
+    }
+    problem.map_or(Ok(exit_codes::SUCCESS), |error| {
+        Err(not_found(error, surroundings.images.is_empty()))
+    })
+}
+
+/// Starts itself in the environment, so that there is one way to look: at files that
+/// are really mounted.
+fn explain_inside(
+    setup: &Setup,
+    args: &ExplainArgs,
+    images: &ImageArgs,
+) -> CommandResult<ExitCode> {
+    let mut command = own_program(setup)?;
+    command.push("explain".into());
+    if args.json {
+        command.push("--json".into());
+    }
+    if let Some(program) = &args.libraries_of {
+        command.push(format!("--libraries-of={program}").into());
+    }
+    command.push("--".into());
+    command.extend(args.what.iter().map(OsString::from));
+    enter(setup, images, command)
+}
+
+fn overview(
+    setup: &Setup,
+    args: &ExplainArgs,
+    surroundings: &Surroundings,
+) -> CommandResult<ExitCode> {
+    if surroundings.images.is_empty() {
+        let error = CommandError::new(exit_codes::NOT_LOADED, NothingLoaded);
+        return Err(error.hinted(
+            "name what you want to know about, or an environment with `--in IMAGES`".to_owned(),
+        ));
+    }
+    let conflicts = surroundings.conflicts();
+    if args.json {
+        let image = |image: &cabane_run::inside::InsideImage| {
+            value!({
+                "image": image.title(),
+                "mount_point": image.loaded.mount_point.to_string_lossy(),
+                "is_mounted": image.is_mounted,
+            })
+        };
+        let images: Vec<Value> = surroundings.images.iter().map(image).collect();
+        let views: Vec<&String> = surroundings.views.iter().map(|view| &view.name).collect();
+        let all = value!({ "images": images, "views": views, "conflicts": conflicts });
+        setup.printer.data(json(&all));
+    } else {
+        setup.printer.data(text::overview(surroundings));
+        setup.printer.data(text::conflicts(&conflicts));
+    }
+    Ok(exit_codes::SUCCESS)
+}
+
+/// A flat list, in which each explanation says what was asked for.
+fn as_json(all: &[(&String, Vec<Explanation>)]) -> Value {
+    let one = |what: &String, explanation: &Explanation| {
+        let mut object = value!(explanation);
+        if let Some(object) = object.as_object_mut() {
+            object.insert("what".to_owned(), value!(what));
+        }
+        object
+    };
+    let all = all
+        .iter()
+        .flat_map(|(what, found)| found.iter().map(move |explanation| one(what, explanation)));
+    all.collect()
+}
+
+fn no_libraries(error: LibrariesError) -> CommandError {
+    let code = match error {
+        LibrariesError::NoProgram { .. } => exit_codes::NOT_FOUND,
+        _ => exit_codes::FAILURE,
+    };
+    CommandError::new(code, error)
+}
+
+fn not_found(error: ExplainError, is_outside: bool) -> CommandError {
+    let outside = "no image is loaded here; to look into one, write `cabane explain --in IMAGES …`";
+    let hint = error.hint();
+    CommandError::new(exit_codes::NOT_FOUND, error)
+        .hinted(hint)
+        .hinted(is_outside.then(|| outside.to_owned()))
+}

@@ -1,0 +1,200 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What an exported image is put on: a container image whose layers are kept as they are.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::Duration;
+
+use cabane_container::{
+    Chosen, ContainerImage, DockerArchive, Layout, MAX_UNPACKED, Platform, Sif, directory,
+};
+use cabane_label::{Digest, ImageDescription, escape};
+use cabane_registry::ContainerName;
+use cabane_repository::{Claim, Incoming};
+
+use crate::commands::import::place::{NEW, key_of, program, sweep};
+use crate::commands::import::reference::{Reference, ReferenceError};
+use crate::commands::import::remote::Remote;
+use crate::convert as errors;
+use crate::exit_codes;
+use crate::images::find_image;
+use crate::registry::of_containers;
+use crate::report::{CommandError, CommandResult, IoContext};
+use crate::setup::Setup;
+
+/// How often we look whether another command is done with the same layers.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// What was typed behind `--base`.
+pub(crate) enum Base {
+    /// An image of ours.
+    Image(String),
+    /// A container image.
+    Container(Reference),
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("`{}` cannot be a base: it has no layers", escape(.text))]
+struct NoLayers {
+    text: String,
+}
+
+impl Base {
+    /// Finds out what is meant. A name that could be both is an image of ours, if there is one.
+    pub(crate) fn find(setup: &Setup, text: &str) -> CommandResult<Self> {
+        let read: Result<Reference, ReferenceError> = text.parse();
+        let is_path = text.starts_with(['/', '.']) || Path::new(text).exists();
+        let said = ["oci:", "oci-archive:", "docker-archive:", "sif:", "dir:"];
+        let is_said = said.iter().any(|scheme| text.starts_with(scheme)) || text.contains("://");
+        match read {
+            Ok(Reference::Sif(_) | Reference::Directory(_)) => {
+                let text = text.to_owned();
+                let error = CommandError::new(exit_codes::BAD_INPUT, NoLayers { text });
+                Err(error.hinted("`cabane import` makes an image of it, which can be".to_owned()))
+            }
+            Ok(reference) if is_said || is_path => Ok(Self::Container(reference)),
+            Err(ReferenceError::NoImage { .. } | ReferenceError::Unreadable { .. }) if is_path => {
+                Ok(Self::Image(text.to_owned()))
+            }
+            Err(error) if is_said => Err(error.told()),
+            read => {
+                let description: Result<ImageDescription, _> = text.parse();
+                let found = description
+                    .map_err(errors::parse_error)
+                    .and_then(|description| find_image(setup, &description));
+                match (found, read) {
+                    (Err(_), Ok(reference)) => Ok(Self::Container(reference)),
+                    (Err(error), _) => Err(error),
+                    (Ok(_), _) => Ok(Self::Image(text.to_owned())),
+                }
+            }
+        }
+    }
+}
+
+/// Who asks for a base in a registry, and for which platform.
+pub(crate) struct Asking<'a> {
+    pub(crate) setup: &'a Setup,
+    pub(crate) platform: &'a Platform,
+    pub(crate) token: Option<&'a Path>,
+    pub(crate) username: Option<&'a str>,
+    pub(crate) interrupt: &'a AtomicBool,
+    pub(crate) scratch: PathBuf,
+}
+
+/// What is done with a container image while it can be read.
+pub(crate) type Use<'a, T> = dyn FnOnce(ContainerImage<'_>) -> CommandResult<T> + 'a;
+
+impl Asking<'_> {
+    /// Opens a container image, and lets it be used.
+    pub(crate) fn with<T>(
+        &self,
+        reference: &Reference,
+        use_it: Box<Use<'_, T>>,
+    ) -> CommandResult<T> {
+        let container = errors::container_error;
+        match reference {
+            Reference::Layout(path, name) => self.layout(path, name.as_deref(), use_it),
+            Reference::DockerArchive(path, name) => {
+                let archive = DockerArchive::open(path, &self.scratch).map_err(container)?;
+                match archive.image(name.as_deref(), self.platform) {
+                    // An archive that was not said to be one of these.
+                    Err(cabane_container::Error::NotAnImage { .. }) => {
+                        self.layout(path, name.as_deref(), use_it)
+                    }
+                    image => use_it(image.map_err(container)?.0),
+                }
+            }
+            Reference::Registry(name) => self.remote(name, use_it),
+            Reference::Sif(path) => self.sif(path, use_it),
+            Reference::Directory(path) => use_it(directory_of(path, self.platform)?),
+        }
+    }
+
+    fn layout<T>(
+        &self,
+        path: &Path,
+        name: Option<&str>,
+        use_it: Box<Use<'_, T>>,
+    ) -> CommandResult<T> {
+        let layout = Layout::open(path, &self.scratch).map_err(errors::container_error)?;
+        let chosen = layout.choose(name, self.platform);
+        let chosen = chosen.map_err(errors::container_error)?;
+        let image = ContainerImage::new(&chosen, &layout, self.platform);
+        use_it(image.map_err(errors::container_error)?)
+    }
+
+    /// Gets the layers into the place of the repository where downloads arrive: there they
+    /// are found by the next attempt, and swept if there is none.
+    fn remote<T>(&self, name: &ContainerName, use_it: Box<Use<'_, T>>) -> CommandResult<T> {
+        let registry = of_containers(self.setup, &name.address, self.token, self.username)?;
+        let (remote, chosen): (Remote, Chosen) = Remote::find(registry, name, self.platform)?;
+        let incoming = self.place(&chosen.digest)?;
+        let alive = incoming.keep_alive();
+        remote.fetch(
+            self.setup,
+            &chosen.manifest,
+            incoming.path(),
+            self.interrupt,
+        )?;
+        let image = ContainerImage::new(&chosen, &remote, self.platform);
+        let used = image.map_err(errors::container_error).and_then(use_it);
+        drop(alive);
+        // What is wrong or done with is of no use to the next one.
+        if used
+            .as_ref()
+            .map_or_else(|error| error.code == exit_codes::BAD_INPUT, |_| true)
+        {
+            let _ = incoming.discard();
+        }
+        used
+    }
+    /// Unpacks an image of Apptainer beside the images of the repository, where what a killed
+    /// command leaves is swept.
+    fn sif<T>(&self, path: &Path, use_it: Box<Use<'_, T>>) -> CommandResult<T> {
+        let sif = Sif::open(path, self.platform).map_err(errors::container_error)?;
+        let unsquashfs = program(self.setup, "unsquashfs")?;
+        let whole = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let identity = format!("unpacked {}", whole.display());
+        let incoming = self.place(&key_of(&identity, self.platform))?;
+        let alive = incoming.keep_alive();
+        sweep(incoming.path())?;
+        let root = incoming.path().join(format!("{NEW}root"));
+        let unpacked = sif.unpack(&unsquashfs, &root, MAX_UNPACKED, self.interrupt);
+        let used = unpacked.map_err(errors::container_error).and_then(use_it);
+        drop(alive);
+        sweep(incoming.path())?;
+        incoming.discard().map_err(errors::repository_error)?;
+        used
+    }
+
+    /// Waits for the place of the repository for something that is brought here.
+    fn place(&self, key: &Digest) -> CommandResult<Incoming> {
+        let written = self.setup.repository_to_write()?;
+        let mut queue = written.repository.queue(key);
+        loop {
+            match queue.try_take().map_err(errors::repository_error)? {
+                Claim::Taken(incoming) => return Ok(incoming),
+                Claim::Busy if self.interrupt.load(Ordering::Relaxed) => {
+                    let interrupted = cabane_container::Error::Interrupted;
+                    return Err(errors::container_error(interrupted));
+                }
+                Claim::Busy => sleep(PAUSE),
+            }
+        }
+    }
+}
+
+/// Opens a root file system in a directory.
+pub(crate) fn directory_of(
+    path: &Path,
+    platform: &Platform,
+) -> CommandResult<ContainerImage<'static>> {
+    let path = fs::canonicalize(path).or_failed(|| format!("find {}", path.display()))?;
+    fs::read_dir(&path).or_failed(|| format!("read {}", path.display()))?;
+    Ok(directory(&path, platform, false))
+}

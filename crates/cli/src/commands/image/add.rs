@@ -1,0 +1,156 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane image add`: an image under a label.
+
+use std::path::Path;
+
+use cabane_label::{ImageDescription, Label, LabelPattern};
+use cabane_repository::{AddRequest, Added, ImageFormat, Transfer};
+use cabane_run::{metadata, open_image};
+use clap::Args;
+
+use crate::convert;
+use crate::exit_codes::{self, ExitCode};
+use crate::images::{complete_label, find_image};
+use crate::report::CommandResult;
+use crate::scratch::Scratch;
+use crate::setup::{GRACE_DAYS, Setup};
+use crate::table::size;
+
+/// Add an image file under a label, or give an image another label
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cabane image add mpi-python/1.0:v1@daint%zen3 ./image.squashfs
+  cabane image add mpi-python/1.0:latest mpi-python/1.0:v1
+
+Defaults for missing parts of the label: the tag v1; this system, or `local`; the
+micro-architecture of this processor family.")]
+pub(crate) struct AddArgs {
+    /// The label: name/version:tag@system%uarch
+    label: String,
+    /// An image file, or an image of a repository: label, ID, or digest
+    image: String,
+    /// Remove the file when it is in the repository
+    #[arg(long = "move")]
+    moves: bool,
+    /// Move the label from the image that has it
+    #[arg(long)]
+    force: bool,
+}
+
+pub(crate) fn add(setup: &Setup, args: &AddArgs) -> CommandResult<ExitCode> {
+    let pattern: LabelPattern = args.label.parse().map_err(convert::parse_error)?;
+    let label = complete_label(setup, &pattern)?;
+    let description: ImageDescription = args.image.parse().map_err(convert::parse_error)?;
+    let added = match &description {
+        ImageDescription::Path(path) => add_file(setup, args, label, path)?,
+        _ => tag(setup, args, label, &description)?,
+    };
+    tell(setup, &added);
+    Ok(exit_codes::SUCCESS)
+}
+
+fn add_file(setup: &Setup, args: &AddArgs, label: Label, path: &Path) -> CommandResult<Added> {
+    let located = find_image(setup, &ImageDescription::Path(path.to_owned()))?;
+    let directory = Scratch::new()?;
+    copy_metadata(setup, &located.path, located.format, directory.path())?;
+    let repository = setup.repository_to_write()?;
+    let request = AddRequest {
+        label,
+        image: &located.path,
+        meta: directory.path(),
+        how: if args.moves {
+            Transfer::Move
+        } else {
+            Transfer::Copy
+        },
+        replace: args.force,
+    };
+    repository
+        .repository
+        .add(&request)
+        .map_err(convert::repository_error)
+}
+
+fn copy_metadata(
+    setup: &Setup,
+    image: &Path,
+    format: ImageFormat,
+    directory: &Path,
+) -> CommandResult<()> {
+    let file = open_image(image, format).map_err(convert::run_error)?;
+    metadata::copy(&file, &setup.ways(), directory)
+        .map_err(|error| convert::run_error(error).with_code(exit_codes::FAILURE))
+}
+
+fn tag(
+    setup: &Setup,
+    args: &AddArgs,
+    label: Label,
+    description: &ImageDescription,
+) -> CommandResult<Added> {
+    let located = find_image(setup, description)?;
+    let written = setup.repository_to_write()?;
+    match &located.digest {
+        Some(digest) if located.repository.as_deref() == Some(written.name.as_str()) => written
+            .repository
+            .tag(digest, label, args.force)
+            .map_err(convert::repository_error),
+        // An image of another repository is copied, with the metadata beside it.
+        _ => {
+            let meta = located.path.with_file_name("meta");
+            let request = AddRequest {
+                label,
+                image: &located.path,
+                meta: &meta,
+                how: Transfer::Copy,
+                replace: args.force,
+            };
+            written
+                .repository
+                .add(&request)
+                .map_err(convert::repository_error)
+        }
+    }
+}
+
+/// Says what has changed in the repository.
+pub(crate) fn tell(setup: &Setup, added: &Added) {
+    let record = &added.record;
+    let (label, id) = (&record.label, record.digest.id());
+    if added.unchanged {
+        setup
+            .printer
+            .note(format_args!("{label} is the image {id} already"));
+        return;
+    }
+    setup
+        .printer
+        .note(format_args!("added {label} ({id}, {})", size(record.size)));
+    if let Some(replaced) = &added.replaced {
+        setup.printer.note(format_args!(
+            "the label was taken from the image {}",
+            replaced.id()
+        ));
+    }
+    if let Some(digest) = &added.kept {
+        let kept = format_args!(
+            "it has no label any more and stays for {GRACE_DAYS} days, for jobs that wait: `cabane \
+             image rm {digest}` removes it now"
+        );
+        setup.printer.note(kept);
+    }
+    for digest in &added.removed {
+        setup.printer.note(format_args!(
+            "removed the image {}, which has no label",
+            digest.id()
+        ));
+    }
+    if added.source_remains {
+        setup
+            .printer
+            .warning("the file could not be removed from where it was");
+    }
+}

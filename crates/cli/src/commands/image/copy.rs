@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane image copy` and `cabane image delete`: labels of a registry.
+
+use cabane_label::{ImageDescription, LabelPattern};
+use clap::Args;
+
+use crate::commands::image::pull;
+use crate::convert;
+use crate::exit_codes::{self, ExitCode};
+use crate::registry::RegistryArgs;
+use crate::report::{CommandError, CommandResult};
+use crate::setup::Setup;
+
+/// Give an image in a registry another label
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cabane image copy build::cp2k/2025.1:1234567890@daint%gh200 deploy::cp2k/2025.1:v1@daint%gh200
+
+The image is not transferred, and its signatures stay valid. Missing parts of the second
+label are taken from the first.")]
+pub(crate) struct CopyArgs {
+    /// The image: label, ID, or digest
+    from: String,
+    /// The new label: name/version:tag@system%uarch, optionally after a namespace of the registry
+    to: String,
+    /// Move the label from the image that has it
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    registry: RegistryArgs,
+}
+
+/// Remove a label from an image in a registry, and the image with its last label
+#[derive(Debug, Args)]
+pub(crate) struct DeleteArgs {
+    /// The image: a label
+    image: String,
+    #[command(flatten)]
+    registry: RegistryArgs,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum DeleteError {
+    #[error("`{typed}` stands for {count} labels, and only one is deleted at a time")]
+    Several { typed: String, count: usize },
+}
+
+pub(crate) fn copy(setup: &Setup, args: &CopyArgs) -> CommandResult<ExitCode> {
+    let connection = args.registry.connect(setup)?;
+    let from: ImageDescription = args.from.parse().map_err(convert::parse_error)?;
+    let to: LabelPattern = args.to.parse().map_err(convert::parse_error)?;
+    let found = pull::find(setup, &connection, &args.from, &from)?;
+    // Of one image several labels may be found, and one is as good as another.
+    let Some(source) = found.first() else {
+        return Ok(exit_codes::SUCCESS);
+    };
+    let known = &source.place.label;
+    let whole = LabelPattern {
+        namespace: to.namespace,
+        name: to.name.or_else(|| Some(known.name.clone())),
+        version: to.version.or_else(|| Some(known.version.clone())),
+        tag: to.tag.or_else(|| Some(known.tag.clone())),
+        system: to.system.or_else(|| LabelPattern::from(known).system),
+        uarch: to.uarch.or_else(|| Some(known.uarch.clone())),
+    };
+    let place = connection.new_place(setup, &whole)?;
+    let copied = connection.registry.copy(&source.place, &place, args.force);
+    let copied = copied.map_err(convert::registry_error)?;
+    let id = copied.image.digest.id();
+    if copied.unchanged {
+        setup
+            .printer
+            .note(format_args!("{place} is the image {id} already"));
+        return Ok(exit_codes::SUCCESS);
+    }
+    setup
+        .printer
+        .note(format_args!("copied {} to {place} ({id})", source.place));
+    if let Some(replaced) = &copied.replaced {
+        let replaced = replaced.id();
+        setup.printer.note(format_args!(
+            "the label was taken from the image {replaced}"
+        ));
+    }
+    Ok(exit_codes::SUCCESS)
+}
+
+pub(crate) fn delete(setup: &Setup, args: &DeleteArgs) -> CommandResult<ExitCode> {
+    let connection = args.registry.connect(setup)?;
+    let description: ImageDescription = args.image.parse().map_err(convert::parse_error)?;
+    let found = pull::find(setup, &connection, &args.image, &description)?;
+    let [image] = found.as_slice() else {
+        let error = DeleteError::Several {
+            typed: args.image.clone(),
+            count: found.len(),
+        };
+        let labels = found.iter().map(|image| format!("  {}", image.place));
+        let detail = labels.collect::<Vec<_>>().join("\n");
+        return Err(CommandError::new(exit_codes::AMBIGUOUS, error).detailed(detail));
+    };
+    let deleted = connection.registry.delete(&image.place);
+    let deleted = deleted.map_err(convert::registry_error)?;
+    let id = deleted.image.digest.id();
+    let rest = if deleted.remains {
+        "; other labels still have the image"
+    } else {
+        ", and the image with it"
+    };
+    setup
+        .printer
+        .note(format_args!("deleted {} ({id}){rest}", deleted.image.place));
+    Ok(exit_codes::SUCCESS)
+}

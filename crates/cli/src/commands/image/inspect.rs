@@ -1,0 +1,321 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane image inspect`: everything about one image.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use cabane_label::{ImageDescription, escape};
+use cabane_resolve::{LocatedImage, NamedRepository};
+use cabane_run::difference::{list_packages, read_package_list};
+use cabane_run::open_image;
+use cabane_view::{Change, ListOperation, Meta, OutsideNeed, PackageList, View};
+use clap::Args;
+use serde_json::{Value, json as value};
+
+use crate::commands::image::packages;
+use crate::commands::image::pull;
+use crate::convert;
+use crate::exit_codes::{self, ExitCode};
+use crate::format::{fill, json};
+use crate::images::{fill_in_metadata, find_image};
+use crate::printer::style;
+use crate::registry::RegistryArgs;
+use crate::report::{CommandError, CommandResult, IoContext};
+use crate::scratch::Scratch;
+use crate::setup::Setup;
+use crate::shown_image::{KEYS, ShownImage};
+use crate::signed::KnownKeys;
+use crate::table::size;
+
+/// Show the details of one image
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The keys of a template are name, version, tag, system, uarch, label, id, digest, size,
+date, repository, path, sqfs, meta, mount, description, views, default_view, format.")]
+pub(crate) struct InspectArgs {
+    /// A label, an ID, a digest, or a path
+    image: String,
+    /// List its packages, and the system packages that it uses
+    #[arg(long, conflicts_with = "format")]
+    packages: bool,
+    /// Print JSON
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+    /// Print one line from a template such as `{path} {mount}`
+    #[arg(long, value_name = "TEMPLATE")]
+    format: Option<String>,
+    /// Inspect an image in the registry, without downloading it
+    #[arg(long)]
+    remote: bool,
+    #[command(flatten)]
+    registry: RegistryArgs,
+}
+
+pub(crate) fn inspect(setup: &Setup, args: &InspectArgs) -> CommandResult<ExitCode> {
+    let image: ImageDescription = args.image.parse().map_err(convert::parse_error)?;
+    if args.remote {
+        return inspect_remote(setup, args, &image);
+    }
+    let is_path = matches!(image, ImageDescription::Path(_));
+    let repositories = if is_path {
+        Vec::new()
+    } else {
+        setup.repositories()?
+    };
+    let mut located = find_image(setup, &image)?;
+    if args.packages {
+        let file = open_image(&located.path, located.format).map_err(convert::run_error)?;
+        let list = list_packages(&file, beside(&located).as_deref(), &setup.ways())
+            .map_err(convert::run_error)?;
+        setup.printer.data(if args.json {
+            json(&list)
+        } else {
+            packages::table(&list)
+        });
+        return Ok(exit_codes::SUCCESS);
+    }
+    fill_in_metadata(setup, &mut located)?;
+    let (shown, labels) = show(&repositories, &located)?;
+    if let Some(template) = &args.format {
+        let line = fill(template, KEYS, |key| shown.value(key))?;
+        setup.printer.data(format_args!("{line}\n"));
+    } else {
+        let file = open_image(&located.path, located.format).map_err(convert::run_error)?;
+        let packages = read_package_list(&file, beside(&located).as_deref(), &setup.ways())
+            .map_err(convert::run_error)?
+            .map(|list| list.count());
+        let meta = located.meta.as_ref();
+        setup.printer.data(if args.json {
+            json(&everything(&shown, &labels, meta, packages))
+        } else {
+            text(&shown, &labels, meta, packages)
+        });
+    }
+    Ok(exit_codes::SUCCESS)
+}
+
+/// Tells what the registry and the metadata there say.
+fn inspect_remote(
+    setup: &Setup,
+    args: &InspectArgs,
+    description: &ImageDescription,
+) -> CommandResult<ExitCode> {
+    let connection = args.registry.connect(setup)?;
+    let images = pull::find(setup, &connection, &args.image, description)?;
+    for image in &images {
+        let directory = Scratch::new()?;
+        let has_meta = connection.registry.fetch_meta(image, directory.path());
+        let has_meta = has_meta.map_err(convert::registry_error)?;
+        if args.packages {
+            let text = std::fs::read(directory.path().join(PackageList::FILE)).ok();
+            let list = text.and_then(|text| PackageList::from_json(&text).ok());
+            let list = list.unwrap_or_else(|| PackageList::new(Vec::new()));
+            setup.printer.data(if args.json {
+                json(&list)
+            } else {
+                packages::table(&list)
+            });
+            continue;
+        }
+        let meta = if has_meta {
+            read_env_json(directory.path())?
+        } else {
+            None
+        };
+        let shown = ShownImage::of_remote(image, meta.as_ref());
+        let signatures = connection.registry.signatures(image);
+        let signatures = signatures.map_err(convert::registry_error)?;
+        let signature = KnownKeys::of(setup, &image.place).judge(&signatures);
+        if let Some(template) = &args.format {
+            let line = fill(template, KEYS, |key| shown.value(key))?;
+            setup.printer.data(format_args!("{line}\n"));
+        } else if args.json {
+            let labels = [image.place.label.to_string()];
+            let mut all = everything(&shown, &labels, meta.as_ref(), None);
+            if let Some(object) = all.as_object_mut() {
+                object.insert("signature".to_owned(), value!(signature));
+            }
+            setup.printer.data(json(&all));
+        } else {
+            setup.printer.data(text(&shown, &[], meta.as_ref(), None));
+            let signed = signature.with_verdict();
+            setup
+                .printer
+                .data(format_args!("  {:<12} {signed}\n", "signed"));
+        }
+    }
+    Ok(exit_codes::SUCCESS)
+}
+
+fn read_env_json(directory: &Path) -> CommandResult<Option<Meta>> {
+    let path = directory.join("env.json");
+    let bytes = match std::fs::read(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        outcome => outcome.or_failed(|| format!("read {}", path.display()))?,
+    };
+    let meta = Meta::from_json(&bytes);
+    meta.map(Some)
+        .map_err(|error| CommandError::new(exit_codes::BAD_INPUT, error))
+}
+
+/// Where a repository keeps a copy of the metadata.
+fn beside(image: &LocatedImage) -> Option<PathBuf> {
+    let directory = image.digest.as_ref().and(image.path.parent());
+    directory.map(|directory| directory.join("meta"))
+}
+
+/// What the repository says about the image, and all its labels there.
+fn show(
+    repositories: &[NamedRepository],
+    located: &LocatedImage,
+) -> CommandResult<(ShownImage, Vec<String>)> {
+    let holder = repositories
+        .iter()
+        .find(|one| Some(&one.name) == located.repository.as_ref());
+    let (Some(holder), Some(digest)) = (holder, &located.digest) else {
+        return Ok((ShownImage::of_file(located), Vec::new()));
+    };
+    let records = holder
+        .repository
+        .by_digest(digest)
+        .map_err(convert::repository_error)?;
+    let labels = records
+        .iter()
+        .map(|record| record.label.to_string())
+        .collect();
+    let record = records
+        .iter()
+        .find(|record| Some(&record.label) == located.label.as_ref())
+        .or(records.first());
+    let mut shown = record.map_or_else(
+        || ShownImage::of_file(located),
+        |record| ShownImage::of_record(holder, record),
+    );
+    if let Some(meta) = &located.meta {
+        shown.complete(meta);
+    }
+    Ok((shown, labels))
+}
+
+fn everything(
+    shown: &ShownImage,
+    labels: &[String],
+    meta: Option<&Meta>,
+    packages: Option<(usize, usize)>,
+) -> Value {
+    let mut everything = value!(shown);
+    if let (Some(object), Some((inside, of_system))) = (everything.as_object_mut(), packages) {
+        let packages = value!({"inside": inside, "of_system": of_system});
+        object.insert("packages".to_owned(), packages);
+    }
+    if let (Some(object), Some(meta)) = (everything.as_object_mut(), meta) {
+        let metadata = serde_json::from_str::<Value>(&meta.to_json()).unwrap_or_default();
+        object.insert("labels".to_owned(), value!(labels));
+        object.insert("metadata".to_owned(), metadata);
+    }
+    everything
+}
+
+fn text(
+    shown: &ShownImage,
+    labels: &[String],
+    meta: Option<&Meta>,
+    packages: Option<(usize, usize)>,
+) -> String {
+    let of = |key: &str| escape(&shown.value(key).unwrap_or_default()).into_owned();
+    let title = if of("label").is_empty() {
+        of("sqfs")
+    } else {
+        of("label")
+    };
+    let mut text = format!("{}{title}{:#}\n", style::ACCENT, style::ACCENT);
+    let mut line = |name: &str, value: &str| {
+        if !value.is_empty() {
+            let _ = writeln!(text, "  {name:<12} {value}");
+        }
+    };
+    line("description", &of("description"));
+    line("digest", &of("digest"));
+    line(
+        "size",
+        &shown
+            .value("size")
+            .and_then(|text| text.parse().ok())
+            .map(size)
+            .unwrap_or_default(),
+    );
+    line("format", &of("format"));
+    line("date", &of("date"));
+    line("file", &of("sqfs"));
+    line("repository", &of("repository"));
+    line("mount point", &of("mount"));
+    for label in labels.iter().filter(|label| **label != title) {
+        line("also", label);
+    }
+    let Some(meta) = meta else {
+        line("metadata", "none");
+        return text;
+    };
+    line("engine", meta.engine.as_deref().unwrap_or_default());
+    line("packages", &packages.map(in_words).unwrap_or_default());
+    for need in meta.needs.in_words() {
+        line("needs", &escape(&need));
+    }
+    for outside in &meta.needs.outside {
+        line("refers to", &refers_to(outside));
+    }
+    for (name, view) in &meta.views {
+        let default = if meta.default_view.as_ref() == Some(name) {
+            " (default)"
+        } else {
+            ""
+        };
+        let _ = writeln!(text, "  view {name}{default}");
+        text += &changes(view);
+    }
+    text
+}
+
+fn in_words((inside, of_system): (usize, usize)) -> String {
+    match of_system {
+        0 => inside.to_string(),
+        _ => format!("{inside}, and {of_system} of the system"),
+    }
+}
+
+fn refers_to(outside: &OutsideNeed) -> String {
+    let path = outside.path.to_string_lossy();
+    let text = match &outside.package {
+        Some(package) => format!("{package} at {path}"),
+        None => path.into_owned(),
+    };
+    escape(&text).into_owned()
+}
+
+fn changes(view: &View) -> String {
+    let mut text = String::new();
+    if let Some(description) = &view.description {
+        let _ = writeln!(text, "    {}", escape(description));
+    }
+    for (variable, changes) in view.patch.iter() {
+        for change in changes {
+            let what = match change {
+                Change::Set(value) => format!("set {variable}={value}"),
+                Change::Unset => format!("unset {variable}"),
+                Change::List { operation, values } => {
+                    let verb = match operation {
+                        ListOperation::Set => "set",
+                        ListOperation::Prepend => "prepend",
+                        ListOperation::Append => "append",
+                        ListOperation::Unset => "unset",
+                    };
+                    format!("{verb} {variable}={}", values.join(":"))
+                }
+            };
+            let _ = writeln!(text, "    {}", escape(&what));
+        }
+    }
+    text
+}

@@ -1,0 +1,139 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane image rm`: labels, and images without any.
+
+use std::path::Path;
+
+use cabane_label::{Digest, ImageDescription, LabelPattern, NameMatch};
+use cabane_repository::Removed;
+use cabane_resolve::NamedRepository;
+use clap::Args;
+
+use crate::convert;
+use crate::exit_codes::{self, ExitCode};
+use crate::images::find_image;
+use crate::report::{CommandError, CommandResult};
+use crate::setup::Setup;
+
+/// Remove labels, and images without labels
+#[derive(Debug, Args)]
+#[command(after_help = "\
+With a label, only that label is removed, and the image with its last label. With an ID or
+a digest, the image is removed with all its labels. Running commands keep working.")]
+pub(crate) struct RmArgs {
+    /// Labels, IDs, or digests
+    #[arg(required = true, value_name = "IMAGES")]
+    images: Vec<String>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("a path names no image of a repository")]
+struct IsPath;
+
+#[derive(Debug, thiserror::Error)]
+#[error("the image was removed by another process at the same time")]
+struct Gone;
+
+#[derive(Debug, thiserror::Error)]
+#[error("`{pattern}` matches {count} labels of one image")]
+struct SeveralLabels {
+    pattern: String,
+    count: usize,
+}
+
+pub(crate) fn rm(setup: &Setup, args: &RmArgs) -> CommandResult<ExitCode> {
+    for text in &args.images {
+        let description: ImageDescription = text.parse().map_err(convert::parse_error)?;
+        let removed = match &description {
+            ImageDescription::Path(_) => {
+                return Err(CommandError::new(exit_codes::BAD_INPUT, IsPath)
+                    .hinted("`cabane image ls` lists the labels".to_owned()));
+            }
+            // An image that lost its labels can be named by nothing else.
+            ImageDescription::Digest(digest) => remove_image(setup, digest)?,
+            _ => remove_found(setup, &description)?,
+        };
+        tell(setup, &removed);
+    }
+    Ok(exit_codes::SUCCESS)
+}
+
+fn remove_image(setup: &Setup, digest: &Digest) -> CommandResult<Removed> {
+    let repositories = setup.repositories()?;
+    // Its file may be missing, which is why it is to go.
+    let is_there = |one: &&NamedRepository| {
+        let image = one.repository.image_path(digest);
+        image.parent().is_some_and(Path::exists)
+    };
+    let Some(holder) = repositories.iter().find(is_there) else {
+        // Finds it nowhere either, and tells where it was looked for.
+        return remove_found(setup, &ImageDescription::Digest(digest.clone()));
+    };
+    holder
+        .repository
+        .remove_image(digest)
+        .map_err(convert::repository_error)
+}
+
+fn remove_found(setup: &Setup, description: &ImageDescription) -> CommandResult<Removed> {
+    let located = find_image(setup, description)?;
+    let repositories = setup.repositories()?;
+    let holder = repositories
+        .iter()
+        .find(|one| Some(&one.name) == located.repository.as_ref());
+    let (Some(holder), Some(digest)) = (holder, &located.digest) else {
+        return Err(CommandError::new(exit_codes::NOT_FOUND, Gone));
+    };
+    match (description, &located.label) {
+        (ImageDescription::Pattern(pattern), Some(label)) => {
+            refuse_several(setup, holder, digest, pattern)?;
+            holder.repository.remove(label)
+        }
+        _ => holder.repository.remove_image(digest),
+    }
+    .map_err(convert::repository_error)
+}
+
+/// For running, several labels of one image mean the same; for removing they do not.
+fn refuse_several(
+    setup: &Setup,
+    holder: &NamedRepository,
+    digest: &Digest,
+    pattern: &LabelPattern,
+) -> CommandResult<()> {
+    let system = setup.system().filter(|_| pattern.system.is_none());
+    let records = holder
+        .repository
+        .by_digest(digest)
+        .map_err(convert::repository_error)?;
+    let labels: Vec<String> = records
+        .into_iter()
+        .map(|record| record.label)
+        .filter(|label| pattern.matches(label, NameMatch::Exact))
+        .filter(|label| system.as_ref().is_none_or(|system| label.system == *system))
+        .map(|label| label.to_string())
+        .collect();
+    let [first, _, ..] = labels.as_slice() else {
+        return Ok(());
+    };
+    let (pattern, count) = (pattern.to_string(), labels.len());
+    let hint = format!("write the label in full: `cabane image rm {first}`");
+    let error = CommandError::new(exit_codes::AMBIGUOUS, SeveralLabels { pattern, count });
+    Err(error
+        .detailed(format!("  {}", labels.join("\n  ")))
+        .hinted(hint))
+}
+
+fn tell(setup: &Setup, removed: &Removed) {
+    for record in &removed.records {
+        setup
+            .printer
+            .note(format_args!("removed the label {}", record.label));
+    }
+    for image in &removed.images {
+        setup
+            .printer
+            .note(format_args!("removed the image {}", image.id()));
+    }
+}

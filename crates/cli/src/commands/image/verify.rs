@@ -1,0 +1,158 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane image verify`: whether an image is signed, and is what was signed.
+
+use std::path::PathBuf;
+
+use cabane_label::{Digest, ImageDescription};
+use cabane_recipe::Requirement;
+use cabane_registry::sum;
+use cabane_resolve::LocatedImage;
+use clap::Args;
+
+use crate::commands::image::pull;
+use crate::convert;
+use crate::exit_codes::{self, ExitCode};
+use crate::images::find_image;
+use crate::registry::RegistryArgs;
+use crate::report::{CommandError, CommandResult};
+use crate::setup::Setup;
+use crate::transfer::Watched;
+use crate::trust::{self, Wanted};
+use crate::trust_at_start::Candidate;
+
+/// Verify the signature and the content of an image
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cabane image verify prgenv-gnu/24.11:v2
+  cabane image verify prgenv-gnu/24.11:v2 --key site.pub
+  cabane image verify --remote prgenv-gnu/24.11:v2
+
+The command reads the whole image and the signatures that were saved when it was pulled; it
+does not contact the registry. Without --key, the configuration names the required signers.")]
+pub(crate) struct VerifyArgs {
+    /// The image: label, ID, digest, or path
+    image: String,
+    /// A public key; with several, one is enough
+    #[arg(long, value_name = "FILE")]
+    key: Vec<PathBuf>,
+    /// Verify an image in the registry, without downloading it
+    #[arg(long)]
+    remote: bool,
+    #[command(flatten)]
+    registry: RegistryArgs,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum VerifyError {
+    #[error("no key is named, and the configuration wants no signature of `{what}`")]
+    NothingWanted { what: String },
+    #[error("`{what}` is not what was signed: its content has changed")]
+    OtherContent { what: String },
+}
+
+pub(crate) fn verify(setup: &Setup, args: &VerifyArgs) -> CommandResult<ExitCode> {
+    let description: ImageDescription = args.image.parse().map_err(convert::parse_error)?;
+    if args.remote {
+        verify_remote(setup, args, &description)?;
+    } else {
+        verify_here(setup, args, &find_image(setup, &description)?)?;
+    }
+    Ok(exit_codes::SUCCESS)
+}
+
+fn nothing_wanted(what: String) -> CommandError {
+    let error = VerifyError::NothingWanted { what };
+    CommandError::new(exit_codes::USAGE, error).hinted("`--key FILE` names a public key".to_owned())
+}
+
+fn verify_here(setup: &Setup, args: &VerifyArgs, image: &LocatedImage) -> CommandResult<()> {
+    let candidate = Candidate::new(setup, image)?;
+    let mut wanted = Vec::new();
+    if args.key.is_empty() {
+        for setting in &setup.settings.trust {
+            let rules = candidate.rules(setting).into_iter();
+            let wants = rules.filter(|rule| rule.requirement != Requirement::Nothing);
+            for rule in wants {
+                wanted.extend(Wanted::of_rule(setup, setting, &rule.requirement)?);
+            }
+        }
+    } else {
+        wanted.push(Wanted::new("`--key`".to_owned(), &args.key)?);
+    }
+    let name = candidate.name();
+    if wanted.is_empty() {
+        return Err(nothing_wanted(name));
+    }
+    let mut signers = Vec::new();
+    for one in &wanted {
+        let signer = candidate.signer(one);
+        signers.push(signer.map_err(|doubt| candidate.refuse(one, doubt))?);
+    }
+    check_content(setup, &candidate, image)?;
+    for signer in signers {
+        setup.printer.note(format_args!(
+            "{name} is what was signed with {}",
+            signer.display()
+        ));
+    }
+    Ok(())
+}
+
+/// Reads the whole image. If it is right, and only the time of its file is another one than
+/// was noted, that is noted now.
+fn check_content(
+    setup: &Setup,
+    candidate: &Candidate<'_>,
+    image: &LocatedImage,
+) -> CommandResult<()> {
+    let watched = Watched::new(setup.printer, "summing");
+    let found = sum::file(&image.path, &mut |done, total| watched.tell(done, total));
+    watched.done();
+    let found: Digest = found.map_err(convert::registry_error)?;
+    if candidate.digest.as_ref() != Some(&found) {
+        let what = candidate.name();
+        let error = VerifyError::OtherContent { what };
+        return Err(CommandError::new(exit_codes::UNTRUSTED, error)
+            .hinted("remove it with `cabane image rm`, and pull it again".to_owned()));
+    }
+    if !candidate.is_as_it_was() {
+        let repositories = setup.repositories().unwrap_or_default();
+        let mut holders = repositories.iter();
+        let holder = holders.find(|one| Some(&one.name) == image.repository.as_ref());
+        if let (Some(holder), Some(record)) = (holder, &candidate.record) {
+            trust::remember(setup, &holder.repository, &found, record.clone());
+        }
+    }
+    Ok(())
+}
+
+fn verify_remote(
+    setup: &Setup,
+    args: &VerifyArgs,
+    description: &ImageDescription,
+) -> CommandResult<()> {
+    let connection = args.registry.connect(setup)?;
+    for image in pull::find(setup, &connection, &args.image, description)? {
+        let wanted = if args.key.is_empty() {
+            trust::wanted(setup, &image.place)?
+        } else {
+            vec![Wanted::new("`--key`".to_owned(), &args.key)?]
+        };
+        if wanted.is_empty() {
+            return Err(nothing_wanted(image.place.to_string()));
+        }
+        let signatures = connection.registry.signatures(&image);
+        let signatures = signatures.map_err(convert::registry_error)?;
+        for one in &wanted {
+            let signer = one.signer_of_remote(&image, &signatures)?.display();
+            let (place, id) = (&image.place, image.digest.id());
+            setup
+                .printer
+                .note(format_args!("{place} ({id}) is signed with {signer}"));
+        }
+    }
+    Ok(())
+}

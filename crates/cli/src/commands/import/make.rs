@@ -1,0 +1,285 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What was found becomes an image of the repository: made once, however many want it.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::Duration;
+
+use cabane_container::{
+    CONVERTER, ContainerImage, Converted, MAX_UNPACKED, Platform, Report, Request, check_program,
+    convert,
+};
+use cabane_label::{Digest, escape};
+use cabane_registry::sum;
+use cabane_repository::{Access, Added, Claim, Incoming, Repository, VerifiedRequest};
+use cabane_view::ContainerSource;
+
+use crate::commands::image::pull::restrict;
+use crate::commands::import::Import;
+use crate::commands::import::place::{NEW, key_of, program, sweep};
+use crate::convert as errors;
+use crate::exit_codes::{self, ExitCode};
+use crate::report::{CommandResult, IoContext};
+use crate::scratch::Scratch;
+use crate::settings::processors;
+use crate::transfer::Watched;
+
+/// How often we look whether another import is done.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// What is known of an image before anything is made of it.
+pub(crate) struct Wanted {
+    /// Names the place where it is made: two imports of the same take the same.
+    pub(crate) key: Digest,
+    pub(crate) manifest: Option<Digest>,
+    /// What names the content of its layers, and not how they are compressed.
+    pub(crate) configuration: Option<Digest>,
+    pub(crate) platform: Platform,
+    /// Whether what came for it is of use to the next attempt.
+    pub(crate) is_kept: bool,
+    /// How many layers there are, and how many bytes, where that is known.
+    pub(crate) layers: usize,
+    pub(crate) bytes: u64,
+}
+
+impl Wanted {
+    pub(crate) fn new(identity: &str, image: &ContainerImage<'_>, is_kept: bool) -> Self {
+        Self {
+            key: key_of(identity, &image.platform),
+            manifest: image.manifest.clone(),
+            configuration: image.configuration.clone(),
+            platform: image.platform.clone(),
+            is_kept,
+            layers: image.layers.len(),
+            bytes: image
+                .layers
+                .iter()
+                .filter_map(|layer| layer.size)
+                .fold(0, u64::saturating_add),
+        }
+    }
+}
+
+/// Brings what an image is made of to the place where it is made.
+pub(crate) type Bring<'a, 'i> = dyn Fn(&Path) -> CommandResult<ContainerImage<'i>> + 'a;
+
+impl Import<'_> {
+    /// How many bytes the image may unpack to.
+    pub(crate) fn max_unpacked(&self) -> u64 {
+        self.args.max_unpacked.unwrap_or(MAX_UNPACKED)
+    }
+
+    /// Makes the image, unless it is there or somebody else makes it, and gives it its label.
+    pub(crate) fn one(&self, wanted: &Wanted, bring: &Bring<'_, '_>) -> CommandResult<ExitCode> {
+        if self.args.dry_run {
+            self.tell_plan(wanted);
+            return Ok(exit_codes::SUCCESS);
+        }
+        // Without it nothing comes of it, and no repository is made.
+        check_program(&program(self.setup, "mksquashfs")?).map_err(errors::container_error)?;
+        let written = self.setup.repository_to_write()?;
+        let repository = &written.repository;
+        let mut queue = repository.queue(&wanted.key);
+        let mut is_told = false;
+        loop {
+            if let Some(digest) = find_made(repository, wanted)? {
+                restrict(self.setup, repository, &digest, self.access)?;
+                match repository.tag(&digest, self.label.clone(), self.args.force) {
+                    // It was in nobody's use, and somebody tidied up.
+                    Err(cabane_repository::Error::NoSuchImage { .. }) => {}
+                    added => {
+                        let added = added.map_err(|error| self.moved(repository, wanted, error))?;
+                        return self.tell_added(&added, None);
+                    }
+                }
+            }
+            self.refuse_early(repository, wanted)?;
+            match queue.try_take().map_err(errors::repository_error)? {
+                Claim::Taken(incoming) => {
+                    // Whoever had it may be done.
+                    if find_made(repository, wanted)?.is_some() {
+                        continue;
+                    }
+                    let (added, report) = self.make(repository, wanted, bring, incoming)?;
+                    return self.tell_added(&added, Some(&report));
+                }
+                Claim::Busy => {
+                    if !is_told {
+                        is_told = true;
+                        self.setup
+                            .printer
+                            .note("waiting for another import of this image");
+                    }
+                    if self.interrupt.load(Ordering::Relaxed) {
+                        return Err(errors::container_error(
+                            cabane_container::Error::Interrupted,
+                        ));
+                    }
+                    sleep(PAUSE);
+                }
+            }
+        }
+    }
+
+    fn make(
+        &self,
+        repository: &Repository,
+        wanted: &Wanted,
+        bring: &Bring<'_, '_>,
+        incoming: Incoming,
+    ) -> CommandResult<(Added, Report)> {
+        // What was begun for a group is for that group, whoever goes on.
+        let access = match self.access {
+            Access::AsNewFiles => incoming.access(),
+            access => access,
+        };
+        // Before the first byte.
+        incoming
+            .restrict(access)
+            .map_err(errors::repository_error)?;
+        let alive = incoming.keep_alive();
+        sweep(incoming.path())?;
+        let new = incoming.path().join(format!("{NEW}{}", std::process::id()));
+        let made = bring(incoming.path()).and_then(|image| self.convert(&image, &new));
+        let converted = match made {
+            Ok(converted) => converted,
+            Err(error) => {
+                drop(alive);
+                // What came from a registry is used by the next attempt, unless it is wrong.
+                if !wanted.is_kept || error.code == exit_codes::BAD_INPUT {
+                    let _ = incoming.discard();
+                }
+                return Err(error);
+            }
+        };
+        let digest = sum::file(&new, &mut |_, _| ()).map_err(errors::registry_error)?;
+        let target = incoming.image();
+        fs::rename(&new, &target).or_failed(|| format!("move {}", new.display()))?;
+        let directory = Scratch::new()?;
+        let place = directory.path();
+        for (name, bytes) in converted.documents() {
+            fs::write(place.join(name), bytes)
+                .or_failed(|| format!("write to {}", place.display()))?;
+        }
+        let added = repository.add_verified(VerifiedRequest {
+            label: self.label.clone(),
+            incoming: incoming.made(&digest),
+            digest: &digest,
+            meta: place,
+            access,
+            replace: self.args.force,
+        });
+        drop(alive);
+        Ok((added.map_err(errors::repository_error)?, converted.report))
+    }
+
+    fn convert(&self, image: &ContainerImage<'_>, output: &Path) -> CommandResult<Converted> {
+        let mksquashfs = program(self.setup, "mksquashfs")?;
+        let jobs = self.args.jobs.or(self.setup.settings.jobs.value);
+        let request = Request {
+            name: self.label.name.as_str(),
+            reference: &self.reference,
+            working_directory: None,
+            output,
+            mksquashfs: &mksquashfs,
+            jobs: jobs.unwrap_or_else(processors).max(1),
+            max_unpacked: self.max_unpacked(),
+        };
+        let shown = Shown {
+            watched: Mutex::new(Watched::new(
+                self.setup.printer,
+                &format!("importing {}", escape(&self.reference)),
+            )),
+            interrupt: &self.interrupt,
+        };
+        let converted = convert(image, &request, &shown);
+        if let Ok(watched) = shown.watched.into_inner() {
+            watched.done();
+        }
+        converted.map_err(errors::container_error)
+    }
+
+    /// Says before the work that a label is taken.
+    fn refuse_early(&self, repository: &Repository, wanted: &Wanted) -> CommandResult<()> {
+        let known = repository.by_label(&self.label);
+        match known.map_err(errors::repository_error)? {
+            Some(known) if !self.args.force => {
+                let error = cabane_repository::Error::LabelTaken {
+                    label: Box::new(self.label.clone()),
+                    digest: known.digest,
+                };
+                Err(self.moved(repository, wanted, error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Finds the image that was made of the same before.
+fn find_made(repository: &Repository, wanted: &Wanted) -> CommandResult<Option<Digest>> {
+    let written = |digest: &Option<Digest>| digest.as_ref().map(cabane_container::digest::written);
+    let manifest = written(&wanted.manifest);
+    let configuration = written(&wanted.configuration);
+    if manifest.is_none() && configuration.is_none() {
+        return Ok(None);
+    }
+    let is_one = |source: &ContainerSource| {
+        // Whoever asks later whether a tag has moved compares manifests.
+        if manifest.is_some() {
+            source.manifest == manifest
+        } else {
+            source.configuration == configuration
+        }
+    };
+    let platform = wanted.platform.to_string();
+    let records = repository.records().map_err(errors::repository_error)?;
+    let is_root = |digest: &&Digest| -> bool {
+        let meta = repository.meta(digest).ok();
+        let source = meta.and_then(|meta| meta.container?.source);
+        let is_same = source.is_some_and(|source| is_one(&source) && source.platform == platform);
+        is_same && was_made_so(repository, digest)
+    };
+    let mut digests: Vec<&Digest> = records
+        .iter()
+        .filter(|record| {
+            record
+                .mount
+                .as_ref()
+                .is_some_and(|mount| mount.as_str() == "/")
+        })
+        .map(|record| &record.digest)
+        .collect();
+    digests.dedup();
+    Ok(digests.into_iter().find(is_root).cloned())
+}
+
+/// Whether an image was made as they are made today.
+fn was_made_so(repository: &Repository, digest: &Digest) -> bool {
+    let path = repository.meta_path(digest).join(Report::FILE);
+    let report = File::open(path).ok();
+    let report: Option<Report> = report.and_then(|file| serde_json::from_reader(file).ok());
+    report.is_some_and(|report| report.converter == CONVERTER && !report.altered)
+}
+
+/// Shows how it goes on.
+struct Shown<'a> {
+    watched: Mutex<Watched>,
+    interrupt: &'a AtomicBool,
+}
+
+impl cabane_container::Progress for Shown<'_> {
+    fn read(&self, done: u64, of: Option<u64>) {
+        if let (Ok(watched), Some(of)) = (self.watched.lock(), of) {
+            watched.tell(done, of);
+        }
+    }
+
+    fn go_on(&self) -> bool {
+        !self.interrupt.load(Ordering::Relaxed)
+    }
+}

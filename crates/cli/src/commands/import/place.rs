@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The place where an image is made of a container image: its name, and what lies in it.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use cabane_container::{CONVERTER, Platform};
+use cabane_label::Digest;
+use cabane_registry::sum;
+
+use crate::convert as errors;
+use crate::env_vars;
+use crate::report::{CommandResult, IoContext};
+use crate::settings::find_program;
+use crate::setup::Setup;
+
+/// How the names of files begin that are not whole.
+pub(crate) const NEW: &str = "new-";
+
+/// Finds a program of squashfs-tools.
+pub(crate) fn program(setup: &Setup, name: &str) -> CommandResult<PathBuf> {
+    let path = setup.calling.get(OsStr::new(env_vars::PATH));
+    find_program(name, path.map(AsRef::as_ref))
+        .ok_or(cabane_container::Error::NoProgram)
+        .map_err(errors::container_error)
+}
+
+/// Removes what an import that was killed has left in its place.
+pub(crate) fn sweep(place: &Path) -> CommandResult<()> {
+    let failed = || format!("tidy up {}", place.display());
+    for entry in fs::read_dir(place).or_failed(failed)? {
+        let entry = entry.or_failed(failed)?;
+        if entry.file_name().to_string_lossy().starts_with(NEW) {
+            remove(&entry.path()).or_failed(failed)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes a file or a directory, in which there may be directories that are closed.
+fn remove(path: &Path) -> io::Result<()> {
+    if !path.symlink_metadata()?.is_dir() {
+        return fs::remove_file(path);
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
+    for entry in fs::read_dir(path)? {
+        remove(&entry?.path())?;
+    }
+    fs::remove_dir(path)
+}
+
+/// Names the place where an image is made: two commands that make the same take the same.
+pub(crate) fn key_of(identity: &str, platform: &Platform) -> Digest {
+    let text = format!("cabane-import {CONVERTER}\n{identity}\n{platform}\n");
+    sum::bytes(text.as_bytes())
+}

@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane mpi`: the MPI of programs, machines and images.
+
+use clap::Subcommand;
+
+use crate::exit_codes::ExitCode;
+use crate::report::CommandResult;
+use crate::setup::Setup;
+
+pub(crate) mod audit;
+pub(crate) mod audit_found;
+pub(crate) mod inspect;
+pub(crate) mod probe;
+pub(crate) mod root;
+pub(crate) mod substitute;
+pub(crate) mod swap;
+pub(crate) mod swap_root;
+pub(crate) mod text;
+
+/// What can be done with MPI.
+#[derive(Debug, Subcommand)]
+pub(crate) enum MpiCommand {
+    /// Show which MPI a program, library, or directory needs or provides
+    Inspect(inspect::InspectArgs),
+    /// Run a command with a different MPI
+    Swap(swap::SwapArgs),
+    /// Test every MPI of this system and sort them by what works
+    Audit(audit::AuditArgs),
+}
+
+pub(crate) fn mpi(setup: &Setup, command: &MpiCommand) -> CommandResult<ExitCode> {
+    match command {
+        MpiCommand::Inspect(args) => inspect::inspect(setup, args),
+        MpiCommand::Swap(args) => swap::swap(setup, args),
+        MpiCommand::Audit(args) => audit::audit(setup, args),
+    }
+}

@@ -1,0 +1,192 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane recipe check` and `cabane recipe schema`.
+
+use std::path::{Path, PathBuf};
+
+use cabane_builder::BuildError;
+use cabane_recipe::{Diagnostic, StackFile, StackOptions, SystemConfig};
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use serde::Serialize;
+
+use crate::commands::recipe::files::{self, is_for_spack};
+use crate::convert;
+use crate::exit_codes::{self, ExitCode};
+use crate::format::json;
+use crate::report::CommandResult;
+use crate::setup::Setup;
+use crate::systems;
+
+/// Check a recipe and report every mistake
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// The directory of the recipe
+    #[arg(required = true)]
+    recipes: Vec<PathBuf>,
+
+    /// The system for which the recipe is built, by name or as a directory
+    #[arg(long, value_name = "SYSTEM")]
+    system: Option<PathBuf>,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Print the JSON schema of a recipe file or a system file
+#[derive(Debug, Args)]
+pub(crate) struct SchemaArgs {
+    /// The file to describe
+    #[arg(value_parser = PossibleValuesParser::new(StackFile::ALL.map(StackFile::name)))]
+    file: String,
+}
+
+/// What was found in one recipe.
+#[derive(Serialize)]
+struct Finding {
+    recipe: PathBuf,
+    name: Option<String>,
+    engine: Option<&'static str>,
+    mistakes: Vec<Mistake>,
+    remarks: Vec<Mistake>,
+    /// What is wrong besides: a file that is missing, a system that does not fit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Mistake {
+    file: PathBuf,
+    line: u32,
+    column: u32,
+    message: String,
+    hint: Option<String>,
+}
+
+impl From<&Diagnostic> for Mistake {
+    fn from(diagnostic: &Diagnostic) -> Self {
+        Self {
+            file: diagnostic.file.clone(),
+            line: diagnostic.line,
+            column: diagnostic.column,
+            message: diagnostic.message.clone(),
+            hint: diagnostic.hint.clone(),
+        }
+    }
+}
+
+pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> CommandResult<ExitCode> {
+    let system = systems::find(setup, args.system.as_deref())?
+        .map(|found| files::system(&found.directory, None))
+        .transpose()?;
+    let mut code = exit_codes::SUCCESS;
+    let mut findings = Vec::new();
+    for directory in &args.recipes {
+        let (finding, found) = check_one(setup, directory, system.as_ref(), args.json);
+        findings.push(finding);
+        if found != exit_codes::SUCCESS {
+            code = found;
+        }
+    }
+    if args.json {
+        setup.printer.data(json(&findings));
+    }
+    Ok(code)
+}
+
+/// Checks one recipe; what is found is printed unless it is for a program.
+fn check_one(
+    setup: &Setup,
+    directory: &Path,
+    system: Option<&SystemConfig>,
+    is_quiet: bool,
+) -> (Finding, ExitCode) {
+    let mut finding = Finding {
+        recipe: directory.to_owned(),
+        name: None,
+        engine: None,
+        mistakes: Vec::new(),
+        remarks: Vec::new(),
+        error: None,
+    };
+    let result = look_at(&mut finding, directory, system);
+    if is_quiet {
+        let code = result.map_or_else(
+            |error| {
+                finding.error = Some(error.texts().0).filter(|_| finding.mistakes.is_empty());
+                error.code
+            },
+            |_| exit_codes::SUCCESS,
+        );
+        return (finding, code);
+    }
+    match result {
+        Ok(remarks) => {
+            for remark in remarks {
+                setup.printer.warning(&remark.to_string());
+            }
+            setup.printer.note(format_args!(
+                "{}: {}, engine {}",
+                directory.display(),
+                finding.name.as_deref().unwrap_or_default(),
+                finding.engine.unwrap_or_default()
+            ));
+            (finding, exit_codes::SUCCESS)
+        }
+        Err(error) => {
+            error.print(setup.printer);
+            (finding, error.code)
+        }
+    }
+}
+
+fn look_at(
+    finding: &mut Finding,
+    directory: &Path,
+    system: Option<&SystemConfig>,
+) -> CommandResult<Vec<Diagnostic>> {
+    let recipe = cabane_builder::read_recipe(directory);
+    if let Ok(recipe) = &recipe {
+        finding.name = Some(recipe.name.to_string());
+        finding.engine = Some(recipe.engine.name());
+    }
+    let is_readable = matches!(recipe, Ok(_) | Err(BuildError::Recipe(_)));
+    if !is_readable || !is_for_spack(directory, recipe.as_ref().ok()) {
+        return match recipe {
+            Ok(_) => Ok(Vec::new()),
+            Err(error) => {
+                if let BuildError::Recipe(error) = &error {
+                    finding.mistakes = error.diagnostics().iter().map(Mistake::from).collect();
+                }
+                Err(convert::build_error(error))
+            }
+        };
+    }
+    let options = StackOptions {
+        system,
+        accept_old_spack: false,
+    };
+    let stack = files::texts(directory)?.parse(&options).map_err(|error| {
+        finding.mistakes = error.diagnostics().iter().map(Mistake::from).collect();
+        convert::recipe_error(&error)
+    })?;
+    if let Some(system) = system {
+        files::plan(directory, &stack, system)?;
+    }
+    finding.remarks = stack.remarks.iter().map(Mistake::from).collect();
+    Ok(stack.remarks)
+}
+
+pub(crate) fn schema(setup: &Setup, args: &SchemaArgs) -> CommandResult<ExitCode> {
+    let file = StackFile::ALL
+        .into_iter()
+        .find(|file| file.name() == args.file);
+    if let Some(file) = file {
+        let value: serde_json::Value =
+            serde_json::from_str(&file.schema().to_json()).unwrap_or_default();
+        setup.printer.data(json(&value));
+    }
+    Ok(exit_codes::SUCCESS)
+}

@@ -1,0 +1,190 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane recipe convert`: recipes of older formats, written in the newest.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use cabane_recipe::{Conversion, convert_stack};
+use clap::Args;
+use serde::Serialize;
+
+use crate::commands::recipe::files;
+use crate::convert;
+use crate::exit_codes::{self, ExitCode};
+use crate::format::json;
+use crate::report::{CommandError, CommandResult, IoContext as _};
+use crate::setup::Setup;
+
+/// Convert a recipe from format 1 or 2 to format 3
+///
+/// Comments and the order of keys are kept where possible. The command lists what you must check yourself.
+#[derive(Debug, Args)]
+pub(crate) struct ConvertArgs {
+    /// The directory of the recipe
+    recipe: PathBuf,
+
+    /// A new directory for the converted copy; default: change the files in place
+    #[arg(long, short, value_name = "DIRECTORY")]
+    output: Option<PathBuf>,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Converted<'a> {
+    recipe: &'a Path,
+    written: Vec<&'static str>,
+    removed: &'a [&'static str],
+    notes: &'a [String],
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{} is there already", path.display())]
+struct OutputExists {
+    path: PathBuf,
+}
+
+pub(crate) fn convert(setup: &Setup, args: &ConvertArgs) -> CommandResult<ExitCode> {
+    let texts = files::texts(&args.recipe)?;
+    let conversion =
+        convert_stack(&texts.files()).map_err(|error| convert::recipe_error(&error))?;
+    let directory = match &args.output {
+        None => &args.recipe,
+        Some(output) => {
+            copy_to(&args.recipe, output)?;
+            output
+        }
+    };
+    write(directory, &conversion)?;
+    let converted = Converted {
+        recipe: directory,
+        written: conversion.files.iter().map(|(name, _)| *name).collect(),
+        removed: &conversion.removed,
+        notes: &conversion.notes,
+    };
+    if args.json {
+        setup.printer.data(json(&converted));
+        return Ok(exit_codes::SUCCESS);
+    }
+    for (words, names) in [
+        ("written", &converted.written),
+        ("removed", &conversion.removed),
+    ] {
+        for name in names {
+            setup
+                .printer
+                .note(format_args!("{words}: {}", directory.join(name).display()));
+        }
+    }
+    for note in &conversion.notes {
+        setup.printer.warning(&cabane_label::escape(note));
+    }
+    Ok(exit_codes::SUCCESS)
+}
+
+/// Writes what is different. Each file is there as a whole, old or new.
+fn write(directory: &Path, conversion: &Conversion) -> CommandResult<()> {
+    for (name, text) in &conversion.files {
+        let path = directory.join(name);
+        let written = tempfile::NamedTempFile::new_in(directory).and_then(|file| {
+            fs::write(file.path(), text)?;
+            if let Ok(before) = fs::metadata(&path) {
+                fs::set_permissions(file.path(), before.permissions())?;
+            } else {
+                readable_by_all(file.path())?;
+            }
+            file.persist(&path).map_err(|error| error.error)
+        });
+        written.or_failed(|| format!("write {}", path.display()))?;
+    }
+    for name in &conversion.removed {
+        let path = directory.join(name);
+        fs::remove_file(&path).or_failed(|| format!("remove {}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn readable_by_all(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o644))
+}
+
+/// Copies a recipe to a directory that is not there, or empty.
+fn copy_to(recipe: &Path, output: &Path) -> CommandResult<()> {
+    let is_free = match fs::read_dir(output) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    };
+    if !is_free {
+        let path = output.to_owned();
+        let error = CommandError::new(exit_codes::FAILURE, OutputExists { path });
+        return Err(error.hinted("name a directory that does not exist yet".to_owned()));
+    }
+    // What is copied is listed before the copy begins, which may lie in the recipe.
+    let mut files = Vec::new();
+    fs::canonicalize(recipe)
+        .and_then(|root| list(&root, Path::new(""), DEEPEST, &mut files))
+        .or_failed(|| format!("list {}", recipe.display()))?;
+    for (relative, kind) in files {
+        let (from, to) = (recipe.join(&relative), output.join(&relative));
+        copy(&from, &to, kind)
+            .or_failed(|| format!("copy {} to {}", from.display(), to.display()))?;
+    }
+    Ok(())
+}
+
+/// How deep the directories of a recipe may lie in each other.
+const DEEPEST: usize = 32;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Directory,
+    File,
+    /// A link to something in the recipe, which stays one.
+    Link,
+}
+
+/// Lists directories before what is in them. What belongs to Git is left out, and
+/// instead of a link that leads out of the recipe comes what it leads to.
+fn list(
+    root: &Path,
+    below: &Path,
+    depth: usize,
+    files: &mut Vec<(PathBuf, Kind)>,
+) -> io::Result<()> {
+    files.push((below.to_owned(), Kind::Directory));
+    for entry in fs::read_dir(root.join(below))? {
+        let entry = entry?;
+        let path = below.join(entry.file_name());
+        let leads_inside = || {
+            let target = fs::canonicalize(entry.path());
+            target.is_ok_and(|target| target.starts_with(root))
+        };
+        if entry.file_name() == ".git" {
+            continue;
+        }
+        if entry.file_type()?.is_symlink() && leads_inside() {
+            files.push((path, Kind::Link));
+        } else if !entry.path().is_dir() {
+            files.push((path, Kind::File));
+        } else if depth > 0 {
+            list(root, &path, depth - 1, files)?;
+        } else {
+            return Err(io::Error::other("directories lie too deep in each other"));
+        }
+    }
+    Ok(())
+}
+
+fn copy(from: &Path, to: &Path, kind: Kind) -> io::Result<()> {
+    match kind {
+        Kind::Directory => fs::create_dir_all(to),
+        Kind::Link => std::os::unix::fs::symlink(fs::read_link(from)?, to),
+        Kind::File => fs::copy(from, to).map(drop),
+    }
+}

@@ -1,0 +1,237 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane recipe show`: what Spack will be asked.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use cabane_builder::BuildError;
+use cabane_recipe::{GitSource, StackOptions};
+use cabane_spack::SpackStack;
+use clap::Args;
+use serde::Serialize;
+
+use crate::commands::recipe::files;
+use crate::convert;
+use crate::exit_codes::{self, ExitCode};
+use crate::format::json;
+use crate::report::{CommandError, CommandResult};
+use crate::setup::Setup;
+use crate::systems;
+
+/// Show what Spack gets for a recipe: its groups of specs and its configuration
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// The directory of the recipe
+    recipe: PathBuf,
+
+    /// Show only this file
+    #[arg(value_name = "FILE")]
+    file: Option<String>,
+
+    /// The system for which the recipe is built, by name or as a directory
+    #[arg(long, value_name = "SYSTEM")]
+    system: Option<PathBuf>,
+
+    /// Mirrors, instead of those of the system
+    #[arg(long, value_name = "FILE")]
+    mirrors: Option<PathBuf>,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("Spack is handed no file `{name}`")]
+struct NoSuchFile {
+    name: String,
+}
+
+pub(crate) fn show(setup: &Setup, args: &ShowArgs) -> CommandResult<ExitCode> {
+    let found = systems::find(setup, args.system.as_deref())?;
+    let found = found.ok_or_else(|| convert::build_error(BuildError::NoSystem))?;
+    let mut system = files::system(&found.directory, args.mirrors.as_deref())?;
+    system.mirrors = files::expand(setup, system.mirrors)?;
+    let options = StackOptions {
+        system: Some(&system),
+        accept_old_spack: false,
+    };
+    let recipe = files::texts(&args.recipe)?
+        .parse(&options)
+        .map_err(|error| convert::recipe_error(&error))?;
+    for remark in &recipe.remarks {
+        setup.printer.warning(&remark.to_string());
+    }
+    let stack = files::plan(&args.recipe, &recipe, &system)?;
+    let files = files(&stack);
+    if let Some(name) = &args.file {
+        let text = files.get(name).ok_or_else(|| {
+            let names: Vec<&str> = files.keys().map(String::as_str).collect();
+            CommandError::new(exit_codes::NOT_FOUND, NoSuchFile { name: name.clone() })
+                .hinted(format!("the files are {}", names.join(", ")))
+        })?;
+        setup.printer.data(text);
+    } else if args.json {
+        setup.printer.data(json(&Shown::of(&stack, &files)));
+    } else {
+        setup.printer.data(text(&stack, &files));
+    }
+    Ok(exit_codes::SUCCESS)
+}
+
+/// Returns all files by the names under which they are shown.
+fn files(stack: &SpackStack) -> BTreeMap<String, &str> {
+    let mut files = BTreeMap::new();
+    for environment in &stack.environments {
+        let name = format!("{}/spack.yaml", environment.name);
+        files.insert(name, environment.spack_yaml.as_str());
+    }
+    for (name, text) in &stack.config {
+        files.insert(format!("config/{name}"), text.as_str());
+    }
+    for (name, text) in &stack.upstream {
+        files.insert(format!("upstream/{name}"), text.as_str());
+    }
+    if let Some(modules) = &stack.modules {
+        files.insert(
+            "modules/modules.yaml".to_owned(),
+            modules.modules_yaml.as_str(),
+        );
+    }
+    files
+}
+
+fn text(stack: &SpackStack, files: &BTreeMap<String, &str>) -> String {
+    let source = |source: &GitSource| {
+        let commit = source.commit.as_deref().unwrap_or("its default");
+        cabane_label::escape(&format!("{} at {commit}", source.repo)).into_owned()
+    };
+    let mut text = format!(
+        "# Spack {}: {}\n",
+        stack.version,
+        source(&stack.sources.spack)
+    );
+    for one in &stack.sources.repositories {
+        text += &format!("# packages `{}`: {}\n", one.name, source(&one.source));
+    }
+    // The environments are told in the order in which they are built.
+    for environment in &stack.environments {
+        text += &format!("\n# ----- {}/spack.yaml\n", environment.name);
+        for need in &environment.compilers {
+            text += &format!(
+                "# with {} of {}\n",
+                need.compiler.package(),
+                need.environment
+            );
+        }
+        if !environment.external_find.is_empty() {
+            let packages = environment.external_find.join(" ");
+            text += &format!("# after `spack external find --not-buildable {packages}`\n");
+        }
+        text += &shown(&environment.spack_yaml);
+    }
+    for (name, file) in files
+        .iter()
+        .filter(|(name, _)| !name.ends_with("/spack.yaml"))
+    {
+        text += &format!("\n# ----- {name}\n{}", shown(file));
+    }
+    text
+}
+
+/// Escapes a file line by line; what is written is without control characters, but a
+/// recipe may hold others that change how a terminal shows it.
+fn shown(file: &str) -> String {
+    let mut text = String::with_capacity(file.len());
+    for line in file.lines() {
+        text += &cabane_label::escape(line);
+        text.push('\n');
+    }
+    text
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    spack: Source<'a>,
+    version: String,
+    package_repositories: Vec<Named<'a>>,
+    environments: Vec<Environment<'a>>,
+    views: Vec<View<'a>>,
+    modules: Vec<&'static str>,
+    cleanup: &'static str,
+    files: &'a BTreeMap<String, &'a str>,
+}
+
+#[derive(Serialize)]
+struct Source<'a> {
+    repo: &'a str,
+    commit: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Named<'a> {
+    name: &'a str,
+    #[serde(flatten)]
+    source: Source<'a>,
+    path: &'a str,
+}
+
+#[derive(Serialize)]
+struct Environment<'a> {
+    name: &'a str,
+    needs: &'a [String],
+    is_explicit: bool,
+    external_find: &'a [String],
+}
+
+#[derive(Serialize)]
+struct View<'a> {
+    name: &'a str,
+    environment: &'a str,
+    root: &'a str,
+    compilers: Vec<&'static str>,
+}
+
+impl<'a> From<&'a GitSource> for Source<'a> {
+    fn from(source: &'a GitSource) -> Self {
+        Self {
+            repo: &source.repo,
+            commit: source.commit.as_deref(),
+        }
+    }
+}
+
+impl<'a> Shown<'a> {
+    fn of(stack: &'a SpackStack, files: &'a BTreeMap<String, &'a str>) -> Self {
+        let named = stack.sources.repositories.iter().map(|one| Named {
+            name: &one.name,
+            source: Source::from(&one.source),
+            path: &one.path,
+        });
+        let environments = stack.environments.iter().map(|one| Environment {
+            name: &one.name,
+            needs: &one.needs,
+            is_explicit: one.is_explicit,
+            external_find: &one.external_find,
+        });
+        let views = stack.views.iter().map(|view| View {
+            name: view.name.as_str(),
+            environment: &view.environment,
+            root: &view.root,
+            compilers: view.compilers.iter().map(|name| name.package()).collect(),
+        });
+        let kinds = stack.modules.iter().flat_map(|modules| &modules.kinds);
+        Self {
+            spack: Source::from(&stack.sources.spack),
+            version: stack.version.to_string(),
+            package_repositories: named.collect(),
+            environments: environments.collect(),
+            views: views.collect(),
+            modules: kinds.map(|kind| kind.as_str()).collect(),
+            cleanup: stack.cleanup.as_str(),
+            files,
+        }
+    }
+}

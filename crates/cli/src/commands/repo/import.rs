@@ -1,0 +1,259 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane repo import`: the images of a repository of uenv.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use cabane_label::{Label, LabelPattern};
+use cabane_repository::{ImageFormat, Repository};
+use cabane_run::{metadata, open_image};
+use cabane_uenv::{Contents, Fate, Import, Imported, Plan, UenvRepository};
+use clap::Args;
+use serde::Serialize;
+
+use crate::commands::repo::migrate::Shown;
+use crate::convert;
+use crate::exit_codes::{self, ExitCode};
+use crate::format::json;
+use crate::report::CommandResult;
+use crate::setup::Setup;
+use crate::table::{Align, Table, size};
+
+/// Copy the images of a uenv repository
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The import keeps all labels and their dates, and checks the digest of every image. Images
+that are already in the target are skipped, so you can repeat an interrupted import.
+Corrupt images are reported and skipped; the exit code is then 6. The uenv repository is
+not changed.
+
+Examples:
+  cabane repo import $SCRATCH/.uenv-images --dry-run
+  cabane repo import $SCRATCH/.uenv-images
+  cabane --repo=/shared/cabane/repository repo import /shared/uenv prgenv-gnu")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command line"
+)]
+pub(crate) struct ImportArgs {
+    /// The uenv repository: a directory with an index.db
+    path: PathBuf,
+    /// Copy only matching labels, such as prgenv-gnu, /24.11, or @daint
+    pattern: Option<String>,
+    /// Hard-link files where possible, instead of copying them
+    #[arg(long)]
+    link: bool,
+    /// Move labels from the images that have them
+    #[arg(long)]
+    force: bool,
+    /// Show what would be copied, and stop; images are not read
+    #[arg(long)]
+    dry_run: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn import(setup: &Setup, args: &ImportArgs) -> CommandResult<ExitCode> {
+    let pattern = args.pattern.as_deref().map(str::parse::<LabelPattern>);
+    let pattern = pattern.transpose().map_err(convert::parse_error)?;
+    let source = UenvRepository::open(&args.path).map_err(convert::uenv_error)?;
+    let how = Import {
+        pattern: pattern.as_ref(),
+        link: args.link,
+        replace: args.force,
+    };
+    let target = target(setup, args)?;
+    let planned = cabane_uenv::plan(&source, target.as_ref(), how);
+    let plan = planned.map_err(convert::uenv_error)?;
+    let damaged = match target.filter(|_| !args.dry_run) {
+        None => {
+            tell_plan(setup, args, &plan);
+            plan.damaged
+        }
+        Some(target) => {
+            let imported = carry_out(setup, &source, &target, &plan, how)?;
+            tell(setup, args, &imported);
+            imported.damaged
+        }
+    };
+    for damage in &damaged {
+        setup.printer.warning(&damage.to_string());
+    }
+    Ok(code(damaged.is_empty()))
+}
+
+/// Returns the repository into which images are brought. One that is only looked at is not made.
+fn target(setup: &Setup, args: &ImportArgs) -> CommandResult<Option<Repository>> {
+    if args.dry_run && !setup.default_repository_path()?.exists() {
+        return Ok(None);
+    }
+    Ok(Some(setup.repository_to_write()?.repository))
+}
+
+fn code(is_whole: bool) -> ExitCode {
+    if is_whole {
+        exit_codes::SUCCESS
+    } else {
+        exit_codes::REPOSITORY
+    }
+}
+
+fn carry_out(
+    setup: &Setup,
+    source: &UenvRepository,
+    target: &Repository,
+    plan: &Plan,
+    how: Import<'_>,
+) -> CommandResult<Imported> {
+    let inner = |image: &Path, directory: &Path| inner_metadata(setup, image, directory);
+    let size_of = |label: &Label| {
+        let planned = plan.labels.iter().find(|one| one.label == *label);
+        planned.map_or(0, |one| one.size)
+    };
+    let mut shown = Shown::new(setup.printer);
+    let imported = cabane_uenv::import(
+        source,
+        target,
+        plan,
+        how,
+        &inner,
+        &mut |label, done, all| {
+            shown.tell(label, size_of(label), done, all);
+        },
+    );
+    shown.clear();
+    imported.map_err(convert::uenv_error)
+}
+
+/// Takes the metadata out of an image that has none beside it.
+fn inner_metadata(setup: &Setup, image: &Path, directory: &Path) -> Result<(), String> {
+    let format = ImageFormat::of_path(image).map_err(|error| error.to_string())?;
+    let file = open_image(image, format).map_err(|error| error.to_string())?;
+    metadata::copy(&file, &setup.ways(), directory).map_err(|error| error.to_string())
+}
+
+fn tell_plan(setup: &Setup, args: &ImportArgs, plan: &Plan) {
+    if args.json {
+        setup.printer.data(json(plan));
+        return;
+    }
+    if !plan.labels.is_empty() {
+        setup.printer.data(table(plan));
+    }
+    let copied = plan.labels.iter().filter(|one| one.fate == Fate::Copied);
+    let (count, bytes) = (copied.count(), size(plan.bytes));
+    let printer = setup.printer;
+    printer.note(format_args!(
+        "images that would be copied: {count} ({bytes})"
+    ));
+}
+
+fn table(plan: &Plan) -> Table {
+    let columns = [
+        ("label", Align::Left),
+        ("id", Align::Left),
+        ("size", Align::Right),
+        ("date", Align::Left),
+        ("", Align::Left),
+    ];
+    let mut table = Table::new(&columns, true);
+    for one in &plan.labels {
+        let fate = match one.fate {
+            Fate::Copied => "is copied",
+            Fate::Labelled => "gets the label",
+            Fate::Taken => "stays with another image; `--force` takes it",
+            _ => "is here",
+        };
+        table.push([
+            &one.label,
+            &one.digest.id(),
+            &size(one.size),
+            &one.date.strftime("%F"),
+            &fate,
+        ]);
+    }
+    table
+}
+
+fn tell(setup: &Setup, args: &ImportArgs, imported: &Imported) {
+    if args.json {
+        setup.printer.data(json(imported));
+        return;
+    }
+    for label in &imported.differing {
+        setup.printer.warning(&format!(
+            "kept the label {label}, which belongs to another image here; `--force` takes it"
+        ));
+    }
+    setup.printer.note(format_args!(
+        "images copied: {} ({}), labels given: {}, labels that were there: {}",
+        imported.images.len(),
+        size(imported.bytes),
+        imported.labels.len(),
+        imported.unchanged
+    ));
+}
+
+/// What `cabane repo status` says of a repository of uenv.
+#[derive(Serialize)]
+struct UenvStatus<'a> {
+    path: &'a Path,
+    /// Tells it from our own, which have none.
+    kind: &'static str,
+    labels: usize,
+    images: usize,
+    bytes: u64,
+    damaged: &'a [cabane_uenv::Damage],
+}
+
+/// Tells what is in a repository of uenv, and how it comes into ours.
+pub(crate) fn status(setup: &Setup, path: &Path, as_json: bool) -> CommandResult<ExitCode> {
+    let repository = UenvRepository::open(path).map_err(convert::uenv_error)?;
+    let contents = repository.contents().map_err(convert::uenv_error)?;
+    let Contents {
+        images, damaged, ..
+    } = &contents;
+    let status = UenvStatus {
+        path: repository.path(),
+        kind: "uenv",
+        labels: images.iter().map(|image| image.labels.len()).sum(),
+        images: images.len(),
+        bytes: images.iter().map(|image| image.size).sum(),
+        damaged,
+    };
+    if as_json {
+        setup.printer.data(json(&[status]));
+    } else {
+        setup.printer.data(describe(&status));
+    }
+    Ok(code(damaged.is_empty()))
+}
+
+fn describe(status: &UenvStatus<'_>) -> String {
+    let path = cabane_label::escape(&status.path.to_string_lossy()).into_owned();
+    let mut text = format!("{path}\n");
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(text, "  {name:<12} {value}");
+    };
+    line("kind", "a repository of uenv".to_owned());
+    line("labels", status.labels.to_string());
+    line(
+        "images",
+        format!("{} ({})", status.images, size(status.bytes)),
+    );
+    match status.damaged.len() {
+        0 => line(
+            "state",
+            "whole, as far as is seen without reading".to_owned(),
+        ),
+        count => line("state", format!("{count} found")),
+    }
+    for damage in status.damaged {
+        line("", damage.to_string());
+    }
+    line("to import", format!("`cabane repo import {path}`"));
+    text
+}

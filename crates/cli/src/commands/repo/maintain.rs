@@ -1,0 +1,195 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane repo`: making repositories and looking after them.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use cabane_repository::{Error, Repository, Status};
+use clap::Args;
+use serde_json::Value;
+
+use crate::commands::repo::import;
+use crate::convert;
+use crate::exit_codes::{self, ExitCode};
+use crate::format::json;
+use crate::report::CommandResult;
+use crate::setup::{Setup, open_repository};
+use crate::table::size;
+
+/// Create a repository
+#[derive(Debug, Args)]
+pub(crate) struct CreateArgs {
+    /// Its path; default: your own repository
+    path: Option<PathBuf>,
+}
+
+/// Show the contents of a repository and check its integrity
+#[derive(Debug, Args)]
+#[command(after_help = "\
+For each problem the report has a command that repairs it; the exit code is then 6. It also
+works on uenv repositories.")]
+pub(crate) struct StatusArgs {
+    /// The repository; default: all that are in use
+    path: Option<PathBuf>,
+    /// Read every image and check its digest
+    #[arg(long)]
+    verify: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Clean up a repository and rebuild its index
+#[derive(Debug, Args)]
+pub(crate) struct UpdateArgs {
+    /// The repository; default: the one for new images
+    path: Option<PathBuf>,
+}
+
+pub(crate) fn create(setup: &Setup, args: &CreateArgs) -> CommandResult<ExitCode> {
+    let path = match &args.path {
+        Some(path) => path.clone(),
+        None => setup.default_repository_path()?,
+    };
+    let repository = Repository::create(&path).map_err(convert::repository_error)?;
+    setup.printer.note(format_args!(
+        "made the repository {}",
+        repository.path().display()
+    ));
+    Ok(exit_codes::SUCCESS)
+}
+
+pub(crate) fn status(setup: &Setup, args: &StatusArgs) -> CommandResult<ExitCode> {
+    let repositories = match &args.path {
+        Some(path) => match open_repository(path) {
+            Err(Error::UenvRepository { path }) => {
+                return import::status(setup, &path, args.json);
+            }
+            opened => vec![opened.map_err(convert::repository_error)?],
+        },
+        None => setup
+            .repositories()?
+            .into_iter()
+            .map(|named| named.repository)
+            .collect(),
+    };
+    let mut all = Vec::new();
+    for repository in &repositories {
+        all.push(
+            repository
+                .status(args.verify)
+                .map_err(convert::repository_error)?,
+        );
+    }
+    if args.json {
+        let all: Vec<Value> = all.iter().map(with_remedies).collect();
+        setup.printer.data(json(&all));
+    } else if all.is_empty() {
+        setup
+            .printer
+            .note("there is no repository yet; `cabane repo create` makes one");
+    } else {
+        let texts: Vec<String> = all.iter().map(describe).collect();
+        setup.printer.data(texts.join("\n"));
+    }
+    let is_whole = all.iter().all(|status| status.damaged.is_empty());
+    Ok(if is_whole {
+        exit_codes::SUCCESS
+    } else {
+        exit_codes::REPOSITORY
+    })
+}
+
+fn describe(status: &Status) -> String {
+    let access = if status.writable {
+        "read and write"
+    } else {
+        "read only"
+    };
+    let mut text = format!("{}\n", status.path.display());
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(text, "  {name:<12} {value}");
+    };
+    line("file system", format!("{}, {access}", status.file_system));
+    line("labels", status.labels.to_string());
+    line(
+        "images",
+        format!("{} ({})", status.images, size(status.bytes)),
+    );
+    if status.restricted > 0 {
+        line("", format!("{} of them closed to you", status.restricted));
+    }
+    if status.downloads > 0 {
+        let (count, bytes) = (status.downloads, size(status.download_bytes));
+        line("downloads", format!("{count} unfinished ({bytes})"));
+    }
+    line("free", size(status.free));
+    match status.damaged.len() {
+        0 => line("state", "whole".to_owned()),
+        count => line("state", format!("damaged: {count} found")),
+    }
+    for damage in &status.damaged {
+        line("", damage.to_string());
+        for remedy in damage.remedies(&status.path) {
+            line("", format!("  `{remedy}`"));
+        }
+        if let Some(loss) = damage.loss() {
+            line("", format!("  {loss}"));
+        }
+    }
+    text
+}
+
+/// Adds to each damage what it is called and what can be typed to mend it.
+fn with_remedies(status: &Status) -> Value {
+    let mut value = serde_json::to_value(status).unwrap_or_default();
+    let list = value.get_mut("damaged").and_then(Value::as_array_mut);
+    for (damage, shown) in status.damaged.iter().zip(list.into_iter().flatten()) {
+        shown["message"] = damage.to_string().into();
+        shown["remedies"] = damage.remedies(&status.path).into();
+    }
+    value
+}
+
+/// Opens the repository at a path, or the one that is written to.
+pub(crate) fn repository_at(setup: &Setup, path: Option<&Path>) -> CommandResult<Repository> {
+    match path {
+        Some(path) => open_repository(path).map_err(convert::repository_error),
+        None => Ok(setup.repository_to_write()?.repository),
+    }
+}
+
+pub(crate) fn update(setup: &Setup, args: &UpdateArgs) -> CommandResult<ExitCode> {
+    let repository = repository_at(setup, args.path.as_deref())?;
+    let repaired = repository.update().map_err(convert::repository_error)?;
+    let note = |text: String| setup.printer.note(text);
+    if repaired.leftovers > 0 {
+        note(format!("removed {} temporary files", repaired.leftovers));
+    }
+    for digest in &repaired.restored {
+        note(format!("brought the image {} back", digest.id()));
+    }
+    for label in &repaired.rewritten {
+        note(format!("mended the label {label}"));
+    }
+    for file in &repaired.dropped {
+        note(format!("removed {file}, whose image is gone"));
+    }
+    for digest in &repaired.removed {
+        note(format!(
+            "removed the image {}, which no label names",
+            digest.id()
+        ));
+    }
+    for digest in &repaired.without_label {
+        note(format!(
+            "the image {digest} has no label; `cabane image rm` removes it"
+        ));
+    }
+    if repaired.is_nothing() && repaired.without_label.is_empty() {
+        note(format!("{} is whole", repository.path().display()));
+    }
+    Ok(exit_codes::SUCCESS)
+}

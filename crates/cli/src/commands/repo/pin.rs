@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane repo pin` and `unpin`: labels that `gc` leaves alone.
+
+use cabane_label::{Label, LabelPattern, NameMatch};
+use clap::Args;
+
+use crate::convert;
+use crate::exit_codes::{self, ExitCode};
+use crate::format::json;
+use crate::report::{CommandError, CommandResult};
+use crate::setup::Setup;
+
+/// Protect labels from `gc`, or list the protected ones
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Without a label, the command lists the pinned labels. A pin stays with its label when the
+label moves to another image. `cabane image rm` removes pinned labels, too.")]
+pub(crate) struct PinArgs {
+    /// Labels; a part that is left out matches everything
+    #[arg(value_name = "LABELS")]
+    labels: Vec<String>,
+    /// Print JSON
+    #[arg(long, conflicts_with = "labels")]
+    json: bool,
+}
+
+/// Stop protecting labels from `gc`
+#[derive(Debug, Args)]
+pub(crate) struct UnpinArgs {
+    /// Labels; a part that is left out matches everything
+    #[arg(required = true, value_name = "LABELS")]
+    labels: Vec<String>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("no label fits `{0}`")]
+struct NothingFits(LabelPattern);
+
+#[derive(Debug, thiserror::Error)]
+#[error("no pinned label fits `{0}`")]
+struct NothingPinned(LabelPattern);
+
+pub(crate) fn pin(setup: &Setup, args: &PinArgs) -> CommandResult<ExitCode> {
+    let repository = setup.repository_to_write()?.repository;
+    if args.labels.is_empty() {
+        let pins = repository.pins().map_err(convert::repository_error)?;
+        let lines = || pins.iter().map(|label| format!("{label}\n"));
+        if args.json {
+            setup.printer.data(json(&pins));
+        } else {
+            setup.printer.data(lines().collect::<String>());
+        }
+        return Ok(exit_codes::SUCCESS);
+    }
+    for text in &args.labels {
+        let pattern: LabelPattern = text.parse().map_err(convert::parse_error)?;
+        let records = repository
+            .find(&pattern, NameMatch::Exact)
+            .map_err(convert::repository_error)?;
+        let labels: Vec<Label> = records
+            .into_iter()
+            .map(|record| record.label)
+            .filter(|label| is_meant(setup, &pattern, label))
+            .collect();
+        if labels.is_empty() {
+            let error = NothingFits(pattern);
+            return Err(CommandError::new(exit_codes::NOT_FOUND, error)
+                .hinted("`cabane image ls` lists the labels".to_owned()));
+        }
+        for label in labels {
+            let is_new = repository.pin(&label).map_err(convert::repository_error)?;
+            let what = if is_new { "pinned" } else { "was pinned:" };
+            setup.printer.note(format_args!("{what} {label}"));
+        }
+    }
+    Ok(exit_codes::SUCCESS)
+}
+
+pub(crate) fn unpin(setup: &Setup, args: &UnpinArgs) -> CommandResult<ExitCode> {
+    let repository = setup.repository_to_write()?.repository;
+    for text in &args.labels {
+        let pattern: LabelPattern = text.parse().map_err(convert::parse_error)?;
+        let mut labels = repository.pins().map_err(convert::repository_error)?;
+        labels.retain(|label| {
+            pattern.matches(label, NameMatch::Exact) && is_meant(setup, &pattern, label)
+        });
+        if labels.is_empty() {
+            let error = NothingPinned(pattern);
+            return Err(CommandError::new(exit_codes::NOT_FOUND, error)
+                .hinted("`cabane repo pin` lists the pinned ones".to_owned()));
+        }
+        for label in labels {
+            repository
+                .unpin(&label)
+                .map_err(convert::repository_error)?;
+            setup
+                .printer
+                .note(format_args!("{label} is not pinned any more"));
+        }
+    }
+    Ok(exit_codes::SUCCESS)
+}
+
+/// As everywhere, images of other systems have to be asked for.
+fn is_meant(setup: &Setup, pattern: &LabelPattern, label: &Label) -> bool {
+    let system = setup.system().filter(|_| pattern.system.is_none());
+    system.is_none_or(|system| label.system == system)
+}

@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What the plugin of Slurm asks on a node, as the owner of a job: what the node's devices
+//! bring, or how a step gets another MPI.
+//!
+//! The answer on standard output is for the plugin: texts, each ended by a zero byte, of which
+//! an empty one is the last.
+//!
+//! ```text
+//! bind:…              a place, as in the list of a job
+//! set:NAME=VALUE      a variable
+//! before:NAME=VALUE   what comes first in a variable that is a list
+//! ```
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use cabane_device::{Compatibility, Wanted};
+use cabane_mount::JobBind;
+use cabane_recipe::DeviceRequest;
+use cabane_repository::ImageFormat;
+use cabane_run::open_image;
+use clap::Args;
+
+use crate::commands::slurm::node_mpi::{self, NodeMpiArgs};
+use crate::convert;
+use crate::devices::{give, newer_in_image};
+use crate::exit_codes::{self, ExitCode};
+use crate::report::{CommandError, CommandResult, IoContext};
+use crate::setup::Setup;
+
+/// Resolve devices or the MPI of a step on its node, for the Slurm plugin
+#[derive(Debug, Args)]
+pub(crate) struct NodeArgs {
+    /// The image that is the root
+    #[arg(long, value_name = "FILE")]
+    image: Option<PathBuf>,
+    /// Devices that must be there
+    #[arg(long = "device", value_name = "DEVICE")]
+    devices: Vec<DeviceRequest>,
+    /// Devices that are left out where they are not there
+    #[arg(long = "usual-device", value_name = "DEVICE")]
+    usual: Vec<DeviceRequest>,
+    #[command(flatten)]
+    mpi: NodeMpiArgs,
+}
+
+pub(crate) fn node(setup: &Setup, args: &NodeArgs) -> CommandResult<ExitCode> {
+    if let Some(with) = &args.mpi.with {
+        return answer(&node_mpi::texts(setup, with, &args.mpi)?);
+    }
+    let wanted = match &args.image {
+        Some(_) => Wanted::Everything,
+        None => Wanted::Variables,
+    };
+    let given = give(setup, &args.usual, &args.devices, wanted)?;
+    let mut texts: Vec<String> = Vec::new();
+    let places = given.places.into_iter().map(|place| JobBind {
+        source: place.source,
+        target: place.target,
+        read_only: place.read_only,
+        must_be: true,
+    });
+    texts.extend(places.map(|place| place.to_string()));
+    let variables = given.variables.iter();
+    texts.extend(variables.map(|(name, value)| format!("set:{name}={value}")));
+    let mut directories = given.library_path.clone();
+    if let (Some(compatibility), Some(image)) = (&given.compatibility, &args.image) {
+        let directory = look(setup, compatibility, image).unwrap_or_else(|error| {
+            // What the driver has is a good choice, too.
+            setup.printer.warning(&error.texts().0);
+            None
+        });
+        directories.splice(0..0, directory);
+    }
+    if !directories.is_empty() {
+        let each = directories.iter().map(|one| one.display().to_string());
+        let list = each.collect::<Vec<_>>().join(":");
+        texts.push(format!("before:LD_LIBRARY_PATH={list}"));
+    }
+    answer(&texts)
+}
+
+fn answer(texts: &[String]) -> CommandResult<ExitCode> {
+    let mut answer = texts.join("\0");
+    answer += if texts.is_empty() { "\0" } else { "\0\0" };
+    std::io::stdout()
+        .write_all(answer.as_bytes())
+        .or_failed(|| "answer".to_owned())?;
+    Ok(exit_codes::SUCCESS)
+}
+
+/// Looks whether the image has libraries for a newer driver.
+fn look(
+    setup: &Setup,
+    compatibility: &Compatibility,
+    image: &Path,
+) -> CommandResult<Option<PathBuf>> {
+    let file = File::open(image).or_failed(|| format!("open {}", image.display()))?;
+    let format = ImageFormat::of_file(&file)
+        .map_err(|error| CommandError::new(exit_codes::BAD_INPUT, error))?;
+    let file = open_image(image, format).map_err(convert::run_error)?;
+    newer_in_image(setup, compatibility, &file).map_err(convert::run_error)
+}

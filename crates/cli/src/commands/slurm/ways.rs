@@ -1,0 +1,391 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The images and variables of a job, for each way in which nodes may take builds.
+//!
+//! A node cannot work variables out: it knows neither JSON nor views. So that is done here
+//! for every way to take a build of each image, and what differs is written into the list.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fs::File;
+use std::path::Path;
+
+use cabane_compat::GlibcVersion;
+use cabane_label::Label;
+use cabane_mount::{Backend, JobBind, JobDevice, JobImage, JobImages, JobRoot, JobVariable};
+use cabane_recipe::DeviceRequest;
+use cabane_repository::ImageFormat;
+use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
+use cabane_run::loaded::{Additions, Bind, LoadedImage};
+use cabane_run::{Joining, RootRequest, RunRequest, RunWarning, prepare, seen_in_root};
+use cabane_view::Needs;
+
+use crate::commands::slurm::around::Around;
+use crate::commands::slurm::submit::{SubmitArgs, loaded_in};
+use crate::convert;
+use crate::exit_codes;
+use crate::images::{self, FoundImages};
+use crate::report::{CommandError, CommandResult, IoContext};
+use crate::root_images;
+use crate::setup::Setup;
+
+/// More than there are on any site, and few enough to be worked out at once.
+const MOST_WAYS: usize = 64;
+
+type Variables = BTreeMap<OsString, OsString>;
+
+/// What was asked for.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    found: FoundImages,
+    additions: Additions,
+    /// Whether the home directory is left out of a root image.
+    without_home: bool,
+    /// The builds that this machine takes, for what is not yet on a node.
+    here: Vec<usize>,
+}
+
+impl Asked {
+    /// Finds it.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is malformed, missing or ambiguous.
+    pub(crate) fn find(setup: &Setup, args: &SubmitArgs) -> CommandResult<Self> {
+        let mut found = images::find_builds(setup, &args.images())?;
+        found.make_ready(setup)?;
+        let here = found.places_here(setup);
+        for warning in found.assemble(&here)?.warnings {
+            setup.printer.warning(&warning.to_string());
+        }
+        let mut additions = std::mem::take(&mut found.additions);
+        root_images::add_binds(setup, &args.binds, &mut additions)?;
+        let devices = args.devices.iter().map(ToString::to_string);
+        additions.devices.extend(devices);
+        if found.assemble(&here)?.root().is_none() {
+            refuse_binds(&additions)?;
+            if args.no_home {
+                return Err(root_images::no_root("--uenv-no-home"));
+            }
+        }
+        if let Some(directory) = &additions.working_directory {
+            setup.printer.warning(&format!(
+                "`workdir` of the environment file is not heeded in a job: `--chdir={}` is",
+                directory.display()
+            ));
+        }
+        Ok(Self {
+            found,
+            additions,
+            without_home: args.no_home,
+            here,
+        })
+    }
+
+    /// Puts other builds into some places of those that this machine takes.
+    fn assemble_with(&self, changed: &[(usize, usize)]) -> CommandResult<ConcreteEnvironment> {
+        let mut places = self.here.clone();
+        for (image, place) in changed {
+            if let Some(slot) = places.get_mut(*image) {
+                *slot = *place;
+            }
+        }
+        self.found.assemble(&places)
+    }
+
+    /// Finds an image that was asked for, and all its builds.
+    fn find_image(&self, loaded: &LoadedImage) -> CommandResult<Option<(usize, Vec<JobImage>)>> {
+        let environment = self.assemble_with(&[])?;
+        let is_same = |image: &ConcreteImage| {
+            image.path == loaded.path && image.mount_point.as_path() == loaded.mount_point
+        };
+        let Some(position) = environment.images.iter().position(is_same) else {
+            return Ok(None);
+        };
+        let count = self.found.images.get(position);
+        let count = count.map_or(0, |image| image.builds.len());
+        let mut builds = Vec::with_capacity(count);
+        for place in 0..count {
+            let environment = self.assemble_with(&[(position, place)])?;
+            builds.extend(environment.images.get(position).map(job_image));
+        }
+        Ok(Some((position, builds)))
+    }
+}
+
+fn job_bind(bind: &Bind) -> JobBind {
+    JobBind {
+        source: bind.source.clone(),
+        target: bind.target.as_path().to_owned(),
+        read_only: bind.read_only,
+        must_be: true,
+    }
+}
+
+fn refuse_binds(additions: &Additions) -> CommandResult<()> {
+    let Some(bind) = additions.binds.first() else {
+        return Ok(());
+    };
+    let target = bind.target.as_path().display();
+    Err(CommandError::new(
+        exit_codes::BAD_INPUT,
+        format!("in a job nothing but images is mounted, and {target} is to be something else"),
+    )
+    .hinted("`cabane run`, with `--bind` or an environment file, in the job mounts it".to_owned()))
+}
+
+/// Everything that decides about the images of a job.
+#[derive(Debug)]
+pub(crate) struct Ways<'a> {
+    pub(crate) setup: &'a Setup,
+    /// The variables where the job is submitted.
+    pub(crate) calling: Variables,
+    /// What is loaded there.
+    pub(crate) around: Around,
+    /// What was asked for beside it.
+    pub(crate) asked: Option<Asked>,
+    /// Devices that were asked for beside them.
+    pub(crate) devices: Vec<DeviceRequest>,
+}
+
+/// Where the builds of an image of the job come from.
+enum Source {
+    Asked(usize),
+    Around(usize),
+    Alone,
+}
+
+impl Ways<'_> {
+    /// Returns the variables for where the job is submitted, and the list for the nodes.
+    ///
+    /// # Errors
+    ///
+    /// Images or views that do not go together in one of the ways, or too many ways.
+    pub(crate) fn work_out(&self) -> CommandResult<(Variables, JobImages)> {
+        let (variables, warnings) = self.variables(&[], &[])?;
+        for warning in warnings {
+            self.setup.printer.warning(&warning.to_string());
+        }
+        let mut list = JobImages::default();
+        let mut sources = Vec::new();
+        for loaded in &loaded_in(&variables).images {
+            let (source, builds) = self.builds_of(loaded)?;
+            sources.push(source);
+            list.images.push(builds);
+        }
+        if list.ways() > MOST_WAYS {
+            return Err(CommandError::new(
+                exit_codes::BAD_INPUT,
+                format!(
+                    "there are {} ways to take builds of these images, and {MOST_WAYS} at most \
+                     are possible",
+                    list.ways()
+                ),
+            )
+            .hinted("a label with its `%uarch` means one build only".to_owned()));
+        }
+        let mut builds = list.images.iter().flatten();
+        let has_root = builds.any(|build| build.mount_point == Path::new("/"));
+        if has_root {
+            list.root = self.seen();
+        }
+        list.root.devices = self.devices_of_job(&variables, has_root);
+        if list.ways() > 1 {
+            list.variables = self.variables_of_ways(&sources, &list)?;
+        }
+        Ok((variables, list))
+    }
+
+    /// Says what of a node is seen in a root image.
+    fn seen(&self) -> JobRoot {
+        let nothing = Additions::default();
+        let (additions, binds, without_home) = match &self.asked {
+            Some(asked) => {
+                let binds = asked.additions.binds.iter().map(job_bind).collect();
+                (&asked.additions, binds, asked.without_home)
+            }
+            // What was asked for when the job was submitted is meant for its steps, too.
+            None => (&nothing, self.around.binds(), self.around.is_without_home()),
+        };
+        let request = RootRequest {
+            without_home,
+            binds: self.setup.settings.container.binds.clone(),
+            ..RootRequest::default()
+        };
+        let here = std::env::current_dir().ok();
+        let operations = seen_in_root(&request, additions, &self.calling, here.as_deref());
+        let mut root = JobRoot::of(&operations);
+        root.without_home = without_home;
+        root.binds.extend(binds);
+        root
+    }
+
+    /// Says which devices a node looks for: those of the images that are loaded, those that were
+    /// asked for, and those that the site gives to container images.
+    fn devices_of_job(&self, variables: &Variables, has_root: bool) -> Vec<JobDevice> {
+        let loaded = loaded_in(variables).additions.devices;
+        let asked = self.devices.iter().map(ToString::to_string);
+        let asked: Vec<String> = loaded.into_iter().chain(asked).collect();
+        let wants_none = asked.iter().any(|device| device == "none");
+        let usual = self.setup.settings.container.devices.iter();
+        let usual = usual.filter(|_| has_root && !wants_none);
+        let device = |must_be| move |name: String| JobDevice { name, must_be };
+        let usual = usual.map(|(name, _)| name.to_string()).map(device(false));
+        usual.chain(asked.into_iter().map(device(true))).collect()
+    }
+
+    /// Works out the variables as they would be inside, with other builds of some images than
+    /// those that are taken here.
+    fn variables(
+        &self,
+        asked: &[(usize, usize)],
+        around: &[(usize, usize)],
+    ) -> CommandResult<(Variables, Vec<RunWarning>)> {
+        let mut calling = self.calling.clone();
+        if !around.is_empty() {
+            let mut places = self.around.now.clone();
+            for (image, place) in around {
+                if let Some(slot) = places.get_mut(*image) {
+                    *slot = *place;
+                }
+            }
+            calling = self.around.variables_with(&calling, &places);
+        }
+        let Some(wanted) = &self.asked else {
+            return Ok((calling, Vec::new()));
+        };
+        let prepared = prepare(RunRequest {
+            environment: wanted.assemble_with(asked)?,
+            additions: wanted.additions.clone(),
+            root: RootRequest::default(),
+            backend: Backend::Root,
+            fuse: self.setup.fuse.clone(),
+            calling,
+            joining: Joining::nobody(),
+            // Which one it will be is not known here, and changes nothing.
+            command: vec![OsString::new()],
+        })
+        .map_err(convert::run_error)?;
+        // What this machine lacks does not matter: the nodes look for themselves.
+        let is_about_node = |warning: &&RunWarning| {
+            matches!(
+                warning,
+                RunWarning::OldLibrary { .. } | RunWarning::OtherProcessor { .. }
+            )
+        };
+        let warnings = prepared.warnings();
+        let warnings = warnings.filter(|one| !is_about_node(one)).cloned();
+        Ok((prepared.variables().clone(), warnings.collect()))
+    }
+
+    fn builds_of(&self, loaded: &LoadedImage) -> CommandResult<(Source, Vec<JobImage>)> {
+        if let Some(asked) = &self.asked
+            && let Some((position, builds)) = asked.find_image(loaded)?
+        {
+            return Ok((Source::Asked(position), builds));
+        }
+        if let Some((position, builds)) = self.around.find(loaded) {
+            return Ok((Source::Around(position), builds.to_vec()));
+        }
+        Ok((Source::Alone, vec![image_alone(self.setup, loaded)?]))
+    }
+
+    /// Works out for each way what is not the same in all of them.
+    fn variables_of_ways(
+        &self,
+        sources: &[Source],
+        list: &JobImages,
+    ) -> CommandResult<Vec<Vec<JobVariable>>> {
+        let mut all = Vec::with_capacity(list.ways());
+        for places in all_places(list) {
+            let (mut asked, mut around) = (Vec::new(), Vec::new());
+            for (source, place) in sources.iter().zip(places) {
+                match source {
+                    Source::Asked(image) => asked.push((*image, place)),
+                    Source::Around(image) => around.push((*image, place)),
+                    Source::Alone => {}
+                }
+            }
+            all.push(self.variables(&asked, &around)?.0);
+        }
+        let names: BTreeSet<&OsString> = all.iter().flat_map(BTreeMap::keys).collect();
+        let differs = |name: &&OsString| {
+            let mut values = all.iter().map(|variables| variables.get(*name));
+            let first = values.next();
+            values.any(|value| Some(value) != first)
+        };
+        let names: Vec<&OsString> = names.into_iter().filter(differs).collect();
+        let of_way = |variables: &Variables| {
+            let pairs = names.iter();
+            pairs
+                .map(|name| ((*name).clone(), variables.get(*name).cloned()))
+                .collect()
+        };
+        Ok(all.iter().map(of_way).collect())
+    }
+}
+
+/// Returns every way to take a build of each image, the last image changing fastest.
+fn all_places(list: &JobImages) -> Vec<Vec<usize>> {
+    let mut all = vec![Vec::new()];
+    for builds in &list.images {
+        let longer = all.iter().flat_map(|places| {
+            (0..builds.len()).map(|place| [places.as_slice(), &[place]].concat())
+        });
+        all = longer.collect();
+    }
+    all
+}
+
+fn job_image(image: &ConcreteImage) -> JobImage {
+    let format = mount_format(image.format);
+    let place = image.mount_point.as_path();
+    let image_itself = JobImage::new(format, &image.path, place);
+    described(image_itself, image.label.as_ref(), &image.meta.needs)
+}
+
+/// Looks what an image holds that is loaded already, with the rights of the user.
+fn image_alone(setup: &Setup, image: &LoadedImage) -> CommandResult<JobImage> {
+    let path = image.path.as_path();
+    let file = File::open(path)
+        .or_failed(|| format!("open the image {}, which is loaded here", path.display()))?;
+    let format = ImageFormat::of_file(&file)
+        .map_err(|error| CommandError::new(exit_codes::BAD_INPUT, error))?;
+    let label = image.label.as_ref().and_then(|text| text.parse().ok());
+    let needs = needs_of(setup, image).unwrap_or_default();
+    let image = JobImage::new(mount_format(format), path, &image.mount_point);
+    Ok(described(image, label.as_ref(), &needs))
+}
+
+/// Looks up what an image of a repository needs; nothing is known of others.
+fn needs_of(setup: &Setup, image: &LoadedImage) -> Option<Needs> {
+    let name = image.repository.as_ref()?;
+    let digest = image.digest.as_ref()?.parse().ok()?;
+    let repositories = setup.repositories().ok()?;
+    let named = repositories.iter().find(|one| one.name == *name)?;
+    let meta = named.repository.meta_if_present(&digest).ok()??;
+    Some(meta.needs)
+}
+
+fn described(image: JobImage, label: Option<&Label>, needs: &Needs) -> JobImage {
+    // Metadata may say anything; what is no word of these kinds is no need that a node knows.
+    let is_word = |name: &&String| name.bytes().all(|byte| byte.is_ascii_graphic());
+    let features = needs.processor.iter().flat_map(|need| &need.features);
+    let glibc = needs.glibc.as_deref();
+    let glibc = glibc.and_then(|version| version.parse::<GlibcVersion>().ok());
+    JobImage {
+        label: label.map(ToString::to_string).unwrap_or_default(),
+        uarch: label.map_or_else(String::new, |label| label.uarch.to_string()),
+        features: features.filter(is_word).cloned().collect(),
+        glibc: glibc.map(|version| version.to_string()),
+        ..image
+    }
+}
+
+fn mount_format(format: ImageFormat) -> cabane_mount::ImageFormat {
+    match format {
+        ImageFormat::Squashfs => cabane_mount::ImageFormat::Squashfs,
+        ImageFormat::Erofs => cabane_mount::ImageFormat::Erofs,
+    }
+}

@@ -1,0 +1,241 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane status`: what is loaded.
+
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cabane_label::escape;
+use cabane_run::loaded::{Bind, CABANE_LOADED, Loaded, LoadedImage};
+use clap::{Args, ValueEnum};
+
+use crate::exit_codes::{self, ExitCode};
+use crate::format::json;
+use crate::printer::style;
+use crate::report::{CommandError, CommandResult};
+use crate::setup::Setup;
+
+pub(crate) mod save;
+
+/// Show the loaded images and views
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// Exit with code 8 if no image is loaded
+    #[arg(long)]
+    error_if_unset: bool,
+    /// How much to show
+    #[arg(long, value_enum, default_value_t = Format::Full, value_name = "FORMAT")]
+    format: Format,
+    /// Print JSON
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+    /// Write an environment file that restores this state; `-` prints it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["format", "json"])]
+    save: Option<PathBuf>,
+    /// Replace the file if it exists
+    #[arg(long, requires = "save")]
+    force: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Everything.
+    Full,
+    /// One line for each image: its label, or its path.
+    #[value(alias = "name")]
+    Short,
+    /// The views in use, one line.
+    Views,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("no image is loaded")]
+struct NothingLoaded;
+
+pub(crate) fn status(setup: &Setup, args: &StatusArgs) -> CommandResult<ExitCode> {
+    let loaded = setup
+        .calling
+        .get(OsStr::new(CABANE_LOADED))
+        .and_then(|value| value.to_str())
+        .and_then(Loaded::from_variable)
+        .unwrap_or_default();
+    if loaded.is_empty() && (args.error_if_unset || args.save.is_some()) {
+        return Err(CommandError::new(exit_codes::NOT_LOADED, NothingLoaded));
+    }
+    if let Some(path) = &args.save {
+        return save::save(setup, &loaded, path, args.force);
+    }
+    if args.json {
+        setup.printer.data(json(&loaded));
+        return Ok(exit_codes::SUCCESS);
+    }
+    if loaded.is_empty() {
+        setup.printer.note("no image is loaded");
+        return Ok(exit_codes::SUCCESS);
+    }
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    match args.format {
+        Format::Full => {
+            let images = loaded.images.iter().map(|image| full(image, &mounts));
+            let binds = &loaded.additions.binds;
+            let binds = (!binds.is_empty()).then(|| mounted_beside(binds));
+            let devices = &loaded.additions.devices;
+            let devices = (!devices.is_empty()).then(|| devices_of(devices));
+            let texts: Vec<String> = images.chain(binds).chain(devices).collect();
+            setup.printer.data(texts.join("\n"));
+        }
+        Format::Short => {
+            for image in &loaded.images {
+                setup.printer.data(format_args!("{}\n", title(image)));
+            }
+        }
+        Format::Views => setup.printer.data(format_args!("{}\n", views(&loaded))),
+    }
+    Ok(exit_codes::SUCCESS)
+}
+
+fn title(image: &LoadedImage) -> String {
+    image
+        .label
+        .clone()
+        .unwrap_or_else(|| image.path.display().to_string())
+}
+
+fn views(loaded: &Loaded) -> String {
+    let names = loaded.images.iter().flat_map(|image| {
+        image
+            .views
+            .iter()
+            .map(move |view| format!("{}:{view}", image.name))
+    });
+    names.collect::<Vec<_>>().join(",")
+}
+
+fn full(image: &LoadedImage, mounts: &str) -> String {
+    let mut text = format!("{}{}{:#}\n", style::ACCENT, title(image), style::ACCENT);
+    let mut line = |name: &str, value: &str| {
+        let _ = writeln!(text, "  {name:<11} {value}");
+    };
+    line("mount point", &image.mount_point.display().to_string());
+    let kind = file_system_at(mounts, &image.mount_point);
+    line(
+        "mounted",
+        way(kind, is_in_user_namespace(), is_through_helper()),
+    );
+    line(
+        "views",
+        &if image.views.is_empty() {
+            "none".to_owned()
+        } else {
+            image.views.join(", ")
+        },
+    );
+    if let Some(digest) = &image.digest {
+        line("digest", digest);
+    }
+    line("file", &image.path.display().to_string());
+    if let Some(repository) = &image.repository {
+        line("repository", repository);
+    }
+    text
+}
+
+/// Says who serves an image, by the type of the file system at its mount point. A root image may
+/// lie below what was put over it; in a user namespace the kernel serves none.
+fn way(kind: Option<&str>, is_in_user_namespace: bool, is_through_helper: bool) -> &'static str {
+    match kind {
+        None => "not here",
+        Some(kind) if kind.starts_with("fuse") => "through FUSE",
+        Some("tmpfs" | "overlay") if is_in_user_namespace => "through FUSE",
+        Some(_) if is_through_helper => "by the kernel, through the helper",
+        Some(_) => "by the kernel",
+    }
+}
+
+/// The set-uid helper leaves a process that can have no capability, ever; nobody else
+/// does. In a user namespace that was entered later all may be had again.
+fn is_through_helper() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let bounds = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapBnd:"))
+        .map(str::trim);
+    bounds.is_some_and(|bounds| bounds.bytes().all(|digit| digit == b'0'))
+}
+
+fn is_in_user_namespace() -> bool {
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    !map.split_whitespace().eq(["0", "0", "4294967295"])
+}
+
+/// What an environment file mounts beside the images.
+fn mounted_beside(binds: &[Bind]) -> String {
+    let mut text = format!("{}mounts{:#}\n", style::ACCENT, style::ACCENT);
+    for bind in binds {
+        let source = bind.source.to_string_lossy();
+        let read_only = if bind.read_only { " (read-only)" } else { "" };
+        let _ = writeln!(text, "  {} at {}{read_only}", escape(&source), bind.target);
+    }
+    text
+}
+
+/// What of the machine was asked for.
+fn devices_of(devices: &[String]) -> String {
+    let mut text = format!("{}devices{:#}\n", style::ACCENT, style::ACCENT);
+    for device in devices {
+        let _ = writeln!(text, "  {}", escape(device));
+    }
+    text
+}
+
+/// Returns the type of the file system at a mount point, from the text of
+/// `/proc/self/mountinfo`. There may be none: the variables may have travelled to a
+/// process outside, for example through `ssh`.
+pub(crate) fn file_system_at<'a>(mounts: &'a str, mount_point: &Path) -> Option<&'a str> {
+    // The kernel writes blanks and backslashes as octal numbers.
+    let wanted = mount_point
+        .to_string_lossy()
+        .replace('\\', "\\134")
+        .replace(' ', "\\040")
+        .replace('\t', "\\011")
+        .replace('\n', "\\012");
+    // The last one covers those before it.
+    let line = mounts
+        .lines()
+        .rfind(|line| line.split(' ').nth(4) == Some(&wanted))?;
+    line.split(" - ").nth(1)?.split(' ').next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_point_is_found_by_its_whole_path() {
+        let mounts = "36 35 0:1 / /user-environment/sub ro - squashfs /dev/loop0 ro\n";
+        assert_eq!(file_system_at(mounts, Path::new("/user-environment")), None);
+    }
+
+    #[test]
+    fn a_root_that_is_covered_is_served_as_where_it_is_not() {
+        assert_eq!(way(Some("tmpfs"), true, false), "through FUSE");
+        assert_eq!(way(Some("overlay"), true, false), "through FUSE");
+        assert_eq!(way(Some("tmpfs"), false, false), "by the kernel");
+        assert_eq!(
+            way(Some("tmpfs"), false, true),
+            "by the kernel, through the helper"
+        );
+    }
+
+    #[test]
+    fn a_mount_point_with_a_blank_is_found() {
+        let mounts = "36 35 0:1 / /user\\040environment ro - squashfs /dev/loop0 ro\n";
+        assert_eq!(
+            file_system_at(mounts, Path::new("/user environment")),
+            Some("squashfs")
+        );
+    }
+}

@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane system devices`: what containers can have by `--device`.
+
+use cabane_device::{DIRECTORIES, Device, Devices};
+use cabane_label::escape;
+use clap::Args;
+use serde::Serialize;
+
+use crate::exit_codes::{self, ExitCode};
+use crate::format::json;
+use crate::report::CommandResult;
+use crate::setup::Setup;
+use crate::table::{Align, Table};
+
+/// List the devices of this machine that containers can use
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Files of the Container Device Interface (CDI) in /etc/cdi and /var/run/cdi describe devices;
+vendors' tools write these files. `cabane run --device NAME IMAGE` gives a container a
+device. Mistakes in a file are reported with their line.")]
+pub(crate) struct DevicesArgs {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Outcome {
+    devices: Vec<Row>,
+    problems: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    name: String,
+    nodes: Vec<String>,
+    mounts: usize,
+    file: String,
+    line: u32,
+    /// Another file that describes it, too: then nobody can have it.
+    conflict: Option<String>,
+}
+
+impl Row {
+    fn of(device: &Device<'_>) -> Self {
+        let nodes = device.nodes.iter();
+        Self {
+            name: device.name.to_string(),
+            nodes: nodes.map(|node| node.display().to_string()).collect(),
+            mounts: device.mounts,
+            file: device.file.display().to_string(),
+            line: device.line,
+            conflict: device.conflict.map(|other| other.display().to_string()),
+        }
+    }
+}
+
+pub(crate) fn devices(setup: &Setup, args: &DevicesArgs) -> CommandResult<ExitCode> {
+    let devices = Devices::look(&DIRECTORIES.map(AsRef::as_ref));
+    let outcome = Outcome {
+        devices: devices.all().map(|device| Row::of(&device)).collect(),
+        problems: devices
+            .problems()
+            .iter()
+            .map(|one| one.text.clone())
+            .collect(),
+    };
+    if args.json {
+        setup.printer.data(json(&outcome));
+        return Ok(exit_codes::SUCCESS);
+    }
+    let columns = [
+        ("device", Align::Left),
+        ("nodes", Align::Left),
+        ("files", Align::Right),
+        ("described in", Align::Left),
+    ];
+    let mut table = Table::new(&columns, true);
+    for row in &outcome.devices {
+        let nodes = row.nodes.join(" ");
+        let place = match &row.conflict {
+            Some(other) => format!("{} and {other}: cannot be had", row.file),
+            None => format!("{}:{}", row.file, row.line),
+        };
+        let (nodes, place) = (escape(&nodes), escape(&place));
+        table.push([&row.name, &nodes, &row.mounts, &place]);
+    }
+    if outcome.devices.is_empty() {
+        let [first, second] = DIRECTORIES;
+        setup.printer.note(format_args!(
+            "no file in {first} or {second} describes a device"
+        ));
+    } else {
+        setup.printer.data(table);
+    }
+    for problem in &outcome.problems {
+        setup.printer.warning(problem);
+    }
+    Ok(exit_codes::SUCCESS)
+}

@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane system probe`: describes the machine it runs on as a system configuration.
+
+use std::path::PathBuf;
+
+use cabane_label::escape;
+use cabane_probe::{Found, Limits, Request, SaveError, SystemText, TargetChoice};
+use clap::Args;
+use serde::Serialize;
+
+use crate::commands::system::mpi::{self, HostMpi};
+use crate::commands::system::text::text;
+use crate::env_vars;
+use crate::exit_codes::{self, ExitCode};
+use crate::format::json;
+use crate::report::{CommandError, CommandResult};
+use crate::setup::Setup;
+
+/// Detect the hardware and software of this machine, for building
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The command searches the usual places for compilers, tools, MPIs, the fabric, Slurm, GPUs,
+and the processor. It does not search your home or additions to your PATH. With --output, it
+writes a system configuration: packages.yaml and network.yaml, with comments on the source
+of each entry and what to check, and mpi.toml with `[[mpi]]` entries for the configuration.
+Run it on a compute node if compute nodes differ from this one.")]
+pub(crate) struct ProbeArgs {
+    /// Write a system configuration to this directory
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Build for this target instead of the one that fits most nodes, such as `x86_64_v4`
+    #[arg(long, value_name = "NAME")]
+    target: Option<String>,
+    /// Also replace files that were edited by hand
+    #[arg(long, requires = "output")]
+    force: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Take this directory as the root file system of the machine
+    #[arg(long, value_name = "DIR", default_value = "/", hide = true)]
+    root: PathBuf,
+}
+
+/// What is printed for programs.
+#[derive(Serialize)]
+struct Outcome<'a> {
+    #[serde(flatten)]
+    found: &'a Found,
+    host_mpi: &'a [HostMpi],
+    written: Vec<String>,
+}
+
+pub(crate) fn probe(setup: &Setup, args: &ProbeArgs) -> CommandResult<ExitCode> {
+    let target = args.target.as_deref().map(str::parse::<TargetChoice>);
+    let target = target.transpose().map_err(|error| {
+        let hint = error.hint();
+        CommandError::new(exit_codes::USAGE, error).hinted(hint)
+    })?;
+    let home = std::env::var_os(env_vars::HOME).map(PathBuf::from);
+    let found = cabane_probe::probe(&Request {
+        root: args.root.clone(),
+        homes: home.into_iter().collect(),
+        target,
+        limits: Limits::default(),
+    });
+    let host_mpi = mpi::find(&args.root, &found);
+    let written = match &args.output {
+        None => Vec::new(),
+        Some(directory) => {
+            let mut files = SystemText::of(&found);
+            if !host_mpi.is_empty() {
+                files = files.with_mpi(&mpi::lines(&host_mpi));
+            }
+            files.save(directory, args.force).map_err(save_error)?
+        }
+    };
+    if args.json {
+        let written = written.iter().map(|path| path.display().to_string());
+        let written = written.collect();
+        setup.printer.data(json(&Outcome {
+            found: &found,
+            host_mpi: &host_mpi,
+            written,
+        }));
+    } else if args.output.is_none() {
+        setup.printer.data(text(&found, &host_mpi));
+    }
+    for path in &written {
+        let path = escape(&path.display().to_string()).to_string();
+        setup.printer.note(format_args!("wrote {path}"));
+    }
+    if !args.json || args.output.is_some() {
+        for note in &found.notes {
+            let (subject, text) = (escape(&note.subject), escape(&note.text));
+            setup.printer.note(format_args!("{subject}: {text}"));
+        }
+    }
+    Ok(exit_codes::SUCCESS)
+}
+
+fn save_error(error: SaveError) -> CommandError {
+    let hint = error.hint();
+    CommandError::new(exit_codes::FAILURE, error).hinted(hint)
+}
