@@ -19,6 +19,7 @@ use crate::table::{Align, Table};
 
 /// What can be done with environment files.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum EnvironmentCommand {
     /// Check environment files and report every mistake
     Check(CheckArgs),

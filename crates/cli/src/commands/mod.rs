@@ -36,6 +36,7 @@ mod vendor_mpi;
 
 /// What can be done.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Command {
     /// Start a shell in images
     Start(start::StartArgs),

@@ -20,7 +20,7 @@ use crate::setup::Setup;
 pub(crate) mod start;
 pub(crate) mod text;
 
-/// Show where a command, library, variable, or file in an environment comes from
+/// Show where a command, library, variable, or file comes from
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -24,6 +24,7 @@ pub(crate) mod verify;
 
 /// What can be done with images.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum ImageCommand {
     /// List images
     #[command(alias = "list")]

@@ -37,6 +37,7 @@ pub(crate) struct SignArgs {
 
 /// Create keys for signing images
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum KeyCommand {
     /// Create a private key, and the public key beside it
     New(NewArgs),

@@ -21,6 +21,7 @@ pub(crate) mod text;
 
 /// What can be done with MPI.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum MpiCommand {
     /// Show which MPI a program, library, or directory needs or provides
     Inspect(inspect::InspectArgs),

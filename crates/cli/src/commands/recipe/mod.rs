@@ -16,6 +16,7 @@ pub(crate) mod show;
 
 /// What can be done with recipes.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum RecipeCommand {
     /// Check a recipe and report every mistake
     Check(check::CheckArgs),

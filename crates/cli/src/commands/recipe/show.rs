@@ -20,7 +20,7 @@ use crate::report::{CommandError, CommandResult};
 use crate::setup::Setup;
 use crate::systems;
 
-/// Show what Spack gets for a recipe: its groups of specs and its configuration
+/// Show what Spack gets for a recipe
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
     /// The directory of the recipe

@@ -17,6 +17,7 @@ pub(crate) mod pin;
 
 /// What can be done with repositories.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum RepoCommand {
     /// Create a repository
     Create(maintain::CreateArgs),

@@ -21,6 +21,7 @@ pub(crate) mod ways;
 
 /// What can be done with Slurm.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum SlurmCommand {
     /// Add the plugin to Slurm, or remove it
     Install(install::InstallArgs),

@@ -16,6 +16,7 @@ pub(crate) mod text;
 
 /// What can be done with systems.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum SystemCommand {
     /// Detect the hardware and software of this machine, for building
     Probe(probe::ProbeArgs),
