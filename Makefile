@@ -62,7 +62,7 @@ bench-spack: ## measure builds with real Spack, and write docs/performance-spack
 docs: ## make the reference pages from the code
 	@scripts/setup demo
 	mkdir -p docs/reference
-	scripts/env cargo run --locked -p cabane-cli --bin cabane-reference -- docs/reference
+	scripts/env cargo run --locked -p cabane-reference -- docs/reference
 
 install: ## install below PREFIX, /usr/local unless it is set; see scripts/install
 	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' IMAGE_OWNERS='$(IMAGE_OWNERS)' \

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! The reference pages and manual pages, made from the code they describe.
+//! The reference pages, made from the code they describe.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -30,13 +30,9 @@ pub fn write_pages(directory: &Path) -> io::Result<()> {
     fs::write(directory.join("variables.md"), variables())
 }
 
-/// Writes the manual pages into a directory, which must exist.
-///
-/// # Errors
-///
-/// Those of writing files.
-pub fn write_manual(directory: &Path) -> io::Result<()> {
-    clap_mangen::generate_to(Args::command(), directory)
+/// Returns the definition of the command line, for manual pages.
+pub fn command() -> Command {
+    Args::command()
 }
 
 fn commands() -> String {
