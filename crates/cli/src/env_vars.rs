@@ -29,123 +29,123 @@ macro_rules! variables {
 }
 
 variables! {
-    /// Repositories to use instead of the configured ones: a comma-separated list of names, absolute paths or `name=path`, the first one first. The option `--repo` wins over it.
+    /// Repositories to use instead of the configured ones: names, absolute paths, or `name=path`, separated by commas. The option `--repo` overrides it.
     CABANE_REPO;
-    /// The name of this system, as in `@system`. The option `--system` wins over it.
+    /// The name of this system, as in `@system`. The option `--system` overrides it.
     CABANE_SYSTEM;
-    /// The micro-architectures that commands take here where an image has several builds, the best first, with commas between them: `a100,zen3`. Jobs do not heed it. Default: what `/etc/cabane/uarch` says.
+    /// The microarchitectures to prefer when an image has several builds, the best first, separated by commas: `a100,zen3`. Jobs ignore it. Default: the content of `/etc/cabane/uarch`.
     CABANE_UARCH;
-    /// How to mount: `auto`, `root`, `helper` or `user-namespace`. The option `--backend` wins over it.
+    /// How to mount images: `auto`, `root`, `helper`, or `user-namespace`. The option `--backend` overrides it.
     CABANE_BACKEND;
-    /// The set-uid helper. Default: `libexec/cabane/cabane-mount` below the prefix of the command, `/usr/local` or `/usr`.
+    /// The path of the set-uid helper. Default: `libexec/cabane/cabane-mount` below the prefix of the command, `/usr/local`, or `/usr`.
     CABANE_HELPER;
-    /// The directory for what can be fetched or made again. Default: `cabane` in `XDG_CACHE_HOME`.
+    /// The cache directory, for data that can be downloaded or created again. Default: `cabane` in `XDG_CACHE_HOME`.
     CABANE_CACHE_DIR;
-    /// The directory in which builds are kept. Default: `builds` in the cache directory.
+    /// The directory for builds. Default: `builds` in the cache directory.
     CABANE_BUILD_DIR;
-    /// The directory, in memory, in which builds take place that fit there, unless `CABANE_BUILD_DIR` or anything else names a directory for builds. Default: `/dev/shm`.
+    /// The directory in memory for builds that fit there. It is used only if no directory for builds is set. Default: `/dev/shm`.
     CABANE_MEMORY_DIR;
-    /// The site's configuration file. Default: `/etc/cabane/config.toml`.
+    /// The configuration file of the site. Default: `/etc/cabane/config.toml`.
     CABANE_SITE_CONFIG;
-    /// The directories in which environment files are looked for by name, separated by colons. Default: `cabane/environments` in `XDG_CONFIG_HOME`, then `/etc/cabane/environments`.
+    /// The directories that contain environment files, separated by colons. Default: `cabane/environments` in `XDG_CONFIG_HOME`, then `/etc/cabane/environments`.
     CABANE_ENVIRONMENT_PATH;
-    /// The directories in which configurations of systems are looked for by name, separated by colons. Default: `cabane/systems` in `XDG_CONFIG_HOME`, then `/etc/cabane/systems`.
+    /// The directories that contain system configurations, separated by colons. Default: `cabane/systems` in `XDG_CONFIG_HOME`, then `/etc/cabane/systems`.
     CABANE_SYSTEM_PATH;
-    /// The `uv` program of the python engine. Default: the first one in `PATH`.
+    /// The `uv` program for Python environments. Default: the first one in `PATH`.
     CABANE_UV;
-    /// A Python that has Spack's solver, the package `clingo`. Default: one that is made from the package index, in the cache.
+    /// A Python interpreter with the package `clingo`, the solver of Spack. Default: Cabane creates one in the cache, from the package index.
     CABANE_SPACK_PYTHON;
-    /// The address of the registry, such as `https://registry.example.org/uenv`. The option `--registry` wins over it.
+    /// The address of the registry, for example `https://registry.example.org/uenv`. The option `--registry` overrides it.
     CABANE_REGISTRY;
-    /// A file with a token for the registry, or a directory with a file `TOKEN`. The option `--token` wins over it.
+    /// A file with a token for the registry, or a directory with a file `TOKEN`. The option `--token` overrides it.
     CABANE_REGISTRY_TOKEN;
-    /// The name that belongs to the token. Default: `USER`. The option `--username` wins over it.
+    /// The user name for the token. Default: `USER`. The option `--username` overrides it.
     CABANE_REGISTRY_USERNAME;
-    /// A file with the passwords of registries, as `podman login` writes it. Default: `containers/auth.json` in `XDG_RUNTIME_DIR` and `XDG_CONFIG_HOME`, then `config.json` in `DOCKER_CONFIG`.
+    /// The credentials file of `podman login`. Default: `containers/auth.json` in `XDG_RUNTIME_DIR` and `XDG_CONFIG_HOME`, then `config.json` in `DOCKER_CONFIG`.
     REGISTRY_AUTH_FILE;
-    /// The directory with what `docker login` was told. Default: `.docker` in the home directory.
+    /// The directory with the credentials of `docker login`. Default: `.docker` in the home directory.
     DOCKER_CONFIG;
-    /// A file with passwords of machines. Default: `.netrc` in the home directory.
+    /// A netrc file with credentials. Default: `.netrc` in the home directory.
     NETRC;
-    /// The proxy for registries that are reached through `https`; also in small letters, which win.
+    /// The proxy for registries with `https`. The same name in lowercase overrides it.
     HTTPS_PROXY;
-    /// The proxy for registries that are reached through `http`; also in small letters, which win.
+    /// The proxy for registries with `http`. The same name in lowercase overrides it.
     HTTP_PROXY;
-    /// The proxy where the two above name none; also in small letters, which win.
+    /// The proxy if the two variables above are not set. The same name in lowercase overrides it.
     ALL_PROXY;
-    /// Hosts that are reached without a proxy, separated by commas; also in small letters, which win.
+    /// Hosts that need no proxy, separated by commas. The same name in lowercase overrides it.
     NO_PROXY;
     /// The name of the user.
     USER;
-    /// With whom a command shares its namespaces: `auto` (ranks of a launcher with each other), `no`, `yes` (everything of the same environment on the node), or a name. The options `--join` and `--no-join` win over it.
+    /// Which processes share namespaces: `auto` (the ranks of a launcher), `no`, `yes` (all processes in the same environment on the node), or a name. The options `--join` and `--no-join` override it.
     CABANE_JOIN;
-    /// The name of the cluster, read like `CABANE_SYSTEM` where that is not set.
+    /// The name of the cluster. It is used if `CABANE_SYSTEM` is not set.
     CLUSTER_NAME;
-    /// If set, the default repository lies in `.cabane/repository` below this directory.
+    /// If set, the default repository is `.cabane/repository` below this directory.
     SCRATCH;
     /// The home directory.
     HOME;
-    /// The directory with the user's configuration. Default: `.config` in the home directory.
+    /// The directory for the configuration of the user. Default: `.config` in the home directory.
     XDG_CONFIG_HOME;
-    /// The directory with the user's data, where the default repository lies. Default: `.local/share` in the home directory.
+    /// The directory for the data of the user, including the default repository. Default: `.local/share` in the home directory.
     XDG_DATA_HOME;
-    /// The directory of the user's caches. Default: `.cache` in the home directory.
+    /// The directory for the caches of the user. Default: `.cache` in the home directory.
     XDG_CACHE_HOME;
-    /// A directory of the user on this node, closed to others, in which processes that share namespaces find each other. Without it, `cabane-UID` in `/tmp` or `/dev/shm` serves.
+    /// A private directory of the user on this node. Processes that share namespaces find each other there. Default: `cabane-UID` in `/tmp` or `/dev/shm`.
     XDG_RUNTIME_DIR;
     /// The shell that `cabane start` starts.
     SHELL;
-    /// Where programs are looked for.
+    /// The directories that contain programs.
     PATH;
-    /// The interpreter of Lmod. `cabane mpi audit` asks it what modules set.
+    /// The interpreter of Lmod. `cabane mpi audit` runs it to read modules.
     LMOD_CMD;
-    /// The interpreter of Environment Modules, where there is no Lmod.
+    /// The interpreter of Environment Modules. It is used if there is no Lmod.
     MODULES_CMD;
-    /// The directories of modules in which `cabane mpi audit` looks for MPI.
+    /// The module directories that `cabane mpi audit` searches for MPI.
     MODULEPATH;
-    /// The environment of Python that is loaded; `cabane mpi audit` looks into it.
+    /// The active virtual environment of Python. `cabane mpi audit` searches it.
     VIRTUAL_ENV;
-    /// If set to anything, output has no colour.
+    /// If set to any value, output has no color.
     NO_COLOR;
-    /// The time, in seconds since 1970, that files in a built image get. Default: 1 January 1980.
+    /// The time stamp of files in a built image, in seconds since 1970. Default: 1 January 1980.
     SOURCE_DATE_EPOCH;
-    /// Set by Flux for the processes of a job: what is set marks a rank.
+    /// Set by Flux: it marks a rank.
     FLUX_TASK_RANK;
-    /// Set by Flux: the number of a rank among those of its node.
+    /// Set by Flux: the number of a rank on its node.
     FLUX_TASK_LOCAL_ID;
-    /// Set by IBM's jsrun: marks a rank.
+    /// Set by IBM's jsrun: it marks a rank.
     JSM_NAMESPACE_RANK;
-    /// Set by IBM's jsrun: the number of a rank among those of its node.
+    /// Set by IBM's jsrun: the number of a rank on its node.
     JSM_NAMESPACE_LOCAL_RANK;
-    /// Set by the launchers of MPICH and Intel MPI: marks a rank, and is its number among those of its node.
+    /// Set by the launchers of MPICH and Intel MPI: it marks a rank and is its number on the node.
     MPI_LOCALRANKID;
-    /// Set by the launcher of MVAPICH: marks a rank.
+    /// Set by the launcher of MVAPICH: it marks a rank.
     MV2_COMM_WORLD_RANK;
-    /// Set by the launcher of MVAPICH: the number of a rank among those of its node.
+    /// Set by the launcher of MVAPICH: the number of a rank on its node.
     MV2_COMM_WORLD_LOCAL_RANK;
-    /// Set by the launcher of Open MPI: marks a rank.
+    /// Set by the launcher of Open MPI: it marks a rank.
     OMPI_COMM_WORLD_RANK;
-    /// Set by the launcher of Open MPI: the number of a rank among those of its node.
+    /// Set by the launcher of Open MPI: the number of a rank on its node.
     OMPI_COMM_WORLD_LOCAL_RANK;
-    /// Set by PALS: marks a rank.
+    /// Set by PALS: it marks a rank.
     PALS_RANKID;
-    /// Set by PALS: the number of a rank among those of its node.
+    /// Set by PALS: the number of a rank on its node.
     PALS_LOCAL_RANKID;
-    /// Set by launchers that speak `PMIx`: marks a rank.
+    /// Set by launchers with `PMIx`: it marks a rank.
     PMIX_RANK;
-    /// Set by launchers that speak PMI, those of MPICH and Cray among them: marks a rank.
+    /// Set by launchers with PMI, for example those of MPICH and Cray: it marks a rank.
     PMI_RANK;
-    /// Set by Slurm: the processors of a job on this node, for its memory.
+    /// Set by Slurm: the number of processors of a job on this node. Cabane calculates the memory limit from it.
     SLURM_CPUS_ON_NODE;
-    /// Set by Slurm: the megabytes that a job may use for each processor. Builds take place in memory only within them.
+    /// Set by Slurm: the memory limit of a job per processor, in megabytes. Builds in memory stay below it.
     SLURM_MEM_PER_CPU;
-    /// Set by Slurm: the megabytes that a job may use on a node. Builds take place in memory only within them.
+    /// Set by Slurm: the memory limit of a job per node, in megabytes. Builds in memory stay below it.
     SLURM_MEM_PER_NODE;
-    /// Set by Slurm: the number of a rank among those of its node.
+    /// Set by Slurm: the number of a rank on its node.
     SLURM_LOCALID;
-    /// Set by Slurm: marks a rank.
+    /// Set by Slurm: it marks a rank.
     SLURM_PROCID;
-    /// Set by `bash -c`; `cabane start` refuses to start a shell where nobody types.
+    /// Set by `bash -c`. Then `cabane start` refuses to start an interactive shell.
     BASH_EXECUTION_STRING;
 }
 
@@ -178,42 +178,42 @@ const SLURM: &[Variable] = &[
     Variable {
         name: "SBATCH_UENV",
         is_set: false,
-        purpose: "Stands for the option `--uenv` of `sbatch`; for `salloc` it is `SALLOC_UENV`, for `srun` `SLURM_UENV`. Likewise `SBATCH_UENV_VIEW`, `SBATCH_UENV_REPO`, `SBATCH_UENV_ENVIRONMENT` and `SBATCH_UENV_PASSTHROUGH`.",
+        purpose: "Default of the option `--uenv` of `sbatch`. Use `SALLOC_UENV` for `salloc` and `SLURM_UENV` for `srun`. `SBATCH_UENV_VIEW`, `SBATCH_UENV_REPO`, `SBATCH_UENV_ENVIRONMENT`, and `SBATCH_UENV_PASSTHROUGH` work in the same way.",
     },
     Variable {
         name: cabane_mount::JOB_IMAGES,
         is_set: true,
-        purpose: "In a job: the images that its nodes mount.",
+        purpose: "In a job: the images to mount on its nodes.",
     },
     Variable {
         name: "SBATCH_UENV_STAGE",
         is_set: false,
-        purpose: "Stands for the option `--uenv-stage` of `sbatch`; for `salloc` it is `SALLOC_UENV_STAGE`, for `srun` `SLURM_UENV_STAGE`.",
+        purpose: "Default of the option `--uenv-stage` of `sbatch`. Use `SALLOC_UENV_STAGE` for `salloc` and `SLURM_UENV_STAGE` for `srun`.",
     },
     Variable {
         name: "SBATCH_UENV_DEVICE",
         is_set: false,
-        purpose: "Stands for the option `--uenv-device` of `sbatch`; for `salloc` it is `SALLOC_UENV_DEVICE`, for `srun` `SLURM_UENV_DEVICE`.",
+        purpose: "Default of the option `--uenv-device` of `sbatch`. Use `SALLOC_UENV_DEVICE` for `salloc` and `SLURM_UENV_DEVICE` for `srun`.",
     },
     Variable {
         name: "SBATCH_UENV_MPI",
         is_set: false,
-        purpose: "Stands for the option `--uenv-mpi` of `sbatch`; for `salloc` it is `SALLOC_UENV_MPI`, for `srun` `SLURM_UENV_MPI`.",
+        purpose: "Default of the option `--uenv-mpi` of `sbatch`. Use `SALLOC_UENV_MPI` for `salloc` and `SLURM_UENV_MPI` for `srun`.",
     },
     Variable {
         name: cabane_mount::JOB_MPI,
         is_set: true,
-        purpose: "In a job: the MPI that programs of its steps get in place of their own.",
+        purpose: "In a job: the MPI that replaces that of the programs.",
     },
     Variable {
         name: cabane_mount::JOB_STAGE,
         is_set: true,
-        purpose: "In a job: where its nodes copy the images first, `memory` or `local`.",
+        purpose: "In a job: where its nodes stage the images before they mount them, `memory` or `local`.",
     },
     Variable {
         name: "CABANE_SLURM_RELEASE",
         is_set: false,
-        purpose: "When the plugin of Slurm is built: the release of Slurm, as `23.11`.",
+        purpose: "When you build the Slurm plugin: the release of Slurm, for example `23.11`.",
     },
 ];
 
@@ -221,12 +221,12 @@ const SET: &[Variable] = &[
     Variable {
         name: cabane_check::run::MARK,
         is_set: true,
-        purpose: "In what `cabane mpi audit` runs: the directory of the audit, by which what is left behind is found.",
+        purpose: "For programs that `cabane mpi audit` starts: the directory of the audit. Leftover processes are found by it.",
     },
     Variable {
         name: loaded::CABANE_LOADED,
         is_set: true,
-        purpose: "The images around a command, as JSON; what `cabane status` shows.",
+        purpose: "The loaded images and views, as JSON. `cabane status` shows them.",
     },
     Variable {
         name: loaded::UENV_MOUNT_LIST,
@@ -236,22 +236,22 @@ const SET: &[Variable] = &[
     Variable {
         name: loaded::UENV_VIEW,
         is_set: true,
-        purpose: "The views in use: `MOUNT_POINT:NAME:VIEW`, separated by commas.",
+        purpose: "The loaded views: `MOUNT_POINT:NAME:VIEW`, separated by commas.",
     },
     Variable {
         name: "UENV_SPACK_CONFIG_PATH",
         is_set: true,
-        purpose: "In the view `spack` of a stack: the configuration with which Spack builds on top of the image.",
+        purpose: "In the view `spack` of a stack: the Spack configuration for building on top of the image.",
     },
     Variable {
         name: "UENV_SPACK_URL",
         is_set: true,
-        purpose: "In the view `spack` of a stack: where the Spack comes from that built it.",
+        purpose: "In the view `spack` of a stack: the repository of the Spack that built it.",
     },
     Variable {
         name: "UENV_SPACK_REF",
         is_set: true,
-        purpose: "In the view `spack` of a stack: the branch, tag or commit of that Spack, as the recipe names it.",
+        purpose: "In the view `spack` of a stack: the branch, tag, or commit of that Spack, as in the recipe.",
     },
     Variable {
         name: "UENV_SPACK_COMMIT",

@@ -33,7 +33,7 @@ pub(crate) fn number_of(name: &str) -> CommandResult<u32> {
     found.ok_or_else(|| {
         let name = cabane_label::escape(name).into_owned();
         CommandError::new(exit_codes::USAGE, NoGroup { name })
-            .hinted("`id` tells the groups to which you belong".to_owned())
+            .hinted("`id` lists your groups".to_owned())
     })
 }
 

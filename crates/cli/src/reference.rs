@@ -62,8 +62,8 @@ fn configuration() -> String {
     format!(
         "{HEAD}# Configuration file\n\nCabane reads `/etc/cabane/config.toml`, then \
          `$XDG_CONFIG_HOME/cabane/config.toml` (`~/.config/cabane/config.toml`); the later one \
-         wins. Variables and options win over both. `cabane config` tells the values in effect \
-         and where each comes from. Every key, with an example:\n\n```toml\n{CONFIGURATION}```\n"
+         overrides the first. Variables and options override both. `cabane config` shows the values in \
+         effect and the source of each. All keys, with examples:\n\n```toml\n{CONFIGURATION}```\n"
     )
 }
 

@@ -59,5 +59,5 @@ impl Read for Streamed {
 }
 
 fn ended() -> io::Error {
-    io::Error::other("whoever writes it has ended")
+    io::Error::other("the writer closed")
 }

@@ -81,7 +81,7 @@ impl Failure {
             Self::Mount(error) => error.hint(),
             Self::Usage => Some("`cabane run IMAGE -- COMMAND` calls it as it must be".into()),
             Self::NotPrivileged => Some(
-                "`cabane doctor` tells what is wrong with its installation; without it, \
+                "`cabane doctor` shows what is wrong with its installation; without it, \
                  use `--backend user-namespace`"
                     .into(),
             ),

@@ -281,16 +281,16 @@ impl Error {
                 "`http://{host}/…` is its address, if you trust the network on the way"
             )),
             Self::Unauthorized { host, .. } => Some(format!(
-                "say who you are: `podman login {host}`, `docker login {host}`, or \
+                "log in with `podman login {host}` or `docker login {host}`, or use \
                  `--username NAME --token FILE`"
             )),
             Self::Forbidden {
                 user: None, host, ..
             } => Some(format!(
-                "nobody was named: `podman login {host}`, or `--username NAME --token FILE`"
+                "no credentials for {host}: use `podman login {host}`, or `--username NAME --token FILE`"
             )),
             Self::Forbidden { .. } => {
-                Some("whoever runs the registry can give you that right".to_owned())
+                Some("ask the operators of the registry for access".to_owned())
             }
             Self::NoSuchImage { place, .. } => Some(format!(
                 "`cabane image find '{}::{}@*'` lists what there is of that name",

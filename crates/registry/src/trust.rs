@@ -52,7 +52,7 @@ pub enum TrustError {
         number: usize,
     },
     /// The system has no certificates, and the site names none.
-    #[error("this system trusts nobody: it has no certificates{}", because(.reason.as_deref()))]
+    #[error("no CA certificates found on this system{}", because(.reason.as_deref()))]
     NoneOnSystem {
         /// What went wrong with those that should be there, if anything did.
         reason: Option<String>,

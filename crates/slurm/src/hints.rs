@@ -28,7 +28,7 @@ pub(crate) fn hint(error: &Error) -> Option<String> {
              in /etc/cabane/mount.policy of the node"
         }
         Error::Untrusted { .. } | Error::Policy { .. } => {
-            "an administrator can mend it: `cabane slurm check` on the node tells how"
+            "an administrator can fix it: run `cabane slurm check` on the node"
         }
         Error::Namespace { .. } => return None,
         _ => return error.hint(),

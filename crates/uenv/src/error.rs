@@ -64,7 +64,7 @@ impl Error {
                 Some(format!("`ls {}` shows what is there", shown(path)))
             }
             Self::Database { path, .. } => Some(format!(
-                "`sqlite3 {} 'PRAGMA integrity_check'` tells what is wrong; `cabane image add` adds \
+                "`sqlite3 {} 'PRAGMA integrity_check'` shows what is wrong; `cabane image add` adds \
                  single images",
                 shown(path)
             )),

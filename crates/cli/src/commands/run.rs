@@ -300,7 +300,7 @@ fn choose_helper(setup: &Setup, prepared: &mut Prepared) -> CommandResult<()> {
         Ok(()) => Ok(()),
         Err(reason) if wanted == BackendArg::Helper => {
             Err(CommandError::new(exit_codes::NOT_STARTED, reason)
-                .hinted("`cabane doctor` tells more about the helper".to_owned()))
+                .hinted("use `cabane doctor` to diagnose the helper".to_owned()))
         }
         Err(reason) => {
             let printer = setup.printer;

@@ -58,7 +58,7 @@ fn group_name(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
     let is_odd = |one: char| one.is_whitespace() || one.is_control() || one == ':';
     if text.is_empty() || text.starts_with('-') || text.contains(is_odd) {
         let message = format!("{} is not the name of a group", quote(text));
-        let hint = "`id` tells the groups to which you belong";
+        let hint = "`id` lists your groups";
         report.problem_with_hint(field.place(), &message, hint);
         return None;
     }

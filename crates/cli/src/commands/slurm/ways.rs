@@ -71,7 +71,7 @@ impl Asked {
         }
         if let Some(directory) = &additions.working_directory {
             setup.printer.warning(&format!(
-                "`workdir` of the environment file is not heeded in a job: `--chdir={}` is",
+                "`workdir` of the environment file is ignored in a job; use `--chdir={}`",
                 directory.display()
             ));
         }
