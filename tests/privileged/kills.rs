@@ -298,15 +298,37 @@ fn in_the_middle(arena: &Arena, start: &Start<'_>) -> (Child, Held) {
     (child, held)
 }
 
+fn status_of(process: u32) -> String {
+    fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default()
+}
+
+fn has_rights(process: u32) -> bool {
+    let status = status_of(process);
+    status.contains("Uid:\t0\t0\t0\t0") && status.contains("cabane-mount")
+}
+
 fn wait_for_rights(process: u32) {
     let begin = Instant::now();
-    let is_root = || {
-        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-        status.contains("Uid:\t0\t0\t0\t0") && status.contains("cabane-mount")
-    };
-    while !is_root() {
+    while !has_rights(process) {
         assert!(begin.elapsed() < patience(Duration::from_secs(5)));
         std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Stops a helper that has rights. Between two steps with rights it looks at the image as the
+/// caller, who may end it then.
+fn stop_with_rights(child: &Child) {
+    let pid = Pid::from_child(child);
+    loop {
+        wait_for_rights(child.id());
+        kill_process(pid, Signal::STOP).unwrap();
+        while !status_of(child.id()).contains("State:\tT") {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if has_rights(child.id()) {
+            return;
+        }
+        kill_process(pid, Signal::CONT).unwrap();
     }
 }
 
@@ -318,7 +340,7 @@ fn the_user_can_neither_disturb_nor_spy_on_the_helper_while_it_has_rights() {
         let (child, held) = in_the_middle(arena, &start);
         let pid = Pid::from_child(&child);
         // It waits for the lock only so long, and must not get on before the attack is over.
-        kill_process(pid, Signal::STOP).unwrap();
+        stop_with_rights(&child);
         let attack = || {
             become_user(61_234, &[]).unwrap();
             let mut succeeded = Vec::new();
