@@ -158,6 +158,25 @@ fn a_start_that_is_stopped_while_it_gives_up_an_image_does_not_hold_up_others_wi
     });
 }
 
+/// Who leaves a directory last unmounts its file system, and may have to wait for it.
+#[test]
+fn the_working_directory_of_the_caller_is_left_before_the_rights_are_taken_back() {
+    in_private_world(|arena| {
+        let image = arena.any_image();
+        let start = arena.start().image(&image, arena.first());
+        let calls = calls(arena, &start);
+        let first = |name: &str| calls.iter().position(|call| call.name == name);
+        // Lowered once, then raised.
+        let mut changes = calls.iter().enumerate();
+        let mut changes = changes
+            .by_ref()
+            .filter(|(_, call)| call.name == "setresuid");
+        let raised = changes.nth(1).map(|(index, _)| index);
+        assert!(first("chdir").unwrap() < raised.unwrap(), "{calls:#?}");
+        assert!(first("chdir") < first("setns"), "{calls:#?}");
+    });
+}
+
 #[test]
 fn images_that_a_stopped_start_has_out_of_the_cache_count_for_its_user() {
     in_private_world(|arena| {

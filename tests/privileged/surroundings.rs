@@ -82,6 +82,56 @@ fn tiny_limits_give_an_error_or_none() {
 }
 
 #[test]
+#[cfg(target_arch = "x86_64")]
+fn to_ask_for_the_time_ends_no_helper_and_is_forbidden_to_the_command_as_before() {
+    const FORBID: &str = "import ctypes, os, sys
+libc = ctypes.CDLL(None)
+libc.prctl(26, 2, 0, 0, 0) # PR_SET_TSC, PR_TSC_SIGSEGV
+os.execv(sys.argv[1], sys.argv[1:])";
+    // Ends with what PR_GET_TSC says. No library: those ask for the time before `main`.
+    const ASK: &str = r#"
+        static long call(long number, long a, long b) {
+            long answer;
+            __asm__ volatile("syscall" : "=a"(answer) : "a"(number), "D"(a), "S"(b), "d"(0L)
+                             : "rcx", "r11", "memory");
+            return answer;
+        }
+        void _start(void) {
+            int allowed = 0;
+            call(157, 25, (long)&allowed);
+            call(60, allowed, 0);
+        }"#;
+    in_arena(|arena| {
+        let program = arena.world.path("ask");
+        cabane_testkit::compile(ASK, &program, ["-static", "-nostdlib"]);
+        let image = arena.any_image();
+        let start = arena.start().image(&image, arena.first());
+        let start = start.command(&[&program.to_string_lossy()]);
+        let forbidden = start.clone().through(&["/usr/bin/python3", "-c", FORBID]);
+        let codes = [start, forbidden].map(|start| start.finish().code);
+        assert_eq!(codes, [1, 2]);
+    });
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn signals_that_the_c_library_keeps_for_itself_are_held_back_too() {
+    const SEND: &str = "use POSIX; my $number = shift;
+# rt_sigprocmask, SIG_BLOCK
+syscall(14, 0, my $all = pack('Q', ~0), 0, 8) == 0 or die;
+kill $number, $$; exec @ARGV";
+    in_arena(|arena| {
+        let image = arena.any_image();
+        let start = arena.start().image(&image, arena.first());
+        for number in ["32", "33"] {
+            let sent = start.clone().through(&["perl", "-e", SEND, number]);
+            let finished = sent.script("exit 7").finish();
+            assert_eq!(finished.code, 7, "{number}: {finished:?}");
+        }
+    });
+}
+
+#[test]
 fn closed_standard_descriptors_do_not_become_something_else() {
     in_arena(|arena| {
         let image = arena.any_image();

@@ -13,7 +13,10 @@ use std::io;
 use cabane_sys::privilege::{HeldSignals, hold_signals, release_signals};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
+use rustix::process::{
+    Resource, Rlimit, TimeStampCounterReadability, getrlimit, set_time_stamp_counter_readability,
+    setrlimit, time_stamp_counter_readability, umask,
+};
 use rustix::stdio::{stderr, stdin, stdout};
 
 /// Limits that could make a step fail.
@@ -31,13 +34,17 @@ const LIMITS: [Resource; 8] = [
 /// What is needed, and harmless: descriptors for the images and what goes with them.
 const DESCRIPTORS: u64 = 1024;
 
-/// The limits that were lifted, as they were.
-pub(crate) struct Limits([Option<Rlimit>; LIMITS.len()]);
+/// What was lifted, as it was: limits, and whether asking for the time ends the process
+/// (`PR_SET_TSC`, which lasts over `exec`).
+pub(crate) struct Limits {
+    resources: [Option<Rlimit>; LIMITS.len()],
+    clock: Option<TimeStampCounterReadability>,
+}
 
 impl Limits {
     /// Lifts the limits as far as the system allows. Nothing is allocated.
     pub(crate) fn lift() -> Self {
-        Self(LIMITS.map(|resource| {
+        let resources = LIMITS.map(|resource| {
             let inherited = getrlimit(resource);
             let wanted = if resource == Resource::Nofile {
                 at_least(inherited, DESCRIPTORS)
@@ -49,12 +56,19 @@ impl Limits {
             };
             // Where that is refused the limit stays, and a step may fail cleanly.
             setrlimit(resource, wanted).is_ok().then_some(inherited)
-        }))
+        });
+        // Only x86 has it.
+        let clock = time_stamp_counter_readability().ok();
+        let _ = set_time_stamp_counter_readability(TimeStampCounterReadability::Readable);
+        Self { resources, clock }
     }
 
     /// Sets them as they were.
     pub(crate) fn give_back(self) {
-        for (resource, limit) in LIMITS.into_iter().zip(self.0) {
+        if let Some(inherited) = self.clock {
+            let _ = set_time_stamp_counter_readability(inherited);
+        }
+        for (resource, limit) in LIMITS.into_iter().zip(self.resources) {
             if let Some(inherited) = limit {
                 // Lowering is never refused.
                 let _ = setrlimit(resource, inherited);

@@ -26,11 +26,13 @@ mod outcome;
 mod request;
 
 use std::ffi::{CStr, c_char, c_int};
+use std::io;
 use std::panic::catch_unwind;
 use std::path::PathBuf;
 
 use cabane_privileged::{Caller, Policy, Scope, StartRequest, perform_privileged, raise, release};
 use cabane_sys::exec::Program;
+use cabane_sys::namespace;
 
 use crate::inherited::{Inherited, Limits};
 use crate::outcome::Failure;
@@ -108,10 +110,22 @@ fn with_rights(
     caller: &Caller,
 ) -> Result<Option<StartRequest>, Failure> {
     caller.lower().map_err(Failure::System)?;
+    leave_callers_places().map_err(Failure::System)?;
     let task = request::read(arguments)?;
     let policy = Policy::read()?;
     raise().map_err(Failure::System)?;
     Ok(carry_out(task, &policy, caller)?)
+}
+
+/// Leaves the working directory, and keeps the mount namespace. To be done as the caller: who lets go
+/// of the last reference to a mount waits for its file system, which may be one of the caller's.
+fn leave_callers_places() -> io::Result<()> {
+    std::env::set_current_dir("/")?;
+    if let Ok(namespace) = namespace::own_mounts() {
+        // Until the command starts.
+        std::mem::forget(namespace);
+    }
+    Ok(())
 }
 
 /// Does what takes the rights of root; returns what is to be started.

@@ -14,11 +14,11 @@ use std::time::Duration;
 use cabane_privileged::operations::{attach, clone_at, enter_own_namespace};
 use cabane_privileged::shadow::open_source;
 use cabane_privileged::{
-    Caller, Copies, Error, ImageFile, Policy, PrivilegedImage, PrivilegedPlan, Scope,
+    Caller, Copies, Error, Policy, PrivilegedImage, PrivilegedPlan, Scope, open_at_place,
     perform_privileged, put_in_own_namespace, release,
 };
 use cabane_process::as_user::User;
-use cabane_process::open_as::{Named, Opened, open_as};
+use cabane_process::open_as::{Opened, open_as};
 use cabane_sys::{namespace, privilege};
 use rustix::fs::{CWD, fstat};
 use rustix::io::Errno;
@@ -229,15 +229,16 @@ fn mount(
 ) -> Result<(), Error> {
     let failed = || about_process("take the rights of the owner of the job in");
     let mut opened = open(images, root, owner)?.into_iter();
+    // Also while the images are mounted: a file server may not trust root.
+    let _groups =
+        privilege::FileSystemGroups::become_group(owner.group, &owner.groups).map_err(failed())?;
+    let caller = Caller::of_thread(owner.user);
     let pairs = images.iter().zip(opened.by_ref().take(images.len()));
     let images = pairs
         .map(|(image, opened)| {
-            let file = opened.map_err(Error::step("open", &image.path))?.file;
-            let file = ImageFile {
-                file: file.into(),
-                path: image.path.clone(),
-                format: image.format,
-            };
+            let place = opened.map_err(Error::step("open", &image.path))?.file;
+            let (path, format) = (&image.path, image.format);
+            let file = open_at_place(policy, place.as_fd(), path, format, &caller)?;
             Ok(PrivilegedImage::opened_for_caller(
                 file,
                 image.mount_point.clone(),
@@ -250,10 +251,7 @@ fn mount(
         root: root.with(opened)?,
         copies,
     };
-    // Also while the images are mounted: a file server may not trust root.
-    let _groups =
-        privilege::FileSystemGroups::become_group(owner.group, &owner.groups).map_err(failed())?;
-    perform_privileged(plan, policy, &Caller::of_thread(owner.user))
+    perform_privileged(plan, policy, &caller)
 }
 
 /// Opens the images, and behind them the places of a root image, as the owner.
@@ -262,11 +260,8 @@ fn open(
     root: &JobRoot,
     owner: &JobOwner,
 ) -> Result<Vec<Result<Opened, Errno>>, Error> {
-    let files = images.iter().map(|image| Named {
-        path: image.path.clone(),
-        is_place: false,
-    });
-    let named: Vec<Named> = files.chain(root.named()).collect();
+    let files = images.iter().map(|image| image.path.clone());
+    let named: Vec<PathBuf> = files.chain(root.named()).collect();
     let user = User {
         user: owner.user,
         group: owner.group,
@@ -274,10 +269,7 @@ fn open(
     };
     open_as(&user, &named, OPENING).map_err(|source| Error::Step {
         what: "open as the owner of the job",
-        path: named
-            .first()
-            .map(|one| one.path.clone())
-            .unwrap_or_default(),
+        path: named.first().cloned().unwrap_or_default(),
         source,
     })
 }

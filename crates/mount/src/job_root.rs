@@ -20,7 +20,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use cabane_privileged::{Error, PrivilegedBind, PrivilegedRoot, Request};
-use cabane_process::open_as::{Named, Opened};
+use cabane_process::open_as::Opened;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
@@ -137,11 +137,8 @@ impl JobRoot {
     }
 
     /// Returns the places that are to be opened as the owner.
-    pub(crate) fn named(&self) -> impl Iterator<Item = Named> {
-        self.binds.iter().map(|bind| Named {
-            path: bind.source.clone(),
-            is_place: true,
-        })
+    pub(crate) fn named(&self) -> impl Iterator<Item = PathBuf> {
+        self.binds.iter().map(|bind| bind.source.clone())
     }
 
     /// Takes what was opened of the places, in their order.

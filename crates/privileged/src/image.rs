@@ -8,14 +8,14 @@
 
 use std::fmt;
 use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 
 use crate::operations::{self, Binding, LoopDevice};
-use crate::{Caller, Error};
+use crate::{Caller, Error, Policy, judge};
 
 /// The file system an image holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,17 +99,50 @@ pub(crate) fn open_for(image: &ImageFile, caller: &Caller) -> Result<ImageFile, 
         image: image.path.clone(),
         reason: "it does not lie on a file system of this mount namespace".into(),
     })?;
-    let file = caller.act(|| {
-        // Not blocking: who has a lease on the file would be waited for.
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let place = format!("/proc/self/fd/{}", clone.as_raw_fd());
-        openat(CWD, place, flags, Mode::empty())
-            .map_err(Error::step("open with the rights of the user", &image.path))
-    })?;
+    let failed = Error::step("open with the rights of the user", &image.path);
+    let file = reopen(clone.as_fd(), caller, failed)?;
     Ok(ImageFile {
-        file: file.into(),
+        file,
         path: image.path.clone(),
         format: image.format,
+    })
+}
+
+/// Opens an image for a user, who has named it to a process of root that serves others. `place` is
+/// a descriptor that is only a place (`O_PATH`), opened with the rights of the user.
+///
+/// Only files on mounts that the policy allows are opened: who closes another asks its file
+/// system, which a process of the user may serve.
+///
+/// # Errors
+///
+/// [`Error::Refused`] for a mount that the policy does not allow, and that of opening.
+pub fn open_at_place(
+    policy: &Policy,
+    place: BorrowedFd<'_>,
+    path: &Path,
+    format: ImageFormat,
+    caller: &Caller,
+) -> Result<ImageFile, Error> {
+    judge::check_mount(policy, place, judge::mount_of(place), path)?;
+    Ok(ImageFile {
+        file: reopen(place, caller, Error::step("open", path))?,
+        path: path.to_owned(),
+        format,
+    })
+}
+
+fn reopen(
+    file: BorrowedFd<'_>,
+    caller: &Caller,
+    failed: impl FnOnce(Errno) -> Error,
+) -> Result<File, Error> {
+    caller.act(|| {
+        // Not blocking: who has a lease on the file would be waited for.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let place = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let file = openat(CWD, place, flags, Mode::empty()).map_err(failed)?;
+        Ok(file.into())
     })
 }
 

@@ -34,7 +34,7 @@ pub use cache::{CACHE_NAMESPACE, Scope, obtain_for_root, release};
 pub use caller::{Caller, empty_bounding_set, raise};
 pub use copies::Copies;
 pub use error::Error;
-pub use image::{ImageFile, ImageFormat, attach_for_root};
+pub use image::{ImageFile, ImageFormat, attach_for_root, open_at_place};
 pub use judge::{check_image, overlay_layers};
 pub use perform::{PrivilegedImage, PrivilegedPlan, perform_privileged, put_in_own_namespace};
 pub use policy::{ImageOwners, LocalStage, Policy, PolicyError};

@@ -77,21 +77,30 @@ pub struct PrivilegedPlan {
 ///
 /// What is not allowed, before anything is mounted; and the first step that failed.
 pub fn perform_privileged(
-    plan: PrivilegedPlan,
+    mut plan: PrivilegedPlan,
     policy: &Policy,
     caller: &Caller,
 ) -> Result<(), Error> {
+    let performed = perform(&mut plan, policy, caller);
+    // To close a file asks its file system, which may be one that the caller serves.
+    let closed = caller.act(|| {
+        drop(plan);
+        Ok(())
+    });
+    performed.and(closed)
+}
+
+/// Does the same, and closes nothing that the caller handed over.
+fn perform(plan: &mut PrivilegedPlan, policy: &Policy, caller: &Caller) -> Result<(), Error> {
     let PrivilegedPlan {
         namespace,
         images,
-        mut root,
+        root,
         copies,
     } = plan;
-    let found = check(&images, policy, caller)?;
-    let (images, mount_points): (Vec<_>, Vec<_>) = images
-        .into_iter()
-        .map(|image| (image.image, image.mount_point))
-        .unzip();
+    let found = check(images, policy, caller)?;
+    let places = images.iter().map(|image| image.mount_point.clone());
+    let mount_points: Vec<_> = places.collect();
     let has_root = mount_points.iter().any(|place| place == Path::new("/"));
     if has_root {
         root.check(&mount_points)?;
@@ -102,7 +111,10 @@ pub fn perform_privileged(
     }
     let pairs = images.iter().zip(found);
     let wanted: Vec<_> = pairs
-        .map(|(image, found)| Wanted { image, found })
+        .map(|(image, found)| Wanted {
+            image: &image.image,
+            found,
+        })
         .collect();
     // Before a namespace is entered that others may have furnished: what is found in
     // its `/proc` and `/dev` is not to be relied on.
@@ -117,7 +129,7 @@ pub fn perform_privileged(
         return put_in_own_root(mounts, mount_points, root);
     }
     if let Some(namespace) = namespace {
-        enter_of_caller(&namespace)?;
+        enter_of_caller(namespace)?;
         if mounts.is_empty() {
             // They could go there by way of a process of their own, too, which they control;
             // a debugger finds the files of a program only where that program is.
@@ -180,7 +192,7 @@ pub fn put_in_own_namespace(
 fn put_in_own_root(
     mounts: Vec<OwnedFd>,
     mount_points: Vec<PathBuf>,
-    root: PrivilegedRoot,
+    root: &PrivilegedRoot,
 ) -> Result<(), Error> {
     let mut others: Vec<_> = mount_points.into_iter().zip(mounts).collect();
     let first = others.iter().position(|(place, _)| place == Path::new("/"));

@@ -147,7 +147,7 @@ impl Assembly {
     /// Gathers the parts, in the mount namespace in which they were opened.
     pub(crate) fn gather(
         image: OwnedFd,
-        root: PrivilegedRoot,
+        root: &PrivilegedRoot,
         images: Vec<(PathBuf, OwnedFd)>,
     ) -> Result<Self, Error> {
         let directory = |(place, mount)| Cloned {
@@ -159,10 +159,10 @@ impl Assembly {
         for place in KERNEL.map(Path::new) {
             parts.push(directory((place.to_owned(), open_source(place)?)));
         }
-        for bind in root.binds {
+        for bind in &root.binds {
             parts.push(Cloned {
-                mount: clone(&bind)?,
-                place: bind.target,
+                mount: clone(bind)?,
+                place: bind.target.clone(),
                 kind: if bind.is_directory {
                     Kind::Directory
                 } else {
@@ -174,7 +174,7 @@ impl Assembly {
         Ok(Self {
             image,
             parts,
-            lines: root.lines,
+            lines: root.lines.clone(),
         })
     }
 

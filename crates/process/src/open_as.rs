@@ -12,7 +12,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -32,25 +32,18 @@ unsafe extern "C" {
     fn _exit(status: i32) -> !;
 }
 
-/// A file or directory that a user names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
-    /// Where it is. No link of `/proc` to the descriptors of a process is followed.
-    pub path: PathBuf,
-    /// Whether it is opened for nothing but being a place.
-    pub is_place: bool,
-}
-
 /// What was opened.
 #[derive(Debug)]
 pub struct Opened {
-    /// The descriptor, closed when this process starts a program.
+    /// The descriptor, which is only a place (`O_PATH`): nothing is asked of the file system, not
+    /// even when it is closed. It is closed when this process starts a program.
     pub file: OwnedFd,
     /// The type and the permissions, as the user saw them.
     pub mode: u32,
 }
 
-/// Opens files for reading and places as a user, and waits for no more than `limit`.
+/// Opens places that a user names, as the user, and waits for no more than `limit`. No link of
+/// `/proc` to the descriptors of a process is followed.
 ///
 /// # Errors
 ///
@@ -58,7 +51,7 @@ pub struct Opened {
 /// have an error each in the result.
 pub fn open_as(
     user: &User,
-    named: &[Named],
+    named: &[PathBuf],
     limit: Duration,
 ) -> io::Result<Vec<Result<Opened, Errno>>> {
     if named.is_empty() {
@@ -97,7 +90,7 @@ pub fn open_as(
     received
 }
 
-fn open_all(user: &User, named: &[Named], socket: BorrowedFd<'_>) {
+fn open_all(user: &User, named: &[PathBuf], socket: BorrowedFd<'_>) {
     if let Err(error) = become_user(user) {
         let errno = error.raw_os_error().unwrap_or(Errno::PERM.raw_os_error());
         let _ = send(socket, &Err(Errno::from_raw_os_error(errno)));
@@ -110,15 +103,10 @@ fn open_all(user: &User, named: &[Named], socket: BorrowedFd<'_>) {
     }
 }
 
-fn open(named: &Named) -> Result<Opened, Errno> {
-    let access = if named.is_place {
-        OFlags::PATH
-    } else {
-        OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY
-    };
-    let flags = access | OFlags::CLOEXEC;
+fn open(path: &Path) -> Result<Opened, Errno> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
     let no_links = ResolveFlags::NO_MAGICLINKS;
-    let file = openat2(CWD, &named.path, flags, Mode::empty(), no_links)?;
+    let file = openat2(CWD, path, flags, Mode::empty(), no_links)?;
     let mode = fstat(&file)?.st_mode;
     Ok(Opened { file, mode })
 }
@@ -200,13 +188,6 @@ mod tests {
 
     use super::*;
 
-    fn named(path: &str, is_place: bool) -> Named {
-        Named {
-            path: path.into(),
-            is_place,
-        }
-    }
-
     const USER: User = User {
         user: 61234,
         group: 61235,
@@ -218,20 +199,19 @@ mod tests {
         if !geteuid().is_root() {
             cabane_testkit::not_run!("only root can become somebody else");
         }
-        let path = std::env::temp_dir().join(format!("open-as-{}", std::process::id()));
-        fs::write(&path, "closed").unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-        let closed = path.to_str().unwrap();
+        let closed = std::env::temp_dir().join(format!("open-as-{}", std::process::id()));
+        fs::create_dir(&closed).unwrap();
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
         let wanted = [
-            named("/etc/passwd", false),
-            named(closed, false),
-            named(closed, true),
-            named("/nonexistent", true),
-            named("/proc/self/fd/0", false),
-            named("/etc", true),
+            PathBuf::from("/etc/shadow"),
+            closed.join("file"),
+            closed.clone(),
+            "/nonexistent".into(),
+            "/proc/self/fd/0".into(),
+            "/etc".into(),
         ];
         let found = open_as(&USER, &wanted, Duration::from_secs(60)).unwrap();
-        fs::remove_file(&path).unwrap();
+        fs::remove_dir(&closed).unwrap();
         let answers: Vec<_> = found
             .iter()
             .map(|one| one.as_ref().map(|_| ()).map_err(|errno| *errno))

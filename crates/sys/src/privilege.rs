@@ -12,17 +12,20 @@ use rustix::io::Errno;
 use rustix::process::{Gid, getgroups};
 use rustix::thread::set_thread_groups;
 
-/// Room for the `sigset_t` of the C library; both glibc and musl use 128 bytes.
-#[derive(Clone, Copy, Debug)]
-#[repr(C, align(8))]
-struct SignalSet([u8; 128]);
+/// The number of the call on this architecture (`asm/unistd.h`). The C library's function leaves
+/// out the signals that it uses itself.
+#[cfg(target_arch = "x86_64")]
+const SYS_RT_SIGPROCMASK: i64 = 14;
+#[cfg(target_arch = "powerpc64")]
+const SYS_RT_SIGPROCMASK: i64 = 174;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "powerpc64")))]
+const SYS_RT_SIGPROCMASK: i64 = 135;
 
 /// `SIG_SETMASK` of every architecture but Alpha, MIPS and SPARC.
 const SIG_SETMASK: i32 = 2;
 
 unsafe extern "C" {
-    fn sigfillset(set: *mut SignalSet) -> i32;
-    fn sigprocmask(how: i32, set: *const SignalSet, before: *mut SignalSet) -> i32;
+    fn syscall(number: i64, ...) -> i64;
     fn getresuid(real: *mut u32, effective: *mut u32, saved: *mut u32) -> i32;
     fn setfsuid(user: u32) -> i32;
     fn setfsgid(group: u32) -> i32;
@@ -166,7 +169,7 @@ pub fn file_system_user() -> u32 {
 
 /// The signals that were held back before [`hold_signals`].
 #[derive(Clone, Debug)]
-pub struct HeldSignals(SignalSet);
+pub struct HeldSignals(u64);
 
 /// Holds back every signal that can be; they arrive after [`release_signals`].
 ///
@@ -174,13 +177,7 @@ pub struct HeldSignals(SignalSet);
 ///
 /// None that the kernel knows.
 pub fn hold_signals() -> io::Result<HeldSignals> {
-    let (mut all, mut before) = (SignalSet([0; 128]), SignalSet([0; 128]));
-    // SAFETY: both sets have the size of the library's and live until the calls return.
-    let result = unsafe {
-        sigfillset(&raw mut all);
-        sigprocmask(SIG_SETMASK, &raw const all, &raw mut before)
-    };
-    answer(result).map(|()| HeldSignals(before))
+    set_mask(u64::MAX).map(HeldSignals)
 }
 
 /// Lets through what was let through before.
@@ -189,8 +186,27 @@ pub fn hold_signals() -> io::Result<HeldSignals> {
 ///
 /// None that the kernel knows.
 pub fn release_signals(before: &HeldSignals) -> io::Result<()> {
-    // SAFETY: the set was filled by the same call and lives until this one returns.
-    answer(unsafe { sigprocmask(SIG_SETMASK, &raw const before.0, core::ptr::null_mut()) })
+    set_mask(before.0).map(drop)
+}
+
+/// Sets the signals that are held back, a bit for each of the 64, and returns those before.
+fn set_mask(mask: u64) -> io::Result<u64> {
+    let mut before = 0_u64;
+    // SAFETY: both sets have the size that is given, and live until the call returns.
+    let result = unsafe {
+        syscall(
+            SYS_RT_SIGPROCMASK,
+            i64::from(SIG_SETMASK),
+            &raw const mask,
+            &raw mut before,
+            size_of::<u64>(),
+        )
+    };
+    if result == 0 {
+        Ok(before)
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 fn answer(result: i32) -> io::Result<()> {

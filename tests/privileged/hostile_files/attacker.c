@@ -243,7 +243,7 @@ int main(int count, char **words) {
     close(pair[1]);
     int file = receive_descriptor(pair[0]);
     if (dup2(file, plan.number) < 0) fail("dup2");
-    close(file);
+    // The other stays open, too: at each close the server is asked, and this is not whom it stops.
     execv(words[next + 1], words + next + 1);
     fail("start the program");
 }

@@ -8,7 +8,7 @@ use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 use cabane_process::as_user::User;
-use cabane_process::open_as::{Named, open_as};
+use cabane_process::open_as::open_as;
 use cabane_testkit::patience;
 
 use crate::arena::in_private_world;
@@ -24,14 +24,11 @@ fn root_does_not_wait_for_what_the_owner_of_a_job_names() {
             group: arena.user(),
             groups: Vec::new(),
         };
-        for operation in ["open", "lookup", "getattr"] {
+        for operation in ["lookup", "getattr"] {
             let hang = format!("hang={operation}");
             let start = attacker.descriptor(arena.start(), ["fuse", "here", ""], &[&hang]);
             let up = Up::with(&start, "echo up");
-            let image = [false, true].map(|is_place| Named {
-                path: attacker.place().join("image"),
-                is_place,
-            });
+            let image = [attacker.place().join("image")];
             let limit = patience(Duration::from_secs(1));
             let begin = Instant::now();
             let opened = open_as(&user, &image, limit);
@@ -42,6 +39,33 @@ fn root_does_not_wait_for_what_the_owner_of_a_job_names() {
             let error = opened.map(|_| ()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::TimedOut, "{operation}: {error}");
             assert!(time < 5 * limit, "{operation}: {time:?}");
+        }
+    });
+}
+
+#[test]
+fn to_open_and_close_what_the_owner_of_a_job_names_asks_no_server() {
+    in_private_world(|arena| {
+        let attacker = Attacker::new(arena);
+        let user = User {
+            user: arena.user(),
+            group: arena.user(),
+            groups: Vec::new(),
+        };
+        for operation in ["open", "flush", "release"] {
+            let hang = format!("hang={operation}");
+            let start = attacker.descriptor(arena.start(), ["fuse", "here", ""], &[&hang]);
+            let up = Up::with(&start, "echo up");
+            let image = [attacker.place().join("image")];
+            let opened = open_as(&user, &image, patience(Duration::from_secs(10)));
+            let was_opened = opened.is_ok_and(|opened| opened.iter().all(Result::is_ok));
+            attacker.kill_server();
+            up.end();
+            attacker.unmount();
+            assert!(
+                was_opened && !attacker.log().contains("hang "),
+                "{operation}"
+            );
         }
     });
 }
