@@ -192,7 +192,7 @@ pub fn put_in_own_namespace(
 fn put_in_own_root(
     mounts: Vec<OwnedFd>,
     mount_points: Vec<PathBuf>,
-    root: &PrivilegedRoot,
+    root: &mut PrivilegedRoot,
 ) -> Result<(), Error> {
     let mut others: Vec<_> = mount_points.into_iter().zip(mounts).collect();
     let first = others.iter().position(|(place, _)| place == Path::new("/"));

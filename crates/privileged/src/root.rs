@@ -10,7 +10,7 @@
 //! cannot change, and file systems in memory of our own; all of them are opened, and only
 //! then is anything put there.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
@@ -129,70 +129,80 @@ fn is_plain(path: &Path) -> bool {
         && components.all(|component| matches!(component, Component::Normal(_)))
 }
 
-/// What is to be put at a place, cloned from where it is on the host.
-struct Cloned {
-    place: PathBuf,
-    mount: OwnedFd,
+/// A root image, and everything that is to be seen in it.
+pub(crate) struct Assembly<'a> {
+    image: OwnedFd,
+    directories: Vec<(PathBuf, OwnedFd)>,
+    root: &'a PrivilegedRoot,
+}
+
+/// A mount, and what is to stand where it is attached.
+struct Part<'a> {
+    place: &'a Path,
+    mount: BorrowedFd<'a>,
     kind: Kind,
 }
 
-/// A root image, and everything that is to be seen in it.
-pub(crate) struct Assembly {
-    image: OwnedFd,
-    parts: Vec<Cloned>,
-    lines: Vec<(PathBuf, String)>,
-}
-
-impl Assembly {
-    /// Gathers the parts, in the mount namespace in which they were opened.
+impl<'a> Assembly<'a> {
+    /// Gathers the parts, in the mount namespace in which they were opened. Afterwards the sources
+    /// of the binds are clones of what is there.
     pub(crate) fn gather(
         image: OwnedFd,
-        root: &PrivilegedRoot,
+        root: &'a mut PrivilegedRoot,
         images: Vec<(PathBuf, OwnedFd)>,
     ) -> Result<Self, Error> {
-        let directory = |(place, mount)| Cloned {
-            place,
-            mount,
-            kind: Kind::Directory,
-        };
-        let mut parts = Vec::with_capacity(KERNEL.len());
+        let mut directories = images;
         for place in KERNEL.map(Path::new) {
-            parts.push(directory((place.to_owned(), open_source(place)?)));
+            directories.push((place.to_owned(), open_source(place)?));
         }
-        for bind in &root.binds {
-            parts.push(Cloned {
-                mount: clone(bind)?,
-                place: bind.target.clone(),
-                kind: if bind.is_directory {
-                    Kind::Directory
-                } else {
-                    Kind::File
-                },
-            });
+        for bind in &mut root.binds {
+            // The place itself can be closed with any rights: the clone keeps its file system.
+            bind.source = clone(bind)?;
         }
-        parts.extend(images.into_iter().map(directory));
         Ok(Self {
             image,
-            parts,
-            lines: root.lines.clone(),
+            directories,
+            root,
         })
+    }
+
+    fn parts(&self) -> impl Iterator<Item = Part<'_>> {
+        let directories = self.directories.iter().map(|(place, mount)| Part {
+            place,
+            mount: mount.as_fd(),
+            kind: Kind::Directory,
+        });
+        directories.chain(self.root.binds.iter().map(|bind| Part {
+            place: &bind.target,
+            mount: bind.source.as_fd(),
+            kind: if bind.is_directory {
+                Kind::Directory
+            } else {
+                Kind::File
+            },
+        }))
     }
 
     /// Puts the image in the place of the root, and the rest in it. The process must be in a
     /// mount namespace of its own.
-    pub(crate) fn put_in_place(self) -> Result<(), Error> {
+    pub(crate) fn put_in_place(&self) -> Result<(), Error> {
         replace_root(&self.image)?;
         let mut shadows = Shadows::default();
-        for part in &self.parts {
-            shadows.ensure(&part.place, part.kind)?;
+        for part in self.parts() {
+            shadows.ensure(part.place, part.kind)?;
         }
-        for (file, lines) in &self.lines {
+        for (file, lines) in &self.root.lines {
             shadows.extend(file, lines)?;
         }
-        let places = self.parts.iter().map(|part| open_in_root(&part.place));
+        let places = self.parts().map(|part| open_in_root(part.place));
         let places = places.collect::<Result<Vec<_>, _>>()?;
-        for (part, place) in self.parts.iter().zip(&places) {
-            part.attach(place)?;
+        for (part, place) in self.parts().zip(&places) {
+            operations::attach_at(part.mount, place.as_fd()).map_err(|errno| {
+                Error::MountPoint {
+                    path: part.place.to_owned(),
+                    source: errno.into(),
+                }
+            })?;
         }
         shadows.seal()?;
         operations::make_slave()
@@ -209,17 +219,6 @@ pub fn replace_root(image: &OwnedFd) -> Result<(), Error> {
     let place = scratch()?;
     operations::attach(image, &place)?;
     operations::change_root(&place)
-}
-
-impl Cloned {
-    fn attach(&self, place: &OwnedFd) -> Result<(), Error> {
-        operations::attach_at(self.mount.as_fd(), place.as_fd()).map_err(|errno| {
-            Error::MountPoint {
-                path: self.place.clone(),
-                source: errno.into(),
-            }
-        })
-    }
 }
 
 /// Clones what is at a place, with all that is mounted below it.
