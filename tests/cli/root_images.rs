@@ -419,6 +419,38 @@ fn with_the_helper_a_stack_is_mounted_inside() {
 }
 
 #[test]
+fn the_whole_machine_can_be_seen_below_a_directory() {
+    with_helper(|helped| {
+        run_as_root("echo root-images yes >>/etc/cabane/mount.policy");
+        let unhelped = with_root(Who::OrdinaryUser);
+        add_root(helped, CONTAINER);
+        // There is a mount cache, which lies in `/run`.
+        helped.run(&["run", "app", "--", "true"]).success();
+        for (how, cabane) in [("helper", helped), ("user namespace", &unhelped)] {
+            for bind in ["/:/host", "/run:/host/run"] {
+                let words = [
+                    "-v",
+                    "run",
+                    "--bind",
+                    bind,
+                    "os",
+                    "--",
+                    "ls",
+                    "-d",
+                    "/host/run",
+                ];
+                let seen = cabane.run(&words);
+                let is_unhelped = seen.stderr.contains("in a user namespace");
+                assert!(
+                    seen.stdout == "/host/run\n" && is_unhelped == (how != "helper"),
+                    "{how}, {bind}: {seen:?}"
+                );
+            }
+        }
+    });
+}
+
+#[test]
 fn without_the_word_in_the_policy_a_user_namespace_is_used() {
     with_helper(|cabane| {
         add_root(cabane, CONTAINER);

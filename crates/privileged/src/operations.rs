@@ -253,17 +253,22 @@ pub fn make_slave() -> Result<(), Error> {
     mount_change("/", flags).map_err(Error::step("make the mounts private below", "/"))
 }
 
-/// Lets mounts neither in nor out, at a path and below it or only there.
+/// Lets mounts neither in nor out, at a path and below it.
 ///
-/// Acts on the mount cache, and on the mount of `/run/cabane`. Waits for nothing. Safe: nobody
-/// but root looks there.
-pub(crate) fn make_private(path: &str, is_recursive: bool) -> Result<(), Errno> {
-    let recursive = if is_recursive {
-        MountPropagationFlags::REC
-    } else {
-        MountPropagationFlags::empty()
-    };
-    mount_change(path, MountPropagationFlags::PRIVATE | recursive)
+/// Acts on the namespace of the mount cache. Waits for nothing. Safe: nobody but root looks there.
+pub(crate) fn make_tree_private(path: &str) -> Result<(), Errno> {
+    mount_change(
+        path,
+        MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
+    )
+}
+
+/// Lets mounts neither in nor out at a path, and leaves it out of recursive binds: the kernel
+/// refuses to attach a tree with the file of an older mount namespace in it (`ELOOP`).
+///
+/// Acts on the mount of `/run/cabane`. Waits for nothing. Safe: nobody but root looks there.
+pub(crate) fn make_unbindable(path: &str) -> Result<(), Errno> {
+    mount_change(path, MountPropagationFlags::UNBINDABLE)
 }
 
 /// Makes a new mount namespace for the cache, and enters it.

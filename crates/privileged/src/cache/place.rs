@@ -290,7 +290,7 @@ fn enter_first_namespace() -> Result<(), Error> {
 /// Puts an empty file system where the new root will be. With the old root goes
 /// everything else: the cache must not keep the mounts of the node busy.
 fn empty_the_namespace() -> Result<(), Errno> {
-    operations::make_private("/", true)?;
+    operations::make_tree_private("/")?;
     let memory = operations::memory("0700", Some("1m"))?;
     operations::attach_in(memory.as_fd(), CWD, STATE_PATH)
 }
@@ -323,7 +323,7 @@ impl<'a> Draft<'a> {
             operations::attach_at(mount.as_fd(), place.as_fd())?;
             // Until this is said it is shared, as what is around it.
             fchdir(&mount)?;
-            operations::make_private(".", false)?;
+            operations::make_unbindable(".")?;
             return Ok(Self {
                 state,
                 name,
