@@ -3,6 +3,7 @@
 
 //! Why a build cannot be planned or did not succeed.
 
+use cabane_report::{Kind, Report};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -522,4 +523,33 @@ fn interpreters(found: &[FoundInterpreter]) -> String {
         .map(|one| format!("{} is {}", shown(&one.path), escape(&one.version)))
         .collect();
     format!(", only others: {}", found.join(", "))
+}
+
+impl From<BuildError> for Report {
+    fn from(error: BuildError) -> Self {
+        let hint = error.hint();
+        let tail = error.failure().map(|failure| failure.tail.clone());
+        let error = match error {
+            BuildError::Recipe(error) => return error.into(),
+            BuildError::System(error) => {
+                return cabane_recipe::malformed(
+                    "the configuration of the system",
+                    error.diagnostics(),
+                );
+            }
+            error => error,
+        };
+        let kind = match &error {
+            BuildError::NoStep { .. } | BuildError::StepsCrossed { .. } => Kind::Usage,
+            _ => Kind::Build,
+        };
+        let report = Self::new(kind, error).hinted(hint);
+        match tail.filter(|tail| !tail.is_empty()) {
+            Some(tail) => {
+                let lines: Vec<_> = tail.iter().map(|line| format!("  {line}")).collect();
+                report.detailed(lines.join("\n"))
+            }
+            None => report,
+        }
+    }
 }

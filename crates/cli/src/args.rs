@@ -65,6 +65,16 @@ pub(crate) enum When {
     Never,
 }
 
+impl From<cabane_recipe::ColorChoice> for When {
+    fn from(setting: cabane_recipe::ColorChoice) -> Self {
+        match setting {
+            cabane_recipe::ColorChoice::Auto => Self::Auto,
+            cabane_recipe::ColorChoice::Always => Self::Always,
+            cabane_recipe::ColorChoice::Never => Self::Never,
+        }
+    }
+}
+
 /// How to mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum BackendArg {

@@ -9,8 +9,7 @@ use cabane_mount::{UARCH_ORDER, uarch_order};
 use cabane_resolve::LocatedImage;
 
 use crate::env_vars::CABANE_UARCH;
-use crate::exit_codes;
-use crate::report::{CommandError, CommandResult, IoContext};
+use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
 
 /// Why no build was chosen.
@@ -121,27 +120,24 @@ fn not_chosen(
     description: &UenvDescription,
     builds: &[LocatedImage],
     looked_at: &[(Build<'_>, Lack)],
-) -> CommandError {
+) -> Report {
     let image = description.image.to_string();
     let label = builds.first().map(label_of).unwrap_or_default();
     match reason {
         NoChoice::Undecided => {
             let builds = builds.iter().map(label_of).collect();
-            CommandError::new(
-                exit_codes::AMBIGUOUS,
-                ChoiceError::Undecided { image, builds },
-            )
-            .hinted(format!("`{label}` names one of them"))
-            .hinted(format!(
-                "{UARCH_ORDER} says for everybody which is better on a machine, and the \
+            Report::new(Kind::Ambiguous, ChoiceError::Undecided { image, builds })
+                .hinted(format!("`{label}` names one of them"))
+                .hinted(format!(
+                    "{UARCH_ORDER} says for everybody which is better on a machine, and the \
                      variable {CABANE_UARCH} for you"
-            ))
+                ))
         }
         NoChoice::NoneFits => {
             let lines = builds.iter().zip(looked_at);
             let lines = lines.map(|(located, (_, lack))| format!("{}: {lack}", label_of(located)));
             let builds = lines.collect();
-            CommandError::new(exit_codes::FAILURE, ChoiceError::NoneFits { image, builds })
+            Report::new(Kind::Failure, ChoiceError::NoneFits { image, builds })
                 .hinted(format!("`{label}` takes that one nevertheless"))
         }
     }

@@ -16,9 +16,7 @@ use cabane_run::metadata::names_in;
 use cabane_run::{DevicePlace, RunError, open_image};
 use cabane_view::{VariableSetting, VariableSettings};
 
-use crate::convert;
-use crate::exit_codes;
-use crate::report::{CommandError, CommandResult};
+use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 
 /// What a command gets.
@@ -66,8 +64,8 @@ pub(crate) fn find(
     let given = give(setup, &usual, &asked, wanted)?;
     let directory = match (&given.compatibility, root) {
         (Some(compatibility), Some(image)) => {
-            let file = open_image(&image.path, image.format).map_err(convert::run_error)?;
-            newer_in_image(setup, compatibility, &file).map_err(convert::run_error)?
+            let file = open_image(&image.path, image.format)?;
+            newer_in_image(setup, compatibility, &file)?
         }
         _ => None,
     };
@@ -131,9 +129,9 @@ pub(crate) fn give(
     Ok(given)
 }
 
-fn not_given(error: DeviceError) -> CommandError {
+fn not_given(error: DeviceError) -> Report {
     let hint = error.hint();
-    CommandError::new(exit_codes::NOT_STARTED, error).hinted(hint)
+    Report::new(Kind::NotStarted, error).hinted(hint)
 }
 
 fn places(given: Given) -> Vec<DevicePlace> {

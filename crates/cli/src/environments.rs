@@ -11,8 +11,7 @@ use cabane_recipe::{EnvironmentFile, EnvironmentReference, MountEntry};
 use cabane_resolve::EnvironmentFinder;
 use cabane_run::loaded::{Additions, Bind};
 
-use crate::convert;
-use crate::report::{CommandResult, IoContext};
+use crate::report::{CommandResult, IoContext, Report};
 use crate::setup::Setup;
 
 /// Does something with what finds environment files.
@@ -43,7 +42,7 @@ pub(crate) fn reference(text: &str) -> CommandResult<EnvironmentReference> {
 /// Everything that is wrong with it.
 pub(crate) fn load(setup: &Setup, text: &str) -> CommandResult<EnvironmentFile> {
     let reference = reference(text)?;
-    with_finder(setup, |finder| finder.load(&reference)).map_err(convert::environment_error)
+    with_finder(setup, |finder| finder.load(&reference)).map_err(Report::from)
 }
 
 /// Returns the path of an environment file that was typed where images are.

@@ -3,6 +3,8 @@
 
 //! The exit codes: part of the interface, documented in `docs/reference/exit-codes.md`.
 
+use crate::report::Kind;
+
 /// An exit code and what it means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ExitCode {
@@ -66,6 +68,28 @@ exit_codes! {
     NOT_EXECUTABLE = 126;
     /// The command does not exist.
     COMMAND_NOT_FOUND = 127;
+}
+
+impl From<Kind> for ExitCode {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Failure => FAILURE,
+            Kind::Usage => USAGE,
+            Kind::BadInput => BAD_INPUT,
+            Kind::NotFound => NOT_FOUND,
+            Kind::Ambiguous => AMBIGUOUS,
+            Kind::Repository => REPOSITORY,
+            Kind::Build => BUILD,
+            Kind::Registry => REGISTRY,
+            Kind::Untrusted => UNTRUSTED,
+            Kind::NotSwapped => NOT_SWAPPED,
+            Kind::NotProven => NOT_PROVEN,
+            Kind::NotLoaded => NOT_LOADED,
+            Kind::NotStarted => NOT_STARTED,
+            Kind::NotExecutable => NOT_EXECUTABLE,
+            Kind::CommandNotFound => COMMAND_NOT_FOUND,
+        }
+    }
 }
 
 #[cfg(test)]

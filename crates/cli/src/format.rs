@@ -5,8 +5,7 @@
 
 use serde::Serialize;
 
-use crate::exit_codes;
-use crate::report::{CommandError, CommandResult};
+use crate::report::{CommandResult, Kind, Report};
 
 /// Returns a value as JSON, with a newline at the end.
 pub(crate) fn json(value: &impl Serialize) -> String {
@@ -42,7 +41,7 @@ pub(crate) fn fill(
         let error = TemplateError::NoKey {
             template: template.to_owned(),
         };
-        return Err(CommandError::new(exit_codes::USAGE, error).hinted(format!(
+        return Err(Report::new(Kind::Usage, error).hinted(format!(
             "`--json` prints JSON; in braces, as in `--format '{{{}}}'`, stand {}",
             keys.first().unwrap_or(&"id"),
             keys.join(", ")
@@ -70,7 +69,7 @@ pub(crate) fn fill(
                 let error = TemplateError::Unclosed {
                     template: template.to_owned(),
                 };
-                CommandError::new(exit_codes::USAGE, error)
+                Report::new(Kind::Usage, error)
             })?;
             text.push_str(&value(key).ok_or_else(|| unknown(template, key, keys))?);
             after
@@ -84,12 +83,12 @@ pub(crate) fn fill(
     Ok(text)
 }
 
-fn unknown(template: &str, key: &str, keys: &[&str]) -> CommandError {
+fn unknown(template: &str, key: &str, keys: &[&str]) -> Report {
     let error = TemplateError::UnknownKey {
         template: template.to_owned(),
         key: key.to_owned(),
     };
-    CommandError::new(exit_codes::USAGE, error).hinted(format!("the keys are {}", keys.join(", ")))
+    Report::new(Kind::Usage, error).hinted(format!("the keys are {}", keys.join(", ")))
 }
 
 #[cfg(test)]
@@ -111,22 +110,22 @@ mod tests {
     #[test]
     fn an_unknown_key_is_refused() {
         assert_eq!(
-            fill("{nam}", &["name"], value).unwrap_err().code,
-            exit_codes::USAGE
+            fill("{nam}", &["name"], value).unwrap_err().kind(),
+            Kind::Usage
         );
     }
 
     #[test]
     fn the_name_of_a_format_is_refused() {
         let refused = fill("json", &["name"], value).unwrap_err();
-        assert_eq!(refused.code, exit_codes::USAGE);
+        assert_eq!(refused.kind(), Kind::Usage);
     }
 
     #[test]
     fn an_open_brace_is_refused() {
         assert_eq!(
-            fill("{name", &["name"], value).unwrap_err().code,
-            exit_codes::USAGE
+            fill("{name", &["name"], value).unwrap_err().kind(),
+            Kind::Usage
         );
     }
 }

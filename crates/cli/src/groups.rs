@@ -9,8 +9,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use crate::exit_codes;
-use crate::report::{CommandError, CommandResult};
+use crate::report::{CommandResult, Kind, Report};
 
 const DATABASE: &str = "/etc/group";
 
@@ -32,8 +31,7 @@ pub(crate) fn number_of(name: &str) -> CommandResult<u32> {
     let found = asked(name).or_else(|| number_in(&fs::read_to_string(DATABASE).ok()?, name));
     found.ok_or_else(|| {
         let name = cabane_label::escape(name).into_owned();
-        CommandError::new(exit_codes::USAGE, NoGroup { name })
-            .hinted("`id` lists your groups".to_owned())
+        Report::new(Kind::Usage, NoGroup { name }).hinted("`id` lists your groups".to_owned())
     })
 }
 

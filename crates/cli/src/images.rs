@@ -17,10 +17,8 @@ use cabane_view::{Meta, ViewDescription, parse_view_list};
 use clap::Args;
 
 use crate::builds::choose_here;
-use crate::convert;
 use crate::environments;
-use crate::exit_codes;
-use crate::report::{CommandError, CommandResult};
+use crate::report::{CommandResult, Kind, Report};
 use crate::root_images::RootArgs;
 use crate::setup::Setup;
 use crate::trust_at_start;
@@ -180,7 +178,7 @@ pub(crate) fn find_builds(setup: &Setup, args: &ImageArgs) -> CommandResult<Foun
     let descriptions = [file.images, typed].concat();
     let (views, with_views) = match &args.view {
         Some(text) => {
-            let views = parse_view_list(text).map_err(convert::parse_error)?;
+            let views = parse_view_list(text)?;
             (views, descriptions.len())
         }
         // What is typed beside a file does not change what its words mean.
@@ -192,7 +190,7 @@ pub(crate) fn find_builds(setup: &Setup, args: &ImageArgs) -> CommandResult<Foun
         let is_typed = position >= first_typed;
         let builds = resolver
             .locate_builds(&description)
-            .map_err(convert::locate_error)
+            .map_err(Report::from)
             .map_err(|error| error.hinted((!is_typed).then(|| NAMED_IN_FILE.to_owned())))?;
         images.push(FoundImage {
             builds,
@@ -257,8 +255,7 @@ impl FoundImages {
                 default_view: image.default_view,
             })
         });
-        assemble_requested(requested.collect(), self.with_views, &self.views)
-            .map_err(convert::assemble_error)
+        assemble_requested(requested.collect(), self.with_views, &self.views).map_err(Report::from)
     }
 }
 
@@ -273,10 +270,7 @@ fn what_was_typed(
     }
     let mut images = Vec::new();
     let typed = args.images.as_deref().map(parse_uenv_list);
-    for description in typed
-        .unwrap_or(Ok(Vec::new()))
-        .map_err(convert::parse_error)?
-    {
+    for description in typed.unwrap_or(Ok(Vec::new()))? {
         match environments::as_path(&description) {
             Some(path) => {
                 let path = path.to_string_lossy();
@@ -312,7 +306,7 @@ pub(crate) fn find_image(setup: &Setup, image: &ImageDescription) -> CommandResu
     };
     resolver_for(setup, std::slice::from_ref(&description))?
         .locate(&description)
-        .map_err(convert::locate_error)
+        .map_err(Report::from)
 }
 
 /// Looks into the image if what is beside it says nothing about it.
@@ -320,13 +314,13 @@ pub(crate) fn fill_in_metadata(setup: &Setup, image: &mut LocatedImage) -> Comma
     if image.meta.is_some() {
         return Ok(());
     }
-    let file: ImageFile = open_image(&image.path, image.format).map_err(convert::run_error)?;
-    let bytes = metadata::read(&file, &setup.ways()).map_err(convert::run_error)?;
+    let file: ImageFile = open_image(&image.path, image.format)?;
+    let bytes = metadata::read(&file, &setup.ways())?;
     if let Some(bytes) = bytes {
         let meta = Meta::from_json(&bytes).map_err(|error| {
             let place = format!("in meta/env.json of {}", image.path.display());
-            CommandError::new(
-                exit_codes::BAD_INPUT,
+            Report::new(
+                Kind::BadInput,
                 BadMeta {
                     place,
                     source: error,
@@ -365,10 +359,10 @@ pub(crate) fn complete_label_for(
     pattern: &LabelPattern,
     machine: &str,
 ) -> CommandResult<Label> {
-    let fixed = |text: &str| text.parse().map_err(convert::parse_error);
+    let fixed = |text: &str| text.parse().map_err(Report::from);
     let system = match setup.system() {
         Some(system) => system,
-        None => "local".parse().map_err(convert::parse_error)?,
+        None => "local".parse()?,
     };
     let defaults = LabelDefaults {
         tag: fixed("v1")?,
@@ -376,10 +370,8 @@ pub(crate) fn complete_label_for(
         uarch: if machine == std::env::consts::ARCH {
             setup.settings.uarch.value.clone()
         } else {
-            machine.parse().map_err(convert::parse_error)?
+            machine.parse()?
         },
     };
-    pattern
-        .complete(&defaults)
-        .map_err(convert::incomplete_label)
+    pattern.complete(&defaults).map_err(Report::from)
 }

@@ -11,8 +11,7 @@ use cabane_run::{Company, Joining};
 use clap::Args;
 
 use crate::env_vars;
-use crate::exit_codes;
-use crate::report::{CommandError, CommandResult};
+use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 
 /// With whom to share namespaces.
@@ -51,7 +50,7 @@ impl JoinArgs {
         } else if let Some(name) = &self.join {
             named(name)
         } else if let Some(value) = variable {
-            let error = || CommandError::new(exit_codes::USAGE, NoText);
+            let error = || Report::new(Kind::Usage, NoText);
             of_variable(value.to_str().ok_or_else(error)?)
         } else {
             Company::Ranks

@@ -11,7 +11,6 @@
 mod args;
 mod builds;
 mod commands;
-mod convert;
 mod devices;
 mod doctor;
 mod env_vars;
@@ -65,8 +64,8 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let printer = args.global.printer();
     let result = commands::run_command(&args.global, printer, args.command);
     let code = result.unwrap_or_else(|error| {
-        error.print(printer);
-        error.code
+        report::print(&error, printer);
+        error.kind().into()
     });
     ExitCode::from(code.code)
 }

@@ -21,8 +21,7 @@ use cabane_view::{Answer, PackageIndex, PackageLine, PackagePattern};
 use clap::Args;
 use serde::{Serialize, Serializer};
 
-use crate::convert;
-use crate::report::CommandResult;
+use crate::report::{CommandResult, Report};
 use crate::setup::Setup;
 
 /// Which packages must be in an image.
@@ -41,9 +40,7 @@ impl PackageArgs {
     /// A text that is no package, with the place of the mistake.
     pub(crate) fn read(&self) -> CommandResult<Vec<PackagePattern>> {
         let patterns = self.packages.iter().map(|text| text.parse());
-        patterns
-            .collect::<Result<_, _>>()
-            .map_err(convert::parse_error)
+        patterns.collect::<Result<_, _>>().map_err(Report::from)
     }
 }
 

@@ -9,10 +9,8 @@ use cabane_label::{LabelPattern, Namespace};
 use cabane_registry::{Address, Credential, CredentialSources, Options, Place, Registry};
 use clap::Args;
 
-use crate::convert;
-use crate::exit_codes;
 use crate::images::complete_label;
-use crate::report::{CommandError, CommandResult};
+use crate::report::{CommandResult, Kind, Report};
 use crate::settings::{Origin, bad_address};
 use crate::setup::Setup;
 
@@ -62,7 +60,7 @@ impl RegistryArgs {
                 .map(|cache| cache.join("registry")),
             ..options(setup, self.given(setup, &address)?)
         };
-        let registry = Registry::new(address, &options).map_err(convert::registry_error)?;
+        let registry = Registry::new(address, &options)?;
         Ok(Connection {
             registry,
             namespace: setting.namespace.value.clone(),
@@ -78,7 +76,7 @@ impl RegistryArgs {
         }
         let configured = setup.settings.registry.address.value.clone();
         configured.ok_or_else(|| {
-            CommandError::new(exit_codes::USAGE, RegistryError::None).hinted(
+            Report::new(Kind::Usage, RegistryError::None).hinted(
                 "`--registry URL` names one, or `url = \"https://…\"` below `[registry]` in the \
                  configuration"
                     .to_owned(),
@@ -102,7 +100,7 @@ impl RegistryArgs {
             .as_deref()
             .or(setting.username.value.as_deref());
         let read = Credential::from_token_file(token, username);
-        let read = read.map_err(|error| convert::registry_error(error.into()))?;
+        let read = read.map_err(|error| Report::from(cabane_registry::Error::from(error)))?;
         if let Some(warning) = &read.warning {
             setup.printer.warning(&warning.to_string());
             setup.printer.hint(&warning.hint());
@@ -133,7 +131,7 @@ pub(crate) fn of_containers(
         _ => args.given(setup, address)?,
     };
     let options = options(setup, given);
-    Registry::new(address.clone(), &options).map_err(convert::registry_error)
+    Registry::new(address.clone(), &options).map_err(Report::from)
 }
 
 fn options(setup: &Setup, given: Option<Credential>) -> Options {

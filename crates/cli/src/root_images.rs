@@ -14,11 +14,9 @@ use cabane_run::RootRequest;
 use cabane_run::loaded::{Additions, Bind};
 use clap::Args;
 
-use crate::convert;
 use crate::devices;
 use crate::env_vars;
-use crate::exit_codes;
-use crate::report::{CommandError, CommandResult, IoContext};
+use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
 
 /// What else is seen inside, and how a container image is entered.
@@ -97,9 +95,9 @@ pub(crate) fn request(
 }
 
 /// Refuses an option that means nothing without a root image.
-pub(crate) fn no_root(option: &str) -> CommandError {
+pub(crate) fn no_root(option: &str) -> Report {
     let message = format!("`{option}` is about container images, and none of these is one");
-    CommandError::new(exit_codes::USAGE, message)
+    Report::new(Kind::Usage, message)
         .hinted("`cabane import` makes an image of a container image".to_owned())
 }
 
@@ -128,16 +126,14 @@ fn kept(directory: &Path) -> CommandResult<PathBuf> {
         .or_failed(|| format!("make the directory {}", directory.display()))
         .map_err(|error| {
             let hint = "name a directory of yours on a local disk, as in `--writable=/tmp/layer`";
-            error
-                .with_code(exit_codes::NOT_STARTED)
-                .hinted(hint.to_owned())
+            error.with_kind(Kind::NotStarted).hinted(hint.to_owned())
         })
 }
 
 fn bind(setup: &Setup, text: &str) -> CommandResult<Bind> {
     let bad = || {
-        CommandError::new(
-            exit_codes::USAGE,
+        Report::new(
+            Kind::Usage,
             BadBind {
                 text: text.to_owned(),
             },
@@ -162,7 +158,7 @@ fn bind(setup: &Setup, text: &str) -> CommandResult<Bind> {
         Some(target) => target.to_owned(),
         None => source.to_string_lossy().into_owned(),
     };
-    let target = MountPoint::below_root(&target).map_err(convert::parse_error)?;
+    let target = MountPoint::below_root(&target)?;
     Ok(Bind {
         source,
         target,

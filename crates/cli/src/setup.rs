@@ -16,11 +16,9 @@ use cabane_resolve::NamedRepository;
 use cabane_run::metadata::Ways;
 
 use crate::args::{BackendArg, GlobalArgs};
-use crate::convert;
 use crate::env_vars;
-use crate::exit_codes;
 use crate::printer::Printer;
-use crate::report::{CommandError, CommandResult};
+use crate::report::{CommandResult, Kind, Report};
 use crate::settings::{Effective, Origin, RepositorySetting};
 
 /// What every command works with.
@@ -64,7 +62,7 @@ impl Setup {
             BackendArg::Helper | BackendArg::UserNamespace => Backend::UserNamespace,
             BackendArg::Root if possible == Backend::Root => Backend::Root,
             BackendArg::Root => {
-                return Err(CommandError::new(exit_codes::USAGE, SetupError::NotRoot)
+                return Err(Report::new(Kind::Usage, SetupError::NotRoot)
                     .hinted("without `--backend` the best way is chosen".to_owned()));
             }
         };
@@ -141,7 +139,7 @@ impl Setup {
             return Ok(there);
         }
         let setting = self.setting_to_write()?;
-        Repository::create(&setting.path).map_err(convert::repository_error)?;
+        Repository::create(&setting.path)?;
         self.printer.note(format_args!(
             "made the repository {}",
             setting.path.display()
@@ -173,7 +171,7 @@ impl Setup {
         let is_meant = |setting: &&RepositorySetting| {
             setting.is_default || matches!(setting.origin, Origin::Option(_) | Origin::Variable(_))
         };
-        let failed = |error| CommandError::new(exit_codes::REPOSITORY, error);
+        let failed = |error| Report::new(Kind::Repository, error);
         let meant = self.settings.repositories.iter().find(is_meant);
         let meant = meant.ok_or_else(|| failed(SetupError::NoRepository))?;
         match &meant.unusable {
@@ -217,7 +215,7 @@ pub(crate) fn open_repository(path: &Path) -> Result<Repository, cabane_reposito
 }
 
 fn open(setting: &RepositorySetting) -> CommandResult<NamedRepository> {
-    let repository = open_repository(&setting.path).map_err(convert::repository_error)?;
+    let repository = open_repository(&setting.path)?;
     Ok(NamedRepository {
         name: setting.name.clone(),
         repository,

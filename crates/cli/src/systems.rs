@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 
 use cabane_label::{System, escape};
 
-use crate::exit_codes;
-use crate::report::{CommandError, CommandResult};
+use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 
 /// The configuration of a system that a command is about.
@@ -63,7 +62,7 @@ pub(crate) fn find(setup: &Setup, typed: Option<&Path>) -> CommandResult<Option<
     }
 }
 
-fn no_such_system(directories: &[PathBuf], name: &str) -> CommandError {
+fn no_such_system(directories: &[PathBuf], name: &str) -> Report {
     let mut known: Vec<String> = directories
         .iter()
         .filter_map(|directory| fs::read_dir(directory).ok())
@@ -83,5 +82,5 @@ fn no_such_system(directories: &[PathBuf], name: &str) -> CommandError {
         (known, _) => format!("described are {}", known.join(", ")),
     };
     let name = name.to_owned();
-    CommandError::new(exit_codes::BAD_INPUT, NoSuchSystem { name }).hinted(Some(hint))
+    Report::new(Kind::BadInput, NoSuchSystem { name }).hinted(Some(hint))
 }

@@ -16,10 +16,8 @@ use cabane_registry::{
 };
 use cabane_repository::{Repository, signatures_beside};
 
-use crate::convert;
-use crate::exit_codes;
 use crate::registry::Connection;
-use crate::report::{CommandError, CommandResult};
+use crate::report::{CommandResult, Kind, Report};
 use crate::settings::TrustSetting;
 use crate::setup::Setup;
 
@@ -47,7 +45,7 @@ impl Wanted {
             .iter()
             .map(|path| Ok((path.clone(), PublicKey::read(path)?)));
         let keys: Result<_, KeyError> = keys.collect();
-        let keys = keys.map_err(|error| convert::registry_error(error.into()))?;
+        let keys = keys.map_err(|error| Report::from(cabane_registry::Error::from(error)))?;
         Ok(Self { who, keys })
     }
 
@@ -106,13 +104,13 @@ impl Wanted {
         what: String,
         reason: impl Into<Box<dyn std::error::Error + Send + Sync>>,
         hint: String,
-    ) -> CommandError {
+    ) -> Report {
         let mut detail = format!("  {} wants a signature by one of these keys:\n", self.who);
         for (path, key) in &self.keys {
             detail += &format!("    {} ({})\n", path.display(), key.fingerprint().id());
         }
         let reason = reason.into();
-        CommandError::new(exit_codes::UNTRUSTED, Untrusted { what, reason })
+        Report::new(Kind::Untrusted, Untrusted { what, reason })
             .detailed(detail)
             .hinted(hint)
     }
@@ -159,7 +157,7 @@ pub(crate) fn check(
             let (is_signed, record) = (false, None);
             return Ok(Checked { is_signed, record });
         }
-        signatures => signatures.map_err(convert::registry_error)?,
+        signatures => signatures?,
     };
     for one in &wanted {
         let signer = one.signer_of_remote(image, &signatures)?.display();
@@ -211,7 +209,7 @@ pub(crate) fn remember(
 /// A file that is no private key.
 pub(crate) fn signing_key(setup: &Setup, path: &Path) -> CommandResult<SigningKey> {
     let read = SigningKey::read(path);
-    let (key, warning) = read.map_err(|error| convert::registry_error(error.into()))?;
+    let (key, warning) = read.map_err(|error| Report::from(cabane_registry::Error::from(error)))?;
     if let Some(warning) = warning {
         setup.printer.warning(&warning.to_string());
         setup.printer.hint(&warning.hint());

@@ -19,8 +19,7 @@ use cabane_registry::{Distrust, MAX_RECORD, PublicKey, SignatureRecord};
 use cabane_repository::signatures_beside;
 use cabane_resolve::LocatedImage;
 
-use crate::convert;
-use crate::report::{CommandError, CommandResult, IoContext};
+use crate::report::{CommandResult, IoContext, Report};
 use crate::settings::TrustSetting;
 use crate::setup::Setup;
 use crate::trust::Wanted;
@@ -96,7 +95,7 @@ impl<'a> Candidate<'a> {
     pub(crate) fn new(setup: &Setup, image: &'a LocatedImage) -> CommandResult<Self> {
         let path = &image.path;
         let file = fs::metadata(path).or_failed(|| format!("read {}", path.display()))?;
-        let record = signatures_beside(path, MAX_RECORD).map_err(convert::repository_error)?;
+        let record = signatures_beside(path, MAX_RECORD)?;
         let is_own = file.uid() == rustix::process::getuid().as_raw();
         let is_configured = setup
             .settings
@@ -163,7 +162,7 @@ impl<'a> Candidate<'a> {
     }
 
     /// Tells that the image is not trusted, and what can be done about it.
-    pub(crate) fn refuse(&self, wanted: &Wanted, doubt: Doubt) -> CommandError {
+    pub(crate) fn refuse(&self, wanted: &Wanted, doubt: Doubt) -> Report {
         let hint = self.hint(&doubt);
         wanted.refuse(self.name(), doubt, hint)
     }

@@ -10,11 +10,11 @@ use cabane_view::Meta;
 
 use crate::ahead::{Ahead, Written, total_of};
 use crate::budget::{Budget, MAX_UNPACKED};
+use crate::import_record::{CONVERTER, Converted, ImportRecord};
 use crate::layer::{Listing, list};
 use crate::metadata::{self, Variables};
 use crate::plan::Plan;
 use crate::progress::{Progress, tell};
-use crate::report::{CONVERTER, Converted, Report};
 use crate::squash::Squash;
 use crate::tree::Tree;
 use crate::{ContainerImage, Error, digest, glibc};
@@ -61,7 +61,7 @@ pub fn convert_with(
     image: &ContainerImage<'_>,
     request: &Request<'_>,
     progress: &dyn Progress,
-    edit: &dyn Fn(&mut Meta, &mut Report),
+    edit: &dyn Fn(&mut Meta, &mut ImportRecord),
 ) -> Result<Converted, Error> {
     make(image, request, progress, edit).map_err(|error| {
         // A terminal interrupts `mksquashfs` as well, and then that is what fails.
@@ -77,7 +77,7 @@ fn make(
     image: &ContainerImage<'_>,
     request: &Request<'_>,
     progress: &dyn Progress,
-    edit: &dyn Fn(&mut Meta, &mut Report),
+    edit: &dyn Fn(&mut Meta, &mut ImportRecord),
 ) -> Result<Converted, Error> {
     let start = || Squash::start(request.mksquashfs, request.output, request.jobs);
     let (mut squash, pool) = start()?;
@@ -131,7 +131,7 @@ fn flatten<'a>(
     request: &Request<'_>,
     listings: &[Listing],
     written: &'a Written,
-) -> Result<(Plan<'a>, Report), Error> {
+) -> Result<(Plan<'a>, ImportRecord), Error> {
     let mut tree = Tree::new();
     for (index, (layer, listing)) in image.layers.iter().zip(listings).enumerate() {
         let fits = if layer.may_replace {
@@ -143,7 +143,7 @@ fn flatten<'a>(
         put.map_err(|problem| layer.failed(problem))?;
     }
     let diff_ids = listings.iter().map(|listing| &listing.sums.diff_id);
-    let mut report = Report {
+    let mut report = ImportRecord {
         version: 1,
         converter: CONVERTER,
         reference: request.reference.to_owned(),
@@ -151,7 +151,7 @@ fn flatten<'a>(
         manifest: image.manifest.as_ref().map(digest::written),
         index: image.index.as_ref().map(digest::written),
         layers: diff_ids.map(digest::written).collect(),
-        ..Report::default()
+        ..ImportRecord::default()
     };
     let its = metadata::working_directory(image);
     let working_directory = request.working_directory.or(its.as_deref());

@@ -3,6 +3,7 @@
 
 //! What can go wrong with a container image.
 
+use cabane_report::{Kind, Report};
 use std::io;
 use std::path::PathBuf;
 
@@ -352,5 +353,20 @@ impl Error {
                 source,
             },
         }
+    }
+}
+
+impl From<Error> for Report {
+    fn from(error: Error) -> Self {
+        let kind = match &error {
+            Error::NoSuchName { .. } | Error::NoPlatform { .. } => Kind::NotFound,
+            Error::NotAnImage { .. }
+            | Error::Document { .. }
+            | Error::Tampered { .. }
+            | Error::Layer { .. } => Kind::BadInput,
+            _ => Kind::Failure,
+        };
+        let hint = error.hint();
+        Self::new(kind, error).hinted(hint)
     }
 }

@@ -8,9 +8,9 @@ use std::io::Read;
 
 use crate::ahead::Written;
 use crate::budget::Budget;
+use crate::import_record::{Changed, Converted, ImportRecord};
 use crate::layer::{Attributes, LONGEST_PATH, Layer, Listing, Opened, Special, shown};
 use crate::progress::Progress;
-use crate::report::{Changed, Converted, Report};
 use crate::squash::{Contents, Place, Pool};
 use crate::tree::{File, Node, Tree};
 use crate::write::{META, mode_of, not_written, store_file};
@@ -59,7 +59,7 @@ impl<'a> Plan<'a> {
         mut tree: Tree,
         written: &'a Written,
         working_directory: Option<&str>,
-        report: &mut Report,
+        report: &mut ImportRecord,
     ) -> Result<Self, Error> {
         furnish(&mut tree, working_directory, report).map_err(above_the_others)?;
         let mut plan = Self {
@@ -86,7 +86,7 @@ impl<'a> Plan<'a> {
         self.confirmed == self.written.count()
     }
 
-    fn count(&mut self, report: &mut Report) -> Result<(), Error> {
+    fn count(&mut self, report: &mut ImportRecord) -> Result<(), Error> {
         let Self {
             tree,
             names,
@@ -280,7 +280,7 @@ fn above_the_others(source: LayerProblem) -> Error {
 fn furnish(
     tree: &mut Tree,
     working_directory: Option<&str>,
-    report: &mut Report,
+    report: &mut ImportRecord,
 ) -> Result<(), LayerProblem> {
     let changed = &mut report.changed;
     if tree.remove(META) {

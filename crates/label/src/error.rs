@@ -3,6 +3,7 @@
 
 //! Why a text is not the word it should be, and at which character.
 
+use cabane_report::{Kind, Report};
 use std::fmt;
 use std::ops::Range;
 
@@ -293,3 +294,15 @@ impl fmt::Display for ParseError {
 }
 
 impl std::error::Error for ParseError {}
+
+/// With the place of the mistake.
+impl From<ParseError> for Report {
+    fn from(error: ParseError) -> Self {
+        let pointer = error.pointer();
+        let lines: Vec<_> = pointer.lines().map(|line| format!("  {line}")).collect();
+        let hint = error.hint();
+        Self::new(Kind::BadInput, error)
+            .detailed(lines.join("\n"))
+            .hinted(hint)
+    }
+}

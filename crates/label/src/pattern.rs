@@ -3,6 +3,7 @@
 
 //! Labels with parts missing, by which images are searched.
 
+use cabane_report::{Kind, Report};
 use std::fmt;
 use std::str::FromStr;
 
@@ -229,5 +230,12 @@ impl IncompleteLabel {
             Self::Namespace { namespace } => Some(format!("leave out `{namespace}::`")),
             Self::AnySystem { .. } => Some("name one system, as in `@daint`".to_owned()),
         }
+    }
+}
+
+impl From<IncompleteLabel> for Report {
+    fn from(error: IncompleteLabel) -> Self {
+        let hint = error.hint();
+        Self::new(Kind::BadInput, error).hinted(hint)
     }
 }

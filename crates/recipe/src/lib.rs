@@ -56,7 +56,7 @@ pub use device::{
     DeviceRequest, DeviceSpecification, DeviceSpecificationError, SpecifiedDevice,
     parse_device_specification,
 };
-pub use diagnostic::Diagnostic;
+pub use diagnostic::{Diagnostic, malformed};
 pub use environment::{
     BaseReference, EnvironmentFile, EnvironmentFileError, EnvironmentReference, MountEntry,
     Surroundings, parse_environment_file,

@@ -6,6 +6,7 @@
 //! No error holds a password, a token or the query of an address, which may be one. Texts of
 //! registries are shown with their control characters escaped.
 
+use cabane_report::{Kind, Report};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -384,6 +385,32 @@ fn in_words(words: &str) -> String {
 /// Returns a path as it may stand in a message.
 fn shown(path: &Path) -> String {
     escape(&path.to_string_lossy()).into_owned()
+}
+
+impl From<Error> for Report {
+    fn from(error: Error) -> Self {
+        let kind = match &error {
+            Error::NoSuchImage { .. } | Error::NoContainer { .. } => Kind::NotFound,
+            Error::Unfit(_)
+            | Error::NotAnImage { .. }
+            | Error::Metadata { .. }
+            | Error::Key(_) => Kind::BadInput,
+            Error::NoSpace { .. }
+            | Error::NoRoom { .. }
+            | Error::LabelTaken { .. }
+            | Error::TagTaken { .. }
+            | Error::Io { .. }
+            | Error::SourceChanged { .. }
+            // What is wrong is here, and not in the registry.
+            | Error::Credential(_)
+            | Error::Trust(_)
+            | Error::Proxy(_)
+            | Error::Settings { .. } => Kind::Failure,
+            _ => Kind::Registry,
+        };
+        let hint = error.hint();
+        Self::new(kind, error).hinted(hint)
+    }
 }
 
 #[cfg(test)]

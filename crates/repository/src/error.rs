@@ -6,6 +6,7 @@
 //! Every error names the object it is about. Names that come from outside are shown with their
 //! control characters escaped.
 
+use cabane_report::{Kind, Report};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -354,4 +355,17 @@ fn amounts(need: Option<u64>, free: Option<u64>) -> String {
 /// Returns a path as it may stand in a message.
 pub(crate) fn shown(path: &Path) -> String {
     escape(&path.to_string_lossy()).into_owned()
+}
+
+impl From<Error> for Report {
+    fn from(error: Error) -> Self {
+        let kind = match &error {
+            Error::NoSuchLabel { .. } | Error::NoSuchImage { .. } => Kind::NotFound,
+            Error::Image { .. } | Error::Meta { .. } | Error::MetaEntry { .. } => Kind::BadInput,
+            Error::NoSpace { .. } | Error::LabelTaken { .. } => Kind::Failure,
+            _ => Kind::Repository,
+        };
+        let hint = error.hint();
+        Self::new(kind, error).hinted(hint)
+    }
 }

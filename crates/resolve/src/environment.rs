@@ -3,6 +3,7 @@
 
 //! Finding environment files, and laying them over their bases.
 
+use cabane_report::{Kind, Report};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
@@ -317,4 +318,19 @@ fn named_in(base_in: Option<&Named>) -> String {
 fn chain_of(chain: &[PathBuf]) -> String {
     let files: Vec<String> = chain.iter().map(|path| shown(path)).collect();
     files.join(" -> ")
+}
+
+impl From<EnvironmentError> for Report {
+    fn from(error: EnvironmentError) -> Self {
+        let hint = error.hint();
+        let kind = match error {
+            EnvironmentError::Malformed { error } => {
+                return cabane_recipe::malformed("the environment file", error.diagnostics());
+            }
+            EnvironmentError::NotFound { .. } => Kind::NotFound,
+            EnvironmentError::Unreadable { .. } => Kind::Failure,
+            _ => Kind::BadInput,
+        };
+        Self::new(kind, error).hinted(hint)
+    }
 }

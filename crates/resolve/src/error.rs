@@ -3,6 +3,7 @@
 
 //! Why a description could not be resolved.
 
+use cabane_report::{Kind, Report};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -363,6 +364,34 @@ pub(crate) fn some_of(labels: &[Label]) -> String {
 
 fn shown(path: &Path) -> String {
     escape(&path.to_string_lossy()).into_owned()
+}
+
+impl From<LocateError> for Report {
+    fn from(error: LocateError) -> Self {
+        let kind = match &error {
+            LocateError::NotFound { .. } => Kind::NotFound,
+            LocateError::Ambiguous { .. } => Kind::Ambiguous,
+            LocateError::Repository { .. } => Kind::Repository,
+            LocateError::Unreadable { .. } | LocateError::Closed { .. } => Kind::Failure,
+            _ => Kind::BadInput,
+        };
+        let hint = error.hint();
+        Self::new(kind, error).hinted(hint)
+    }
+}
+
+impl From<AssembleError> for Report {
+    fn from(error: AssembleError) -> Self {
+        let kind = match &error {
+            AssembleError::UnknownView { .. } | AssembleError::UnknownImage { .. } => {
+                Kind::NotFound
+            }
+            AssembleError::AmbiguousView { .. } => Kind::Ambiguous,
+            _ => Kind::BadInput,
+        };
+        let hint = error.hint();
+        Self::new(kind, error).hinted(hint)
+    }
 }
 
 #[cfg(test)]

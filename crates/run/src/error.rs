@@ -3,6 +3,7 @@
 
 //! What can go wrong between a resolved image and the running command.
 
+use cabane_report::{Kind, Report};
 use std::io;
 use std::path::PathBuf;
 
@@ -172,5 +173,12 @@ impl RunError {
             }
             _ => None,
         }
+    }
+}
+
+impl From<RunError> for Report {
+    fn from(error: RunError) -> Self {
+        let hint = error.hint();
+        Self::new(Kind::NotStarted, error).hinted(hint)
     }
 }

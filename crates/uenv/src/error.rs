@@ -4,6 +4,7 @@
 //! What can go wrong with a repository of uenv as a whole. What is wrong with one image is a
 //! [`crate::Damage`].
 
+use cabane_report::{Kind, Report};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -94,4 +95,16 @@ impl Error {
 /// Returns a path as it may stand in a message.
 fn shown(path: &Path) -> String {
     escape(&path.to_string_lossy()).into_owned()
+}
+
+impl From<Error> for Report {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Target(error) => error.into(),
+            error => {
+                let hint = error.hint();
+                Self::new(Kind::Repository, error).hinted(hint)
+            }
+        }
+    }
 }

@@ -4,7 +4,7 @@
 //! What a recipe, and images that are put on a container image, change in its metadata.
 
 use cabane_compat::GlibcVersion;
-use cabane_container::Report;
+use cabane_container::ImportRecord;
 use cabane_recipe::{ContainerConfig, Recipe};
 use cabane_view::{Meta, View};
 
@@ -37,7 +37,7 @@ pub(super) fn edit(
     config: &ContainerConfig,
     added: Option<&AddedImages>,
     meta: &mut Meta,
-    report: &mut Report,
+    report: &mut ImportRecord,
 ) {
     report.altered = alters(recipe, config);
     if let Some(description) = &recipe.description {

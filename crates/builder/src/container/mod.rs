@@ -16,8 +16,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cabane_container::{
-    Bytes, CONVERTER, ContainerImage, Layer, MAX_UNPACKED, Open, Progress, Report, Request, added,
-    convert_with,
+    Bytes, CONVERTER, ContainerImage, ImportRecord, Layer, MAX_UNPACKED, Open, Progress, Request,
+    added, convert_with,
 };
 use cabane_recipe::{ContainerConfig, Recipe};
 use cabane_view::Meta;
@@ -162,7 +162,7 @@ impl ContainerEngine {
                 let layer = added(&one.source, &one.place, bench.request.epoch);
                 image.layers.push(layer);
             }
-            let edit = |meta: &mut Meta, report: &mut Report| {
+            let edit = |meta: &mut Meta, report: &mut ImportRecord| {
                 metadata::edit(&self.recipe, &self.config, images.as_ref(), meta, report);
             };
             let made = convert_with(&image, &request, &watched, &edit);

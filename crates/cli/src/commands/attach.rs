@@ -10,9 +10,9 @@ use clap::Args;
 
 use crate::commands::run::not_started;
 use crate::commands::start::shell;
-use crate::exit_codes::{self, ExitCode};
+use crate::exit_codes::ExitCode;
 use crate::images::{self, ImageArgs};
-use crate::report::CommandResult;
+use crate::report::{CommandResult, Kind};
 use crate::setup::Setup;
 
 /// Run a shell or a command in the environment of a running process or job
@@ -59,7 +59,7 @@ pub(crate) fn attach(setup: &Setup, args: &AttachArgs) -> CommandResult<ExitCode
             images::find_environment(setup, &images)
         })
         .transpose()
-        .map_err(|error| error.with_code(exit_codes::NOT_STARTED))?;
+        .map_err(|error| error.with_kind(Kind::NotStarted))?;
     let command = if args.command.is_empty() {
         vec![shell(setup).into_os_string()]
     } else {

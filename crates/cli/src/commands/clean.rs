@@ -9,7 +9,6 @@ use cabane_mount::{Backend, Scope};
 use cabane_run::RunError;
 use clap::Args;
 
-use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::joining::directories;
 use crate::report::CommandResult;
@@ -84,14 +83,13 @@ pub(crate) fn clean(setup: &Setup, args: &CleanArgs) -> CommandResult<ExitCode> 
 fn clean_mounts(setup: &Setup) -> CommandResult<ExitCode> {
     if setup.backend == Backend::Root {
         let count = cabane_mount::release(Scope::Unused, 0)
-            .map_err(|error| RunError::Mount(error.into()))
-            .map_err(convert::run_error)?;
+            .map_err(|error| RunError::Mount(error.into()))?;
         setup.printer.note(format_args!("gave up {count} images"));
         return Ok(exit_codes::SUCCESS);
     }
     match setup.helper() {
         Ok(helper) => {
-            cabane_run::clean_through(&helper.path).map_err(convert::run_error)?;
+            cabane_run::clean_through(&helper.path)?;
             setup
                 .printer
                 .note("gave up the images of yours that nobody uses");
@@ -113,7 +111,7 @@ fn remove(setup: &Setup, args: &CleanArgs, directory: &Path) -> CommandResult<()
         ));
         return Ok(());
     }
-    cabane_builder::remove_tree(directory).map_err(convert::build_error)?;
+    cabane_builder::remove_tree(directory)?;
     setup
         .printer
         .note(format_args!("removed {} ({bytes})", directory.display()));

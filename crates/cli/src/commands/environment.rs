@@ -67,8 +67,8 @@ pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> CommandResult<ExitCode> 
         match environments::load(setup, file) {
             Ok(_) => setup.printer.note(format_args!("{file}: no mistake")),
             Err(error) => {
-                error.print(setup.printer);
-                code = error.code;
+                crate::report::print(&error, setup.printer);
+                code = error.kind().into();
             }
         }
     }

@@ -19,11 +19,10 @@ use crate::commands::explain::start::{covering, explained, own_program};
 use crate::commands::mpi::root::{self, Question};
 use crate::commands::mpi::substitute::{Asked, SubstituteImage, substitute_image};
 use crate::commands::sight::Sight;
-use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::images::{self, ImageArgs};
 use crate::joining::JoinArgs;
-use crate::report::{CommandError, CommandResult};
+use crate::report::{CommandResult, Kind, Report};
 use crate::root_images;
 use crate::setup::Setup;
 
@@ -61,11 +60,11 @@ pub(crate) fn run_command_in(
     join: &JoinArgs,
     command: Vec<OsString>,
 ) -> CommandResult<ExitCode> {
-    let (environment, additions) = images::find_environment(setup, args)
-        .map_err(|error| error.with_code(exit_codes::NOT_STARTED))?;
+    let (environment, additions) =
+        images::find_environment(setup, args).map_err(|error| error.with_kind(Kind::NotStarted))?;
     let joining = join
         .joining(setup)
-        .map_err(|error| error.with_code(exit_codes::NOT_STARTED))?;
+        .map_err(|error| error.with_kind(Kind::NotStarted))?;
     let command = explained(setup, &environment, command)?;
     let found = (environment, additions);
     enter_environment(setup, args, found, joining, command, Nesting::No)
@@ -84,11 +83,11 @@ pub(crate) fn run_shell_in(
             if [ -x "$shell" ]; then SHELL=$shell exec "$shell"; fi
         done
         SHELL=/bin/sh exec /bin/sh"#;
-    let (environment, additions) = images::find_environment(setup, args)
-        .map_err(|error| error.with_code(exit_codes::NOT_STARTED))?;
+    let (environment, additions) =
+        images::find_environment(setup, args).map_err(|error| error.with_kind(Kind::NotStarted))?;
     let joining = join
         .joining(setup)
-        .map_err(|error| error.with_code(exit_codes::NOT_STARTED))?;
+        .map_err(|error| error.with_kind(Kind::NotStarted))?;
     let command = match environment.root() {
         None => explained(setup, &environment, vec![shell])?,
         Some(_) => ["/bin/sh", "-c", FIRST_SHELL]
@@ -144,7 +143,7 @@ fn enter_environment(
         };
         let found = (&environment, &mut additions);
         let code = substitute(setup, asked, found, &mut root, &mut command)
-            .map_err(|error| error.with_code(exit_codes::NOT_STARTED))?;
+            .map_err(|error| error.with_kind(Kind::NotStarted))?;
         if let Some(code) = code {
             return Ok(code);
         }
@@ -161,8 +160,7 @@ fn enter_environment(
     };
     let mut prepared = prepare(request).map_err(not_started)?;
     if nesting == Nesting::No {
-        choose_helper(setup, &mut prepared)
-            .map_err(|error| error.with_code(exit_codes::NOT_STARTED))?;
+        choose_helper(setup, &mut prepared).map_err(|error| error.with_kind(Kind::NotStarted))?;
     }
     for warning in prepared.warnings() {
         setup.printer.warning(&warning.to_string());
@@ -183,7 +181,7 @@ fn again_inside(
     joining: Joining,
 ) -> CommandResult<ExitCode> {
     let found = images::find_environment(setup, &image.images)
-        .map_err(|error| error.with_code(exit_codes::NOT_STARTED))?;
+        .map_err(|error| error.with_kind(Kind::NotStarted))?;
     let own = own_program(setup)?;
     check_is_seen(&found.0, Path::new(&own[0]))?;
     let typed = std::env::args_os().skip(1);
@@ -222,7 +220,7 @@ fn check_is_seen(environment: &ConcreteEnvironment, program: &Path) -> CommandRe
         "{} covers this program, which is needed there for another MPI",
         image.mount_point
     );
-    Err(CommandError::new(exit_codes::NOT_STARTED, message))
+    Err(Report::new(Kind::NotStarted, message))
 }
 
 /// Arranges that a command gets another MPI. Returns an exit code if that is refused, and the
@@ -277,13 +275,13 @@ fn not_given(code: ExitCode) -> ExitCode {
 }
 
 /// Gives an error the code that shells use.
-pub(crate) fn not_started(error: RunError) -> CommandError {
-    let code = match &error {
-        RunError::NotFound { .. } => exit_codes::COMMAND_NOT_FOUND,
-        RunError::Exec { .. } => exit_codes::NOT_EXECUTABLE,
-        _ => exit_codes::NOT_STARTED,
+pub(crate) fn not_started(error: RunError) -> Report {
+    let kind = match &error {
+        RunError::NotFound { .. } => Kind::CommandNotFound,
+        RunError::Exec { .. } => Kind::NotExecutable,
+        _ => Kind::NotStarted,
     };
-    convert::run_error(error).with_code(code)
+    Report::from(error).with_kind(kind)
 }
 
 /// Mounts through the helper where that is wanted, or better and possible.
@@ -298,10 +296,8 @@ fn choose_helper(setup: &Setup, prepared: &mut Prepared) -> CommandResult<()> {
         .and_then(|helper| prepared.use_helper(helper))
     {
         Ok(()) => Ok(()),
-        Err(reason) if wanted == BackendArg::Helper => {
-            Err(CommandError::new(exit_codes::NOT_STARTED, reason)
-                .hinted("use `cabane doctor` to diagnose the helper".to_owned()))
-        }
+        Err(reason) if wanted == BackendArg::Helper => Err(Report::new(Kind::NotStarted, reason)
+            .hinted("use `cabane doctor` to diagnose the helper".to_owned())),
         Err(reason) => {
             let printer = setup.printer;
             printer.detail(format_args!("mounting in a user namespace: {reason}"));

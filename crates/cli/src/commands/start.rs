@@ -13,10 +13,10 @@ use clap::Args;
 
 use crate::commands::run::run_shell_in;
 use crate::env_vars;
-use crate::exit_codes::{self, ExitCode};
+use crate::exit_codes::ExitCode;
 use crate::images::ImageArgs;
 use crate::joining::JoinArgs;
-use crate::report::{CommandError, CommandResult};
+use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 
 /// Start a shell in images
@@ -47,7 +47,7 @@ struct NobodyTypes {
 
 pub(crate) fn start(setup: &Setup, args: &StartArgs) -> CommandResult<ExitCode> {
     if let Some(reason) = nobody_types(setup).filter(|_| !args.ignore_tty) {
-        let error = CommandError::new(exit_codes::NOT_STARTED, NobodyTypes { reason });
+        let error = Report::new(Kind::NotStarted, NobodyTypes { reason });
         return Err(error.hinted(
             "in a script, use `cabane run IMAGE -- COMMAND`; `--ignore-tty` starts the shell anyway"
                 .to_owned(),

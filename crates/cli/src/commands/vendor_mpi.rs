@@ -8,15 +8,14 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use cabane_label::escape;
-use cabane_recipe::{FileText, MAX_FILE_SIZE, VendorManifest, parse_vendor_manifest};
+use cabane_recipe::{FileText, MAX_FILE_SIZE, VendorManifest, malformed, parse_vendor_manifest};
 use cabane_vendor_mpi::{Packed, Request, Tarball, VendorError};
 use clap::Args;
 use serde::Serialize;
 
-use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
-use crate::report::{CommandError, CommandResult, IoContext};
+use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
 
 /// Turn a vendor's MPI packages into a package for Spack
@@ -86,7 +85,7 @@ fn read(path: &Path) -> CommandResult<VendorManifest> {
         .and_then(|file| file.take(MAX_FILE_SIZE + 1).read_to_end(&mut text))
         .or_failed(failed)?;
     let file = FileText { path, text: &text };
-    parse_vendor_manifest(&file).map_err(|error| convert::manifest_error(&error))
+    parse_vendor_manifest(&file).map_err(|error| malformed("the manifest", error.diagnostics()))
 }
 
 fn tell(setup: &Setup, args: &VendorMpiArgs, manifest: &VendorManifest, packed: &Packed) {
@@ -117,12 +116,12 @@ fn tell(setup: &Setup, args: &VendorMpiArgs, manifest: &VendorManifest, packed: 
     ));
 }
 
-fn vendor_error(error: VendorError) -> CommandError {
+fn vendor_error(error: VendorError) -> Report {
     let hint = error.hint();
-    let code = match &error {
-        VendorError::NoPackage { .. } => exit_codes::NOT_FOUND,
-        VendorError::Io { .. } => exit_codes::FAILURE,
-        _ => exit_codes::BAD_INPUT,
+    let kind = match &error {
+        VendorError::NoPackage { .. } => Kind::NotFound,
+        VendorError::Io { .. } => Kind::Failure,
+        _ => Kind::BadInput,
     };
     let detail = match &error {
         VendorError::Manifest { problems } => {
@@ -131,7 +130,7 @@ fn vendor_error(error: VendorError) -> CommandError {
         }
         _ => String::new(),
     };
-    let error = CommandError::new(code, error).hinted(hint);
+    let error = Report::new(kind, error).hinted(hint);
     if detail.is_empty() {
         error
     } else {

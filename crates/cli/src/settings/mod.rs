@@ -28,9 +28,8 @@ use cabane_recipe::{
 use clap::ValueEnum;
 
 use crate::args::{BackendArg, GlobalArgs, When};
-use crate::convert;
 use crate::env_vars;
-use crate::report::{CommandResult, IoContext};
+use crate::report::{CommandResult, IoContext, Report};
 
 pub(crate) use container::ContainerSetting;
 pub(crate) use machine::{find_program, processors};
@@ -182,7 +181,7 @@ impl Layers<'_> {
 
     fn color(&self) -> Value<When> {
         // What options and NO_COLOR say is already in the printer.
-        self.file_value(|settings| settings.color.map(convert::when))
+        self.file_value(|settings| settings.color.map(When::from))
             .unwrap_or(Value::new(When::Auto, Origin::Default))
     }
 
@@ -337,7 +336,5 @@ fn read_file(path: &Path) -> CommandResult<Option<Settings>> {
     file.take(MAX_FILE_SIZE + 1)
         .read_to_end(&mut text)
         .or_failed(|| format!("read {}", path.display()))?;
-    parse_settings(path, &text)
-        .map(Some)
-        .map_err(|error| convert::settings_error(&error))
+    parse_settings(path, &text).map(Some).map_err(Report::from)
 }

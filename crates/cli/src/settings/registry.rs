@@ -127,7 +127,7 @@ pub(crate) fn bad_address(
     origin: &Origin,
     text: &str,
     error: &cabane_registry::AddressError,
-) -> crate::report::CommandError {
+) -> crate::report::Report {
     let shown = if matches!(error, cabane_registry::AddressError::User) {
         "…"
     } else {

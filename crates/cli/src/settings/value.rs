@@ -11,8 +11,7 @@ use std::path::{Path, PathBuf};
 use cabane_recipe::PathTemplate;
 
 use crate::env_vars;
-use crate::exit_codes;
-use crate::report::{CommandError, CommandResult};
+use crate::report::{CommandResult, Kind, Report};
 
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +63,7 @@ impl Value<Option<PathBuf>> {
     ///
     /// That there is none, since nobody knows where the home is.
     pub(crate) fn directory(&self) -> CommandResult<&Path> {
-        let none = || CommandError::new(exit_codes::FAILURE, SettingError::NoHome);
+        let none = || Report::new(Kind::Failure, SettingError::NoHome);
         self.value.as_deref().ok_or_else(none)
     }
 }
@@ -82,13 +81,13 @@ pub(super) enum SettingError {
 }
 
 /// Says that a value is none, and where it comes from.
-pub(super) fn bad(origin: &Origin, value: &str, reason: impl fmt::Display) -> CommandError {
+pub(super) fn bad(origin: &Origin, value: &str, reason: impl fmt::Display) -> Report {
     let error = SettingError::Bad {
         origin: origin.clone(),
         value: value.to_owned(),
         reason: reason.to_string(),
     };
-    CommandError::new(exit_codes::USAGE, error)
+    Report::new(Kind::Usage, error)
 }
 
 /// The variables of the caller, read as text.

@@ -30,6 +30,12 @@ use crate::report::{Language, Report};
 use crate::suggest::{enumerate, nearest};
 use crate::{text, yaml};
 use engine::Engine;
+impl From<RecipeError> for cabane_report::Report {
+    fn from(error: RecipeError) -> Self {
+        crate::diagnostic::malformed("the recipe", error.diagnostics())
+    }
+}
+
 #[cfg(test)]
 pub(crate) use engine::spack_keys;
 pub use env_vars::PATH_LISTS;

@@ -16,6 +16,7 @@ mod excerpt;
 mod quote;
 mod source;
 
+use cabane_report::{Kind, Report};
 use std::fmt;
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -169,6 +170,21 @@ pub(crate) fn write_all(f: &mut fmt::Formatter<'_>, all: &[Diagnostic]) -> fmt::
         write!(f, "{diagnostic}")?;
     }
     Ok(())
+}
+
+/// Reports everything that is wrong in a file, of which `what` is the kind.
+#[must_use]
+pub fn malformed(what: &'static str, mistakes: &[Diagnostic]) -> Report {
+    let count = mistakes.len();
+    let all: Vec<_> = mistakes.iter().map(Diagnostic::to_string).collect();
+    Report::new(Kind::BadInput, Mistakes { count, what }).detailed(all.join("\n"))
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{} in {what}", if *count == 1 { "a mistake".to_owned() } else { format!("{count} mistakes") })]
+struct Mistakes {
+    count: usize,
+    what: &'static str,
 }
 
 #[cfg(test)]

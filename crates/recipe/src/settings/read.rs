@@ -356,3 +356,9 @@ pub(super) fn path_template(report: &mut Report<'_>, field: &Field<'_>) -> Optio
         }
     }
 }
+
+impl From<SettingsError> for cabane_report::Report {
+    fn from(error: SettingsError) -> Self {
+        crate::diagnostic::malformed("the configuration", error.diagnostics())
+    }
+}

@@ -23,11 +23,9 @@ use crate::commands::export::target::scratch;
 use crate::commands::export::tree::layer_of;
 use crate::commands::import::reference::{Reference, ReferenceError};
 use crate::commands::import::remote::Remote;
-use crate::convert as errors;
-use crate::exit_codes;
 use crate::images::{ImageArgs, find_environment};
 use crate::registry::of_containers;
-use crate::report::{CommandError, CommandResult, IoContext};
+use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
 
 /// How a root image of ours is named in a recipe.
@@ -75,7 +73,7 @@ impl OwnContainers {
     }
 
     fn look_up(&self, reference: &Reference, platform: &Platform) -> CommandResult<FoundContainer> {
-        let container = errors::container_error;
+        let container = Report::from;
         let chosen = match reference {
             Reference::Registry(name) => {
                 let registry = of_containers(&self.setup, &name.address, None, None)?;
@@ -102,7 +100,7 @@ impl OwnContainers {
             }
             Reference::Sif(path) => {
                 Sif::open(path, platform).map_err(container)?;
-                let summed = sum::file(path, &mut |_, _| ()).map_err(errors::registry_error)?;
+                let summed = sum::file(path, &mut |_, _| ())?;
                 return Ok(of_whole(reference, platform, &summed));
             }
             Reference::Directory(path) => {
@@ -132,7 +130,7 @@ impl OwnContainers {
         let root = environment.root().cloned();
         let root = root.ok_or_else(|| {
             let image = label.to_owned();
-            CommandError::new(exit_codes::BAD_INPUT, NoRoot { image })
+            Report::new(Kind::BadInput, NoRoot { image })
                 .hinted("`images:` puts it on a root image".to_owned())
         })?;
         Ok((environment, root))
@@ -182,7 +180,7 @@ impl OwnContainers {
         config["architecture"] = platform.architecture.clone().into();
         let config = Config::read(config.to_string().as_bytes());
         use_it(ContainerImage {
-            config: config.map_err(errors::container_error)?,
+            config: config?,
             layers: vec![layer_of(&self.setup, &root).0],
             platform,
             manifest: None,
@@ -196,10 +194,7 @@ impl OwnContainers {
         let (environment, _) = find_environment(&self.setup, &args)?;
         if let Some(root) = environment.root() {
             let image = root.name().to_owned();
-            return Err(CommandError::new(
-                exit_codes::BAD_INPUT,
-                SecondRoot { image },
-            ));
+            return Err(Report::new(Kind::BadInput, SecondRoot { image }));
         }
         let image = |image: &ConcreteImage| {
             Ok(AddedImage {
@@ -286,7 +281,7 @@ impl Containers for OwnContainers {
         let mut failure = None;
         let mut used = |image: ContainerImage<'_>| {
             use_it(image).map_err(|error| {
-                let told = CommandError::new(exit_codes::BUILD, error.to_string());
+                let told = Report::new(Kind::Build, error.to_string());
                 failure = Some(error);
                 told
             })
@@ -309,13 +304,13 @@ impl Containers for OwnContainers {
     }
 }
 
-fn moved(locked: &FoundContainer, now: FoundContainer) -> CommandError {
+fn moved(locked: &FoundContainer, now: FoundContainer) -> Report {
     let moved = Moved {
         reference: locked.reference.clone(),
         locked: locked.digest.clone(),
         found: now.digest,
     };
-    CommandError::new(exit_codes::FAILURE, moved)
+    Report::new(Kind::Failure, moved)
         .hinted("`cabane build --from lock` takes the new one".to_owned())
 }
 
@@ -332,7 +327,7 @@ fn of_platform(found: FoundContainer, wanted: Option<&str>) -> CommandResult<Fou
         wanted: wanted.to_owned(),
         found: found.platform,
     };
-    Err(CommandError::new(exit_codes::BAD_INPUT, other)
+    Err(Report::new(Kind::BadInput, other)
         .hinted("leave `platform` out, or name an image that is for it".to_owned()))
 }
 
@@ -340,7 +335,7 @@ fn of_platform(found: FoundContainer, wanted: Option<&str>) -> CommandResult<Fou
 fn digest_of(image: &ConcreteImage) -> CommandResult<Digest> {
     match &image.digest {
         Some(digest) => Ok(digest.clone()),
-        None => sum::file(&image.path, &mut |_, _| ()).map_err(errors::registry_error),
+        None => sum::file(&image.path, &mut |_, _| ()).map_err(Report::from),
     }
 }
 
@@ -354,7 +349,7 @@ fn of_whole(reference: &Reference, platform: &Platform, summed: &Digest) -> Foun
     }
 }
 
-fn as_build_error(error: &CommandError) -> BuildError {
+fn as_build_error(error: &Report) -> BuildError {
     let (message, hint) = error.texts();
     BuildError::ContainerSource { message, hint }
 }
@@ -364,7 +359,7 @@ fn platform_of(text: Option<&str>) -> CommandResult<Platform> {
         None => Ok(Platform::of_machine(std::env::consts::ARCH)),
         Some(text) => text
             .parse()
-            .map_err(|error| CommandError::new(exit_codes::BAD_INPUT, error_of(error))),
+            .map_err(|error| Report::new(Kind::BadInput, error_of(error))),
     }
 }
 

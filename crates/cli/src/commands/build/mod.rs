@@ -25,13 +25,12 @@ use signal_hook::flag;
 
 use crate::commands::build::containers::OwnContainers;
 use crate::commands::image::add;
-use crate::convert;
 use crate::env_vars;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::images::complete_label_for;
 use crate::progress::Shown;
-use crate::report::{CommandError, CommandResult, IoContext};
+use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::settings::{Origin, find_program, processors};
 use crate::setup::Setup;
 use crate::systems;
@@ -122,7 +121,7 @@ pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> CommandResult<ExitCode> 
         .map(|text| pattern(text, system.as_ref()))
         .transpose()?;
     let request = request(setup, args, system)?;
-    let plan = plan(&request).map_err(convert::build_error)?;
+    let plan = plan(&request)?;
     let label = pattern
         .map(|pattern| label_of(setup, &pattern, &plan))
         .transpose()?;
@@ -137,7 +136,7 @@ pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> CommandResult<ExitCode> 
     let started = Instant::now();
     let mut progress = Shown::new(setup.printer);
     let interrupt = stop_when_interrupted()?;
-    let built = carry_out(&plan, &mut progress, &interrupt).map_err(convert::build_error)?;
+    let built = carry_out(&plan, &mut progress, &interrupt)?;
     if args.until.is_some() {
         stopped(setup, args, &plan);
         return Ok(exit_codes::SUCCESS);
@@ -171,7 +170,7 @@ pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> CommandResult<ExitCode> 
 
 /// Reads a label; what is built for a system says so.
 fn pattern(text: &str, system: Option<&systems::Found>) -> CommandResult<LabelPattern> {
-    let mut pattern: LabelPattern = text.parse().map_err(convert::parse_error)?;
+    let mut pattern: LabelPattern = text.parse()?;
     if pattern.system.is_none() {
         let name = system.and_then(|found| found.name.clone());
         pattern.system = name.map(SystemPattern::Is);
@@ -338,10 +337,7 @@ fn install(args: &BuildArgs) -> CommandResult<Option<Install>> {
     };
     let path =
         std::path::absolute(directory).or_failed(|| format!("find {}", directory.display()))?;
-    let directory = path
-        .to_string_lossy()
-        .parse()
-        .map_err(convert::parse_error)?;
+    let directory = path.to_string_lossy().parse()?;
     Ok(Some(Install {
         directory,
         replace: args.replace,
@@ -409,8 +405,8 @@ pub(crate) fn epoch(setup: &Setup) -> CommandResult<(u32, bool)> {
         .and_then(|text| text.parse().ok())
         .map(|epoch| (epoch, true))
         .ok_or_else(|| {
-            CommandError::new(
-                exit_codes::USAGE,
+            Report::new(
+                Kind::Usage,
                 BadEpoch {
                     value: value.display().to_string(),
                 },
@@ -427,10 +423,7 @@ struct BadEpoch {
 fn add(setup: &Setup, label: &Label, built: &Built) -> CommandResult<()> {
     let repository = setup.repository_to_write()?;
     // What is there already need not be read and compared again.
-    let known = repository
-        .repository
-        .by_label(label)
-        .map_err(convert::repository_error)?;
+    let known = repository.repository.by_label(label)?;
     if known.is_some_and(|record| record.digest == built.digest) {
         setup.printer.note(format_args!(
             "{label} is the image {} already",
@@ -446,10 +439,7 @@ fn add(setup: &Setup, label: &Label, built: &Built) -> CommandResult<()> {
         // Who builds the same label again means the new image by it.
         replace: true,
     };
-    let added = repository
-        .repository
-        .add(&request)
-        .map_err(convert::repository_error)?;
+    let added = repository.repository.add(&request)?;
     add::tell(setup, &added);
     Ok(())
 }

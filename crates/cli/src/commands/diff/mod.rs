@@ -19,11 +19,10 @@ use cabane_view::{Meta, ViewName};
 use clap::Args;
 use serde::Serialize;
 
-use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::images::{ImageArgs, fill_in_metadata, find_environment, find_image};
-use crate::report::{CommandError, CommandResult, IoContext};
+use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
 
 pub(crate) mod text;
@@ -106,7 +105,7 @@ fn is_environment(text: &str) -> bool {
 
 fn diff_environments(setup: &Setup, args: &DiffArgs) -> CommandResult<bool> {
     if args.files {
-        let error = CommandError::new(exit_codes::USAGE, DiffError::FilesOfEnvironment);
+        let error = Report::new(Kind::Usage, DiffError::FilesOfEnvironment);
         return Err(error.hinted("compare the images one by one".to_owned()));
     }
     let find = |text: &str| {
@@ -170,7 +169,7 @@ fn diff_images(setup: &Setup, args: &DiffArgs) -> CommandResult<bool> {
 }
 
 fn find(setup: &Setup, text: &str) -> CommandResult<LocatedImage> {
-    let image: ImageDescription = text.parse().map_err(convert::parse_error)?;
+    let image: ImageDescription = text.parse()?;
     let mut located = find_image(setup, &image)?;
     fill_in_metadata(setup, &mut located)?;
     Ok(located)
@@ -185,11 +184,10 @@ fn views(args: &DiffArgs) -> CommandResult<Vec<ViewName>> {
     let texts = args.view.iter().flat_map(|text| text.split(','));
     let views = texts
         .map(str::parse)
-        .collect::<Result<Vec<ViewName>, _>>()
-        .map_err(convert::parse_error)?;
+        .collect::<Result<Vec<ViewName>, _>>()?;
     if views.len() > 2 {
         let error = DiffError::TooManyViews;
-        return Err(CommandError::new(exit_codes::USAGE, error));
+        return Err(Report::new(Kind::Usage, error));
     }
     Ok(views)
 }
@@ -212,7 +210,7 @@ fn compare_named_views(
             known.sort();
             known.dedup();
             let hint = (!known.is_empty()).then(|| format!("there are {}", known.join(", ")));
-            return Err(CommandError::new(exit_codes::NOT_FOUND, error).hinted(hint));
+            return Err(Report::new(Kind::NotFound, error).hinted(hint));
         }
     }
     Ok(compare_views(one, other, named))
@@ -235,11 +233,11 @@ fn compare_whole(
     });
     difference.metadata = compare_metadata(one, other);
     let packages = |image: &LocatedImage| {
-        let file = open_image(&image.path, image.format).map_err(convert::run_error)?;
+        let file = open_image(&image.path, image.format)?;
         // A repository keeps a copy of the metadata beside the image.
         let beside = image.digest.as_ref().and(image.path.parent());
         let meta = beside.map(|directory| directory.join("meta"));
-        read_packages(&file, meta.as_deref(), &setup.ways()).map_err(convert::run_error)
+        read_packages(&file, meta.as_deref(), &setup.ways()).map_err(Report::from)
     };
     difference.packages = compare_packages(&packages(from)?, &packages(to)?);
     Ok(())
@@ -247,11 +245,10 @@ fn compare_whole(
 
 /// Compares the files; the list goes through a file, so that its length does not matter.
 fn list_files(setup: &Setup, from: &LocatedImage, to: &LocatedImage) -> CommandResult<File> {
-    let open =
-        |image: &LocatedImage| open_image(&image.path, image.format).map_err(convert::run_error);
+    let open = |image: &LocatedImage| open_image(&image.path, image.format).map_err(Report::from);
     let failed = || "make a temporary file".to_owned();
     let mut list = tempfile::tempfile().or_failed(failed)?;
-    compare_files(&open(from)?, &open(to)?, &setup.ways(), &list).map_err(convert::run_error)?;
+    compare_files(&open(from)?, &open(to)?, &setup.ways(), &list)?;
     list.rewind().or_failed(failed)?;
     Ok(list)
 }

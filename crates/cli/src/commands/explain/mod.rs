@@ -14,7 +14,7 @@ use crate::commands::run::enter;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::images::{ImageArgs, InsideArgs};
-use crate::report::{CommandError, CommandResult};
+use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 
 pub(crate) mod start;
@@ -108,7 +108,7 @@ fn overview(
     surroundings: &Surroundings,
 ) -> CommandResult<ExitCode> {
     if surroundings.images.is_empty() {
-        let error = CommandError::new(exit_codes::NOT_LOADED, NothingLoaded);
+        let error = Report::new(Kind::NotLoaded, NothingLoaded);
         return Err(error.hinted(
             "name what you want to know about, or an environment with `--in IMAGES`".to_owned(),
         ));
@@ -148,18 +148,18 @@ fn as_json(all: &[(&String, Vec<Explanation>)]) -> Value {
     all.collect()
 }
 
-fn no_libraries(error: LibrariesError) -> CommandError {
-    let code = match error {
-        LibrariesError::NoProgram { .. } => exit_codes::NOT_FOUND,
-        _ => exit_codes::FAILURE,
+fn no_libraries(error: LibrariesError) -> Report {
+    let kind = match error {
+        LibrariesError::NoProgram { .. } => Kind::NotFound,
+        _ => Kind::Failure,
     };
-    CommandError::new(code, error)
+    Report::new(kind, error)
 }
 
-fn not_found(error: ExplainError, is_outside: bool) -> CommandError {
+fn not_found(error: ExplainError, is_outside: bool) -> Report {
     let outside = "no image is loaded here; to look into one, write `cabane explain --in IMAGES …`";
     let hint = error.hint();
-    CommandError::new(exit_codes::NOT_FOUND, error)
+    Report::new(Kind::NotFound, error)
         .hinted(hint)
         .hinted(is_outside.then(|| outside.to_owned()))
 }

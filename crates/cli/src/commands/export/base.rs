@@ -19,11 +19,9 @@ use cabane_repository::{Claim, Incoming};
 use crate::commands::import::place::{NEW, key_of, program, sweep};
 use crate::commands::import::reference::{Reference, ReferenceError};
 use crate::commands::import::remote::Remote;
-use crate::convert as errors;
-use crate::exit_codes;
 use crate::images::find_image;
 use crate::registry::of_containers;
-use crate::report::{CommandError, CommandResult, IoContext};
+use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
 
 /// How often we look whether another command is done with the same layers.
@@ -53,7 +51,7 @@ impl Base {
         match read {
             Ok(Reference::Sif(_) | Reference::Directory(_)) => {
                 let text = text.to_owned();
-                let error = CommandError::new(exit_codes::BAD_INPUT, NoLayers { text });
+                let error = Report::new(Kind::BadInput, NoLayers { text });
                 Err(error.hinted("`cabane import` makes an image of it, which can be".to_owned()))
             }
             Ok(reference) if is_said || is_path => Ok(Self::Container(reference)),
@@ -64,7 +62,7 @@ impl Base {
             read => {
                 let description: Result<ImageDescription, _> = text.parse();
                 let found = description
-                    .map_err(errors::parse_error)
+                    .map_err(Report::from)
                     .and_then(|description| find_image(setup, &description));
                 match (found, read) {
                     (Err(_), Ok(reference)) => Ok(Self::Container(reference)),
@@ -96,7 +94,7 @@ impl Asking<'_> {
         reference: &Reference,
         use_it: Box<Use<'_, T>>,
     ) -> CommandResult<T> {
-        let container = errors::container_error;
+        let container = Report::from;
         match reference {
             Reference::Layout(path, name) => self.layout(path, name.as_deref(), use_it),
             Reference::DockerArchive(path, name) => {
@@ -121,11 +119,11 @@ impl Asking<'_> {
         name: Option<&str>,
         use_it: Box<Use<'_, T>>,
     ) -> CommandResult<T> {
-        let layout = Layout::open(path, &self.scratch).map_err(errors::container_error)?;
+        let layout = Layout::open(path, &self.scratch)?;
         let chosen = layout.choose(name, self.platform);
-        let chosen = chosen.map_err(errors::container_error)?;
+        let chosen = chosen?;
         let image = ContainerImage::new(&chosen, &layout, self.platform);
-        use_it(image.map_err(errors::container_error)?)
+        use_it(image?)
     }
 
     /// Gets the layers into the place of the repository where downloads arrive: there they
@@ -142,12 +140,12 @@ impl Asking<'_> {
             self.interrupt,
         )?;
         let image = ContainerImage::new(&chosen, &remote, self.platform);
-        let used = image.map_err(errors::container_error).and_then(use_it);
+        let used = image.map_err(Report::from).and_then(use_it);
         drop(alive);
         // What is wrong or done with is of no use to the next one.
         if used
             .as_ref()
-            .map_or_else(|error| error.code == exit_codes::BAD_INPUT, |_| true)
+            .map_or_else(|error| error.kind() == Kind::BadInput, |_| true)
         {
             let _ = incoming.discard();
         }
@@ -156,7 +154,7 @@ impl Asking<'_> {
     /// Unpacks an image of Apptainer beside the images of the repository, where what a killed
     /// command leaves is swept.
     fn sif<T>(&self, path: &Path, use_it: Box<Use<'_, T>>) -> CommandResult<T> {
-        let sif = Sif::open(path, self.platform).map_err(errors::container_error)?;
+        let sif = Sif::open(path, self.platform)?;
         let unsquashfs = program(self.setup, "unsquashfs")?;
         let whole = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let identity = format!("unpacked {}", whole.display());
@@ -165,10 +163,10 @@ impl Asking<'_> {
         sweep(incoming.path())?;
         let root = incoming.path().join(format!("{NEW}root"));
         let unpacked = sif.unpack(&unsquashfs, &root, MAX_UNPACKED, self.interrupt);
-        let used = unpacked.map_err(errors::container_error).and_then(use_it);
+        let used = unpacked.map_err(Report::from).and_then(use_it);
         drop(alive);
         sweep(incoming.path())?;
-        incoming.discard().map_err(errors::repository_error)?;
+        incoming.discard()?;
         used
     }
 
@@ -177,11 +175,11 @@ impl Asking<'_> {
         let written = self.setup.repository_to_write()?;
         let mut queue = written.repository.queue(key);
         loop {
-            match queue.try_take().map_err(errors::repository_error)? {
+            match queue.try_take()? {
                 Claim::Taken(incoming) => return Ok(incoming),
                 Claim::Busy if self.interrupt.load(Ordering::Relaxed) => {
                     let interrupted = cabane_container::Error::Interrupted;
-                    return Err(errors::container_error(interrupted));
+                    return Err(Report::from(interrupted));
                 }
                 Claim::Busy => sleep(PAUSE),
             }

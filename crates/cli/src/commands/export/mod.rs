@@ -26,12 +26,11 @@ use crate::commands::export::told::Made;
 use crate::commands::export::tree::{Found, layer_of};
 use crate::commands::export::words::{annotations_of, architecture_of, labels_of, title_of};
 use crate::commands::import::reference::Reference;
-use crate::convert as errors;
 use crate::env_vars;
 use crate::exit_codes::{self, ExitCode};
 use crate::images::{ImageArgs, find_environment};
 use crate::registry::of_containers;
-use crate::report::{CommandError, CommandResult};
+use crate::report::{CommandResult, Kind, Report};
 use crate::settings::{find_program, processors};
 use crate::setup::Setup;
 use crate::transfer::Watched;
@@ -119,7 +118,7 @@ pub(crate) fn export(setup: &Setup, args: &ExportArgs) -> CommandResult<ExitCode
     let destination: Destination = args.destination.parse().map_err(
         |error: crate::commands::export::target::DestinationError| {
             let hint = error.hint();
-            CommandError::new(exit_codes::BAD_INPUT, error).hinted(hint)
+            Report::new(Kind::BadInput, error).hinted(hint)
         },
     )?;
     let base = args.base.as_deref();
@@ -145,7 +144,7 @@ pub(crate) fn export(setup: &Setup, args: &ExportArgs) -> CommandResult<ExitCode
     }
     .map_err(|error| {
         if exporting.interrupt.load(Ordering::Relaxed) {
-            CommandError::new(exit_codes::FAILURE, ExportError::Interrupted)
+            Report::new(Kind::Failure, ExportError::Interrupted)
         } else {
             error
         }
@@ -164,7 +163,7 @@ pub(crate) struct Exporting<'a> {
 impl Exporting<'_> {
     fn check_roots(&self, base: Option<&Base>) -> CommandResult<()> {
         let root = self.environment.root();
-        let refused = |error| Err(CommandError::new(exit_codes::USAGE, error));
+        let refused = |error| Err(Report::new(Kind::Usage, error));
         match (base, root) {
             (Some(Base::Container(_)), Some(root)) => refused(ExportError::TwoRoots {
                 image: root.name().to_owned(),
@@ -253,7 +252,7 @@ impl Exporting<'_> {
         let found = match (base, self.environment.root()) {
             (Some(base), _) => {
                 let found = library_of(base, &Shown::quiet(&self.interrupt));
-                found.map_err(errors::container_error)?
+                found?
             }
             (None, Some(root)) => {
                 let container = root.meta.container.as_ref();
@@ -273,7 +272,7 @@ impl Exporting<'_> {
             needed,
             found: found.unwrap_or_else(|| "none".to_owned()),
         };
-        Err(CommandError::new(exit_codes::BAD_INPUT, error)
+        Err(Report::new(Kind::BadInput, error)
             .hinted("take a base with a newer distribution in it".to_owned()))
     }
 
@@ -307,7 +306,7 @@ impl Exporting<'_> {
         let mut export = Export::new(opened.target(), settings);
         let layers = base.map(|base| base.layers.as_slice()).unwrap_or_default();
         for layer in layers {
-            export.keep(layer).map_err(errors::container_error)?;
+            export.keep(layer)?;
         }
         let root = self.environment.root();
         let mut walked = Vec::new();
@@ -315,7 +314,7 @@ impl Exporting<'_> {
             let (layer, found) = layer_of(self.setup, image);
             let comment = format!("cabane export {}", title_of(image));
             let packed = export.pack(&layer, Some(comment));
-            packed.map_err(errors::container_error)?;
+            packed?;
             walked.push((image, taken(&found)));
         }
         shown.done();
@@ -336,7 +335,7 @@ impl Exporting<'_> {
             platform,
         };
         about.annotations = annotations_of(&about, base, reference);
-        let exported = export.finish(&about).map_err(errors::container_error)?;
+        let exported = export.finish(&about)?;
         Ok(Made {
             exported,
             platform: about.platform,
@@ -376,11 +375,9 @@ impl Exporting<'_> {
             found,
             platform: platform.to_string(),
         };
-        Err(
-            CommandError::new(exit_codes::BAD_INPUT, error).hinted(format!(
-                "`--platform linux/{found}` says so, also of the base"
-            )),
-        )
+        Err(Report::new(Kind::BadInput, error).hinted(format!(
+            "`--platform linux/{found}` says so, also of the base"
+        )))
     }
 
     /// The time that the caller names, or that of the base; else one that is always the same.

@@ -15,9 +15,7 @@ use cabane_label::escape;
 use cabane_registry::{ContainerBlob, ContainerName, ContainerNameError, ContainerPush, Registry};
 
 use crate::commands::import::reference::path_and_name;
-use crate::convert as errors;
-use crate::exit_codes;
-use crate::report::{CommandError, CommandResult, IoContext};
+use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
 use crate::transfer::Watched;
 
@@ -159,7 +157,7 @@ impl Opened {
     ) -> CommandResult<Self> {
         match destination {
             Destination::Layout(path, _) => {
-                check_layout(path).map_err(errors::container_error)?;
+                check_layout(path)?;
                 let directory = if path.is_dir() { path } else { parent_of(path) };
                 Ok(Self::Loose(LooseTarget::new(directory, path)))
             }
@@ -167,10 +165,10 @@ impl Opened {
                 if !replace && path.symlink_metadata().is_ok() {
                     let path = path.clone();
                     let error = cabane_container::Error::FileThere { path };
-                    return Err(errors::container_error(error));
+                    return Err(Report::from(error));
                 }
                 let target = ArchiveTarget::new(path, *form);
-                Ok(Self::Archive(target.map_err(errors::container_error)?))
+                Ok(Self::Archive(target?))
             }
             Destination::Registry(_) => {
                 let scratch = scratch()?;
@@ -216,11 +214,11 @@ impl Publishing<'_> {
         match (self.destination, opened) {
             (Destination::Layout(path, name), Opened::Loose(target)) => {
                 let done = target.into_layout(path, name.as_deref(), self.exported, self.replace);
-                done.map_err(errors::container_error).map(|()| changed)
+                done.map_err(Report::from).map(|()| changed)
             }
             (Destination::Archive(_, name, _), Opened::Archive(target)) => {
                 let done = target.finish(name.as_deref(), self.exported, self.replace);
-                done.map_err(errors::container_error).map(|()| changed)
+                done.map_err(Report::from).map(|()| changed)
             }
             (Destination::Registry(name), Opened::Loose(target)) => self.push(name, &target),
             _ => Ok(changed),
@@ -229,7 +227,7 @@ impl Publishing<'_> {
 
     fn push(&self, name: &ContainerName, target: &LooseTarget) -> CommandResult<Published> {
         let Some(registry) = self.registry else {
-            return Err(CommandError::new(exit_codes::REGISTRY, "no registry"));
+            return Err(Report::new(Kind::Registry, "no registry"));
         };
         // The manifest goes by another way than what it names.
         let blobs = target
@@ -254,7 +252,7 @@ impl Publishing<'_> {
             watched.tell(done, total);
         });
         watched.done();
-        let pushed = pushed.map_err(errors::registry_error)?;
+        let pushed = pushed?;
         if let Some(replaced) = &pushed.replaced {
             self.setup.printer.note(format_args!(
                 "the tag was taken from the image {}",

@@ -10,10 +10,9 @@ use cabane_repository::{AddRequest, Added, ImageFormat, Transfer};
 use cabane_run::{metadata, open_image};
 use clap::Args;
 
-use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::images::{complete_label, find_image};
-use crate::report::CommandResult;
+use crate::report::{CommandResult, Kind, Report};
 use crate::scratch::Scratch;
 use crate::setup::{GRACE_DAYS, Setup};
 use crate::table::size;
@@ -41,9 +40,9 @@ pub(crate) struct AddArgs {
 }
 
 pub(crate) fn add(setup: &Setup, args: &AddArgs) -> CommandResult<ExitCode> {
-    let pattern: LabelPattern = args.label.parse().map_err(convert::parse_error)?;
+    let pattern: LabelPattern = args.label.parse()?;
     let label = complete_label(setup, &pattern)?;
-    let description: ImageDescription = args.image.parse().map_err(convert::parse_error)?;
+    let description: ImageDescription = args.image.parse()?;
     let added = match &description {
         ImageDescription::Path(path) => add_file(setup, args, label, path)?,
         _ => tag(setup, args, label, &description)?,
@@ -68,10 +67,7 @@ fn add_file(setup: &Setup, args: &AddArgs, label: Label, path: &Path) -> Command
         },
         replace: args.force,
     };
-    repository
-        .repository
-        .add(&request)
-        .map_err(convert::repository_error)
+    repository.repository.add(&request).map_err(Report::from)
 }
 
 fn copy_metadata(
@@ -80,9 +76,9 @@ fn copy_metadata(
     format: ImageFormat,
     directory: &Path,
 ) -> CommandResult<()> {
-    let file = open_image(image, format).map_err(convert::run_error)?;
+    let file = open_image(image, format)?;
     metadata::copy(&file, &setup.ways(), directory)
-        .map_err(|error| convert::run_error(error).with_code(exit_codes::FAILURE))
+        .map_err(|error| Report::from(error).with_kind(Kind::Failure))
 }
 
 fn tag(
@@ -97,7 +93,7 @@ fn tag(
         Some(digest) if located.repository.as_deref() == Some(written.name.as_str()) => written
             .repository
             .tag(digest, label, args.force)
-            .map_err(convert::repository_error),
+            .map_err(Report::from),
         // An image of another repository is copied, with the metadata beside it.
         _ => {
             let meta = located.path.with_file_name("meta");
@@ -108,10 +104,7 @@ fn tag(
                 how: Transfer::Copy,
                 replace: args.force,
             };
-            written
-                .repository
-                .add(&request)
-                .map_err(convert::repository_error)
+            written.repository.add(&request).map_err(Report::from)
         }
     }
 }

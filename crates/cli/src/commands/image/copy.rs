@@ -7,10 +7,9 @@ use cabane_label::{ImageDescription, LabelPattern};
 use clap::Args;
 
 use crate::commands::image::pull;
-use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::registry::RegistryArgs;
-use crate::report::{CommandError, CommandResult};
+use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 
 /// Give an image in a registry another label
@@ -50,8 +49,8 @@ enum DeleteError {
 
 pub(crate) fn copy(setup: &Setup, args: &CopyArgs) -> CommandResult<ExitCode> {
     let connection = args.registry.connect(setup)?;
-    let from: ImageDescription = args.from.parse().map_err(convert::parse_error)?;
-    let to: LabelPattern = args.to.parse().map_err(convert::parse_error)?;
+    let from: ImageDescription = args.from.parse()?;
+    let to: LabelPattern = args.to.parse()?;
     let found = pull::find(setup, &connection, &args.from, &from)?;
     // Of one image several labels may be found, and one is as good as another.
     let Some(source) = found.first() else {
@@ -68,7 +67,7 @@ pub(crate) fn copy(setup: &Setup, args: &CopyArgs) -> CommandResult<ExitCode> {
     };
     let place = connection.new_place(setup, &whole)?;
     let copied = connection.registry.copy(&source.place, &place, args.force);
-    let copied = copied.map_err(convert::registry_error)?;
+    let copied = copied?;
     let id = copied.image.digest.id();
     if copied.unchanged {
         setup
@@ -90,7 +89,7 @@ pub(crate) fn copy(setup: &Setup, args: &CopyArgs) -> CommandResult<ExitCode> {
 
 pub(crate) fn delete(setup: &Setup, args: &DeleteArgs) -> CommandResult<ExitCode> {
     let connection = args.registry.connect(setup)?;
-    let description: ImageDescription = args.image.parse().map_err(convert::parse_error)?;
+    let description: ImageDescription = args.image.parse()?;
     let found = pull::find(setup, &connection, &args.image, &description)?;
     let [image] = found.as_slice() else {
         let error = DeleteError::Several {
@@ -99,10 +98,10 @@ pub(crate) fn delete(setup: &Setup, args: &DeleteArgs) -> CommandResult<ExitCode
         };
         let labels = found.iter().map(|image| format!("  {}", image.place));
         let detail = labels.collect::<Vec<_>>().join("\n");
-        return Err(CommandError::new(exit_codes::AMBIGUOUS, error).detailed(detail));
+        return Err(Report::new(Kind::Ambiguous, error).detailed(detail));
     };
     let deleted = connection.registry.delete(&image.place);
-    let deleted = deleted.map_err(convert::registry_error)?;
+    let deleted = deleted?;
     let id = deleted.image.digest.id();
     let rest = if deleted.remains {
         "; other labels still have the image"

@@ -11,12 +11,11 @@ use cabane_run::difference::{PACKAGE_FILES, packages_in_metadata};
 use clap::Args;
 
 use crate::commands::image::find_shown::{FoundImage, KEYS, Shown, table};
-use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::{fill, json};
 use crate::packages::{PackageArgs, PackageSearch, names};
 use crate::registry::{Connection, RegistryArgs};
-use crate::report::CommandResult;
+use crate::report::{CommandResult, Report};
 use crate::setup::Setup;
 use crate::signed::KnownKeys;
 
@@ -151,7 +150,7 @@ fn ask_for_packages(
     images: &[Listed],
 ) -> CommandResult<Vec<(Digest, Option<String>)>> {
     let said = connection.registry.contents(images, &PACKAGE_FILES);
-    let said = said.map_err(convert::registry_error)?;
+    let said = said?;
     let mut known = Vec::with_capacity(images.len());
     let mut failed = Vec::new();
     for (image, said) in images.iter().zip(said) {
@@ -191,11 +190,8 @@ fn add_signatures(
     let keys = KnownKeys::of(setup, &first.image.place());
     let images: Vec<Listed> = found.iter().map(|one| one.image.clone()).collect();
     let signatures = connection.registry.signatures_of_listed(&images);
-    for (one, signatures) in found
-        .iter_mut()
-        .zip(signatures.map_err(convert::registry_error)?)
-    {
-        let signatures = signatures.map_err(convert::registry_error)?;
+    for (one, signatures) in found.iter_mut().zip(signatures?) {
+        let signatures = signatures?;
         one.signature = Some(keys.judge(&signatures));
     }
     Ok(())
@@ -204,10 +200,10 @@ fn add_signatures(
 fn read_description(text: &str) -> CommandResult<ImageDescription> {
     // Where an image is run this would be a path; a registry has none.
     if text.starts_with('/') {
-        let pattern: LabelPattern = text.parse().map_err(convert::parse_error)?;
+        let pattern: LabelPattern = text.parse()?;
         return Ok(ImageDescription::Pattern(pattern));
     }
-    text.parse().map_err(convert::parse_error)
+    text.parse().map_err(Report::from)
 }
 
 /// Finds what was typed, among the images of this system unless another is named.
@@ -243,7 +239,7 @@ pub(crate) fn look_up(
     let found = connection
         .registry
         .find(&wanted, setup.settings.registry.listing.value);
-    let mut found = found.map_err(convert::registry_error)?;
+    let mut found = found?;
     match description {
         Some(ImageDescription::Id(id)) => found.retain(|image| image.digest.id() == *id),
         Some(ImageDescription::Digest(digest)) => found.retain(|image| image.digest == *digest),

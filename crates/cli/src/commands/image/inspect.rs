@@ -16,13 +16,12 @@ use serde_json::{Value, json as value};
 
 use crate::commands::image::packages;
 use crate::commands::image::pull;
-use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::{fill, json};
 use crate::images::{fill_in_metadata, find_image};
 use crate::printer::style;
 use crate::registry::RegistryArgs;
-use crate::report::{CommandError, CommandResult, IoContext};
+use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::scratch::Scratch;
 use crate::setup::Setup;
 use crate::shown_image::{KEYS, ShownImage};
@@ -54,7 +53,7 @@ pub(crate) struct InspectArgs {
 }
 
 pub(crate) fn inspect(setup: &Setup, args: &InspectArgs) -> CommandResult<ExitCode> {
-    let image: ImageDescription = args.image.parse().map_err(convert::parse_error)?;
+    let image: ImageDescription = args.image.parse()?;
     if args.remote {
         return inspect_remote(setup, args, &image);
     }
@@ -66,9 +65,8 @@ pub(crate) fn inspect(setup: &Setup, args: &InspectArgs) -> CommandResult<ExitCo
     };
     let mut located = find_image(setup, &image)?;
     if args.packages {
-        let file = open_image(&located.path, located.format).map_err(convert::run_error)?;
-        let list = list_packages(&file, beside(&located).as_deref(), &setup.ways())
-            .map_err(convert::run_error)?;
+        let file = open_image(&located.path, located.format)?;
+        let list = list_packages(&file, beside(&located).as_deref(), &setup.ways())?;
         setup.printer.data(if args.json {
             json(&list)
         } else {
@@ -82,9 +80,8 @@ pub(crate) fn inspect(setup: &Setup, args: &InspectArgs) -> CommandResult<ExitCo
         let line = fill(template, KEYS, |key| shown.value(key))?;
         setup.printer.data(format_args!("{line}\n"));
     } else {
-        let file = open_image(&located.path, located.format).map_err(convert::run_error)?;
-        let packages = read_package_list(&file, beside(&located).as_deref(), &setup.ways())
-            .map_err(convert::run_error)?
+        let file = open_image(&located.path, located.format)?;
+        let packages = read_package_list(&file, beside(&located).as_deref(), &setup.ways())?
             .map(|list| list.count());
         let meta = located.meta.as_ref();
         setup.printer.data(if args.json {
@@ -107,7 +104,7 @@ fn inspect_remote(
     for image in &images {
         let directory = Scratch::new()?;
         let has_meta = connection.registry.fetch_meta(image, directory.path());
-        let has_meta = has_meta.map_err(convert::registry_error)?;
+        let has_meta = has_meta?;
         if args.packages {
             let text = std::fs::read(directory.path().join(PackageList::FILE)).ok();
             let list = text.and_then(|text| PackageList::from_json(&text).ok());
@@ -126,7 +123,7 @@ fn inspect_remote(
         };
         let shown = ShownImage::of_remote(image, meta.as_ref());
         let signatures = connection.registry.signatures(image);
-        let signatures = signatures.map_err(convert::registry_error)?;
+        let signatures = signatures?;
         let signature = KnownKeys::of(setup, &image.place).judge(&signatures);
         if let Some(template) = &args.format {
             let line = fill(template, KEYS, |key| shown.value(key))?;
@@ -157,7 +154,7 @@ fn read_env_json(directory: &Path) -> CommandResult<Option<Meta>> {
     };
     let meta = Meta::from_json(&bytes);
     meta.map(Some)
-        .map_err(|error| CommandError::new(exit_codes::BAD_INPUT, error))
+        .map_err(|error| Report::new(Kind::BadInput, error))
 }
 
 /// Where a repository keeps a copy of the metadata.
@@ -177,10 +174,7 @@ fn show(
     let (Some(holder), Some(digest)) = (holder, &located.digest) else {
         return Ok((ShownImage::of_file(located), Vec::new()));
     };
-    let records = holder
-        .repository
-        .by_digest(digest)
-        .map_err(convert::repository_error)?;
+    let records = holder.repository.by_digest(digest)?;
     let labels = records
         .iter()
         .map(|record| record.label.to_string())

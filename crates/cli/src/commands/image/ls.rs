@@ -11,7 +11,6 @@ use cabane_repository::{Error, Record, Repository};
 use cabane_resolve::NamedRepository;
 use clap::Args;
 
-use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::{fill, json};
 use crate::packages::{PackageArgs, PackageSearch, PackagesFound, lines_beside};
@@ -53,9 +52,7 @@ pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> CommandResult<ExitCode> {
     let repositories = setup.repositories()?;
     let mut found = Vec::new();
     for repository in &repositories {
-        let records = wanted
-            .records(&repository.repository)
-            .map_err(convert::repository_error)?;
+        let records = wanted.records(&repository.repository)?;
         found.push((repository, records));
     }
     let packages = search.map(|search| with_packages(setup, search, &mut found));
@@ -118,10 +115,10 @@ impl Wanted {
         let description = match args.pattern.as_deref() {
             // Where an image is run this would be a path; a list has no use for one.
             Some(text) if text.starts_with('/') => {
-                let pattern: LabelPattern = text.parse().map_err(convert::parse_error)?;
+                let pattern: LabelPattern = text.parse()?;
                 Some(ImageDescription::Pattern(pattern))
             }
-            Some(text) => Some(text.parse().map_err(convert::parse_error)?),
+            Some(text) => Some(text.parse()?),
             None => None,
         };
         let how = if args.no_partials {

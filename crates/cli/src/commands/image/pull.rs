@@ -17,11 +17,10 @@ use clap::Args;
 
 use crate::commands::image::add::tell;
 use crate::commands::image::find::look_up;
-use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::groups;
 use crate::registry::{Connection, RegistryArgs};
-use crate::report::{CommandError, CommandResult, IoContext};
+use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::scratch::Scratch;
 use crate::settings::RestrictedSetting;
 use crate::setup::Setup;
@@ -75,7 +74,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 pub(crate) fn pull(setup: &Setup, args: &PullArgs) -> CommandResult<ExitCode> {
     let connection = args.registry.connect(setup)?;
-    let description: ImageDescription = args.image.parse().map_err(convert::parse_error)?;
+    let description: ImageDescription = args.image.parse()?;
     let images = find(setup, &connection, &args.image, &description)?;
     if let Some(directory) = &args.meta {
         let image = images
@@ -119,13 +118,13 @@ fn access(setup: &Setup, args: &PullArgs, place: &Place) -> CommandResult<Access
     }
 }
 
-fn not_found(connection: &Connection, typed: &str) -> CommandError {
+fn not_found(connection: &Connection, typed: &str) -> Report {
     let error = PullError::NotFound {
         typed: typed.to_owned(),
         registry: connection.registry.address().to_string(),
     };
     let hint = "`cabane image find '@*'` lists all images".to_owned();
-    CommandError::new(exit_codes::NOT_FOUND, error).hinted(hint)
+    Report::new(Kind::NotFound, error).hinted(hint)
 }
 
 /// Finds what was typed: one image, or all labels of one digest.
@@ -137,19 +136,14 @@ pub(crate) fn find(
 ) -> CommandResult<Vec<RemoteImage>> {
     if let ImageDescription::Path(path) = description {
         let path = path.clone();
-        return Err(CommandError::new(
-            exit_codes::USAGE,
-            PullError::Path { path },
-        ));
+        return Err(Report::new(Kind::Usage, PullError::Path { path }));
     }
     let places = match whole_place(setup, connection, description) {
         Some(place) => vec![place],
         None => look_up_places(setup, connection, typed, description)?,
     };
     let images = places.iter().map(|place| connection.registry.image(place));
-    images
-        .collect::<Result<_, _>>()
-        .map_err(convert::registry_error)
+    images.collect::<Result<_, _>>().map_err(Report::from)
 }
 
 /// Returns the place that a pattern names, if nothing is left open: then nobody has to list
@@ -210,7 +204,7 @@ fn look_up_places(
     if is_pattern && found.len() > 1 {
         let lines = found.iter().map(|image| format!("  {}", image.label));
         let typed = typed.to_owned();
-        let error = CommandError::new(exit_codes::AMBIGUOUS, PullError::Ambiguous { typed });
+        let error = Report::new(Kind::Ambiguous, PullError::Ambiguous { typed });
         return Err(error
             .detailed(lines.collect::<Vec<_>>().join("\n"))
             .hinted("name the one you mean".to_owned()));
@@ -242,15 +236,13 @@ fn one(
     let Pulled { image, force, .. } = pulled;
     let label = image.place.label.clone();
     // Before gigabytes are on their way.
-    let known = repository
-        .by_label(&label)
-        .map_err(convert::repository_error)?;
+    let known = repository.by_label(&label)?;
     if let Some(known) = known.filter(|known| known.digest != image.digest && !force) {
         let error = cabane_repository::Error::LabelTaken {
             label: Box::new(label),
             digest: known.digest,
         };
-        return Err(convert::repository_error(error));
+        return Err(Report::from(error));
     }
     let mut waiting = false;
     let mut queue = repository.queue(&image.digest);
@@ -260,10 +252,10 @@ fn one(
             match repository.tag(&image.digest, label.clone(), force) {
                 // It was in nobody's use, and somebody tidied up.
                 Err(cabane_repository::Error::NoSuchImage { .. }) => continue,
-                tagged => return tagged.map_err(convert::repository_error),
+                tagged => return tagged.map_err(Report::from),
             }
         }
-        match queue.try_take().map_err(convert::repository_error)? {
+        match queue.try_take()? {
             Claim::Taken(incoming) => {
                 // Whoever had it may be done.
                 if repository.has_whole_image(&image.digest, image.size) {
@@ -293,7 +285,7 @@ pub(crate) fn restrict(
     wanted: Access,
 ) -> CommandResult<()> {
     let access = repository.restrict(digest, wanted);
-    let access = access.map_err(convert::repository_error)?;
+    let access = access?;
     if access != wanted {
         setup.printer.warning(&format!(
             "the image {} is here already, and for others; `ls -ld {}` shows for whom",
@@ -319,23 +311,18 @@ fn download(
         access => access,
     };
     // Before the first byte.
-    incoming
-        .restrict(access)
-        .map_err(convert::repository_error)?;
+    incoming.restrict(access)?;
     let alive = incoming.keep_alive();
     let directory = Scratch::new()?;
     // What is attached to an image is not signed with it; what is in the image is.
-    let has_meta = !pulled.is_signed
-        && registry
-            .fetch_meta(image, directory.path())
-            .map_err(convert::registry_error)?;
+    let has_meta = !pulled.is_signed && registry.fetch_meta(image, directory.path())?;
     let watched = Watched::new(setup.printer, &format!("pulling {}", image.place.label));
     let bases = other_versions(repository, image)?;
     let fetched = registry.fetch_image(image, incoming.path(), &bases, &mut |done, total| {
         watched.tell(done, total);
     });
     watched.done();
-    let fetched = fetched.map_err(convert::registry_error)?;
+    let fetched = fetched?;
     if fetched.reused > 0 {
         let (reused, whole) = (size(fetched.reused), size(image.size));
         setup.printer.note(format_args!(
@@ -357,7 +344,7 @@ fn download(
         access,
         replace: pulled.force,
     });
-    added.map_err(convert::repository_error)
+    added.map_err(Report::from)
 }
 
 /// Returns images of the repository that may have much in common with one: those of the same
@@ -369,7 +356,7 @@ fn other_versions(repository: &Repository, image: &RemoteImage) -> CommandResult
         ..LabelPattern::default()
     };
     let found = repository.find(&pattern, NameMatch::Exact);
-    let mut found = found.map_err(convert::repository_error)?;
+    let mut found = found?;
     // Those for the same processors have the same programs in them.
     found.sort_by_key(|record| (record.label.uarch != label.uarch, Reverse(record.date)));
     let mut digests: Vec<_> = found.into_iter().map(|record| record.digest).collect();
@@ -383,14 +370,14 @@ fn other_versions(repository: &Repository, image: &RemoteImage) -> CommandResult
 fn copy_metadata(setup: &Setup, path: &Path, directory: &Path) -> CommandResult<()> {
     let file = fs::File::open(path).or_failed(|| format!("read {}", path.display()))?;
     let format = ImageFormat::of_file(&file).map_err(|source| {
-        convert::repository_error(cabane_repository::Error::Image {
+        Report::from(cabane_repository::Error::Image {
             path: path.to_owned(),
             source,
         })
     })?;
-    let file = open_image(path, format).map_err(convert::run_error)?;
+    let file = open_image(path, format)?;
     metadata::copy(&file, &setup.ways(), directory)
-        .map_err(|error| convert::run_error(error).with_code(exit_codes::FAILURE))
+        .map_err(|error| Report::from(error).with_kind(Kind::Failure))
 }
 
 fn pull_meta(
@@ -406,9 +393,9 @@ fn pull_meta(
     if !matches!(outcome, Ok(true)) {
         let _ = fs::remove_dir_all(directory);
     }
-    if !outcome.map_err(convert::registry_error)? {
+    if !outcome? {
         let hint = "the image itself may hold them: pull it".to_owned();
-        return Err(CommandError::new(exit_codes::NOT_FOUND, PullError::NoMeta).hinted(hint));
+        return Err(Report::new(Kind::NotFound, PullError::NoMeta).hinted(hint));
     }
     setup.printer.note(format_args!(
         "the metadata of {} are in {}",

@@ -13,12 +13,11 @@ use cabane_run::{metadata, open_image};
 use clap::Args;
 use jiff::Timestamp;
 
-use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::images::find_image;
 use crate::packages::lines_beside;
 use crate::registry::{Connection, RegistryArgs};
-use crate::report::{CommandResult, IoContext};
+use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::scratch::Scratch;
 use crate::setup::Setup;
 use crate::table::size;
@@ -55,9 +54,9 @@ pub(crate) fn push(setup: &Setup, args: &PushArgs) -> CommandResult<ExitCode> {
         .map(|path| trust::signing_key(setup, path))
         .transpose()?;
     let connection = args.registry.connect(setup)?;
-    let description: ImageDescription = args.image.parse().map_err(convert::parse_error)?;
+    let description: ImageDescription = args.image.parse()?;
     let pattern = args.label.as_deref().map(str::parse::<LabelPattern>);
-    let pattern = pattern.transpose().map_err(convert::parse_error)?;
+    let pattern = pattern.transpose()?;
     let located = find_image(setup, &description)?;
     let pattern = match (pattern, &located.label) {
         (Some(pattern), _) => pattern,
@@ -95,7 +94,7 @@ pub(crate) fn push(setup: &Setup, args: &PushArgs) -> CommandResult<ExitCode> {
         watched.tell(done, total);
     });
     watched.done();
-    let pushed = pushed.map_err(convert::registry_error)?;
+    let pushed = pushed?;
     tell(setup, &pushed);
     remember(setup, &connection, &located, &pushed);
     if let Some(key) = key.filter(|_| pushed.signed) {
@@ -122,7 +121,7 @@ fn digest_of(setup: &Setup, located: &LocatedImage) -> CommandResult<Digest> {
     let watched = Watched::new(setup.printer, "summing");
     let digest = sum::file(&located.path, &mut |done, total| watched.tell(done, total));
     watched.done();
-    digest.map_err(convert::registry_error)
+    digest.map_err(Report::from)
 }
 
 /// Returns the metadata beside the image, or those in it.
@@ -138,9 +137,9 @@ fn metadata_of(
     if let Some(beside) = beside.filter(|beside| beside.is_dir()) {
         return Ok(beside);
     }
-    let file = open_image(&located.path, located.format).map_err(convert::run_error)?;
+    let file = open_image(&located.path, located.format)?;
     metadata::copy(&file, &setup.ways(), directory)
-        .map_err(|error| convert::run_error(error).with_code(exit_codes::FAILURE))?;
+        .map_err(|error| Report::from(error).with_kind(Kind::Failure))?;
     Ok(directory.to_owned())
 }
 

@@ -10,10 +10,9 @@ use cabane_repository::Removed;
 use cabane_resolve::NamedRepository;
 use clap::Args;
 
-use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::images::find_image;
-use crate::report::{CommandError, CommandResult};
+use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 
 /// Remove labels, and images without labels
@@ -44,10 +43,10 @@ struct SeveralLabels {
 
 pub(crate) fn rm(setup: &Setup, args: &RmArgs) -> CommandResult<ExitCode> {
     for text in &args.images {
-        let description: ImageDescription = text.parse().map_err(convert::parse_error)?;
+        let description: ImageDescription = text.parse()?;
         let removed = match &description {
             ImageDescription::Path(_) => {
-                return Err(CommandError::new(exit_codes::BAD_INPUT, IsPath)
+                return Err(Report::new(Kind::BadInput, IsPath)
                     .hinted("`cabane image ls` lists the labels".to_owned()));
             }
             // An image that lost its labels can be named by nothing else.
@@ -70,10 +69,7 @@ fn remove_image(setup: &Setup, digest: &Digest) -> CommandResult<Removed> {
         // Finds it nowhere either, and tells where it was looked for.
         return remove_found(setup, &ImageDescription::Digest(digest.clone()));
     };
-    holder
-        .repository
-        .remove_image(digest)
-        .map_err(convert::repository_error)
+    holder.repository.remove_image(digest).map_err(Report::from)
 }
 
 fn remove_found(setup: &Setup, description: &ImageDescription) -> CommandResult<Removed> {
@@ -83,7 +79,7 @@ fn remove_found(setup: &Setup, description: &ImageDescription) -> CommandResult<
         .iter()
         .find(|one| Some(&one.name) == located.repository.as_ref());
     let (Some(holder), Some(digest)) = (holder, &located.digest) else {
-        return Err(CommandError::new(exit_codes::NOT_FOUND, Gone));
+        return Err(Report::new(Kind::NotFound, Gone));
     };
     match (description, &located.label) {
         (ImageDescription::Pattern(pattern), Some(label)) => {
@@ -92,7 +88,7 @@ fn remove_found(setup: &Setup, description: &ImageDescription) -> CommandResult<
         }
         _ => holder.repository.remove_image(digest),
     }
-    .map_err(convert::repository_error)
+    .map_err(Report::from)
 }
 
 /// For running, several labels of one image mean the same; for removing they do not.
@@ -103,10 +99,7 @@ fn refuse_several(
     pattern: &LabelPattern,
 ) -> CommandResult<()> {
     let system = setup.system().filter(|_| pattern.system.is_none());
-    let records = holder
-        .repository
-        .by_digest(digest)
-        .map_err(convert::repository_error)?;
+    let records = holder.repository.by_digest(digest)?;
     let labels: Vec<String> = records
         .into_iter()
         .map(|record| record.label)
@@ -119,7 +112,7 @@ fn refuse_several(
     };
     let (pattern, count) = (pattern.to_string(), labels.len());
     let hint = format!("write the label in full: `cabane image rm {first}`");
-    let error = CommandError::new(exit_codes::AMBIGUOUS, SeveralLabels { pattern, count });
+    let error = Report::new(Kind::Ambiguous, SeveralLabels { pattern, count });
     Err(error
         .detailed(format!("  {}", labels.join("\n  ")))
         .hinted(hint))

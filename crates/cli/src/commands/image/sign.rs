@@ -10,10 +10,9 @@ use cabane_registry::{RemoteImage, SigningKey};
 use clap::{Args, Subcommand};
 
 use crate::commands::image::pull;
-use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::registry::{Connection, RegistryArgs};
-use crate::report::CommandResult;
+use crate::report::{CommandResult, Report};
 use crate::setup::Setup;
 use crate::trust;
 
@@ -56,10 +55,10 @@ pub(crate) struct NewArgs {
 pub(crate) fn sign(setup: &Setup, args: &SignArgs) -> CommandResult<ExitCode> {
     let key = trust::signing_key(setup, &args.key)?;
     let connection = args.registry.connect(setup)?;
-    let description: ImageDescription = args.image.parse().map_err(convert::parse_error)?;
+    let description: ImageDescription = args.image.parse()?;
     for image in pull::find(setup, &connection, &args.image, &description)? {
         let is_new = connection.registry.sign(&image, &key);
-        let is_new = is_new.map_err(convert::registry_error)?;
+        let is_new = is_new?;
         let already = if is_new { "" } else { " already" };
         setup.printer.note(format_args!(
             "{} ({}) is signed with the key {}{already}",
@@ -86,7 +85,7 @@ fn remember(setup: &Setup, connection: &Connection, image: &RemoteImage) {
 pub(crate) fn key(setup: &Setup, command: &KeyCommand) -> CommandResult<ExitCode> {
     let KeyCommand::New(args) = command;
     let made = SigningKey::generate(&args.file);
-    let (key, public) = made.map_err(|error| convert::registry_error(error.into()))?;
+    let (key, public) = made.map_err(|error| Report::from(cabane_registry::Error::from(error)))?;
     setup.printer.note(format_args!(
         "the private key is {}, the public one {} ({})",
         args.file.display(),

@@ -12,11 +12,10 @@ use cabane_resolve::LocatedImage;
 use clap::Args;
 
 use crate::commands::image::pull;
-use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::images::find_image;
 use crate::registry::RegistryArgs;
-use crate::report::{CommandError, CommandResult};
+use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 use crate::transfer::Watched;
 use crate::trust::{self, Wanted};
@@ -54,7 +53,7 @@ enum VerifyError {
 }
 
 pub(crate) fn verify(setup: &Setup, args: &VerifyArgs) -> CommandResult<ExitCode> {
-    let description: ImageDescription = args.image.parse().map_err(convert::parse_error)?;
+    let description: ImageDescription = args.image.parse()?;
     if args.remote {
         verify_remote(setup, args, &description)?;
     } else {
@@ -63,9 +62,9 @@ pub(crate) fn verify(setup: &Setup, args: &VerifyArgs) -> CommandResult<ExitCode
     Ok(exit_codes::SUCCESS)
 }
 
-fn nothing_wanted(what: String) -> CommandError {
+fn nothing_wanted(what: String) -> Report {
     let error = VerifyError::NothingWanted { what };
-    CommandError::new(exit_codes::USAGE, error).hinted("`--key FILE` names a public key".to_owned())
+    Report::new(Kind::Usage, error).hinted("`--key FILE` names a public key".to_owned())
 }
 
 fn verify_here(setup: &Setup, args: &VerifyArgs, image: &LocatedImage) -> CommandResult<()> {
@@ -111,11 +110,11 @@ fn check_content(
     let watched = Watched::new(setup.printer, "summing");
     let found = sum::file(&image.path, &mut |done, total| watched.tell(done, total));
     watched.done();
-    let found: Digest = found.map_err(convert::registry_error)?;
+    let found: Digest = found?;
     if candidate.digest.as_ref() != Some(&found) {
         let what = candidate.name();
         let error = VerifyError::OtherContent { what };
-        return Err(CommandError::new(exit_codes::UNTRUSTED, error)
+        return Err(Report::new(Kind::Untrusted, error)
             .hinted("remove it with `cabane image rm`, and pull it again".to_owned()));
     }
     if !candidate.is_as_it_was() {
@@ -145,7 +144,7 @@ fn verify_remote(
             return Err(nothing_wanted(image.place.to_string()));
         }
         let signatures = connection.registry.signatures(&image);
-        let signatures = signatures.map_err(convert::registry_error)?;
+        let signatures = signatures?;
         for one in &wanted {
             let signer = one.signer_of_remote(&image, &signatures)?.display();
             let (place, id) = (&image.place, image.digest.id());

@@ -10,12 +10,11 @@ use serde::Serialize;
 
 use crate::commands::import::reference::Reference;
 use crate::commands::import::remote::Remote;
-use crate::convert as errors;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::images::complete_label;
 use crate::registry::of_containers;
-use crate::report::{CommandError, CommandResult};
+use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 use crate::table::{Align, Table};
 
@@ -66,11 +65,11 @@ fn short(digest: &str) -> String {
 }
 
 fn one(setup: &Setup, typed: &str) -> CommandResult<Checked> {
-    let pattern: LabelPattern = typed.parse().map_err(errors::parse_error)?;
+    let pattern: LabelPattern = typed.parse()?;
     let label = complete_label(setup, &pattern)?;
     let not_imported = || {
         let label = label.clone();
-        CommandError::new(exit_codes::BAD_INPUT, CheckError::NotImported { label })
+        Report::new(Kind::BadInput, CheckError::NotImported { label })
     };
     let source = source_of(setup, &label)?.ok_or_else(not_imported)?;
     let before = source.manifest.clone().ok_or_else(not_imported)?;
@@ -82,8 +81,7 @@ fn one(setup: &Setup, typed: &str) -> CommandResult<Checked> {
             Remote::find(registry, name, &platform)?.1
         }
         Reference::Layout(path, name) => Layout::open(path, &std::env::temp_dir())
-            .and_then(|layout| layout.choose(name.as_deref(), &platform))
-            .map_err(errors::container_error)?,
+            .and_then(|layout| layout.choose(name.as_deref(), &platform))?,
         _ => return Err(not_imported()),
     };
     let now = digest::written(&chosen.digest);
@@ -101,15 +99,15 @@ fn source_of(setup: &Setup, label: &Label) -> CommandResult<Option<ContainerSour
     for named in setup.repositories()? {
         let repository = &named.repository;
         let record = repository.by_label(label);
-        if let Some(record) = record.map_err(errors::repository_error)? {
+        if let Some(record) = record? {
             let meta = repository.meta(&record.digest);
-            let meta = meta.map_err(errors::repository_error)?;
+            let meta = meta?;
             return Ok(meta.container.and_then(|container| container.source));
         }
     }
     let label = label.clone();
-    Err(CommandError::new(
-        exit_codes::NOT_FOUND,
+    Err(Report::new(
+        Kind::NotFound,
         CheckError::NoSuchLabel { label },
     ))
 }

@@ -11,8 +11,8 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use cabane_container::{
-    CONVERTER, ContainerImage, Converted, MAX_UNPACKED, Platform, Report, Request, check_program,
-    convert,
+    CONVERTER, ContainerImage, Converted, ImportRecord, MAX_UNPACKED, Platform, Request,
+    check_program, convert,
 };
 use cabane_label::{Digest, escape};
 use cabane_registry::sum;
@@ -22,9 +22,8 @@ use cabane_view::ContainerSource;
 use crate::commands::image::pull::restrict;
 use crate::commands::import::Import;
 use crate::commands::import::place::{NEW, key_of, program, sweep};
-use crate::convert as errors;
 use crate::exit_codes::{self, ExitCode};
-use crate::report::{CommandResult, IoContext};
+use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::scratch::Scratch;
 use crate::settings::processors;
 use crate::transfer::Watched;
@@ -81,7 +80,7 @@ impl Import<'_> {
             return Ok(exit_codes::SUCCESS);
         }
         // Without it nothing comes of it, and no repository is made.
-        check_program(&program(self.setup, "mksquashfs")?).map_err(errors::container_error)?;
+        check_program(&program(self.setup, "mksquashfs")?)?;
         let written = self.setup.repository_to_write()?;
         let repository = &written.repository;
         let mut queue = repository.queue(&wanted.key);
@@ -99,7 +98,7 @@ impl Import<'_> {
                 }
             }
             self.refuse_early(repository, wanted)?;
-            match queue.try_take().map_err(errors::repository_error)? {
+            match queue.try_take()? {
                 Claim::Taken(incoming) => {
                     // Whoever had it may be done.
                     if find_made(repository, wanted)?.is_some() {
@@ -116,9 +115,7 @@ impl Import<'_> {
                             .note("waiting for another import of this image");
                     }
                     if self.interrupt.load(Ordering::Relaxed) {
-                        return Err(errors::container_error(
-                            cabane_container::Error::Interrupted,
-                        ));
+                        return Err(Report::from(cabane_container::Error::Interrupted));
                     }
                     sleep(PAUSE);
                 }
@@ -132,16 +129,14 @@ impl Import<'_> {
         wanted: &Wanted,
         bring: &Bring<'_, '_>,
         incoming: Incoming,
-    ) -> CommandResult<(Added, Report)> {
+    ) -> CommandResult<(Added, ImportRecord)> {
         // What was begun for a group is for that group, whoever goes on.
         let access = match self.access {
             Access::AsNewFiles => incoming.access(),
             access => access,
         };
         // Before the first byte.
-        incoming
-            .restrict(access)
-            .map_err(errors::repository_error)?;
+        incoming.restrict(access)?;
         let alive = incoming.keep_alive();
         sweep(incoming.path())?;
         let new = incoming.path().join(format!("{NEW}{}", std::process::id()));
@@ -151,13 +146,13 @@ impl Import<'_> {
             Err(error) => {
                 drop(alive);
                 // What came from a registry is used by the next attempt, unless it is wrong.
-                if !wanted.is_kept || error.code == exit_codes::BAD_INPUT {
+                if !wanted.is_kept || error.kind() == Kind::BadInput {
                     let _ = incoming.discard();
                 }
                 return Err(error);
             }
         };
-        let digest = sum::file(&new, &mut |_, _| ()).map_err(errors::registry_error)?;
+        let digest = sum::file(&new, &mut |_, _| ())?;
         let target = incoming.image();
         fs::rename(&new, &target).or_failed(|| format!("move {}", new.display()))?;
         let directory = Scratch::new()?;
@@ -175,7 +170,7 @@ impl Import<'_> {
             replace: self.args.force,
         });
         drop(alive);
-        Ok((added.map_err(errors::repository_error)?, converted.report))
+        Ok((added?, converted.report))
     }
 
     fn convert(&self, image: &ContainerImage<'_>, output: &Path) -> CommandResult<Converted> {
@@ -201,13 +196,13 @@ impl Import<'_> {
         if let Ok(watched) = shown.watched.into_inner() {
             watched.done();
         }
-        converted.map_err(errors::container_error)
+        converted.map_err(Report::from)
     }
 
     /// Says before the work that a label is taken.
     fn refuse_early(&self, repository: &Repository, wanted: &Wanted) -> CommandResult<()> {
         let known = repository.by_label(&self.label);
-        match known.map_err(errors::repository_error)? {
+        match known? {
             Some(known) if !self.args.force => {
                 let error = cabane_repository::Error::LabelTaken {
                     label: Box::new(self.label.clone()),
@@ -237,7 +232,7 @@ fn find_made(repository: &Repository, wanted: &Wanted) -> CommandResult<Option<D
         }
     };
     let platform = wanted.platform.to_string();
-    let records = repository.records().map_err(errors::repository_error)?;
+    let records = repository.records()?;
     let is_root = |digest: &&Digest| -> bool {
         let meta = repository.meta(digest).ok();
         let source = meta.and_then(|meta| meta.container?.source);
@@ -260,9 +255,9 @@ fn find_made(repository: &Repository, wanted: &Wanted) -> CommandResult<Option<D
 
 /// Whether an image was made as they are made today.
 fn was_made_so(repository: &Repository, digest: &Digest) -> bool {
-    let path = repository.meta_path(digest).join(Report::FILE);
+    let path = repository.meta_path(digest).join(ImportRecord::FILE);
     let report = File::open(path).ok();
-    let report: Option<Report> = report.and_then(|file| serde_json::from_reader(file).ok());
+    let report: Option<ImportRecord> = report.and_then(|file| serde_json::from_reader(file).ok());
     report.is_some_and(|report| report.converter == CONVERTER && !report.altered)
 }
 

@@ -22,12 +22,11 @@ use crate::commands::import::make::Wanted;
 use crate::commands::import::place::{NEW, key_of, program};
 use crate::commands::import::reference::{Reference, ReferenceError};
 use crate::commands::import::remote::Remote;
-use crate::convert as errors;
 use crate::exit_codes::ExitCode;
 use crate::groups;
 use crate::images::complete_label_for;
 use crate::registry::of_containers;
-use crate::report::CommandResult;
+use crate::report::{CommandResult, Report};
 use crate::setup::Setup;
 
 pub(crate) mod check;
@@ -110,7 +109,7 @@ pub(crate) fn import(setup: &Setup, args: &ImportArgs) -> CommandResult<ExitCode
             return check(setup, &labels, args.json);
         }
     };
-    let pattern: LabelPattern = label.parse().map_err(errors::parse_error)?;
+    let pattern: LabelPattern = label.parse()?;
     let platform = args.platform.clone();
     let platform = platform.unwrap_or_else(|| Platform::of_machine(std::env::consts::ARCH));
     let label = complete_label_for(setup, &pattern, platform.machine())?;
@@ -147,44 +146,37 @@ pub(crate) struct Import<'a> {
 
 impl Import<'_> {
     fn layout(&self, path: &Path, name: Option<&str>) -> CommandResult<ExitCode> {
-        let layout = Layout::open(path, &self.scratch()?).map_err(errors::container_error)?;
+        let layout = Layout::open(path, &self.scratch()?)?;
         self.opened_layout(&layout, name)
     }
 
     fn opened_layout(&self, layout: &Layout, name: Option<&str>) -> CommandResult<ExitCode> {
         let chosen = layout.choose(name, &self.platform);
-        let chosen = chosen.map_err(errors::container_error)?;
-        let image = || {
-            ContainerImage::new(&chosen, layout, &self.platform).map_err(errors::container_error)
-        };
+        let chosen = chosen?;
+        let image = || ContainerImage::new(&chosen, layout, &self.platform).map_err(Report::from);
         let wanted = Wanted::new(chosen.digest.as_str(), &image()?, false);
         self.one(&wanted, &|_| image())
     }
 
     fn docker_archive(&self, path: &Path, name: Option<&str>) -> CommandResult<ExitCode> {
-        let archive =
-            DockerArchive::open(path, &self.scratch()?).map_err(errors::container_error)?;
-        let image = || {
-            archive
-                .image(name, &self.platform)
-                .map_err(errors::container_error)
-        };
+        let archive = DockerArchive::open(path, &self.scratch()?)?;
+        let image = || archive.image(name, &self.platform).map_err(Report::from);
         let (first, identity) = match archive.image(name, &self.platform) {
             // An archive that was not said to be one of these.
             Err(error @ cabane_container::Error::NotAnImage { .. }) => {
                 return match Layout::open(path, &self.scratch()?) {
                     Ok(layout) if layout.is_one() => self.opened_layout(&layout, name),
-                    _ => Err(errors::container_error(error)),
+                    _ => Err(Report::from(error)),
                 };
             }
-            first => first.map_err(errors::container_error)?,
+            first => first?,
         };
         let wanted = Wanted::new(&format!("docker-archive {identity}"), &first, false);
         self.one(&wanted, &|_| image().map(|(image, _)| image))
     }
 
     fn sif(&self, path: &Path) -> CommandResult<ExitCode> {
-        let sif = Sif::open(path, &self.platform).map_err(errors::container_error)?;
+        let sif = Sif::open(path, &self.platform)?;
         let unsquashfs = program(self.setup, "unsquashfs")?;
         let wanted = Wanted {
             key: key_of(&self.reference, &self.platform),
@@ -198,7 +190,7 @@ impl Import<'_> {
         let bring = |place: &Path| {
             let root = place.join(format!("{NEW}root"));
             let unpacked = sif.unpack(&unsquashfs, &root, self.max_unpacked(), &self.interrupt);
-            unpacked.map_err(errors::container_error)
+            unpacked.map_err(Report::from)
         };
         self.one(&wanted, &bring)
     }
@@ -213,9 +205,7 @@ impl Import<'_> {
         let (token, username) = (self.args.token.as_deref(), self.args.username.as_deref());
         let registry = of_containers(self.setup, &name.address, token, username)?;
         let (remote, chosen) = Remote::find(registry, name, &self.platform)?;
-        let image = || {
-            ContainerImage::new(&chosen, &remote, &self.platform).map_err(errors::container_error)
-        };
+        let image = || ContainerImage::new(&chosen, &remote, &self.platform).map_err(Report::from);
         let wanted = Wanted::new(chosen.digest.as_str(), &image()?, true);
         let bring = |place: &Path| {
             remote.fetch(self.setup, &chosen.manifest, place, &self.interrupt)?;

@@ -13,9 +13,8 @@ use cabane_container::{CONVERTER, Platform};
 use cabane_label::Digest;
 use cabane_registry::sum;
 
-use crate::convert as errors;
 use crate::env_vars;
-use crate::report::{CommandResult, IoContext};
+use crate::report::{CommandResult, IoContext, Report};
 use crate::settings::find_program;
 use crate::setup::Setup;
 
@@ -27,7 +26,7 @@ pub(crate) fn program(setup: &Setup, name: &str) -> CommandResult<PathBuf> {
     let path = setup.calling.get(OsStr::new(env_vars::PATH));
     find_program(name, path.map(AsRef::as_ref))
         .ok_or(cabane_container::Error::NoProgram)
-        .map_err(errors::container_error)
+        .map_err(Report::from)
 }
 
 /// Removes what an import that was killed has left in its place.

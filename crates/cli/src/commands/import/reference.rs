@@ -13,8 +13,7 @@ use cabane_container::Sif;
 use cabane_label::escape;
 use cabane_registry::{ContainerName, ContainerNameError};
 
-use crate::exit_codes;
-use crate::report::CommandError;
+use crate::report::{Kind, Report};
 
 /// Where a container image is, as it was typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,13 +156,13 @@ fn of_path(path: &Path, name: Option<String>) -> Result<Reference, ReferenceErro
 
 impl ReferenceError {
     /// Makes the error that is shown of it.
-    pub(crate) fn told(self) -> CommandError {
-        let code = match &self {
-            Self::Unreadable { .. } => exit_codes::FAILURE,
-            _ => exit_codes::BAD_INPUT,
+    pub(crate) fn told(self) -> Report {
+        let kind = match &self {
+            Self::Unreadable { .. } => Kind::Failure,
+            _ => Kind::BadInput,
         };
         let hint = self.hint();
-        CommandError::new(code, self).hinted(hint)
+        Report::new(kind, self).hinted(hint)
     }
 
     /// Returns what could be typed instead.

@@ -14,8 +14,7 @@ use cabane_container::{Blobs, Bytes, Chosen, Descriptor, Manifest, Platform, cho
 use cabane_label::{Digest, escape};
 use cabane_registry::{ContainerName, Registry};
 
-use crate::convert as errors;
-use crate::report::{CommandResult, IoContext};
+use crate::report::{CommandResult, IoContext, Report};
 use crate::setup::Setup;
 use crate::transfer::Watched;
 
@@ -40,9 +39,7 @@ impl Remote {
         name: &ContainerName,
         platform: &Platform,
     ) -> CommandResult<(Self, Chosen)> {
-        let bytes = registry
-            .container_document(name)
-            .map_err(errors::registry_error)?;
+        let bytes = registry.container_document(name)?;
         let mut failure = None;
         let mut get = |one: &Descriptor| {
             let got = registry.container_manifest(name, &one.digest);
@@ -57,13 +54,11 @@ impl Remote {
         };
         let chosen = choose(bytes, platform, &mut get);
         if let Some(failure) = failure {
-            return Err(errors::registry_error(failure));
+            return Err(Report::from(failure));
         }
-        let chosen = chosen.map_err(errors::container_error)?;
+        let chosen = chosen?;
         let Descriptor { digest, size, .. } = &chosen.manifest.config;
-        let config = registry
-            .container_config(name, digest, *size)
-            .map_err(errors::registry_error)?;
+        let config = registry.container_config(name, digest, *size)?;
         let remote = Self {
             registry,
             name: name.clone(),
@@ -93,7 +88,7 @@ impl Remote {
             .map(|layer| (layer.digest.clone(), layer.size))
             .collect();
         let room = self.registry.check_room(&self.name, &sizes, place);
-        room.map_err(errors::registry_error)?;
+        room?;
         let watched = Mutex::new(Watched::new(
             setup.printer,
             &format!("getting {}", escape(&self.name.to_string())),
@@ -142,7 +137,7 @@ struct Fetching<'a> {
     next: AtomicUsize,
     done: Vec<Mutex<u64>>,
     total: u64,
-    failure: Mutex<Option<crate::report::CommandError>>,
+    failure: Mutex<Option<crate::report::Report>>,
     watched: &'a Mutex<Watched>,
 }
 
@@ -171,7 +166,7 @@ impl Fetching<'_> {
     fn get(&self, index: usize, layer: &Descriptor) -> CommandResult<()> {
         if self.interrupt.load(Ordering::Relaxed) {
             let interrupted = cabane_container::Error::Interrupted;
-            return Err(errors::container_error(interrupted));
+            return Err(Report::from(interrupted));
         }
         let directory = self.place.join(layer.digest.as_str());
         let whole = directory.join(WHOLE);
@@ -185,7 +180,7 @@ impl Fetching<'_> {
         let mut progress = |done, _| self.tell(index, done);
         let got =
             registry.container_blob(name, &layer.digest, layer.size, &directory, &mut progress);
-        let got = got.map_err(errors::registry_error)?;
+        let got = got?;
         fs::rename(&got, &whole).or_failed(|| format!("move {}", got.display()))
     }
 

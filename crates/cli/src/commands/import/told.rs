@@ -3,7 +3,7 @@
 
 //! What `cabane import` says, to people and to programs.
 
-use cabane_container::{Report, digest};
+use cabane_container::{ImportRecord, digest};
 use cabane_label::{Digest, Label, escape};
 use cabane_repository::{Added, Repository};
 use serde::Serialize;
@@ -11,10 +11,9 @@ use serde::Serialize;
 use crate::commands::image::add::tell;
 use crate::commands::import::Import;
 use crate::commands::import::make::Wanted;
-use crate::convert as errors;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
-use crate::report::{CommandError, CommandResult};
+use crate::report::{CommandResult, Kind, Report};
 use crate::table::size;
 
 #[derive(Debug, thiserror::Error)]
@@ -44,7 +43,7 @@ struct Done<'a> {
     size: u64,
     /// Whether the image was there already, under whatever label.
     shared: bool,
-    report: Option<&'a Report>,
+    report: Option<&'a ImportRecord>,
 }
 
 impl Import<'_> {
@@ -54,20 +53,20 @@ impl Import<'_> {
         repository: &Repository,
         wanted: &Wanted,
         error: cabane_repository::Error,
-    ) -> CommandError {
+    ) -> Report {
         let cabane_repository::Error::LabelTaken { digest, .. } = &error else {
-            return errors::repository_error(error);
+            return Report::from(error);
         };
         let known = repository.meta(digest).ok();
         let source = known.and_then(|meta| meta.container?.source);
         let (Some(before), Some(now)) = (source.and_then(|one| one.manifest), &wanted.manifest)
         else {
-            return errors::repository_error(error);
+            return Report::from(error);
         };
         let moved = ImportError::Moved {
             label: self.label.clone(),
         };
-        CommandError::new(exit_codes::FAILURE, moved)
+        Report::new(Kind::Failure, moved)
             .detailed(format!(
                 "  it has {}\n  asked for {}",
                 escape(&before),
@@ -102,7 +101,7 @@ impl Import<'_> {
     pub(crate) fn tell_added(
         &self,
         added: &Added,
-        report: Option<&Report>,
+        report: Option<&ImportRecord>,
     ) -> CommandResult<ExitCode> {
         let printer = self.setup.printer;
         tell(self.setup, added);

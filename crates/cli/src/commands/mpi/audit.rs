@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use cabane_check::benchmark::Kind;
+use cabane_check::benchmark;
 use cabane_check::judge::{Class, LATENCIES, Reason, Reference, Way, short, way};
 use cabane_check::run::{
     Manner, OtherBenchmark, PmiTypes, Progress, Settings, Tried, Workshop, audit as try_all,
@@ -25,7 +25,7 @@ use crate::commands::mpi::audit_found::find;
 use crate::env_vars;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
-use crate::report::{CommandError, CommandResult, IoContext};
+use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
 use crate::table::{Align, Table};
 
@@ -149,17 +149,14 @@ struct Row<'a> {
 
 pub(crate) fn audit(setup: &Setup, args: &AuditArgs) -> CommandResult<ExitCode> {
     if !(args.measure > 0.0 && args.measure <= 600.0) {
-        return Err(CommandError::new(
-            exit_codes::USAGE,
-            AuditError::Measure(args.measure),
-        ));
+        return Err(Report::new(Kind::Usage, AuditError::Measure(args.measure)));
     }
     let settings = settings(setup, args)?;
     let workshop = workshop(setup, args)?;
     let installations = find(setup, args, &workshop)?;
     if installations.is_empty() {
         let hint = "name a prefix: cabane mpi audit /opt/mpich".to_owned();
-        return Err(CommandError::new(exit_codes::NOT_FOUND, AuditError::Nothing).hinted(hint));
+        return Err(Report::new(Kind::NotFound, AuditError::Nothing).hinted(hint));
     }
     let mut tried = try_everything(setup, &installations, &workshop, &settings)?;
     tried.sort_by_key(|one| one.verdict.class);
@@ -203,15 +200,12 @@ fn reference(path: &Path, nodes: u32) -> CommandResult<Reference> {
     })?;
     let reference = Reference::from_json(&text).map_err(|source| {
         let path = path.to_owned();
-        CommandError::new(
-            exit_codes::BAD_INPUT,
-            AuditError::Reference { path, source },
-        )
+        Report::new(Kind::BadInput, AuditError::Reference { path, source })
     })?;
     if (reference.nodes == 1) != (nodes == 1) {
         let (kept, wanted) = (reference.nodes, nodes);
         let error = AuditError::OtherNodes { kept, wanted };
-        return Err(CommandError::new(exit_codes::BAD_INPUT, error));
+        return Err(Report::new(Kind::BadInput, error));
     }
     Ok(reference)
 }
@@ -225,7 +219,7 @@ fn manner(setup: &Setup, args: &AuditArgs) -> CommandResult<Manner> {
     let srun = directories
         .map(|directory| directory.join("srun"))
         .find(|srun| srun.exists());
-    let srun = srun.ok_or_else(|| CommandError::new(exit_codes::NOT_FOUND, AuditError::NoSlurm))?;
+    let srun = srun.ok_or_else(|| Report::new(Kind::NotFound, AuditError::NoSlurm))?;
     let list = Command::new(&srun).arg("--mpi=list").output();
     let list = list.or_failed(|| format!("run `{} --mpi=list`", srun.display()))?;
     // Releases disagree about where they say it.
@@ -375,7 +369,7 @@ fn table(tried: &[Tried]) -> Table {
     );
     for one in tried {
         let best = LATENCIES.map(|bytes| {
-            let best = one.outcome.said().best(Kind::Latency, bytes);
+            let best = one.outcome.said().best(benchmark::Kind::Latency, bytes);
             best.map_or_else(|| "-".to_owned(), |figure| short(figure.p10))
         });
         let (name, why) = (&one.installation.name, why(one));
@@ -417,7 +411,7 @@ fn write_files(setup: &Setup, args: &AuditArgs, tried: &[Tried]) -> CommandResul
             .collect();
         let latencies: Vec<_> = latencies.iter().collect();
         let reference = Reference::new(&system, args.nodes, &latencies)
-            .ok_or_else(|| CommandError::new(exit_codes::FAILURE, AuditError::NoReference))?;
+            .ok_or_else(|| Report::new(Kind::Failure, AuditError::NoReference))?;
         write(path, reference.to_json())?;
     }
     Ok(())

@@ -18,10 +18,8 @@ use cabane_repository::Record;
 
 use crate::commands::explain::start::own_program;
 use crate::commands::mpi::audit::AuditArgs;
-use crate::convert;
 use crate::env_vars;
-use crate::exit_codes;
-use crate::report::{CommandError, CommandResult};
+use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 
 /// Where distributions have the interpreter of modules.
@@ -91,7 +89,7 @@ fn below(prefix: &Path) -> CommandResult<Vec<Installation>> {
     let prefix = &std::path::absolute(prefix).unwrap_or_else(|_| prefix.to_owned());
     if prefix.join(".spack-db").is_dir() {
         let found = in_spack_store(prefix);
-        return found.map_err(|error| CommandError::new(exit_codes::BAD_INPUT, error));
+        return found.map_err(|error| Report::new(Kind::BadInput, error));
     }
     let mut found = in_prefix(prefix);
     if found.is_empty() {
@@ -102,7 +100,7 @@ fn below(prefix: &Path) -> CommandResult<Vec<Installation>> {
     }
     if found.is_empty() {
         let prefix = prefix.clone();
-        let error = CommandError::new(exit_codes::NOT_FOUND, FoundError::NoMpi { prefix });
+        let error = Report::new(Kind::NotFound, FoundError::NoMpi { prefix });
         return Err(error.hinted("a prefix has `bin/mpicc` or `bin/mpiexec` in it".to_owned()));
     }
     Ok(found)
@@ -114,12 +112,12 @@ fn in_image(setup: &Setup, workshop: &Workshop, image: &str) -> CommandResult<In
         Ok(Some(one)) => Ok(one),
         Ok(None) => {
             let error = FoundError::NoMpiInside { image };
-            Err(CommandError::new(exit_codes::NOT_FOUND, error))
+            Err(Report::new(Kind::NotFound, error))
         }
         Err(ended) => {
             let said = said(&ended);
             let error = FoundError::Closed { image, said };
-            Err(CommandError::new(exit_codes::NOT_STARTED, error))
+            Err(Report::new(Kind::NotStarted, error))
         }
     }
 }
@@ -130,10 +128,7 @@ fn in_all_images(setup: &Setup, workshop: &Workshop) -> CommandResult<Vec<Instal
     let mut seen = BTreeSet::new();
     let mut all = Vec::new();
     for repository in setup.repositories()? {
-        let records = repository
-            .repository
-            .records()
-            .map_err(convert::repository_error)?;
+        let records = repository.repository.records()?;
         let is_for_here = |record: &&Record| {
             system
                 .as_ref()

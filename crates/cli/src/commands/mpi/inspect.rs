@@ -22,11 +22,10 @@ use crate::commands::mpi::root::find_in;
 use crate::commands::mpi::text;
 use crate::commands::run::enter;
 use crate::commands::sight::Sight;
-use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::images::{ImageArgs, InsideArgs, find_environment};
-use crate::report::{CommandError, CommandResult};
+use crate::report::{CommandResult, Kind, Report};
 use crate::root_images;
 use crate::setup::Setup;
 
@@ -115,12 +114,12 @@ fn look(
         .filter(|path| tree.find(path).is_some())
         .ok_or_else(|| {
             let error = InspectError::NoFile { path: text.clone() };
-            CommandError::new(exit_codes::NOT_FOUND, error)
+            Report::new(Kind::NotFound, error)
                 .hinted("what is in an image is asked for by `--in IMAGE PROGRAM`".to_owned())
         })?;
     cabane_mpi::inspect(tree, loader, &found).ok_or_else(|| {
         let error = InspectError::NoProgram { path: text };
-        CommandError::new(exit_codes::BAD_INPUT, error)
+        Report::new(Kind::BadInput, error)
             .hinted("of a script, name the program that it starts".to_owned())
     })
 }
@@ -173,9 +172,7 @@ fn inspect_root(
 ) -> CommandResult<ExitCode> {
     let files = environment.images.iter();
     let files = files.map(|image| open_image(&image.path, image.format));
-    let files: Vec<ImageFile> = files
-        .collect::<Result<_, _>>()
-        .map_err(convert::run_error)?;
+    let files: Vec<ImageFile> = files.collect::<Result<_, _>>()?;
     let answer = look_into(&files.iter().collect::<Vec<_>>(), &setup.ways(), |mounts| {
         let mut tree = Tree::below("/");
         for (image, mount) in environment.images.iter().zip(mounts) {
@@ -196,14 +193,13 @@ fn inspect_root(
         };
         let all: Vec<Option<Inspected>> = args.paths.iter().map(look).collect();
         serde_json::to_vec(&all).map_err(io::Error::other)
-    })
-    .map_err(convert::run_error)?;
+    })?;
     let all: Vec<Option<Inspected>> = serde_json::from_slice(&answer).unwrap_or_default();
     let mut found = Vec::with_capacity(all.len());
     for (path, inspected) in args.paths.iter().zip(all) {
         let path = path.to_string_lossy().into_owned();
         let error = InspectError::NotInImage { path };
-        found.push(inspected.ok_or_else(|| CommandError::new(exit_codes::NOT_FOUND, error))?);
+        found.push(inspected.ok_or_else(|| Report::new(Kind::NotFound, error))?);
     }
     tell(setup, args, &found);
     Ok(exit_codes::SUCCESS)

@@ -22,8 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::commands::mpi::substitute::Launchers;
 use crate::commands::mpi::text;
-use crate::exit_codes;
-use crate::report::{CommandError, CommandResult, IoContext};
+use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::scratch::Scratch;
 use crate::setup::Setup;
 
@@ -124,7 +123,7 @@ pub(crate) fn own_launcher(
     let launcher = found.find(|one| library.fits(one.kind) == Some(true));
     let launcher = launcher.ok_or_else(|| {
         let hint = "begin the command with a launcher, or name one in the configuration";
-        CommandError::new(exit_codes::NOT_PROVEN, ProveError::NoLauncher).hinted(hint.to_owned())
+        Report::new(Kind::NotProven, ProveError::NoLauncher).hinted(hint.to_owned())
     })?;
     let words = vec![launcher.path.clone().into_os_string()];
     Ok(own_words(words, Some(launcher.kind)))
@@ -197,7 +196,7 @@ fn run(
         let lines = last_lines(&errors, MOST_LINES);
         let lines = lines.iter();
         let detail: Vec<String> = lines.map(|line| format!("    {}", escape(line))).collect();
-        let error = CommandError::new(exit_codes::NOT_PROVEN, error);
+        let error = Report::new(Kind::NotProven, error);
         if detail.is_empty() {
             error
         } else {
@@ -261,7 +260,7 @@ impl Wanted {
 
 fn compiled(compiler: &mut Command) -> CommandResult<()> {
     let failed = |reason: String| {
-        CommandError::new(exit_codes::NOT_PROVEN, ProveError::Compiler(reason))
+        Report::new(Kind::NotProven, ProveError::Compiler(reason))
             .hinted("it needs a compiler called `cc`, and nothing else".to_owned())
     };
     let output = compiler
@@ -314,7 +313,7 @@ fn finish(line: &[OsString]) -> CommandResult<(String, String)> {
     }
     if !is_done {
         let _ = child.wait();
-        return Err(CommandError::new(exit_codes::NOT_PROVEN, ProveError::Hangs));
+        return Err(Report::new(Kind::NotProven, ProveError::Hangs));
     }
     Ok((
         out.join().unwrap_or_default(),

@@ -31,7 +31,7 @@ use crate::commands::mpi::swap::{
 use crate::commands::sight::Sight;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
-use crate::report::{CommandError, CommandResult, IoContext};
+use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
 
 /// Where a substitute is seen in a root image.
@@ -309,8 +309,8 @@ pub(crate) fn look(
             .find(|known| code == Some(known.code.into()));
         return Ok(Err(known.copied().unwrap_or(exit_codes::FAILURE)));
     }
-    let found = serde_json::from_slice(&output.stdout)
-        .map_err(|_| CommandError::new(exit_codes::FAILURE, NoAnswer))?;
+    let found =
+        serde_json::from_slice(&output.stdout).map_err(|_| Report::new(Kind::Failure, NoAnswer))?;
     Ok(Ok(found))
 }
 
@@ -327,7 +327,7 @@ fn free_place(prefix: Option<&Path>) -> CommandResult<PathBuf> {
         |place: &Path| prefix.is_some_and(|prefix| prefix.starts_with(place)) || is_mounted(place);
     first_free(&places, is_taken).cloned().ok_or_else(|| {
         let places: Vec<String> = places.iter().map(|one| one.display().to_string()).collect();
-        CommandError::new(exit_codes::NOT_STARTED, NoFreePlace(places.join(", ")))
+        Report::new(Kind::NotStarted, NoFreePlace(places.join(", ")))
             .hinted("`mount-point PATH` in the policy of the helper allows another one".to_owned())
     })
 }

@@ -14,9 +14,8 @@ use cabane_mpi::{
 use serde::{Deserialize, Serialize};
 
 use crate::commands::mpi::inspect::find_program;
-use crate::exit_codes;
 use crate::images::{ImageArgs, find_environment};
-use crate::report::{CommandError, CommandResult};
+use crate::report::{CommandResult, Kind, Report};
 use crate::settings::MpiSetting;
 use crate::setup::Setup;
 
@@ -195,7 +194,7 @@ fn find_substitute(
             .map(|prefix| Substitute::new(tree, prefix, &[]))
             .ok_or_else(|| {
                 let error = SubstituteError::NothingHere;
-                CommandError::new(exit_codes::NOT_FOUND, error)
+                Report::new(Kind::NotFound, error)
                     .hinted("name a prefix with `--with`, or in the configuration".to_owned())
             });
     }
@@ -211,12 +210,12 @@ fn find_substitute(
 }
 
 /// Says that a name means no MPI, and which ones do.
-pub(crate) fn unknown(setup: &Setup, name: &str) -> CommandError {
+pub(crate) fn unknown(setup: &Setup, name: &str) -> Report {
     let images = ImageArgs::new(name, None, true).telling_choice();
     let found = find_environment(setup, &images);
     if found.is_ok_and(|(environment, _)| environment.root().is_some()) {
         let name = name.to_owned();
-        return CommandError::new(exit_codes::NOT_FOUND, SubstituteError::OfContainer { name })
+        return Report::new(Kind::NotFound, SubstituteError::OfContainer { name })
             .hinted("name a stack, a prefix or a library".to_owned());
     }
     let error = SubstituteError::Unknown {
@@ -225,7 +224,7 @@ pub(crate) fn unknown(setup: &Setup, name: &str) -> CommandError {
     let names = setup.settings.mpi.iter().map(|one| one.name.as_str());
     let names: Vec<&str> = names.collect();
     let hint = (!names.is_empty()).then(|| format!("there are {}", names.join(", ")));
-    CommandError::new(exit_codes::NOT_FOUND, error).hinted(hint)
+    Report::new(Kind::NotFound, error).hinted(hint)
 }
 
 /// Prefixes of MPIs of this machine: of the launcher in PATH, and where systems put them.

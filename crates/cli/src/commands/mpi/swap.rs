@@ -28,7 +28,7 @@ use crate::commands::mpi::text;
 use crate::commands::run::{enter, not_started};
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
-use crate::report::{CommandError, CommandResult, IoContext};
+use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
 
 /// Run a command with a different MPI
@@ -292,19 +292,19 @@ fn variable(setup: &Setup, name: &str) -> String {
         .unwrap_or_default()
 }
 
-pub(crate) fn no_program(path: &Path) -> CommandError {
+pub(crate) fn no_program(path: &Path) -> Report {
     let name = path.to_string_lossy().into_owned();
-    CommandError::new(exit_codes::COMMAND_NOT_FOUND, SwapError::NoProgram(name))
+    Report::new(Kind::CommandNotFound, SwapError::NoProgram(name))
 }
 
 /// Says that a launcher has nothing to start.
-pub(crate) fn nothing_behind(command: &[OsString]) -> CommandError {
+pub(crate) fn nothing_behind(command: &[OsString]) -> Report {
     let mut words = command.iter().map(|word| word.to_string_lossy());
     let nothing = SwapError::NothingBehind {
         launcher: words.next().unwrap_or_default().into_owned(),
         words: words.collect::<Vec<_>>().join(" "),
     };
-    CommandError::new(exit_codes::COMMAND_NOT_FOUND, nothing)
+    Report::new(Kind::CommandNotFound, nothing)
         .hinted("write the path of the program, if it is not in `PATH`".to_owned())
 }
 
@@ -386,11 +386,9 @@ pub(crate) fn make_links(plan: &Plan, places: &Places) -> CommandResult<()> {
         return Ok(());
     }
     if !places.links.is_absolute() {
-        return Err(
-            CommandError::new(exit_codes::FAILURE, SwapError::NoPlace).hinted(
-                "name a place with `cache` in the section [build] of the configuration".to_owned(),
-            ),
-        );
+        return Err(Report::new(Kind::Failure, SwapError::NoPlace).hinted(
+            "name a place with `cache` in the section [build] of the configuration".to_owned(),
+        ));
     }
     fs::create_dir_all(&places.links)
         .or_failed(|| format!("make the directory {}", places.links.display()))?;
@@ -417,7 +415,7 @@ pub(crate) fn accepted(verdict: &Verdict) -> CommandResult<&Plan> {
             let hint = refusal.and_then(cabane_mpi::Refusal::hint);
             let text = refusal.map(ToString::to_string).unwrap_or_default();
             let text = cabane_label::escape(&text).into_owned();
-            Err(CommandError::new(exit_codes::NOT_SWAPPED, text).hinted(hint))
+            Err(Report::new(Kind::NotSwapped, text).hinted(hint))
         }
     }
 }
@@ -437,7 +435,7 @@ pub(crate) fn check_launcher(
                 launcher: kind.name(),
             };
             let hint = launcher_hint(library, launchers);
-            Err(CommandError::new(exit_codes::NOT_SWAPPED, error).hinted(hint))
+            Err(Report::new(Kind::NotSwapped, error).hinted(hint))
         }
         _ => Ok(()),
     }

@@ -26,7 +26,7 @@ use crate::commands::sight::Sight;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::images::{ImageArgs, find_environment};
-use crate::report::{CommandError, CommandResult};
+use crate::report::{CommandResult, Kind, Report};
 use crate::root_images;
 use crate::settings::Origin;
 use crate::setup::Setup;
@@ -56,7 +56,7 @@ pub(crate) fn swap(setup: &Setup, args: &SwapArgs, image: &str) -> CommandResult
     let Some(concrete) = environment.root() else {
         let error = NoRoot(image.to_owned());
         let hint = format!("write `cabane run {image} -- cabane mpi swap …`");
-        return Err(CommandError::new(exit_codes::USAGE, error).hinted(hint));
+        return Err(Report::new(Kind::Usage, error).hinted(hint));
     };
     let launcher = launcher_here(setup, &args.command);
     let sight = Sight::of(&setup.calling, &environment, &additions, &root);

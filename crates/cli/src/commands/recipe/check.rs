@@ -12,10 +12,9 @@ use clap::builder::PossibleValuesParser;
 use serde::Serialize;
 
 use crate::commands::recipe::files::{self, is_for_spack};
-use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
-use crate::report::CommandResult;
+use crate::report::{CommandResult, Report};
 use crate::setup::Setup;
 use crate::systems;
 
@@ -116,7 +115,7 @@ fn check_one(
         let code = result.map_or_else(
             |error| {
                 finding.error = Some(error.texts().0).filter(|_| finding.mistakes.is_empty());
-                error.code
+                error.kind().into()
             },
             |_| exit_codes::SUCCESS,
         );
@@ -136,8 +135,8 @@ fn check_one(
             (finding, exit_codes::SUCCESS)
         }
         Err(error) => {
-            error.print(setup.printer);
-            (finding, error.code)
+            crate::report::print(&error, setup.printer);
+            (finding, error.kind().into())
         }
     }
 }
@@ -160,7 +159,7 @@ fn look_at(
                 if let BuildError::Recipe(error) = &error {
                     finding.mistakes = error.diagnostics().iter().map(Mistake::from).collect();
                 }
-                Err(convert::build_error(error))
+                Err(Report::from(error))
             }
         };
     }
@@ -170,7 +169,7 @@ fn look_at(
     };
     let stack = files::texts(directory)?.parse(&options).map_err(|error| {
         finding.mistakes = error.diagnostics().iter().map(Mistake::from).collect();
-        convert::recipe_error(&error)
+        Report::from(error)
     })?;
     if let Some(system) = system {
         files::plan(directory, &stack, system)?;

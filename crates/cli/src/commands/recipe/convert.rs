@@ -12,10 +12,9 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::commands::recipe::files;
-use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
-use crate::report::{CommandError, CommandResult, IoContext as _};
+use crate::report::{CommandResult, IoContext as _, Kind, Report};
 use crate::setup::Setup;
 
 /// Convert a recipe from format 1 or 2 to format 3
@@ -51,8 +50,7 @@ struct OutputExists {
 
 pub(crate) fn convert(setup: &Setup, args: &ConvertArgs) -> CommandResult<ExitCode> {
     let texts = files::texts(&args.recipe)?;
-    let conversion =
-        convert_stack(&texts.files()).map_err(|error| convert::recipe_error(&error))?;
+    let conversion = convert_stack(&texts.files()).map_err(Report::from)?;
     let directory = match &args.output {
         None => &args.recipe,
         Some(output) => {
@@ -122,7 +120,7 @@ fn copy_to(recipe: &Path, output: &Path) -> CommandResult<()> {
     };
     if !is_free {
         let path = output.to_owned();
-        let error = CommandError::new(exit_codes::FAILURE, OutputExists { path });
+        let error = Report::new(Kind::Failure, OutputExists { path });
         return Err(error.hinted("name a directory that does not exist yet".to_owned()));
     }
     // What is copied is listed before the copy begins, which may lie in the recipe.
@@ -142,7 +140,7 @@ fn copy_to(recipe: &Path, output: &Path) -> CommandResult<()> {
 const DEEPEST: usize = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum Entry {
     Directory,
     File,
     /// A link to something in the recipe, which stays one.
@@ -155,9 +153,9 @@ fn list(
     root: &Path,
     below: &Path,
     depth: usize,
-    files: &mut Vec<(PathBuf, Kind)>,
+    files: &mut Vec<(PathBuf, Entry)>,
 ) -> io::Result<()> {
-    files.push((below.to_owned(), Kind::Directory));
+    files.push((below.to_owned(), Entry::Directory));
     for entry in fs::read_dir(root.join(below))? {
         let entry = entry?;
         let path = below.join(entry.file_name());
@@ -169,9 +167,9 @@ fn list(
             continue;
         }
         if entry.file_type()?.is_symlink() && leads_inside() {
-            files.push((path, Kind::Link));
+            files.push((path, Entry::Link));
         } else if !entry.path().is_dir() {
-            files.push((path, Kind::File));
+            files.push((path, Entry::File));
         } else if depth > 0 {
             list(root, &path, depth - 1, files)?;
         } else {
@@ -181,10 +179,10 @@ fn list(
     Ok(())
 }
 
-fn copy(from: &Path, to: &Path, kind: Kind) -> io::Result<()> {
+fn copy(from: &Path, to: &Path, kind: Entry) -> io::Result<()> {
     match kind {
-        Kind::Directory => fs::create_dir_all(to),
-        Kind::Link => std::os::unix::fs::symlink(fs::read_link(from)?, to),
-        Kind::File => fs::copy(from, to).map(drop),
+        Entry::Directory => fs::create_dir_all(to),
+        Entry::Link => std::os::unix::fs::symlink(fs::read_link(from)?, to),
+        Entry::File => fs::copy(from, to).map(drop),
     }
 }

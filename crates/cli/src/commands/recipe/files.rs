@@ -10,9 +10,7 @@ use cabane_builder::{BuildError, StackTexts, read_system};
 use cabane_recipe::{EngineConfig, Mirrors, Recipe, StackRecipe, SystemConfig};
 use cabane_spack::{OwnPackages, Places, SpackStack, lower};
 
-use crate::convert;
-use crate::exit_codes;
-use crate::report::{CommandError, CommandResult};
+use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 
 /// Reads the files of a recipe.
@@ -20,8 +18,8 @@ pub(crate) fn texts(directory: &Path) -> CommandResult<StackTexts> {
     StackTexts::read(directory).map_err(bad_input)
 }
 
-fn bad_input(error: BuildError) -> CommandError {
-    convert::build_error(error).with_code(exit_codes::BAD_INPUT)
+fn bad_input(error: BuildError) -> Report {
+    Report::from(error).with_kind(Kind::BadInput)
 }
 
 /// Tells whether a recipe is for Spack: it says so, or it is malformed and has
@@ -48,7 +46,7 @@ pub(crate) fn expand(setup: &Setup, mirrors: Mirrors) -> CommandResult<Mirrors> 
     };
     mirrors
         .expanded(&value)
-        .map_err(|error| CommandError::new(exit_codes::BAD_INPUT, error))
+        .map_err(|error| Report::new(Kind::BadInput, error))
 }
 
 /// Says what Spack would be handed, with everything where it is in the image.
@@ -64,6 +62,6 @@ pub(crate) fn plan(
     let places = Places::in_image(recipe, Path::new("/cabane/config"), own);
     lower(recipe, system, &places).map_err(|error| {
         let hint = error.hint();
-        CommandError::new(exit_codes::BAD_INPUT, error).hinted(hint)
+        Report::new(Kind::BadInput, error).hinted(hint)
     })
 }

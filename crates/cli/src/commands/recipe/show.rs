@@ -13,10 +13,9 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::commands::recipe::files;
-use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
-use crate::report::{CommandError, CommandResult};
+use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 use crate::systems;
 
@@ -51,7 +50,7 @@ struct NoSuchFile {
 
 pub(crate) fn show(setup: &Setup, args: &ShowArgs) -> CommandResult<ExitCode> {
     let found = systems::find(setup, args.system.as_deref())?;
-    let found = found.ok_or_else(|| convert::build_error(BuildError::NoSystem))?;
+    let found = found.ok_or_else(|| Report::from(BuildError::NoSystem))?;
     let mut system = files::system(&found.directory, args.mirrors.as_deref())?;
     system.mirrors = files::expand(setup, system.mirrors)?;
     let options = StackOptions {
@@ -60,7 +59,7 @@ pub(crate) fn show(setup: &Setup, args: &ShowArgs) -> CommandResult<ExitCode> {
     };
     let recipe = files::texts(&args.recipe)?
         .parse(&options)
-        .map_err(|error| convert::recipe_error(&error))?;
+        .map_err(Report::from)?;
     for remark in &recipe.remarks {
         setup.printer.warning(&remark.to_string());
     }
@@ -69,7 +68,7 @@ pub(crate) fn show(setup: &Setup, args: &ShowArgs) -> CommandResult<ExitCode> {
     if let Some(name) = &args.file {
         let text = files.get(name).ok_or_else(|| {
             let names: Vec<&str> = files.keys().map(String::as_str).collect();
-            CommandError::new(exit_codes::NOT_FOUND, NoSuchFile { name: name.clone() })
+            Report::new(Kind::NotFound, NoSuchFile { name: name.clone() })
                 .hinted(format!("the files are {}", names.join(", ")))
         })?;
         setup.printer.data(text);

@@ -15,10 +15,9 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::commands::repo::maintain::repository_at;
-use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
-use crate::report::{CommandError, CommandResult};
+use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 use crate::table::{Align, Table, size};
 
@@ -65,9 +64,7 @@ struct NoLimit;
 pub(crate) fn gc(setup: &Setup, args: &GcArgs) -> CommandResult<ExitCode> {
     let repository = repository_at(setup, args.path.as_deref())?;
     let limits = limits(args, &configured(setup, &repository))?;
-    let retention = repository
-        .retention(&limits)
-        .map_err(convert::repository_error)?;
+    let retention = repository.retention(&limits)?;
     if !retention.notes_use {
         setup.printer.warning(
             "the file system does not note when an image is read: what counts is when it was added",
@@ -88,9 +85,7 @@ pub(crate) fn gc(setup: &Setup, args: &GcArgs) -> CommandResult<ExitCode> {
             setup.printer.note(format_args!("removed {label}: {why}"));
         }
     };
-    let cleared = repository
-        .remove_excess(&retention, &mut tell)
-        .map_err(convert::repository_error)?;
+    let cleared = repository.remove_excess(&retention, &mut tell)?;
     for (label, kept) in &cleared.spared {
         let why = kept_text(*kept);
         setup.printer.note(format_args!("kept {label}: {why}"));
@@ -131,7 +126,7 @@ fn limits(args: &GcArgs, configured: &RetentionSettings) -> CommandResult<Limits
         spare: args.spare.or(configured.spare).unwrap_or(SPARE),
     };
     if limits.older_than.is_none() && limits.keep_last.is_none() && limits.max_size.is_none() {
-        return Err(CommandError::new(exit_codes::USAGE, NoLimit).hinted(
+        return Err(Report::new(Kind::Usage, NoLimit).hinted(
             "`cabane repo gc --older-than 90d --dry-run` shows what was not used for 90 days"
                 .to_owned(),
         ));

@@ -14,10 +14,9 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::commands::repo::migrate::Shown;
-use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
-use crate::report::CommandResult;
+use crate::report::{CommandResult, Report};
 use crate::setup::Setup;
 use crate::table::{Align, Table, size};
 
@@ -58,8 +57,8 @@ pub(crate) struct ImportArgs {
 
 pub(crate) fn import(setup: &Setup, args: &ImportArgs) -> CommandResult<ExitCode> {
     let pattern = args.pattern.as_deref().map(str::parse::<LabelPattern>);
-    let pattern = pattern.transpose().map_err(convert::parse_error)?;
-    let source = UenvRepository::open(&args.path).map_err(convert::uenv_error)?;
+    let pattern = pattern.transpose()?;
+    let source = UenvRepository::open(&args.path)?;
     let how = Import {
         pattern: pattern.as_ref(),
         link: args.link,
@@ -67,7 +66,7 @@ pub(crate) fn import(setup: &Setup, args: &ImportArgs) -> CommandResult<ExitCode
     };
     let target = target(setup, args)?;
     let planned = cabane_uenv::plan(&source, target.as_ref(), how);
-    let plan = planned.map_err(convert::uenv_error)?;
+    let plan = planned?;
     let damaged = match target.filter(|_| !args.dry_run) {
         None => {
             tell_plan(setup, args, &plan);
@@ -125,7 +124,7 @@ fn carry_out(
         },
     );
     shown.clear();
-    imported.map_err(convert::uenv_error)
+    imported.map_err(Report::from)
 }
 
 /// Takes the metadata out of an image that has none beside it.
@@ -211,8 +210,8 @@ struct UenvStatus<'a> {
 
 /// Tells what is in a repository of uenv, and how it comes into ours.
 pub(crate) fn status(setup: &Setup, path: &Path, as_json: bool) -> CommandResult<ExitCode> {
-    let repository = UenvRepository::open(path).map_err(convert::uenv_error)?;
-    let contents = repository.contents().map_err(convert::uenv_error)?;
+    let repository = UenvRepository::open(path)?;
+    let contents = repository.contents()?;
     let Contents {
         images, damaged, ..
     } = &contents;

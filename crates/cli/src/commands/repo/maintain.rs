@@ -11,10 +11,9 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::commands::repo::import;
-use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
-use crate::report::CommandResult;
+use crate::report::{CommandResult, Report};
 use crate::setup::{Setup, open_repository};
 use crate::table::size;
 
@@ -53,7 +52,7 @@ pub(crate) fn create(setup: &Setup, args: &CreateArgs) -> CommandResult<ExitCode
         Some(path) => path.clone(),
         None => setup.default_repository_path()?,
     };
-    let repository = Repository::create(&path).map_err(convert::repository_error)?;
+    let repository = Repository::create(&path)?;
     setup.printer.note(format_args!(
         "made the repository {}",
         repository.path().display()
@@ -67,7 +66,7 @@ pub(crate) fn status(setup: &Setup, args: &StatusArgs) -> CommandResult<ExitCode
             Err(Error::UenvRepository { path }) => {
                 return import::status(setup, &path, args.json);
             }
-            opened => vec![opened.map_err(convert::repository_error)?],
+            opened => vec![opened?],
         },
         None => setup
             .repositories()?
@@ -77,11 +76,7 @@ pub(crate) fn status(setup: &Setup, args: &StatusArgs) -> CommandResult<ExitCode
     };
     let mut all = Vec::new();
     for repository in &repositories {
-        all.push(
-            repository
-                .status(args.verify)
-                .map_err(convert::repository_error)?,
-        );
+        all.push(repository.status(args.verify)?);
     }
     if args.json {
         let all: Vec<Value> = all.iter().map(with_remedies).collect();
@@ -156,14 +151,14 @@ fn with_remedies(status: &Status) -> Value {
 /// Opens the repository at a path, or the one that is written to.
 pub(crate) fn repository_at(setup: &Setup, path: Option<&Path>) -> CommandResult<Repository> {
     match path {
-        Some(path) => open_repository(path).map_err(convert::repository_error),
+        Some(path) => open_repository(path).map_err(Report::from),
         None => Ok(setup.repository_to_write()?.repository),
     }
 }
 
 pub(crate) fn update(setup: &Setup, args: &UpdateArgs) -> CommandResult<ExitCode> {
     let repository = repository_at(setup, args.path.as_deref())?;
-    let repaired = repository.update().map_err(convert::repository_error)?;
+    let repaired = repository.update()?;
     let note = |text: String| setup.printer.note(text);
     if repaired.leftovers > 0 {
         note(format!("removed {} temporary files", repaired.leftovers));

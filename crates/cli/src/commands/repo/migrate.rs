@@ -11,7 +11,6 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::commands::repo::maintain::repository_at;
-use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::printer::Printer;
 use crate::report::CommandResult;
@@ -49,14 +48,14 @@ pub(crate) fn migrate(setup: &Setup, args: &MigrateArgs) -> CommandResult<ExitCo
     let source = repository_at(setup, source)?;
     let target = match open_repository(target) {
         Err(Error::NotARepository { .. }) => {
-            let made = Repository::create(target).map_err(convert::repository_error)?;
+            let made = Repository::create(target)?;
             setup.printer.note(format_args!(
                 "made the repository {}",
                 made.path().display()
             ));
             made
         }
-        opened => opened.map_err(convert::repository_error)?,
+        opened => opened?,
     };
     let mut shown = Shown::new(setup.printer);
     let how = Migration {
@@ -67,7 +66,7 @@ pub(crate) fn migrate(setup: &Setup, args: &MigrateArgs) -> CommandResult<ExitCo
         shown.tell(&record.label, record.size, done, total);
     });
     shown.clear();
-    tell(setup, &migrated.map_err(convert::repository_error)?)
+    tell(setup, &migrated?)
 }
 
 fn tell(setup: &Setup, migrated: &Migrated) -> CommandResult<ExitCode> {

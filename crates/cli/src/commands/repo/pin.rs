@@ -6,10 +6,9 @@
 use cabane_label::{Label, LabelPattern, NameMatch};
 use clap::Args;
 
-use crate::convert;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
-use crate::report::{CommandError, CommandResult};
+use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 
 /// Protect labels from `gc`, or list the protected ones
@@ -45,7 +44,7 @@ struct NothingPinned(LabelPattern);
 pub(crate) fn pin(setup: &Setup, args: &PinArgs) -> CommandResult<ExitCode> {
     let repository = setup.repository_to_write()?.repository;
     if args.labels.is_empty() {
-        let pins = repository.pins().map_err(convert::repository_error)?;
+        let pins = repository.pins()?;
         let lines = || pins.iter().map(|label| format!("{label}\n"));
         if args.json {
             setup.printer.data(json(&pins));
@@ -55,10 +54,8 @@ pub(crate) fn pin(setup: &Setup, args: &PinArgs) -> CommandResult<ExitCode> {
         return Ok(exit_codes::SUCCESS);
     }
     for text in &args.labels {
-        let pattern: LabelPattern = text.parse().map_err(convert::parse_error)?;
-        let records = repository
-            .find(&pattern, NameMatch::Exact)
-            .map_err(convert::repository_error)?;
+        let pattern: LabelPattern = text.parse()?;
+        let records = repository.find(&pattern, NameMatch::Exact)?;
         let labels: Vec<Label> = records
             .into_iter()
             .map(|record| record.label)
@@ -66,11 +63,11 @@ pub(crate) fn pin(setup: &Setup, args: &PinArgs) -> CommandResult<ExitCode> {
             .collect();
         if labels.is_empty() {
             let error = NothingFits(pattern);
-            return Err(CommandError::new(exit_codes::NOT_FOUND, error)
+            return Err(Report::new(Kind::NotFound, error)
                 .hinted("`cabane image ls` lists the labels".to_owned()));
         }
         for label in labels {
-            let is_new = repository.pin(&label).map_err(convert::repository_error)?;
+            let is_new = repository.pin(&label)?;
             let what = if is_new { "pinned" } else { "was pinned:" };
             setup.printer.note(format_args!("{what} {label}"));
         }
@@ -81,20 +78,18 @@ pub(crate) fn pin(setup: &Setup, args: &PinArgs) -> CommandResult<ExitCode> {
 pub(crate) fn unpin(setup: &Setup, args: &UnpinArgs) -> CommandResult<ExitCode> {
     let repository = setup.repository_to_write()?.repository;
     for text in &args.labels {
-        let pattern: LabelPattern = text.parse().map_err(convert::parse_error)?;
-        let mut labels = repository.pins().map_err(convert::repository_error)?;
+        let pattern: LabelPattern = text.parse()?;
+        let mut labels = repository.pins()?;
         labels.retain(|label| {
             pattern.matches(label, NameMatch::Exact) && is_meant(setup, &pattern, label)
         });
         if labels.is_empty() {
             let error = NothingPinned(pattern);
-            return Err(CommandError::new(exit_codes::NOT_FOUND, error)
+            return Err(Report::new(Kind::NotFound, error)
                 .hinted("`cabane repo pin` lists the pinned ones".to_owned()));
         }
         for label in labels {
-            repository
-                .unpin(&label)
-                .map_err(convert::repository_error)?;
+            repository.unpin(&label)?;
             setup
                 .printer
                 .note(format_args!("{label} is not pinned any more"));

@@ -12,7 +12,7 @@ use clap::Args;
 
 use crate::commands::slurm::check::{Line, PLUGIN, Release, fault_of_release, find_plugstack};
 use crate::exit_codes::{self, ExitCode};
-use crate::report::{CommandError, CommandResult, IoContext};
+use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
 use crate::step_record::destination::Destination;
 
@@ -85,15 +85,15 @@ fn line_for(args: &InstallArgs, before: &str) -> CommandResult<String> {
     };
     if !plugin.is_file() {
         let error = format!("there is no plugin {}", plugin.display());
-        return Err(CommandError::new(exit_codes::NOT_FOUND, error)
+        return Err(Report::new(Kind::NotFound, error)
             .hinted("`--plugin PATH` names another one".to_owned()));
     }
     if plugin.file_name().is_none_or(|name| name != PLUGIN) {
         let error = format!("the file of the plugin must be called {PLUGIN}");
-        return Err(CommandError::new(exit_codes::BAD_INPUT, error));
+        return Err(Report::new(Kind::BadInput, error));
     }
     if let Some(fault) = fault_of_release(&plugin) {
-        return Err(CommandError::new(exit_codes::BAD_INPUT, fault).hinted(
+        return Err(Report::new(Kind::BadInput, fault).hinted(
             "`CABANE_SLURM_RELEASE=YY.MM cargo build --release -p cabane-slurm` makes \
                      one for a release"
                 .to_owned(),
@@ -102,7 +102,7 @@ fn line_for(args: &InstallArgs, before: &str) -> CommandResult<String> {
     let mut line = format!("required {} cabane={}", plugin.display(), command.display());
     if let Some(destination) = &args.record {
         if let Some(fault) = destination.fault() {
-            return Err(CommandError::new(exit_codes::BAD_INPUT, fault));
+            return Err(Report::new(Kind::BadInput, fault));
         }
         line += &format!(" record={destination}");
     } else if let Some(kept) = before.lines().find_map(Line::parse)
@@ -116,7 +116,7 @@ fn line_for(args: &InstallArgs, before: &str) -> CommandResult<String> {
 fn usual_place(command: &Path) -> CommandResult<PathBuf> {
     let prefix = command.parent().and_then(Path::parent);
     let release = Release::installed().ok_or_else(|| {
-        CommandError::new(exit_codes::NOT_FOUND, "there is no Slurm here")
+        Report::new(Kind::NotFound, "there is no Slurm here")
             .hinted("`srun --version` must say which one it is".to_owned())
     })?;
     let place = format!("lib/cabane/slurm/{release}/{PLUGIN}");

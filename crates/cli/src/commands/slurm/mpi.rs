@@ -14,8 +14,7 @@ use cabane_label::escape;
 use cabane_mount::{JOB_MPI, JobMpi};
 
 use crate::commands::mpi::substitute::{HOST, substitute_image, unknown};
-use crate::exit_codes;
-use crate::report::{CommandError, CommandResult};
+use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 
 /// The word for what programs have by themselves.
@@ -54,7 +53,7 @@ pub(crate) fn of_job(setup: &Setup, given: &Given<'_>) -> CommandResult<Option<J
         if given.program.is_none() {
             return Ok(None);
         }
-        return Err(CommandError::new(exit_codes::USAGE, NotForJobs::Nothing)
+        return Err(Report::new(Kind::Usage, NotForJobs::Nothing)
             .hinted("`--uenv-mpi=host` takes one of the node".to_owned()));
     };
     mpi.directory = std::env::current_dir().ok().filter(|_| given.is_step);
@@ -98,16 +97,14 @@ fn typed(setup: &Setup, name: &str) -> CommandResult<PathBuf> {
     let path = absolute(Path::new(name));
     if let Some(image) = substitute_image(setup, name) {
         let prefix = image.prefix.display().to_string();
-        return Err(
-            CommandError::new(exit_codes::USAGE, NotForJobs::Image(name.to_owned()))
-                .hinted(format!(
-                    "name it beside the others with `--uenv`, and its prefix with \
+        return Err(Report::new(Kind::Usage, NotForJobs::Image(name.to_owned()))
+            .hinted(format!(
+                "name it beside the others with `--uenv`, and its prefix with \
                      `--uenv-mpi={prefix}`"
-                ))
-                .hinted(format!(
-                    "`srun cabane run --mpi={name} IMAGES -- PROGRAM` takes it for each rank"
-                )),
-        );
+            ))
+            .hinted(format!(
+                "`srun cabane run --mpi={name} IMAGES -- PROGRAM` takes it for each rank"
+            )));
     }
     if Path::new(name).is_absolute() || path.exists() {
         return Ok(path);

@@ -25,10 +25,9 @@ use cabane_run::open_image;
 use clap::Args;
 
 use crate::commands::slurm::node_mpi::{self, NodeMpiArgs};
-use crate::convert;
 use crate::devices::{give, newer_in_image};
 use crate::exit_codes::{self, ExitCode};
-use crate::report::{CommandError, CommandResult, IoContext};
+use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
 
 /// Resolve devices or the MPI of a step on its node, for the Slurm plugin
@@ -99,8 +98,7 @@ fn look(
     image: &Path,
 ) -> CommandResult<Option<PathBuf>> {
     let file = File::open(image).or_failed(|| format!("open {}", image.display()))?;
-    let format = ImageFormat::of_file(&file)
-        .map_err(|error| CommandError::new(exit_codes::BAD_INPUT, error))?;
-    let file = open_image(image, format).map_err(convert::run_error)?;
-    newer_in_image(setup, compatibility, &file).map_err(convert::run_error)
+    let format = ImageFormat::of_file(&file).map_err(|error| Report::new(Kind::BadInput, error))?;
+    let file = open_image(image, format)?;
+    newer_in_image(setup, compatibility, &file).map_err(Report::from)
 }

@@ -19,8 +19,7 @@ use crate::commands::mpi::root::{Looked, binds_of, is_list, judge_inside, tree_o
 use crate::commands::mpi::substitute::Asked;
 use crate::commands::mpi::swap::{Judged, accepted, check_launcher, judge_here, make_links};
 use crate::env_vars;
-use crate::exit_codes;
-use crate::report::{CommandError, CommandResult};
+use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 
 /// What a step is, and which MPI it is to get.
@@ -157,10 +156,8 @@ fn inside(
     let path = Path::new(asked.with);
     if args.stacks.iter().any(|stack| path.starts_with(stack)) {
         let path = path.to_owned();
-        return Err(
-            CommandError::new(exit_codes::NOT_SWAPPED, NotInStep::InStack { path })
-                .hinted("name a prefix of the nodes, or `host`".to_owned()),
-        );
+        return Err(Report::new(Kind::NotSwapped, NotInStep::InStack { path })
+            .hinted("name a prefix of the nodes, or `host`".to_owned()));
     }
     // What is not on this node is not seen.
     let is_there = |pair: &&[PathBuf]| pair.last().is_some_and(|source| source.exists());
@@ -216,8 +213,8 @@ fn is_list_of_programs(command: &[OsString]) -> bool {
     meant.next().is_some_and(is_of_tasks) && meant.all(is_of_tasks)
 }
 
-fn several(with: &str) -> CommandError {
-    CommandError::new(exit_codes::NOT_SWAPPED, NotInStep::Several).hinted(format!(
+fn several(with: &str) -> Report {
+    Report::new(Kind::NotSwapped, NotInStep::Several).hinted(format!(
         "leave `--uenv` and `--uenv-mpi` out, and write `cabane run --mpi={with} IMAGES -- PROGRAM` \
          into the lines of the file: each rank judges for itself then"
     ))
@@ -238,7 +235,7 @@ fn check_ranks(args: &NodeMpiArgs, verdict: &Verdict) -> CommandResult<()> {
     };
     let is_new = library.protocols.contains(&Protocol::Pmix);
     let other = if is_new { "pmix" } else { "pmi2" };
-    Err(CommandError::new(exit_codes::NOT_PROVEN, error)
+    Err(Report::new(Kind::NotProven, error)
         .hinted(format!("`srun --mpi={other}` is what it knows")))
 }
 

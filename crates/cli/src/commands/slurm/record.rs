@@ -17,7 +17,7 @@ use clap::Args;
 use rustix::process::setpriority_process;
 
 use crate::exit_codes::{self, ExitCode};
-use crate::report::{CommandError, CommandResult, IoContext};
+use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::step_record::deliver::{deliver, take_slot};
 use crate::step_record::destination::Destination;
 use crate::step_record::record::Record;
@@ -52,7 +52,7 @@ pub(crate) fn record(args: &RecordArgs) -> CommandResult<ExitCode> {
     std::thread::spawn(move || sender.send(write_down(&told, &destination)));
     let outcome = receiver.recv_timeout(LIFE_TIME);
     let outcome = outcome.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-    outcome.map_err(|error| CommandError::new(exit_codes::FAILURE, error))?;
+    outcome.map_err(|error| Report::new(Kind::Failure, error))?;
     Ok(exit_codes::SUCCESS)
 }
 

@@ -24,7 +24,7 @@ use crate::commands::slurm::mpi;
 use crate::commands::slurm::ways::{Asked, Ways};
 use crate::exit_codes::{self, ExitCode};
 use crate::images::ImageArgs;
-use crate::report::{CommandError, CommandResult, IoContext};
+use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
 
 /// Resolve the images and variables of a job, for the Slurm plugin
@@ -129,16 +129,12 @@ pub(crate) fn submit(setup: &Setup, args: &SubmitArgs) -> CommandResult<ExitCode
         _ => Passthrough::Disable,
     });
     if !is_asked && (args.view.is_some() || args.no_default_view) {
-        return Err(
-            CommandError::new(exit_codes::USAGE, "views of which image?")
-                .hinted("`--uenv=LABEL` names it".to_owned()),
-        );
+        return Err(Report::new(Kind::Usage, "views of which image?")
+            .hinted("`--uenv=LABEL` names it".to_owned()));
     }
     if !is_asked && (!args.binds.is_empty() || args.no_home) {
-        return Err(
-            CommandError::new(exit_codes::USAGE, "what is seen in which image?")
-                .hinted("`--uenv=LABEL` names it".to_owned()),
-        );
+        return Err(Report::new(Kind::Usage, "what is seen in which image?")
+            .hinted("`--uenv=LABEL` names it".to_owned()));
     }
     let mut calling = setup.calling.clone();
     let loaded = loaded_in(&calling);
@@ -201,8 +197,8 @@ fn one_variable(images: &JobImages) -> CommandResult<String> {
     if JOB_IMAGES.len() + text.len() + 2 <= LONGEST {
         return Ok(text);
     }
-    let error = CommandError::new(
-        exit_codes::BAD_INPUT,
+    let error = Report::new(
+        Kind::BadInput,
         "the list of images is too long for a variable",
     );
     Err(if images.ways() > 1 {
@@ -225,15 +221,15 @@ fn stage(args: &SubmitArgs, calling: &BTreeMap<OsString, OsString>) -> Option<St
     }
 }
 
-fn not_handed_on(program: &str, loaded: &Loaded) -> CommandError {
+fn not_handed_on(program: &str, loaded: &Loaded) -> Report {
     let names: Vec<_> = loaded
         .images
         .iter()
         .map(|image| image.label.clone().unwrap_or_else(|| image.name.clone()))
         .collect();
     let names = names.join(", ");
-    CommandError::new(
-        exit_codes::USAGE,
+    Report::new(
+        Kind::Usage,
         format!("{program} does not hand on the images that are loaded here: {names}"),
     )
     .hinted(format!(

@@ -23,10 +23,8 @@ use cabane_view::Needs;
 
 use crate::commands::slurm::around::Around;
 use crate::commands::slurm::submit::{SubmitArgs, loaded_in};
-use crate::convert;
-use crate::exit_codes;
 use crate::images::{self, FoundImages};
-use crate::report::{CommandError, CommandResult, IoContext};
+use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::root_images;
 use crate::setup::Setup;
 
@@ -128,8 +126,8 @@ fn refuse_binds(additions: &Additions) -> CommandResult<()> {
         return Ok(());
     };
     let target = bind.target.as_path().display();
-    Err(CommandError::new(
-        exit_codes::BAD_INPUT,
+    Err(Report::new(
+        Kind::BadInput,
         format!("in a job nothing but images is mounted, and {target} is to be something else"),
     )
     .hinted("`cabane run`, with `--bind` or an environment file, in the job mounts it".to_owned()))
@@ -175,8 +173,8 @@ impl Ways<'_> {
             list.images.push(builds);
         }
         if list.ways() > MOST_WAYS {
-            return Err(CommandError::new(
-                exit_codes::BAD_INPUT,
+            return Err(Report::new(
+                Kind::BadInput,
                 format!(
                     "there are {} ways to take builds of these images, and {MOST_WAYS} at most \
                      are possible",
@@ -265,8 +263,7 @@ impl Ways<'_> {
             joining: Joining::nobody(),
             // Which one it will be is not known here, and changes nothing.
             command: vec![OsString::new()],
-        })
-        .map_err(convert::run_error)?;
+        })?;
         // What this machine lacks does not matter: the nodes look for themselves.
         let is_about_node = |warning: &&RunWarning| {
             matches!(
@@ -350,8 +347,7 @@ fn image_alone(setup: &Setup, image: &LoadedImage) -> CommandResult<JobImage> {
     let path = image.path.as_path();
     let file = File::open(path)
         .or_failed(|| format!("open the image {}, which is loaded here", path.display()))?;
-    let format = ImageFormat::of_file(&file)
-        .map_err(|error| CommandError::new(exit_codes::BAD_INPUT, error))?;
+    let format = ImageFormat::of_file(&file).map_err(|error| Report::new(Kind::BadInput, error))?;
     let label = image.label.as_ref().and_then(|text| text.parse().ok());
     let needs = needs_of(setup, image).unwrap_or_default();
     let image = JobImage::new(mount_format(format), path, &image.mount_point);

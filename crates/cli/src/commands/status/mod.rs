@@ -15,7 +15,7 @@ use clap::{Args, ValueEnum};
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::printer::style;
-use crate::report::{CommandError, CommandResult};
+use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 
 pub(crate) mod save;
@@ -63,7 +63,7 @@ pub(crate) fn status(setup: &Setup, args: &StatusArgs) -> CommandResult<ExitCode
         .and_then(Loaded::from_variable)
         .unwrap_or_default();
     if loaded.is_empty() && (args.error_if_unset || args.save.is_some()) {
-        return Err(CommandError::new(exit_codes::NOT_LOADED, NothingLoaded));
+        return Err(Report::new(Kind::NotLoaded, NothingLoaded));
     }
     if let Some(path) = &args.save {
         return save::save(setup, &loaded, path, args.force);

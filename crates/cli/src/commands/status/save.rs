@@ -16,9 +16,8 @@ use cabane_recipe::{DeviceRequest, EnvironmentFile, MountEntry};
 use cabane_run::loaded::{Loaded, LoadedImage};
 use cabane_view::ViewDescription;
 
-use crate::convert;
 use crate::exit_codes::{self, ExitCode};
-use crate::report::{CommandError, CommandResult, IoContext};
+use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
 
 const HEAD: &str = "# Written by `cabane status --save`. `cabane start -e FILE` enters it again.\n";
@@ -36,7 +35,7 @@ pub(crate) fn save(
     path: &Path,
     force: bool,
 ) -> CommandResult<ExitCode> {
-    let file = as_file(loaded).map_err(convert::parse_error)?;
+    let file = as_file(loaded)?;
     let notes: Vec<String> = loaded.images.iter().map(note).collect();
     let text = format!("{HEAD}{}", file.to_toml(&notes));
     if path == Path::new("-") {
@@ -119,7 +118,7 @@ fn write(path: &Path, text: &str, force: bool) -> CommandResult<()> {
         Err(error) if !force && error.error.kind() == std::io::ErrorKind::AlreadyExists => {
             let path = path.display().to_string();
             let hint = "`--force` replaces it".to_owned();
-            Err(CommandError::new(exit_codes::FAILURE, Exists { path }).hinted(hint))
+            Err(Report::new(Kind::Failure, Exists { path }).hinted(hint))
         }
         Err(error) => Err(error.error).or_failed(failed),
     }

@@ -15,7 +15,7 @@ use crate::commands::system::text::text;
 use crate::env_vars;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
-use crate::report::{CommandError, CommandResult};
+use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 
 /// Detect the hardware and software of this machine, for building
@@ -57,7 +57,7 @@ pub(crate) fn probe(setup: &Setup, args: &ProbeArgs) -> CommandResult<ExitCode> 
     let target = args.target.as_deref().map(str::parse::<TargetChoice>);
     let target = target.transpose().map_err(|error| {
         let hint = error.hint();
-        CommandError::new(exit_codes::USAGE, error).hinted(hint)
+        Report::new(Kind::Usage, error).hinted(hint)
     })?;
     let home = std::env::var_os(env_vars::HOME).map(PathBuf::from);
     let found = cabane_probe::probe(&Request {
@@ -101,7 +101,7 @@ pub(crate) fn probe(setup: &Setup, args: &ProbeArgs) -> CommandResult<ExitCode> 
     Ok(exit_codes::SUCCESS)
 }
 
-fn save_error(error: SaveError) -> CommandError {
+fn save_error(error: SaveError) -> Report {
     let hint = error.hint();
-    CommandError::new(exit_codes::FAILURE, error).hinted(hint)
+    Report::new(Kind::Failure, error).hinted(hint)
 }

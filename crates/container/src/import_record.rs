@@ -15,7 +15,7 @@ pub struct Converted {
     /// What it says about itself.
     pub meta: Meta,
     /// What was done.
-    pub report: Report,
+    pub report: ImportRecord,
 }
 
 impl Converted {
@@ -26,7 +26,7 @@ impl Converted {
         let report = serde_json::to_vec_pretty(&self.report).unwrap_or_default();
         [
             ("env.json", self.meta.to_json().into_bytes()),
-            (Report::FILE, report),
+            (ImportRecord::FILE, report),
         ]
     }
 }
@@ -34,7 +34,7 @@ impl Converted {
 /// What was done; it stands in the image as `meta/import.json`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
-pub struct Report {
+pub struct ImportRecord {
     /// The version of this document.
     pub version: u32,
     /// The version of the way in which images are made.
@@ -93,7 +93,7 @@ pub struct Changed {
     pub variables: Vec<String>,
 }
 
-impl Report {
+impl ImportRecord {
     /// Its name in the metadata of an image.
     pub const FILE: &str = "import.json";
 }

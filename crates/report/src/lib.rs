@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! A failure as the user sees it.
+//!
+//! Each crate has an error type of its own, for those who must tell one failure from another. Here
+//! is what such errors become on their way to the user: [`Report`], with a [`Kind`], from which the
+//! command line chooses the exit code. The crate of an error implements `From` for it.
+
+#![forbid(unsafe_code)]
+
+use std::error::Error;
+use std::{fmt, io};
+
+/// What returns a [`Report`] when it fails.
+pub type Result<T> = std::result::Result<T, Report>;
+
+/// What has gone wrong, as far as programs tell failures apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Something that has no kind of its own, such as a file that cannot be written.
+    Failure,
+    /// The command line cannot be understood.
+    Usage,
+    /// A label, view, recipe, configuration file or image is malformed.
+    BadInput,
+    /// No image, view or repository matches.
+    NotFound,
+    /// Several images match, and only one may.
+    Ambiguous,
+    /// A repository is missing, damaged or closed to the user.
+    Repository,
+    /// A build failed or was interrupted.
+    Build,
+    /// A registry was not reached, did not allow this, or sent something wrong.
+    Registry,
+    /// An image does not have the signature that is required.
+    Untrusted,
+    /// Another MPI was refused, because it cannot work for this program.
+    NotSwapped,
+    /// A substitution of MPI could not be proven.
+    NotProven,
+    /// No environment is loaded.
+    NotLoaded,
+    /// The command could not be started.
+    NotStarted,
+    /// The command exists but cannot be started.
+    NotExecutable,
+    /// The command does not exist.
+    CommandNotFound,
+}
+
+/// A failure as the user sees it: one error with its causes, details, and hints.
+#[derive(Debug)]
+pub struct Report {
+    kind: Kind,
+    error: Box<dyn Error + Send + Sync>,
+    detail: Option<String>,
+    hints: Vec<String>,
+}
+
+impl Report {
+    /// Makes a report of an error or of a text.
+    pub fn new(kind: Kind, error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self {
+            kind,
+            error: error.into(),
+            detail: None,
+            hints: Vec::new(),
+        }
+    }
+
+    /// Adds lines that are shown unchanged between the error and its causes:
+    /// a snippet, a table of candidates, the end of a log.
+    #[must_use]
+    pub fn detailed(mut self, detail: impl Into<String>) -> Self {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    /// Adds what the user can do.
+    #[must_use]
+    pub fn hinted(mut self, hint: impl Into<Option<String>>) -> Self {
+        self.hints.extend(hint.into());
+        self
+    }
+
+    /// Changes words in the hints, where options have other names.
+    #[must_use]
+    pub fn with_hints_about(mut self, from: &str, to: &str) -> Self {
+        for hint in &mut self.hints {
+            *hint = hint.replace(from, to);
+        }
+        self
+    }
+
+    /// Changes the kind.
+    #[must_use]
+    pub fn with_kind(mut self, kind: Kind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// Returns what has gone wrong.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Returns the details.
+    pub fn detail(&self) -> Option<&str> {
+        self.detail.as_deref()
+    }
+
+    /// Returns the causes of the error, the nearest first.
+    pub fn causes(&self) -> impl Iterator<Item = &(dyn Error + 'static)> {
+        std::iter::successors(self.error.source(), |&error| error.source())
+    }
+
+    /// Returns what the user can do.
+    pub fn hints(&self) -> &[String] {
+        &self.hints
+    }
+
+    /// Returns the error with its details and causes, and the hints, as texts.
+    pub fn texts(&self) -> (String, Option<String>) {
+        let mut text = self.to_string();
+        for cause in self.causes() {
+            text += &format!(": {cause}");
+        }
+        if let Some(detail) = &self.detail {
+            text += &format!("\n{}", detail.trim_end());
+        }
+        let hints = Some(self.hints.join("\n")).filter(|hints| !hints.is_empty());
+        (text, hints)
+    }
+}
+
+/// The error alone.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+/// Errors of the operating system that name their object.
+pub trait IoContext<T> {
+    /// Adds what could not be done, as in "cannot {what}".
+    ///
+    /// # Errors
+    ///
+    /// That of the operating system, as [`Kind::Failure`].
+    fn or_failed(self, what: impl FnOnce() -> String) -> Result<T>;
+}
+
+impl<T> IoContext<T> for io::Result<T> {
+    fn or_failed(self, what: impl FnOnce() -> String) -> Result<T> {
+        self.map_err(|source| {
+            let what = what();
+            Report::new(Kind::Failure, Failed { what, source })
+        })
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {what}")]
+struct Failed {
+    what: String,
+    source: io::Error,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_as_text_has_its_causes_details_and_hints() {
+        let failed: io::Result<()> = Err(io::Error::other("the disk is on fire"));
+        let report = failed.or_failed(|| "write it".to_owned()).unwrap_err();
+        let report = report.detailed("two\nlines\n").hinted(None);
+        let report = report.hinted("use `--water`".to_owned());
+        let report = report.with_hints_about("--water", "--sand");
+        let text = "cannot write it: the disk is on fire\ntwo\nlines".to_owned();
+        assert_eq!(report.texts(), (text, Some("use `--sand`".to_owned())));
+        assert_eq!(report.kind(), Kind::Failure);
+    }
+}
