@@ -7,8 +7,9 @@ use anstream::ColorChoice;
 use clap::{ArgAction, Args as ClapArgs, Parser, ValueEnum};
 
 use crate::commands::Command;
-use crate::env_vars;
 use crate::printer::Printer;
+use cabane_site::env_vars;
+use cabane_site::settings::{BackendChoice, Overrides};
 
 /// Build, share, and run software environments for HPC: one read-only image, mounted for one shell, command, or job
 #[derive(Debug, Parser)]
@@ -65,16 +66,6 @@ pub(crate) enum When {
     Never,
 }
 
-impl From<cabane_recipe::ColorChoice> for When {
-    fn from(setting: cabane_recipe::ColorChoice) -> Self {
-        match setting {
-            cabane_recipe::ColorChoice::Auto => Self::Auto,
-            cabane_recipe::ColorChoice::Always => Self::Always,
-            cabane_recipe::ColorChoice::Never => Self::Never,
-        }
-    }
-}
-
 /// How to mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum BackendArg {
@@ -88,7 +79,27 @@ pub(crate) enum BackendArg {
     UserNamespace,
 }
 
+impl From<BackendArg> for BackendChoice {
+    fn from(typed: BackendArg) -> Self {
+        match typed {
+            BackendArg::Auto => Self::Auto,
+            BackendArg::Root => Self::Root,
+            BackendArg::Helper => Self::Helper,
+            BackendArg::UserNamespace => Self::UserNamespace,
+        }
+    }
+}
+
 impl GlobalArgs {
+    /// Returns what wins over variables and configuration files.
+    pub(crate) fn overrides(&self) -> Overrides {
+        Overrides {
+            repo: self.repo.clone(),
+            system: self.system.clone(),
+            backend: self.backend.map(BackendChoice::from),
+        }
+    }
+
     /// Returns the printer that these options ask for. The configuration may say
     /// otherwise; but an error in it must be printed, too.
     pub(crate) fn printer(&self) -> Printer {

@@ -8,9 +8,9 @@ use cabane_label::UenvDescription;
 use cabane_mount::{UARCH_ORDER, uarch_order};
 use cabane_resolve::LocatedImage;
 
-use crate::env_vars::CABANE_UARCH;
 use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
+use cabane_site::env_vars::CABANE_UARCH;
 
 /// Why no build was chosen.
 #[derive(Debug, thiserror::Error)]

@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use cabane_run::{Company, Joining};
 use clap::Args;
 
-use crate::env_vars;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
+use cabane_site::env_vars;
 
 /// With whom to share namespaces.
 #[derive(Clone, Debug, Args)]

@@ -8,8 +8,10 @@ use std::io::{self, IsTerminal, Write};
 
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
+use cabane_recipe::ColorChoice as Setting;
+use cabane_report::Notices;
 
-use crate::args::{GlobalArgs, When};
+use crate::args::GlobalArgs;
 
 /// Styles of what people read. Nothing may depend on them to be understood.
 pub(crate) mod style {
@@ -46,13 +48,13 @@ impl Printer {
     /// Returns the printer that the configuration asks for, where neither an option
     /// nor a variable said anything about colour.
     #[must_use]
-    pub(crate) fn with_setting(self, setting: When, args: &GlobalArgs) -> Self {
+    pub(crate) fn with_setting(self, setting: Setting, args: &GlobalArgs) -> Self {
         let is_decided = args.color.is_some() || self.color != ColorChoice::Auto;
         let color = match setting {
             _ if is_decided => self.color,
-            When::Auto => ColorChoice::Auto,
-            When::Always => ColorChoice::Always,
-            When::Never => ColorChoice::Never,
+            Setting::Auto => ColorChoice::Auto,
+            Setting::Always => ColorChoice::Always,
+            Setting::Never => ColorChoice::Never,
         };
         Self { color, ..self }
     }
@@ -142,5 +144,19 @@ impl Printer {
         let mut out = AutoStream::new(io::stderr().lock(), self.color);
         // With standard error gone there is nobody left to tell.
         let _ = write!(out, "{text}").and_then(|()| out.flush());
+    }
+}
+
+impl Notices for Printer {
+    fn warning(&self, text: &str) {
+        (*self).warning(text);
+    }
+
+    fn note(&self, text: &str) {
+        (*self).note(text);
+    }
+
+    fn detail(&self, text: &str) {
+        (*self).detail(text);
     }
 }

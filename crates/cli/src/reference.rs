@@ -10,8 +10,10 @@ use std::path::Path;
 
 use clap::{Command, CommandFactory};
 
+use cabane_site::env_vars;
+
 use crate::args::Args;
-use crate::{env_vars, exit_codes};
+use crate::exit_codes;
 
 const HEAD: &str = "<!-- Made by `make docs`; do not edit. -->\n\n";
 

@@ -11,8 +11,8 @@ use clap::Args;
 
 use crate::images::complete_label;
 use crate::report::{CommandResult, Kind, Report};
-use crate::settings::{Origin, bad_address};
 use crate::setup::Setup;
+use cabane_site::settings::{Origin, bad_address};
 
 /// Which registry is meant, and who asks.
 #[derive(Debug, Args)]

@@ -15,9 +15,9 @@ use cabane_run::loaded::{Additions, Bind};
 use clap::Args;
 
 use crate::devices;
-use crate::env_vars;
 use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
+use cabane_site::env_vars;
 
 /// What else is seen inside, and how a container image is entered.
 #[derive(Clone, Debug, Default, Args)]

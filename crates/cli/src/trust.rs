@@ -18,8 +18,8 @@ use cabane_repository::{Repository, signatures_beside};
 
 use crate::registry::Connection;
 use crate::report::{CommandResult, Kind, Report};
-use crate::settings::TrustSetting;
 use crate::setup::Setup;
+use cabane_site::settings::TrustSetting;
 
 #[derive(Debug, thiserror::Error)]
 #[error("`{}` is not trusted: {reason}", escape(.what))]

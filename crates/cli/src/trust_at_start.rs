@@ -20,9 +20,9 @@ use cabane_repository::signatures_beside;
 use cabane_resolve::LocatedImage;
 
 use crate::report::{CommandResult, IoContext, Report};
-use crate::settings::TrustSetting;
 use crate::setup::Setup;
 use crate::trust::Wanted;
+use cabane_site::settings::TrustSetting;
 
 /// The name of an image's file in a repository.
 const IMAGE: &str = "image";

@@ -142,6 +142,16 @@ impl fmt::Display for Report {
     }
 }
 
+/// Where an engine says what its user should know while it works.
+pub trait Notices {
+    /// Says what may be wrong.
+    fn warning(&self, text: &str);
+    /// Says what was done.
+    fn note(&self, text: &str);
+    /// Says what only those want to know who look closer.
+    fn detail(&self, text: &str);
+}
+
 /// Errors of the operating system that name their object.
 pub trait IoContext<T> {
     /// Adds what could not be done, as in "cannot {what}".

@@ -12,9 +12,9 @@ use serde::Serialize;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::report::CommandResult;
-use crate::settings::{Effective, Origin, processors};
 use crate::setup::Setup;
 use crate::table::{Align, Table};
+use cabane_site::settings::{Effective, Origin, processors};
 
 /// Show the configuration in effect and the source of each value
 #[derive(Debug, Args)]
@@ -72,12 +72,7 @@ fn rows(settings: &Effective) -> Vec<Row> {
         .as_ref()
         .map_or("*".to_owned(), ToString::to_string);
     let color = format!("{:?}", settings.color.value).to_lowercase();
-    let backend = match settings.backend.value {
-        crate::args::BackendArg::Auto => "auto",
-        crate::args::BackendArg::Root => "root",
-        crate::args::BackendArg::Helper => "helper",
-        crate::args::BackendArg::UserNamespace => "user-namespace",
-    };
+    let backend = settings.backend.value.to_string();
     let uv = settings
         .uv
         .value
@@ -90,7 +85,7 @@ fn rows(settings: &Effective) -> Vec<Row> {
         settings.uarch.value.to_string(),
         &settings.uarch.origin,
     );
-    push("backend", backend.to_owned(), &settings.backend.origin);
+    push("backend", backend, &settings.backend.origin);
     push(
         "build.cache",
         directory(&settings.cache_directory.value),

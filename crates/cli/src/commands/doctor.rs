@@ -16,7 +16,7 @@ use cabane_mount::FusePrograms;
 use cabane_run::loaded::{CABANE_LOADED, Loaded};
 use clap::Args;
 
-use crate::args::{BackendArg, GlobalArgs};
+use crate::args::GlobalArgs;
 use crate::commands::status::file_system_at;
 use crate::doctor::facts::{
     Answer, Configuration, Facts, Mistake, RepositoryEntry, Surroundings, Tool,
@@ -24,14 +24,15 @@ use crate::doctor::facts::{
 use crate::doctor::finding::{Finding, Group, Report, State};
 use crate::doctor::probe::within;
 use crate::doctor::{judge, look};
-use crate::env_vars;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::joining::directories;
 use crate::printer::{Printer, style};
 use crate::report::CommandResult;
-use crate::settings::{Effective, RepositorySetting};
-use crate::setup::helper_places;
+use cabane_site::env_vars;
+use cabane_site::helper_places;
+use cabane_site::settings::BackendChoice;
+use cabane_site::settings::{Effective, RepositorySetting};
 
 /// Diagnose mounting problems and suggest fixes
 #[derive(Debug, Args)]
@@ -80,12 +81,13 @@ fn read_settings(
     calling: &BTreeMap<OsString, OsString>,
 ) -> (Option<Effective>, Option<Mistake>) {
     let mistake = |text: String, hint| Some(Mistake { text, hint });
-    let answer = within(look::QUICK, || drop(Effective::read(global, calling)));
+    let typed = global.overrides();
+    let answer = within(look::QUICK, || drop(Effective::read(&typed, calling)));
     if let Err(reason) = answer.known() {
         let text = format!("a configuration file cannot be read: {reason}");
         return (None, mistake(text, None));
     }
-    match Effective::read(global, calling) {
+    match Effective::read(&typed, calling) {
         Ok(settings) => (Some(settings), None),
         Err(error) => {
             let (text, hint) = error.texts();
@@ -104,7 +106,10 @@ fn look_at_everything(
     let repositories = settings.map_or(&[][..], |settings| &settings.repositories);
     Facts {
         as_root: look::try_as_root(&process),
-        helper: look::look_at_helper(&helper_places(calling)),
+        helper: look::look_at_helper(&helper_places(
+            calling,
+            std::env::current_exe().ok().as_deref(),
+        )),
         fuse: look::try_fuse(&FusePrograms::default(), &user_namespaces),
         user_namespaces,
         kernel: look::look_at_kernel(&process),
@@ -126,17 +131,13 @@ fn configuration(settings: Option<&Effective>, mistake: Option<Mistake>) -> Conf
             ..Configuration::default()
         };
     };
-    let name = match settings.backend.value {
-        BackendArg::Auto => None,
-        BackendArg::Root => Some("root"),
-        BackendArg::Helper => Some("helper"),
-        BackendArg::UserNamespace => Some("user-namespace"),
-    };
+    let wanted = settings.backend.value;
+    let wanted = (wanted != BackendChoice::Auto).then(|| wanted.name());
     let files = settings.files.iter();
     Configuration {
         files: files.map(|path| path.display().to_string()).collect(),
         mistake,
-        wanted: name.map(|name| (name, settings.backend.origin.to_string())),
+        wanted: wanted.map(|name| (name, settings.backend.origin.to_string())),
     }
 }
 

@@ -14,7 +14,6 @@ use cabane_run::{
 };
 use clap::Args;
 
-use crate::args::BackendArg;
 use crate::commands::explain::start::{covering, explained, own_program};
 use crate::commands::mpi::root::{self, Question};
 use crate::commands::mpi::substitute::{Asked, SubstituteImage, substitute_image};
@@ -25,6 +24,7 @@ use crate::joining::JoinArgs;
 use crate::report::{CommandResult, Kind, Report};
 use crate::root_images;
 use crate::setup::Setup;
+use cabane_site::settings::BackendChoice;
 
 /// Run a command in images
 #[derive(Debug, Args)]
@@ -287,8 +287,8 @@ pub(crate) fn not_started(error: RunError) -> Report {
 /// Mounts through the helper where that is wanted, or better and possible.
 fn choose_helper(setup: &Setup, prepared: &mut Prepared) -> CommandResult<()> {
     let wanted = setup.settings.backend.value;
-    let is_better = wanted == BackendArg::Auto && setup.backend == Backend::UserNamespace;
-    if wanted != BackendArg::Helper && !is_better {
+    let is_better = wanted == BackendChoice::Auto && setup.backend == Backend::UserNamespace;
+    if wanted != BackendChoice::Helper && !is_better {
         return Ok(());
     }
     match setup
@@ -296,8 +296,10 @@ fn choose_helper(setup: &Setup, prepared: &mut Prepared) -> CommandResult<()> {
         .and_then(|helper| prepared.use_helper(helper))
     {
         Ok(()) => Ok(()),
-        Err(reason) if wanted == BackendArg::Helper => Err(Report::new(Kind::NotStarted, reason)
-            .hinted("use `cabane doctor` to diagnose the helper".to_owned())),
+        Err(reason) if wanted == BackendChoice::Helper => {
+            Err(Report::new(Kind::NotStarted, reason)
+                .hinted("use `cabane doctor` to diagnose the helper".to_owned()))
+        }
         Err(reason) => {
             let printer = setup.printer;
             printer.detail(format_args!("mounting in a user namespace: {reason}"));

@@ -12,12 +12,12 @@ use cabane_run::login_shell;
 use clap::Args;
 
 use crate::commands::run::run_shell_in;
-use crate::env_vars;
 use crate::exit_codes::ExitCode;
 use crate::images::ImageArgs;
 use crate::joining::JoinArgs;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
+use cabane_site::env_vars;
 
 /// Start a shell in images
 #[derive(Debug, Args)]

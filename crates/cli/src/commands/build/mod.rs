@@ -25,16 +25,16 @@ use signal_hook::flag;
 
 use crate::commands::build::containers::OwnContainers;
 use crate::commands::image::add;
-use crate::env_vars;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::images::complete_label_for;
 use crate::progress::Shown;
 use crate::report::{CommandResult, IoContext, Kind, Report};
-use crate::settings::{Origin, find_program, processors};
 use crate::setup::Setup;
 use crate::systems;
 use crate::table::size;
+use cabane_site::env_vars;
+use cabane_site::settings::{Origin, find_program, processors};
 
 pub(crate) mod containers;
 

@@ -26,14 +26,14 @@ use crate::commands::export::told::Made;
 use crate::commands::export::tree::{Found, layer_of};
 use crate::commands::export::words::{annotations_of, architecture_of, labels_of, title_of};
 use crate::commands::import::reference::Reference;
-use crate::env_vars;
 use crate::exit_codes::{self, ExitCode};
 use crate::images::{ImageArgs, find_environment};
 use crate::registry::of_containers;
 use crate::report::{CommandResult, Kind, Report};
-use crate::settings::{find_program, processors};
 use crate::setup::Setup;
 use crate::transfer::Watched;
+use cabane_site::env_vars;
+use cabane_site::settings::{find_program, processors};
 
 pub(crate) mod base;
 pub(crate) mod target;

@@ -14,8 +14,9 @@ use crate::exit_codes::{self, ExitCode};
 use crate::images::{complete_label, find_image};
 use crate::report::{CommandResult, Kind, Report};
 use crate::scratch::Scratch;
-use crate::setup::{GRACE_DAYS, Setup};
+use crate::setup::Setup;
 use crate::table::size;
+use cabane_site::GRACE_DAYS;
 
 /// Add an image file under a label, or give an image another label
 #[derive(Debug, Args)]

@@ -22,11 +22,11 @@ use crate::groups;
 use crate::registry::{Connection, RegistryArgs};
 use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::scratch::Scratch;
-use crate::settings::RestrictedSetting;
 use crate::setup::Setup;
 use crate::table::size;
 use crate::transfer::Watched;
 use crate::trust;
+use cabane_site::settings::RestrictedSetting;
 
 /// Download an image from a registry into the repository
 #[derive(Debug, Args)]

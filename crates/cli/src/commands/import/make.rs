@@ -25,8 +25,8 @@ use crate::commands::import::place::{NEW, key_of, program, sweep};
 use crate::exit_codes::{self, ExitCode};
 use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::scratch::Scratch;
-use crate::settings::processors;
 use crate::transfer::Watched;
+use cabane_site::settings::processors;
 
 /// How often we look whether another import is done.
 const PAUSE: Duration = Duration::from_millis(200);

@@ -13,10 +13,10 @@ use cabane_container::{CONVERTER, Platform};
 use cabane_label::Digest;
 use cabane_registry::sum;
 
-use crate::env_vars;
 use crate::report::{CommandResult, IoContext, Report};
-use crate::settings::find_program;
 use crate::setup::Setup;
+use cabane_site::env_vars;
+use cabane_site::settings::find_program;
 
 /// How the names of files begin that are not whole.
 pub(crate) const NEW: &str = "new-";

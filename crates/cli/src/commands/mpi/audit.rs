@@ -22,12 +22,12 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::commands::mpi::audit_found::find;
-use crate::env_vars;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
 use crate::table::{Align, Table};
+use cabane_site::env_vars;
 
 /// Test every MPI of this system and sort them by what works
 #[derive(Debug, Args)]

@@ -18,9 +18,9 @@ use cabane_repository::Record;
 
 use crate::commands::explain::start::own_program;
 use crate::commands::mpi::audit::AuditArgs;
-use crate::env_vars;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
+use cabane_site::env_vars;
 
 /// Where distributions have the interpreter of modules.
 const INTERPRETERS: [&str; 6] = [

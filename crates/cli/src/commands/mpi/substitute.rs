@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use crate::commands::mpi::inspect::find_program;
 use crate::images::{ImageArgs, find_environment};
 use crate::report::{CommandResult, Kind, Report};
-use crate::settings::MpiSetting;
 use crate::setup::Setup;
+use cabane_site::settings::MpiSetting;
 
 /// The word for whatever fits.
 pub(crate) const HOST: &str = "host";

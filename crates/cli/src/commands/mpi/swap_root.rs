@@ -28,8 +28,8 @@ use crate::format::json;
 use crate::images::{ImageArgs, find_environment};
 use crate::report::{CommandResult, Kind, Report};
 use crate::root_images;
-use crate::settings::Origin;
 use crate::setup::Setup;
+use cabane_site::settings::Origin;
 
 /// Where the probe is seen in a container.
 const PROBE: &str = "/run/cabane/probe";
@@ -217,8 +217,7 @@ fn typed(setup: &Setup) -> Vec<OsString> {
         options.push(format!("--system={name}").into());
     }
     if is_typed(&settings.backend.origin) {
-        let value = clap::ValueEnum::to_possible_value(&settings.backend.value);
-        options.extend(value.map(|value| format!("--backend={}", value.get_name()).into()));
+        options.push(format!("--backend={}", settings.backend.value).into());
     }
     options
 }

@@ -14,8 +14,9 @@ use crate::commands::repo::import;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::report::{CommandResult, Report};
-use crate::setup::{Setup, open_repository};
+use crate::setup::Setup;
 use crate::table::size;
+use cabane_site::open_repository;
 
 /// Create a repository
 #[derive(Debug, Args)]

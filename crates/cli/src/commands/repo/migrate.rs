@@ -14,8 +14,9 @@ use crate::commands::repo::maintain::repository_at;
 use crate::exit_codes::{self, ExitCode};
 use crate::printer::Printer;
 use crate::report::CommandResult;
-use crate::setup::{Setup, open_repository};
+use crate::setup::Setup;
 use crate::table::size;
+use cabane_site::open_repository;
 
 /// Copy all images of a repository to another one
 #[derive(Debug, Args)]

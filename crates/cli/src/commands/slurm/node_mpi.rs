@@ -18,9 +18,9 @@ use clap::Args;
 use crate::commands::mpi::root::{Looked, binds_of, is_list, judge_inside, tree_of};
 use crate::commands::mpi::substitute::Asked;
 use crate::commands::mpi::swap::{Judged, accepted, check_launcher, judge_here, make_links};
-use crate::env_vars;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
+use cabane_site::env_vars;
 
 /// What a step is, and which MPI it is to get.
 #[derive(Debug, Args)]

@@ -12,11 +12,11 @@ use serde::Serialize;
 
 use crate::commands::system::mpi::{self, HostMpi};
 use crate::commands::system::text::text;
-use crate::env_vars;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
+use cabane_site::env_vars;
 
 /// Detect the hardware and software of this machine, for building
 #[derive(Debug, Args)]

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use super::QUICK;
 use crate::doctor::facts::{Answer, Program};
 use crate::doctor::probe::within;
-use crate::settings::find_program;
+use cabane_site::settings::find_program;
 
 /// Looks for a program in `PATH` and asks it for its version.
 pub(crate) fn look_for_program(

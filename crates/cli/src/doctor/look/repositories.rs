@@ -10,7 +10,7 @@ use cabane_repository::Damage;
 use super::{QUICK, READING};
 use crate::doctor::facts::{Answer, RepositoryFacts};
 use crate::doctor::probe::within;
-use crate::setup::open_repository;
+use cabane_site::open_repository;
 
 /// Opens a repository, then looks through it.
 pub(crate) fn look_at_repository(path: &Path) -> Answer<RepositoryFacts> {

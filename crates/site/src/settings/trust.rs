@@ -10,15 +10,15 @@ use std::path::PathBuf;
 use cabane_recipe::{Requirement, TrustPolicy};
 
 use super::{Layers, Origin, Variables};
-use crate::report::CommandResult;
+use cabane_report::Result;
 
 /// What one configuration file says. All of them hold.
 #[derive(Clone, Debug)]
-pub(crate) struct TrustSetting {
+pub struct TrustSetting {
     /// The file.
-    pub(crate) file: PathBuf,
+    pub file: PathBuf,
     /// What it says.
-    pub(crate) policy: TrustPolicy,
+    pub policy: TrustPolicy,
 }
 
 impl Layers<'_> {
@@ -40,11 +40,11 @@ impl TrustSetting {
     /// # Errors
     ///
     /// A path that cannot be filled in.
-    pub(crate) fn keys(
+    pub fn keys(
         &self,
         requirement: &Requirement,
         calling: &BTreeMap<OsString, OsString>,
-    ) -> CommandResult<Option<Vec<PathBuf>>> {
+    ) -> Result<Option<Vec<PathBuf>>> {
         let Requirement::Signature { keys } = requirement else {
             return Ok(None);
         };
@@ -52,6 +52,6 @@ impl TrustSetting {
         let keys = keys
             .iter()
             .map(|key| Variables(calling).resolve(key, &origin));
-        keys.collect::<CommandResult<_>>().map(Some)
+        keys.collect::<Result<_>>().map(Some)
     }
 }

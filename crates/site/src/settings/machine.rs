@@ -8,12 +8,12 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Counts the processors that this process may use.
-pub(crate) fn processors() -> usize {
+pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Returns the first program of a name in a list of directories as `PATH` has it.
-pub(crate) fn find_program(name: &str, path: Option<&OsStr>) -> Option<PathBuf> {
+pub fn find_program(name: &str, path: Option<&OsStr>) -> Option<PathBuf> {
     std::env::split_paths(path?)
         .filter(|directory| directory.is_absolute())
         .map(|directory| directory.join(name))

@@ -11,37 +11,37 @@ use cabane_registry::{Address, Listing, ProxySettings};
 
 use super::{Layers, Origin, Value, Variables, bad};
 use crate::env_vars;
-use crate::report::CommandResult;
+use cabane_report::{Report, Result};
 
 /// Which registry is meant, and how it is reached.
 #[derive(Clone, Debug)]
-pub(crate) struct RegistrySetting {
+pub struct RegistrySetting {
     /// Where it is; nowhere if nobody has said so.
-    pub(crate) address: Value<Option<Address>>,
+    pub address: Value<Option<Address>>,
     /// The part of it that is meant when none is named.
-    pub(crate) namespace: Value<Namespace>,
+    pub namespace: Value<Namespace>,
     /// Certificates that are trusted beside those of the system.
-    pub(crate) authorities: Value<Option<PathBuf>>,
+    pub authorities: Value<Option<PathBuf>>,
     /// Who asks, where a token says so.
-    pub(crate) username: Value<Option<String>>,
+    pub username: Value<Option<String>>,
     /// A file with a token.
-    pub(crate) token: Value<Option<PathBuf>>,
+    pub token: Value<Option<PathBuf>>,
     /// Who is asked which images there are.
-    pub(crate) listing: Value<Listing>,
+    pub listing: Value<Listing>,
     /// Through whom it is reached.
-    pub(crate) proxy: ProxySettings,
+    pub proxy: ProxySettings,
     /// Files as `docker login` and `podman login` write them, the first one first.
-    pub(crate) login_files: Vec<PathBuf>,
+    pub login_files: Vec<PathBuf>,
     /// A netrc file.
-    pub(crate) netrc: Option<PathBuf>,
+    pub netrc: Option<PathBuf>,
     /// Where programs are found that know passwords.
-    pub(crate) program_directories: Vec<PathBuf>,
+    pub program_directories: Vec<PathBuf>,
 }
 
 const DEFAULT_NAMESPACE: &str = "deploy";
 
 impl Layers<'_> {
-    pub(super) fn registry(&self) -> CommandResult<RegistrySetting> {
+    pub(super) fn registry(&self) -> Result<RegistrySetting> {
         let variables = self.variables;
         Ok(RegistrySetting {
             address: self.registry_address()?,
@@ -69,7 +69,7 @@ impl Layers<'_> {
         })
     }
 
-    fn registry_address(&self) -> CommandResult<Value<Option<Address>>> {
+    fn registry_address(&self) -> Result<Value<Option<Address>>> {
         let typed = self.variables.text(env_vars::CABANE_REGISTRY);
         let found = typed.or_else(|| {
             let found = self.file_value(|settings| settings.registry.url.clone())?;
@@ -84,7 +84,7 @@ impl Layers<'_> {
         }
     }
 
-    fn registry_namespace(&self) -> CommandResult<Value<Namespace>> {
+    fn registry_namespace(&self) -> Result<Value<Namespace>> {
         if let Some(found) = self.file_value(|settings| settings.registry.namespace.clone()) {
             return Ok(found);
         }
@@ -112,7 +112,7 @@ impl Layers<'_> {
         &self,
         variable: Option<&'static str>,
         choose: impl Fn(&RegistrySettings) -> Option<cabane_recipe::PathTemplate>,
-    ) -> CommandResult<Value<Option<PathBuf>>> {
+    ) -> Result<Value<Option<PathBuf>>> {
         let named = variable.and_then(|name| Some((name, self.variables.directory(name)?)));
         if let Some((name, path)) = named {
             return Ok(Value::new(Some(path), Origin::Variable(name)));
@@ -123,11 +123,7 @@ impl Layers<'_> {
 }
 
 /// An address that is none, with what to write instead.
-pub(crate) fn bad_address(
-    origin: &Origin,
-    text: &str,
-    error: &cabane_registry::AddressError,
-) -> crate::report::Report {
+pub fn bad_address(origin: &Origin, text: &str, error: &cabane_registry::AddressError) -> Report {
     let shown = if matches!(error, cabane_registry::AddressError::User) {
         "…"
     } else {

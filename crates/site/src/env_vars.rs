@@ -10,18 +10,18 @@ use cabane_run::loaded;
 
 /// An environment variable and what it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Variable {
+pub struct Variable {
     /// The name.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// Whether Cabane sets it for the commands it starts; otherwise it is read.
-    pub(crate) is_set: bool,
+    pub is_set: bool,
     /// What it is for, a sentence or two.
-    pub(crate) purpose: &'static str,
+    pub purpose: &'static str,
 }
 
 macro_rules! variables {
     ($($(#[doc = $purpose:literal])+ $name:ident;)+) => {
-        $($(#[doc = $purpose])+ pub(crate) const $name: &str = stringify!($name);)+
+        $($(#[doc = $purpose])+ pub const $name: &str = stringify!($name);)+
         const READ: &[Variable] = &[
             $(Variable { name: $name, is_set: false, purpose: concat!($($purpose),+) }),+
         ];
@@ -150,7 +150,7 @@ variables! {
 }
 
 /// Those by which the processes of a parallel launcher are known.
-pub(crate) const RANKS: &[&str] = &[
+pub const RANKS: &[&str] = &[
     FLUX_TASK_RANK,
     JSM_NAMESPACE_RANK,
     MPI_LOCALRANKID,
@@ -163,7 +163,7 @@ pub(crate) const RANKS: &[&str] = &[
 ];
 
 /// Those that number the processes of a launcher on each node.
-pub(crate) const LOCAL_RANKS: &[&str] = &[
+pub const LOCAL_RANKS: &[&str] = &[
     FLUX_TASK_LOCAL_ID,
     JSM_NAMESPACE_LOCAL_RANK,
     MPI_LOCALRANKID,
@@ -263,7 +263,7 @@ const SET: &[Variable] = &[
 /// Variables that a build may see, because packages could not be fetched without
 /// them: proxies, certificates and package indexes. Nothing else of the caller's
 /// environment gets into a build.
-pub(crate) const PASSED_TO_BUILDS: &[&str] = &[
+pub const PASSED_TO_BUILDS: &[&str] = &[
     "ALL_PROXY",
     "HTTPS_PROXY",
     "HTTP_PROXY",
@@ -284,6 +284,6 @@ pub(crate) const PASSED_TO_BUILDS: &[&str] = &[
 ];
 
 /// Returns every variable that is read or set.
-pub(crate) fn all() -> impl Iterator<Item = &'static Variable> {
+pub fn all() -> impl Iterator<Item = &'static Variable> {
     READ.iter().chain(SLURM).chain(SET)
 }

@@ -12,11 +12,11 @@ use super::{Layers, Origin};
 
 /// How container images are entered.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ContainerSetting {
+pub struct ContainerSetting {
     /// What of the system is always seen in them.
-    pub(crate) binds: Vec<Bind>,
+    pub binds: Vec<Bind>,
     /// Devices that they have where there are such.
-    pub(crate) devices: Vec<(DeviceRequest, Origin)>,
+    pub devices: Vec<(DeviceRequest, Origin)>,
 }
 
 impl Layers<'_> {

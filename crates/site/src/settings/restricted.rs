@@ -12,11 +12,11 @@ use super::Layers;
 /// A rule of a configuration file. Of those for one image the first counts, and those of the
 /// site come first.
 #[derive(Clone, Debug)]
-pub(crate) struct RestrictedSetting {
+pub struct RestrictedSetting {
     /// The file.
-    pub(crate) file: PathBuf,
+    pub file: PathBuf,
     /// What it says.
-    pub(crate) rule: RestrictedRule,
+    pub rule: RestrictedRule,
 }
 
 impl Layers<'_> {

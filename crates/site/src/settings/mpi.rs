@@ -6,26 +6,26 @@
 use std::path::PathBuf;
 
 use super::{Layers, Origin};
-use crate::report::CommandResult;
+use cabane_report::Result;
 
 /// An MPI that a configuration file names.
 #[derive(Clone, Debug)]
-pub(crate) struct MpiSetting {
+pub struct MpiSetting {
     /// What it is called.
-    pub(crate) name: String,
+    pub name: String,
     /// Its prefix, or its library.
-    pub(crate) prefix: PathBuf,
+    pub prefix: PathBuf,
     /// Directories with libraries that it needs, such as those of the fabric.
-    pub(crate) libraries: Vec<PathBuf>,
+    pub libraries: Vec<PathBuf>,
     /// The words that start its ranks, if they are not those of its own launcher.
-    pub(crate) launcher: Vec<String>,
+    pub launcher: Vec<String>,
     /// Where this comes from.
-    pub(crate) origin: Origin,
+    pub origin: Origin,
 }
 
 impl Layers<'_> {
     /// Those of the user come first, and replace those of the site with the same name.
-    pub(super) fn mpi(&self) -> CommandResult<Vec<MpiSetting>> {
+    pub(super) fn mpi(&self) -> Result<Vec<MpiSetting>> {
         let mut all: Vec<MpiSetting> = Vec::new();
         for (path, settings) in self.files.iter().rev() {
             let origin = Origin::File(path.clone());
@@ -38,7 +38,7 @@ impl Layers<'_> {
                 all.push(MpiSetting {
                     name: one.name.clone(),
                     prefix: resolve(&one.prefix)?,
-                    libraries: libraries.collect::<CommandResult<_>>()?,
+                    libraries: libraries.collect::<Result<_>>()?,
                     launcher: one.launcher.clone(),
                     origin: origin.clone(),
                 });

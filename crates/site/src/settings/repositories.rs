@@ -10,27 +10,27 @@ use cabane_recipe::RetentionSettings;
 
 use super::{Layers, Origin, SettingError, bad};
 use crate::env_vars;
-use crate::report::CommandResult;
+use cabane_report::Result;
 
 /// A repository that is looked into.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RepositorySetting {
+pub struct RepositorySetting {
     /// Its name.
-    pub(crate) name: String,
+    pub name: String,
     /// Where it is.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// Greater ones are asked first.
-    pub(crate) priority: i32,
+    pub priority: i32,
     /// Whether it is the user's own, which is made when first written to.
-    pub(crate) is_default: bool,
+    pub is_default: bool,
     /// What is removed there when somebody asks for it.
-    pub(crate) retention: RetentionSettings,
+    pub retention: RetentionSettings,
     /// Whether a configuration file says where it is, or nobody does, and not who types.
-    pub(crate) is_configured: bool,
+    pub is_configured: bool,
     /// Why it cannot be used here, such as a variable in its path that is not set.
-    pub(crate) unusable: Option<String>,
+    pub unusable: Option<String>,
     /// Where this comes from.
-    pub(crate) origin: Origin,
+    pub origin: Origin,
 }
 
 /// The name of the user's own repository.
@@ -39,7 +39,7 @@ const DEFAULT_REPOSITORY: &str = "default";
 const DEFAULT_REPOSITORY_PRIORITY: i32 = 9;
 
 impl Layers<'_> {
-    pub(super) fn repositories(&self) -> CommandResult<Vec<RepositorySetting>> {
+    pub(super) fn repositories(&self) -> Result<Vec<RepositorySetting>> {
         let configured = self.configured_repositories()?;
         let typed = self
             .args
@@ -56,7 +56,7 @@ impl Layers<'_> {
     }
 
     /// The repositories of the files and the user's own, by priority.
-    fn configured_repositories(&self) -> CommandResult<Vec<RepositorySetting>> {
+    fn configured_repositories(&self) -> Result<Vec<RepositorySetting>> {
         let mut repositories: Vec<RepositorySetting> = Vec::new();
         for (path, settings) in self.files {
             for repository in &settings.repositories {
@@ -123,7 +123,7 @@ fn typed_repository(
     element: &str,
     origin: &Origin,
     configured: &[RepositorySetting],
-) -> CommandResult<RepositorySetting> {
+) -> Result<RepositorySetting> {
     if let Some(known) = configured.iter().find(|known| known.name == element) {
         return Ok(RepositorySetting {
             origin: origin.clone(),

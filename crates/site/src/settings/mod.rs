@@ -17,77 +17,132 @@ mod value;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use cabane_label::{System, Uarch};
 use cabane_recipe::{
-    BuildSettings, FormatChoice, MAX_FILE_SIZE, PathTemplate, Settings, parse_settings,
+    BuildSettings, ColorChoice, FormatChoice, MAX_FILE_SIZE, PathTemplate, Settings, parse_settings,
 };
-use clap::ValueEnum;
 
-use crate::args::{BackendArg, GlobalArgs, When};
 use crate::env_vars;
-use crate::report::{CommandResult, IoContext, Report};
+use cabane_report::{IoContext, Report, Result};
 
-pub(crate) use container::ContainerSetting;
-pub(crate) use machine::{find_program, processors};
-pub(crate) use mpi::MpiSetting;
-pub(crate) use registry::{RegistrySetting, bad_address};
-pub(crate) use repositories::RepositorySetting;
-pub(crate) use restricted::RestrictedSetting;
-pub(crate) use trust::TrustSetting;
-pub(crate) use value::{Origin, Value};
+pub use container::ContainerSetting;
+pub use machine::{find_program, processors};
+pub use mpi::MpiSetting;
+pub use registry::{RegistrySetting, bad_address};
+pub use repositories::RepositorySetting;
+pub use restricted::RestrictedSetting;
+pub use trust::TrustSetting;
+pub use value::{Origin, Value};
 use value::{SettingError, Variables, bad};
 
 /// The settings in effect.
 #[derive(Clone, Debug)]
-pub(crate) struct Effective {
-    /// When to use colour.
-    pub(crate) color: Value<When>,
+pub struct Effective {
+    /// When to use color.
+    pub color: Value<ColorChoice>,
     /// This system, if only its images are wanted.
-    pub(crate) system: Value<Option<System>>,
+    pub system: Value<Option<System>>,
     /// The micro-architecture of what is built here.
-    pub(crate) uarch: Value<Uarch>,
+    pub uarch: Value<Uarch>,
     /// How to mount.
-    pub(crate) backend: Value<BackendArg>,
+    pub backend: Value<BackendChoice>,
     /// The repositories, the one asked first in front.
-    pub(crate) repositories: Vec<RepositorySetting>,
+    pub repositories: Vec<RepositorySetting>,
     /// Where caches lie; nowhere for who has no home and names no place.
-    pub(crate) cache_directory: Value<Option<PathBuf>>,
+    pub cache_directory: Value<Option<PathBuf>>,
     /// Where builds are kept; nowhere in the same case.
-    pub(crate) build_directory: Value<Option<PathBuf>>,
+    pub build_directory: Value<Option<PathBuf>>,
     /// Where builds take place in memory.
-    pub(crate) memory_directory: Value<PathBuf>,
+    pub memory_directory: Value<PathBuf>,
     /// The file system of built images.
-    pub(crate) image_format: Value<FormatChoice>,
+    pub image_format: Value<FormatChoice>,
     /// How many processes a build runs at once; as many as there are processors if
     /// nothing is said. Those are not counted at every start.
-    pub(crate) jobs: Value<Option<usize>>,
+    pub jobs: Value<Option<usize>>,
     /// The Python that has Spack's solver, if one is named.
-    pub(crate) spack_python: Value<Option<PathBuf>>,
+    pub spack_python: Value<Option<PathBuf>>,
     /// The `uv` program, if one is named.
-    pub(crate) uv: Value<Option<PathBuf>>,
+    pub uv: Value<Option<PathBuf>>,
     /// Where Python packages come from, the first before the others; empty for what
     /// `uv` itself does.
-    pub(crate) index_urls: Value<Vec<String>>,
+    pub index_urls: Value<Vec<String>>,
     /// Where environment files are looked for by name, the first one first.
-    pub(crate) environment_directories: Value<Vec<PathBuf>>,
+    pub environment_directories: Value<Vec<PathBuf>>,
     /// Where configurations of systems are looked for by name, likewise.
-    pub(crate) system_directories: Value<Vec<PathBuf>>,
+    pub system_directories: Value<Vec<PathBuf>>,
     /// The registry, and how it is reached.
-    pub(crate) registry: RegistrySetting,
+    pub registry: RegistrySetting,
     /// Whose signatures images must have.
-    pub(crate) trust: Vec<TrustSetting>,
+    pub trust: Vec<TrustSetting>,
     /// Which images only a group may read.
-    pub(crate) restricted: Vec<RestrictedSetting>,
+    pub restricted: Vec<RestrictedSetting>,
     /// How container images are entered.
-    pub(crate) container: ContainerSetting,
+    pub container: ContainerSetting,
     /// The MPIs of this machine that may take the place of others.
-    pub(crate) mpi: Vec<MpiSetting>,
+    pub mpi: Vec<MpiSetting>,
     /// The configuration files that were read, the site's first.
-    pub(crate) files: Vec<PathBuf>,
+    pub files: Vec<PathBuf>,
+}
+
+/// What was typed, and wins over variables and files.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    /// Repositories: names, absolute paths, or `name=path`, separated by commas.
+    pub repo: Option<String>,
+    /// The name of this system, or `*` for images of all systems.
+    pub system: Option<String>,
+    /// How to mount.
+    pub backend: Option<BackendChoice>,
+}
+
+/// How to mount, as users choose it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackendChoice {
+    /// The best way that works here.
+    Auto,
+    /// As root, by the kernel.
+    Root,
+    /// By the kernel, through the set-uid helper cabane-mount.
+    Helper,
+    /// In a user namespace, through FUSE.
+    UserNamespace,
+}
+
+impl BackendChoice {
+    const NAMES: [(&str, Self); 4] = [
+        ("auto", Self::Auto),
+        ("root", Self::Root),
+        ("helper", Self::Helper),
+        ("user-namespace", Self::UserNamespace),
+    ];
+
+    /// Returns the word for it.
+    pub fn name(self) -> &'static str {
+        let found = Self::NAMES.into_iter().find(|(_, choice)| *choice == self);
+        found.map_or("", |(name, _)| name)
+    }
+}
+
+impl FromStr for BackendChoice {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
+        let known = Self::NAMES.into_iter().find(|(name, _)| *name == text);
+        let (_, choice) = known.ok_or("use `auto`, `root`, `helper` or `user-namespace`")?;
+        Ok(choice)
+    }
+}
+
+impl fmt::Display for BackendChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 const DEFAULT_SITE_CONFIG: &str = "/etc/cabane/config.toml";
@@ -101,10 +156,7 @@ impl Effective {
     ///
     /// A configuration file with mistakes, a variable or option with a value that
     /// is none.
-    pub(crate) fn read(
-        args: &GlobalArgs,
-        calling: &BTreeMap<OsString, OsString>,
-    ) -> CommandResult<Self> {
+    pub fn read(args: &Overrides, calling: &BTreeMap<OsString, OsString>) -> Result<Self> {
         let variables = Variables(calling);
         let site = variables
             .directory(env_vars::CABANE_SITE_CONFIG)
@@ -157,7 +209,7 @@ impl Effective {
 struct Layers<'a> {
     files: &'a [(PathBuf, Settings)],
     variables: &'a Variables<'a>,
-    args: &'a GlobalArgs,
+    args: &'a Overrides,
 }
 
 impl Layers<'_> {
@@ -171,7 +223,7 @@ impl Layers<'_> {
     fn file_path(
         &self,
         pick: impl Fn(&Settings) -> Option<PathTemplate>,
-    ) -> CommandResult<Option<Value<PathBuf>>> {
+    ) -> Result<Option<Value<PathBuf>>> {
         let Some(found) = self.file_value(pick) else {
             return Ok(None);
         };
@@ -179,13 +231,13 @@ impl Layers<'_> {
         Ok(Some(Value::new(path, found.origin)))
     }
 
-    fn color(&self) -> Value<When> {
+    fn color(&self) -> Value<ColorChoice> {
         // What options and NO_COLOR say is already in the printer.
-        self.file_value(|settings| settings.color.map(When::from))
-            .unwrap_or(Value::new(When::Auto, Origin::Default))
+        self.file_value(|settings| settings.color)
+            .unwrap_or(Value::new(ColorChoice::Auto, Origin::Default))
     }
 
-    fn system(&self) -> CommandResult<Value<Option<System>>> {
+    fn system(&self) -> Result<Value<Option<System>>> {
         let typed = self
             .args
             .system
@@ -204,7 +256,7 @@ impl Layers<'_> {
         }
     }
 
-    fn uarch(&self) -> CommandResult<Value<Uarch>> {
+    fn uarch(&self) -> Result<Value<Uarch>> {
         if let Some(found) = self.file_value(|settings| settings.default_uarch.clone()) {
             return Ok(found);
         }
@@ -215,25 +267,20 @@ impl Layers<'_> {
         Ok(Value::new(uarch, Origin::Default))
     }
 
-    fn backend(&self) -> CommandResult<Value<BackendArg>> {
+    fn backend(&self) -> Result<Value<BackendChoice>> {
         if let Some(backend) = self.args.backend {
             return Ok(Value::new(backend, Origin::Option("--backend")));
         }
         match self.variables.text(env_vars::CABANE_BACKEND) {
-            Some((name, origin)) => BackendArg::from_str(&name, false)
-                .map(|value| Value::new(value, origin.clone()))
-                .map_err(|_| {
-                    bad(
-                        &origin,
-                        &name,
-                        "use `auto`, `root`, `helper` or `user-namespace`",
-                    )
-                }),
-            None => Ok(Value::new(BackendArg::Auto, Origin::Default)),
+            Some((name, origin)) => match name.parse() {
+                Ok(value) => Ok(Value::new(value, origin)),
+                Err(reason) => Err(bad(&origin, &name, reason)),
+            },
+            None => Ok(Value::new(BackendChoice::Auto, Origin::Default)),
         }
     }
 
-    fn cache_directory(&self) -> CommandResult<Value<Option<PathBuf>>> {
+    fn cache_directory(&self) -> Result<Value<Option<PathBuf>>> {
         let variable = env_vars::CABANE_CACHE_DIR;
         if let Some(path) = self.variables.directory(variable) {
             return Ok(Value::new(Some(path), Origin::Variable(variable)));
@@ -252,7 +299,7 @@ impl Layers<'_> {
         ))
     }
 
-    fn build_directory(&self, cache: Option<&Path>) -> CommandResult<Value<Option<PathBuf>>> {
+    fn build_directory(&self, cache: Option<&Path>) -> Result<Value<Option<PathBuf>>> {
         let variable = env_vars::CABANE_BUILD_DIR;
         if let Some(path) = self.variables.directory(variable) {
             return Ok(Value::new(Some(path), Origin::Variable(variable)));
@@ -262,7 +309,7 @@ impl Layers<'_> {
         Ok(found.map_or_else(|| Value::new(builds, Origin::Default), Value::some))
     }
 
-    fn memory_directory(&self) -> CommandResult<Value<PathBuf>> {
+    fn memory_directory(&self) -> Result<Value<PathBuf>> {
         let variable = env_vars::CABANE_MEMORY_DIR;
         if let Some(path) = self.variables.directory(variable) {
             return Ok(Value::new(path, Origin::Variable(variable)));
@@ -285,7 +332,7 @@ impl Layers<'_> {
         &self,
         variable: &'static str,
         choose: impl Fn(&BuildSettings) -> Option<PathTemplate>,
-    ) -> CommandResult<Value<Option<PathBuf>>> {
+    ) -> Result<Value<Option<PathBuf>>> {
         if let Some(path) = self.variables.directory(variable) {
             return Ok(Value::new(Some(path), Origin::Variable(variable)));
         }
@@ -315,7 +362,7 @@ impl Layers<'_> {
     }
 }
 
-fn parse_system(name: &str, origin: Origin) -> CommandResult<Value<Option<System>>> {
+fn parse_system(name: &str, origin: Origin) -> Result<Value<Option<System>>> {
     if name == "*" {
         return Ok(Value::new(None, origin));
     }
@@ -326,7 +373,7 @@ fn parse_system(name: &str, origin: Origin) -> CommandResult<Value<Option<System
 }
 
 /// Reads a configuration file; one that does not exist is none.
-fn read_file(path: &Path) -> CommandResult<Option<Settings>> {
+fn read_file(path: &Path) -> Result<Option<Settings>> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

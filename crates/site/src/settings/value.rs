@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use cabane_recipe::PathTemplate;
 
 use crate::env_vars;
-use crate::report::{CommandResult, Kind, Report};
+use cabane_report::{Kind, Report, Result};
 
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub enum Origin {
     /// Built in.
     Default,
     /// A configuration file.
@@ -39,11 +39,11 @@ impl fmt::Display for Origin {
 
 /// A value and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Value<T> {
+pub struct Value<T> {
     /// The value.
-    pub(crate) value: T,
+    pub value: T,
     /// Where it comes from.
-    pub(crate) origin: Origin,
+    pub origin: Origin,
 }
 
 impl<T> Value<T> {
@@ -62,7 +62,7 @@ impl Value<Option<PathBuf>> {
     /// # Errors
     ///
     /// That there is none, since nobody knows where the home is.
-    pub(crate) fn directory(&self) -> CommandResult<&Path> {
+    pub fn directory(&self) -> Result<&Path> {
         let none = || Report::new(Kind::Failure, SettingError::NoHome);
         self.value.as_deref().ok_or_else(none)
     }
@@ -116,7 +116,7 @@ impl Variables<'_> {
     }
 
     /// Fills in a path of a configuration file.
-    pub(super) fn resolve(&self, path: &PathTemplate, origin: &Origin) -> CommandResult<PathBuf> {
+    pub(super) fn resolve(&self, path: &PathTemplate, origin: &Origin) -> Result<PathBuf> {
         path.resolve(|name| self.get(name).map(OsStr::to_owned))
             .map_err(|error| {
                 let hint = error.hint();

@@ -1,0 +1,15 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What a site and a user have configured.
+//!
+//! [`Site`] is one value for commands and engines: the [settings] in effect and where each comes
+//! from, the repositories, the ways to mount. [`env_vars`] has the name of every variable.
+
+#![forbid(unsafe_code)]
+
+pub mod env_vars;
+pub mod settings;
+mod site;
+
+pub use site::{GRACE_DAYS, Site, helper_places, open_repository};

@@ -1,0 +1,223 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What a site and a user have configured, as one value for commands and engines.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cabane_label::System;
+use cabane_mount::helper::{Helper, NAME, Unavailable};
+use cabane_mount::{Backend, FusePrograms};
+use cabane_report::{Kind, Notices, Report, Result};
+use cabane_repository::Repository;
+use cabane_resolve::NamedRepository;
+use cabane_run::metadata::Ways;
+
+use crate::env_vars;
+use crate::settings::{BackendChoice, Effective, Origin, Overrides, RepositorySetting};
+
+/// What a site and a user have configured.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// The variables of the caller.
+    pub calling: BTreeMap<OsString, OsString>,
+    /// The settings in effect.
+    pub settings: Effective,
+    /// How to mount.
+    pub backend: Backend,
+    /// The programs that serve images through FUSE.
+    pub fuse: FusePrograms,
+    program: Option<PathBuf>,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum SiteError {
+    #[error("there is no repository yet")]
+    NoRepository,
+    #[error("the repository `{name}` cannot be used: {reason}")]
+    Unusable { name: String, reason: String },
+    #[error("the backend `root` needs to be root, with CAP_SYS_ADMIN")]
+    NotRoot,
+}
+
+impl Site {
+    /// Reads the configuration files. Takes what was typed, the variables of the caller, and the
+    /// path of the program that runs, beside which the helper is looked for.
+    ///
+    /// # Errors
+    ///
+    /// A malformed configuration file, with every mistake in it; a value that is none; a backend
+    /// that this process cannot use.
+    pub fn new(
+        typed: &Overrides,
+        calling: BTreeMap<OsString, OsString>,
+        program: Option<PathBuf>,
+    ) -> Result<Self> {
+        let settings = Effective::read(typed, &calling)?;
+        let possible = Backend::detect();
+        let backend = match settings.backend.value {
+            BackendChoice::Auto => possible,
+            // Only what starts a command insists on the helper.
+            BackendChoice::Helper | BackendChoice::UserNamespace => Backend::UserNamespace,
+            BackendChoice::Root if possible == Backend::Root => Backend::Root,
+            BackendChoice::Root => {
+                return Err(Report::new(Kind::Usage, SiteError::NotRoot)
+                    .hinted("without `--backend` the best way is chosen".to_owned()));
+            }
+        };
+        Ok(Self {
+            calling,
+            settings,
+            backend,
+            fuse: FusePrograms::default(),
+            program,
+        })
+    }
+
+    /// Returns the set-uid helper, if this process can use it.
+    ///
+    /// # Errors
+    ///
+    /// Why not.
+    pub fn helper(&self) -> std::result::Result<Helper, Unavailable> {
+        Helper::find(&self.helper_paths())
+    }
+
+    /// Returns the ways in which images may be looked into.
+    pub fn ways(&self) -> Ways {
+        let may_help = self.backend != Backend::Root
+            && self.settings.backend.value != BackendChoice::UserNamespace;
+        Ways {
+            backend: self.backend,
+            fuse: self.fuse.clone(),
+            helper: may_help.then(|| self.helper().ok()).flatten(),
+        }
+    }
+
+    /// Returns where the helper is looked for, the first place first.
+    pub fn helper_paths(&self) -> Vec<PathBuf> {
+        helper_places(&self.calling, self.program.as_deref())
+    }
+
+    /// Returns this system's name, where images of other systems are not wanted.
+    pub fn system(&self) -> Option<System> {
+        self.settings.system.value.clone()
+    }
+
+    /// Opens the repositories, the one to be asked first in front. The default
+    /// repository may be missing; one that was named may not.
+    ///
+    /// # Errors
+    ///
+    /// A repository that is missing, damaged or not readable.
+    pub fn repositories(&self, notices: &dyn Notices) -> Result<Vec<NamedRepository>> {
+        let mut repositories = Vec::new();
+        for setting in &self.settings.repositories {
+            if let Some(reason) = &setting.unusable {
+                let name = &setting.name;
+                notices.warning(&format!("the repository `{name}` is left out: {reason}"));
+                continue;
+            }
+            if setting.is_default && !setting.path.exists() {
+                continue;
+            }
+            repositories.push(open(setting)?);
+        }
+        Ok(repositories)
+    }
+
+    /// Opens the repository that is written to. The user's default repository is made, and that is said, if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// As [`Site::repositories`].
+    pub fn repository_to_write(&self, notices: &dyn Notices) -> Result<NamedRepository> {
+        if let Some(there) = self.repository_if_there()? {
+            return Ok(there);
+        }
+        let setting = self.setting_to_write()?;
+        Repository::create(&setting.path)?;
+        notices.note(&format!("made the repository {}", setting.path.display()));
+        open(setting)
+    }
+
+    /// Returns the repository that is written to; `None` if it would be made for that.
+    ///
+    /// # Errors
+    ///
+    /// There is none and none would be made, or it cannot be read.
+    pub fn repository_if_there(&self) -> Result<Option<NamedRepository>> {
+        let setting = self.setting_to_write()?;
+        if setting.is_default && !setting.path.exists() {
+            return Ok(None);
+        }
+        open(setting).map(Some)
+    }
+
+    /// Returns the path of the repository that a command without a path means.
+    pub fn default_repository_path(&self) -> Result<PathBuf> {
+        self.setting_to_write().map(|setting| setting.path.clone())
+    }
+
+    /// The first one that was typed, or the user's own: those of a site are for
+    /// reading unless they are named.
+    fn setting_to_write(&self) -> Result<&RepositorySetting> {
+        let is_meant = |setting: &&RepositorySetting| {
+            setting.is_default || matches!(setting.origin, Origin::Option(_) | Origin::Variable(_))
+        };
+        let failed = |error| Report::new(Kind::Repository, error);
+        let meant = self.settings.repositories.iter().find(is_meant);
+        let meant = meant.ok_or_else(|| failed(SiteError::NoRepository))?;
+        match &meant.unusable {
+            Some(reason) => Err(failed(SiteError::Unusable {
+                name: meant.name.clone(),
+                reason: reason.clone(),
+            })),
+            None => Ok(meant),
+        }
+    }
+}
+
+/// Returns where the helper is looked for, the first place first.
+pub fn helper_places(
+    calling: &BTreeMap<OsString, OsString>,
+    program: Option<&Path>,
+) -> Vec<PathBuf> {
+    if let Some(path) = calling.get(OsStr::new(env_vars::CABANE_HELPER)) {
+        return vec![path.into()];
+    }
+    let prefix = program.and_then(|path| path.parent()?.parent());
+    let places = [
+        prefix,
+        Some(Path::new("/usr/local")),
+        Some(Path::new("/usr")),
+    ];
+    let below = |prefix: &Path| prefix.join("libexec/cabane").join(NAME);
+    places.into_iter().flatten().map(below).collect()
+}
+
+/// How many days an image stays from which a label was taken: jobs that wait were told which
+/// one is theirs.
+pub const GRACE_DAYS: u64 = 7;
+
+/// Opens a repository.
+///
+/// # Errors
+///
+/// There is none, or it cannot be read.
+pub fn open_repository(path: &Path) -> std::result::Result<Repository, cabane_repository::Error> {
+    let grace = Duration::from_secs(GRACE_DAYS * 24 * 60 * 60);
+    Ok(Repository::open(path)?.with_grace(grace))
+}
+
+fn open(setting: &RepositorySetting) -> Result<NamedRepository> {
+    let repository = open_repository(&setting.path)?;
+    Ok(NamedRepository {
+        name: setting.name.clone(),
+        repository,
+        priority: setting.priority,
+    })
+}
