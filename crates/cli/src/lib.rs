@@ -9,33 +9,25 @@
 #![forbid(unsafe_code)]
 
 mod args;
-mod builds;
 mod commands;
-mod devices;
 mod doctor;
-mod environments;
 mod exit_codes;
 mod format;
 mod groups;
-mod images;
-mod joining;
+mod image_args;
 mod packages;
 mod printer;
 mod progress;
 pub mod reference;
 mod registry;
 mod report;
-mod root_images;
 mod scratch;
 mod setup;
 mod shown_image;
-mod signed;
 mod step_record;
 mod systems;
 mod table;
 mod transfer;
-mod trust;
-mod trust_at_start;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

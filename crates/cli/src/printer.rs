@@ -152,6 +152,10 @@ impl Notices for Printer {
         (*self).warning(text);
     }
 
+    fn hint(&self, text: &str) {
+        (*self).hint(text);
+    }
+
     fn note(&self, text: &str) {
         (*self).note(text);
     }

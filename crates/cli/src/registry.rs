@@ -9,9 +9,9 @@ use cabane_label::{LabelPattern, Namespace};
 use cabane_registry::{Address, Credential, CredentialSources, Options, Place, Registry};
 use clap::Args;
 
-use crate::images::complete_label;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
+use cabane_environment::complete_label;
 use cabane_site::settings::{Origin, bad_address};
 
 /// Which registry is meant, and who asks.

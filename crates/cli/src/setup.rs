@@ -4,9 +4,9 @@
 //! What every command works with: what is configured, and the way out.
 
 use std::ops::Deref;
+use std::sync::Arc;
 
-use cabane_resolve::NamedRepository;
-use cabane_site::Site;
+use cabane_site::{Context, Site};
 
 use crate::args::GlobalArgs;
 use crate::printer::Printer;
@@ -17,15 +17,14 @@ use crate::report::CommandResult;
 pub(crate) struct Setup {
     /// The way out.
     pub(crate) printer: Printer,
-    /// What is configured.
-    pub(crate) site: Site,
+    context: Context,
 }
 
 impl Deref for Setup {
-    type Target = Site;
+    type Target = Context;
 
-    fn deref(&self) -> &Site {
-        &self.site
+    fn deref(&self) -> &Context {
+        &self.context
     }
 }
 
@@ -39,16 +38,7 @@ impl Setup {
         let program = std::env::current_exe().ok();
         let site = Site::new(&args.overrides(), std::env::vars_os().collect(), program)?;
         let printer = printer.with_setting(site.settings.color.value, args);
-        Ok(Self { printer, site })
-    }
-
-    /// As [`Site::repositories`].
-    pub(crate) fn repositories(&self) -> CommandResult<Vec<NamedRepository>> {
-        self.site.repositories(&self.printer)
-    }
-
-    /// As [`Site::repository_to_write`].
-    pub(crate) fn repository_to_write(&self) -> CommandResult<NamedRepository> {
-        self.site.repository_to_write(&self.printer)
+        let context = Context::new(site, Arc::new(printer));
+        Ok(Self { printer, context })
     }
 }

@@ -13,7 +13,7 @@ use std::error::Error;
 use std::{fmt, io};
 
 /// What returns a [`Report`] when it fails.
-pub type Result<T> = std::result::Result<T, Report>;
+pub type Result<T, E = Report> = std::result::Result<T, E>;
 
 /// What has gone wrong, as far as programs tell failures apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,9 +143,11 @@ impl fmt::Display for Report {
 }
 
 /// Where an engine says what its user should know while it works.
-pub trait Notices {
+pub trait Notices: Send + Sync {
     /// Says what may be wrong.
     fn warning(&self, text: &str);
+    /// Says what the user can do about a warning.
+    fn hint(&self, text: &str);
     /// Says what was done.
     fn note(&self, text: &str);
     /// Says what only those want to know who look closer.

@@ -4,12 +4,14 @@
 //! What a site and a user have configured.
 //!
 //! [`Site`] is one value for commands and engines: the [settings] in effect and where each comes
-//! from, the repositories, the ways to mount. [`env_vars`] has the name of every variable.
+//! from, the repositories, the ways to mount. With a place for notices it is a [`Context`]. [`env_vars`] has the name of every variable.
 
 #![forbid(unsafe_code)]
 
+mod context;
 pub mod env_vars;
 pub mod settings;
 mod site;
 
+pub use context::Context;
 pub use site::{GRACE_DAYS, Site, helper_places, open_repository};

@@ -82,7 +82,7 @@ impl Site {
     /// # Errors
     ///
     /// Why not.
-    pub fn helper(&self) -> std::result::Result<Helper, Unavailable> {
+    pub fn helper(&self) -> Result<Helper, Unavailable> {
         Helper::find(&self.helper_paths())
     }
 
@@ -208,7 +208,7 @@ pub const GRACE_DAYS: u64 = 7;
 /// # Errors
 ///
 /// There is none, or it cannot be read.
-pub fn open_repository(path: &Path) -> std::result::Result<Repository, cabane_repository::Error> {
+pub fn open_repository(path: &Path) -> Result<Repository, cabane_repository::Error> {
     let grace = Duration::from_secs(GRACE_DAYS * 24 * 60 * 60);
     Ok(Repository::open(path)?.with_grace(grace))
 }

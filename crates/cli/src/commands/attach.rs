@@ -11,9 +11,10 @@ use clap::Args;
 use crate::commands::run::not_started;
 use crate::commands::start::shell;
 use crate::exit_codes::ExitCode;
-use crate::images::{self, ImageArgs};
 use crate::report::{CommandResult, Kind};
 use crate::setup::Setup;
+use cabane_environment as environment;
+use cabane_environment::ImageRequest;
 
 /// Run a shell or a command in the environment of a running process or job
 #[derive(Debug, Args)]
@@ -55,8 +56,8 @@ pub(crate) fn attach(setup: &Setup, args: &AttachArgs) -> CommandResult<ExitCode
         .with
         .as_ref()
         .map(|images| {
-            let images = ImageArgs::new(images, args.view.as_deref(), false);
-            images::find_environment(setup, &images)
+            let images = ImageRequest::new(images, args.view.as_deref(), false);
+            environment::find_environment(setup, &images)
         })
         .transpose()
         .map_err(|error| error.with_kind(Kind::NotStarted))?;

@@ -10,10 +10,10 @@ use cabane_run::RunError;
 use clap::Args;
 
 use crate::exit_codes::{self, ExitCode};
-use crate::joining::directories;
 use crate::report::CommandResult;
 use crate::setup::Setup;
 use crate::table::size;
+use cabane_environment::directories;
 
 /// Remove the leftovers of builds
 #[derive(Debug, Args)]

@@ -10,12 +10,12 @@ use cabane_recipe::EnvironmentReference;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use crate::environments::{self, with_finder};
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::report::CommandResult;
 use crate::setup::Setup;
 use crate::table::{Align, Table};
+use cabane_environment::{self as files, with_finder};
 
 /// What can be done with environment files.
 #[derive(Debug, Subcommand)]
@@ -64,7 +64,7 @@ struct Row {
 pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> CommandResult<ExitCode> {
     let mut code = exit_codes::SUCCESS;
     for file in &args.files {
-        match environments::load(setup, file) {
+        match files::load(setup, file) {
             Ok(_) => setup.printer.note(format_args!("{file}: no mistake")),
             Err(error) => {
                 crate::report::print(&error, setup.printer);
@@ -76,7 +76,7 @@ pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> CommandResult<ExitCode> 
 }
 
 pub(crate) fn show(setup: &Setup, args: &ShowArgs) -> CommandResult<ExitCode> {
-    let file = environments::load(setup, &args.file)?;
+    let file = files::load(setup, &args.file)?;
     setup.printer.data(file.to_toml(&[]));
     Ok(exit_codes::SUCCESS)
 }

@@ -4,7 +4,7 @@
 //! `cabane run`: one command in one or several images.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cabane_mount::Backend;
 use cabane_resolve::ConcreteEnvironment;
@@ -19,11 +19,12 @@ use crate::commands::mpi::root::{self, Question};
 use crate::commands::mpi::substitute::{Asked, SubstituteImage, substitute_image};
 use crate::commands::sight::Sight;
 use crate::exit_codes::{self, ExitCode};
-use crate::images::{self, ImageArgs};
-use crate::joining::JoinArgs;
+use crate::image_args::ImageArgs;
+use crate::image_args::JoinArgs;
 use crate::report::{CommandResult, Kind, Report};
-use crate::root_images;
 use crate::setup::Setup;
+use cabane_environment as environment;
+use cabane_environment::{ImageRequest, RootOptions};
 use cabane_site::settings::BackendChoice;
 
 /// Run a command in images
@@ -60,14 +61,15 @@ pub(crate) fn run_command_in(
     join: &JoinArgs,
     command: Vec<OsString>,
 ) -> CommandResult<ExitCode> {
-    let (environment, additions) =
-        images::find_environment(setup, args).map_err(|error| error.with_kind(Kind::NotStarted))?;
+    let (environment, additions) = environment::find_environment(setup, &args.request())
+        .map_err(|error| error.with_kind(Kind::NotStarted))?;
     let joining = join
+        .options()
         .joining(setup)
         .map_err(|error| error.with_kind(Kind::NotStarted))?;
     let command = explained(setup, &environment, command)?;
     let found = (environment, additions);
-    enter_environment(setup, args, found, joining, command, Nesting::No)
+    enter_environment(setup, &How::of(args), found, joining, command)
 }
 
 /// Finds the images, and becomes a shell. The images may have a root file system of their own,
@@ -83,9 +85,10 @@ pub(crate) fn run_shell_in(
             if [ -x "$shell" ]; then SHELL=$shell exec "$shell"; fi
         done
         SHELL=/bin/sh exec /bin/sh"#;
-    let (environment, additions) =
-        images::find_environment(setup, args).map_err(|error| error.with_kind(Kind::NotStarted))?;
+    let (environment, additions) = environment::find_environment(setup, &args.request())
+        .map_err(|error| error.with_kind(Kind::NotStarted))?;
     let joining = join
+        .options()
         .joining(setup)
         .map_err(|error| error.with_kind(Kind::NotStarted))?;
     let command = match environment.root() {
@@ -97,49 +100,65 @@ pub(crate) fn run_shell_in(
             .collect(),
     };
     let found = (environment, additions);
-    enter_environment(setup, args, found, joining, command, Nesting::No)
+    enter_environment(setup, &How::of(args), found, joining, command)
 }
 
 /// The same for a command of ours, so that what is not found has its own code.
 pub(crate) fn enter(
     setup: &Setup,
-    args: &ImageArgs,
+    images: &ImageRequest,
     command: Vec<OsString>,
 ) -> CommandResult<ExitCode> {
-    let found = images::find_environment(setup, args)?;
-    enter_environment(setup, args, found, Joining::nobody(), command, Nesting::No)
+    let found = environment::find_environment(setup, images)?;
+    let how = How::default();
+    enter_environment(setup, &how, found, Joining::nobody(), command)
 }
 
-/// Whether another environment is entered in this one.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Nesting {
-    No,
-    /// Then the helper does not mount: where it has, it does not do so again, and in the user
-    /// namespaces that are left ranks would not find each other.
-    Yes,
+/// How an environment is entered.
+#[derive(Default)]
+struct How {
+    root: RootOptions,
+    mpi: Option<String>,
+    mpi_program: Option<PathBuf>,
+    is_dry_run: bool,
+    /// Whether another environment is entered in this one. Then the helper does not mount: where it
+    /// has, it does not do so again, and in the user namespaces that are left ranks would not find
+    /// each other.
+    is_nested: bool,
+}
+
+impl How {
+    fn of(args: &ImageArgs) -> Self {
+        Self {
+            root: args.root.options(),
+            mpi: args.root.mpi.clone(),
+            mpi_program: args.root.mpi_program.clone(),
+            is_dry_run: args.dry_run,
+            is_nested: false,
+        }
+    }
 }
 
 fn enter_environment(
     setup: &Setup,
-    args: &ImageArgs,
+    how: &How,
     (environment, mut additions): (ConcreteEnvironment, Additions),
     joining: Joining,
     command: Vec<OsString>,
-    nesting: Nesting,
 ) -> CommandResult<ExitCode> {
-    if let Some(with) = &args.root.mpi
+    if let Some(with) = &how.mpi
         && environment.root().is_some()
         && let Some(image) = substitute_image(setup, with)
     {
         return again_inside(setup, &image, joining);
     }
-    let mut root = root_images::request(setup, &args.root, &environment, &mut additions)?;
+    let mut root = environment::root_request(setup, &how.root, &environment, &mut additions)?;
     let mut command = command;
-    if let Some(with) = &args.root.mpi {
+    if let Some(with) = &how.mpi {
         let asked = Asked {
             with,
             libraries: &[],
-            program: args.root.mpi_program.as_deref(),
+            program: how.mpi_program.as_deref(),
         };
         let found = (&environment, &mut additions);
         let code = substitute(setup, asked, found, &mut root, &mut command)
@@ -159,13 +178,13 @@ fn enter_environment(
         command,
     };
     let mut prepared = prepare(request).map_err(not_started)?;
-    if nesting == Nesting::No {
+    if !how.is_nested {
         choose_helper(setup, &mut prepared).map_err(|error| error.with_kind(Kind::NotStarted))?;
     }
     for warning in prepared.warnings() {
         setup.printer.warning(&warning.to_string());
     }
-    if args.dry_run {
+    if how.is_dry_run {
         setup.printer.data(describe(setup, &prepared));
         return Ok(exit_codes::SUCCESS);
     }
@@ -180,15 +199,18 @@ fn again_inside(
     image: &SubstituteImage,
     joining: Joining,
 ) -> CommandResult<ExitCode> {
-    let found = images::find_environment(setup, &image.images)
+    let found = environment::find_environment(setup, &image.images)
         .map_err(|error| error.with_kind(Kind::NotStarted))?;
     let own = own_program(setup)?;
     check_is_seen(&found.0, Path::new(&own[0]))?;
     let typed = std::env::args_os().skip(1);
     let words = own.into_iter().take(1);
     let words = words.chain(with_prefix(typed, &image.prefix)).collect();
-    let images = &image.images;
-    enter_environment(setup, images, found, joining, words, Nesting::Yes)
+    let how = How {
+        is_nested: true,
+        ..How::default()
+    };
+    enter_environment(setup, &how, found, joining, words)
 }
 
 /// Puts the prefix of an MPI into a command line in the place of the image that has it.

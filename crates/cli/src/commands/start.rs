@@ -13,8 +13,8 @@ use clap::Args;
 
 use crate::commands::run::run_shell_in;
 use crate::exit_codes::ExitCode;
-use crate::images::ImageArgs;
-use crate::joining::JoinArgs;
+use crate::image_args::ImageArgs;
+use crate::image_args::JoinArgs;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 use cabane_site::env_vars;

@@ -132,7 +132,7 @@ impl BackendChoice {
 impl FromStr for BackendChoice {
     type Err = &'static str;
 
-    fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
         let known = Self::NAMES.into_iter().find(|(name, _)| *name == text);
         let (_, choice) = known.ok_or("use `auto`, `root`, `helper` or `user-namespace`")?;
         Ok(choice)

@@ -23,10 +23,10 @@ use crate::commands::export::target::scratch;
 use crate::commands::export::tree::layer_of;
 use crate::commands::import::reference::{Reference, ReferenceError};
 use crate::commands::import::remote::Remote;
-use crate::images::{ImageArgs, find_environment};
 use crate::registry::of_containers;
 use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
+use cabane_environment::{ImageRequest, find_environment};
 
 /// How a root image of ours is named in a recipe.
 const OWN: &str = "image:";
@@ -125,7 +125,7 @@ impl OwnContainers {
 
     /// Finds a root image of ours, with the variables of its default view.
     fn own_root(&self, label: &str) -> CommandResult<(ConcreteEnvironment, ConcreteImage)> {
-        let args = ImageArgs::new(label, None, false);
+        let args = ImageRequest::new(label, None, false);
         let (environment, _) = find_environment(&self.setup, &args)?;
         let root = environment.root().cloned();
         let root = root.ok_or_else(|| {
@@ -190,7 +190,7 @@ impl OwnContainers {
     }
 
     fn find_added(&self, names: &[String]) -> CommandResult<AddedImages> {
-        let args = ImageArgs::new(&names.join(","), None, false);
+        let args = ImageRequest::new(&names.join(","), None, false);
         let (environment, _) = find_environment(&self.setup, &args)?;
         if let Some(root) = environment.root() {
             let image = root.name().to_owned();

@@ -27,12 +27,12 @@ use crate::commands::build::containers::OwnContainers;
 use crate::commands::image::add;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
-use crate::images::complete_label_for;
 use crate::progress::Shown;
 use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
 use crate::systems;
 use crate::table::size;
+use cabane_environment::complete_label_for;
 use cabane_site::env_vars;
 use cabane_site::settings::{Origin, find_program, processors};
 

@@ -21,9 +21,9 @@ use serde::Serialize;
 
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
-use crate::images::{ImageArgs, fill_in_metadata, find_environment, find_image};
 use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
+use cabane_environment::{ImageRequest, fill_in_metadata, find_environment, find_image};
 
 pub(crate) mod text;
 
@@ -109,7 +109,7 @@ fn diff_environments(setup: &Setup, args: &DiffArgs) -> CommandResult<bool> {
         return Err(error.hinted("compare the images one by one".to_owned()));
     }
     let find = |text: &str| {
-        let images = ImageArgs::new(text, args.view.as_deref(), false).telling_choice();
+        let images = ImageRequest::new(text, args.view.as_deref(), false).telling_choice();
         find_environment(setup, &images)
     };
     let (from, to) = (find(&args.from)?, find(&args.to)?);

@@ -13,9 +13,10 @@ use crate::commands::explain::start::own_program;
 use crate::commands::run::enter;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
-use crate::images::{ImageArgs, InsideArgs};
+use crate::image_args::InsideArgs;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
+use cabane_environment::ImageRequest;
 
 pub(crate) mod start;
 pub(crate) mod text;
@@ -51,7 +52,7 @@ pub(crate) struct ExplainArgs {
 struct NothingLoaded;
 
 pub(crate) fn explain(setup: &Setup, args: &ExplainArgs) -> CommandResult<ExitCode> {
-    if let Some(images) = &args.inside.images() {
+    if let Some(images) = &args.inside.request() {
         return explain_inside(setup, args, images);
     }
     let surroundings = Surroundings::look(setup.calling.clone());
@@ -87,7 +88,7 @@ pub(crate) fn explain(setup: &Setup, args: &ExplainArgs) -> CommandResult<ExitCo
 fn explain_inside(
     setup: &Setup,
     args: &ExplainArgs,
-    images: &ImageArgs,
+    images: &ImageRequest,
 ) -> CommandResult<ExitCode> {
     let mut command = own_program(setup)?;
     command.push("explain".into());

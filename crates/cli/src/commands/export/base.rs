@@ -19,10 +19,10 @@ use cabane_repository::{Claim, Incoming};
 use crate::commands::import::place::{NEW, key_of, program, sweep};
 use crate::commands::import::reference::{Reference, ReferenceError};
 use crate::commands::import::remote::Remote;
-use crate::images::find_image;
 use crate::registry::of_containers;
 use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
+use cabane_environment::find_image;
 
 /// How often we look whether another command is done with the same layers.
 const PAUSE: Duration = Duration::from_millis(200);

@@ -27,11 +27,11 @@ use crate::commands::export::tree::{Found, layer_of};
 use crate::commands::export::words::{annotations_of, architecture_of, labels_of, title_of};
 use crate::commands::import::reference::Reference;
 use crate::exit_codes::{self, ExitCode};
-use crate::images::{ImageArgs, find_environment};
 use crate::registry::of_containers;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 use crate::transfer::Watched;
+use cabane_environment::{ImageRequest, find_environment};
 use cabane_site::env_vars;
 use cabane_site::settings::{find_program, processors};
 
@@ -128,7 +128,7 @@ pub(crate) fn export(setup: &Setup, args: &ExportArgs) -> CommandResult<ExitCode
         Some(Base::Image(text)) => format!("{text},{}", args.images),
         _ => args.images.clone(),
     };
-    let typed = ImageArgs::new(&images, args.view.as_deref(), args.no_default_view);
+    let typed = ImageRequest::new(&images, args.view.as_deref(), args.no_default_view);
     let (environment, _) = find_environment(setup, &typed)?;
     let exporting = Exporting {
         setup,

@@ -11,11 +11,11 @@ use cabane_run::{metadata, open_image};
 use clap::Args;
 
 use crate::exit_codes::{self, ExitCode};
-use crate::images::{complete_label, find_image};
 use crate::report::{CommandResult, Kind, Report};
 use crate::scratch::Scratch;
 use crate::setup::Setup;
 use crate::table::size;
+use cabane_environment::{complete_label, find_image};
 use cabane_site::GRACE_DAYS;
 
 /// Add an image file under a label, or give an image another label

@@ -17,7 +17,7 @@ use crate::packages::{PackageArgs, PackageSearch, names};
 use crate::registry::{Connection, RegistryArgs};
 use crate::report::{CommandResult, Report};
 use crate::setup::Setup;
-use crate::signed::KnownKeys;
+use cabane_signature_policy::KnownKeys;
 
 /// List the images in a registry
 #[derive(Debug, Args)]

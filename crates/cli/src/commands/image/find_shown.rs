@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use crate::commands::image::ls::image_table;
 use crate::packages::FoundPackages;
-use crate::signed::ShownSignature;
 use crate::table::{Align, Table, size};
+use cabane_signature_policy::SignatureVerdict;
 
 /// The keys of a template.
 pub(crate) const KEYS: &[&str] = &[
@@ -34,7 +34,7 @@ pub(crate) struct FoundImage {
     pub(crate) image: Listed,
     /// Those that were looked for.
     pub(crate) packages: Option<FoundPackages>,
-    pub(crate) signature: Option<ShownSignature>,
+    pub(crate) signature: Option<SignatureVerdict>,
 }
 
 impl FoundImage {
@@ -97,7 +97,7 @@ pub(crate) struct Shown<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     packages: Option<&'a FoundPackages>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    signature: Option<&'a ShownSignature>,
+    signature: Option<&'a SignatureVerdict>,
 }
 
 impl<'a> Shown<'a> {

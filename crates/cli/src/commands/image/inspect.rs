@@ -18,15 +18,15 @@ use crate::commands::image::packages;
 use crate::commands::image::pull;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::{fill, json};
-use crate::images::{fill_in_metadata, find_image};
 use crate::printer::style;
 use crate::registry::RegistryArgs;
 use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::scratch::Scratch;
 use crate::setup::Setup;
 use crate::shown_image::{KEYS, ShownImage};
-use crate::signed::KnownKeys;
 use crate::table::size;
+use cabane_environment::{fill_in_metadata, find_image};
+use cabane_signature_policy::KnownKeys;
 
 /// Show the details of one image
 #[derive(Debug, Args)]

@@ -25,7 +25,7 @@ use crate::scratch::Scratch;
 use crate::setup::Setup;
 use crate::table::size;
 use crate::transfer::Watched;
-use crate::trust;
+use cabane_signature_policy as signature_policy;
 use cabane_site::settings::RestrictedSetting;
 
 /// Download an image from a registry into the repository
@@ -80,7 +80,7 @@ pub(crate) fn pull(setup: &Setup, args: &PullArgs) -> CommandResult<ExitCode> {
         let image = images
             .first()
             .ok_or_else(|| not_found(&connection, &args.image))?;
-        if trust::check(setup, &connection, image)?.is_signed {
+        if signature_policy::check_at_pull(setup, &connection.registry, image)?.is_signed {
             setup
                 .printer
                 .warning("no signature covers metadata that are pulled without their image");
@@ -90,7 +90,7 @@ pub(crate) fn pull(setup: &Setup, args: &PullArgs) -> CommandResult<ExitCode> {
     let written = setup.repository_to_write()?;
     for image in images {
         // `--force` is about labels, and no way around it.
-        let checked = trust::check(setup, &connection, &image)?;
+        let checked = signature_policy::check_at_pull(setup, &connection.registry, &image)?;
         let wanted = Pulled {
             image: &image,
             is_signed: checked.is_signed,
@@ -99,7 +99,7 @@ pub(crate) fn pull(setup: &Setup, args: &PullArgs) -> CommandResult<ExitCode> {
         };
         let added = one(setup, &connection, &written.repository, wanted)?;
         if let Some(record) = checked.record {
-            trust::remember(setup, &written.repository, &image.digest, record);
+            signature_policy::remember(setup, &written.repository, &image.digest, record);
         }
         tell(setup, &added);
     }

@@ -14,7 +14,6 @@ use clap::Args;
 use jiff::Timestamp;
 
 use crate::exit_codes::{self, ExitCode};
-use crate::images::find_image;
 use crate::packages::lines_beside;
 use crate::registry::{Connection, RegistryArgs};
 use crate::report::{CommandResult, IoContext, Kind, Report};
@@ -22,7 +21,8 @@ use crate::scratch::Scratch;
 use crate::setup::Setup;
 use crate::table::size;
 use crate::transfer::Watched;
-use crate::trust;
+use cabane_environment::find_image;
+use cabane_signature_policy as signature_policy;
 
 /// Upload an image to a registry
 #[derive(Debug, Args)]
@@ -51,7 +51,7 @@ pub(crate) struct PushArgs {
 pub(crate) fn push(setup: &Setup, args: &PushArgs) -> CommandResult<ExitCode> {
     let key = args.sign.as_deref();
     let key = key
-        .map(|path| trust::signing_key(setup, path))
+        .map(|path| signature_policy::signing_key(setup, path))
         .transpose()?;
     let connection = args.registry.connect(setup)?;
     let description: ImageDescription = args.image.parse()?;
@@ -151,7 +151,7 @@ fn remember(setup: &Setup, connection: &Connection, located: &LocatedImage, push
     let holder = holders.find(|one| Some(&one.name) == located.repository.as_ref());
     let record = connection.registry.fetch_record(&pushed.image);
     if let (Some(holder), Ok(record)) = (holder, record) {
-        trust::remember(setup, &holder.repository, &pushed.image.digest, record);
+        signature_policy::remember(setup, &holder.repository, &pushed.image.digest, record);
     }
 }
 

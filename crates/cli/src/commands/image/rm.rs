@@ -11,9 +11,9 @@ use cabane_resolve::NamedRepository;
 use clap::Args;
 
 use crate::exit_codes::{self, ExitCode};
-use crate::images::find_image;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
+use cabane_environment::find_image;
 
 /// Remove labels, and images without labels
 #[derive(Debug, Args)]

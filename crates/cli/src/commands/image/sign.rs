@@ -14,7 +14,7 @@ use crate::exit_codes::{self, ExitCode};
 use crate::registry::{Connection, RegistryArgs};
 use crate::report::{CommandResult, Report};
 use crate::setup::Setup;
-use crate::trust;
+use cabane_signature_policy as signature_policy;
 
 /// Sign an image in a registry
 #[derive(Debug, Args)]
@@ -53,7 +53,7 @@ pub(crate) struct NewArgs {
 }
 
 pub(crate) fn sign(setup: &Setup, args: &SignArgs) -> CommandResult<ExitCode> {
-    let key = trust::signing_key(setup, &args.key)?;
+    let key = signature_policy::signing_key(setup, &args.key)?;
     let connection = args.registry.connect(setup)?;
     let description: ImageDescription = args.image.parse()?;
     for image in pull::find(setup, &connection, &args.image, &description)? {
@@ -77,7 +77,7 @@ fn remember(setup: &Setup, connection: &Connection, image: &RemoteImage) {
         if named.repository.has_image(&image.digest)
             && let Ok(record) = connection.registry.fetch_record(image)
         {
-            trust::remember(setup, &named.repository, &image.digest, record);
+            signature_policy::remember(setup, &named.repository, &image.digest, record);
         }
     }
 }

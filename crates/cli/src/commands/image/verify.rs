@@ -13,13 +13,13 @@ use clap::Args;
 
 use crate::commands::image::pull;
 use crate::exit_codes::{self, ExitCode};
-use crate::images::find_image;
 use crate::registry::RegistryArgs;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 use crate::transfer::Watched;
-use crate::trust::{self, Wanted};
-use crate::trust_at_start::Candidate;
+use cabane_environment::find_image;
+use cabane_signature_policy::Candidate;
+use cabane_signature_policy::{self as signature_policy, Wanted};
 
 /// Verify the signature and the content of an image
 #[derive(Debug, Args)]
@@ -122,7 +122,7 @@ fn check_content(
         let mut holders = repositories.iter();
         let holder = holders.find(|one| Some(&one.name) == image.repository.as_ref());
         if let (Some(holder), Some(record)) = (holder, &candidate.record) {
-            trust::remember(setup, &holder.repository, &found, record.clone());
+            signature_policy::remember(setup, &holder.repository, &found, record.clone());
         }
     }
     Ok(())
@@ -136,7 +136,7 @@ fn verify_remote(
     let connection = args.registry.connect(setup)?;
     for image in pull::find(setup, &connection, &args.image, description)? {
         let wanted = if args.key.is_empty() {
-            trust::wanted(setup, &image.place)?
+            signature_policy::wanted(setup, &image.place)?
         } else {
             vec![Wanted::new("`--key`".to_owned(), &args.key)?]
         };

@@ -12,11 +12,11 @@ use crate::commands::import::reference::Reference;
 use crate::commands::import::remote::Remote;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
-use crate::images::complete_label;
 use crate::registry::of_containers;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 use crate::table::{Align, Table};
+use cabane_environment::complete_label;
 
 #[derive(Debug, thiserror::Error)]
 enum CheckError {

@@ -24,10 +24,10 @@ use crate::commands::import::reference::{Reference, ReferenceError};
 use crate::commands::import::remote::Remote;
 use crate::exit_codes::ExitCode;
 use crate::groups;
-use crate::images::complete_label_for;
 use crate::registry::of_containers;
 use crate::report::{CommandResult, Report};
 use crate::setup::Setup;
+use cabane_environment::complete_label_for;
 
 pub(crate) mod check;
 pub(crate) mod make;

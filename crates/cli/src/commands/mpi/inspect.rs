@@ -24,10 +24,10 @@ use crate::commands::run::enter;
 use crate::commands::sight::Sight;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
-use crate::images::{ImageArgs, InsideArgs, find_environment};
+use crate::image_args::InsideArgs;
 use crate::report::{CommandResult, Kind, Report};
-use crate::root_images;
 use crate::setup::Setup;
+use cabane_environment::{ImageRequest, RootOptions, find_environment};
 
 /// Show which MPI a program, library, or directory needs or provides
 #[derive(Debug, Args)]
@@ -70,7 +70,7 @@ pub(crate) enum InspectError {
 }
 
 pub(crate) fn inspect(setup: &Setup, args: &InspectArgs) -> CommandResult<ExitCode> {
-    if let Some(images) = &args.inside.images() {
+    if let Some(images) = &args.inside.request() {
         return inspect_inside(setup, args, images);
     }
     let tree = args.root.as_ref().map_or_else(Tree::here, Tree::below);
@@ -145,7 +145,7 @@ pub(crate) fn find_program(setup: &Setup, name: &Path) -> Option<PathBuf> {
 fn inspect_inside(
     setup: &Setup,
     args: &InspectArgs,
-    images: &ImageArgs,
+    images: &ImageRequest,
 ) -> CommandResult<ExitCode> {
     let mut command = own_program(setup)?;
     command.extend(["mpi".into(), "inspect".into()]);
@@ -156,7 +156,12 @@ fn inspect_inside(
     command.extend(args.paths.iter().map(OsString::from));
     let (environment, mut additions) = find_environment(setup, images)?;
     if environment.root().is_some() {
-        let root = root_images::request(setup, &images.root, &environment, &mut additions)?;
+        let root = cabane_environment::root_request(
+            setup,
+            &RootOptions::default(),
+            &environment,
+            &mut additions,
+        )?;
         let sight = Sight::of(&setup.calling, &environment, &additions, &root);
         return inspect_root(setup, args, &environment, &sight);
     }

@@ -14,9 +14,9 @@ use cabane_mpi::{
 use serde::{Deserialize, Serialize};
 
 use crate::commands::mpi::inspect::find_program;
-use crate::images::{ImageArgs, find_environment};
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
+use cabane_environment::{ImageRequest, find_environment};
 use cabane_site::settings::MpiSetting;
 
 /// The word for whatever fits.
@@ -114,7 +114,7 @@ impl Substitute {
 /// An image with a substitute.
 pub(crate) struct SubstituteImage {
     /// How it is entered.
-    pub(crate) images: ImageArgs,
+    pub(crate) images: ImageRequest,
     /// Where its files are then.
     pub(crate) prefix: PathBuf,
 }
@@ -131,7 +131,7 @@ pub(crate) fn substitute_image(setup: &Setup, name: &str) -> Option<SubstituteIm
     {
         return None;
     }
-    let images = ImageArgs::new(name, None, true).telling_choice();
+    let images = ImageRequest::new(name, None, true).telling_choice();
     let (environment, _) = find_environment(setup, &images).ok()?;
     let image = environment
         .images
@@ -211,7 +211,7 @@ fn find_substitute(
 
 /// Says that a name means no MPI, and which ones do.
 pub(crate) fn unknown(setup: &Setup, name: &str) -> Report {
-    let images = ImageArgs::new(name, None, true).telling_choice();
+    let images = ImageRequest::new(name, None, true).telling_choice();
     let found = find_environment(setup, &images);
     if found.is_ok_and(|(environment, _)| environment.root().is_some()) {
         let name = name.to_owned();

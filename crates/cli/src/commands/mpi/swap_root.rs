@@ -25,10 +25,9 @@ use crate::commands::run::not_started;
 use crate::commands::sight::Sight;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
-use crate::images::{ImageArgs, find_environment};
 use crate::report::{CommandResult, Kind, Report};
-use crate::root_images;
 use crate::setup::Setup;
+use cabane_environment::{ImageRequest, RootOptions, find_environment};
 use cabane_site::settings::Origin;
 
 /// Where the probe is seen in a container.
@@ -50,9 +49,14 @@ struct Start<'a> {
 }
 
 pub(crate) fn swap(setup: &Setup, args: &SwapArgs, image: &str) -> CommandResult<ExitCode> {
-    let images = ImageArgs::new(image, None, false).telling_choice();
+    let images = ImageRequest::new(image, None, false).telling_choice();
     let (environment, mut additions) = find_environment(setup, &images)?;
-    let root = root_images::request(setup, &images.root, &environment, &mut additions)?;
+    let root = cabane_environment::root_request(
+        setup,
+        &RootOptions::default(),
+        &environment,
+        &mut additions,
+    )?;
     let Some(concrete) = environment.root() else {
         let error = NoRoot(image.to_owned());
         let hint = format!("write `cabane run {image} -- cabane mpi swap …`");

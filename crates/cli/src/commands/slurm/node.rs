@@ -25,10 +25,10 @@ use cabane_run::open_image;
 use clap::Args;
 
 use crate::commands::slurm::node_mpi::{self, NodeMpiArgs};
-use crate::devices::{give, newer_in_image};
 use crate::exit_codes::{self, ExitCode};
 use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
+use cabane_environment::{give, newer_in_image};
 
 /// Resolve devices or the MPI of a step on its node, for the Slurm plugin
 #[derive(Debug, Args)]

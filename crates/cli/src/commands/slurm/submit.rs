@@ -23,9 +23,9 @@ use crate::commands::slurm::around::Around;
 use crate::commands::slurm::mpi;
 use crate::commands::slurm::ways::{Asked, Ways};
 use crate::exit_codes::{self, ExitCode};
-use crate::images::ImageArgs;
 use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
+use cabane_environment::ImageRequest;
 
 /// Resolve the images and variables of a job, for the Slurm plugin
 #[derive(Debug, Args)]
@@ -86,13 +86,14 @@ enum UnfitArg {
 
 impl SubmitArgs {
     /// The images that are wanted.
-    pub(crate) fn images(&self) -> ImageArgs {
-        ImageArgs::of_job(
-            self.uenv.as_deref(),
-            self.environment.as_deref(),
-            self.view.as_deref(),
-            self.no_default_view,
-        )
+    pub(crate) fn images(&self) -> ImageRequest {
+        ImageRequest {
+            images: self.uenv.clone(),
+            environment: self.environment.clone(),
+            view: self.view.clone(),
+            no_default_view: self.no_default_view,
+            tells_choice: false,
+        }
     }
 }
 

@@ -23,10 +23,9 @@ use cabane_view::Needs;
 
 use crate::commands::slurm::around::Around;
 use crate::commands::slurm::submit::{SubmitArgs, loaded_in};
-use crate::images::{self, FoundImages};
 use crate::report::{CommandResult, IoContext, Kind, Report};
-use crate::root_images;
 use crate::setup::Setup;
+use cabane_environment::{self as environment, FoundImages};
 
 /// More than there are on any site, and few enough to be worked out at once.
 const MOST_WAYS: usize = 64;
@@ -51,20 +50,20 @@ impl Asked {
     ///
     /// Whatever is malformed, missing or ambiguous.
     pub(crate) fn find(setup: &Setup, args: &SubmitArgs) -> CommandResult<Self> {
-        let mut found = images::find_builds(setup, &args.images())?;
+        let mut found = environment::find_builds(setup, &args.images())?;
         found.make_ready(setup)?;
         let here = found.places_here(setup);
         for warning in found.assemble(&here)?.warnings {
             setup.printer.warning(&warning.to_string());
         }
         let mut additions = std::mem::take(&mut found.additions);
-        root_images::add_binds(setup, &args.binds, &mut additions)?;
+        cabane_environment::add_binds(setup, &args.binds, &mut additions)?;
         let devices = args.devices.iter().map(ToString::to_string);
         additions.devices.extend(devices);
         if found.assemble(&here)?.root().is_none() {
             refuse_binds(&additions)?;
             if args.no_home {
-                return Err(root_images::no_root("--uenv-no-home"));
+                return Err(cabane_environment::no_root("--uenv-no-home"));
             }
         }
         if let Some(directory) = &additions.working_directory {

@@ -19,9 +19,9 @@ use cabane_registry::{Distrust, MAX_RECORD, PublicKey, SignatureRecord};
 use cabane_repository::signatures_beside;
 use cabane_resolve::LocatedImage;
 
-use crate::report::{CommandResult, IoContext, Report};
-use crate::setup::Setup;
-use crate::trust::Wanted;
+use crate::pull::Wanted;
+use cabane_report::{IoContext, Report, Result};
+use cabane_site::Context;
 use cabane_site::settings::TrustSetting;
 
 /// The name of an image's file in a repository.
@@ -31,7 +31,7 @@ const OTHERS_WRITE: u32 = 0o002;
 
 /// Why an image is not trusted at its start.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Doubt {
+pub enum Doubt {
     /// There is no record, or none that is understood.
     #[error("nothing is known of its signatures")]
     Unknown,
@@ -57,21 +57,21 @@ pub(crate) enum Doubt {
 /// # Errors
 ///
 /// Why it is not to be started, or keys that cannot be read.
-pub(crate) fn check(setup: &Setup, image: &LocatedImage) -> CommandResult<()> {
-    let settings = setup.settings.trust.iter();
+pub fn check_at_start(context: &Context, image: &LocatedImage) -> Result<()> {
+    let settings = context.settings.trust.iter();
     let mut settings = settings
         .filter(|setting| setting.policy.is_for_starts())
         .peekable();
     if settings.peek().is_none() {
         return Ok(());
     }
-    let candidate = Candidate::new(setup, image)?;
+    let candidate = Candidate::new(context, image)?;
     for setting in settings {
         for rule in candidate.rules(setting) {
             let is_exempt = rule.at_start == AtStart::Never
                 || rule.at_start == AtStart::Others && candidate.is_own;
             if !is_exempt {
-                candidate.check(setup, setting, &rule.requirement)?;
+                candidate.check(context, setting, &rule.requirement)?;
             }
         }
     }
@@ -79,12 +79,14 @@ pub(crate) fn check(setup: &Setup, image: &LocatedImage) -> CommandResult<()> {
 }
 
 /// An image that somebody wants to start, and what can be known of it without reading it.
-pub(crate) struct Candidate<'a> {
+pub struct Candidate<'a> {
     image: &'a LocatedImage,
     /// Its digest, if its place tells one.
-    pub(crate) digest: Option<Digest>,
-    pub(crate) record: Option<SignatureRecord>,
-    pub(crate) file: Metadata,
+    pub digest: Option<Digest>,
+    /// What is kept of its signatures.
+    pub record: Option<SignatureRecord>,
+    /// The file.
+    pub file: Metadata,
     /// Whether it belongs to whoever starts it.
     is_own: bool,
     /// Whether those who can write where it is are those whom the configuration means.
@@ -92,12 +94,17 @@ pub(crate) struct Candidate<'a> {
 }
 
 impl<'a> Candidate<'a> {
-    pub(crate) fn new(setup: &Setup, image: &'a LocatedImage) -> CommandResult<Self> {
+    /// Looks at an image and at what is kept of it.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be read.
+    pub fn new(context: &Context, image: &'a LocatedImage) -> Result<Self> {
         let path = &image.path;
         let file = fs::metadata(path).or_failed(|| format!("read {}", path.display()))?;
         let record = signatures_beside(path, MAX_RECORD)?;
         let is_own = file.uid() == rustix::process::getuid().as_raw();
-        let is_configured = setup
+        let is_configured = context
             .settings
             .repositories
             .iter()
@@ -113,7 +120,7 @@ impl<'a> Candidate<'a> {
     }
 
     /// Returns what to call it.
-    pub(crate) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         let path = || self.image.path.display().to_string();
         let label = self.image.label.as_ref();
         label.map_or_else(path, ToString::to_string)
@@ -123,7 +130,7 @@ impl<'a> Candidate<'a> {
     ///
     /// From where an image was pulled is written beside it and not signed. So somebody's own
     /// note does not lead to a rule that wants nothing, and that of a stranger neither.
-    pub(crate) fn rules<'p>(&self, setting: &'p TrustSetting) -> Vec<&'p TrustRule> {
+    pub fn rules<'p>(&self, setting: &'p TrustSetting) -> Vec<&'p TrustRule> {
         let policy = &setting.policy;
         let believed = self.is_vouched && !self.is_own;
         let record = self.record.iter();
@@ -142,19 +149,17 @@ impl<'a> Candidate<'a> {
 
     fn check(
         &self,
-        setup: &Setup,
+        context: &Context,
         setting: &TrustSetting,
         requirement: &Requirement,
-    ) -> CommandResult<()> {
-        let Some(wanted) = Wanted::of_rule(setup, setting, requirement)? else {
+    ) -> Result<()> {
+        let Some(wanted) = Wanted::of_rule(context, setting, requirement)? else {
             return Ok(());
         };
         match self.judge(&wanted) {
             Ok(signer) => {
                 let (name, signer) = (self.name(), signer.display());
-                setup
-                    .printer
-                    .detail(format_args!("{name} is signed with {signer}"));
+                context.detail(format_args!("{name} is signed with {signer}"));
                 Ok(())
             }
             Err(doubt) => Err(self.refuse(&wanted, doubt)),
@@ -162,7 +167,7 @@ impl<'a> Candidate<'a> {
     }
 
     /// Tells that the image is not trusted, and what can be done about it.
-    pub(crate) fn refuse(&self, wanted: &Wanted, doubt: Doubt) -> Report {
+    pub fn refuse(&self, wanted: &Wanted, doubt: Doubt) -> Report {
         let hint = self.hint(&doubt);
         wanted.refuse(self.name(), doubt, hint)
     }
@@ -184,7 +189,7 @@ impl<'a> Candidate<'a> {
     }
 
     /// Returns the file of the key with which the image of this digest was signed.
-    pub(crate) fn signer<'w>(&self, wanted: &'w Wanted) -> Result<&'w Path, Doubt> {
+    pub fn signer<'w>(&self, wanted: &'w Wanted) -> Result<&'w Path, Doubt> {
         let (Some(record), Some(digest)) = (&self.record, &self.digest) else {
             return Err(Doubt::Unknown);
         };
@@ -193,7 +198,7 @@ impl<'a> Candidate<'a> {
     }
 
     /// Returns whether the file has the size and the time that were noted.
-    pub(crate) fn is_as_it_was(&self) -> bool {
+    pub fn is_as_it_was(&self) -> bool {
         let modified = (self.file.mtime(), self.file.mtime_nsec());
         let record = self.record.as_ref();
         record.is_some_and(|record| record.is_of_file(self.file.len(), modified))

@@ -12,41 +12,25 @@ use cabane_recipe::DeviceRequest;
 use cabane_resolve::ConcreteEnvironment;
 use cabane_run::RootRequest;
 use cabane_run::loaded::{Additions, Bind};
-use clap::Args;
 
 use crate::devices;
-use crate::report::{CommandResult, IoContext, Kind, Report};
-use crate::setup::Setup;
+use cabane_report::{IoContext, Kind, Report, Result};
+use cabane_site::Context;
 use cabane_site::env_vars;
 
 /// What else is seen inside, and how a container image is entered.
-#[derive(Clone, Debug, Default, Args)]
-pub(crate) struct RootArgs {
-    /// Show a file or directory of this system inside, at the same or another path; `ro` for read-only
-    #[arg(short, long = "bind", value_name = "SOURCE[:TARGET[:ro]]")]
-    binds: Vec<String>,
-    /// Give a container image a device of this system, with its libraries: `VENDOR/CLASS=NAME`, `all`, or `none` to ignore the devices of the site and of the environment file. Repeatable
-    #[arg(long = "device", value_name = "DEVICE")]
-    devices: Vec<DeviceRequest>,
-    /// Make the root file system of a container image writable: in memory, or with the changes kept in a directory. Unless you have root, you appear as root inside
-    #[arg(long, value_name = "DIRECTORY", num_args = 0..=1, require_equals = true)]
-    #[expect(
-        clippy::option_option,
-        reason = "not given, given, given with a directory"
-    )]
-    writable: Option<Option<PathBuf>>,
-    /// Hide the home directory in a container image
-    #[arg(long)]
-    no_home: bool,
-    /// Use a different MPI for the command: a name from the configuration, a prefix or a library, an image with an MPI, or `host`; an MPI that cannot work is refused
-    #[arg(long, value_name = "MPI")]
-    pub(crate) mpi: Option<String>,
-    /// The file that needs MPI, if the command does not: for example a Python extension, by its path inside
-    #[arg(long, value_name = "PATH", requires = "mpi")]
-    pub(crate) mpi_program: Option<PathBuf>,
-    /// Run the entry point of a container image, with the words after `--` as its arguments
-    #[arg(long)]
-    entrypoint: bool,
+#[derive(Clone, Debug, Default)]
+pub struct RootOptions {
+    /// Files and directories of this system: `SOURCE[:TARGET[:ro]]`.
+    pub binds: Vec<String>,
+    /// Devices of this system.
+    pub devices: Vec<DeviceRequest>,
+    /// Whether the root file system is writable: in memory, or in a directory.
+    pub writable: Option<Option<PathBuf>>,
+    /// Whether the home directory is hidden.
+    pub no_home: bool,
+    /// Whether the entry point is run.
+    pub entrypoint: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -61,41 +45,41 @@ struct BadBind {
 /// # Errors
 ///
 /// Something that is malformed, is not there, or takes a root image and there is none.
-pub(crate) fn request(
-    setup: &Setup,
-    args: &RootArgs,
+pub fn root_request(
+    context: &Context,
+    options: &RootOptions,
     environment: &ConcreteEnvironment,
     additions: &mut Additions,
-) -> CommandResult<RootRequest> {
-    add_binds(setup, &args.binds, additions)?;
+) -> Result<RootRequest> {
+    add_binds(context, &options.binds, additions)?;
     let asked = [
-        (args.writable.is_some(), "--writable"),
-        (args.no_home, "--no-home"),
-        (args.entrypoint, "--entrypoint"),
+        (options.writable.is_some(), "--writable"),
+        (options.no_home, "--no-home"),
+        (options.entrypoint, "--entrypoint"),
     ];
     if environment.root().is_none()
         && let Some((_, option)) = asked.into_iter().find(|(is_asked, _)| *is_asked)
     {
         return Err(no_root(option));
     }
-    let given = devices::find(setup, &args.devices, environment, additions)?;
-    let layer = match &args.writable {
+    let given = devices::find(context, &options.devices, environment, additions)?;
+    let layer = match &options.writable {
         None => Layer::None,
         Some(None) => Layer::Memory,
         Some(Some(directory)) => Layer::Kept(kept(directory)?),
     };
     Ok(RootRequest {
         layer,
-        without_home: args.no_home,
-        binds: setup.settings.container.binds.clone(),
+        without_home: options.no_home,
+        binds: context.settings.container.binds.clone(),
         devices: given.places,
         device_variables: given.variables,
-        entry_point: args.entrypoint,
+        entry_point: options.entrypoint,
     })
 }
 
 /// Refuses an option that means nothing without a root image.
-pub(crate) fn no_root(option: &str) -> Report {
+pub fn no_root(option: &str) -> Report {
     let message = format!("`{option}` is about container images, and none of these is one");
     Report::new(Kind::Usage, message)
         .hinted("`cabane import` makes an image of a container image".to_owned())
@@ -106,13 +90,9 @@ pub(crate) fn no_root(option: &str) -> Report {
 /// # Errors
 ///
 /// A text that does not say what is shown where.
-pub(crate) fn add_binds(
-    setup: &Setup,
-    texts: &[String],
-    additions: &mut Additions,
-) -> CommandResult<()> {
+pub fn add_binds(context: &Context, texts: &[String], additions: &mut Additions) -> Result<()> {
     for text in texts {
-        let bind = bind(setup, text)?;
+        let bind = bind(context, text)?;
         additions.binds.retain(|other| other.target != bind.target);
         additions.binds.push(bind);
     }
@@ -120,7 +100,7 @@ pub(crate) fn add_binds(
 }
 
 /// Makes the directory of a layer, if it is not there.
-fn kept(directory: &Path) -> CommandResult<PathBuf> {
+fn kept(directory: &Path) -> Result<PathBuf> {
     std::fs::create_dir_all(directory)
         .and_then(|()| std::fs::canonicalize(directory))
         .or_failed(|| format!("make the directory {}", directory.display()))
@@ -130,7 +110,7 @@ fn kept(directory: &Path) -> CommandResult<PathBuf> {
         })
 }
 
-fn bind(setup: &Setup, text: &str) -> CommandResult<Bind> {
+fn bind(context: &Context, text: &str) -> Result<Bind> {
     let bad = || {
         Report::new(
             Kind::Usage,
@@ -153,7 +133,7 @@ fn bind(setup: &Setup, text: &str) -> CommandResult<Bind> {
     if source.is_empty() {
         return Err(bad());
     }
-    let source = absolute(setup, source)?;
+    let source = absolute(context, source)?;
     let target = match target {
         Some(target) => target.to_owned(),
         None => source.to_string_lossy().into_owned(),
@@ -166,8 +146,8 @@ fn bind(setup: &Setup, text: &str) -> CommandResult<Bind> {
     })
 }
 
-fn absolute(setup: &Setup, text: &str) -> CommandResult<PathBuf> {
-    let home = || setup.calling.get(OsStr::new(env_vars::HOME));
+fn absolute(context: &Context, text: &str) -> Result<PathBuf> {
+    let home = || context.calling.get(OsStr::new(env_vars::HOME));
     if let Some(rest) = text.strip_prefix('~')
         && (rest.is_empty() || rest.starts_with('/'))
         && let Some(home) = home()

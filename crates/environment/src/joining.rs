@@ -8,43 +8,33 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use cabane_run::{Company, Joining};
-use clap::Args;
 
-use crate::report::{CommandResult, Kind, Report};
-use crate::setup::Setup;
+use cabane_report::{Kind, Report, Result};
+use cabane_site::Context;
 use cabane_site::env_vars;
 
 /// With whom to share namespaces.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct JoinArgs {
-    /// Share memory with processes in the same environment on this node, or only with those that give the same name; ranks of one launcher do so automatically
-    #[arg(
-        short,
-        long,
-        value_name = "NAME",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "",
-        hide_default_value = true
-    )]
-    join: Option<String>,
-    /// Share memory with no process, not even with other ranks of the launcher
-    #[arg(long, conflicts_with = "join")]
-    no_join: bool,
+#[derive(Clone, Debug, Default)]
+pub struct JoinOptions {
+    /// With processes in the same environment, or those that give the same name; nothing for
+    /// what the variable says.
+    pub join: Option<String>,
+    /// With nobody.
+    pub no_join: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
 #[error("{} is not a text", env_vars::CABANE_JOIN)]
 struct NoText;
 
-impl JoinArgs {
+impl JoinOptions {
     /// Returns what was typed, or else what the variable says.
     ///
     /// # Errors
     ///
     /// A variable that is no text.
-    pub(crate) fn joining(&self, setup: &Setup) -> CommandResult<Joining> {
-        let variable = setup.calling.get(OsStr::new(env_vars::CABANE_JOIN));
+    pub fn joining(&self, context: &Context) -> Result<Joining> {
+        let variable = context.calling.get(OsStr::new(env_vars::CABANE_JOIN));
         let company = if self.no_join {
             Company::Nobody
         } else if let Some(name) = &self.join {
@@ -59,7 +49,7 @@ impl JoinArgs {
             company,
             rank_variables: env_vars::RANKS.to_vec(),
             local_rank_variables: env_vars::LOCAL_RANKS.to_vec(),
-            directories: directories(&setup.calling),
+            directories: directories(&context.calling),
         })
     }
 }
@@ -81,7 +71,7 @@ fn of_variable(value: &str) -> Company {
 }
 
 /// Returns the places in which processes of a user on one node may find each other.
-pub(crate) fn directories(calling: &BTreeMap<OsString, OsString>) -> Vec<PathBuf> {
+pub fn directories(calling: &BTreeMap<OsString, OsString>) -> Vec<PathBuf> {
     let user = rustix::process::geteuid().as_raw();
     let runtime = calling.get(OsStr::new(env_vars::XDG_RUNTIME_DIR));
     let own = runtime

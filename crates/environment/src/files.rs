@@ -11,15 +11,15 @@ use cabane_recipe::{EnvironmentFile, EnvironmentReference, MountEntry};
 use cabane_resolve::EnvironmentFinder;
 use cabane_run::loaded::{Additions, Bind};
 
-use crate::report::{CommandResult, IoContext, Report};
-use crate::setup::Setup;
+use cabane_report::{IoContext, Report, Result};
+use cabane_site::Context;
 
 /// Does something with what finds environment files.
-pub(crate) fn with_finder<T>(setup: &Setup, act: impl FnOnce(&EnvironmentFinder<'_>) -> T) -> T {
+pub fn with_finder<T>(context: &Context, act: impl FnOnce(&EnvironmentFinder<'_>) -> T) -> T {
     let variable =
-        |name: &str| -> Option<OsString> { setup.calling.get(OsStr::new(name)).cloned() };
+        |name: &str| -> Option<OsString> { context.calling.get(OsStr::new(name)).cloned() };
     act(&EnvironmentFinder {
-        directories: &setup.settings.environment_directories.value,
+        directories: &context.settings.environment_directories.value,
         variable: &variable,
     })
 }
@@ -29,7 +29,7 @@ pub(crate) fn with_finder<T>(setup: &Setup, act: impl FnOnce(&EnvironmentFinder<
 /// # Errors
 ///
 /// The working directory is gone.
-pub(crate) fn reference(text: &str) -> CommandResult<EnvironmentReference> {
+pub fn reference(text: &str) -> Result<EnvironmentReference> {
     let directory =
         std::env::current_dir().or_failed(|| "find the working directory".to_owned())?;
     Ok(EnvironmentReference::new(text, &directory))
@@ -40,9 +40,9 @@ pub(crate) fn reference(text: &str) -> CommandResult<EnvironmentReference> {
 /// # Errors
 ///
 /// Everything that is wrong with it.
-pub(crate) fn load(setup: &Setup, text: &str) -> CommandResult<EnvironmentFile> {
+pub fn load(context: &Context, text: &str) -> Result<EnvironmentFile> {
     let reference = reference(text)?;
-    with_finder(setup, |finder| finder.load(&reference)).map_err(Report::from)
+    with_finder(context, |finder| finder.load(&reference)).map_err(Report::from)
 }
 
 /// Returns the path of an environment file that was typed where images are.

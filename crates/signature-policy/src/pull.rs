@@ -11,14 +11,13 @@ use std::path::{Path, PathBuf};
 use cabane_label::{Digest, escape};
 use cabane_recipe::Requirement;
 use cabane_registry::{
-    Distrust, KeyError, MAX_RECORD, Place, PublicKey, RemoteImage, SignatureRecord, Signatures,
-    SigningKey,
+    Distrust, KeyError, MAX_RECORD, Place, PublicKey, Registry, RemoteImage, SignatureRecord,
+    Signatures, SigningKey,
 };
 use cabane_repository::{Repository, signatures_beside};
 
-use crate::registry::Connection;
-use crate::report::{CommandResult, Kind, Report};
-use crate::setup::Setup;
+use cabane_report::{Kind, Report, Result};
+use cabane_site::Context;
 use cabane_site::settings::TrustSetting;
 
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +28,7 @@ struct Untrusted {
 }
 
 /// Keys of which one must have signed, and who wants that.
-pub(crate) struct Wanted {
+pub struct Wanted {
     who: String,
     keys: Vec<(PathBuf, PublicKey)>,
 }
@@ -40,7 +39,7 @@ impl Wanted {
     /// # Errors
     ///
     /// A file that is no public key.
-    pub(crate) fn new(who: String, paths: &[PathBuf]) -> CommandResult<Self> {
+    pub fn new(who: String, paths: &[PathBuf]) -> Result<Self> {
         let keys = paths
             .iter()
             .map(|path| Ok((path.clone(), PublicKey::read(path)?)));
@@ -54,18 +53,18 @@ impl Wanted {
     /// # Errors
     ///
     /// Keys that cannot be read.
-    pub(crate) fn of_rule(
-        setup: &Setup,
+    pub fn of_rule(
+        context: &Context,
         setting: &TrustSetting,
         requirement: &Requirement,
-    ) -> CommandResult<Option<Self>> {
-        let keys = setting.keys(requirement, &setup.calling)?;
+    ) -> Result<Option<Self>> {
+        let keys = setting.keys(requirement, &context.calling)?;
         let who = || setting.file.display().to_string();
         keys.map(|keys| Self::new(who(), &keys)).transpose()
     }
 
     /// Returns the keys and their files.
-    pub(crate) fn keys(&self) -> &[(PathBuf, PublicKey)] {
+    pub fn keys(&self) -> &[(PathBuf, PublicKey)] {
         &self.keys
     }
 
@@ -74,11 +73,7 @@ impl Wanted {
     /// # Errors
     ///
     /// That none has, and why not.
-    pub(crate) fn signer_of_remote(
-        &self,
-        image: &RemoteImage,
-        signatures: &Signatures,
-    ) -> CommandResult<&Path> {
+    pub fn signer_of_remote(&self, image: &RemoteImage, signatures: &Signatures) -> Result<&Path> {
         let accepted = |keys: &[PublicKey]| signatures.accepted_by(keys).cloned();
         self.signer_by(accepted).map_err(|reason| {
             let hint = "who has such a key signs it: `cabane image sign LABEL --key FILE`";
@@ -87,7 +82,7 @@ impl Wanted {
     }
 
     /// Returns the file of the key that somebody finds good.
-    pub(crate) fn signer_by(
+    pub fn signer_by(
         &self,
         accepted: impl Fn(&[PublicKey]) -> Result<PublicKey, Distrust>,
     ) -> Result<&Path, Distrust> {
@@ -99,7 +94,7 @@ impl Wanted {
     }
 
     /// Tells that something is not trusted, why, and by whose will.
-    pub(crate) fn refuse(
+    pub fn refuse(
         &self,
         what: String,
         reason: impl Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -122,22 +117,22 @@ impl Wanted {
 /// # Errors
 ///
 /// Keys that cannot be read.
-pub(crate) fn wanted(setup: &Setup, place: &Place) -> CommandResult<Vec<Wanted>> {
+pub fn wanted(context: &Context, place: &Place) -> Result<Vec<Wanted>> {
     let mut wanted = Vec::new();
-    for setting in &setup.settings.trust {
+    for setting in &context.settings.trust {
         let requirement = setting.policy.requirement(&place.namespace);
-        wanted.extend(Wanted::of_rule(setup, setting, requirement)?);
+        wanted.extend(Wanted::of_rule(context, setting, requirement)?);
     }
     Ok(wanted)
 }
 
 /// What was found out about the signatures of an image of a registry.
 #[derive(Debug)]
-pub(crate) struct Checked {
+pub struct Checked {
     /// Whether the configuration wants a signature, which the image has.
-    pub(crate) is_signed: bool,
+    pub is_signed: bool,
     /// What is to be kept of them, wanted or not.
-    pub(crate) record: Option<SignatureRecord>,
+    pub record: Option<SignatureRecord>,
 }
 
 /// Checks that an image has the signatures that the configuration wants.
@@ -145,13 +140,13 @@ pub(crate) struct Checked {
 /// # Errors
 ///
 /// That it has not, and why not.
-pub(crate) fn check(
-    setup: &Setup,
-    connection: &Connection,
+pub fn check_at_pull(
+    context: &Context,
+    registry: &Registry,
     image: &RemoteImage,
-) -> CommandResult<Checked> {
-    let wanted = wanted(setup, &image.place)?;
-    let signatures = match connection.registry.signatures(image) {
+) -> Result<Checked> {
+    let wanted = wanted(context, &image.place)?;
+    let signatures = match registry.signatures(image) {
         // Others may want to know, but this pull needs nobody's signature.
         Err(_) if wanted.is_empty() => {
             let (is_signed, record) = (false, None);
@@ -161,21 +156,19 @@ pub(crate) fn check(
     };
     for one in &wanted {
         let signer = one.signer_of_remote(image, &signatures)?.display();
-        setup
-            .printer
-            .detail(format_args!("{} is signed with {signer}", image.place));
+        context.detail(format_args!("{} is signed with {signer}", image.place));
     }
     Ok(Checked {
         is_signed: !wanted.is_empty(),
-        record: Some(connection.registry.record(image, &signatures)),
+        record: Some(registry.record(image, &signatures)),
     })
 }
 
 /// Keeps what is known of the signatures of an image beside it.
 ///
 /// That it cannot be written there is no reason to give the image up.
-pub(crate) fn remember(
-    setup: &Setup,
+pub fn remember(
+    context: &Context,
     repository: &Repository,
     digest: &Digest,
     record: SignatureRecord,
@@ -196,9 +189,7 @@ pub(crate) fn remember(
         return;
     }
     if let Err(error) = repository.keep_signatures(digest, &bytes) {
-        setup
-            .printer
-            .detail(format_args!("the signatures are not kept: {error}"));
+        context.detail(format_args!("the signatures are not kept: {error}"));
     }
 }
 
@@ -207,12 +198,12 @@ pub(crate) fn remember(
 /// # Errors
 ///
 /// A file that is no private key.
-pub(crate) fn signing_key(setup: &Setup, path: &Path) -> CommandResult<SigningKey> {
+pub fn signing_key(context: &Context, path: &Path) -> Result<SigningKey> {
     let read = SigningKey::read(path);
     let (key, warning) = read.map_err(|error| Report::from(cabane_registry::Error::from(error)))?;
     if let Some(warning) = warning {
-        setup.printer.warning(&warning.to_string());
-        setup.printer.hint(&warning.hint());
+        context.warning(&warning.to_string());
+        context.hint(&warning.hint());
     }
     Ok(key)
 }

@@ -10,18 +10,18 @@ use cabane_label::escape;
 use cabane_registry::{Distrust, Place, PublicKey, Signatures};
 use serde::Serialize;
 
-use crate::setup::Setup;
-use crate::trust;
+use crate::pull;
+use cabane_site::Context;
 
 /// The keys that the configuration names for a part of a registry.
-pub(crate) struct KnownKeys {
+pub struct KnownKeys {
     /// For each file that wants a signature, its keys.
     wanted: Vec<Vec<(PathBuf, PublicKey)>>,
 }
 
 /// What the signatures of an image say.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct ShownSignature {
+pub struct SignatureVerdict {
     state: State,
     signers: Vec<Signer>,
     /// Whether the configuration wants one.
@@ -51,12 +51,12 @@ struct Signer {
 impl KnownKeys {
     /// Reads the keys for a part of a registry. What cannot be read is told, and counts as
     /// wanted and missing.
-    pub(crate) fn of(setup: &Setup, place: &Place) -> Self {
-        let wanted = match trust::wanted(setup, place) {
+    pub fn of(context: &Context, place: &Place) -> Self {
+        let wanted = match pull::wanted(context, place) {
             Ok(wanted) => wanted.iter().map(|one| one.keys().to_vec()).collect(),
             Err(error) => {
                 let (text, _) = error.texts();
-                setup.printer.warning(&text);
+                context.warning(&text);
                 vec![Vec::new()]
             }
         };
@@ -64,7 +64,7 @@ impl KnownKeys {
     }
 
     /// Tells who has signed.
-    pub(crate) fn judge(&self, signatures: &Signatures) -> ShownSignature {
+    pub fn judge(&self, signatures: &Signatures) -> SignatureVerdict {
         let mut signers = Vec::<Signer>::new();
         for (path, key) in self.wanted.iter().flatten() {
             let is_known = signers.iter().any(|one| one.key == *path);
@@ -86,7 +86,7 @@ impl KnownKeys {
             let keys: Vec<_> = keys.iter().map(|(_, key)| key.clone()).collect();
             signatures.accepted_by(&keys).is_ok()
         };
-        ShownSignature {
+        SignatureVerdict {
             state: match distrust {
                 None => State::Known,
                 Some(Distrust::Unsigned) => State::Unsigned,
@@ -102,9 +102,9 @@ impl KnownKeys {
     }
 }
 
-impl ShownSignature {
+impl SignatureVerdict {
     /// Adds what the configuration thinks of it.
-    pub(crate) fn with_verdict(&self) -> String {
+    pub fn with_verdict(&self) -> String {
         match (self.wanted, self.accepted) {
             (true, false) => format!("{self}; a signature is wanted, and it is not pulled"),
             _ => self.to_string(),
@@ -112,7 +112,7 @@ impl ShownSignature {
     }
 }
 
-impl fmt::Display for ShownSignature {
+impl fmt::Display for SignatureVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.distrust {
             None => {

@@ -8,8 +8,8 @@ use cabane_label::UenvDescription;
 use cabane_mount::{UARCH_ORDER, uarch_order};
 use cabane_resolve::LocatedImage;
 
-use crate::report::{CommandResult, IoContext, Kind, Report};
-use crate::setup::Setup;
+use cabane_report::{IoContext, Kind, Report, Result};
+use cabane_site::Context;
 use cabane_site::env_vars::CABANE_UARCH;
 
 /// Why no build was chosen.
@@ -37,8 +37,8 @@ struct Order {
 
 impl Order {
     /// Reads what the user says, or else the administrator.
-    fn read(setup: &Setup) -> CommandResult<Self> {
-        let typed = setup.calling.get(std::ffi::OsStr::new(CABANE_UARCH));
+    fn read(context: &Context) -> Result<Self> {
+        let typed = context.calling.get(std::ffi::OsStr::new(CABANE_UARCH));
         let typed = typed.filter(|value| !value.is_empty());
         let (text, origin) = if let Some(value) = typed {
             (value.to_string_lossy().into_owned(), CABANE_UARCH)
@@ -60,15 +60,15 @@ impl Order {
 ///
 /// That it can run none, or that nothing decides.
 pub(crate) fn choose_here(
-    setup: &Setup,
+    context: &Context,
     description: &UenvDescription,
     builds: &[LocatedImage],
     is_told: bool,
-) -> CommandResult<usize> {
+) -> Result<usize> {
     if builds.len() < 2 {
         return Ok(0);
     }
-    let order = Order::read(setup)?;
+    let order = Order::read(context)?;
     let looked_at: Vec<(Build<'_>, Lack)> = builds
         .iter()
         .map(|located| {
@@ -88,9 +88,9 @@ pub(crate) fn choose_here(
     if let Some(taken) = builds.get(choice.place) {
         let line = format!("{} of {} builds: {why}", label_of(taken), builds.len());
         if is_told {
-            setup.printer.note(line);
+            context.note(line);
         } else {
-            setup.printer.detail(line);
+            context.detail(line);
         }
     }
     Ok(choice.place)

@@ -16,16 +16,16 @@ use cabane_run::metadata::names_in;
 use cabane_run::{DevicePlace, RunError, open_image};
 use cabane_view::{VariableSetting, VariableSettings};
 
-use crate::report::{CommandResult, Kind, Report};
-use crate::setup::Setup;
+use cabane_report::{Kind, Report, Result};
+use cabane_site::Context;
 
 /// What a command gets.
 #[derive(Debug, Default)]
-pub(crate) struct GivenDevices {
+pub struct GivenDevices {
     /// Files and directories.
-    pub(crate) places: Vec<DevicePlace>,
+    pub places: Vec<DevicePlace>,
     /// Variables, which hold over all others.
-    pub(crate) variables: VariableSettings,
+    pub variables: VariableSettings,
 }
 
 /// The beginning of the names of CUDA's libraries for older drivers.
@@ -38,11 +38,11 @@ const CUDA: &str = "libcuda.so.";
 ///
 /// A device that is not there, or cannot be used.
 pub(crate) fn find(
-    setup: &Setup,
+    context: &Context,
     typed: &[DeviceRequest],
     environment: &ConcreteEnvironment,
     additions: &mut Additions,
-) -> CommandResult<GivenDevices> {
+) -> Result<GivenDevices> {
     additions
         .devices
         .extend(typed.iter().map(ToString::to_string));
@@ -52,7 +52,7 @@ pub(crate) fn find(
         .iter()
         .filter_map(|text| text.parse().ok())
         .collect();
-    let usual = root.map_or(Vec::new(), |_| usual(setup, &asked));
+    let usual = root.map_or(Vec::new(), |_| usual(context, &asked));
     if usual.is_empty() && asked.is_empty() {
         return Ok(GivenDevices::default());
     }
@@ -61,11 +61,11 @@ pub(crate) fn find(
     } else {
         Wanted::Variables
     };
-    let given = give(setup, &usual, &asked, wanted)?;
+    let given = give(context, &usual, &asked, wanted)?;
     let directory = match (&given.compatibility, root) {
         (Some(compatibility), Some(image)) => {
             let file = open_image(&image.path, image.format)?;
-            newer_in_image(setup, compatibility, &file)?
+            newer_in_image(context, compatibility, &file)?
         }
         _ => None,
     };
@@ -76,11 +76,11 @@ pub(crate) fn find(
 }
 
 /// Returns the devices of the site, unless somebody wants none of them.
-fn usual(setup: &Setup, asked: &[DeviceRequest]) -> Vec<DeviceRequest> {
+fn usual(context: &Context, asked: &[DeviceRequest]) -> Vec<DeviceRequest> {
     if asked.contains(&DeviceRequest::None) {
         return Vec::new();
     }
-    let devices = setup.settings.container.devices.iter();
+    let devices = context.settings.container.devices.iter();
     devices.map(|(device, _)| device.clone()).collect()
 }
 
@@ -90,27 +90,27 @@ fn usual(setup: &Setup, asked: &[DeviceRequest]) -> Vec<DeviceRequest> {
 /// # Errors
 ///
 /// A device that was asked for and is not there, or cannot be used.
-pub(crate) fn give(
-    setup: &Setup,
+pub fn give(
+    context: &Context,
     usual: &[DeviceRequest],
     asked: &[DeviceRequest],
     wanted: Wanted,
-) -> CommandResult<Given> {
+) -> Result<Given> {
     let devices = Devices::look(&DIRECTORIES.map(AsRef::as_ref));
     for problem in devices.problems() {
         let text = problem.text.lines().next().unwrap_or_default().to_owned();
         let warning = DeviceWarning::Unreadable { text };
-        setup.printer.warning(&warning.to_string());
+        context.warning(&warning.to_string());
     }
     let mut all: Vec<DeviceRequest> = Vec::with_capacity(usual.len() + asked.len());
     for device in usual {
         let one = std::slice::from_ref(device);
         match devices.choose(one).and_then(|chosen| chosen.give(wanted)) {
             Ok(_) => all.push(device.clone()),
-            Err(error @ DeviceError::Unknown { .. }) => setup.printer.detail(&error),
+            Err(error @ DeviceError::Unknown { .. }) => context.detail(&error),
             Err(error) => {
                 let (text, _) = not_given(error).texts();
-                setup.printer.warning(&text);
+                context.warning(&text);
             }
         }
     }
@@ -121,9 +121,9 @@ pub(crate) fn give(
         // A job has some of the devices of a node, and nobody asked for the others.
         let is_usual = asked.is_empty() && matches!(warning, DeviceWarning::NoAccess { .. });
         if is_usual {
-            setup.printer.detail(warning);
+            context.detail(warning);
         } else {
-            setup.printer.warning(&warning.to_string());
+            context.warning(&warning.to_string());
         }
     }
     Ok(given)
@@ -166,14 +166,14 @@ fn variables(given: &Given, directory: Option<&Path>) -> VariableSettings {
 /// # Errors
 ///
 /// [`RunError::Metadata`] if it cannot be looked into the image.
-pub(crate) fn newer_in_image(
-    setup: &Setup,
+pub fn newer_in_image(
+    context: &Context,
     compatibility: &Compatibility,
     image: &ImageFile,
 ) -> Result<Option<PathBuf>, RunError> {
     let directory = &compatibility.directory;
     let inside = directory.strip_prefix("/").unwrap_or(directory);
-    let names = names_in(image, &setup.ways(), inside)?;
+    let names = names_in(image, &context.ways(), inside)?;
     Ok(is_newer(&names, &compatibility.driver).then(|| directory.clone()))
 }
 
