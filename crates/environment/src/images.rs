@@ -20,9 +20,10 @@ use crate::files;
 use cabane_report::{Kind, Report, Result};
 use cabane_signature_policy::check_at_start;
 use cabane_site::Context;
+use serde::{Deserialize, Serialize};
 
 /// Which images and views to load, as it was typed.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ImageRequest {
     /// Images, separated by commas; also the path of an environment file.
     pub images: Option<String>,

@@ -8,13 +8,14 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use cabane_run::{Company, Joining};
+use serde::{Deserialize, Serialize};
 
 use cabane_report::{Kind, Report, Result};
 use cabane_site::Context;
 use cabane_site::env_vars;
 
 /// With whom to share namespaces.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct JoinOptions {
     /// With processes in the same environment, or those that give the same name; nothing for
     /// what the variable says.

@@ -12,6 +12,7 @@ use cabane_recipe::DeviceRequest;
 use cabane_resolve::ConcreteEnvironment;
 use cabane_run::RootRequest;
 use cabane_run::loaded::{Additions, Bind};
+use serde::{Deserialize, Serialize};
 
 use crate::devices;
 use cabane_report::{IoContext, Kind, Report, Result};
@@ -19,11 +20,12 @@ use cabane_site::Context;
 use cabane_site::env_vars;
 
 /// What else is seen inside, and how a container image is entered.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RootOptions {
     /// Files and directories of this system: `SOURCE[:TARGET[:ro]]`.
     pub binds: Vec<String>,
     /// Devices of this system.
+    #[serde(with = "as_texts")]
     pub devices: Vec<DeviceRequest>,
     /// Whether the root file system is writable: in memory, or in a directory.
     pub writable: Option<Option<PathBuf>>,
@@ -31,6 +33,30 @@ pub struct RootOptions {
     pub no_home: bool,
     /// Whether the entry point is run.
     pub entrypoint: bool,
+}
+
+/// Devices in a document, as they are typed.
+mod as_texts {
+    use cabane_recipe::DeviceRequest;
+    use serde::de::{Deserialize, Deserializer, Error};
+    use serde::ser::Serializer;
+
+    pub(super) fn serialize<S: Serializer>(
+        devices: &[DeviceRequest],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(devices.iter().map(ToString::to_string))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<DeviceRequest>, D::Error> {
+        let texts = Vec::<String>::deserialize(deserializer)?;
+        let devices = texts
+            .iter()
+            .map(|text| text.parse().map_err(D::Error::custom));
+        devices.collect()
+    }
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -53,6 +53,9 @@ pub(crate) enum Command {
     /// Show conflicts between views, then run a command
     #[command(hide = true)]
     ExplainStart(explain::start::ExplainStartArgs),
+    /// Start a command as another process has planned it
+    #[command(hide = true)]
+    RunPlan(run::RunPlanArgs),
     #[command(hide = true)]
     MpiPlan(mpi::root::PlanArgs),
     /// Manage images in repositories and registries
@@ -118,6 +121,7 @@ pub(crate) fn run_command(
         Command::Run(args) => run::run(setup, &args),
         Command::Explain(args) => explain::explain(setup, &args),
         Command::Diff(args) => diff::diff(setup, &args),
+        Command::RunPlan(args) => run::run_plan(setup, &args),
         Command::MpiPlan(args) => mpi::root::plan(setup, &args),
         Command::ExplainStart(args) => explain::start::explain_start(setup, &args),
         Command::Attach(args) => attach::attach(setup, &args),

@@ -9,12 +9,10 @@ use std::path::{Path, PathBuf};
 use cabane_mount::Backend;
 use cabane_resolve::ConcreteEnvironment;
 use cabane_run::loaded::Additions;
-use cabane_run::{
-    Joining, Prepared, RootRequest, RunError, RunRequest, RunWarning, prepare, whole_command,
-};
+use cabane_run::{Prepared, RootRequest, RunError, RunRequest, RunWarning, prepare, whole_command};
 use clap::Args;
 
-use crate::commands::explain::start::{covering, explained, own_program};
+use crate::commands::explain::start::{covering, explained};
 use crate::commands::mpi::root::{self, Question};
 use crate::commands::mpi::substitute::{Asked, SubstituteImage, substitute_image};
 use crate::commands::sight::Sight;
@@ -24,8 +22,9 @@ use crate::image_args::JoinArgs;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 use cabane_environment as environment;
-use cabane_environment::{ImageRequest, RootOptions};
+use cabane_environment::{ImageRequest, JoinOptions, RootOptions};
 use cabane_site::settings::BackendChoice;
+use serde::{Deserialize, Serialize};
 
 /// Run a command in images
 #[derive(Debug, Args)]
@@ -61,15 +60,10 @@ pub(crate) fn run_command_in(
     join: &JoinArgs,
     command: Vec<OsString>,
 ) -> CommandResult<ExitCode> {
-    let (environment, additions) = environment::find_environment(setup, &args.request())
-        .map_err(|error| error.with_kind(Kind::NotStarted))?;
-    let joining = join
-        .options()
-        .joining(setup)
-        .map_err(|error| error.with_kind(Kind::NotStarted))?;
-    let command = explained(setup, &environment, command)?;
-    let found = (environment, additions);
-    enter_environment(setup, &How::of(args), found, joining, command)
+    let plan = Plan::of(args, join);
+    let found = plan.find(setup)?;
+    let command = explained(setup, &found.0, command)?;
+    enter_environment(setup, &plan, found, command)
 }
 
 /// Finds the images, and becomes a shell. The images may have a root file system of their own,
@@ -85,22 +79,17 @@ pub(crate) fn run_shell_in(
             if [ -x "$shell" ]; then SHELL=$shell exec "$shell"; fi
         done
         SHELL=/bin/sh exec /bin/sh"#;
-    let (environment, additions) = environment::find_environment(setup, &args.request())
-        .map_err(|error| error.with_kind(Kind::NotStarted))?;
-    let joining = join
-        .options()
-        .joining(setup)
-        .map_err(|error| error.with_kind(Kind::NotStarted))?;
-    let command = match environment.root() {
-        None => explained(setup, &environment, vec![shell])?,
+    let plan = Plan::of(args, join);
+    let found = plan.find(setup)?;
+    let command = match found.0.root() {
+        None => explained(setup, &found.0, vec![shell])?,
         Some(_) => ["/bin/sh", "-c", FIRST_SHELL]
             .map(OsString::from)
             .into_iter()
             .chain([shell])
             .collect(),
     };
-    let found = (environment, additions);
-    enter_environment(setup, &How::of(args), found, joining, command)
+    enter_environment(setup, &plan, found, command)
 }
 
 /// The same for a command of ours, so that what is not found has its own code.
@@ -109,15 +98,41 @@ pub(crate) fn enter(
     images: &ImageRequest,
     command: Vec<OsString>,
 ) -> CommandResult<ExitCode> {
+    let plan = Plan {
+        join: JoinOptions {
+            no_join: true,
+            ..JoinOptions::default()
+        },
+        ..Plan::default()
+    };
     let found = environment::find_environment(setup, images)?;
-    let how = How::default();
-    enter_environment(setup, &how, found, Joining::nobody(), command)
+    enter_environment(setup, &plan, found, command)
 }
 
-/// How an environment is entered.
-#[derive(Default)]
-struct How {
+/// What a process of this program is to start that has entered another environment before.
+#[derive(Debug, Args)]
+pub(crate) struct RunPlanArgs {
+    /// What is entered, and how
+    plan: String,
+    /// The command and its arguments
+    #[arg(last = true)]
+    command: Vec<OsString>,
+}
+
+pub(crate) fn run_plan(setup: &Setup, args: &RunPlanArgs) -> CommandResult<ExitCode> {
+    let plan: Plan =
+        serde_json::from_str(&args.plan).map_err(|error| Report::new(Kind::NotStarted, error))?;
+    let found = plan.find(setup)?;
+    enter_environment(setup, &plan, found, args.command.clone())
+}
+
+/// What is entered, and how. As a document it is handed to a process of this program that has
+/// entered another environment before.
+#[derive(Clone, Default, Serialize, Deserialize)]
+struct Plan {
+    images: ImageRequest,
     root: RootOptions,
+    join: JoinOptions,
     mpi: Option<String>,
     mpi_program: Option<PathBuf>,
     is_dry_run: bool,
@@ -127,9 +142,11 @@ struct How {
     is_nested: bool,
 }
 
-impl How {
-    fn of(args: &ImageArgs) -> Self {
+impl Plan {
+    fn of(args: &ImageArgs, join: &JoinArgs) -> Self {
         Self {
+            images: args.request(),
+            join: join.options(),
             root: args.root.options(),
             mpi: args.root.mpi.clone(),
             mpi_program: args.root.mpi_program.clone(),
@@ -137,28 +154,32 @@ impl How {
             is_nested: false,
         }
     }
+
+    fn find(&self, setup: &Setup) -> CommandResult<(ConcreteEnvironment, Additions)> {
+        environment::find_environment(setup, &self.images)
+            .map_err(|error| error.with_kind(Kind::NotStarted))
+    }
 }
 
 fn enter_environment(
     setup: &Setup,
-    how: &How,
+    plan: &Plan,
     (environment, mut additions): (ConcreteEnvironment, Additions),
-    joining: Joining,
     command: Vec<OsString>,
 ) -> CommandResult<ExitCode> {
-    if let Some(with) = &how.mpi
+    if let Some(with) = &plan.mpi
         && environment.root().is_some()
         && let Some(image) = substitute_image(setup, with)
     {
-        return again_inside(setup, &image, joining);
+        return start_inside(setup, plan, &image, command);
     }
-    let mut root = environment::root_request(setup, &how.root, &environment, &mut additions)?;
+    let mut root = environment::root_request(setup, &plan.root, &environment, &mut additions)?;
     let mut command = command;
-    if let Some(with) = &how.mpi {
+    if let Some(with) = &plan.mpi {
         let asked = Asked {
             with,
             libraries: &[],
-            program: how.mpi_program.as_deref(),
+            program: plan.mpi_program.as_deref(),
         };
         let found = (&environment, &mut additions);
         let code = substitute(setup, asked, found, &mut root, &mut command)
@@ -167,6 +188,8 @@ fn enter_environment(
             return Ok(code);
         }
     }
+    let joining = plan.join.joining(setup);
+    let joining = joining.map_err(|error| error.with_kind(Kind::NotStarted))?;
     let request = RunRequest {
         environment,
         additions,
@@ -178,13 +201,13 @@ fn enter_environment(
         command,
     };
     let mut prepared = prepare(request).map_err(not_started)?;
-    if !how.is_nested {
+    if !plan.is_nested {
         choose_helper(setup, &mut prepared).map_err(|error| error.with_kind(Kind::NotStarted))?;
     }
     for warning in prepared.warnings() {
         setup.printer.warning(&warning.to_string());
     }
-    if how.is_dry_run {
+    if plan.is_dry_run {
         setup.printer.data(describe(setup, &prepared));
         return Ok(exit_codes::SUCCESS);
     }
@@ -192,45 +215,36 @@ fn enter_environment(
     Err(not_started(prepared.exec(tell)))
 }
 
-/// Does all of it again inside of an image with an MPI, whose files are then those of this
+/// Starts the command from inside of an image with an MPI, whose files are then those of this
 /// machine for what is mounted next.
-fn again_inside(
+fn start_inside(
     setup: &Setup,
+    plan: &Plan,
     image: &SubstituteImage,
-    joining: Joining,
+    command: Vec<OsString>,
 ) -> CommandResult<ExitCode> {
-    let found = environment::find_environment(setup, &image.images)
-        .map_err(|error| error.with_kind(Kind::NotStarted))?;
-    let own = own_program(setup)?;
-    check_is_seen(&found.0, Path::new(&own[0]))?;
-    let typed = std::env::args_os().skip(1);
-    let words = own.into_iter().take(1);
-    let words = words.chain(with_prefix(typed, &image.prefix)).collect();
-    let how = How {
+    let outer = Plan {
+        images: image.images.clone(),
+        join: plan.join.clone(),
         is_nested: true,
-        ..How::default()
+        ..Plan::default()
     };
-    enter_environment(setup, &how, found, joining, words)
-}
-
-/// Puts the prefix of an MPI into a command line in the place of the image that has it.
-fn with_prefix(typed: impl Iterator<Item = OsString>, prefix: &Path) -> Vec<OsString> {
-    let mut words: Vec<OsString> = Vec::new();
-    let mut are_options = true;
-    for word in typed {
-        are_options &= word != "--";
-        let word = match word.as_encoded_bytes() {
-            b if are_options && b.starts_with(b"--mpi=") => {
-                let mut word = OsString::from("--mpi=");
-                word.push(prefix);
-                word
-            }
-            _ if are_options && words.last().is_some_and(|last| last == "--mpi") => prefix.into(),
-            _ => word,
-        };
-        words.push(word);
+    let found = outer.find(setup)?;
+    let mut words = setup.own_program()?;
+    check_is_seen(&found.0, Path::new(&words[0]))?;
+    let inner = Plan {
+        mpi: Some(image.prefix.display().to_string()),
+        ..plan.clone()
+    };
+    let inner =
+        serde_json::to_string(&inner).map_err(|error| Report::new(Kind::NotStarted, error))?;
+    if setup.printer.is_verbose() {
+        words.push("--verbose".into());
     }
-    words
+    words.extend(setup.typed_options());
+    words.extend(["run-plan", &inner, "--"].map(OsString::from));
+    words.extend(command);
+    enter_environment(setup, &outer, found, words)
 }
 
 /// Refuses an image that is mounted over this program, which is needed there.
@@ -255,7 +269,7 @@ fn substitute(
     command: &mut Vec<OsString>,
 ) -> CommandResult<Option<ExitCode>> {
     let Some(image) = environment.root() else {
-        let mut words = own_program(setup)?;
+        let mut words = setup.own_program()?;
         check_is_seen(environment, Path::new(&words[0]))?;
         words.extend(["mpi", "swap", "--with", asked.with].map(OsString::from));
         if let Some(program) = asked.program {
@@ -347,29 +361,4 @@ fn describe(setup: &Setup, prepared: &Prepared) -> String {
         }
     }
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_prefix_takes_the_place_of_an_image_before_the_command() {
-        let line = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
-        let prefix = Path::new("/mpi");
-        for (typed, expected) in [
-            ("run --mpi own os -- a", "run --mpi /mpi os -- a"),
-            ("run os --mpi=own -- a", "run os --mpi=/mpi -- a"),
-            (
-                "run --mpi own os -- a --mpi own --mpi=b",
-                "run --mpi /mpi os -- a --mpi own --mpi=b",
-            ),
-            (
-                "run --mpi own --mpi-program b os",
-                "run --mpi /mpi --mpi-program b os",
-            ),
-        ] {
-            assert_eq!(with_prefix(line(typed).into_iter(), prefix), line(expected));
-        }
-    }
 }

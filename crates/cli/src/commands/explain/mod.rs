@@ -9,7 +9,6 @@ use cabane_run::inside::{ExplainError, Explanation, LibrariesError, Surroundings
 use clap::Args;
 use serde_json::{Value, json as value};
 
-use crate::commands::explain::start::own_program;
 use crate::commands::run::enter;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
@@ -90,7 +89,7 @@ fn explain_inside(
     args: &ExplainArgs,
     images: &ImageRequest,
 ) -> CommandResult<ExitCode> {
-    let mut command = own_program(setup)?;
+    let mut command = setup.own_program()?;
     command.push("explain".into());
     if args.json {
         command.push("--json".into());

@@ -18,7 +18,7 @@ use clap::Args;
 use crate::commands::explain::text::short_conflicts;
 use crate::commands::run::not_started;
 use crate::exit_codes::ExitCode;
-use crate::report::{CommandResult, IoContext};
+use crate::report::CommandResult;
 use crate::setup::Setup;
 
 /// The lines that are printed before a command starts.
@@ -49,7 +49,7 @@ pub(crate) fn explained(
     if !setup.printer.is_verbose() || environment.views.is_empty() {
         return Ok(command);
     }
-    let mut words = own_program(setup)?;
+    let mut words = setup.own_program()?;
     if covering(environment, Path::new(&words[0])).is_some() {
         return Ok(command);
     }
@@ -65,11 +65,4 @@ pub(crate) fn covering<'a>(
 ) -> Option<&'a ConcreteImage> {
     let mut images = environment.images.iter();
     images.find(|image| file.starts_with(image.mount_point.as_path()))
-}
-
-/// Returns this program and the options that decide how it prints.
-pub(crate) fn own_program(setup: &Setup) -> CommandResult<Vec<OsString>> {
-    let program = std::env::current_exe().or_failed(|| "find this program".to_owned())?;
-    let color = format!("--color={}", setup.printer.color_option());
-    Ok(vec![program.into_os_string(), color.into()])
 }

@@ -16,7 +16,6 @@ use cabane_check::run::{Ended, Workshop, first_meaningful};
 use cabane_label::escape;
 use cabane_repository::Record;
 
-use crate::commands::explain::start::own_program;
 use crate::commands::mpi::audit::AuditArgs;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
@@ -158,7 +157,7 @@ fn look_inside(
     workshop: &Workshop,
     image: &str,
 ) -> CommandResult<Result<Option<Installation>, Box<Ended>>> {
-    let mut enter = own_program(setup)?;
+    let mut enter = setup.own_program()?;
     enter.extend(["run", image, "--"].map(OsString::from));
     let is_heeded = |name: &str| {
         let begins = OF_CABANE.iter().any(|own| name.starts_with(own));

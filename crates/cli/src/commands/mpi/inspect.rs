@@ -17,7 +17,6 @@ use cabane_run::metadata::look_into;
 use cabane_run::open_image;
 use clap::Args;
 
-use crate::commands::explain::start::own_program;
 use crate::commands::mpi::root::find_in;
 use crate::commands::mpi::text;
 use crate::commands::run::enter;
@@ -147,7 +146,7 @@ fn inspect_inside(
     args: &InspectArgs,
     images: &ImageRequest,
 ) -> CommandResult<ExitCode> {
-    let mut command = own_program(setup)?;
+    let mut command = setup.own_program()?;
     command.extend(["mpi".into(), "inspect".into()]);
     if args.json {
         command.push("--json".into());

@@ -22,7 +22,6 @@ use cabane_view::VariableSetting;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use crate::commands::explain::start::own_program;
 use crate::commands::mpi::probe::Wanted;
 use crate::commands::mpi::substitute::{Asked, Launchers, substitute_for, substitute_image};
 use crate::commands::mpi::swap::{
@@ -261,7 +260,7 @@ pub(crate) fn look(
     setup: &Setup,
     question: &Question<'_>,
 ) -> CommandResult<Result<Found, ExitCode>> {
-    let own = own_program(setup)?;
+    let own = setup.own_program()?;
     let of_image = substitute_image(setup, question.asked.with);
     let prefix = of_image.as_ref().map(|image| image.prefix.as_path());
     let place = free_place(prefix)?;

@@ -17,7 +17,6 @@ use cabane_run::become_command;
 use clap::Args;
 use serde_json::json as value;
 
-use crate::commands::explain::start::own_program;
 use crate::commands::mpi::inspect::find_program;
 use crate::commands::mpi::probe::{Proof, Wanted, With, own_launcher};
 use crate::commands::mpi::substitute::{
@@ -248,7 +247,7 @@ fn prove(
 /// Starts itself where the image of the substitute is mounted, for all that the command
 /// starts.
 fn swap_inside(setup: &Setup, args: &SwapArgs, image: &SubstituteImage) -> CommandResult<ExitCode> {
-    let mut command = own_program(setup)?;
+    let mut command = setup.own_program()?;
     command.extend(["mpi", "swap", "--with"].map(OsString::from));
     command.push(image.prefix.clone().into_os_string());
     if let Some(program) = &args.program {

@@ -14,7 +14,6 @@ use cabane_mpi::{LauncherKind, Library, Tree};
 use cabane_run::become_command;
 use serde_json::json as value;
 
-use crate::commands::explain::start::own_program;
 use crate::commands::mpi::inspect::find_program;
 use crate::commands::mpi::probe::{Proof, With, own_launcher};
 use crate::commands::mpi::root::{self, Found, Question};
@@ -28,7 +27,6 @@ use crate::format::json;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 use cabane_environment::{ImageRequest, RootOptions, find_environment};
-use cabane_site::settings::Origin;
 
 /// Where the probe is seen in a container.
 const PROBE: &str = "/run/cabane/probe";
@@ -90,8 +88,8 @@ pub(crate) fn swap(setup: &Setup, args: &SwapArgs, image: &str) -> CommandResult
         setup.printer.warning(&cabane_label::escape(&text));
     }
     let is_here = launcher.is_some();
-    let mut cabane = own_program(setup)?;
-    cabane.extend(typed(setup));
+    let mut cabane = setup.own_program()?;
+    cabane.extend(setup.typed_options());
     let start = Start {
         args,
         image,
@@ -200,28 +198,4 @@ impl Start<'_> {
         words.extend(command.iter().cloned());
         words
     }
-}
-
-/// Returns options that were typed before the command, and that ranks must have, too.
-fn typed(setup: &Setup) -> Vec<OsString> {
-    let is_typed = |origin: &Origin| matches!(origin, Origin::Option(_));
-    let settings = &setup.settings;
-    let mut options = Vec::new();
-    let repositories = settings.repositories.iter();
-    let named: Vec<String> = repositories
-        .filter(|one| is_typed(&one.origin))
-        .map(|one| format!("{}={}", one.name, one.path.display()))
-        .collect();
-    if !named.is_empty() {
-        options.push(format!("--repo={}", named.join(",")).into());
-    }
-    if is_typed(&settings.system.origin) {
-        let system = settings.system.value.as_ref();
-        let name = system.map_or_else(|| "*".to_owned(), ToString::to_string);
-        options.push(format!("--system={name}").into());
-    }
-    if is_typed(&settings.backend.origin) {
-        options.push(format!("--backend={}", settings.backend.value).into());
-    }
-    options
 }
