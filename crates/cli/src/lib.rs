@@ -10,7 +10,6 @@
 
 mod args;
 mod commands;
-mod doctor;
 mod exit_codes;
 mod format;
 mod groups;

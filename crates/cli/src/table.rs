@@ -117,23 +117,6 @@ impl fmt::Display for Table {
     }
 }
 
-/// Returns a size for people, in units of 1,000 like the labels of disks.
-pub(crate) fn size(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
-    let mut unit = 0;
-    let mut scale = 1_u64;
-    while unit + 1 < UNITS.len() && bytes / scale >= 1_000 {
-        scale *= 1_000;
-        unit += 1;
-    }
-    let (whole, tenth) = (bytes / scale, bytes % scale * 10 / scale);
-    if unit == 0 || whole >= 10 {
-        format!("{whole} {}", UNITS[unit])
-    } else {
-        format!("{whole}.{tenth} {}", UNITS[unit])
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,14 +127,5 @@ mod tests {
         table.push([&"a", &10]);
         table.push([&"long", &7]);
         assert_eq!(table.to_string(), "a     10\nlong   7\n");
-    }
-
-    #[test]
-    fn sizes_have_two_digits_at_the_most_significant_end() {
-        let sizes = [999, 1_000, 9_990, 10_000, 87_498_752, 5_800_000_000].map(size);
-        assert_eq!(
-            sizes,
-            ["999 B", "1.0 kB", "9.9 kB", "10 kB", "87 MB", "5.8 GB"]
-        );
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::printer::Printer;
-use crate::table::size;
+use cabane_report::size;
 
 /// How often somebody who reads a log is told.
 const LOG_PAUSE: Duration = Duration::from_secs(30);

@@ -154,6 +154,24 @@ pub trait Notices: Send + Sync {
     fn detail(&self, text: &str);
 }
 
+/// Returns a size for people, in units of 1,000 like the labels of disks.
+#[must_use]
+pub fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
+    let mut unit = 0;
+    let mut scale = 1_u64;
+    while unit + 1 < UNITS.len() && bytes / scale >= 1_000 {
+        scale *= 1_000;
+        unit += 1;
+    }
+    let (whole, tenth) = (bytes / scale, bytes % scale * 10 / scale);
+    if unit == 0 || whole >= 10 {
+        format!("{whole} {}", UNITS[unit])
+    } else {
+        format!("{whole}.{tenth} {}", UNITS[unit])
+    }
+}
+
 /// Errors of the operating system that name their object.
 pub trait IoContext<T> {
     /// Adds what could not be done, as in "cannot {what}".
@@ -194,5 +212,14 @@ mod tests {
         let text = "cannot write it: the disk is on fire\ntwo\nlines".to_owned();
         assert_eq!(report.texts(), (text, Some("use `--sand`".to_owned())));
         assert_eq!(report.kind(), Kind::Failure);
+    }
+
+    #[test]
+    fn sizes_have_two_digits_at_the_most_significant_end() {
+        let sizes = [999, 1_000, 9_990, 10_000, 87_498_752, 5_800_000_000].map(size);
+        assert_eq!(
+            sizes,
+            ["999 B", "1.0 kB", "9.9 kB", "10 kB", "87 MB", "5.8 GB"]
+        );
     }
 }

@@ -237,6 +237,25 @@ impl Loaded {
     }
 }
 
+/// Returns the type of the file system at a mount point, from the text of
+/// `/proc/self/mountinfo`. There may be none: the variables may have travelled to a
+/// process outside, for example through `ssh`.
+#[must_use]
+pub fn file_system_at<'a>(mounts: &'a str, mount_point: &Path) -> Option<&'a str> {
+    // The kernel writes blanks and backslashes as octal numbers.
+    let wanted = mount_point
+        .to_string_lossy()
+        .replace('\\', "\\134")
+        .replace(' ', "\\040")
+        .replace('\t', "\\011")
+        .replace('\n', "\\012");
+    // The last one covers those before it.
+    let line = mounts
+        .lines()
+        .rfind(|line| line.split(' ').nth(4) == Some(&wanted))?;
+    line.split(" - ").nth(1)?.split(' ').next()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -280,6 +299,21 @@ mod tests {
                 "/images/app:/user-environment",
                 "/user-environment:app:default,/user-environment:app:develop"
             )
+        );
+    }
+
+    #[test]
+    fn a_mount_point_is_found_by_its_whole_path() {
+        let mounts = "36 35 0:1 / /user-environment/sub ro - squashfs /dev/loop0 ro\n";
+        assert_eq!(file_system_at(mounts, Path::new("/user-environment")), None);
+    }
+
+    #[test]
+    fn a_mount_point_with_a_blank_is_found() {
+        let mounts = "36 35 0:1 / /user\\040environment ro - squashfs /dev/loop0 ro\n";
+        assert_eq!(
+            file_system_at(mounts, Path::new("/user environment")),
+            Some("squashfs")
         );
     }
 }

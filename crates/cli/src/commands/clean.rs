@@ -12,8 +12,8 @@ use clap::Args;
 use crate::exit_codes::{self, ExitCode};
 use crate::report::CommandResult;
 use crate::setup::Setup;
-use crate::table::size;
 use cabane_environment::directories;
+use cabane_report::size;
 
 /// Remove the leftovers of builds
 #[derive(Debug, Args)]

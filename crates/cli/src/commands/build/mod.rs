@@ -31,8 +31,8 @@ use crate::progress::Shown;
 use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
 use crate::systems;
-use crate::table::size;
 use cabane_environment::complete_label_for;
+use cabane_report::size;
 use cabane_site::env_vars;
 use cabane_site::settings::{Origin, find_program, processors};
 

@@ -13,7 +13,7 @@ use cabane_run::difference::{
 
 use crate::commands::diff::Difference;
 use crate::printer::style;
-use crate::table::size;
+use cabane_report::size;
 
 /// The head of the part about files.
 pub(crate) const FILES: &str = "files\n";

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::commands::export::Exporting;
 use crate::commands::export::target::Published;
 use crate::format::json;
-use crate::table::size;
+use cabane_report::size;
 
 /// A container image that was made.
 pub(crate) struct Made {

@@ -14,8 +14,8 @@ use crate::exit_codes::{self, ExitCode};
 use crate::report::{CommandResult, Kind, Report};
 use crate::scratch::Scratch;
 use crate::setup::Setup;
-use crate::table::size;
 use cabane_environment::{complete_label, find_image};
+use cabane_report::size;
 use cabane_site::GRACE_DAYS;
 
 /// Add an image file under a label, or give an image another label

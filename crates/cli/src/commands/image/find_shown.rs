@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use crate::commands::image::ls::image_table;
 use crate::packages::FoundPackages;
-use crate::table::{Align, Table, size};
+use crate::table::{Align, Table};
+use cabane_report::size;
 use cabane_signature_policy::SignatureVerdict;
 
 /// The keys of a template.

@@ -24,8 +24,8 @@ use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::scratch::Scratch;
 use crate::setup::Setup;
 use crate::shown_image::{KEYS, ShownImage};
-use crate::table::size;
 use cabane_environment::{fill_in_metadata, find_image};
+use cabane_report::size;
 use cabane_signature_policy::KnownKeys;
 
 /// Show the details of one image

@@ -17,7 +17,8 @@ use crate::packages::{PackageArgs, PackageSearch, PackagesFound, lines_beside};
 use crate::report::CommandResult;
 use crate::setup::Setup;
 use crate::shown_image::{KEYS, ShownImage};
-use crate::table::{Align, Table, size};
+use crate::table::{Align, Table};
+use cabane_report::size;
 
 /// List images
 #[derive(Debug, Args)]

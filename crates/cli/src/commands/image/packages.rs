@@ -6,7 +6,8 @@
 use cabane_label::escape;
 use cabane_view::{PackageList, PackageRecord};
 
-use crate::table::{Align, Table, size};
+use crate::table::{Align, Table};
+use cabane_report::size;
 
 /// How much of a hash is shown, as in Spack's own lists.
 const SHORT: usize = 7;

@@ -19,9 +19,9 @@ use crate::registry::{Connection, RegistryArgs};
 use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::scratch::Scratch;
 use crate::setup::Setup;
-use crate::table::size;
 use crate::transfer::Watched;
 use cabane_environment::find_image;
+use cabane_report::size;
 use cabane_signature_policy as signature_policy;
 
 /// Upload an image to a registry

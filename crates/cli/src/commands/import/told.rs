@@ -14,7 +14,7 @@ use crate::commands::import::make::Wanted;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::report::{CommandResult, Kind, Report};
-use crate::table::size;
+use cabane_report::size;
 
 #[derive(Debug, thiserror::Error)]
 enum ImportError {

@@ -19,7 +19,8 @@ use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
-use crate::table::{Align, Table, size};
+use crate::table::{Align, Table};
+use cabane_report::size;
 
 /// Remove unused or surplus images
 #[derive(Debug, Args)]

@@ -18,7 +18,8 @@ use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::report::{CommandResult, Report};
 use crate::setup::Setup;
-use crate::table::{Align, Table, size};
+use crate::table::{Align, Table};
+use cabane_report::size;
 
 /// Copy the images of a uenv repository
 #[derive(Debug, Args)]

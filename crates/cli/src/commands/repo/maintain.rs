@@ -15,7 +15,7 @@ use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::report::{CommandResult, Report};
 use crate::setup::Setup;
-use crate::table::size;
+use cabane_report::size;
 use cabane_site::open_repository;
 
 /// Create a repository

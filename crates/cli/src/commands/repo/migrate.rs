@@ -15,7 +15,7 @@ use crate::exit_codes::{self, ExitCode};
 use crate::printer::Printer;
 use crate::report::CommandResult;
 use crate::setup::Setup;
-use crate::table::size;
+use cabane_report::size;
 use cabane_site::open_repository;
 
 /// Copy all images of a repository to another one

@@ -6,10 +6,10 @@
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use cabane_label::escape;
-use cabane_run::loaded::{Bind, CABANE_LOADED, Loaded, LoadedImage};
+use cabane_run::loaded::{Bind, CABANE_LOADED, Loaded, LoadedImage, file_system_at};
 use clap::{Args, ValueEnum};
 
 use crate::exit_codes::{self, ExitCode};
@@ -191,33 +191,9 @@ fn devices_of(devices: &[String]) -> String {
     text
 }
 
-/// Returns the type of the file system at a mount point, from the text of
-/// `/proc/self/mountinfo`. There may be none: the variables may have travelled to a
-/// process outside, for example through `ssh`.
-pub(crate) fn file_system_at<'a>(mounts: &'a str, mount_point: &Path) -> Option<&'a str> {
-    // The kernel writes blanks and backslashes as octal numbers.
-    let wanted = mount_point
-        .to_string_lossy()
-        .replace('\\', "\\134")
-        .replace(' ', "\\040")
-        .replace('\t', "\\011")
-        .replace('\n', "\\012");
-    // The last one covers those before it.
-    let line = mounts
-        .lines()
-        .rfind(|line| line.split(' ').nth(4) == Some(&wanted))?;
-    line.split(" - ").nth(1)?.split(' ').next()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_mount_point_is_found_by_its_whole_path() {
-        let mounts = "36 35 0:1 / /user-environment/sub ro - squashfs /dev/loop0 ro\n";
-        assert_eq!(file_system_at(mounts, Path::new("/user-environment")), None);
-    }
 
     #[test]
     fn a_root_that_is_covered_is_served_as_where_it_is_not() {
@@ -227,15 +203,6 @@ mod tests {
         assert_eq!(
             way(Some("tmpfs"), false, true),
             "by the kernel, through the helper"
-        );
-    }
-
-    #[test]
-    fn a_mount_point_with_a_blank_is_found() {
-        let mounts = "36 35 0:1 / /user\\040environment ro - squashfs /dev/loop0 ro\n";
-        assert_eq!(
-            file_system_at(mounts, Path::new("/user environment")),
-            Some("squashfs")
         );
     }
 }

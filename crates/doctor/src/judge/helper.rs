@@ -4,10 +4,8 @@
 //! The set-uid helper and its policy.
 
 use super::quoted;
-use crate::doctor::facts::{
-    Answer, HelperFacts, Installed, PolicyFacts, Process, Weakness, WeaknessKind,
-};
-use crate::doctor::finding::{Finding, Group, State};
+use crate::facts::{Answer, HelperFacts, Installed, PolicyFacts, Process, Weakness, WeaknessKind};
+use crate::finding::{Finding, Group, State};
 
 const SET_UID: u32 = 0o4000;
 const POLICY: &str = "/etc/cabane/mount.policy";

@@ -8,8 +8,8 @@ use std::path::Path;
 use cabane_repository::Damage;
 
 use super::{QUICK, READING};
-use crate::doctor::facts::{Answer, RepositoryFacts};
-use crate::doctor::probe::within;
+use crate::facts::{Answer, RepositoryFacts};
+use crate::probe::within;
 use cabane_site::open_repository;
 
 /// Opens a repository, then looks through it.

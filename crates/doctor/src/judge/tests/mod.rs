@@ -7,13 +7,13 @@ mod around;
 mod mounting;
 
 use super::judge;
-use crate::doctor::facts::{
+use crate::facts::{
     Answer, AsRoot, Configuration, DeviceFacts, Facts, Failure, Fuse, Gatherings, Has, Held,
     HelperFacts, Installed, Kernel, Loops, Mistake, OwnNames, PolicyFacts, Process, Program,
     RepositoryEntry, RepositoryFacts, Step, Surroundings, Tool, Trial, UserNamespaces, Weakness,
     WeaknessKind,
 };
-use crate::doctor::finding::{Finding, Report, State};
+use crate::finding::{Diagnosis, Finding, State};
 
 fn program(path: &str) -> Program {
     Program {
@@ -216,7 +216,7 @@ fn failing(step: Step, errno: i32) -> Trial {
     })
 }
 
-fn find<'a>(report: &'a Report, name: &str) -> &'a Finding {
+fn find<'a>(report: &'a Diagnosis, name: &str) -> &'a Finding {
     let found = report.findings.iter().find(|finding| finding.name == name);
     found.unwrap_or_else(|| panic!("no `{name}` in {report:#?}"))
 }

@@ -16,8 +16,8 @@ use cabane_mount::CACHE_NAMESPACE;
 use cabane_sys::namespace::{enter_mounts, is_mount_namespace};
 
 use super::QUICK;
-use crate::doctor::facts::{Answer, Gatherings, Held, Process};
-use crate::doctor::probe::within;
+use crate::facts::{Answer, Gatherings, Held, Process};
+use crate::probe::within;
 
 /// The root directory of the first process.
 const FIRST_ROOT: &str = "/proc/1/root";

@@ -8,7 +8,7 @@ use serde::Serialize;
 /// How something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum State {
+pub enum State {
     /// As it should be.
     Ok,
     /// Not there, and nothing is wrong with that.
@@ -21,7 +21,7 @@ pub(crate) enum State {
 
 impl State {
     /// Returns the word for it.
-    pub(crate) fn word(self) -> &'static str {
+    pub fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Off => "off",
@@ -34,7 +34,7 @@ impl State {
 /// What findings are about, in the order of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Group {
+pub enum Group {
     /// The ways to mount, and what each needs.
     Ways,
     /// What the kernel can do.
@@ -51,7 +51,7 @@ pub(crate) enum Group {
 
 impl Group {
     /// Returns the headline.
-    pub(crate) fn title(self) -> &'static str {
+    pub fn title(self) -> &'static str {
         match self {
             Self::Ways => "ways to mount",
             Self::Kernel => "kernel",
@@ -65,29 +65,29 @@ impl Group {
 
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Finding {
+pub struct Finding {
     /// What it is about.
-    pub(crate) group: Group,
+    pub group: Group,
     /// What was looked at.
-    pub(crate) name: String,
+    pub name: String,
     /// How it is.
-    pub(crate) state: State,
+    pub state: State,
     /// What was found.
-    pub(crate) found: String,
+    pub found: String,
     /// Why it is so, where that needs saying.
-    pub(crate) cause: Option<String>,
+    pub cause: Option<String>,
     /// A command that mends it.
-    pub(crate) command: Option<String>,
+    pub command: Option<String>,
     /// What it is for.
-    pub(crate) purpose: &'static str,
+    pub purpose: &'static str,
     /// Whether it alone makes a way to mount impossible.
     #[serde(skip)]
-    pub(crate) blocks: bool,
+    pub blocks: bool,
 }
 
 impl Finding {
     /// Makes a finding without cause and command.
-    pub(crate) fn new(
+    pub fn new(
         group: Group,
         name: impl Into<String>,
         state: State,
@@ -106,25 +106,25 @@ impl Finding {
     }
 
     /// Says why.
-    pub(crate) fn because(mut self, cause: impl Into<String>) -> Self {
+    pub fn because(mut self, cause: impl Into<String>) -> Self {
         self.cause = Some(cause.into());
         self
     }
 
     /// Says what can be typed.
-    pub(crate) fn mended_by(mut self, command: impl Into<String>) -> Self {
+    pub fn mended_by(mut self, command: impl Into<String>) -> Self {
         self.command = Some(command.into());
         self
     }
 
     /// Says what it is for.
-    pub(crate) fn serving(mut self, purpose: &'static str) -> Self {
+    pub fn serving(mut self, purpose: &'static str) -> Self {
         self.purpose = purpose;
         self
     }
 
     /// Says that nothing can be mounted in one way because of it.
-    pub(crate) fn blocking(mut self) -> Self {
+    pub fn blocking(mut self) -> Self {
         self.blocks = true;
         self
     }
@@ -132,37 +132,37 @@ impl Finding {
 
 /// A way to mount.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Way {
+pub struct Way {
     /// Its name, as `--backend` has it.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// Whether it was seen to work.
-    pub(crate) works: bool,
+    pub works: bool,
     /// Why not.
-    pub(crate) reason: Option<String>,
+    pub reason: Option<String>,
 }
 
 /// What `--backend auto` would do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Choice {
+pub struct Choice {
     /// The way it would take for an image at one of the usual mount points.
-    pub(crate) backend: &'static str,
+    pub backend: &'static str,
     /// Whether that works.
-    pub(crate) works: bool,
+    pub works: bool,
     /// Which way is taken for which images.
-    pub(crate) explanation: String,
+    pub explanation: String,
 }
 
 /// Everything that is reported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Report {
+pub struct Diagnosis {
     /// The version of the command.
-    pub(crate) version: &'static str,
+    pub version: &'static str,
     /// Whether something can be mounted and nothing is broken.
-    pub(crate) healthy: bool,
+    pub healthy: bool,
     /// What would be chosen.
-    pub(crate) choice: Choice,
+    pub choice: Choice,
     /// The ways.
-    pub(crate) ways: Vec<Way>,
+    pub ways: Vec<Way>,
     /// Everything that was looked at.
-    pub(crate) findings: Vec<Finding>,
+    pub findings: Vec<Finding>,
 }

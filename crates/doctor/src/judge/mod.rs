@@ -13,10 +13,10 @@ mod user;
 mod ways;
 
 use super::facts::Facts;
-use super::finding::{Report, State};
+use super::finding::{Diagnosis, State};
 
 /// Judges everything.
-pub(crate) fn judge(facts: &Facts) -> Report {
+pub(crate) fn judge(facts: &Facts) -> Diagnosis {
     let (ways, choice, mut findings) = ways::judge(facts);
     findings.extend(kernel::judge(facts));
     findings.extend(configuration::judge(facts));
@@ -24,7 +24,7 @@ pub(crate) fn judge(facts: &Facts) -> Report {
     let is_broken = findings
         .iter()
         .any(|finding| finding.state == State::Problem);
-    Report {
+    Diagnosis {
         version: env!("CARGO_PKG_VERSION"),
         healthy: choice.works && !is_broken,
         choice,

@@ -3,8 +3,8 @@
 
 //! User namespaces and FUSE.
 
-use crate::doctor::facts::{Answer, Failure, Fuse, Process, Program, Step, Trial, UserNamespaces};
-use crate::doctor::finding::{Finding, Group, State};
+use crate::facts::{Answer, Failure, Fuse, Process, Program, Step, Trial, UserNamespaces};
+use crate::finding::{Finding, Group, State};
 
 const EPERM: i32 = 1;
 const ENOENT: i32 = 2;

@@ -4,9 +4,9 @@
 //! Configuration files and repositories.
 
 use super::quoted;
-use crate::doctor::facts::{Facts, RepositoryEntry, RepositoryFacts};
-use crate::doctor::finding::{Finding, Group, State};
-use crate::table::size;
+use crate::facts::{Facts, RepositoryEntry, RepositoryFacts};
+use crate::finding::{Finding, Group, State};
+use cabane_report::size;
 
 /// Less free space than this is told: an image has some gigabytes.
 const LITTLE: u64 = 1 << 30;

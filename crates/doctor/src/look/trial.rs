@@ -24,10 +24,8 @@ use rustix::mount::{FsOpenFlags, fsconfig_create, fsconfig_set_flag, fsconfig_se
 use super::kernel::{loops, remove_surplus};
 use super::programs::version_of;
 use super::{MOUNTING, QUICK, number_in};
-use crate::doctor::facts::{
-    Answer, AsRoot, Failure, Fuse, Process, Program, Step, Trial, UserNamespaces,
-};
-use crate::doctor::probe::within;
+use crate::facts::{Answer, AsRoot, Failure, Fuse, Process, Program, Step, Trial, UserNamespaces};
+use crate::probe::within;
 
 /// An image with the files `probe` and `zeros`, the latter compressed with zstd.
 const SQUASHFS: &[u8] = include_bytes!("../probe.squashfs");

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::QUICK;
-use crate::doctor::facts::{Answer, Program};
-use crate::doctor::probe::within;
+use crate::facts::{Answer, Program};
+use crate::probe::within;
 use cabane_site::settings::find_program;
 
 /// Looks for a program in `PATH` and asks it for its version.

@@ -13,8 +13,8 @@ use cabane_run::try_helper;
 use rustix::fs::{StatVfsMountFlags, statfs, statvfs};
 
 use super::{MOUNTING, QUICK};
-use crate::doctor::facts::{Answer, HelperFacts, Installed, PolicyFacts, Weakness, WeaknessKind};
-use crate::doctor::probe::within;
+use crate::facts::{Answer, HelperFacts, Installed, PolicyFacts, Weakness, WeaknessKind};
+use crate::probe::within;
 
 const OTHERS_WRITE: u32 = 0o022;
 /// `linux/magic.h`.

@@ -6,8 +6,8 @@
 use cabane_device::{Device, Devices};
 
 use super::QUICK;
-use crate::doctor::facts::{Answer, DeviceFacts};
-use crate::doctor::probe::within;
+use crate::facts::{Answer, DeviceFacts};
+use crate::probe::within;
 
 /// Reads what vendors say about the devices of this machine.
 pub(crate) fn look_at_devices() -> Answer<DeviceFacts> {

@@ -4,8 +4,8 @@
 //! The kernel, loop devices and held images.
 
 use super::quoted;
-use crate::doctor::facts::{AsRoot, Facts, Has, Held, Kernel, Loops, PolicyFacts, Trial};
-use crate::doctor::finding::{Finding, Group, State};
+use crate::facts::{AsRoot, Facts, Has, Held, Kernel, Loops, PolicyFacts, Trial};
+use crate::finding::{Finding, Group, State};
 
 /// More unused loop devices than this are told.
 const MANY_LOOP_DEVICES: usize = 64;

@@ -3,8 +3,8 @@
 
 //! The environment of the process, and the programs that builds use.
 
-use crate::doctor::facts::{Answer, DeviceFacts, Facts, Process, Surroundings, Tool};
-use crate::doctor::finding::{Finding, Group, State};
+use crate::facts::{Answer, DeviceFacts, Facts, Process, Surroundings, Tool};
+use crate::finding::{Finding, Group, State};
 
 /// Judges what is around the process.
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {

@@ -8,8 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::QUICK;
-use crate::doctor::facts::{Answer, OwnNames};
-use crate::doctor::probe::within;
+use crate::facts::{Answer, OwnNames};
+use crate::probe::within;
 
 /// Looks for different programs `cabane`, and for `uenv` with whether it is this
 /// program.

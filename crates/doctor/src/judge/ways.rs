@@ -5,8 +5,8 @@
 
 use super::helper::{images_and_places, judge_helper, policy_is_broken};
 use super::user::{judge_fuse, judge_user_namespaces};
-use crate::doctor::facts::{AsRoot, Facts, Failure, Held, PolicyFacts, Step, Trial};
-use crate::doctor::finding::{Choice, Finding, Group, State, Way};
+use crate::facts::{AsRoot, Facts, Failure, Held, PolicyFacts, Step, Trial};
+use crate::finding::{Choice, Finding, Group, State, Way};
 
 /// The three ways by their names.
 const ROOT: &str = "root";

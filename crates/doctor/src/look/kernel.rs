@@ -13,8 +13,8 @@ use rustix::io::Errno;
 use rustix::mount::{FsOpenFlags, fsopen};
 
 use super::MOUNTING;
-use crate::doctor::facts::{Answer, Has, Kernel, Loops, Process};
-use crate::doctor::probe::within;
+use crate::facts::{Answer, Has, Kernel, Loops, Process};
+use crate::probe::within;
 
 /// Loop devices below this number are there from the start on most systems.
 pub(crate) const USUAL_LOOP_DEVICES: u32 = 8;

@@ -1,0 +1,21 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Whether environments can be mounted here, and what stands in the way.
+//!
+//! `look` asks the system and changes nothing; whatever could block is asked by a child with a time
+//! limit. What it sees are `facts`, plain data. `judge` turns facts into findings and touches
+//! nothing, so that every state of a machine can be tested without having one. [`diagnose`] does
+//! all of it.
+
+#![forbid(unsafe_code)]
+
+mod diagnose;
+mod facts;
+mod finding;
+mod judge;
+mod look;
+mod probe;
+
+pub use diagnose::diagnose;
+pub use finding::{Choice, Diagnosis, Finding, Group, State, Way};
