@@ -38,6 +38,7 @@ mod turn;
 mod workbench;
 
 pub use cabane_mount::ImageFormat;
+pub use cabane_recipe::DEFAULT_EPOCH;
 pub use carry_out::{Built, carry_out};
 pub use container::{AddedImage, AddedImages, Containers, FoundContainer, UseContainer};
 pub use deliver::InTheWay;
@@ -50,5 +51,5 @@ pub use place::left_in_memory;
 pub use plan::{Plan, State, Step, StepName, plan, read_recipe};
 pub use progress::{Origin, PackageChange, PackageEvent, Progress};
 pub use python::FoundInterpreter;
-pub use request::{BuildRequest, DEFAULT_EPOCH, InMemory, Install, Part, Programs};
+pub use request::{BuildRequest, InMemory, Install, Part, Programs};
 pub use spack::{StackTexts, read_system};

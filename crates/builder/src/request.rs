@@ -12,10 +12,6 @@ use cabane_mount::{Backend, ImageFormat};
 
 use crate::container::Containers;
 
-/// The time that every file in an image carries if nothing else is asked for:
-/// the first of January 1980, the earliest that zip files can hold.
-pub const DEFAULT_EPOCH: u32 = 315_532_800;
-
 /// A build that is asked for.
 #[derive(Clone, Debug)]
 pub struct BuildRequest {

@@ -9,7 +9,9 @@ use std::io::{self, IsTerminal, Write};
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use cabane_recipe::ColorChoice as Setting;
-use cabane_report::Notices;
+use cabane_report::{Notices, Transfer};
+
+use crate::transfer::Watched;
 
 use crate::args::GlobalArgs;
 
@@ -162,5 +164,9 @@ impl Notices for Printer {
 
     fn detail(&self, text: &str) {
         (*self).detail(text);
+    }
+
+    fn transfer(&self, what: &str) -> Box<dyn Transfer> {
+        Box::new(Watched::new(*self, what))
     }
 }

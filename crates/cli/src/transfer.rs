@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::printer::Printer;
-use cabane_report::size;
+use cabane_report::{Transfer, size};
 
 /// How often somebody who reads a log is told.
 const LOG_PAUSE: Duration = Duration::from_secs(30);
@@ -41,9 +41,10 @@ impl Watched {
             told: Cell::new(Instant::now()),
         }
     }
+}
 
-    /// Tells how many bytes are done, and of how many.
-    pub(crate) fn tell(&self, done: u64, total: u64) {
+impl Transfer for Watched {
+    fn show(&self, done: u64, total: u64) {
         if let Some(bar) = &self.bar {
             if bar.length() != Some(total) {
                 bar.set_length(total);
@@ -59,8 +60,7 @@ impl Watched {
         }
     }
 
-    /// Ends showing.
-    pub(crate) fn done(&self) {
+    fn end(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }

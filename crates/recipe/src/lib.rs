@@ -81,3 +81,7 @@ pub use stack::{
     package_name, parse_mirrors, parse_stack, parse_system, parse_vendor_manifest,
 };
 pub use text::MAX_FILE_SIZE;
+
+/// The time that every file in an image carries if nothing else is asked for:
+/// the first of January 1980, the earliest that zip files can hold.
+pub const DEFAULT_EPOCH: u32 = 315_532_800;

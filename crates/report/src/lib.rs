@@ -152,6 +152,16 @@ pub trait Notices: Send + Sync {
     fn note(&self, text: &str);
     /// Says what only those want to know who look closer.
     fn detail(&self, text: &str);
+    /// Begins to show how a transfer goes on, of which `what` is the title.
+    fn transfer(&self, what: &str) -> Box<dyn Transfer>;
+}
+
+/// Shows how one transfer goes on.
+pub trait Transfer: Send {
+    /// Says how many bytes are done, and of how many.
+    fn show(&self, done: u64, total: u64);
+    /// Ends showing.
+    fn end(&self);
 }
 
 /// Returns a size for people, in units of 1,000 like the labels of disks.

@@ -7,7 +7,7 @@ use std::fmt::{self, Display};
 use std::ops::Deref;
 use std::sync::Arc;
 
-use cabane_report::{Notices, Result};
+use cabane_report::{Notices, Result, Transfer};
 use cabane_resolve::NamedRepository;
 
 use crate::Site;
@@ -57,6 +57,11 @@ impl Context {
     /// Says what only those want to know who look closer.
     pub fn detail(&self, text: impl Display) {
         self.notices.detail(&text.to_string());
+    }
+
+    /// Begins to show how a transfer goes on.
+    pub fn transfer(&self, what: &str) -> Box<dyn Transfer> {
+        self.notices.transfer(what)
     }
 
     /// As [`Site::repositories`].

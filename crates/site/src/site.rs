@@ -11,6 +11,7 @@ use std::time::Duration;
 use cabane_label::System;
 use cabane_mount::helper::{Helper, NAME, Unavailable};
 use cabane_mount::{Backend, FusePrograms};
+use cabane_recipe::DEFAULT_EPOCH;
 use cabane_report::{Kind, Notices, Report, Result};
 use cabane_repository::Repository;
 use cabane_resolve::NamedRepository;
@@ -31,6 +32,12 @@ pub struct Site {
     /// The programs that serve images through FUSE.
     pub fuse: FusePrograms,
     program: Option<PathBuf>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("`{value}` is no value for SOURCE_DATE_EPOCH: it counts seconds since 1970")]
+struct BadEpoch {
+    value: String,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -160,6 +167,30 @@ impl Site {
     /// Returns the path of the repository that a command without a path means.
     pub fn default_repository_path(&self) -> Result<PathBuf> {
         self.setting_to_write().map(|setting| setting.path.clone())
+    }
+
+    /// Returns the time that what is made has, in seconds since 1970, and whether the caller said
+    /// so.
+    ///
+    /// # Errors
+    ///
+    /// A variable that is no number.
+    pub fn epoch(&self) -> Result<(u32, bool)> {
+        let Some(value) = self.calling.get(OsStr::new(env_vars::SOURCE_DATE_EPOCH)) else {
+            return Ok((DEFAULT_EPOCH, false));
+        };
+        value
+            .to_str()
+            .and_then(|text| text.parse().ok())
+            .map(|epoch| (epoch, true))
+            .ok_or_else(|| {
+                Report::new(
+                    Kind::Usage,
+                    BadEpoch {
+                        value: value.display().to_string(),
+                    },
+                )
+            })
     }
 
     /// The first one that was typed, or the user's own: those of a site are for

@@ -18,15 +18,13 @@ use cabane_label::{Digest, escape};
 use cabane_registry::{ContainerName, sum};
 use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
 
-use crate::commands::export::base::{Asking, directory_of};
-use crate::commands::export::target::scratch;
-use crate::commands::export::tree::layer_of;
-use crate::commands::import::reference::{Reference, ReferenceError};
-use crate::commands::import::remote::Remote;
-use crate::registry::of_containers;
 use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
 use cabane_environment::{ImageRequest, find_environment};
+use cabane_transfer::Remote;
+use cabane_transfer::of_containers;
+use cabane_transfer::{Asking, directory_of, layer_of, scratch_place};
+use cabane_transfer::{Reference, ReferenceError};
 
 /// How a root image of ours is named in a recipe.
 const OWN: &str = "image:";
@@ -80,7 +78,7 @@ impl OwnContainers {
                 Remote::find(registry, name, platform)?.1
             }
             Reference::DockerArchive(path, name) => {
-                let archive = DockerArchive::open(path, &scratch(&self.setup)?);
+                let archive = DockerArchive::open(path, &scratch_place(&self.setup)?);
                 let archive = archive.map_err(container)?;
                 let (image, identity) = archive
                     .image(name.as_deref(), platform)
@@ -93,7 +91,7 @@ impl OwnContainers {
                 });
             }
             Reference::Layout(path, name) => {
-                let layout = Layout::open(path, &scratch(&self.setup)?).map_err(container)?;
+                let layout = Layout::open(path, &scratch_place(&self.setup)?).map_err(container)?;
                 layout
                     .choose(name.as_deref(), platform)
                     .map_err(container)?
@@ -239,12 +237,12 @@ impl OwnContainers {
             }
         };
         let asking = Asking {
-            setup: &self.setup,
+            context: &self.setup,
             platform: &platform,
             token: None,
             username: None,
             interrupt,
-            scratch: scratch(&self.setup)?,
+            scratch: scratch_place(&self.setup)?,
         };
         asking.with(&reference, Box::new(use_it))
     }

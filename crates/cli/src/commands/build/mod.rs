@@ -12,8 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cabane_builder::{
-    BuildRequest, Built, DEFAULT_EPOCH, ImageFormat, InMemory, Install, Part, Plan, Programs,
-    carry_out, plan,
+    BuildRequest, Built, ImageFormat, InMemory, Install, Part, Plan, Programs, carry_out, plan,
 };
 use cabane_container::Platform;
 use cabane_label::{Label, LabelPattern, SystemPattern};
@@ -28,7 +27,7 @@ use crate::commands::image::add;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::progress::Shown;
-use crate::report::{CommandResult, IoContext, Kind, Report};
+use crate::report::{CommandResult, IoContext};
 use crate::setup::Setup;
 use crate::systems;
 use cabane_environment::complete_label_for;
@@ -286,7 +285,7 @@ fn request(
         search_path: path
             .map(|path| std::env::split_paths(path).collect())
             .unwrap_or_default(),
-        epoch: epoch(setup)?.0,
+        epoch: setup.epoch()?.0,
         jobs: args
             .jobs
             .or(settings.jobs.value)
@@ -393,31 +392,6 @@ fn passed_variables(setup: &Setup) -> BTreeMap<String, String> {
         }
     }
     passed
-}
-
-/// Returns the time that what is made has, and whether the caller said so.
-pub(crate) fn epoch(setup: &Setup) -> CommandResult<(u32, bool)> {
-    let Some(value) = setup.calling.get(OsStr::new(env_vars::SOURCE_DATE_EPOCH)) else {
-        return Ok((DEFAULT_EPOCH, false));
-    };
-    value
-        .to_str()
-        .and_then(|text| text.parse().ok())
-        .map(|epoch| (epoch, true))
-        .ok_or_else(|| {
-            Report::new(
-                Kind::Usage,
-                BadEpoch {
-                    value: value.display().to_string(),
-                },
-            )
-        })
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("`{value}` is no value for SOURCE_DATE_EPOCH: it counts seconds since 1970")]
-struct BadEpoch {
-    value: String,
 }
 
 fn add(setup: &Setup, label: &Label, built: &Built) -> CommandResult<()> {

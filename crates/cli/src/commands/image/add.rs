@@ -12,11 +12,11 @@ use clap::Args;
 
 use crate::exit_codes::{self, ExitCode};
 use crate::report::{CommandResult, Kind, Report};
-use crate::scratch::Scratch;
 use crate::setup::Setup;
 use cabane_environment::{complete_label, find_image};
 use cabane_report::size;
 use cabane_site::GRACE_DAYS;
+use cabane_transfer::Scratch;
 
 /// Add an image file under a label, or give an image another label
 #[derive(Debug, Args)]

@@ -14,10 +14,11 @@ use crate::commands::image::find_shown::{FoundImage, KEYS, Shown, table};
 use crate::exit_codes::{self, ExitCode};
 use crate::format::{fill, json};
 use crate::packages::{PackageArgs, PackageSearch, names};
-use crate::registry::{Connection, RegistryArgs};
+use crate::registry::RegistryArgs;
 use crate::report::{CommandResult, Report};
 use crate::setup::Setup;
 use cabane_signature_policy::KnownKeys;
+use cabane_transfer::Connection;
 
 /// List the images in a registry
 #[derive(Debug, Args)]

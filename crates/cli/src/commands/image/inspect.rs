@@ -21,12 +21,12 @@ use crate::format::{fill, json};
 use crate::printer::style;
 use crate::registry::RegistryArgs;
 use crate::report::{CommandResult, IoContext, Kind, Report};
-use crate::scratch::Scratch;
 use crate::setup::Setup;
 use crate::shown_image::{KEYS, ShownImage};
 use cabane_environment::{fill_in_metadata, find_image};
 use cabane_report::size;
 use cabane_signature_policy::KnownKeys;
+use cabane_transfer::Scratch;
 
 /// Show the details of one image
 #[derive(Debug, Args)]

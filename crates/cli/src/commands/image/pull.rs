@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-use cabane_label::{Digest, ImageDescription, LabelPattern, NameMatch, SystemPattern};
+use cabane_label::{ImageDescription, LabelPattern, NameMatch, SystemPattern};
 use cabane_registry::{Place, RemoteImage};
 use cabane_repository::{Access, Added, Claim, ImageFormat, Incoming, Repository, VerifiedRequest};
 use cabane_run::{metadata, open_image};
@@ -18,15 +18,15 @@ use clap::Args;
 use crate::commands::image::add::tell;
 use crate::commands::image::find::look_up;
 use crate::exit_codes::{self, ExitCode};
-use crate::groups;
-use crate::registry::{Connection, RegistryArgs};
+use crate::registry::RegistryArgs;
 use crate::report::{CommandResult, IoContext, Kind, Report};
-use crate::scratch::Scratch;
 use crate::setup::Setup;
-use crate::transfer::Watched;
 use cabane_report::size;
 use cabane_signature_policy as signature_policy;
 use cabane_site::settings::RestrictedSetting;
+use cabane_transfer as groups;
+use cabane_transfer::Scratch;
+use cabane_transfer::{Connection, restrict};
 
 /// Download an image from a registry into the repository
 #[derive(Debug, Args)]
@@ -277,25 +277,6 @@ fn one(
     }
 }
 
-/// Closes an image that is here already, and says so if it is for others.
-pub(crate) fn restrict(
-    setup: &Setup,
-    repository: &Repository,
-    digest: &Digest,
-    wanted: Access,
-) -> CommandResult<()> {
-    let access = repository.restrict(digest, wanted);
-    let access = access?;
-    if access != wanted {
-        setup.printer.warning(&format!(
-            "the image {} is here already, and for others; `ls -ld {}` shows for whom",
-            digest.id(),
-            repository.image_path(digest).with_file_name("").display()
-        ));
-    }
-    Ok(())
-}
-
 fn download(
     setup: &Setup,
     connection: &Connection,
@@ -316,12 +297,12 @@ fn download(
     let directory = Scratch::new()?;
     // What is attached to an image is not signed with it; what is in the image is.
     let has_meta = !pulled.is_signed && registry.fetch_meta(image, directory.path())?;
-    let watched = Watched::new(setup.printer, &format!("pulling {}", image.place.label));
+    let watched = setup.transfer(&format!("pulling {}", image.place.label));
     let bases = other_versions(repository, image)?;
     let fetched = registry.fetch_image(image, incoming.path(), &bases, &mut |done, total| {
-        watched.tell(done, total);
+        watched.show(done, total);
     });
-    watched.done();
+    watched.end();
     let fetched = fetched?;
     if fetched.reused > 0 {
         let (reused, whole) = (size(fetched.reused), size(image.size));

@@ -15,14 +15,14 @@ use jiff::Timestamp;
 
 use crate::exit_codes::{self, ExitCode};
 use crate::packages::lines_beside;
-use crate::registry::{Connection, RegistryArgs};
+use crate::registry::RegistryArgs;
 use crate::report::{CommandResult, IoContext, Kind, Report};
-use crate::scratch::Scratch;
 use crate::setup::Setup;
-use crate::transfer::Watched;
 use cabane_environment::find_image;
 use cabane_report::size;
 use cabane_signature_policy as signature_policy;
+use cabane_transfer::Connection;
+use cabane_transfer::Scratch;
 
 /// Upload an image to a registry
 #[derive(Debug, Args)]
@@ -89,11 +89,11 @@ pub(crate) fn push(setup: &Setup, args: &PushArgs) -> CommandResult<ExitCode> {
         notes: notes.as_deref(),
         sign: key.as_ref(),
     };
-    let watched = Watched::new(setup.printer, &format!("pushing {place}"));
+    let watched = setup.transfer(&format!("pushing {place}"));
     let pushed = connection.registry.push(&request, &mut |done, total| {
-        watched.tell(done, total);
+        watched.show(done, total);
     });
-    watched.done();
+    watched.end();
     let pushed = pushed?;
     tell(setup, &pushed);
     remember(setup, &connection, &located, &pushed);
@@ -118,9 +118,9 @@ fn digest_of(setup: &Setup, located: &LocatedImage) -> CommandResult<Digest> {
     if let Some(digest) = &located.digest {
         return Ok(digest.clone());
     }
-    let watched = Watched::new(setup.printer, "summing");
-    let digest = sum::file(&located.path, &mut |done, total| watched.tell(done, total));
-    watched.done();
+    let watched = setup.transfer("summing");
+    let digest = sum::file(&located.path, &mut |done, total| watched.show(done, total));
+    watched.end();
     digest.map_err(Report::from)
 }
 

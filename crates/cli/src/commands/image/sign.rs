@@ -11,10 +11,11 @@ use clap::{Args, Subcommand};
 
 use crate::commands::image::pull;
 use crate::exit_codes::{self, ExitCode};
-use crate::registry::{Connection, RegistryArgs};
+use crate::registry::RegistryArgs;
 use crate::report::{CommandResult, Report};
 use crate::setup::Setup;
 use cabane_signature_policy as signature_policy;
+use cabane_transfer::Connection;
 
 /// Sign an image in a registry
 #[derive(Debug, Args)]

@@ -16,7 +16,6 @@ use crate::exit_codes::{self, ExitCode};
 use crate::registry::RegistryArgs;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
-use crate::transfer::Watched;
 use cabane_environment::find_image;
 use cabane_signature_policy::Candidate;
 use cabane_signature_policy::{self as signature_policy, Wanted};
@@ -107,9 +106,9 @@ fn check_content(
     candidate: &Candidate<'_>,
     image: &LocatedImage,
 ) -> CommandResult<()> {
-    let watched = Watched::new(setup.printer, "summing");
-    let found = sum::file(&image.path, &mut |done, total| watched.tell(done, total));
-    watched.done();
+    let watched = setup.transfer("summing");
+    let found = sum::file(&image.path, &mut |done, total| watched.show(done, total));
+    watched.end();
     let found: Digest = found?;
     if candidate.digest.as_ref() != Some(&found) {
         let what = candidate.name();

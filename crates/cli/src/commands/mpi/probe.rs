@@ -23,8 +23,8 @@ use serde::{Deserialize, Serialize};
 use crate::commands::mpi::substitute::Launchers;
 use crate::commands::mpi::text;
 use crate::report::{CommandResult, IoContext, Kind, Report};
-use crate::scratch::Scratch;
 use crate::setup::Setup;
+use cabane_transfer::Scratch;
 
 /// Ranks that have said nothing for so long wait for each other.
 const PATIENCE: Duration = Duration::from_secs(120);

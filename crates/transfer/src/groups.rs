@@ -9,7 +9,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use crate::report::{CommandResult, Kind, Report};
+use cabane_report::{Kind, Report, Result};
 
 const DATABASE: &str = "/etc/group";
 
@@ -24,7 +24,7 @@ struct NoGroup {
 /// # Errors
 ///
 /// A name that nobody knows.
-pub(crate) fn number_of(name: &str) -> CommandResult<u32> {
+pub fn number_of(name: &str) -> Result<u32> {
     if let Ok(number) = name.parse() {
         return Ok(number);
     }

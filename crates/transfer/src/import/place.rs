@@ -13,8 +13,8 @@ use cabane_container::{CONVERTER, Platform};
 use cabane_label::Digest;
 use cabane_registry::sum;
 
-use crate::report::{CommandResult, IoContext, Report};
-use crate::setup::Setup;
+use cabane_report::{IoContext, Report, Result};
+use cabane_site::Context;
 use cabane_site::env_vars;
 use cabane_site::settings::find_program;
 
@@ -22,15 +22,15 @@ use cabane_site::settings::find_program;
 pub(crate) const NEW: &str = "new-";
 
 /// Finds a program of squashfs-tools.
-pub(crate) fn program(setup: &Setup, name: &str) -> CommandResult<PathBuf> {
-    let path = setup.calling.get(OsStr::new(env_vars::PATH));
+pub(crate) fn program(context: &Context, name: &str) -> Result<PathBuf> {
+    let path = context.calling.get(OsStr::new(env_vars::PATH));
     find_program(name, path.map(AsRef::as_ref))
         .ok_or(cabane_container::Error::NoProgram)
         .map_err(Report::from)
 }
 
 /// Removes what an import that was killed has left in its place.
-pub(crate) fn sweep(place: &Path) -> CommandResult<()> {
+pub(crate) fn sweep(place: &Path) -> Result<()> {
     let failed = || format!("tidy up {}", place.display());
     for entry in fs::read_dir(place).or_failed(failed)? {
         let entry = entry.or_failed(failed)?;

@@ -19,13 +19,11 @@ use cabane_registry::sum;
 use cabane_repository::{Access, Added, Claim, Incoming, Repository, VerifiedRequest};
 use cabane_view::ContainerSource;
 
-use crate::commands::image::pull::restrict;
-use crate::commands::import::Import;
-use crate::commands::import::place::{NEW, key_of, program, sweep};
-use crate::exit_codes::{self, ExitCode};
-use crate::report::{CommandResult, IoContext, Kind, Report};
+use crate::import::place::{NEW, key_of, program, sweep};
+use crate::import::restrict;
+use crate::import::{Import, Imported};
 use crate::scratch::Scratch;
-use crate::transfer::Watched;
+use cabane_report::{IoContext, Kind, Report, Result, Transfer};
 use cabane_site::settings::processors;
 
 /// How often we look whether another import is done.
@@ -65,35 +63,34 @@ impl Wanted {
 }
 
 /// Brings what an image is made of to the place where it is made.
-pub(crate) type Bring<'a, 'i> = dyn Fn(&Path) -> CommandResult<ContainerImage<'i>> + 'a;
+pub(crate) type Bring<'a, 'i> = dyn Fn(&Path) -> Result<ContainerImage<'i>> + 'a;
 
 impl Import<'_> {
     /// How many bytes the image may unpack to.
     pub(crate) fn max_unpacked(&self) -> u64 {
-        self.args.max_unpacked.unwrap_or(MAX_UNPACKED)
+        self.request.max_unpacked.unwrap_or(MAX_UNPACKED)
     }
 
     /// Makes the image, unless it is there or somebody else makes it, and gives it its label.
-    pub(crate) fn one(&self, wanted: &Wanted, bring: &Bring<'_, '_>) -> CommandResult<ExitCode> {
-        if self.args.dry_run {
-            self.tell_plan(wanted);
-            return Ok(exit_codes::SUCCESS);
+    pub(crate) fn one(&self, wanted: &Wanted, bring: &Bring<'_, '_>) -> Result<Imported> {
+        if self.request.dry_run {
+            return Ok(Imported::Planned(self.plan(wanted)));
         }
         // Without it nothing comes of it, and no repository is made.
-        check_program(&program(self.setup, "mksquashfs")?)?;
-        let written = self.setup.repository_to_write()?;
+        check_program(&program(self.context, "mksquashfs")?)?;
+        let written = self.context.repository_to_write()?;
         let repository = &written.repository;
         let mut queue = repository.queue(&wanted.key);
         let mut is_told = false;
         loop {
             if let Some(digest) = find_made(repository, wanted)? {
-                restrict(self.setup, repository, &digest, self.access)?;
-                match repository.tag(&digest, self.label.clone(), self.args.force) {
+                restrict(self.context, repository, &digest, self.access)?;
+                match repository.tag(&digest, self.label.clone(), self.request.force) {
                     // It was in nobody's use, and somebody tidied up.
                     Err(cabane_repository::Error::NoSuchImage { .. }) => {}
                     added => {
                         let added = added.map_err(|error| self.moved(repository, wanted, error))?;
-                        return self.tell_added(&added, None);
+                        return Ok(Imported::Added(Box::new(added), None));
                     }
                 }
             }
@@ -105,13 +102,12 @@ impl Import<'_> {
                         continue;
                     }
                     let (added, report) = self.make(repository, wanted, bring, incoming)?;
-                    return self.tell_added(&added, Some(&report));
+                    return Ok(Imported::Added(Box::new(added), Some(Box::new(report))));
                 }
                 Claim::Busy => {
                     if !is_told {
                         is_told = true;
-                        self.setup
-                            .printer
+                        self.context
                             .note("waiting for another import of this image");
                     }
                     if self.interrupt.load(Ordering::Relaxed) {
@@ -129,7 +125,7 @@ impl Import<'_> {
         wanted: &Wanted,
         bring: &Bring<'_, '_>,
         incoming: Incoming,
-    ) -> CommandResult<(Added, ImportRecord)> {
+    ) -> Result<(Added, ImportRecord)> {
         // What was begun for a group is for that group, whoever goes on.
         let access = match self.access {
             Access::AsNewFiles => incoming.access(),
@@ -167,15 +163,15 @@ impl Import<'_> {
             digest: &digest,
             meta: place,
             access,
-            replace: self.args.force,
+            replace: self.request.force,
         });
         drop(alive);
         Ok((added?, converted.report))
     }
 
-    fn convert(&self, image: &ContainerImage<'_>, output: &Path) -> CommandResult<Converted> {
-        let mksquashfs = program(self.setup, "mksquashfs")?;
-        let jobs = self.args.jobs.or(self.setup.settings.jobs.value);
+    fn convert(&self, image: &ContainerImage<'_>, output: &Path) -> Result<Converted> {
+        let mksquashfs = program(self.context, "mksquashfs")?;
+        let jobs = self.request.jobs.or(self.context.settings.jobs.value);
         let request = Request {
             name: self.label.name.as_str(),
             reference: &self.reference,
@@ -186,24 +182,24 @@ impl Import<'_> {
             max_unpacked: self.max_unpacked(),
         };
         let shown = Shown {
-            watched: Mutex::new(Watched::new(
-                self.setup.printer,
-                &format!("importing {}", escape(&self.reference)),
-            )),
-            interrupt: &self.interrupt,
+            watched: Mutex::new(
+                self.context
+                    .transfer(&format!("importing {}", escape(&self.reference))),
+            ),
+            interrupt: self.interrupt,
         };
         let converted = convert(image, &request, &shown);
         if let Ok(watched) = shown.watched.into_inner() {
-            watched.done();
+            watched.end();
         }
         converted.map_err(Report::from)
     }
 
     /// Says before the work that a label is taken.
-    fn refuse_early(&self, repository: &Repository, wanted: &Wanted) -> CommandResult<()> {
+    fn refuse_early(&self, repository: &Repository, wanted: &Wanted) -> Result<()> {
         let known = repository.by_label(&self.label);
         match known? {
-            Some(known) if !self.args.force => {
+            Some(known) if !self.request.force => {
                 let error = cabane_repository::Error::LabelTaken {
                     label: Box::new(self.label.clone()),
                     digest: known.digest,
@@ -216,7 +212,7 @@ impl Import<'_> {
 }
 
 /// Finds the image that was made of the same before.
-fn find_made(repository: &Repository, wanted: &Wanted) -> CommandResult<Option<Digest>> {
+fn find_made(repository: &Repository, wanted: &Wanted) -> Result<Option<Digest>> {
     let written = |digest: &Option<Digest>| digest.as_ref().map(cabane_container::digest::written);
     let manifest = written(&wanted.manifest);
     let configuration = written(&wanted.configuration);
@@ -263,14 +259,14 @@ fn was_made_so(repository: &Repository, digest: &Digest) -> bool {
 
 /// Shows how it goes on.
 struct Shown<'a> {
-    watched: Mutex<Watched>,
+    watched: Mutex<Box<dyn Transfer>>,
     interrupt: &'a AtomicBool,
 }
 
 impl cabane_container::Progress for Shown<'_> {
     fn read(&self, done: u64, of: Option<u64>) {
         if let (Ok(watched), Some(of)) = (self.watched.lock(), of) {
-            watched.tell(done, of);
+            watched.show(done, of);
         }
     }
 

@@ -20,19 +20,19 @@ use cabane_run::metadata::{Ways, look_into};
 use cabane_run::{RunError, open_image};
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
-use crate::setup::Setup;
+use cabane_site::Context;
 
 /// Where a root image has the metadata of ours, which its container image had not.
 const META: &[&str] = &["meta"];
 
 /// What was found in a tree, once it was read to its end.
-pub(crate) type Found = Arc<Mutex<Option<Walked>>>;
+pub type Found = Arc<Mutex<Option<Walked>>>;
 
 /// Returns the tree of an image as a layer, at the place where the image is mounted.
-pub(crate) fn layer_of(setup: &Setup, image: &ConcreteImage) -> (Layer<'static>, Found) {
+pub fn layer_of(context: &Context, image: &ConcreteImage) -> (Layer<'static>, Found) {
     let found = Found::default();
     let tree = ImageTree {
-        ways: setup.ways(),
+        ways: context.ways(),
         image: image.path.clone(),
         format: image.format,
         place: image.mount_point.as_str().to_owned(),

@@ -13,11 +13,11 @@ use cabane_container::Sif;
 use cabane_label::escape;
 use cabane_registry::{ContainerName, ContainerNameError};
 
-use crate::report::{Kind, Report};
+use cabane_report::{Kind, Report};
 
 /// Where a container image is, as it was typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Reference {
+pub enum Reference {
     /// A layout of OCI, as a directory or an archive, and the name of one of its images.
     Layout(PathBuf, Option<String>),
     /// What `docker save` wrote, and the name of one of its images.
@@ -30,16 +30,32 @@ pub(crate) enum Reference {
     Registry(Box<ContainerName>),
 }
 
+/// Why a text names no container image.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ReferenceError {
+pub enum ReferenceError {
+    /// The name of a registry is malformed.
     #[error(transparent)]
     Name(#[from] ContainerNameError),
+    /// There is no path.
     #[error("nothing follows `{scheme}`")]
-    NoPath { scheme: &'static str },
+    NoPath {
+        /// What stands in front.
+        scheme: &'static str,
+    },
+    /// The file cannot be read.
     #[error("cannot read {}", escape(&.path.to_string_lossy()))]
-    Unreadable { path: PathBuf, source: io::Error },
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system answered.
+        source: io::Error,
+    },
+    /// The file is something else.
     #[error("{} holds no container image", escape(&.path.to_string_lossy()))]
-    NoImage { path: PathBuf },
+    NoImage {
+        /// The file.
+        path: PathBuf,
+    },
 }
 
 /// What can stand in front of a path.
@@ -67,7 +83,7 @@ impl FromStr for Reference {
 impl Reference {
     /// Reads what stands in a file in a directory: paths are relative to it, and have their
     /// kind before them. What happens to lie where a command is typed changes nothing.
-    pub(crate) fn in_file(text: &str, directory: &Path) -> Result<Self, ReferenceError> {
+    pub fn in_file(text: &str, directory: &Path) -> Result<Self, ReferenceError> {
         of_scheme(text, directory)?.map_or_else(|| in_registry(text), Ok)
     }
 }
@@ -156,7 +172,7 @@ fn of_path(path: &Path, name: Option<String>) -> Result<Reference, ReferenceErro
 
 impl ReferenceError {
     /// Makes the error that is shown of it.
-    pub(crate) fn told(self) -> Report {
+    pub fn told(self) -> Report {
         let kind = match &self {
             Self::Unreadable { .. } => Kind::Failure,
             _ => Kind::BadInput,

@@ -16,13 +16,13 @@ use cabane_label::{Digest, ImageDescription, escape};
 use cabane_registry::ContainerName;
 use cabane_repository::{Claim, Incoming};
 
-use crate::commands::import::place::{NEW, key_of, program, sweep};
-use crate::commands::import::reference::{Reference, ReferenceError};
-use crate::commands::import::remote::Remote;
+use crate::import::place::{NEW, key_of, program, sweep};
+use crate::import::reference::{Reference, ReferenceError};
+use crate::import::remote::Remote;
 use crate::registry::of_containers;
-use crate::report::{CommandResult, IoContext, Kind, Report};
-use crate::setup::Setup;
 use cabane_environment::find_image;
+use cabane_report::{IoContext, Kind, Report, Result};
+use cabane_site::Context;
 
 /// How often we look whether another command is done with the same layers.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -43,7 +43,7 @@ struct NoLayers {
 
 impl Base {
     /// Finds out what is meant. A name that could be both is an image of ours, if there is one.
-    pub(crate) fn find(setup: &Setup, text: &str) -> CommandResult<Self> {
+    pub(crate) fn find(context: &Context, text: &str) -> Result<Self> {
         let read: Result<Reference, ReferenceError> = text.parse();
         let is_path = text.starts_with(['/', '.']) || Path::new(text).exists();
         let said = ["oci:", "oci-archive:", "docker-archive:", "sif:", "dir:"];
@@ -63,7 +63,7 @@ impl Base {
                 let description: Result<ImageDescription, _> = text.parse();
                 let found = description
                     .map_err(Report::from)
-                    .and_then(|description| find_image(setup, &description));
+                    .and_then(|description| find_image(context, &description));
                 match (found, read) {
                     (Err(_), Ok(reference)) => Ok(Self::Container(reference)),
                     (Err(error), _) => Err(error),
@@ -75,25 +75,31 @@ impl Base {
 }
 
 /// Who asks for a base in a registry, and for which platform.
-pub(crate) struct Asking<'a> {
-    pub(crate) setup: &'a Setup,
-    pub(crate) platform: &'a Platform,
-    pub(crate) token: Option<&'a Path>,
-    pub(crate) username: Option<&'a str>,
-    pub(crate) interrupt: &'a AtomicBool,
-    pub(crate) scratch: PathBuf,
+pub struct Asking<'a> {
+    /// What is configured, and where notices go.
+    pub context: &'a Context,
+    /// The platform.
+    pub platform: &'a Platform,
+    /// A file with a token for the registry.
+    pub token: Option<&'a Path>,
+    /// The user name for the token.
+    pub username: Option<&'a str>,
+    /// Set when it is to stop.
+    pub interrupt: &'a AtomicBool,
+    /// Where files without a name may be.
+    pub scratch: PathBuf,
 }
 
 /// What is done with a container image while it can be read.
-pub(crate) type Use<'a, T> = dyn FnOnce(ContainerImage<'_>) -> CommandResult<T> + 'a;
+pub type Use<'a, T> = dyn FnOnce(ContainerImage<'_>) -> Result<T> + 'a;
 
 impl Asking<'_> {
     /// Opens a container image, and lets it be used.
-    pub(crate) fn with<T>(
-        &self,
-        reference: &Reference,
-        use_it: Box<Use<'_, T>>,
-    ) -> CommandResult<T> {
+    ///
+    /// # Errors
+    ///
+    /// What is not there, or cannot be read; and those of its use.
+    pub fn with<T>(&self, reference: &Reference, use_it: Box<Use<'_, T>>) -> Result<T> {
         let container = Report::from;
         match reference {
             Reference::Layout(path, name) => self.layout(path, name.as_deref(), use_it),
@@ -113,12 +119,7 @@ impl Asking<'_> {
         }
     }
 
-    fn layout<T>(
-        &self,
-        path: &Path,
-        name: Option<&str>,
-        use_it: Box<Use<'_, T>>,
-    ) -> CommandResult<T> {
+    fn layout<T>(&self, path: &Path, name: Option<&str>, use_it: Box<Use<'_, T>>) -> Result<T> {
         let layout = Layout::open(path, &self.scratch)?;
         let chosen = layout.choose(name, self.platform);
         let chosen = chosen?;
@@ -128,13 +129,13 @@ impl Asking<'_> {
 
     /// Gets the layers into the place of the repository where downloads arrive: there they
     /// are found by the next attempt, and swept if there is none.
-    fn remote<T>(&self, name: &ContainerName, use_it: Box<Use<'_, T>>) -> CommandResult<T> {
-        let registry = of_containers(self.setup, &name.address, self.token, self.username)?;
+    fn remote<T>(&self, name: &ContainerName, use_it: Box<Use<'_, T>>) -> Result<T> {
+        let registry = of_containers(self.context, &name.address, self.token, self.username)?;
         let (remote, chosen): (Remote, Chosen) = Remote::find(registry, name, self.platform)?;
         let incoming = self.place(&chosen.digest)?;
         let alive = incoming.keep_alive();
         remote.fetch(
-            self.setup,
+            self.context,
             &chosen.manifest,
             incoming.path(),
             self.interrupt,
@@ -153,9 +154,9 @@ impl Asking<'_> {
     }
     /// Unpacks an image of Apptainer beside the images of the repository, where what a killed
     /// command leaves is swept.
-    fn sif<T>(&self, path: &Path, use_it: Box<Use<'_, T>>) -> CommandResult<T> {
+    fn sif<T>(&self, path: &Path, use_it: Box<Use<'_, T>>) -> Result<T> {
         let sif = Sif::open(path, self.platform)?;
-        let unsquashfs = program(self.setup, "unsquashfs")?;
+        let unsquashfs = program(self.context, "unsquashfs")?;
         let whole = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let identity = format!("unpacked {}", whole.display());
         let incoming = self.place(&key_of(&identity, self.platform))?;
@@ -171,8 +172,8 @@ impl Asking<'_> {
     }
 
     /// Waits for the place of the repository for something that is brought here.
-    fn place(&self, key: &Digest) -> CommandResult<Incoming> {
-        let written = self.setup.repository_to_write()?;
+    fn place(&self, key: &Digest) -> Result<Incoming> {
+        let written = self.context.repository_to_write()?;
         let mut queue = written.repository.queue(key);
         loop {
             match queue.try_take()? {
@@ -188,10 +189,11 @@ impl Asking<'_> {
 }
 
 /// Opens a root file system in a directory.
-pub(crate) fn directory_of(
-    path: &Path,
-    platform: &Platform,
-) -> CommandResult<ContainerImage<'static>> {
+///
+/// # Errors
+///
+/// A directory that is not there or cannot be read.
+pub fn directory_of(path: &Path, platform: &Platform) -> Result<ContainerImage<'static>> {
     let path = fs::canonicalize(path).or_failed(|| format!("find {}", path.display()))?;
     fs::read_dir(&path).or_failed(|| format!("read {}", path.display()))?;
     Ok(directory(&path, platform, false))

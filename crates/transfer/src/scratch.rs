@@ -15,7 +15,7 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 use tempfile::TempDir;
 
-use crate::report::{CommandResult, IoContext};
+use cabane_report::{IoContext, Result};
 
 /// How the names of all of them begin.
 const PREFIX: &str = "cabane-scratch-";
@@ -25,21 +25,21 @@ const AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A directory that is removed when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Scratch {
+pub struct Scratch {
     directory: TempDir,
     _lock: File,
 }
 
 impl Scratch {
     /// Makes one in the directory for temporary files.
-    pub(crate) fn new() -> CommandResult<Self> {
+    pub fn new() -> Result<Self> {
         let place = std::env::temp_dir();
         Self::new_in(&place)
             .or_failed(|| format!("make a temporary directory in {}", place.display()))
     }
 
     /// Makes one in a directory, from which those go that killed commands of this user left.
-    pub(crate) fn new_in(place: &Path) -> io::Result<Self> {
+    pub fn new_in(place: &Path) -> io::Result<Self> {
         sweep(place);
         let directory = tempfile::Builder::new().prefix(PREFIX).tempdir_in(place)?;
         let lock = File::open(directory.path())?;
@@ -52,7 +52,7 @@ impl Scratch {
     }
 
     /// Where it is.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         self.directory.path()
     }
 }

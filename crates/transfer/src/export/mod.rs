@@ -1,7 +1,12 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! `cabane export`: images of ours become a container image.
+//! Images become a container image.
+
+pub(crate) mod base;
+pub(crate) mod target;
+pub(crate) mod tree;
+mod words;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -11,85 +16,92 @@ use std::sync::{Arc, Mutex};
 
 use cabane_compat::GlibcVersion;
 use cabane_container::export::{
-    About, Compression, Export, ExportSettings, Walked, config_of, variables_of,
+    About, Compression, Export, ExportSettings, Exported as ExportedImage, Walked, config_of,
+    variables_of,
 };
 use cabane_container::{ContainerImage, Platform, library_of};
-use cabane_label::escape;
-use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
-use clap::Args;
-use serde_json::{Value, json as value};
-
-use crate::commands::build::{epoch, stop_when_interrupted};
-use crate::commands::export::base::{Asking, Base};
-use crate::commands::export::target::{Destination, Opened, Publishing, scratch};
-use crate::commands::export::told::Made;
-use crate::commands::export::tree::{Found, layer_of};
-use crate::commands::export::words::{annotations_of, architecture_of, labels_of, title_of};
-use crate::commands::import::reference::Reference;
-use crate::exit_codes::{self, ExitCode};
-use crate::registry::of_containers;
-use crate::report::{CommandResult, Kind, Report};
-use crate::setup::Setup;
-use crate::transfer::Watched;
 use cabane_environment::{ImageRequest, find_environment};
+use cabane_label::escape;
+use cabane_report::{Kind, Report, Result, Transfer};
+use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
+use cabane_site::Context;
 use cabane_site::env_vars;
 use cabane_site::settings::{find_program, processors};
+use serde_json::{Value, json as value};
 
-pub(crate) mod base;
-pub(crate) mod target;
-pub(crate) mod told;
-pub(crate) mod tree;
-pub(crate) mod words;
+use crate::export::base::{Asking, Base};
+use crate::export::target::{Destination, Opened, Publishing, scratch_place};
+use crate::export::tree::{Found, layer_of};
+use crate::export::words::{annotations_of, architecture_of, labels_of, title_of};
+use crate::import::reference::Reference;
+use crate::registry::of_containers;
 
-/// Export images as a container image
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  cabane export tool/1.0 oci:./layout:tool
-  cabane export prgenv-gnu/24.11 docker-archive:./prgenv.tar:site/prgenv --base debian/12
-  cabane export prgenv-gnu/24.11 registry.example.org/site/prgenv:24.11 \\
-      --base registry.example.org/debian:12 --view=default
+/// What is to be exported, and how.
+#[derive(Clone, Debug)]
+pub struct ExportRequest {
+    /// The images, as they are typed.
+    pub images: String,
+    /// Where they go, as it is typed.
+    pub destination: String,
+    /// What they are put on, as it is typed.
+    pub base: Option<String>,
+    /// The views whose variables are set, as they are typed.
+    pub view: Option<String>,
+    /// Whether no view is used unless one is named.
+    pub no_default_view: bool,
+    /// The platform; by default that of the base, or of the programs in the images.
+    pub platform: Option<Platform>,
+    /// How layers are compressed.
+    pub compression: Compression,
+    /// Whether a file is replaced, or a name is taken from the image that has it.
+    pub force: bool,
+    /// A file with a token for the registry.
+    pub token: Option<PathBuf>,
+    /// The user name for the token.
+    pub username: Option<String>,
+    /// The number of threads.
+    pub jobs: Option<usize>,
+    /// Set when the export is to stop.
+    pub interrupt: Arc<AtomicBool>,
+}
 
-Each image becomes one layer, with its files at the mount point of the image, on top of the
-layers of the base. Docker, Podman, Apptainer, and `cabane import` read the result. The
-same images and base always give the same digest.")]
-pub(crate) struct ExportArgs {
-    /// Images: label, ID, digest, or path, each optionally followed by :/mount/point; separated by commas
-    #[arg(value_name = "IMAGES")]
-    images: String,
-    /// The destination: oci:DIR, oci-archive:FILE, or docker-archive:FILE, each optionally followed by :NAME, or a registry: REGISTRY/NAME:TAG
-    #[arg(value_name = "DEST")]
-    destination: String,
-    /// The base: a root image, or a container image from a layout, an archive, or a registry, as in `cabane import`; its layers are kept
-    #[arg(long, value_name = "IMAGE")]
-    pub(crate) base: Option<String>,
-    /// Views whose variables to set: VIEW or IMAGE:VIEW, separated by commas; default: those of `cabane run`
-    #[arg(short, long, value_name = "VIEWS")]
-    view: Option<String>,
-    /// Use no view unless one is named
-    #[arg(long, conflicts_with = "view")]
-    no_default_view: bool,
-    /// The platform: OS/ARCHITECTURE or OS/ARCHITECTURE/VARIANT; default: that of the base, or of the programs in the images
-    #[arg(long, value_name = "PLATFORM")]
-    platform: Option<Platform>,
-    /// How to compress layers: gzip, or zstd, which is faster and needs the program `zstd`
-    #[arg(long, value_name = "KIND", default_value_t)]
-    compression: Compression,
-    /// Replace a file, or move the name from the image that has it
-    #[arg(long)]
-    force: bool,
-    /// A file with a token for the registry, or a directory with a file TOKEN; used for the destination, and for the base only if that is in the same registry or the destination is a file
-    #[arg(long, value_name = "PATH")]
-    token: Option<PathBuf>,
-    /// The user name for the token; default: your user name
-    #[arg(long, value_name = "NAME")]
-    username: Option<String>,
-    /// The number of threads; default: one for each processor
-    #[arg(short, long, value_name = "NUMBER")]
-    jobs: Option<usize>,
-    /// Print the result as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+/// What came of it.
+#[derive(Debug)]
+pub struct Exported {
+    /// Where it is.
+    pub destination: String,
+    /// The container image.
+    pub made: MadeImage,
+    /// Whether it was there already.
+    pub unchanged: bool,
+    /// Whether it has no root file system.
+    pub needs_base: bool,
+    /// The interpreters that its images need of what they are put on.
+    pub interpreters: Vec<NeededInterpreter>,
+}
+
+/// A container image that was made.
+#[derive(Debug)]
+pub struct MadeImage {
+    /// Its parts.
+    pub exported: ExportedImage,
+    /// The platform.
+    pub platform: Platform,
+    /// Names of variables of views that depend on whoever starts the image, and are left out.
+    pub left_out: Vec<String>,
+    /// What was found in each image.
+    pub walked: Vec<Walked>,
+}
+
+/// An interpreter that an image needs of what it is put on.
+#[derive(Clone, Debug)]
+pub struct NeededInterpreter {
+    /// The name of the image.
+    pub image: String,
+    /// The version.
+    pub version: String,
+    /// Where it must be.
+    pub path: PathBuf,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -114,28 +126,35 @@ enum ExportError {
     Interrupted,
 }
 
-pub(crate) fn export(setup: &Setup, args: &ExportArgs) -> CommandResult<ExitCode> {
-    let destination: Destination = args.destination.parse().map_err(
-        |error: crate::commands::export::target::DestinationError| {
-            let hint = error.hint();
-            Report::new(Kind::BadInput, error).hinted(hint)
-        },
-    )?;
-    let base = args.base.as_deref();
-    let base = base.map(|text| Base::find(setup, text)).transpose()?;
+/// Makes a container image of images.
+///
+/// # Errors
+///
+/// What is malformed, is not there, cannot be read or written, is taken, or does not go together.
+pub fn export(context: &Context, request: &ExportRequest) -> Result<Exported> {
+    let destination: Destination =
+        request
+            .destination
+            .parse()
+            .map_err(|error: crate::export::target::DestinationError| {
+                let hint = error.hint();
+                Report::new(Kind::BadInput, error).hinted(hint)
+            })?;
+    let base = request.base.as_deref();
+    let base = base.map(|text| Base::find(context, text)).transpose()?;
     let images = match &base {
         // A root image is read as all others are; its view comes first.
-        Some(Base::Image(text)) => format!("{text},{}", args.images),
-        _ => args.images.clone(),
+        Some(Base::Image(text)) => format!("{text},{}", request.images),
+        _ => request.images.clone(),
     };
-    let typed = ImageRequest::new(&images, args.view.as_deref(), args.no_default_view);
-    let (environment, _) = find_environment(setup, &typed)?;
+    let typed = ImageRequest::new(&images, request.view.as_deref(), request.no_default_view);
+    let (environment, _) = find_environment(context, &typed)?;
     let exporting = Exporting {
-        setup,
-        args,
+        context,
+        request,
         destination,
         environment,
-        interrupt: stop_when_interrupted()?,
+        interrupt: &request.interrupt,
     };
     exporting.check_roots(base.as_ref())?;
     match base {
@@ -152,16 +171,16 @@ pub(crate) fn export(setup: &Setup, args: &ExportArgs) -> CommandResult<ExitCode
 }
 
 /// Images on their way into a container image.
-pub(crate) struct Exporting<'a> {
-    pub(crate) setup: &'a Setup,
-    pub(crate) args: &'a ExportArgs,
-    pub(crate) destination: Destination,
-    pub(crate) environment: ConcreteEnvironment,
-    interrupt: Arc<AtomicBool>,
+struct Exporting<'a> {
+    context: &'a Context,
+    request: &'a ExportRequest,
+    destination: Destination,
+    environment: ConcreteEnvironment,
+    interrupt: &'a AtomicBool,
 }
 
 impl Exporting<'_> {
-    fn check_roots(&self, base: Option<&Base>) -> CommandResult<()> {
+    fn check_roots(&self, base: Option<&Base>) -> Result<()> {
         let root = self.environment.root();
         let refused = |error| Err(Report::new(Kind::Usage, error));
         match (base, root) {
@@ -179,7 +198,7 @@ impl Exporting<'_> {
     }
 
     /// Writes it on a container image.
-    fn on(&self, reference: &Reference) -> CommandResult<ExitCode> {
+    fn on(&self, reference: &Reference) -> Result<Exported> {
         let here = Platform::of_machine(std::env::consts::ARCH);
         // A token is for where the image goes, and the business of no other registry.
         let is_its_own = match (&self.destination, reference) {
@@ -189,19 +208,19 @@ impl Exporting<'_> {
             _ => true,
         };
         let asking = Asking {
-            setup: self.setup,
-            platform: self.args.platform.as_ref().unwrap_or(&here),
-            token: self.args.token.as_deref().filter(|_| is_its_own),
-            username: self.args.username.as_deref().filter(|_| is_its_own),
-            interrupt: &self.interrupt,
-            scratch: scratch(self.setup)?,
+            context: self.context,
+            platform: self.request.platform.as_ref().unwrap_or(&here),
+            token: self.request.token.as_deref().filter(|_| is_its_own),
+            username: self.request.username.as_deref().filter(|_| is_its_own),
+            interrupt: self.interrupt,
+            scratch: scratch_place(self.context)?,
         };
         let use_it = |image: ContainerImage<'_>| self.write(Some(&image), Some(reference));
         asking.with(reference, Box::new(use_it))
     }
 
     fn jobs(&self) -> usize {
-        let jobs = self.args.jobs.or(self.setup.settings.jobs.value);
+        let jobs = self.request.jobs.or(self.context.settings.jobs.value);
         jobs.unwrap_or_else(processors).max(1)
     }
 
@@ -209,17 +228,20 @@ impl Exporting<'_> {
         &self,
         base: Option<&ContainerImage<'_>>,
         reference: Option<&Reference>,
-    ) -> CommandResult<ExitCode> {
+    ) -> Result<Exported> {
         self.check_library(base)?;
         let registry = match &self.destination {
             Destination::Registry(name) => {
-                let (token, username) = (self.args.token.as_deref(), self.args.username.as_deref());
-                Some(of_containers(self.setup, &name.address, token, username)?)
+                let (token, username) = (
+                    self.request.token.as_deref(),
+                    self.request.username.as_deref(),
+                );
+                Some(of_containers(self.context, &name.address, token, username)?)
             }
             _ => None,
         };
-        let scratch = || scratch(self.setup);
-        let mut opened = Opened::new(&self.destination, self.args.force, &scratch)?;
+        let scratch = || scratch_place(self.context);
+        let mut opened = Opened::new(&self.destination, self.request.force, &scratch)?;
         let made = self.make(&mut opened, base, reference)?;
         let from = match (&self.destination, reference) {
             (Destination::Registry(to), Some(Reference::Registry(from)))
@@ -230,20 +252,25 @@ impl Exporting<'_> {
             _ => None,
         };
         let publishing = Publishing {
-            setup: self.setup,
+            context: self.context,
             destination: &self.destination,
             exported: &made.exported,
             registry: registry.as_ref(),
             from,
-            replace: self.args.force,
+            replace: self.request.force,
         };
         let published = publishing.publish(opened)?;
-        self.tell(&made, &published);
-        Ok(exit_codes::SUCCESS)
+        Ok(Exported {
+            destination: self.destination.to_string(),
+            made,
+            unchanged: published.unchanged,
+            needs_base: self.environment.root().is_none() && self.request.base.is_none(),
+            interpreters: self.stacks().filter_map(interpreter).collect(),
+        })
     }
 
     /// Refuses a base whose C library is too old for what is put on it.
-    fn check_library(&self, base: Option<&ContainerImage<'_>>) -> CommandResult<()> {
+    fn check_library(&self, base: Option<&ContainerImage<'_>>) -> Result<()> {
         let needed = self.stacks().filter_map(|image| {
             let text = image.meta.needs.glibc.clone()?;
             Some((text.parse::<GlibcVersion>().ok()?, text, image))
@@ -251,7 +278,7 @@ impl Exporting<'_> {
         let needed = needed.max_by_key(|(version, ..)| *version);
         let found = match (base, self.environment.root()) {
             (Some(base), _) => {
-                let found = library_of(base, &Shown::quiet(&self.interrupt));
+                let found = library_of(base, &Shown::quiet(self.interrupt));
                 found?
             }
             (None, Some(root)) => {
@@ -277,7 +304,7 @@ impl Exporting<'_> {
     }
 
     /// The images that are put on a root.
-    pub(crate) fn stacks(&self) -> impl Iterator<Item = &ConcreteImage> {
+    fn stacks(&self) -> impl Iterator<Item = &ConcreteImage> {
         let images = self.environment.images.iter();
         images.filter(|image| !image.mount_point.is_root())
     }
@@ -287,18 +314,18 @@ impl Exporting<'_> {
         opened: &mut Opened,
         base: Option<&ContainerImage<'_>>,
         reference: Option<&Reference>,
-    ) -> CommandResult<Made> {
+    ) -> Result<MadeImage> {
         let shown = Shown {
-            watched: Some(Mutex::new(Watched::new(
-                self.setup.printer,
-                &format!("exporting {}", escape(&self.args.images)),
-            ))),
-            interrupt: &self.interrupt,
+            watched: Some(Mutex::new(
+                self.context
+                    .transfer(&format!("exporting {}", escape(&self.request.images))),
+            )),
+            interrupt: self.interrupt,
         };
-        let path = self.setup.calling.get(OsStr::new(env_vars::PATH));
+        let path = self.context.calling.get(OsStr::new(env_vars::PATH));
         let zstd = find_program("zstd", path.map(AsRef::as_ref));
         let settings = ExportSettings {
-            compression: self.args.compression,
+            compression: self.request.compression,
             zstd: zstd.as_deref(),
             jobs: self.jobs(),
             progress: &shown,
@@ -311,7 +338,7 @@ impl Exporting<'_> {
         let root = self.environment.root();
         let mut walked = Vec::new();
         for image in root.into_iter().chain(self.stacks()) {
-            let (layer, found) = layer_of(self.setup, image);
+            let (layer, found) = layer_of(self.context, image);
             let comment = format!("cabane export {}", title_of(image));
             let packed = export.pack(&layer, Some(comment));
             packed?;
@@ -336,7 +363,7 @@ impl Exporting<'_> {
         };
         about.annotations = annotations_of(&about, base, reference);
         let exported = export.finish(&about)?;
-        Ok(Made {
+        Ok(MadeImage {
             exported,
             platform: about.platform,
             left_out: variables.left_out,
@@ -349,13 +376,13 @@ impl Exporting<'_> {
         &self,
         base: Option<&ContainerImage<'_>>,
         walked: &[(&ConcreteImage, Walked)],
-    ) -> CommandResult<Platform> {
+    ) -> Result<Platform> {
         let mut of_programs = walked
             .iter()
             .filter_map(|(image, walked)| Some((image, architecture_of(walked.machine?)?)));
         let root = self.environment.root();
         let source = root.and_then(|root| root.meta.container.as_ref()?.source.as_ref());
-        let platform = if let Some(platform) = &self.args.platform {
+        let platform = if let Some(platform) = &self.request.platform {
             platform.clone()
         } else if let Some(base) = base {
             base.platform.clone()
@@ -381,8 +408,8 @@ impl Exporting<'_> {
     }
 
     /// The time that the caller names, or that of the base; else one that is always the same.
-    fn created(&self, base: &Value) -> CommandResult<String> {
-        let (epoch, is_said) = epoch(self.setup)?;
+    fn created(&self, base: &Value) -> Result<String> {
+        let (epoch, is_said) = self.context.epoch()?;
         let of_base = base.get("created").and_then(Value::as_str);
         if let (false, Some(text)) = (is_said, of_base) {
             return Ok(text.to_owned());
@@ -392,6 +419,15 @@ impl Exporting<'_> {
     }
 }
 
+fn interpreter(image: &ConcreteImage) -> Option<NeededInterpreter> {
+    let need = image.meta.needs.interpreter.as_ref()?;
+    Some(NeededInterpreter {
+        image: image.name().to_owned(),
+        version: need.version.clone(),
+        path: need.path.clone(),
+    })
+}
+
 fn taken(found: &Found) -> Walked {
     let taken = found.lock().ok().and_then(|mut found| found.take());
     taken.unwrap_or_default()
@@ -399,7 +435,7 @@ fn taken(found: &Found) -> Walked {
 
 /// Shows how it goes on.
 struct Shown<'a> {
-    watched: Option<Mutex<Watched>>,
+    watched: Option<Mutex<Box<dyn Transfer>>>,
     interrupt: &'a AtomicBool,
 }
 
@@ -413,7 +449,7 @@ impl<'a> Shown<'a> {
 
     fn done(&self) {
         if let Some(Ok(watched)) = self.watched.as_ref().map(Mutex::lock) {
-            watched.done();
+            watched.end();
         }
     }
 }
@@ -421,7 +457,7 @@ impl<'a> Shown<'a> {
 impl cabane_container::Progress for Shown<'_> {
     fn read(&self, done: u64, of: Option<u64>) {
         if let Some(Ok(watched)) = self.watched.as_ref().map(Mutex::lock) {
-            watched.tell(done, of.unwrap_or(done));
+            watched.show(done, of.unwrap_or(done));
         }
     }
 

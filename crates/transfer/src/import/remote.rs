@@ -14,9 +14,8 @@ use cabane_container::{Blobs, Bytes, Chosen, Descriptor, Manifest, Platform, cho
 use cabane_label::{Digest, escape};
 use cabane_registry::{ContainerName, Registry};
 
-use crate::report::{CommandResult, IoContext, Report};
-use crate::setup::Setup;
-use crate::transfer::Watched;
+use cabane_report::{IoContext, Report, Result, Transfer};
+use cabane_site::Context;
 
 /// How many layers are got at once.
 const STREAMS: usize = 4;
@@ -24,7 +23,7 @@ const STREAMS: usize = 4;
 const WHOLE: &str = "blob";
 
 /// A container image in a registry.
-pub(crate) struct Remote {
+pub struct Remote {
     registry: Registry,
     name: ContainerName,
     config: (Digest, Vec<u8>),
@@ -34,11 +33,11 @@ pub(crate) struct Remote {
 
 impl Remote {
     /// Asks a registry for an image; its layers are got later.
-    pub(crate) fn find(
+    pub fn find(
         registry: Registry,
         name: &ContainerName,
         platform: &Platform,
-    ) -> CommandResult<(Self, Chosen)> {
+    ) -> Result<(Self, Chosen)> {
         let bytes = registry.container_document(name)?;
         let mut failure = None;
         let mut get = |one: &Descriptor| {
@@ -70,13 +69,13 @@ impl Remote {
 
     /// Gets the layers into a directory, several at a time, and goes on where an attempt was
     /// cut off.
-    pub(crate) fn fetch(
+    pub fn fetch(
         &self,
-        setup: &Setup,
+        context: &Context,
         manifest: &Manifest,
         place: &Path,
         interrupt: &AtomicBool,
-    ) -> CommandResult<()> {
+    ) -> Result<()> {
         let mut layers: Vec<&Descriptor> = manifest.layers.iter().collect();
         layers.sort_by(|one, other| one.digest.as_str().cmp(other.digest.as_str()));
         layers.dedup_by(|one, other| one.digest == other.digest);
@@ -89,10 +88,8 @@ impl Remote {
             .collect();
         let room = self.registry.check_room(&self.name, &sizes, place);
         room?;
-        let watched = Mutex::new(Watched::new(
-            setup.printer,
-            &format!("getting {}", escape(&self.name.to_string())),
-        ));
+        let watched =
+            Mutex::new(context.transfer(&format!("getting {}", escape(&self.name.to_string()))));
         let all = Fetching {
             remote: self,
             layers: &layers,
@@ -113,7 +110,7 @@ impl Remote {
         });
         let failure = all.failure.into_inner();
         if let Ok(watched) = watched.into_inner() {
-            watched.done();
+            watched.end();
         }
         if let Some(failure) = failure.unwrap_or_else(PoisonError::into_inner) {
             return Err(failure);
@@ -137,8 +134,8 @@ struct Fetching<'a> {
     next: AtomicUsize,
     done: Vec<Mutex<u64>>,
     total: u64,
-    failure: Mutex<Option<crate::report::Report>>,
-    watched: &'a Mutex<Watched>,
+    failure: Mutex<Option<Report>>,
+    watched: &'a Mutex<Box<dyn Transfer>>,
 }
 
 impl Fetching<'_> {
@@ -163,7 +160,7 @@ impl Fetching<'_> {
         }
     }
 
-    fn get(&self, index: usize, layer: &Descriptor) -> CommandResult<()> {
+    fn get(&self, index: usize, layer: &Descriptor) -> Result<()> {
         if self.interrupt.load(Ordering::Relaxed) {
             let interrupted = cabane_container::Error::Interrupted;
             return Err(Report::from(interrupted));
@@ -191,7 +188,7 @@ impl Fetching<'_> {
         let sum = self.done.iter().filter_map(|one| one.lock().ok());
         let sum = sum.map(|one| *one).sum();
         if let Ok(watched) = self.watched.lock() {
-            watched.tell(sum, self.total);
+            watched.show(sum, self.total);
         }
     }
 }

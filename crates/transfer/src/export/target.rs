@@ -14,10 +14,9 @@ use cabane_container::export::{
 use cabane_label::escape;
 use cabane_registry::{ContainerBlob, ContainerName, ContainerNameError, ContainerPush, Registry};
 
-use crate::commands::import::reference::path_and_name;
-use crate::report::{CommandResult, IoContext, Kind, Report};
-use crate::setup::Setup;
-use crate::transfer::Watched;
+use crate::import::reference::path_and_name;
+use cabane_report::{IoContext, Kind, Report, Result};
+use cabane_site::Context;
 
 /// Where a container image goes, as it was typed.
 #[derive(Clone, Debug)]
@@ -153,8 +152,8 @@ impl Opened {
     pub(crate) fn new(
         destination: &Destination,
         replace: bool,
-        scratch: &dyn Fn() -> CommandResult<PathBuf>,
-    ) -> CommandResult<Self> {
+        scratch: &dyn Fn() -> Result<PathBuf>,
+    ) -> Result<Self> {
         match destination {
             Destination::Layout(path, _) => {
                 check_layout(path)?;
@@ -192,7 +191,7 @@ fn parent_of(path: &Path) -> &Path {
 
 /// Everything that is needed to let an image be seen.
 pub(crate) struct Publishing<'a> {
-    pub(crate) setup: &'a Setup,
+    pub(crate) context: &'a Context,
     pub(crate) destination: &'a Destination,
     pub(crate) exported: &'a Exported,
     /// The registry to which it goes.
@@ -209,7 +208,7 @@ pub(crate) struct Published {
 
 impl Publishing<'_> {
     /// Gives the image its name.
-    pub(crate) fn publish(&self, opened: Opened) -> CommandResult<Published> {
+    pub(crate) fn publish(&self, opened: Opened) -> Result<Published> {
         let changed = Published { unchanged: false };
         match (self.destination, opened) {
             (Destination::Layout(path, name), Opened::Loose(target)) => {
@@ -225,7 +224,7 @@ impl Publishing<'_> {
         }
     }
 
-    fn push(&self, name: &ContainerName, target: &LooseTarget) -> CommandResult<Published> {
+    fn push(&self, name: &ContainerName, target: &LooseTarget) -> Result<Published> {
         let Some(registry) = self.registry else {
             return Err(Report::new(Kind::Registry, "no registry"));
         };
@@ -247,14 +246,14 @@ impl Publishing<'_> {
             from: self.from,
             replace: self.replace,
         };
-        let watched = Watched::new(self.setup.printer, &format!("sending {name}"));
+        let watched = self.context.transfer(&format!("sending {name}"));
         let pushed = registry.push_container(&request, &mut |done, total| {
-            watched.tell(done, total);
+            watched.show(done, total);
         });
-        watched.done();
+        watched.end();
         let pushed = pushed?;
         if let Some(replaced) = &pushed.replaced {
-            self.setup.printer.note(format_args!(
+            self.context.note(format_args!(
                 "the tag was taken from the image {}",
                 replaced.id()
             ));
@@ -267,15 +266,15 @@ impl Publishing<'_> {
 
 /// Returns where files without a name may be: where images are downloaded to, if there is
 /// such a place, and beside it if it is not there yet. Nothing is made for it that stays.
-pub(crate) fn scratch(setup: &Setup) -> CommandResult<PathBuf> {
-    let place = match setup.repository_if_there() {
+pub fn scratch_place(context: &Context) -> Result<PathBuf> {
+    let place = match context.repository_if_there() {
         Ok(Some(written)) => {
             let place = written.repository.path().join("tmp");
             fs::create_dir_all(&place).or_failed(|| format!("make {}", place.display()))?;
             Some(place)
         }
         Ok(None) => {
-            let path = setup.default_repository_path()?;
+            let path = context.default_repository_path()?;
             let above = path.ancestors().skip(1).find(|place| place.is_dir());
             // Without a name, it is seen by nobody.
             let is_usable = |place: &&Path| tempfile::tempfile_in(place).is_ok();

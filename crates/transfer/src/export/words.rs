@@ -12,7 +12,7 @@ use cabane_container::{ContainerImage, digest};
 use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
 use serde_json::Value;
 
-use crate::commands::import::reference::Reference;
+use crate::import::reference::Reference;
 
 const TITLE: &str = "org.opencontainers.image.title";
 const DESCRIPTION: &str = "org.opencontainers.image.description";

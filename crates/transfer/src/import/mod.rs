@@ -1,0 +1,284 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! A container image becomes an image of the repository.
+
+mod check;
+mod make;
+pub(crate) mod place;
+pub(crate) mod reference;
+pub(crate) mod remote;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use cabane_container::{
+    ContainerImage, DockerArchive, ImportRecord, Layout, Platform, Sif, digest,
+};
+use cabane_environment::complete_label_for;
+use cabane_label::{Digest, Label, LabelPattern, escape};
+use cabane_registry::ContainerName;
+use cabane_report::{Kind, Report, Result};
+use cabane_repository::{Access, Added, Repository};
+use cabane_site::Context;
+use serde::Serialize;
+
+use crate::export::base::directory_of;
+use crate::export::target::scratch_place;
+use crate::groups;
+use crate::import::make::Wanted;
+use crate::import::place::{NEW, key_of, program};
+use crate::registry::of_containers;
+
+pub use check::{CheckedSource, check_source};
+pub use reference::{Reference, ReferenceError};
+pub use remote::Remote;
+
+/// What is to be imported, and how.
+#[derive(Clone, Debug)]
+pub struct ImportRequest {
+    /// The container image, as it is typed.
+    pub image: String,
+    /// The label that the image gets, as it is typed.
+    pub label: String,
+    /// The platform; that of this machine by default.
+    pub platform: Option<Platform>,
+    /// Whether the label is taken from the image that has it.
+    pub force: bool,
+    /// The Unix group whose members alone may read the image here.
+    pub group: Option<String>,
+    /// A file with a token for the registry.
+    pub token: Option<PathBuf>,
+    /// The user name for the token.
+    pub username: Option<String>,
+    /// Whether nothing is made.
+    pub dry_run: bool,
+    /// The number of threads.
+    pub jobs: Option<usize>,
+    /// The largest size of all unpacked layers together, in bytes.
+    pub max_unpacked: Option<u64>,
+    /// Set when the import is to stop.
+    pub interrupt: Arc<AtomicBool>,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub enum Imported {
+    /// Nothing was made; this would be.
+    Planned(PlannedImport),
+    /// The image, and what was done if it was not there already.
+    Added(Box<Added>, Option<Box<ImportRecord>>),
+}
+
+/// What would be done.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlannedImport {
+    /// The label.
+    pub label: String,
+    /// The container image, as it was understood.
+    pub reference: String,
+    /// The platform.
+    pub platform: String,
+    /// The digest of the manifest, where there is one.
+    pub manifest: Option<String>,
+    /// The number of layers.
+    pub layers: usize,
+    /// The size of the layers together as they come, in bytes; 0 where that is not known.
+    pub bytes: u64,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum ImportError {
+    #[error("`{label}` is there already, and was made of another image")]
+    Moved { label: Label },
+}
+
+/// Makes an image of a container image.
+///
+/// # Errors
+///
+/// What is malformed, is not there, cannot be read or written, or is taken.
+pub fn import(context: &Context, request: &ImportRequest) -> Result<Imported> {
+    let pattern: LabelPattern = request.label.parse()?;
+    let platform = request.platform.clone();
+    let platform = platform.unwrap_or_else(|| Platform::of_machine(std::env::consts::ARCH));
+    let label = complete_label_for(context, &pattern, platform.machine())?;
+    let reference: Reference = request.image.parse().map_err(ReferenceError::told)?;
+    let group = request.group.as_deref();
+    let group = group.map(groups::number_of).transpose()?;
+    let import = Import {
+        context,
+        request,
+        label,
+        reference: reference.to_string(),
+        platform,
+        access: group.map_or(Access::AsNewFiles, Access::Group),
+        interrupt: &request.interrupt,
+    };
+    match &reference {
+        Reference::Layout(path, name) => import.layout(path, name.as_deref()),
+        Reference::DockerArchive(path, name) => import.docker_archive(path, name.as_deref()),
+        Reference::Sif(path) => import.sif(path),
+        Reference::Directory(path) => import.directory(path),
+        Reference::Registry(name) => import.remote(name),
+    }
+}
+
+/// One image on its way into the repository.
+struct Import<'a> {
+    context: &'a Context,
+    request: &'a ImportRequest,
+    label: Label,
+    reference: String,
+    platform: Platform,
+    access: Access,
+    interrupt: &'a AtomicBool,
+}
+
+impl Import<'_> {
+    fn layout(&self, path: &Path, name: Option<&str>) -> Result<Imported> {
+        let layout = Layout::open(path, &self.scratch()?)?;
+        self.opened_layout(&layout, name)
+    }
+
+    fn opened_layout(&self, layout: &Layout, name: Option<&str>) -> Result<Imported> {
+        let chosen = layout.choose(name, &self.platform);
+        let chosen = chosen?;
+        let image = || ContainerImage::new(&chosen, layout, &self.platform).map_err(Report::from);
+        let wanted = Wanted::new(chosen.digest.as_str(), &image()?, false);
+        self.one(&wanted, &|_| image())
+    }
+
+    fn docker_archive(&self, path: &Path, name: Option<&str>) -> Result<Imported> {
+        let archive = DockerArchive::open(path, &self.scratch()?)?;
+        let image = || archive.image(name, &self.platform).map_err(Report::from);
+        let (first, identity) = match archive.image(name, &self.platform) {
+            // An archive that was not said to be one of these.
+            Err(error @ cabane_container::Error::NotAnImage { .. }) => {
+                return match Layout::open(path, &self.scratch()?) {
+                    Ok(layout) if layout.is_one() => self.opened_layout(&layout, name),
+                    _ => Err(Report::from(error)),
+                };
+            }
+            first => first?,
+        };
+        let wanted = Wanted::new(&format!("docker-archive {identity}"), &first, false);
+        self.one(&wanted, &|_| image().map(|(image, _)| image))
+    }
+
+    fn sif(&self, path: &Path) -> Result<Imported> {
+        let sif = Sif::open(path, &self.platform)?;
+        let unsquashfs = program(self.context, "unsquashfs")?;
+        let wanted = Wanted {
+            key: key_of(&self.reference, &self.platform),
+            manifest: None,
+            configuration: None,
+            platform: self.platform.clone(),
+            is_kept: false,
+            layers: 1,
+            bytes: 0,
+        };
+        let bring = |place: &Path| {
+            let root = place.join(format!("{NEW}root"));
+            let unpacked = sif.unpack(&unsquashfs, &root, self.max_unpacked(), &self.interrupt);
+            unpacked.map_err(Report::from)
+        };
+        self.one(&wanted, &bring)
+    }
+
+    fn directory(&self, path: &Path) -> Result<Imported> {
+        let image = || directory_of(path, &self.platform);
+        let wanted = Wanted::new(&self.reference, &image()?, false);
+        self.one(&wanted, &|_| image())
+    }
+
+    fn remote(&self, name: &ContainerName) -> Result<Imported> {
+        let (token, username) = (
+            self.request.token.as_deref(),
+            self.request.username.as_deref(),
+        );
+        let registry = of_containers(self.context, &name.address, token, username)?;
+        let (remote, chosen) = Remote::find(registry, name, &self.platform)?;
+        let image = || ContainerImage::new(&chosen, &remote, &self.platform).map_err(Report::from);
+        let wanted = Wanted::new(chosen.digest.as_str(), &image()?, true);
+        let bring = |place: &Path| {
+            remote.fetch(self.context, &chosen.manifest, place, &self.interrupt)?;
+            image()
+        };
+        self.one(&wanted, &bring)
+    }
+
+    /// Returns where files without a name may be. The repository is made when there is an
+    /// image for it.
+    fn scratch(&self) -> Result<PathBuf> {
+        if self.request.dry_run {
+            return Ok(std::env::temp_dir());
+        }
+        // One that cannot be written to is told before anything is read.
+        self.context.repository_if_there()?;
+        scratch_place(self.context)
+    }
+
+    /// Says of a label that is taken from which image to which it would move.
+    fn moved(
+        &self,
+        repository: &Repository,
+        wanted: &Wanted,
+        error: cabane_repository::Error,
+    ) -> Report {
+        let cabane_repository::Error::LabelTaken { digest, .. } = &error else {
+            return Report::from(error);
+        };
+        let known = repository.meta(digest).ok();
+        let source = known.and_then(|meta| meta.container?.source);
+        let (Some(before), Some(now)) = (source.and_then(|one| one.manifest), &wanted.manifest)
+        else {
+            return Report::from(error);
+        };
+        let moved = ImportError::Moved {
+            label: self.label.clone(),
+        };
+        Report::new(Kind::Failure, moved)
+            .detailed(format!(
+                "  it has {}\n  asked for {}",
+                escape(&before),
+                digest::written(now)
+            ))
+            .hinted("`--force` gives the label to the new one".to_owned())
+    }
+
+    fn plan(&self, wanted: &Wanted) -> PlannedImport {
+        PlannedImport {
+            label: self.label.to_string(),
+            reference: self.reference.clone(),
+            platform: wanted.platform.to_string(),
+            manifest: wanted.manifest.as_ref().map(digest::written),
+            layers: wanted.layers,
+            bytes: wanted.bytes,
+        }
+    }
+}
+
+/// Closes an image that is here already, and says so if it is for others.
+///
+/// # Errors
+///
+/// Those of the repository.
+pub fn restrict(
+    context: &Context,
+    repository: &Repository,
+    digest: &Digest,
+    wanted: Access,
+) -> Result<()> {
+    let access = repository.restrict(digest, wanted);
+    let access = access?;
+    if access != wanted {
+        context.warning(format!(
+            "the image {} is here already, and for others; `ls -ld {}` shows for whom",
+            digest.id(),
+            repository.image_path(digest).with_file_name("").display()
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Images in and out.
+//!
+//! [`import()`] makes an image of a container image, [`check_source`] asks whether what an image was
+//! made of has changed since, and [`export()`] makes a container image. [`RegistryRequest`] finds the
+//! registry that is meant.
+
+#![forbid(unsafe_code)]
+
+mod export;
+mod groups;
+mod import;
+mod registry;
+mod scratch;
+
+pub use export::base::{Asking, Use, directory_of};
+pub use export::target::scratch_place;
+pub use export::tree::{Found, layer_of};
+pub use export::{ExportRequest, Exported, MadeImage, NeededInterpreter, export};
+pub use groups::number_of;
+pub use import::{
+    CheckedSource, ImportRequest, Imported, PlannedImport, Reference, ReferenceError, Remote,
+    check_source, import, restrict,
+};
+pub use registry::{Connection, RegistryRequest, of_containers};
+pub use scratch::Scratch;

@@ -1,0 +1,170 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What the commands have in common that talk to a registry.
+
+use std::path::{Path, PathBuf};
+
+use cabane_label::{LabelPattern, Namespace};
+use cabane_registry::{Address, Credential, CredentialSources, Options, Place, Registry};
+
+use cabane_environment::complete_label;
+use cabane_report::{Kind, Report, Result};
+use cabane_site::Context;
+use cabane_site::settings::{Origin, bad_address};
+
+/// Which registry is meant, and who asks, as it was typed.
+#[derive(Clone, Debug, Default)]
+pub struct RegistryRequest {
+    /// The address: host and prefix.
+    pub registry: Option<String>,
+    /// A file with a token.
+    pub token: Option<PathBuf>,
+    /// The user name for the token.
+    pub username: Option<String>,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum RegistryError {
+    #[error("no registry is configured")]
+    None,
+}
+
+/// A registry, and the part of it that is meant when none is named.
+pub struct Connection {
+    /// The registry.
+    pub registry: Registry,
+    /// The part that is meant when none is named.
+    namespace: Namespace,
+}
+
+impl RegistryRequest {
+    /// Prepares for asking the registry that is meant. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// No registry, an address that is none, a token that cannot be read.
+    pub fn connect(&self, context: &Context) -> Result<Connection> {
+        let setting = &context.settings.registry;
+        let address = self.address(context)?;
+        let options = Options {
+            cache: context
+                .settings
+                .cache_directory
+                .value
+                .as_ref()
+                .map(|cache| cache.join("registry")),
+            ..options(context, self.given(context, &address)?)
+        };
+        let registry = Registry::new(address, &options)?;
+        Ok(Connection {
+            registry,
+            namespace: setting.namespace.value.clone(),
+        })
+    }
+
+    fn address(&self, context: &Context) -> Result<Address> {
+        if let Some(text) = &self.registry {
+            let origin = Origin::Option("--registry");
+            return text
+                .parse()
+                .map_err(|error| bad_address(&origin, text, &error));
+        }
+        let configured = context.settings.registry.address.value.clone();
+        configured.ok_or_else(|| {
+            Report::new(Kind::Usage, RegistryError::None).hinted(
+                "`--registry URL` names one, or `url = \"https://…\"` below `[registry]` in the \
+                 configuration"
+                    .to_owned(),
+            )
+        })
+    }
+
+    /// Returns who asks, where a token says so. That of the configuration is for its own
+    /// registry only: another one has no business with it.
+    fn given(&self, context: &Context, address: &Address) -> Result<Option<Credential>> {
+        let setting = &context.settings.registry;
+        let configured = setting.address.value.as_ref();
+        let is_meant = configured.is_none_or(|one| one.host() == address.host());
+        let of_configuration = setting.token.value.as_deref().filter(|_| is_meant);
+        let token = self.token.as_deref().or(of_configuration);
+        let Some(token) = token else {
+            return Ok(None);
+        };
+        let username = self
+            .username
+            .as_deref()
+            .or(setting.username.value.as_deref());
+        let read = Credential::from_token_file(token, username);
+        let read = read.map_err(|error| Report::from(cabane_registry::Error::from(error)))?;
+        if let Some(warning) = &read.warning {
+            context.warning(&warning.to_string());
+            context.hint(&warning.hint());
+        }
+        Ok(Some(read.credential))
+    }
+}
+
+/// Prepares for asking a registry of container images, which may be any.
+///
+/// # Errors
+///
+/// A token that cannot be read, certificates or a proxy that cannot be used.
+pub fn of_containers(
+    context: &Context,
+    address: &Address,
+    token: Option<&Path>,
+    username: Option<&str>,
+) -> Result<Registry> {
+    let request = RegistryRequest {
+        registry: Some(address.to_string()),
+        token: token.map(Path::to_owned),
+        username: username.map(str::to_owned),
+    };
+    // Without a registry of its own a token of the configuration is meant for images of ours.
+    let given = match token {
+        None if context.settings.registry.address.value.is_none() => None,
+        _ => request.given(context, address)?,
+    };
+    let options = options(context, given);
+    Registry::new(address.clone(), &options).map_err(Report::from)
+}
+
+fn options(context: &Context, given: Option<Credential>) -> Options {
+    let setting = &context.settings.registry;
+    Options {
+        credentials: CredentialSources {
+            given,
+            login_files: setting.login_files.clone(),
+            netrc: setting.netrc.clone(),
+            program_directories: setting.program_directories.clone(),
+        },
+        authorities: setting.authorities.value.clone(),
+        proxy: setting.proxy.clone(),
+        ..Options::default()
+    }
+}
+
+impl Connection {
+    /// Returns the part of the registry that a pattern names.
+    pub fn namespace_of(&self, pattern: Option<&LabelPattern>) -> Namespace {
+        let named = pattern.and_then(|pattern| pattern.namespace.clone());
+        named.unwrap_or_else(|| self.namespace.clone())
+    }
+
+    /// Returns the place of a new image; parts of the label that were left out are filled in.
+    ///
+    /// # Errors
+    ///
+    /// A name or version that is missing.
+    pub fn new_place(&self, context: &Context, pattern: &LabelPattern) -> Result<Place> {
+        let without = LabelPattern {
+            namespace: None,
+            ..pattern.clone()
+        };
+        Ok(Place {
+            namespace: self.namespace_of(Some(pattern)),
+            label: complete_label(context, &without)?,
+        })
+    }
+}
