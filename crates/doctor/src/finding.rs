@@ -87,7 +87,7 @@ pub struct Finding {
 
 impl Finding {
     /// Makes a finding without cause and command.
-    pub fn new(
+    pub(crate) fn new(
         group: Group,
         name: impl Into<String>,
         state: State,
@@ -106,25 +106,25 @@ impl Finding {
     }
 
     /// Says why.
-    pub fn because(mut self, cause: impl Into<String>) -> Self {
+    pub(crate) fn because(mut self, cause: impl Into<String>) -> Self {
         self.cause = Some(cause.into());
         self
     }
 
     /// Says what can be typed.
-    pub fn mended_by(mut self, command: impl Into<String>) -> Self {
+    pub(crate) fn mended_by(mut self, command: impl Into<String>) -> Self {
         self.command = Some(command.into());
         self
     }
 
     /// Says what it is for.
-    pub fn serving(mut self, purpose: &'static str) -> Self {
+    pub(crate) fn serving(mut self, purpose: &'static str) -> Self {
         self.purpose = purpose;
         self
     }
 
     /// Says that nothing can be mounted in one way because of it.
-    pub fn blocking(mut self) -> Self {
+    pub(crate) fn blocking(mut self) -> Self {
         self.blocks = true;
         self
     }

@@ -5,7 +5,7 @@
 //!
 //! `look` asks the system and changes nothing; whatever could block is asked by a child with a time
 //! limit. What it sees are `facts`, plain data. `judge` turns facts into findings and touches
-//! nothing, so that every state of a machine can be tested without having one. [`diagnose`] does
+//! nothing, so that every state of a machine can be tested without having one. [`diagnose()`] does
 //! all of it.
 
 #![forbid(unsafe_code)]

@@ -100,7 +100,7 @@ pub fn give(
     for problem in devices.problems() {
         let text = problem.text.lines().next().unwrap_or_default().to_owned();
         let warning = DeviceWarning::Unreadable { text };
-        context.warning(&warning.to_string());
+        context.warning(&warning);
     }
     let mut all: Vec<DeviceRequest> = Vec::with_capacity(usual.len() + asked.len());
     for device in usual {
@@ -123,7 +123,7 @@ pub fn give(
         if is_usual {
             context.detail(warning);
         } else {
-            context.warning(&warning.to_string());
+            context.warning(warning);
         }
     }
     Ok(given)

@@ -101,7 +101,7 @@ pub fn find_environment(
     found.make_ready(context)?;
     let environment = found.assemble(&vec![0; found.images.len()])?;
     for warning in &environment.warnings {
-        context.warning(&warning.to_string());
+        context.warning(warning);
     }
     Ok((environment, found.additions))
 }

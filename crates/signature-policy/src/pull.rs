@@ -202,8 +202,8 @@ pub fn signing_key(context: &Context, path: &Path) -> Result<SigningKey> {
     let read = SigningKey::read(path);
     let (key, warning) = read.map_err(|error| Report::from(cabane_registry::Error::from(error)))?;
     if let Some(warning) = warning {
-        context.warning(&warning.to_string());
-        context.hint(&warning.hint());
+        context.warning(&warning);
+        context.hint(warning.hint());
     }
     Ok(key)
 }

@@ -98,8 +98,8 @@ impl RegistryRequest {
         let read = Credential::from_token_file(token, username);
         let read = read.map_err(|error| Report::from(cabane_registry::Error::from(error)))?;
         if let Some(warning) = &read.warning {
-            context.warning(&warning.to_string());
-            context.hint(&warning.hint());
+            context.warning(warning);
+            context.hint(warning.hint());
         }
         Ok(Some(read.credential))
     }

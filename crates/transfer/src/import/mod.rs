@@ -181,7 +181,7 @@ impl Import<'_> {
         };
         let bring = |place: &Path| {
             let root = place.join(format!("{NEW}root"));
-            let unpacked = sif.unpack(&unsquashfs, &root, self.max_unpacked(), &self.interrupt);
+            let unpacked = sif.unpack(&unsquashfs, &root, self.max_unpacked(), self.interrupt);
             unpacked.map_err(Report::from)
         };
         self.one(&wanted, &bring)
@@ -203,7 +203,7 @@ impl Import<'_> {
         let image = || ContainerImage::new(&chosen, &remote, &self.platform).map_err(Report::from);
         let wanted = Wanted::new(chosen.digest.as_str(), &image()?, true);
         let bring = |place: &Path| {
-            remote.fetch(self.context, &chosen.manifest, place, &self.interrupt)?;
+            remote.fetch(self.context, &chosen.manifest, place, self.interrupt)?;
             image()
         };
         self.one(&wanted, &bring)
