@@ -8,11 +8,13 @@
 
 #![forbid(unsafe_code)]
 
+mod added;
 mod args;
 mod commands;
 mod exit_codes;
 mod format;
 mod image_args;
+mod interrupt;
 mod packages;
 mod printer;
 mod progress;
@@ -20,6 +22,7 @@ pub mod reference;
 mod registry;
 mod report;
 mod setup;
+mod shell;
 mod shown_image;
 mod step_record;
 mod systems;

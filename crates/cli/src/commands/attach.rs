@@ -9,10 +9,10 @@ use cabane_run::{AttachError, Attachment, JobDescription, Target};
 use clap::Args;
 
 use crate::commands::run::not_started;
-use crate::commands::start::shell;
 use crate::exit_codes::ExitCode;
 use crate::report::{CommandResult, Kind};
 use crate::setup::Setup;
+use crate::shell::shell;
 use cabane_environment as environment;
 use cabane_environment::ImageRequest;
 

@@ -13,9 +13,9 @@ use cabane_transfer::{ExportRequest, Exported, MadeImage, export as export_image
 use clap::Args;
 use serde::Serialize;
 
-use crate::commands::build::stop_when_interrupted;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
+use crate::interrupt::stop_when_interrupted;
 use crate::report::CommandResult;
 use crate::setup::Setup;
 

@@ -16,10 +16,10 @@ use cabane_transfer::{
 use clap::Args;
 use serde::Serialize;
 
-use crate::commands::build::stop_when_interrupted;
-use crate::commands::image::add::tell;
+use crate::added::tell_added;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
+use crate::interrupt::stop_when_interrupted;
 use crate::report::CommandResult;
 use crate::setup::Setup;
 use crate::table::{Align, Table};
@@ -143,7 +143,7 @@ fn print_plan(setup: &Setup, plan: &PlannedImport, as_json: bool) {
 }
 
 fn print_added(setup: &Setup, added: &Added, record: Option<&ImportRecord>, as_json: bool) {
-    tell(setup, added);
+    tell_added(setup, added);
     if let Some(record) = record {
         for line in record.changed.lines() {
             setup.printer.note(format_args!("  {}", escape(&line)));

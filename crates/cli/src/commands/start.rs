@@ -4,11 +4,8 @@
 //! `cabane start`: a shell in one or several images.
 
 use std::ffi::OsStr;
-use std::fs;
 use std::io::{self, IsTerminal};
-use std::path::PathBuf;
 
-use cabane_run::login_shell;
 use clap::Args;
 
 use crate::commands::run::run_shell_in;
@@ -17,6 +14,7 @@ use crate::image_args::ImageArgs;
 use crate::image_args::JoinArgs;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
+use crate::shell::shell;
 use cabane_site::env_vars;
 
 /// Start a shell in images
@@ -58,16 +56,6 @@ pub(crate) fn start(setup: &Setup, args: &StartArgs) -> CommandResult<ExitCode> 
         .printer
         .detail(format_args!("the shell is {}", shell.display()));
     run_shell_in(setup, &args.images, &args.join, shell.into_os_string())
-}
-
-/// Returns the shell of whoever types.
-pub(crate) fn shell(setup: &Setup) -> PathBuf {
-    let variable = setup
-        .calling
-        .get(OsStr::new(env_vars::SHELL))
-        .map(AsRef::as_ref);
-    let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    login_shell(variable, rustix::process::getuid().as_raw(), &passwd)
 }
 
 fn nobody_types(setup: &Setup) -> Option<&'static str> {

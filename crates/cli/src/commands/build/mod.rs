@@ -8,8 +8,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use cabane_builder::{
     BuildRequest, Built, ImageFormat, InMemory, Install, Part, Plan, Programs, carry_out, plan,
@@ -19,13 +18,12 @@ use cabane_label::{Label, LabelPattern, SystemPattern};
 use cabane_recipe::FormatChoice;
 use cabane_repository::{AddRequest, Transfer};
 use clap::{Args, ValueEnum};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::flag;
 
+use crate::added::tell_added;
 use crate::commands::build::containers::OwnContainers;
-use crate::commands::image::add;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
+use crate::interrupt::stop_when_interrupted;
 use crate::progress::Shown;
 use crate::report::{CommandResult, IoContext};
 use crate::setup::Setup;
@@ -197,33 +195,6 @@ fn stopped(setup: &Setup, args: &BuildArgs, plan: &Plan) {
     setup
         .printer
         .hint("the same command without `--until` goes on");
-}
-
-/// How long a build may take to end its programs before a second signal ends it. Some
-/// senders, `timeout` among them, send theirs twice at once.
-const TO_CLEAN_UP: Duration = Duration::from_secs(2);
-
-/// A build that is interrupted ends its programs before it ends itself. A signal that
-/// comes later than that does what it always does.
-pub(crate) fn stop_when_interrupted() -> CommandResult<Arc<AtomicBool>> {
-    let interrupt = Arc::new(AtomicBool::new(false));
-    let is_late = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        let later = flag::register_conditional_default(signal, Arc::clone(&is_late));
-        let first = flag::register(signal, Arc::clone(&interrupt));
-        later
-            .and(first)
-            .or_failed(|| "watch for signals".to_owned())?;
-    }
-    let seen = Arc::clone(&interrupt);
-    std::thread::spawn(move || {
-        while !seen.load(Ordering::Relaxed) {
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        std::thread::sleep(TO_CLEAN_UP);
-        is_late.store(true, Ordering::Relaxed);
-    });
-    Ok(interrupt)
 }
 
 fn request(
@@ -414,7 +385,7 @@ fn add(setup: &Setup, label: &Label, built: &Built) -> CommandResult<()> {
         replace: true,
     };
     let added = repository.repository.add(&request)?;
-    add::tell(setup, &added);
+    tell_added(setup, &added);
     Ok(())
 }
 

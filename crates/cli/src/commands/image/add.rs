@@ -10,12 +10,11 @@ use cabane_repository::{AddRequest, Added, ImageFormat, Transfer};
 use cabane_run::{metadata, open_image};
 use clap::Args;
 
+use crate::added::tell_added;
 use crate::exit_codes::{self, ExitCode};
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 use cabane_environment::{complete_label, find_image};
-use cabane_report::size;
-use cabane_site::GRACE_DAYS;
 use cabane_transfer::Scratch;
 
 /// Add an image file under a label, or give an image another label
@@ -48,7 +47,7 @@ pub(crate) fn add(setup: &Setup, args: &AddArgs) -> CommandResult<ExitCode> {
         ImageDescription::Path(path) => add_file(setup, args, label, path)?,
         _ => tag(setup, args, label, &description)?,
     };
-    tell(setup, &added);
+    tell_added(setup, &added);
     Ok(exit_codes::SUCCESS)
 }
 
@@ -107,44 +106,5 @@ fn tag(
             };
             written.repository.add(&request).map_err(Report::from)
         }
-    }
-}
-
-/// Says what has changed in the repository.
-pub(crate) fn tell(setup: &Setup, added: &Added) {
-    let record = &added.record;
-    let (label, id) = (&record.label, record.digest.id());
-    if added.unchanged {
-        setup
-            .printer
-            .note(format_args!("{label} is the image {id} already"));
-        return;
-    }
-    setup
-        .printer
-        .note(format_args!("added {label} ({id}, {})", size(record.size)));
-    if let Some(replaced) = &added.replaced {
-        setup.printer.note(format_args!(
-            "the label was taken from the image {}",
-            replaced.id()
-        ));
-    }
-    if let Some(digest) = &added.kept {
-        let kept = format_args!(
-            "it has no label any more and stays for {GRACE_DAYS} days, for jobs that wait: `cabane \
-             image rm {digest}` removes it now"
-        );
-        setup.printer.note(kept);
-    }
-    for digest in &added.removed {
-        setup.printer.note(format_args!(
-            "removed the image {}, which has no label",
-            digest.id()
-        ));
-    }
-    if added.source_remains {
-        setup
-            .printer
-            .warning("the file could not be removed from where it was");
     }
 }

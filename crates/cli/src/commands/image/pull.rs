@@ -15,7 +15,7 @@ use cabane_repository::{Access, Added, Claim, ImageFormat, Incoming, Repository,
 use cabane_run::{metadata, open_image};
 use clap::Args;
 
-use crate::commands::image::add::tell;
+use crate::added::tell_added;
 use crate::commands::image::find::look_up;
 use crate::exit_codes::{self, ExitCode};
 use crate::registry::RegistryArgs;
@@ -101,7 +101,7 @@ pub(crate) fn pull(setup: &Setup, args: &PullArgs) -> CommandResult<ExitCode> {
         if let Some(record) = checked.record {
             signature_policy::remember(setup, &written.repository, &image.digest, record);
         }
-        tell(setup, &added);
+        tell_added(setup, &added);
     }
     Ok(exit_codes::SUCCESS)
 }

@@ -1,0 +1,40 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Signals that stop long work.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use crate::report::{CommandResult, IoContext};
+
+/// How long a build may take to end its programs before a second signal ends it. Some
+/// senders, `timeout` among them, send theirs twice at once.
+const TO_CLEAN_UP: Duration = Duration::from_secs(2);
+
+/// A build that is interrupted ends its programs before it ends itself. A signal that
+/// comes later than that does what it always does.
+pub(crate) fn stop_when_interrupted() -> CommandResult<Arc<AtomicBool>> {
+    let interrupt = Arc::new(AtomicBool::new(false));
+    let is_late = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let later = flag::register_conditional_default(signal, Arc::clone(&is_late));
+        let first = flag::register(signal, Arc::clone(&interrupt));
+        later
+            .and(first)
+            .or_failed(|| "watch for signals".to_owned())?;
+    }
+    let seen = Arc::clone(&interrupt);
+    std::thread::spawn(move || {
+        while !seen.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        std::thread::sleep(TO_CLEAN_UP);
+        is_late.store(true, Ordering::Relaxed);
+    });
+    Ok(interrupt)
+}
