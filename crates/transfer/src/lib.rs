@@ -3,7 +3,7 @@
 
 //! Images in and out.
 //!
-//! [`import()`] makes an image of a container image, [`check_source`] asks whether what an image was
+//! [`pull()`] downloads images of a registry. [`import()`] makes an image of a container image, [`check_source`] asks whether what an image was
 //! made of has changed since, and [`export()`] makes a container image. [`RegistryRequest`] finds the
 //! registry that is meant.
 
@@ -12,6 +12,7 @@
 mod export;
 mod groups;
 mod import;
+mod pull;
 mod registry;
 mod scratch;
 
@@ -24,5 +25,6 @@ pub use import::{
     CheckedSource, ImportRequest, Imported, PlannedImport, Reference, ReferenceError, Remote,
     check_source, import, restrict,
 };
+pub use pull::{PullRequest, find_remote, look_up, pull, pull_metadata};
 pub use registry::{Connection, RegistryRequest, of_containers};
 pub use scratch::Scratch;

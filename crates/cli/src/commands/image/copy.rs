@@ -6,11 +6,11 @@
 use cabane_label::{ImageDescription, LabelPattern};
 use clap::Args;
 
-use crate::commands::image::pull;
 use crate::exit_codes::{self, ExitCode};
 use crate::registry::RegistryArgs;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
+use cabane_transfer::find_remote;
 
 /// Give an image in a registry another label
 #[derive(Debug, Args)]
@@ -51,7 +51,7 @@ pub(crate) fn copy(setup: &Setup, args: &CopyArgs) -> CommandResult<ExitCode> {
     let connection = args.registry.connect(setup)?;
     let from: ImageDescription = args.from.parse()?;
     let to: LabelPattern = args.to.parse()?;
-    let found = pull::find(setup, &connection, &args.from, &from)?;
+    let found = find_remote(setup, &connection, &args.from, &from)?;
     // Of one image several labels may be found, and one is as good as another.
     let Some(source) = found.first() else {
         return Ok(exit_codes::SUCCESS);
@@ -90,7 +90,7 @@ pub(crate) fn copy(setup: &Setup, args: &CopyArgs) -> CommandResult<ExitCode> {
 pub(crate) fn delete(setup: &Setup, args: &DeleteArgs) -> CommandResult<ExitCode> {
     let connection = args.registry.connect(setup)?;
     let description: ImageDescription = args.image.parse()?;
-    let found = pull::find(setup, &connection, &args.image, &description)?;
+    let found = find_remote(setup, &connection, &args.image, &description)?;
     let [image] = found.as_slice() else {
         let error = DeleteError::Several {
             typed: args.image.clone(),

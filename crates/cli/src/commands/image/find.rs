@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cabane_label::{Digest, ImageDescription, LabelPattern, NameMatch, SystemPattern};
-use cabane_registry::{Listed, Said, Wanted};
+use cabane_label::{Digest, ImageDescription, LabelPattern, NameMatch};
+use cabane_registry::{Listed, Said};
 use cabane_run::difference::{PACKAGE_FILES, packages_in_metadata};
 use clap::Args;
 
@@ -18,7 +18,7 @@ use crate::registry::RegistryArgs;
 use crate::report::{CommandResult, Report};
 use crate::setup::Setup;
 use cabane_signature_policy::KnownKeys;
-use cabane_transfer::Connection;
+use cabane_transfer::{Connection, look_up};
 
 /// List the images in a registry
 #[derive(Debug, Args)]
@@ -205,46 +205,4 @@ fn read_description(text: &str) -> CommandResult<ImageDescription> {
         return Ok(ImageDescription::Pattern(pattern));
     }
     text.parse().map_err(Report::from)
-}
-
-/// Finds what was typed, among the images of this system unless another is named.
-pub(crate) fn look_up(
-    setup: &Setup,
-    connection: &Connection,
-    description: Option<&ImageDescription>,
-    how: NameMatch,
-    refresh: bool,
-) -> CommandResult<Vec<Listed>> {
-    let typed = match description {
-        Some(ImageDescription::Pattern(pattern)) => Some(pattern),
-        _ => None,
-    };
-    let by_digest = matches!(
-        description,
-        Some(ImageDescription::Id(_) | ImageDescription::Digest(_))
-    );
-    let namespace = connection.namespace_of(typed);
-    let mut pattern = typed.cloned().unwrap_or_default();
-    // A digest is meant wherever it is.
-    if pattern.system.is_none() && !by_digest {
-        pattern.system = setup.system().map(SystemPattern::Is);
-    }
-    if refresh {
-        connection.registry.forget_lists(&namespace);
-    }
-    let wanted = Wanted {
-        namespace: &namespace,
-        pattern: Some(&pattern),
-        how,
-    };
-    let found = connection
-        .registry
-        .find(&wanted, setup.settings.registry.listing.value);
-    let mut found = found?;
-    match description {
-        Some(ImageDescription::Id(id)) => found.retain(|image| image.digest.id() == *id),
-        Some(ImageDescription::Digest(digest)) => found.retain(|image| image.digest == *digest),
-        _ => {}
-    }
-    Ok(found)
 }

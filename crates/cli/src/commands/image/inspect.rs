@@ -15,7 +15,6 @@ use clap::Args;
 use serde_json::{Value, json as value};
 
 use crate::commands::image::packages;
-use crate::commands::image::pull;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::{fill, json};
 use crate::printer::style;
@@ -27,6 +26,7 @@ use cabane_environment::{fill_in_metadata, find_image};
 use cabane_report::size;
 use cabane_signature_policy::KnownKeys;
 use cabane_transfer::Scratch;
+use cabane_transfer::find_remote;
 
 /// Show the details of one image
 #[derive(Debug, Args)]
@@ -100,7 +100,7 @@ fn inspect_remote(
     description: &ImageDescription,
 ) -> CommandResult<ExitCode> {
     let connection = args.registry.connect(setup)?;
-    let images = pull::find(setup, &connection, &args.image, description)?;
+    let images = find_remote(setup, &connection, &args.image, description)?;
     for image in &images {
         let directory = Scratch::new()?;
         let has_meta = connection.registry.fetch_meta(image, directory.path());

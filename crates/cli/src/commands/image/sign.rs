@@ -9,13 +9,13 @@ use cabane_label::ImageDescription;
 use cabane_registry::{RemoteImage, SigningKey};
 use clap::{Args, Subcommand};
 
-use crate::commands::image::pull;
 use crate::exit_codes::{self, ExitCode};
 use crate::registry::RegistryArgs;
 use crate::report::{CommandResult, Report};
 use crate::setup::Setup;
 use cabane_signature_policy as signature_policy;
 use cabane_transfer::Connection;
+use cabane_transfer::find_remote;
 
 /// Sign an image in a registry
 #[derive(Debug, Args)]
@@ -57,7 +57,7 @@ pub(crate) fn sign(setup: &Setup, args: &SignArgs) -> CommandResult<ExitCode> {
     let key = signature_policy::signing_key(setup, &args.key)?;
     let connection = args.registry.connect(setup)?;
     let description: ImageDescription = args.image.parse()?;
-    for image in pull::find(setup, &connection, &args.image, &description)? {
+    for image in find_remote(setup, &connection, &args.image, &description)? {
         let is_new = connection.registry.sign(&image, &key);
         let is_new = is_new?;
         let already = if is_new { "" } else { " already" };

@@ -11,7 +11,6 @@ use cabane_registry::sum;
 use cabane_resolve::LocatedImage;
 use clap::Args;
 
-use crate::commands::image::pull;
 use crate::exit_codes::{self, ExitCode};
 use crate::registry::RegistryArgs;
 use crate::report::{CommandResult, Kind, Report};
@@ -19,6 +18,7 @@ use crate::setup::Setup;
 use cabane_environment::find_image;
 use cabane_signature_policy::Candidate;
 use cabane_signature_policy::{self as signature_policy, Wanted};
+use cabane_transfer::find_remote;
 
 /// Verify the signature and the content of an image
 #[derive(Debug, Args)]
@@ -133,7 +133,7 @@ fn verify_remote(
     description: &ImageDescription,
 ) -> CommandResult<()> {
     let connection = args.registry.connect(setup)?;
-    for image in pull::find(setup, &connection, &args.image, description)? {
+    for image in find_remote(setup, &connection, &args.image, description)? {
         let wanted = if args.key.is_empty() {
             signature_policy::wanted(setup, &image.place)?
         } else {

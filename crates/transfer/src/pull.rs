@@ -1,0 +1,435 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Images of a registry become images of the repository.
+
+use std::cmp::Reverse;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+use cabane_label::{ImageDescription, Label, LabelPattern, NameMatch, SystemPattern};
+use cabane_registry::{Listed, Place, RemoteImage};
+use cabane_report::{IoContext, Kind, Report, Result, size};
+use cabane_repository::{Access, Added, Claim, ImageFormat, Incoming, Repository, VerifiedRequest};
+use cabane_run::{metadata, open_image};
+use cabane_signature_policy as signature_policy;
+use cabane_site::Context;
+use cabane_site::settings::RestrictedSetting;
+
+use crate::groups::number_of;
+use crate::import::restrict;
+use crate::registry::Connection;
+use crate::scratch::Scratch;
+
+/// What is to be pulled, and how.
+#[derive(Clone, Debug)]
+pub struct PullRequest {
+    /// A label, an ID or a digest, as it is typed.
+    pub image: String,
+    /// Whether the label is taken from the image that has it in the repository.
+    pub force: bool,
+    /// The Unix group whose members alone may read the image here.
+    pub group: Option<String>,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum PullError {
+    #[error("no image in the registry {registry} matches `{typed}`")]
+    NotFound { typed: String, registry: String },
+    #[error("several images in the registry match `{typed}`")]
+    Ambiguous { typed: String },
+    #[error("`{}` is a file, and not an image in a registry", .path.display())]
+    Path { path: PathBuf },
+    #[error("the image has no metadata")]
+    NoMeta,
+}
+
+/// How many images are looked through for what they have in common with one.
+const MOST_BASES: usize = 2;
+/// How often we look whether another pull is done.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Downloads what was typed into the repository, and calls `done` for each image that was added.
+///
+/// # Errors
+///
+/// What is malformed or not there, a signature that is required and missing, a label that is taken,
+/// and those of downloading and writing.
+pub fn pull(
+    context: &Context,
+    connection: &Connection,
+    request: &PullRequest,
+    done: &mut dyn FnMut(&Added),
+) -> Result<()> {
+    let description: ImageDescription = request.image.parse()?;
+    let images = find_remote(context, connection, &request.image, &description)?;
+    let written = context.repository_to_write()?;
+    for image in images {
+        // `--force` is about labels, and no way around it.
+        let checked = signature_policy::check_at_pull(context, &connection.registry, &image)?;
+        let wanted = Wanted {
+            image: &image,
+            is_signed: checked.is_signed,
+            access: access(context, request, &image.place)?,
+            force: request.force,
+        };
+        let added = one(context, connection, &written.repository, wanted)?;
+        if let Some(record) = checked.record {
+            signature_policy::remember(context, &written.repository, &image.digest, record);
+        }
+        done(&added);
+    }
+    Ok(())
+}
+
+/// Downloads only the metadata of an image, into a new directory, and returns its label.
+///
+/// # Errors
+///
+/// As [`pull`]; and an image without metadata.
+pub fn pull_metadata(
+    context: &Context,
+    connection: &Connection,
+    typed: &str,
+    directory: &Path,
+) -> Result<Label> {
+    let description: ImageDescription = typed.parse()?;
+    let images = find_remote(context, connection, typed, &description)?;
+    let image = images.first().ok_or_else(|| not_found(connection, typed))?;
+    if signature_policy::check_at_pull(context, &connection.registry, image)?.is_signed {
+        context.warning("no signature covers metadata that are pulled without their image");
+    }
+    pull_meta(connection, image, directory)?;
+    Ok(image.place.label.clone())
+}
+
+/// Returns who may read an image here: whom the command line names, else the first rule of the
+/// configuration that is for it.
+fn access(context: &Context, request: &PullRequest, place: &Place) -> Result<Access> {
+    let is_for = |one: &&RestrictedSetting| one.rule.is_for(&place.namespace, &place.label);
+    let rule = context.settings.restricted.iter().find(is_for);
+    let group = request.group.as_ref().or(rule.map(|one| &one.rule.group));
+    match group {
+        None => Ok(Access::AsNewFiles),
+        Some(group) => number_of(group).map(Access::Group),
+    }
+}
+
+fn not_found(connection: &Connection, typed: &str) -> Report {
+    let error = PullError::NotFound {
+        typed: typed.to_owned(),
+        registry: connection.registry.address().to_string(),
+    };
+    let hint = "`cabane image find '@*'` lists all images".to_owned();
+    Report::new(Kind::NotFound, error).hinted(hint)
+}
+
+/// Finds what was typed in a registry: one image, or all labels of one digest.
+///
+/// # Errors
+///
+/// Nothing, or several, are what was typed; and those of asking.
+pub fn find_remote(
+    context: &Context,
+    connection: &Connection,
+    typed: &str,
+    description: &ImageDescription,
+) -> Result<Vec<RemoteImage>> {
+    if let ImageDescription::Path(path) = description {
+        let path = path.clone();
+        return Err(Report::new(Kind::Usage, PullError::Path { path }));
+    }
+    let places = match whole_place(context, connection, description) {
+        Some(place) => vec![place],
+        None => look_up_places(context, connection, typed, description)?,
+    };
+    let images = places.iter().map(|place| connection.registry.image(place));
+    images
+        .collect::<std::result::Result<_, _>>()
+        .map_err(Report::from)
+}
+
+/// Returns the place that a pattern names, if nothing is left open: then nobody has to list
+/// anything.
+fn whole_place(
+    context: &Context,
+    connection: &Connection,
+    description: &ImageDescription,
+) -> Option<Place> {
+    let ImageDescription::Pattern(pattern) = description else {
+        return None;
+    };
+    let system = match &pattern.system {
+        Some(SystemPattern::Is(system)) => system.clone(),
+        Some(SystemPattern::Any) => return None,
+        None => context.system()?,
+    };
+    let LabelPattern {
+        name,
+        version,
+        tag,
+        uarch,
+        ..
+    } = pattern.clone();
+    Some(Place {
+        namespace: connection.namespace_of(Some(pattern)),
+        label: cabane_label::Label {
+            name: name?,
+            version: version?,
+            tag: tag?,
+            system,
+            uarch: uarch?,
+        },
+    })
+}
+
+fn look_up_places(
+    context: &Context,
+    connection: &Connection,
+    typed: &str,
+    description: &ImageDescription,
+) -> Result<Vec<Place>> {
+    let mut found = look_up(
+        context,
+        connection,
+        Some(description),
+        NameMatch::Exact,
+        false,
+    )?;
+    if found.is_empty() {
+        // It may have been pushed a moment ago.
+        found = look_up(
+            context,
+            connection,
+            Some(description),
+            NameMatch::Exact,
+            true,
+        )?;
+    }
+    let is_pattern = matches!(description, ImageDescription::Pattern(_));
+    if found.is_empty() {
+        return Err(not_found(connection, typed));
+    }
+    if is_pattern && found.len() > 1 {
+        let lines = found.iter().map(|image| format!("  {}", image.label));
+        let typed = typed.to_owned();
+        let error = Report::new(Kind::Ambiguous, PullError::Ambiguous { typed });
+        return Err(error
+            .detailed(lines.collect::<Vec<_>>().join("\n"))
+            .hinted("name the one you mean".to_owned()));
+    }
+    let places = found.into_iter().map(|image| Place {
+        namespace: image.namespace,
+        label: image.label,
+    });
+    Ok(places.collect())
+}
+
+/// What is pulled, and how.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    image: &'a RemoteImage,
+    /// Whether it had to be signed, and is.
+    is_signed: bool,
+    /// Who may read it here.
+    access: Access,
+    force: bool,
+}
+
+fn one(
+    context: &Context,
+    connection: &Connection,
+    repository: &Repository,
+    pulled: Wanted<'_>,
+) -> Result<Added> {
+    let Wanted { image, force, .. } = pulled;
+    let label = image.place.label.clone();
+    // Before gigabytes are on their way.
+    let known = repository.by_label(&label)?;
+    if let Some(known) = known.filter(|known| known.digest != image.digest && !force) {
+        let error = cabane_repository::Error::LabelTaken {
+            label: Box::new(label),
+            digest: known.digest,
+        };
+        return Err(Report::from(error));
+    }
+    let mut waiting = false;
+    let mut queue = repository.queue(&image.digest);
+    loop {
+        if repository.has_whole_image(&image.digest, image.size) {
+            restrict(context, repository, &pulled.image.digest, pulled.access)?;
+            match repository.tag(&image.digest, label.clone(), force) {
+                // It was in nobody's use, and somebody tidied up.
+                Err(cabane_repository::Error::NoSuchImage { .. }) => continue,
+                tagged => return tagged.map_err(Report::from),
+            }
+        }
+        match queue.try_take()? {
+            Claim::Taken(incoming) => {
+                // Whoever had it may be done.
+                if repository.has_whole_image(&image.digest, image.size) {
+                    continue;
+                }
+                return download(context, connection, repository, pulled, incoming);
+            }
+            Claim::Busy => {
+                if !waiting {
+                    context.note(format_args!(
+                        "waiting for another pull of {}",
+                        image.digest.id()
+                    ));
+                }
+                waiting = true;
+                sleep(PAUSE);
+            }
+        }
+    }
+}
+
+fn download(
+    context: &Context,
+    connection: &Connection,
+    repository: &Repository,
+    pulled: Wanted<'_>,
+    incoming: Incoming,
+) -> Result<Added> {
+    let image = pulled.image;
+    let registry = &connection.registry;
+    // What was begun for a group is for that group, whoever goes on.
+    let access = match pulled.access {
+        Access::AsNewFiles => incoming.access(),
+        access => access,
+    };
+    // Before the first byte.
+    incoming.restrict(access)?;
+    let alive = incoming.keep_alive();
+    let directory = Scratch::new()?;
+    // What is attached to an image is not signed with it; what is in the image is.
+    let has_meta = !pulled.is_signed && registry.fetch_meta(image, directory.path())?;
+    let watched = context.transfer(&format!("pulling {}", image.place.label));
+    let bases = other_versions(repository, image)?;
+    let fetched = registry.fetch_image(image, incoming.path(), &bases, &mut |done, total| {
+        watched.show(done, total);
+    });
+    watched.end();
+    let fetched = fetched?;
+    if fetched.reused > 0 {
+        let (reused, whole) = (size(fetched.reused), size(image.size));
+        context.note(format_args!(
+            "{reused} of {whole} were in other images of that name"
+        ));
+    }
+    // What mounts must have no other thread.
+    drop(alive);
+    if !has_meta {
+        copy_metadata(context, &fetched.path, directory.path())?;
+    }
+    // A large file may take long until it is on disk.
+    let _alive = incoming.keep_alive();
+    let added = repository.add_verified(VerifiedRequest {
+        label: image.place.label.clone(),
+        incoming,
+        digest: &image.digest,
+        meta: directory.path(),
+        access,
+        replace: pulled.force,
+    });
+    added.map_err(Report::from)
+}
+
+/// Returns images of the repository that may have much in common with one: those of the same
+/// name, the newest first.
+fn other_versions(repository: &Repository, image: &RemoteImage) -> Result<Vec<PathBuf>> {
+    let label = &image.place.label;
+    let pattern = LabelPattern {
+        name: Some(label.name.clone()),
+        ..LabelPattern::default()
+    };
+    let found = repository.find(&pattern, NameMatch::Exact);
+    let mut found = found?;
+    // Those for the same processors have the same programs in them.
+    found.sort_by_key(|record| (record.label.uarch != label.uarch, Reverse(record.date)));
+    let mut digests: Vec<_> = found.into_iter().map(|record| record.digest).collect();
+    digests.dedup();
+    digests.truncate(MOST_BASES);
+    let paths = digests.iter().map(|digest| repository.image_path(digest));
+    Ok(paths.collect())
+}
+
+/// Looks into an image that came without metadata, or whose own are wanted.
+fn copy_metadata(context: &Context, path: &Path, directory: &Path) -> Result<()> {
+    let file = fs::File::open(path).or_failed(|| format!("read {}", path.display()))?;
+    let format = ImageFormat::of_file(&file).map_err(|source| {
+        Report::from(cabane_repository::Error::Image {
+            path: path.to_owned(),
+            source,
+        })
+    })?;
+    let file = open_image(path, format)?;
+    metadata::copy(&file, &context.ways(), directory)
+        .map_err(|error| Report::from(error).with_kind(Kind::Failure))
+}
+
+fn pull_meta(connection: &Connection, image: &RemoteImage, directory: &Path) -> Result<()> {
+    let shown = || format!("make {}", directory.display());
+    // What was there could be mixed up with what comes.
+    fs::create_dir(directory).or_failed(shown)?;
+    let outcome = connection.registry.fetch_meta(image, directory);
+    if !matches!(outcome, Ok(true)) {
+        let _ = fs::remove_dir_all(directory);
+    }
+    if !outcome? {
+        let hint = "the image itself may hold them: pull it".to_owned();
+        return Err(Report::new(Kind::NotFound, PullError::NoMeta).hinted(hint));
+    }
+    Ok(())
+}
+
+/// Finds what was typed in the list of a registry, among the images of this system unless another
+/// is named. With `refresh` the list is asked for anew.
+///
+/// # Errors
+///
+/// Those of asking.
+pub fn look_up(
+    context: &Context,
+    connection: &Connection,
+    description: Option<&ImageDescription>,
+    how: NameMatch,
+    refresh: bool,
+) -> Result<Vec<Listed>> {
+    let typed = match description {
+        Some(ImageDescription::Pattern(pattern)) => Some(pattern),
+        _ => None,
+    };
+    let by_digest = matches!(
+        description,
+        Some(ImageDescription::Id(_) | ImageDescription::Digest(_))
+    );
+    let namespace = connection.namespace_of(typed);
+    let mut pattern = typed.cloned().unwrap_or_default();
+    // A digest is meant wherever it is.
+    if pattern.system.is_none() && !by_digest {
+        pattern.system = context.system().map(SystemPattern::Is);
+    }
+    if refresh {
+        connection.registry.forget_lists(&namespace);
+    }
+    let wanted = cabane_registry::Wanted {
+        namespace: &namespace,
+        pattern: Some(&pattern),
+        how,
+    };
+    let found = connection
+        .registry
+        .find(&wanted, context.settings.registry.listing.value);
+    let mut found = found?;
+    match description {
+        Some(ImageDescription::Id(id)) => found.retain(|image| image.digest.id() == *id),
+        Some(ImageDescription::Digest(digest)) => found.retain(|image| image.digest == *digest),
+        _ => {}
+    }
+    Ok(found)
+}
