@@ -16,7 +16,6 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use cabane_label::{Digest, Label, escape};
-use cabane_run::difference::packages_in_metadata;
 use cabane_view::{Answer, PackageIndex, PackageLine, PackagePattern};
 use clap::Args;
 use serde::{Serialize, Serializer};
@@ -208,13 +207,6 @@ impl fmt::Display for FoundPackages {
             _ => write!(f, "{shown} and {more} more"),
         }
     }
-}
-
-/// Returns the lines of the packages that the metadata in a directory say; `None` if they say
-/// nothing.
-pub(crate) fn lines_beside(meta: &Path) -> Option<String> {
-    let list = packages_in_metadata(|name| fs::read(meta.join(name)).ok());
-    list.map(|list| list.to_lines())
 }
 
 fn tell_silent(setup: &Setup, silent: &[&Label]) {

@@ -3,7 +3,7 @@
 
 //! Images in and out.
 //!
-//! [`pull()`] downloads images of a registry. [`import()`] makes an image of a container image, [`check_source`] asks whether what an image was
+//! [`pull()`] downloads images of a registry, [`push()`] uploads them. [`import()`] makes an image of a container image, [`check_source`] asks whether what an image was
 //! made of has changed since, and [`export()`] makes a container image. [`RegistryRequest`] finds the
 //! registry that is meant.
 
@@ -13,6 +13,7 @@ mod export;
 mod groups;
 mod import;
 mod pull;
+mod push;
 mod registry;
 mod scratch;
 
@@ -26,5 +27,6 @@ pub use import::{
     check_source, import, restrict,
 };
 pub use pull::{PullRequest, find_remote, look_up, pull, pull_metadata};
+pub use push::{Upload, push};
 pub use registry::{Connection, RegistryRequest, of_containers};
 pub use scratch::Scratch;

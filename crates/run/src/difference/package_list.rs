@@ -117,6 +117,14 @@ pub fn packages_in_metadata(read: impl Fn(&str) -> Option<Vec<u8>>) -> Option<Pa
     list.or_else(|| from_locks(read).map(list_of))
 }
 
+/// Returns the lines of the packages that the metadata in a directory say; `None` if they say
+/// nothing.
+#[must_use]
+pub fn lines_beside(meta: &Path) -> Option<String> {
+    let list = packages_in_metadata(|name| std::fs::read(meta.join(name)).ok());
+    list.map(|list| list.to_lines())
+}
+
 fn list_of(packages: Vec<Package>) -> PackageList {
     let records = packages.into_iter().map(|package| PackageRecord {
         name: package.name,

@@ -13,12 +13,13 @@ use clap::Args;
 
 use crate::exit_codes::{self, ExitCode};
 use crate::format::{fill, json};
-use crate::packages::{PackageArgs, PackageSearch, PackagesFound, lines_beside};
+use crate::packages::{PackageArgs, PackageSearch, PackagesFound};
 use crate::report::CommandResult;
 use crate::setup::Setup;
 use crate::shown_image::{KEYS, ShownImage};
 use crate::table::{Align, Table};
 use cabane_report::size;
+use cabane_run::difference::lines_beside;
 
 /// List images
 #[derive(Debug, Args)]
