@@ -130,6 +130,11 @@ def without_tests(name, code):
     return code
 
 
+def target_directory():
+    """Where cargo puts what it builds."""
+    return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+
+
 def cargo_metadata(*options):
     """What cargo knows about the workspace."""
     answer = subprocess.run(

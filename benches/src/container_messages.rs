@@ -27,13 +27,13 @@ const SIZES: [&str; 5] = ["8", "4096", "32768", "1048576", "4194304"];
 /// Two words of memory are handed on in other times than before: the processors are others.
 const SAME: f64 = 1.5;
 /// How many pairs are kept waiting for at most, for each that is wanted.
-const PATIENCE: usize = 2;
+const TIME_LIMIT: usize = 2;
 /// For how many seconds one run measures.
 const SECONDS: &str = "1";
 
 const PROGRAM: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
-    "/../crates/check/src/benchmark/program.c"
+    "/../crates/mpi-audit/src/benchmark/program.c"
 );
 /// The library that is loaded everywhere but in the container as it came, and that one's.
 const LOADED: &str = "mpich";
@@ -177,7 +177,7 @@ impl<'a> Ranks<'a> {
     ) -> Result<Vec<Pair>, NotMeasured> {
         let mut pairs = Vec::new();
         // The first is not counted.
-        for turn in 0..=wanted * PATIENCE {
+        for turn in 0..=wanted * TIME_LIMIT {
             let pair = (self.sample(place)?, self.sample(Place::Native(native))?);
             if turn > 0 {
                 pairs.push(pair);

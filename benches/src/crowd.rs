@@ -21,7 +21,7 @@ use crate::measure::NotMeasured;
 use crate::users::as_user;
 
 /// How long a crowd is waited for.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIME_LIMIT: Duration = Duration::from_secs(120);
 /// How long the kernel gets to remove what a crowd left.
 const CALM: Duration = Duration::from_millis(100);
 
@@ -30,7 +30,7 @@ const SECTOR: u64 = 512;
 
 /// What it took to have all of them.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Gathering {
+pub(crate) struct Rendezvous {
     /// From the first start to the last that was ready.
     pub(crate) milliseconds: f64,
     /// How many never were.
@@ -48,7 +48,7 @@ pub(crate) fn gather(
     count: usize,
     users: &[u32],
     image: &Path,
-) -> Result<Gathering, NotMeasured> {
+) -> Result<Rendezvous, NotMeasured> {
     let failed = |error: rustix::io::Errno| format!("cannot make a pipe: {error}");
     let (ready, say_ready) = pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
     let (hold, let_go) = pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
@@ -71,7 +71,7 @@ pub(crate) fn gather(
         let _ = child.wait();
     }
     sleep(CALM);
-    Ok(Gathering {
+    Ok(Rendezvous {
         milliseconds: time.as_secs_f64() * 1e3,
         failures: count - arrived.min(count),
         loop_devices,
@@ -97,7 +97,7 @@ fn start(
 
 /// Returns how many were ready when all were, or had ended.
 fn wait_for(ready: &OwnedFd, children: &mut [Child]) -> usize {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     let step = Timespec {
         tv_sec: 0,
         tv_nsec: 200_000_000,
@@ -150,7 +150,7 @@ fn cached() -> f64 {
 mod tests {
     use super::*;
 
-    fn gathering(script: &'static str) -> Gathering {
+    fn rendezvous(script: &'static str) -> Rendezvous {
         let make = || {
             let mut command = Command::new("/bin/sh");
             command.args(["-c", script]);
@@ -161,11 +161,11 @@ mod tests {
 
     #[test]
     fn those_who_are_ready_are_counted_before_they_leave() {
-        assert_eq!(gathering("printf .; read line").failures, 0);
+        assert_eq!(rendezvous("printf .; read line").failures, 0);
     }
 
     #[test]
     fn those_who_never_get_ready_are_failures() {
-        assert_eq!(gathering("exit 1").failures, 4);
+        assert_eq!(rendezvous("exit 1").failures, 4);
     }
 }

@@ -11,7 +11,7 @@
 
 use crate::bed::Bed;
 use crate::comparison::{not_measured, verdict};
-use crate::crowd::{Gathering, gather};
+use crate::crowd::{Rendezvous, gather};
 use crate::goal::Goal;
 use crate::images::Format::{Erofs, Squashfs};
 use crate::images::Images;
@@ -72,7 +72,7 @@ struct Way {
     has_policy: bool,
     /// Whether only one of the crowd does.
     is_single: bool,
-    results: Result<Vec<Gathering>, NotMeasured>,
+    results: Result<Vec<Rendezvous>, NotMeasured>,
 }
 
 pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
@@ -193,16 +193,16 @@ fn cache_goal(count: usize, ways: &[Way]) -> Goal {
         .beside(beside.join("; "))
 }
 
-fn find<'a>(ways: &'a [Way], name: &str) -> Option<&'a [Gathering]> {
+fn find<'a>(ways: &'a [Way], name: &str) -> Option<&'a [Rendezvous]> {
     let way = ways.iter().find(|way| way.name == name)?;
     way.results.as_deref().ok()
 }
 
 /// Summarises the ratios within the rounds.
 fn ratios(
-    ones: &[Gathering],
-    others: &[Gathering],
-    figure: fn(&Gathering) -> f64,
+    ones: &[Rendezvous],
+    others: &[Rendezvous],
+    figure: fn(&Rendezvous) -> f64,
 ) -> Option<Summary> {
     let pairs = ones.iter().zip(others);
     let ratios: Vec<f64> = pairs
@@ -346,7 +346,7 @@ impl Crowd<'_> {
         table
     }
 
-    fn once(&self, way: &Way) -> Result<Gathering, NotMeasured> {
+    fn once(&self, way: &Way) -> Result<Rendezvous, NotMeasured> {
         if let Err(reason) = &way.results {
             return Err(reason.clone());
         }
@@ -364,24 +364,24 @@ impl Crowd<'_> {
             gather(1, users.get(..1).unwrap_or_default())?;
         }
         let count = if way.is_single { 1 } else { self.count };
-        let gathering = gather(count, users)?;
-        if gathering.failures == count {
+        let rendezvous = gather(count, users)?;
+        if rendezvous.failures == count {
             let user = users.first().copied().unwrap_or_default();
             let reason = as_user(user, || (way.candidate)(&start).probe());
             return Err(reason.err().unwrap_or("all of them failed".to_owned()));
         }
-        Ok(gathering)
+        Ok(rendezvous)
     }
 }
 
 impl Way {
-    fn row(&self, peer: &[Gathering], target: Option<f64>) -> Vec<String> {
+    fn row(&self, peer: &[Rendezvous], target: Option<f64>) -> Vec<String> {
         let name = || self.name.clone();
         let results = match &self.results {
             Ok(results) => results,
             Err(reason) => return vec![name(), not_measured(reason)],
         };
-        let of = |figure: fn(&Gathering) -> f64| {
+        let of = |figure: fn(&Rendezvous) -> f64| {
             Summary::of(&results.iter().map(figure).collect::<Vec<_>>())
         };
         let Some((time, cached)) = of(|one| one.milliseconds).zip(of(|one| one.cached)) else {
@@ -390,7 +390,7 @@ impl Way {
         let peer = if self.is_single { &[] } else { peer };
         let ratio = ratios(results, peer, |one| one.milliseconds);
         let judged = ratio.zip(target);
-        let most = |figure: fn(&Gathering) -> usize| results.iter().map(figure).max().unwrap_or(0);
+        let most = |figure: fn(&Rendezvous) -> usize| results.iter().map(figure).max().unwrap_or(0);
         let least = results
             .iter()
             .map(|one| one.loop_devices)

@@ -18,19 +18,19 @@ const WHERE: &str = "readlink /proc/self/ns/user /proc/self/ns/mnt | paste -sd '
 /// A world in which the processes of a test find only each other.
 fn world() -> Cabane {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
-    fs::create_dir(gatherings(&cabane)).unwrap();
+    fs::create_dir(rendezvous_points(&cabane)).unwrap();
     let mut own = cabane.other("sh");
     own.args(["-c", "rmdir ~/run && mkdir -m 0700 ~/run"]);
     cabane.finish(&mut own).success();
     cabane
 }
 
-fn gatherings(cabane: &Cabane) -> PathBuf {
+fn rendezvous_points(cabane: &Cabane) -> PathBuf {
     cabane.world.path("home/run")
 }
 
 fn within(cabane: &Cabane, mut command: Command) -> Command {
-    command.env("XDG_RUNTIME_DIR", gatherings(cabane));
+    command.env("XDG_RUNTIME_DIR", rendezvous_points(cabane));
     command
 }
 
@@ -227,7 +227,7 @@ fn a_process_killed_at_any_instant_disturbs_nobody_later() {
 #[test]
 fn a_directory_that_others_can_write_to_is_passed_over() {
     let cabane = world();
-    let place = gatherings(&cabane).join("cabane");
+    let place = rendezvous_points(&cabane).join("cabane");
     script(&cabane, "mkdir -m 0777 ~/run/cabane").success();
     run(&cabane, &["run", "--join=x", "app", "--", "true"]).success();
     assert_eq!(fs::read_dir(place).unwrap().count(), 0);
@@ -239,7 +239,7 @@ fn clean_removes_what_those_who_shared_have_left() {
     run(&cabane, &["run", "--join=x", "app", "--", "true"]).success();
     let _stays = start(&cabane, &["run", "--join=y", "app"]);
     run(&cabane, &["clean"]).success();
-    let left = fs::read_dir(gatherings(&cabane).join("cabane")).unwrap();
+    let left = fs::read_dir(rendezvous_points(&cabane).join("cabane")).unwrap();
     assert_eq!(left.count(), 1);
 }
 

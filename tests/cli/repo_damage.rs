@@ -43,8 +43,8 @@ fn damaged(cabane: &Cabane, words: &[&str]) -> (Vec<String>, Vec<String>) {
 
 /// Damages a repository, lets everything be typed that is said to mend it, and returns what
 /// was found before and after.
-fn mended(cabane: &Cabane, damage: impl FnOnce(&Path)) -> [Vec<String>; 2] {
-    damage(&image_directory(cabane));
+fn mended(cabane: &Cabane, corruption: impl FnOnce(&Path)) -> [Vec<String>; 2] {
+    corruption(&image_directory(cabane));
     let (before, remedies) = damaged(cabane, &["--verify"]);
     for remedy in &remedies {
         let mut shell = cabane.other("/bin/sh");
@@ -60,9 +60,9 @@ fn shared() -> Shared {
     Shared::pushed(Who::OrdinaryUser)
 }
 
-fn mended_from_registry(damage: impl FnOnce(&Path)) -> [Vec<String>; 2] {
+fn mended_from_registry(corruption: impl FnOnce(&Path)) -> [Vec<String>; 2] {
     let shared = shared();
-    let seen = mended(&shared.cabane, damage);
+    let seen = mended(&shared.cabane, corruption);
     let hello = shared.run(&["run", "app", "--", "hello"]).stdout;
     assert_eq!(hello, "hello from app\n");
     seen

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use cabane_process::child::prepare_child;
-use cabane_testkit::{patience, say};
+use cabane_testkit::{say, time_limit};
 
 use crate::arena::{Arena, in_private_world, root};
 use crate::hostile::Random;
@@ -102,11 +102,11 @@ fn a_start_that_its_user_freezes_holds_up_no_other_user() {
             let start = arena.start().image(&image, arena.first());
             let writer = group.writer(true);
             let first = group.spawn(&start);
-            std::thread::sleep(patience(Duration::from_micros(random.below(2500) as u64)));
+            std::thread::sleep(time_limit(Duration::from_micros(random.below(2500) as u64)));
             write(writer);
             let begin = Instant::now();
             while !group.says("cgroup.events", "frozen 1") {
-                assert!(begin.elapsed() < patience(SHORT));
+                assert!(begin.elapsed() < time_limit(SHORT));
             }
             let status = fs::read_to_string(format!("/proc/{}/status", first.id()));
             let is_root = |status: String| status.contains("Uid:\t0\t0\t0\t0\n");
@@ -117,7 +117,7 @@ fn a_start_that_its_user_freezes_holds_up_no_other_user() {
                 other.image(&image, arena.first()).finish().success();
                 longest = longest.max(begin.elapsed());
             }
-            assert!(longest < patience(SHORT), "{longest:?}");
+            assert!(longest < time_limit(SHORT), "{longest:?}");
             write(group.writer(false));
             let output = first.wait_with_output().unwrap();
             assert!(output.status.success(), "{output:?}");

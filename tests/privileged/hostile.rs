@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use cabane_mount::ImageFormat;
-use cabane_testkit::{Finished, Tree, fewer, patience, slowness};
+use cabane_testkit::{Finished, Tree, fewer, slowness, time_limit};
 
 use crate::arena::{Arena, in_arena};
 use crate::limits::Up;
@@ -196,7 +196,7 @@ fn flip(arena: &Arena, format: ImageFormat, whole: &[u8], part: usize) -> (usize
     let begin = Instant::now();
     let path = arena.world.path(&format!("flipped-{part}.{format}"));
     let (mut tried, mut refused) = (0, 0);
-    while tried < fewer(FLIPS / FLIPPERS) && begin.elapsed() < patience(FLIPPING) {
+    while tried < fewer(FLIPS / FLIPPERS) && begin.elapsed() < time_limit(FLIPPING) {
         let mut bytes = whole.to_owned();
         for _ in 0..=random.below(4) {
             // Half of them where the structure is: at the beginning and at the end.

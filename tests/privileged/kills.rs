@@ -12,7 +12,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use cabane_mount::ImageFormat;
-use cabane_testkit::{fewer, patience, slowness};
+use cabane_testkit::{fewer, slowness, time_limit};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
 use rustix::process::{
     Pid, PidfdFlags, PidfdGetfdFlags, Resource, Rlimit, Signal, kill_process, pidfd_getfd,
@@ -98,7 +98,7 @@ fn a_helper_that_was_stopped_or_killed_does_not_stop_others_for_long() {
             arena.start().clean();
             let first = arena.start().image(&image, arena.first()).process().spawn();
             let mut first = first.unwrap();
-            std::thread::sleep(patience(Duration::from_micros(
+            std::thread::sleep(time_limit(Duration::from_micros(
                 random.below(3000) as u64 + 500,
             )));
             let pid = Pid::from_child(&first);
@@ -113,7 +113,7 @@ fn a_helper_that_was_stopped_or_killed_does_not_stop_others_for_long() {
                     "{number}: {finished:?}"
                 );
             }
-            assert!(begin.elapsed() < patience(Duration::from_secs(25)));
+            assert!(begin.elapsed() < time_limit(Duration::from_secs(25)));
             // Its user's signal to go on reaches it in any case.
             kill_process(pid, Signal::CONT).unwrap();
             first.wait().unwrap();
@@ -250,7 +250,7 @@ fn a_lock_that_is_never_released_delays_an_image_and_does_not_prevent_it() {
         held.release();
         keep.end();
         assert_eq!(finished.success().stdout, "any");
-        assert!(delay < patience(Duration::from_secs(8)), "{delay:?}");
+        assert!(delay < time_limit(Duration::from_secs(8)), "{delay:?}");
     });
 }
 
@@ -265,7 +265,7 @@ fn who_cannot_count_the_images_of_a_user_mounts_none() {
         let delay = begin.elapsed();
         start.clone().user(arena.another_user()).finish().success();
         assert_refused(&finished, "another of your starts");
-        assert!(delay < patience(Duration::from_secs(8)), "{delay:?}");
+        assert!(delay < time_limit(Duration::from_secs(8)), "{delay:?}");
         held.release();
         start.finish().success();
     });
@@ -285,7 +285,7 @@ fn a_lock_of_the_node_that_is_never_released_gives_an_error_before_long() {
             finished.code == 0 || finished.stderr.contains("lock"),
             "{finished:?}"
         );
-        assert!(delay < patience(Duration::from_secs(8)), "{delay:?}");
+        assert!(delay < time_limit(Duration::from_secs(8)), "{delay:?}");
         start.finish().success();
     });
 }
@@ -310,7 +310,7 @@ fn has_rights(process: u32) -> bool {
 fn wait_for_rights(process: u32) {
     let begin = Instant::now();
     while !has_rights(process) {
-        assert!(begin.elapsed() < patience(Duration::from_secs(5)));
+        assert!(begin.elapsed() < time_limit(Duration::from_secs(5)));
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -446,7 +446,7 @@ fn keys_at_the_terminal_do_not_stop_the_helper_and_reach_the_command() {
                 goes_on.iter().any(|state| status.contains(state)),
                 "{name}: {status}"
             );
-            std::thread::sleep(patience(Duration::from_millis(500)));
+            std::thread::sleep(time_limit(Duration::from_millis(500)));
             root("pkill -CONT -u 61234 || true; pkill -KILL -u 61234 sleep || true");
             drop(child.stdin.take());
             child.wait().unwrap();
@@ -470,7 +470,7 @@ fn wait_for_helper() -> u32 {
         if let Some(number) = numbers.into_iter().find(is_helper) {
             return number;
         }
-        assert!(begin.elapsed() < patience(Duration::from_secs(5)));
+        assert!(begin.elapsed() < time_limit(Duration::from_secs(5)));
         std::thread::sleep(Duration::from_millis(1));
     }
 }

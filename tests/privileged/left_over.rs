@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use cabane_testkit::{ORDINARY_USER, patience};
+use cabane_testkit::{ORDINARY_USER, time_limit};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, makedev};
 
 use crate::arena::Arena;
@@ -24,7 +24,7 @@ pub(crate) const USERS: [u32; 4] = [
 ];
 
 /// For how long the kernel may go on cleaning up by itself.
-const PATIENCE: Duration = Duration::from_millis(3500);
+const TIME_LIMIT: Duration = Duration::from_millis(3500);
 
 /// Gives up what is unused, and counts.
 #[track_caller]
@@ -48,7 +48,7 @@ fn after_cleaning(arena: &Arena) -> Vec<String> {
     loop {
         clean(arena);
         let left = left(arena);
-        if left.is_empty() || begin.elapsed() > patience(PATIENCE) {
+        if left.is_empty() || begin.elapsed() > time_limit(TIME_LIMIT) {
             return left;
         }
         std::thread::sleep(Duration::from_millis(50));

@@ -10,7 +10,7 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use cabane_mount::ImageFormat;
-use cabane_testkit::{fewer, not_run, patience};
+use cabane_testkit::{fewer, not_run, time_limit};
 use rustix::fs::{AtFlags, Mode, mkdirat, statat, symlinkat};
 use rustix::io::Errno;
 
@@ -236,7 +236,7 @@ fn surplus_loop_devices_are_removed() {
                 break;
             }
             assert!(
-                begin.elapsed() < patience(Duration::from_secs(3)),
+                begin.elapsed() < time_limit(Duration::from_secs(3)),
                 "left: {left:?}"
             );
             std::thread::sleep(Duration::from_millis(20));

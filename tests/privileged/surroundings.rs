@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use cabane_testkit::{Finished, patience, slowness};
+use cabane_testkit::{Finished, slowness, time_limit};
 
 use crate::arena::{in_arena, in_private_world, root};
 use crate::start::assert_refused;
@@ -449,7 +449,7 @@ fn an_error_that_nobody_reads_keeps_no_process_of_root() {
         while rustix::io::write(&writer, &[0; 4096]).is_ok() {}
         rustix::io::ioctl_fionbio(&writer, false).unwrap();
         let mut child = command.stderr(writer).spawn().unwrap();
-        std::thread::sleep(patience(Duration::from_millis(300)));
+        std::thread::sleep(time_limit(Duration::from_millis(300)));
         let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
         child.kill().unwrap();
         child.wait().unwrap();

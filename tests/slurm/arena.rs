@@ -19,7 +19,7 @@ const POLICY: &str = "mount-point /user-environment\nmount-point /user-tools\n\
                       image-owners any\nidle-seconds 0\n";
 pub(crate) const PLUGIN: &str = "/usr/local/lib/cabane/slurm/cabane-slurm.so";
 /// What ends a command that hangs, in seconds.
-const PATIENCE: &str = "60";
+const TIME_LIMIT: &str = "60";
 
 /// A cluster, for one test at a time.
 pub(crate) struct Cluster {
@@ -317,7 +317,7 @@ impl<'a> Account<'a> {
         if let Some(node) = self.node {
             command.args(["--node", node]);
         }
-        command.args(["timeout", "--kill-after=5", PATIENCE, "bash", "-c", text]);
+        command.args(["timeout", "--kill-after=5", TIME_LIMIT, "bash", "-c", text]);
         command.stdin(Stdio::null());
         command
     }

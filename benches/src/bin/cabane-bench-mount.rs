@@ -40,7 +40,7 @@ type Words = std::iter::Skip<std::env::ArgsOs>;
 type Outcome = Result<(), Box<dyn Error>>;
 
 fn main() -> ExitCode {
-    match carry_out(std::env::args_os().skip(1)) {
+    match execute(std::env::args_os().skip(1)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let _ = writeln!(io::stderr(), "error: {error}");
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn carry_out(mut words: Words) -> Outcome {
+fn execute(mut words: Words) -> Outcome {
     let task = next(&mut words)?;
     match task.to_str() {
         Some("exec") => become_command(words),

@@ -17,9 +17,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{CWD, RenameFlags, renameat_with, syncfs};
 use rustix::io::Errno;
 
+use crate::build_context::BuildContext;
 use crate::layout::Layout;
 use crate::pack::{self, META, Tree};
-use crate::workbench::Workbench;
 use crate::{BuildError, disk, fingerprint};
 
 /// What every build writes; a directory that has it may be replaced.
@@ -96,7 +96,7 @@ pub enum InTheWay {
 
 /// Puts a tree with its metadata into its place.
 pub(crate) fn deliver(
-    bench: &mut Workbench<'_>,
+    bench: &mut BuildContext<'_>,
     target: &Target,
     tree: &Tree<'_>,
 ) -> Result<(), BuildError> {

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use cabane_recipe::{EngineConfig, Recipe};
 use cabane_view::{EnvPatch, Needs, View, ViewName};
 
+use crate::build_context::BuildContext;
 use crate::container::ContainerEngine;
 use crate::fingerprint::Inputs;
 use crate::inside::Part;
@@ -22,7 +23,6 @@ use crate::python::PythonEngine;
 use crate::sandbox::Invocation;
 use crate::spack::SpackEngine;
 use crate::tree::TreeEngine;
-use crate::workbench::Workbench;
 use crate::{BuildError, BuildRequest, StepName};
 
 /// A way to get from a recipe to a tree. What can be checked without a network
@@ -40,7 +40,7 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync {
     fn steps(&self) -> Result<Vec<StepDraft>, BuildError>;
 
     /// Does one of them.
-    fn carry_out(&self, step: StepName, bench: &mut Workbench<'_>) -> Result<(), BuildError>;
+    fn execute(&self, step: StepName, bench: &mut BuildContext<'_>) -> Result<(), BuildError>;
 
     /// Whether what a step made is there still.
     fn has_result(&self, step: StepName) -> bool;
@@ -64,7 +64,11 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync {
     }
 
     /// Makes the image, if [`Engine::draft_of_image`] says that it does.
-    fn make_image(&self, bench: &mut Workbench<'_>, tool: &Tool) -> Result<ImageMark, BuildError> {
+    fn make_image(
+        &self,
+        bench: &mut BuildContext<'_>,
+        tool: &Tool,
+    ) -> Result<ImageMark, BuildError> {
         pack::pack(bench, tool, &self.tree())
     }
 

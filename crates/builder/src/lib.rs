@@ -4,18 +4,19 @@
 //! From a recipe to an image: the plan, the sandbox, the engines, packing.
 //!
 //! [`plan()`] reads a recipe and returns a [`Plan`]: data that can be printed and
-//! compared with what has been done already. [`carry_out()`] does what is left. The
+//! compared with what has been done already. [`execute()`] does what is left. The
 //! reasons for the design stand in `docs/design/0004-builds.md`.
 
 #![forbid(unsafe_code)]
 
-mod carry_out;
+mod build_context;
 mod container;
 mod contents;
 mod deliver;
 mod disk;
 mod engine;
 mod error;
+mod execute;
 mod fingerprint;
 mod inside;
 mod layout;
@@ -35,14 +36,13 @@ mod sandbox;
 mod spack;
 mod tree;
 mod turn;
-mod workbench;
 
 pub use cabane_mount::ImageFormat;
 pub use cabane_recipe::DEFAULT_EPOCH;
-pub use carry_out::{Built, carry_out};
 pub use container::{AddedImage, AddedImages, Containers, FoundContainer, UseContainer};
 pub use deliver::InTheWay;
 pub use error::{BuildError, Failure};
+pub use execute::{Built, execute};
 pub use leftovers::{
     CACHE_DIRECTORIES, build_directories, digest_of, is_under_way, remove_tree, size_of,
 };

@@ -15,6 +15,7 @@ mod exit_codes;
 mod format;
 mod image_args;
 mod interrupt;
+mod launch;
 mod packages;
 mod printer;
 mod progress;
@@ -24,8 +25,6 @@ mod report;
 mod setup;
 mod shell;
 mod shown_image;
-mod step_record;
-mod systems;
 mod table;
 mod transfer;
 

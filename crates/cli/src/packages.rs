@@ -226,7 +226,7 @@ fn tell_silent(setup: &Setup, silent: &[&Label]) {
 
 /// Names some things, and with `--verbose` all of them.
 pub(crate) fn names(setup: &Setup, things: impl ExactSizeIterator<Item = impl ToString>) -> String {
-    let most = if setup.printer.is_verbose() {
+    let most = if setup.is_verbose() {
         usize::MAX
     } else {
         MOST_NAMES

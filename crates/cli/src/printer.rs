@@ -119,20 +119,6 @@ impl Printer {
         self.to_stderr(format_args!("{}\n", text.trim_end_matches('\n')));
     }
 
-    /// Whether more was asked for.
-    pub(crate) fn is_verbose(self) -> bool {
-        self.verbosity > 0
-    }
-
-    /// Returns the word that makes another process of ours print in the same way.
-    pub(crate) fn color_option(self) -> &'static str {
-        match self.color {
-            ColorChoice::Always | ColorChoice::AlwaysAnsi => "always",
-            ColorChoice::Never => "never",
-            ColorChoice::Auto => "auto",
-        }
-    }
-
     /// Whether a person watches standard error.
     pub(crate) fn is_watched() -> bool {
         io::stderr().is_terminal()
@@ -164,6 +150,19 @@ impl Notices for Printer {
 
     fn detail(&self, text: &str) {
         (*self).detail(text);
+    }
+
+    fn is_verbose(&self) -> bool {
+        self.verbosity > 0
+    }
+
+    fn color_option(&self) -> String {
+        let when = match self.color {
+            ColorChoice::Always | ColorChoice::AlwaysAnsi => "always",
+            ColorChoice::Never => "never",
+            ColorChoice::Auto => "auto",
+        };
+        format!("--color={when}")
     }
 
     fn transfer(&self, what: &str) -> Box<dyn Transfer> {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Showing how a transfer goes on: a bar on terminals, a line now and then elsewhere.
+//! Progress of a transfer: a bar on terminals, occasional lines elsewhere.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};

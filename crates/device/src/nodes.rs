@@ -84,7 +84,7 @@ fn numbers_of(found: &Metadata) -> (u32, u32) {
     (major(found.rdev()), minor(found.rdev()))
 }
 
-/// Asks the kernel, which heeds the control groups of a job here as when it is opened. To open
+/// Asks the kernel, which checks the control groups of a job here as when it is opened. To open
 /// a device only to see whether that works can switch it on.
 fn refusal(node: &DeviceNode) -> Option<io::Error> {
     let mut access = Access::empty();

@@ -15,7 +15,7 @@ use cabane_run::loaded::{CABANE_LOADED, Loaded, file_system_at};
 use cabane_site::settings::{BackendChoice, Effective, Overrides, RepositorySetting};
 use cabane_site::{env_vars, helper_places};
 
-use crate::facts::{Answer, Configuration, Facts, Mistake, RepositoryEntry, Surroundings, Tool};
+use crate::facts::{Answer, Configuration, Facts, Mistake, RepositoryEntry, SearchPath, Tool};
 use crate::finding::Diagnosis;
 use crate::probe::within;
 use crate::{judge, look};
@@ -71,10 +71,10 @@ fn look_at_everything(
         user_namespaces,
         kernel: look::look_at_kernel(&process),
         held: look::look_at_held_images(&process),
-        gatherings: look::look_at_gatherings(&directories(calling), process.user),
+        rendezvous_points: look::look_at_rendezvous_points(&directories(calling), process.user),
         configuration: configuration(settings, mistake),
         repositories: repositories.iter().map(repository).collect(),
-        surroundings: surroundings(calling),
+        search_path: search_path(calling),
         devices: look::look_at_devices(),
         tools: tools(calling, settings),
         process,
@@ -110,7 +110,7 @@ fn repository(setting: &RepositorySetting) -> RepositoryEntry {
     }
 }
 
-fn surroundings(calling: &BTreeMap<OsString, OsString>) -> Answer<Surroundings> {
+fn search_path(calling: &BTreeMap<OsString, OsString>) -> Answer<SearchPath> {
     let loaded = calling
         .get(OsStr::new(CABANE_LOADED))
         .and_then(|value| value.to_str())
@@ -128,7 +128,7 @@ fn surroundings(calling: &BTreeMap<OsString, OsString>) -> Answer<Surroundings> 
     let foreign = foreign.filter(|name| name.starts_with("UENV_") && loaded.images.is_empty());
     let path = calling.get(OsStr::new(env_vars::PATH));
     match look::look_at_path(path.map(OsString::as_os_str)) {
-        Answer::Known(names) => Answer::Known(Surroundings {
+        Answer::Known(names) => Answer::Known(SearchPath {
             loaded: images.collect(),
             foreign: foreign.map(str::to_owned).collect(),
             names,

@@ -304,7 +304,7 @@ pub(crate) enum Held {
 
 /// Where processes that share namespaces find each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Gatherings {
+pub(crate) struct RendezvousPoints {
     /// The first directory that is the user's alone, or can be made so.
     pub(crate) place: Option<String>,
     /// Those that are somebody else's, or open to others.
@@ -348,7 +348,7 @@ pub(crate) enum RepositoryFacts {
 
 /// The environment of the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Surroundings {
+pub(crate) struct SearchPath {
     /// The mount points of the images around it, and whether they are mounted.
     pub(crate) loaded: Vec<(String, bool)>,
     /// Variables of another tool.
@@ -434,13 +434,13 @@ pub(crate) struct Facts {
     /// Held images.
     pub(crate) held: Answer<Held>,
     /// Where processes find each other.
-    pub(crate) gatherings: Answer<Gatherings>,
+    pub(crate) rendezvous_points: Answer<RendezvousPoints>,
     /// The configuration.
     pub(crate) configuration: Configuration,
     /// The repositories.
     pub(crate) repositories: Vec<RepositoryEntry>,
     /// The environment of the process.
-    pub(crate) surroundings: Answer<Surroundings>,
+    pub(crate) search_path: Answer<SearchPath>,
     /// Devices that containers can have.
     pub(crate) devices: Answer<DeviceFacts>,
     /// Programs that builds use.

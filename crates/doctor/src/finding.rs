@@ -44,7 +44,7 @@ pub enum Group {
     /// Configuration files and repositories.
     Configuration,
     /// The environment of this process.
-    Surroundings,
+    Environment,
     /// Programs that builds use.
     Tools,
 }
@@ -57,7 +57,7 @@ impl Group {
             Self::Kernel => "kernel",
             Self::Held => "held images and shared namespaces",
             Self::Configuration => "configuration and repositories",
-            Self::Surroundings => "surroundings",
+            Self::Environment => "environment",
             Self::Tools => "tools for building",
         }
     }
@@ -76,7 +76,7 @@ pub struct Finding {
     pub found: String,
     /// Why it is so, where that needs saying.
     pub cause: Option<String>,
-    /// A command that mends it.
+    /// A command that fixes it.
     pub command: Option<String>,
     /// What it is for.
     pub purpose: &'static str,
@@ -112,7 +112,7 @@ impl Finding {
     }
 
     /// Says what can be typed.
-    pub(crate) fn mended_by(mut self, command: impl Into<String>) -> Self {
+    pub(crate) fn fixed_by(mut self, command: impl Into<String>) -> Self {
         self.command = Some(command.into());
         self
     }

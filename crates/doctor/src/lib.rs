@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Whether environments can be mounted here, and what stands in the way.
+//! Checks whether environments can be mounted here, and finds what prevents it.
 //!
 //! `look` asks the system and changes nothing; whatever could block is asked by a child with a time
 //! limit. What it sees are `facts`, plain data. `judge` turns facts into findings and touches

@@ -173,7 +173,7 @@ pub fn newer_in_image(
 ) -> Result<Option<PathBuf>, RunError> {
     let directory = &compatibility.directory;
     let inside = directory.strip_prefix("/").unwrap_or(directory);
-    let names = names_in(image, &context.ways(), inside)?;
+    let names = names_in(image, &context.mount_methods(), inside)?;
     Ok(is_newer(&names, &compatibility.driver).then(|| directory.clone()))
 }
 

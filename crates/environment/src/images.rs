@@ -261,7 +261,7 @@ pub fn fill_in_metadata(context: &Context, image: &mut LocatedImage) -> Result<(
         return Ok(());
     }
     let file: ImageFile = open_image(&image.path, image.format)?;
-    let bytes = metadata::read(&file, &context.ways())?;
+    let bytes = metadata::read(&file, &context.mount_methods())?;
     if let Some(bytes) = bytes {
         let meta = Meta::from_json(&bytes).map_err(|error| {
             let place = format!("in meta/env.json of {}", image.path.display());

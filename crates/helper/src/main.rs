@@ -114,22 +114,21 @@ fn with_rights(
     let task = request::read(arguments)?;
     let policy = Policy::read()?;
     raise().map_err(Failure::System)?;
-    Ok(carry_out(task, &policy, caller)?)
+    Ok(execute(task, &policy, caller)?)
 }
 
-/// Leaves the working directory, and keeps the mount namespace. To be done as the caller: who lets go
-/// of the last reference to a mount waits for its file system, which may be one of the caller's.
+/// Leaves the working directory, and keeps the mount namespace open until the command starts.
+///
+/// This is done as the caller. Releasing the last reference to a mount waits for its file system,
+/// which a process of the caller may serve.
 fn leave_callers_places() -> io::Result<()> {
     std::env::set_current_dir("/")?;
-    if let Ok(namespace) = namespace::own_mounts() {
-        // Until the command starts.
-        std::mem::forget(namespace);
-    }
+    std::mem::forget(namespace::own_mounts()?);
     Ok(())
 }
 
 /// Does what takes the rights of root; returns what is to be started.
-fn carry_out(
+fn execute(
     task: Task,
     policy: &Policy,
     caller: &Caller,

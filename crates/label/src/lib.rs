@@ -9,7 +9,7 @@
 
 #![forbid(unsafe_code)]
 
-mod damage;
+mod corruption;
 mod description;
 mod digest;
 mod error;
@@ -23,7 +23,7 @@ mod pattern;
 mod segment;
 mod text;
 
-pub use damage::damage_sum;
+pub use corruption::corrupt_sum;
 pub use description::{ImageDescription, UenvDescription, parse_uenv_list};
 pub use digest::{Digest, ImageId};
 pub use error::{ParseError, ParseErrorKind};

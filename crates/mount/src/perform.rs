@@ -37,7 +37,7 @@ pub fn perform(plan: MountPlan) -> Result<(), Error> {
     } else {
         enter_private_namespace(plan.backend)?;
     }
-    carry_out(plan, from_kernel, working_directory)
+    execute(plan, from_kernel, working_directory)
 }
 
 /// Carries out a plan as [`perform()`] does, in a copy of the mounts that the process
@@ -51,10 +51,10 @@ pub fn perform_in_current_user_namespace(plan: MountPlan) -> Result<(), Error> {
     let working_directory = std::env::current_dir();
     let from_kernel = attach_as_root(&plan)?;
     enter_private_namespace(Backend::Root)?;
-    carry_out(plan, from_kernel, working_directory)
+    execute(plan, from_kernel, working_directory)
 }
 
-fn carry_out(
+fn execute(
     plan: MountPlan,
     from_kernel: Vec<OwnedFd>,
     working_directory: io::Result<PathBuf>,

@@ -21,6 +21,7 @@ mod installation;
 mod judge;
 mod library;
 mod loader;
+mod places;
 mod plan;
 mod probe;
 mod tree;
@@ -34,6 +35,7 @@ pub use installation::{Installation, Launcher, LauncherKind, find_installation};
 pub use judge::judge;
 pub use library::{Library, Protocol, Symbols};
 pub use loader::Loader;
+pub use places::usual_prefixes;
 pub use plan::{Carried, Places, Plan, Way};
 pub use probe::{
     Figure, PROBE, PROBE_OPTIONS, ProbeFailure, ProbeSeen, RankSeen, c_library, family_option, stub,

@@ -225,6 +225,14 @@ impl Verdict {
         }
     }
 
+    /// As [`Verdict::plan`], to be changed.
+    pub fn plan_mut(&mut self) -> Option<&mut Plan> {
+        match &mut self.outcome {
+            Outcome::Possible(plan) => Some(plan),
+            Outcome::Refused(_) => None,
+        }
+    }
+
     /// Returns why it is refused, if it is.
     #[must_use]
     pub fn refusal(&self) -> Option<&Refusal> {

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 
 use crate::operations::{self, Binding, LoopDevice};
@@ -108,15 +108,16 @@ pub(crate) fn open_for(image: &ImageFile, caller: &Caller) -> Result<ImageFile, 
     })
 }
 
-/// Opens an image for a user, who has named it to a process of root that serves others. `place` is
-/// a descriptor that is only a place (`O_PATH`), opened with the rights of the user.
+/// Opens an image that a user has named to a process of root that serves others. `place` is an
+/// `O_PATH` descriptor, opened with the rights of the user.
 ///
-/// Only files on mounts that the policy allows are opened: who closes another asks its file
-/// system, which a process of the user may serve.
+/// Only plain files on mounts that the policy allows are opened. Closing a file asks its file
+/// system, which a process of the user may serve; opening a device can wait for the device.
 ///
 /// # Errors
 ///
-/// [`Error::Refused`] for a mount that the policy does not allow, and that of opening.
+/// [`Error::Refused`] for a mount that the policy does not allow and for anything but a plain file;
+/// and that of opening.
 pub fn open_at_place(
     policy: &Policy,
     place: BorrowedFd<'_>,
@@ -125,6 +126,8 @@ pub fn open_at_place(
     caller: &Caller,
 ) -> Result<ImageFile, Error> {
     judge::check_mount(policy, place, judge::mount_of(place), path)?;
+    let found = caller.act(|| fstat(place).map_err(Error::step("look at", path)))?;
+    judge::check_plain(&found, path)?;
     Ok(ImageFile {
         file: reopen(place, caller, Error::step("open", path))?,
         path: path.to_owned(),

@@ -106,14 +106,20 @@ pub(crate) fn check_file(
             .map_err(|problem| crate::judge::refused(name, problem))?;
     }
     let found = fstat(file).map_err(failed())?;
-    // The files of `/proc` say that they are plain, and empty.
-    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile || found.st_size <= 0 {
-        return refused("it is no plain file with something in it");
-    }
+    check_plain(&found, name)?;
     if !policy.allows_image(found.st_uid, found.st_mode) {
         return refused("the policy does not trust its owner, or others can write to it");
     }
     Ok(found)
+}
+
+/// Checks that something is a plain file that is not empty. The files of `/proc` claim to be plain,
+/// and empty.
+pub(crate) fn check_plain(found: &Stat, name: &Path) -> Result<(), Error> {
+    if FileType::from_raw_mode(found.st_mode) == FileType::RegularFile && found.st_size > 0 {
+        return Ok(());
+    }
+    Err(refused(name, "it is no plain file with something in it"))
 }
 
 /// Tells whether the kernel may read an image file, as far as the caller can find out: for

@@ -156,7 +156,7 @@ impl<'a> Assembly<'a> {
             directories.push((place.to_owned(), open_source(place)?));
         }
         for bind in &mut root.binds {
-            // The place itself can be closed with any rights: the clone keeps its file system.
+            // Closing the place as root waits for nothing, because the clone keeps its file system.
             bind.source = clone(bind)?;
         }
         Ok(Self {

@@ -5,8 +5,8 @@
 //!
 //! [`child`] prepares a process before it starts a program, [`as_user`] runs a program as
 //! somebody else, [`open_as`] opens files as somebody else, [`alone`] starts one that nothing of this process reaches,
-//! [`process_namespace`] makes sure that none outlives the program, and [`lease`] tells
-//! whether a file is open on this host. The crate holds no policy.
+//! [`process_namespace`] makes sure that none outlives the program, [`Scratch`] is a directory that
+//! does not either, and [`lease`] tells whether a file is open on this host. The crate holds no policy.
 //!
 //! The set-uid helper starts no processes, so nothing of this is linked into it.
 
@@ -16,3 +16,6 @@ pub mod child;
 pub mod lease;
 pub mod open_as;
 pub mod process_namespace;
+mod scratch;
+
+pub use scratch::Scratch;

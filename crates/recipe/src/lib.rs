@@ -59,7 +59,7 @@ pub use device::{
 pub use diagnostic::{Diagnostic, malformed};
 pub use environment::{
     BaseReference, EnvironmentFile, EnvironmentFileError, EnvironmentReference, MountEntry,
-    Surroundings, parse_environment_file,
+    FileContext, parse_environment_file,
 };
 pub use recipe::{
     Cleanup, ContainerConfig, EngineConfig, EnvVars, FormatVersion, GitSource, InterpreterRequest,

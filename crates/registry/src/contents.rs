@@ -18,7 +18,7 @@ use flate2::{Compression, GzBuilder};
 
 use crate::document::{Descriptor, Manifest, OciDigest};
 use crate::entry::Entry;
-use crate::many::each_by_itself;
+use crate::parallel::each_by_itself;
 use crate::{Error, Listed, Registry};
 
 /// What the layer with the packages is called.

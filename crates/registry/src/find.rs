@@ -12,11 +12,11 @@ use cabane_label::{Digest, Label, LabelPattern, NameMatch, Namespace, Tag};
 use jiff::Timestamp;
 
 use crate::address::RepositoryName;
+use crate::catalog_cache::{CachedImage, CachedList};
 use crate::document::OciDigest;
 use crate::entry::Entry;
 use crate::index::State;
-use crate::kept::{Kept, KeptImage};
-use crate::many::side_by_side;
+use crate::parallel::side_by_side;
 use crate::registry::Changed;
 use crate::{Error, Place, Registry};
 
@@ -141,29 +141,33 @@ impl Registry {
         })?;
         let places = places.into_iter().flatten();
         let places: Vec<Place> = places.filter(|place| wanted.fits(&place.label)).collect();
-        let kept = self.kept(wanted.namespace, CATALOG);
-        let known: BTreeMap<&Label, &KeptImage> =
-            kept.images.iter().map(|one| (&one.label, one)).collect();
+        let cached_list = self.cached_list(wanted.namespace, CATALOG);
+        let known: BTreeMap<&Label, &CachedImage> = cached_list
+            .images
+            .iter()
+            .map(|one| (&one.label, one))
+            .collect();
         let found = side_by_side(&places, |place| {
             self.look_again(place, known.get(&place.label).copied())
         })?;
-        let found: Vec<KeptImage> = found.into_iter().flatten().collect();
+        let found: Vec<CachedImage> = found.into_iter().flatten().collect();
         let listed = found.iter().map(|one| one.clone().listed(wanted.namespace));
         let listed: Vec<Listed> = listed.collect();
         // What was not asked for now may still be so the next time.
         let mut images = found;
         images.extend(
-            kept.images
+            cached_list
+                .images
                 .iter()
                 .filter(|one| !wanted.fits(&one.label))
                 .cloned(),
         );
         images.sort_by(|one, other| one.label.cmp(&other.label));
-        if images != kept.images {
-            self.keep(
+        if images != cached_list.images {
+            self.cache_list(
                 wanted.namespace,
                 CATALOG,
-                &Kept {
+                &CachedList {
                     state: None,
                     images,
                 },
@@ -176,8 +180,8 @@ impl Registry {
     fn look_again(
         &self,
         place: &Place,
-        known: Option<&KeptImage>,
-    ) -> Result<Option<KeptImage>, Error> {
+        known: Option<&CachedImage>,
+    ) -> Result<Option<CachedImage>, Error> {
         let repository = self.repository(place)?;
         let manifest = known
             .and_then(|known| known.manifest.clone())
@@ -187,7 +191,7 @@ impl Registry {
             (Changed::Not, Some(known)) => Ok(Some(known.clone())),
             (Changed::Not, None) | (Changed::Gone, _) => Ok(None),
             (Changed::To(document), _) => match self.read_image(place, repository, &document) {
-                Ok(image) => Ok(Some(KeptImage::of(&image))),
+                Ok(image) => Ok(Some(CachedImage::of(&image))),
                 // Other things may lie beside images.
                 Err(Error::NotAnImage { .. } | Error::Document { .. }) => Ok(None),
                 Err(error) => Err(error),
@@ -198,17 +202,17 @@ impl Registry {
     /// Asks the index; `None` if there is none.
     fn by_index(&self, wanted: &Wanted<'_>) -> Result<Option<Vec<Listed>>, Error> {
         let repository = self.index_of(wanted.namespace);
-        let kept = self.kept(wanted.namespace, INDEX);
+        let cached_list = self.cached_list(wanted.namespace, INDEX);
         // The state before the list: what changes in between is found the next time.
-        let images = match self.state(wanted.namespace, kept.state.as_ref())? {
-            State::Same => kept.images,
+        let images = match self.state(wanted.namespace, cached_list.state.as_ref())? {
+            State::Same => cached_list.images,
             State::Other(state) => {
                 let Some(images) = self.read_index(&repository)? else {
                     return Ok(None);
                 };
-                let kept = Kept { state, images };
-                self.keep(wanted.namespace, INDEX, &kept);
-                kept.images
+                let cached_list = CachedList { state, images };
+                self.cache_list(wanted.namespace, INDEX, &cached_list);
+                cached_list.images
             }
         };
         let fitting = images.into_iter().filter(|one| wanted.fits(&one.label));
@@ -217,7 +221,7 @@ impl Registry {
     }
 
     /// Reads all lines of an index, sorted by label; `None` if there is none.
-    fn read_index(&self, repository: &str) -> Result<Option<Vec<KeptImage>>, Error> {
+    fn read_index(&self, repository: &str) -> Result<Option<Vec<CachedImage>>, Error> {
         let tags = self.tags(repository)?;
         if tags.is_empty() {
             return Ok(None);
@@ -239,7 +243,7 @@ impl Registry {
                 newest.insert(label, entry);
             }
         }
-        let images = newest.into_iter().map(|(label, entry)| KeptImage {
+        let images = newest.into_iter().map(|(label, entry)| CachedImage {
             label,
             digest: entry.digest,
             size: entry.size,

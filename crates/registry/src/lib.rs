@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod catalog_cache;
 mod chunks;
 mod container;
 mod container_push;
@@ -24,11 +25,10 @@ mod find;
 mod http;
 mod image;
 mod index;
-mod kept;
-mod many;
 mod meta;
 mod options;
 mod paged;
+mod parallel;
 mod proxy;
 mod push;
 mod registry;
@@ -50,7 +50,7 @@ pub use error::Error;
 pub use find::{Listed, Listing, Wanted};
 #[cfg(feature = "fuzzing")]
 pub use http::answer_with;
-pub use http::{Patience, give_to_collector, is_address_of_collector};
+pub use http::{RetryPolicy, give_to_collector, is_address_of_collector};
 pub use image::RemoteImage;
 pub use options::Options;
 pub use proxy::{ProxyError, ProxySettings};

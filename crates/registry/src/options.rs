@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use crate::credentials::CredentialSources;
-use crate::http::Patience;
+use crate::http::RetryPolicy;
 use crate::proxy::ProxySettings;
 
 /// How to reach a registry, and who asks.
@@ -19,7 +19,7 @@ pub struct Options {
     /// Proxies.
     pub proxy: ProxySettings,
     /// How long to wait, and how often to try again.
-    pub patience: Patience,
+    pub retry_policy: RetryPolicy,
     /// How many parts of an image are got at once.
     pub streams: usize,
     /// A directory in which lists of images are kept for the next time.
@@ -32,7 +32,7 @@ impl Default for Options {
             credentials: CredentialSources::default(),
             authorities: None,
             proxy: ProxySettings::default(),
-            patience: Patience::default(),
+            retry_policy: RetryPolicy::default(),
             streams: 4,
             cache: None,
         }

@@ -24,18 +24,18 @@ pub(crate) struct PagedList {
     known: HashSet<String>,
     bytes: usize,
     start: Instant,
-    patience: Duration,
+    time_limit: Duration,
 }
 
 impl PagedList {
-    pub(crate) fn new(patience: Duration) -> Self {
+    pub(crate) fn new(time_limit: Duration) -> Self {
         Self {
             pages: HashSet::new(),
             names: Vec::new(),
             known: HashSet::new(),
             bytes: 0,
             start: Instant::now(),
-            patience,
+            time_limit,
         }
     }
 
@@ -49,8 +49,8 @@ impl PagedList {
                 "its list has more than {MAX_PAGES} pages, which is the limit"
             ));
         }
-        if self.start.elapsed() > self.patience {
-            let seconds = self.patience.as_secs();
+        if self.start.elapsed() > self.time_limit {
+            let seconds = self.time_limit.as_secs();
             return Err(format!(
                 "its list is not complete after {seconds} seconds, which is the limit"
             ));

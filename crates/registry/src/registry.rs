@@ -294,7 +294,7 @@ impl Registry {
         names: impl Fn(P) -> Vec<String>,
     ) -> Result<Option<Vec<String>>, Error> {
         let mut next = Some(self.client.uri(path)?);
-        let mut listed = PagedList::new(self.client.patience.list);
+        let mut listed = PagedList::new(self.client.retry_policy.list);
         while let Some(uri) = next.take() {
             let odd = |reason: String| self.client.odd(&reason);
             listed.open(&uri).map_err(odd)?;

@@ -51,7 +51,7 @@ impl Registry {
         if self.has_blob(repository, &digest)? {
             return Ok(());
         }
-        let mut retries = Retries::new(self.client.patience);
+        let mut retries = Retries::new(self.client.retry_policy);
         loop {
             let outcome = match self.begin_upload(repository, None)? {
                 Begun::At(place) => {
@@ -107,7 +107,7 @@ impl Registry {
             largest: LARGEST,
             note,
         };
-        upload.carry_out(progress)?;
+        upload.execute(progress)?;
         upload.note.forget();
         Ok(true)
     }
@@ -156,7 +156,7 @@ impl Registry {
         let mut request =
             Request::new(Method::PUT, uri, Scope::push(repository)).header(CONTENT_TYPE, OCTETS);
         request.body = body;
-        request.thinking = Some(self.client.patience.thinking);
+        request.thinking = Some(self.client.retry_policy.thinking);
         let answer = self.client.send_once(&request)?;
         if answer.status.is_success() {
             return Ok(());
@@ -193,9 +193,9 @@ struct Upload<'a> {
 }
 
 impl Upload<'_> {
-    fn carry_out(&mut self, progress: &mut Progress<'_>) -> Result<(), Error> {
+    fn execute(&mut self, progress: &mut Progress<'_>) -> Result<(), Error> {
         let client = &self.registry.client;
-        let mut retries = Retries::new(client.patience);
+        let mut retries = Retries::new(client.retry_policy);
         if let Some(place) = self.note.read() {
             self.look(&place)?;
         }

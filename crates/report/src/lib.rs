@@ -3,16 +3,16 @@
 
 //! A failure as the user sees it.
 //!
-//! Each crate has an error type of its own, for those who must tell one failure from another. Here
-//! is what such errors become on their way to the user: [`Report`], with a [`Kind`], from which the
-//! command line chooses the exit code. The crate of an error implements `From` for it.
+//! Each crate has its own error type, for callers that handle failures differently. On the way to
+//! the user, an error becomes a [`Report`] with a [`Kind`], from which the command line chooses the
+//! exit code. The crate that defines the error implements the conversion.
 
 #![forbid(unsafe_code)]
 
 use std::error::Error;
 use std::{fmt, io};
 
-/// What returns a [`Report`] when it fails.
+/// A result whose error is a [`Report`] unless another is named.
 pub type Result<T, E = Report> = std::result::Result<T, E>;
 
 /// What has gone wrong, as far as programs tell failures apart.
@@ -142,29 +142,34 @@ impl fmt::Display for Report {
     }
 }
 
-/// Where an engine says what its user should know while it works.
+/// Receives what an engine reports to its user while it works.
 pub trait Notices: Send + Sync {
-    /// Says what may be wrong.
+    /// Reports a possible problem.
     fn warning(&self, text: &str);
-    /// Says what the user can do about a warning.
+    /// Suggests what to do about a warning.
     fn hint(&self, text: &str);
-    /// Says what was done.
+    /// Reports what was done.
     fn note(&self, text: &str);
-    /// Says what only those want to know who look closer.
+    /// Reports a detail, shown with `--verbose`.
     fn detail(&self, text: &str);
-    /// Begins to show how a transfer goes on, of which `what` is the title.
+    /// Returns whether details are shown.
+    fn is_verbose(&self) -> bool;
+    /// Returns the option with which another process of this program colors its output in the same
+    /// way.
+    fn color_option(&self) -> String;
+    /// Starts a progress display with a title.
     fn transfer(&self, what: &str) -> Box<dyn Transfer>;
 }
 
-/// Shows how one transfer goes on.
+/// The progress display of one transfer.
 pub trait Transfer: Send {
-    /// Says how many bytes are done, and of how many.
+    /// Shows how many bytes of the total are done.
     fn show(&self, done: u64, total: u64);
-    /// Ends showing.
+    /// Removes the display.
     fn end(&self);
 }
 
-/// Returns a size for people, in units of 1,000 like the labels of disks.
+/// Formats a number of bytes for people, with decimal units.
 #[must_use]
 pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
@@ -182,7 +187,7 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// Errors of the operating system that name their object.
+/// Adds context to errors of the operating system.
 pub trait IoContext<T> {
     /// Adds what could not be done, as in "cannot {what}".
     ///

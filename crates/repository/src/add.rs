@@ -175,7 +175,7 @@ impl Repository {
             replace,
             spare: None,
         };
-        let added = naming.carry_out(&writer)?;
+        let added = naming.execute(&writer)?;
         // Only now: a killed writer may have left this very image without a label.
         writer.sweep()?;
         Ok(added)
@@ -218,7 +218,7 @@ impl Parcel {
         request: &AddRequest<'_>,
         progress: &mut Progress<'_>,
     ) -> Result<Self, Error> {
-        let directory = writer.workshop.free_name("new");
+        let directory = writer.staging.free_name("new");
         fs::create_dir(&directory).map_err(Error::io("create", &directory))?;
         let (access, place) = (source.access(&directory)?, directory.join("image"));
         access.close_directory(&directory)?;
@@ -229,7 +229,7 @@ impl Parcel {
             Transfer::Share if !is_closed => Transfer::Copy,
             how => how,
         };
-        let image = source.bring(&place, how, progress)?;
+        let image = source.import(&place, how, progress)?;
         if how == Transfer::Move && access == Access::AsNewFiles {
             make_readable(&place);
         }
@@ -274,7 +274,7 @@ impl Parcel {
             replace,
             spare: Some(&self.directory),
         };
-        naming.carry_out(writer)
+        naming.execute(writer)
     }
 }
 
@@ -291,7 +291,7 @@ struct Naming<'a> {
 }
 
 impl Naming<'_> {
-    fn carry_out(self, writer: &Writer<'_>) -> Result<Added, Error> {
+    fn execute(self, writer: &Writer<'_>) -> Result<Added, Error> {
         let before = writer.refs_of(&self.label)?;
         let valid = before.last();
         let replaced = valid.map(|record| record.digest.clone());

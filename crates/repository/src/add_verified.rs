@@ -70,7 +70,7 @@ impl Repository {
         }
         writer.unlock();
 
-        let directory = writer.workshop.free_name("new");
+        let directory = writer.staging.free_name("new");
         fs::create_dir(&directory).map_err(Error::io("create", &directory))?;
         access.close_directory(&directory)?;
         copy_meta(meta, &directory.join("meta"))?;

@@ -26,7 +26,7 @@ use cabane_label::Digest;
 
 use crate::heartbeat::{self, KeepAlive};
 use crate::layout::Layout;
-use crate::workshop::Workshop;
+use crate::staging::Staging;
 use crate::{Access, Error, disk};
 
 const LOCK: &str = "lock";
@@ -147,10 +147,10 @@ impl Incoming {
 
     /// Removes the place and what is in it.
     pub fn discard(self) -> Result<(), Error> {
-        let workshop = Workshop::open(&self.layout)?;
-        let gone = workshop.free_name("gone");
+        let staging = Staging::open(&self.layout)?;
+        let gone = staging.free_name("gone");
         fs::rename(&self.path, &gone).map_err(Error::io("remove", &self.path))?;
-        disk::remove_all(workshop.path()).map_err(Error::io("remove", workshop.path()))
+        disk::remove_all(staging.path()).map_err(Error::io("remove", staging.path()))
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// How long a writer waits. What is done under the lock takes milliseconds; removing a large
 /// image on a slow file system may take seconds.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIME_LIMIT: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(3);
 
 /// The lock, held until it is dropped or the process ends.
@@ -31,14 +31,14 @@ impl Drop for WriterLock {
 
 impl WriterLock {
     pub(crate) fn acquire(path: &Path) -> Self {
-        Self::acquire_within(path, PATIENCE)
+        Self::acquire_within(path, TIME_LIMIT)
     }
 
-    fn acquire_within(path: &Path, patience: Duration) -> Self {
+    fn acquire_within(path: &Path, time_limit: Duration) -> Self {
         let Some(file) = open(path) else {
             return Self(None);
         };
-        let end = Instant::now() + patience;
+        let end = Instant::now() + time_limit;
         loop {
             match file.try_lock() {
                 Ok(()) => return Self(Some(file)),

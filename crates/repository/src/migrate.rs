@@ -12,7 +12,7 @@ use std::io;
 
 use cabane_label::{Digest, Label};
 
-use crate::{BringRequest, Error, Record, Repository, Transfer};
+use crate::{Error, ImportRequest, Record, Repository, Transfer};
 
 /// How a repository is copied.
 #[derive(Clone, Copy, Debug, Default)]
@@ -99,7 +99,7 @@ impl Repository {
     ) -> Result<(), Error> {
         let is_new = !target.has_image(&record.digest);
         let outcome = if is_new {
-            let request = BringRequest {
+            let request = ImportRequest {
                 label: record.label.clone(),
                 digest: &record.digest,
                 date: record.date,
@@ -109,7 +109,7 @@ impl Repository {
                 replace: how.replace,
             };
             let mut report = |done, total| progress(record, done, total);
-            let brought = target.bring(&request, &mut report);
+            let brought = target.import(&request, &mut report);
             brought.map_err(|error| Failure::of(error, self))
         } else {
             let (label, date) = (record.label.clone(), Some(record.date));

@@ -13,7 +13,7 @@ use std::io;
 use cabane_label::Label;
 
 use crate::layout::RefName;
-use crate::workshop::Workshop;
+use crate::staging::Staging;
 use crate::{Error, Repository, disk};
 
 const MAX_PIN_SIZE: u64 = 4096;
@@ -37,12 +37,12 @@ impl Repository {
         if pin.exists() {
             return Ok(false);
         }
-        let workshop = Workshop::open(self.layout())?;
-        let new = workshop.free_name("pin");
+        let staging = Staging::open(self.layout())?;
+        let new = staging.free_name("pin");
         let text = format!("{label}\n");
         disk::write_new(&new, text.as_bytes()).map_err(Error::io("write", &new))?;
         fs::rename(&new, &pin).map_err(Error::io("write", &pin))?;
-        let _ = disk::remove_all(workshop.path());
+        let _ = disk::remove_all(staging.path());
         disk::sync_directory(&pins).map_err(Error::io("write", &pins))?;
         Ok(true)
     }

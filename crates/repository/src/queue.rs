@@ -25,7 +25,7 @@ use crate::heartbeat::{self, Line, State};
 use crate::incoming::{Incoming, Lock, may_go_on, try_lock};
 use crate::layout::Layout;
 use crate::locks::{Reach, is_local, kernel_id};
-use crate::workshop::{Holders, Temporary, Workshop, incoming_name};
+use crate::staging::{Holders, Staging, Temporary, incoming_name};
 use crate::{Error, Repository, disk};
 
 /// After this time without a sign of life a download is taken for dead. Twelve beats, and longer
@@ -222,7 +222,7 @@ impl Queue {
     fn private(&self) -> Result<Incoming, Error> {
         Ok(Incoming {
             digest: self.digest.clone(),
-            path: Workshop::open_for(&self.layout, &self.digest)?,
+            path: Staging::open_for(&self.layout, &self.digest)?,
             layout: self.layout.clone(),
             lock: None,
         })

@@ -14,7 +14,7 @@ use cabane_view::Meta;
 use crate::layout::{FORMAT, Layout};
 use crate::lock::WriterLock;
 use crate::search::{self, Wanted};
-use crate::workshop::Workshop;
+use crate::staging::Staging;
 use crate::{Error, Record, disk};
 
 /// A local directory that holds images under labels.
@@ -30,7 +30,7 @@ use crate::{Error, Record, disk};
 /// ├── pins/<name>,<version>,<tag>,<system>,<uarch>
 /// │                                        labels that are never removed by themselves
 /// ├── index                                a cache of the refs; see the module `index`
-/// └── tmp/                                 temporary names only; see the module `workshop`
+/// └── tmp/                                 temporary names only; see the module `staging`
 /// ```
 ///
 /// A label points to a complete image or does not exist. Of several refs of one label the newest
@@ -216,12 +216,12 @@ pub(crate) fn read_meta_directory(directory: &Path) -> Result<Option<Meta>, Erro
 
 /// Marks the directory as a repository; this is the last step of creating one.
 fn write_marker(layout: &Layout) -> Result<(), Error> {
-    let (workshop, marker) = (Workshop::open(layout)?, layout.marker());
-    let new = workshop.free_name("marker");
+    let (staging, marker) = (Staging::open(layout)?, layout.marker());
+    let new = staging.free_name("marker");
     let line = format!("{MARK} {FORMAT}\n");
     disk::write_new(&new, line.as_bytes()).map_err(Error::io("write", &new))?;
     fs::rename(&new, &marker).map_err(Error::io("write", &marker))?;
-    disk::remove_all(workshop.path()).map_err(Error::io("remove", workshop.path()))
+    disk::remove_all(staging.path()).map_err(Error::io("remove", staging.path()))
 }
 
 fn is_absence(error: &io::Error) -> bool {

@@ -51,7 +51,7 @@ impl Repository {
 pub(crate) fn keep(writer: &Writer<'_>, digest: &Digest, bytes: &[u8]) -> Result<(), Error> {
     let directory = writer.layout.image_directory(digest);
     let (new, place) = (
-        writer.workshop.free_name(SIGNATURES),
+        writer.staging.free_name(SIGNATURES),
         directory.join(SIGNATURES),
     );
     disk::write_new(&new, bytes).map_err(Error::io("write", &new))?;

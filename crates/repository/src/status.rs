@@ -16,9 +16,9 @@ use crate::index::Index;
 use crate::layout::RefName;
 use crate::listing::{Listing, read_index};
 use crate::repository::read_meta;
+use crate::staging::Temporary;
 use crate::transfer::digest_of;
-use crate::workshop::Temporary;
-use crate::{Damage, Error, Record, Repository, disk};
+use crate::{Corruption, Error, Record, Repository, disk};
 
 /// The state of a repository.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -46,7 +46,7 @@ pub struct Status {
     /// How many bytes are free on the file system.
     pub free: u64,
     /// What is not as it should be.
-    pub damaged: Vec<Damage>,
+    pub damaged: Vec<Corruption>,
 }
 
 impl Repository {
@@ -94,7 +94,7 @@ struct Survey<'a> {
     restricted: usize,
     downloads: usize,
     download_bytes: u64,
-    damaged: Vec<Damage>,
+    damaged: Vec<Corruption>,
 }
 
 impl Survey<'_> {
@@ -105,8 +105,11 @@ impl Survey<'_> {
         let images = listing.images();
         self.refs(&listing);
         let unnamed = listing.images_without_ref();
-        self.damaged
-            .extend(unnamed.into_iter().map(|digest| Damage::NoLabel { digest }));
+        self.damaged.extend(
+            unnamed
+                .into_iter()
+                .map(|digest| Corruption::NoLabel { digest }),
+        );
         let mut refs: BTreeMap<&Digest, Vec<&Record>> = BTreeMap::new();
         for one in &listing.refs {
             refs.entry(&one.digest).or_default().push(one);
@@ -125,7 +128,7 @@ impl Survey<'_> {
     fn index(&mut self) {
         let bytes = read_index(self.repository.layout());
         if !bytes.is_empty() && Index::open(&bytes).is_none() {
-            self.damaged.push(Damage::BadIndex);
+            self.damaged.push(Corruption::BadIndex);
         }
     }
 
@@ -133,7 +136,7 @@ impl Survey<'_> {
         match self.repository.pins() {
             Err(Error::Pin { path }) => {
                 let path = self.inside(&path);
-                self.damaged.push(Damage::UnreadablePin { path });
+                self.damaged.push(Corruption::UnreadablePin { path });
             }
             Err(Error::Io { path, source, .. }) => self.unreadable(&path, &source),
             _ => {}
@@ -157,14 +160,14 @@ impl Survey<'_> {
         let is_sticky = found.is_dir() && found.mode() & STICKY != 0;
         if found.mode() & WRITE_OTHERS != 0 && !is_sticky {
             let path = self.inside(path);
-            self.damaged.push(Damage::OpenToAll { path });
+            self.damaged.push(Corruption::OpenToAll { path });
         }
     }
 
     fn unreadable(&mut self, path: &Path, error: &io::Error) {
         let (path, reason) = (self.inside(path), error.to_string());
         self.damaged
-            .push(Damage::UnreadableDirectory { path, reason });
+            .push(Corruption::UnreadableDirectory { path, reason });
     }
 
     /// Returns a path as it is in the repository.
@@ -180,19 +183,21 @@ impl Survey<'_> {
     fn refs(&mut self, listing: &Listing) {
         for one in listing.without_image() {
             let (label, digest) = (one.label.clone(), one.digest.clone());
-            self.damaged.push(Damage::MissingImage { label, digest });
+            self.damaged
+                .push(Corruption::MissingImage { label, digest });
         }
         for one in listing.overtaken(self.repository.layout().grace()) {
             let (label, digest) = (one.label.clone(), one.digest.clone());
-            self.damaged.push(Damage::Overtaken { label, digest });
+            self.damaged.push(Corruption::Overtaken { label, digest });
         }
         for (name, error) in &listing.unreadable {
             let (file, reason) = (RefName::as_str(name).to_owned(), error.to_string());
-            self.damaged.push(Damage::UnreadableRef { file, reason });
+            self.damaged
+                .push(Corruption::UnreadableRef { file, reason });
         }
         for name in &listing.strangers {
             let path = PathBuf::from("refs").join(name);
-            self.damaged.push(Damage::Stranger { path });
+            self.damaged.push(Corruption::Stranger { path });
         }
     }
 
@@ -200,7 +205,7 @@ impl Survey<'_> {
         let path = self.repository.image_path(digest);
         let expected = records.last().map(|record| record.size);
         let labels: Vec<Label> = records.iter().map(|one| one.label.clone()).collect();
-        let unreadable = |reason: String| Damage::UnreadableImage {
+        let unreadable = |reason: String| Corruption::UnreadableImage {
             digest: digest.clone(),
             labels: labels.clone(),
             reason,
@@ -217,8 +222,8 @@ impl Survey<'_> {
                 return Ok(());
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let damage = unreadable("its file is missing".to_owned());
-                self.damaged.push(damage);
+                let corruption = unreadable("its file is missing".to_owned());
+                self.damaged.push(corruption);
                 return Ok(());
             }
             Err(error) => {
@@ -230,7 +235,7 @@ impl Survey<'_> {
         self.rights(&path, &found);
         self.meta(digest, &labels);
         if let Some(expected) = expected.filter(|expected| *expected != found.len()) {
-            self.damaged.push(Damage::WrongSize {
+            self.damaged.push(Corruption::WrongSize {
                 digest: digest.clone(),
                 labels,
                 expected,
@@ -239,7 +244,7 @@ impl Survey<'_> {
         } else if self.verify {
             match digest_of(&path) {
                 Ok((found, _)) if found != *digest => {
-                    self.damaged.push(Damage::WrongDigest {
+                    self.damaged.push(Corruption::WrongDigest {
                         digest: digest.clone(),
                         labels,
                         found,
@@ -272,7 +277,7 @@ impl Survey<'_> {
         self.open_to_all(directory, &place);
         if image.uid() != place.uid() {
             let path = self.inside(path);
-            self.damaged.push(Damage::OtherOwner {
+            self.damaged.push(Corruption::OtherOwner {
                 path,
                 owner: image.uid(),
                 expected: place.uid(),
@@ -280,7 +285,7 @@ impl Survey<'_> {
         }
         if image.mode() & READ == 0 && place.mode() & ENTER != 0 {
             let path = self.inside(directory);
-            self.damaged.push(Damage::HalfClosed {
+            self.damaged.push(Corruption::HalfClosed {
                 path,
                 group: image.gid(),
                 is_for_group: image.mode() & READ_GROUP != 0,
@@ -303,7 +308,7 @@ impl Survey<'_> {
                 _ => return,
             },
         };
-        self.damaged.push(Damage::UnreadableMeta {
+        self.damaged.push(Corruption::UnreadableMeta {
             digest: digest.clone(),
             labels: labels.to_vec(),
             reason,
@@ -327,13 +332,13 @@ impl Survey<'_> {
         };
         for name in names.iter().filter(|name| *name != ".lock") {
             match Temporary::from_name(name) {
-                Temporary::Workshop(owner) | Temporary::Trash(_, owner) if !owner.is_gone() => {}
+                Temporary::Staging(owner) | Temporary::Trash(_, owner) if !owner.is_gone() => {}
                 Temporary::Incoming(..) => self.download(&tmp.join(name)),
                 Temporary::Unknown => {
                     let path = PathBuf::from("tmp").join(name);
-                    self.damaged.push(Damage::Stranger { path });
+                    self.damaged.push(Corruption::Stranger { path });
                 }
-                _ => self.damaged.push(Damage::Leftover {
+                _ => self.damaged.push(Corruption::Leftover {
                     name: name.to_owned(),
                 }),
             }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! A quick sum of bytes, for noticing damage and for tables of names.
+//! A quick sum of bytes, for noticing corruption and for tables of names.
 //!
 //! It stops nobody who wants to deceive; but who can write an index or choose the names in a
 //! repository can do worse with less trouble.

@@ -9,7 +9,7 @@ use cabane_label::Digest;
 
 use crate::incoming::{Lock, try_lock};
 use crate::locks::kernel_id;
-use crate::workshop::{Holders, Temporary, is_idle, is_old, noted_orphans};
+use crate::staging::{Holders, Temporary, is_idle, is_old, noted_orphans};
 use crate::writer::Writer;
 use crate::{Error, disk};
 
@@ -33,8 +33,8 @@ impl Writer<'_> {
         for name in names.iter().filter(|name| *name != ".lock") {
             let path = tmp.join(name);
             match Temporary::from_name(name) {
-                Temporary::Workshop(owner) if owner.is_gone() => {
-                    self.sweep_workshop(&path, &mut swept);
+                Temporary::Staging(owner) if owner.is_gone() => {
+                    self.sweep_staging(&path, &mut swept);
                 }
                 Temporary::Trash(digest, owner) => {
                     if self.is_needed(&digest)? {
@@ -49,14 +49,14 @@ impl Writer<'_> {
                     self.sweep_download(&path, &digest, &holders, &mut swept);
                 }
                 Temporary::Unknown if is_old(&path) => self.sweep_away(&path, &mut swept),
-                Temporary::Workshop(_) | Temporary::Unknown => {}
+                Temporary::Staging(_) | Temporary::Unknown => {}
             }
         }
         swept.removed.extend(self.retire_overtaken()?);
         Ok(swept)
     }
 
-    fn sweep_workshop(&self, path: &Path, swept: &mut Swept) {
+    fn sweep_staging(&self, path: &Path, swept: &mut Swept) {
         for digest in noted_orphans(path) {
             match self.collect(&digest) {
                 Ok(true) => swept.removed.push(digest),

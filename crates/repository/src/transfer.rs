@@ -67,7 +67,7 @@ impl<'a> Source<'a> {
     ///
     /// What is summed is what is in the target. The source stays where it is, also when it is
     /// to be moved: it is removed when everything else is done, so that it cannot be lost.
-    pub(crate) fn bring(
+    pub(crate) fn import(
         &self,
         target: &Path,
         how: Transfer,

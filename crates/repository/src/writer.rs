@@ -11,7 +11,7 @@
 //!    ref that names it; if there is one, the image goes back.
 //!
 //! Whichever comes first, one of the two sees what the other has done. Before a step after
-//! which a kill could leave an image without a ref, the image is noted in the workshop, from
+//! which a kill could leave an image without a ref, the image is noted in the staging area, from
 //! where the next writer takes it up.
 
 use std::collections::HashMap;
@@ -25,13 +25,13 @@ use crate::layout::{Layout, RefName};
 use crate::listing::{self, Listing};
 use crate::lock::WriterLock;
 use crate::record::overtaken;
-use crate::workshop::{Temporary, Workshop, noted_orphans};
+use crate::staging::{Staging, Temporary, noted_orphans};
 use crate::{Error, Record, disk, index};
 
-/// One writer: a workshop, and the lock while it is needed.
+/// One writer: a staging area, and the lock while it is needed.
 pub(crate) struct Writer<'a> {
     pub(crate) layout: &'a Layout,
-    pub(crate) workshop: Workshop,
+    pub(crate) staging: Staging,
     lock: Option<WriterLock>,
 }
 
@@ -57,7 +57,7 @@ impl<'a> Writer<'a> {
         }
         Ok(Self {
             layout,
-            workshop: Workshop::open(layout)?,
+            staging: Staging::open(layout)?,
             lock: None,
         })
     }
@@ -105,14 +105,14 @@ impl<'a> Writer<'a> {
         refs
     }
 
-    /// Brings a complete image from the workshop to its place.
+    /// Brings a complete image from the staging area to its place.
     pub(crate) fn publish(
         &self,
         new: &Path,
         digest: &Digest,
         size: u64,
     ) -> Result<Published, Error> {
-        self.workshop.note_orphan(digest)?;
+        self.staging.note_orphan(digest)?;
         let place = self.layout.image_directory(digest);
         let mut attempts = 3;
         loop {
@@ -136,7 +136,7 @@ impl<'a> Writer<'a> {
     /// Writes the ref of a record; a label that had another image points to this one now.
     pub(crate) fn write_ref(&self, record: &Record) -> Result<(), Error> {
         let name = record.ref_name();
-        let (new, refs) = (self.workshop.free_name("ref"), self.layout.refs());
+        let (new, refs) = (self.staging.free_name("ref"), self.layout.refs());
         disk::write_new(&new, &record.to_ref()).map_err(Error::io("write", &new))?;
         let place = refs.join(name.as_str());
         fs::rename(&new, &place).map_err(Error::io("write", &place))?;
@@ -192,7 +192,7 @@ impl<'a> Writer<'a> {
     /// Returns the images that were removed.
     pub(crate) fn retire(&self, refs: &[Record]) -> Result<Vec<Digest>, Error> {
         for one in refs {
-            self.workshop.note_orphan(&one.digest)?;
+            self.staging.note_orphan(&one.digest)?;
             self.remove_ref(&one.ref_name())?;
         }
         if !refs.is_empty() {
@@ -231,7 +231,7 @@ impl<'a> Writer<'a> {
             return Ok(false);
         }
         let place = self.layout.image_directory(digest);
-        let trash = self.workshop.trash(self.layout, digest);
+        let trash = self.staging.trash(self.layout, digest);
         match fs::rename(&place, &trash) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             outcome => outcome.map_err(Error::io("remove", &place))?,
@@ -248,15 +248,15 @@ impl<'a> Writer<'a> {
         Ok(names.iter().any(|name| name.names(digest)))
     }
 
-    /// Removes something. From the first moment it is in the workshop, where nobody looks for
+    /// Removes something. From the first moment it is in the staging area, where nobody looks for
     /// it: what has another name is complete.
     pub(crate) fn discard(&self, path: &Path) -> Result<(), Error> {
-        let gone = self.workshop.free_name("gone");
+        let gone = self.staging.free_name("gone");
         match fs::rename(path, &gone) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             outcome => outcome.map_err(Error::io("remove", path))?,
         }
-        // What cannot be removed now is removed with the workshop, or by the next writer.
+        // What cannot be removed now is removed with the staging area, or by the next writer.
         let _ = disk::remove_all(&gone);
         Ok(())
     }
@@ -267,7 +267,7 @@ impl<'a> Writer<'a> {
     }
 
     pub(crate) fn write_index_of(&self, listing: &Listing) -> bool {
-        let new = self.workshop.free_name("index");
+        let new = self.staging.free_name("index");
         let text = index::render(&listing.refs);
         fs::write(&new, text)
             .and_then(|()| fs::rename(&new, self.layout.index()))
@@ -278,11 +278,11 @@ impl<'a> Writer<'a> {
 impl Drop for Writer<'_> {
     /// Clears up, after success as after failure; the lock is let go afterwards.
     fn drop(&mut self) {
-        let orphans = noted_orphans(self.workshop.path());
+        let orphans = noted_orphans(self.staging.path());
         let done = orphans.iter().all(|digest| self.collect(digest).is_ok());
-        // A workshop that still notes an orphan is left to the next writer.
+        // A staging area that still notes an orphan is left to the next writer.
         if done {
-            let _ = disk::remove_all(self.workshop.path());
+            let _ = disk::remove_all(self.staging.path());
         }
     }
 }

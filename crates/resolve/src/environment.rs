@@ -14,7 +14,7 @@ use std::path::{Component, Path, PathBuf};
 use cabane_label::escape;
 use cabane_recipe::{
     BaseReference, EnvironmentFile, EnvironmentFileError, EnvironmentReference, MAX_FILE_SIZE,
-    Surroundings, parse_environment_file,
+    FileContext, parse_environment_file,
 };
 
 use crate::error::any_of;
@@ -285,11 +285,11 @@ impl EnvironmentFinder<'_> {
         {
             directory = fs::canonicalize(directory)?;
         }
-        let surroundings = Surroundings {
+        let file_context = FileContext {
             directory: &directory,
             variable: self.variable,
         };
-        parse_environment_file(path, &text, &surroundings).map_err(ReadError::Malformed)
+        parse_environment_file(path, &text, &file_context).map_err(ReadError::Malformed)
     }
 }
 

@@ -7,7 +7,7 @@
 //! keeps processes of different user namespaces from each other's memory. The ranks
 //! of a parallel program need just that, so they enter the namespaces of the first
 //! one of them. Why and how stands in `docs/design/0006-joining.md`; how they find
-//! each other in `gathering`.
+//! each other in `rendezvous`.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -23,14 +23,14 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use sha2::{Digest, Sha256};
 
 use crate::RunError;
-use crate::gathering::{Content, Directory, LockError, Member, world};
 use crate::join_key::{digest_of, hex, images_of};
 use crate::launcher;
 use crate::process::{NamespaceNumbers, Namespaces, Process};
+use crate::rendezvous::{Content, Directory, LockError, Member, world};
 
 /// For how long the lock may be held by somebody who does nothing: longer than it ever
 /// takes to mount.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// With whom namespaces are shared.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -242,17 +242,17 @@ pub(crate) fn perform_or_join(
             source,
         }
     };
-    let mut gathering = directory
-        .lock(&place.file, PATIENCE)
+    let mut rendezvous = directory
+        .lock(&place.file, TIME_LIMIT)
         .map_err(|error| match error {
             LockError::Kept(holder) => JoinError::Kept {
-                seconds: PATIENCE.as_secs(),
+                seconds: TIME_LIMIT.as_secs(),
                 holder,
             },
             LockError::File(error) => failed("wait for the others")(error),
         })?;
     let world = world().map_err(|source| JoinError::Own { source })?;
-    let known = gathering
+    let known = rendezvous
         .read()
         .map_err(failed("read who is there"))?
         .filter(|content| content.world == world);
@@ -262,7 +262,7 @@ pub(crate) fn perform_or_join(
     {
         let member = own_member()?;
         enter(&namespaces, &content)?;
-        return Ok(gathering
+        return Ok(rendezvous
             .add(content, member)
             .map_err(failed("tell who is there"))?);
     }
@@ -277,7 +277,7 @@ pub(crate) fn perform_or_join(
         namespaces: NamespaceNumbers::own().map_err(|source| JoinError::Own { source })?,
         members: vec![own_member()?],
     };
-    Ok(gathering
+    Ok(rendezvous
         .begin(&content)
         .map_err(failed("tell who is there"))?)
 }

@@ -31,7 +31,7 @@ const MAX_BYTES: u64 = 256 << 20;
 
 /// The ways in which images may be looked into.
 #[derive(Clone, Debug)]
-pub struct Ways {
+pub struct MountMethods {
     /// What this process can do by itself.
     pub backend: Backend,
     /// The programs that serve images through FUSE.
@@ -46,8 +46,8 @@ pub struct Ways {
 /// # Errors
 ///
 /// [`RunError::Metadata`] if the image cannot be mounted or the file not be read.
-pub fn read(image: &ImageFile, ways: &Ways) -> Result<Option<Vec<u8>>, RunError> {
-    let answer = look_into(&[image], ways, |mounts| {
+pub fn read(image: &ImageFile, methods: &MountMethods) -> Result<Option<Vec<u8>>, RunError> {
+    let answer = look_into(&[image], methods, |mounts| {
         let mount = only(mounts)?;
         let file = match open_in_image(mount.as_fd(), Path::new("meta/env.json")) {
             Ok(file) => file,
@@ -68,8 +68,8 @@ pub fn read(image: &ImageFile, ways: &Ways) -> Result<Option<Vec<u8>>, RunError>
 /// # Errors
 ///
 /// [`RunError::Metadata`], also if there is more of it than an image may carry.
-pub fn copy(image: &ImageFile, ways: &Ways, destination: &Path) -> Result<(), RunError> {
-    look_into(&[image], ways, |mounts| {
+pub fn copy(image: &ImageFile, methods: &MountMethods, destination: &Path) -> Result<(), RunError> {
+    look_into(&[image], methods, |mounts| {
         let mount = only(mounts)?;
         let mut budget = Budget {
             files: MAX_FILES,
@@ -88,10 +88,10 @@ pub fn copy(image: &ImageFile, ways: &Ways, destination: &Path) -> Result<(), Ru
 /// [`RunError::Metadata`] if the image cannot be mounted or the directory not be read.
 pub fn names_in(
     image: &ImageFile,
-    ways: &Ways,
+    methods: &MountMethods,
     directory: &Path,
 ) -> Result<Vec<PathBuf>, RunError> {
-    let answer = look_into(&[image], ways, |mounts| {
+    let answer = look_into(&[image], methods, |mounts| {
         let directory = match open_in_image(only(mounts)?.as_fd(), directory) {
             Ok(directory) => directory,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -124,7 +124,7 @@ const HINT: char = '\0';
 /// [`RunError::Metadata`] if an image cannot be mounted, or with what `look` returns.
 pub fn look_into(
     images: &[&ImageFile],
-    ways: &Ways,
+    methods: &MountMethods,
     look: impl FnOnce(&[OwnedFd]) -> io::Result<Vec<u8>>,
 ) -> Result<Vec<u8>, RunError> {
     let failed = |text: String| {
@@ -141,7 +141,7 @@ pub fn look_into(
             hint,
         }
     };
-    let held = ways.helper.as_ref().map(|helper| {
+    let held = methods.helper.as_ref().map(|helper| {
         let held = images.iter().map(|image| Held::mount(helper, image));
         held.collect::<io::Result<Vec<_>>>()
     });
@@ -153,10 +153,12 @@ pub fn look_into(
             .map_err(|error| failed(error.to_string()));
     }
     ask(|| {
-        enter_private_namespace(ways.backend).map_err(|error| as_text(&error))?;
+        enter_private_namespace(methods.backend).map_err(|error| as_text(&error))?;
         let mut mounts = Vec::with_capacity(images.len());
         for image in images {
-            mounts.push(attach(ways.backend, image, &ways.fuse).map_err(|error| as_text(&error))?);
+            mounts.push(
+                attach(methods.backend, image, &methods.fuse).map_err(|error| as_text(&error))?,
+            );
         }
         look(&mounts).map_err(|error| error.to_string())
     })

@@ -21,7 +21,7 @@ use crate::join::{Joining, perform_or_join};
 use crate::loaded::{Additions, CABANE_LOADED, Loaded, UENV_MOUNT_LIST, UENV_VIEW};
 use crate::through_helper::{WorkingDirectory, become_helper};
 use crate::venv::Venv;
-use crate::{RootRequest, RunError, RunWarning, binds, needs, surroundings};
+use crate::{RootRequest, RunError, RunWarning, binds, host_binds, needs};
 
 /// What is to be run, and where.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ pub fn prepare(request: RunRequest) -> Result<Prepared, RunError> {
     let (mut operations, needs) = operations_of(&environment, &additions, &root.layer)?;
     if container.is_some() {
         let here = std::env::current_dir().ok();
-        operations.extend(surroundings::seen_in_root(
+        operations.extend(host_binds::seen_in_root(
             &root,
             &additions,
             &calling,
@@ -222,7 +222,7 @@ pub(crate) fn variables_inside(
 ) -> (BTreeMap<OsString, OsString>, Vec<RunWarning>) {
     let of_image;
     let calling = if environment.root().is_some() {
-        of_image = surroundings::variables(calling);
+        of_image = host_binds::variables(calling);
         &of_image
     } else {
         calling

@@ -3,16 +3,17 @@
 
 //! What an engine works with.
 
+use std::ffi::OsString;
 use std::fmt::{self, Display};
 use std::ops::Deref;
 use std::sync::Arc;
 
-use cabane_report::{Notices, Result, Transfer};
+use cabane_report::{Kind, Notices, Report, Result, Transfer};
 use cabane_resolve::NamedRepository;
 
 use crate::Site;
 
-/// What an engine works with: what is configured, and where it says what it notices.
+/// What an engine works with: the configuration, and the receiver of its notices.
 #[derive(Clone)]
 pub struct Context {
     site: Site,
@@ -34,32 +35,48 @@ impl fmt::Debug for Context {
 }
 
 impl Context {
-    /// Puts both together.
+    /// Combines both.
     pub fn new(site: Site, notices: Arc<dyn Notices>) -> Self {
         Self { site, notices }
     }
 
-    /// Says what may be wrong.
+    /// Reports a possible problem.
     pub fn warning(&self, text: impl Display) {
         self.notices.warning(&text.to_string());
     }
 
-    /// Says what the user can do about a warning.
+    /// Suggests what to do about a warning.
     pub fn hint(&self, text: impl Display) {
         self.notices.hint(&text.to_string());
     }
 
-    /// Says what was done.
+    /// Reports what was done.
     pub fn note(&self, text: impl Display) {
         self.notices.note(&text.to_string());
     }
 
-    /// Says what only those want to know who look closer.
+    /// Reports a detail, shown with `--verbose`.
     pub fn detail(&self, text: impl Display) {
         self.notices.detail(&text.to_string());
     }
 
-    /// Begins to show how a transfer goes on.
+    /// Returns whether details are shown.
+    pub fn is_verbose(&self) -> bool {
+        self.notices.is_verbose()
+    }
+
+    /// Returns this program, and the option that makes it color its output in the same way.
+    ///
+    /// # Errors
+    ///
+    /// The system does not say where the program is.
+    pub fn own_program(&self) -> Result<Vec<OsString>> {
+        let missing = || Report::new(Kind::Failure, "cannot find the file of this program");
+        let program = self.site.program().ok_or_else(missing)?;
+        Ok(vec![program.into(), self.notices.color_option().into()])
+    }
+
+    /// Starts a progress display with a title.
     pub fn transfer(&self, what: &str) -> Box<dyn Transfer> {
         self.notices.transfer(what)
     }

@@ -217,9 +217,12 @@ const SLURM: &[Variable] = &[
     },
 ];
 
+/// The variable by which `cabane mpi audit` finds the processes of a run.
+pub const CABANE_CHECK_RUN: &str = "CABANE_CHECK_RUN";
+
 const SET: &[Variable] = &[
     Variable {
-        name: cabane_check::run::MARK,
+        name: CABANE_CHECK_RUN,
         is_set: true,
         purpose: "For programs that `cabane mpi audit` starts: the directory of the audit. Leftover processes are found by it.",
     },

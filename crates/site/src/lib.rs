@@ -4,7 +4,8 @@
 //! What a site and a user have configured.
 //!
 //! [`Site`] is one value for commands and engines: the [settings] in effect and where each comes
-//! from, the repositories, the ways to mount. With a place for notices it is a [`Context`]. [`env_vars`] has the name of every variable.
+//! from, the repositories, the ways to mount. Together with a receiver of notices it is a
+//! [`Context`]. [`env_vars`] has the name of every variable.
 
 #![forbid(unsafe_code)]
 
@@ -12,6 +13,8 @@ mod context;
 pub mod env_vars;
 pub mod settings;
 mod site;
+mod systems;
 
 pub use context::Context;
 pub use site::{GRACE_DAYS, Site, helper_places, open_repository};
+pub use systems::{SystemDirectory, find_system};

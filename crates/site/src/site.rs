@@ -15,7 +15,7 @@ use cabane_recipe::DEFAULT_EPOCH;
 use cabane_report::{Kind, Notices, Report, Result};
 use cabane_repository::Repository;
 use cabane_resolve::NamedRepository;
-use cabane_run::metadata::Ways;
+use cabane_run::metadata::MountMethods;
 
 use crate::env_vars;
 use crate::settings::{BackendChoice, Effective, Origin, Overrides, RepositorySetting};
@@ -35,7 +35,7 @@ pub struct Site {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("`{value}` is no value for SOURCE_DATE_EPOCH: it counts seconds since 1970")]
+#[error("invalid value `{value}` for SOURCE_DATE_EPOCH: it counts seconds since 1970")]
 struct BadEpoch {
     value: String,
 }
@@ -94,10 +94,10 @@ impl Site {
     }
 
     /// Returns the ways in which images may be looked into.
-    pub fn ways(&self) -> Ways {
+    pub fn mount_methods(&self) -> MountMethods {
         let may_help = self.backend != Backend::Root
             && self.settings.backend.value != BackendChoice::UserNamespace;
-        Ways {
+        MountMethods {
             backend: self.backend,
             fuse: self.fuse.clone(),
             helper: may_help.then(|| self.helper().ok()).flatten(),
@@ -107,6 +107,36 @@ impl Site {
     /// Returns where the helper is looked for, the first place first.
     pub fn helper_paths(&self) -> Vec<PathBuf> {
         helper_places(&self.calling, self.program.as_deref())
+    }
+
+    /// Returns the file of this program, if it is known.
+    pub fn program(&self) -> Option<&Path> {
+        self.program.as_deref()
+    }
+
+    /// Returns the options with which another process of this program uses the repositories, the
+    /// system, and the backend that were typed.
+    pub fn typed_options(&self) -> Vec<OsString> {
+        let is_typed = |origin: &Origin| matches!(origin, Origin::Option(_));
+        let settings = &self.settings;
+        let mut options = Vec::new();
+        let repositories = settings.repositories.iter();
+        let named: Vec<String> = repositories
+            .filter(|one| is_typed(&one.origin))
+            .map(|one| format!("{}={}", one.name, one.path.display()))
+            .collect();
+        if !named.is_empty() {
+            options.push(format!("--repo={}", named.join(",")).into());
+        }
+        if is_typed(&settings.system.origin) {
+            let system = settings.system.value.as_ref();
+            let name = system.map_or_else(|| "*".to_owned(), ToString::to_string);
+            options.push(format!("--system={name}").into());
+        }
+        if is_typed(&settings.backend.origin) {
+            options.push(format!("--backend={}", settings.backend.value).into());
+        }
+        options
     }
 
     /// Returns this system's name, where images of other systems are not wanted.
@@ -230,8 +260,7 @@ pub fn helper_places(
     places.into_iter().flatten().map(below).collect()
 }
 
-/// How many days an image stays from which a label was taken: jobs that wait were told which
-/// one is theirs.
+/// How many days an image is kept after it has lost its label. Pending jobs may still refer to it.
 pub const GRACE_DAYS: u64 = 7;
 
 /// Opens a repository.

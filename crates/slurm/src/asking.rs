@@ -23,7 +23,7 @@ use crate::spank::{Spank, change_variable};
 
 /// After which time a node without an answer fails the step. It is a matter of milliseconds,
 /// unless a file system hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// Who is asked, and for whom.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +70,7 @@ impl Asked<'_> {
             group: self.owner.group,
             groups: self.owner.groups.clone(),
         };
-        output_as(&mut command, &user, mounts, PATIENCE).map_err(|error| {
+        output_as(&mut command, &user, mounts, TIME_LIMIT).map_err(|error| {
             io::Error::new(error.kind(), format!("{}: {error}", program.display()))
         })
     }
@@ -116,11 +116,7 @@ impl Answer {
     /// # Errors
     ///
     /// That Slurm does not take a variable.
-    pub(crate) fn carry_out(
-        self,
-        spank: &dyn Spank,
-        root: &mut JobRoot,
-    ) -> Result<(), Vec<String>> {
+    pub(crate) fn execute(self, spank: &dyn Spank, root: &mut JobRoot) -> Result<(), Vec<String>> {
         for (name, value) in &self.variables {
             change_variable(spank, name, Some(value))?;
         }

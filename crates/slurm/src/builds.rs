@@ -107,8 +107,8 @@ fn note_if_unfit(
 
 fn refused(line: String, image: &JobImage) -> Vec<String> {
     let mut lines = vec![line];
-    let ending = format!("%{}", image.uarch);
-    if let Some(rest) = image.label.strip_suffix(&ending) {
+    let suffix = format!("%{}", image.uarch);
+    if let Some(rest) = image.label.strip_suffix(&suffix) {
         lines.push(format!(
             "hint: where there are builds for several kinds of nodes, `--uenv={rest}` lets each \
              take its own"

@@ -40,7 +40,7 @@ pub(crate) fn add(
                 .to_owned(),
         ]
     })?;
-    answer.carry_out(spank, root)?;
+    answer.execute(spank, root)?;
     Ok(lines)
 }
 

@@ -17,11 +17,11 @@
     expect(dead_code, reason = "the border is left out of unit tests")
 )]
 
+mod abort_step;
 mod asking;
 mod builds;
 mod devices;
 mod dispatch;
-mod ending;
 #[cfg(not(test))]
 mod ffi;
 mod hints;

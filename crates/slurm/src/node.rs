@@ -15,10 +15,10 @@ use cabane_mount::{
     empty_bounding_set,
 };
 
+use crate::abort_step::{end_everywhere, tell_once};
 use crate::asking::Asked;
 use crate::builds;
 use crate::devices;
-use crate::ending::{end_everywhere, tell_once};
 use crate::hints::hint;
 use crate::record;
 use crate::spank::Spank;

@@ -125,7 +125,7 @@ pub(crate) fn give(
     let answer = Answer::parse(&said.output).ok_or_else(|| {
         failed("the answer is malformed: is `cabane` another version?".to_owned())
     })?;
-    answer.carry_out(spank, root)?;
+    answer.execute(spank, root)?;
     // All nodes say the same, as a rule.
     Ok(if step.node == 0 { lines } else { Vec::new() })
 }

@@ -90,6 +90,8 @@ pub fn squashfs(tree: &Path, image: &Path) {
         "-quiet",
         "-comp",
         "zstd",
+        "-Xcompression-level",
+        "1",
     ]);
     run(&mut command);
 }

@@ -39,7 +39,7 @@ pub use registry::{
     digest_of,
 };
 pub use server::{Server, free_port};
-pub use slowness::{fewer, patience, slowness};
+pub use slowness::{fewer, slowness, time_limit};
 pub use user::{ORDINARY_USER, become_ordinary_user, is_root};
 pub use world::{Finished, World};
 

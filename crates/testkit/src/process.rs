@@ -8,7 +8,7 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::patience;
+use crate::time_limit;
 
 /// Whether a process runs whose command line, its words joined by spaces, contains a
 /// text. One that has ended and that nobody has asked for does not.
@@ -30,7 +30,7 @@ pub fn wait_until(text: &str, running: bool) {
     let started = Instant::now();
     while is_running(text) != running {
         assert!(
-            started.elapsed() < patience(Duration::from_secs(60)),
+            started.elapsed() < time_limit(Duration::from_secs(60)),
             "`{text}` {} running",
             if running { "is not" } else { "is still" }
         );

@@ -12,10 +12,10 @@ use std::sync::mpsc;
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
-use crate::patience;
+use crate::time_limit;
 
 /// How long a server may take to answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// A program that serves while this value lives. It ends with the value, and with the
 /// process of the tests, however that ends.
@@ -97,7 +97,7 @@ impl Server {
                 return value;
             }
             assert!(
-                started.elapsed() < patience(PATIENCE),
+                started.elapsed() < time_limit(TIME_LIMIT),
                 "a server does not answer:\n{log}"
             );
             sleep(Duration::from_millis(10));

@@ -27,7 +27,7 @@ pub fn slowness() -> u32 {
 }
 
 /// How long something may take here that may take so long on a usual machine.
-pub fn patience(usual: Duration) -> Duration {
+pub fn time_limit(usual: Duration) -> Duration {
     usual * slowness()
 }
 

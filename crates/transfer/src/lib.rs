@@ -3,9 +3,10 @@
 
 //! Images in and out.
 //!
-//! [`pull()`] downloads images of a registry, [`push()`] uploads them. [`import()`] makes an image of a container image, [`check_source`] asks whether what an image was
-//! made of has changed since, and [`export()`] makes a container image. [`RegistryRequest`] finds the
-//! registry that is meant.
+//! [`pull()`] downloads images from a registry, [`push()`] uploads them. [`import()`] converts a
+//! container image to an image, [`check_source`] asks whether the source of an image has changed
+//! since, and [`export()`] converts images to a container image. [`RegistryRequest`] selects the
+//! registry.
 
 #![forbid(unsafe_code)]
 
@@ -15,9 +16,8 @@ mod import;
 mod pull;
 mod push;
 mod registry;
-mod scratch;
 
-pub use export::base::{Asking, Use, directory_of};
+pub use export::base::{ContainerQuery, Use, directory_of};
 pub use export::target::scratch_place;
 pub use export::tree::{Found, layer_of};
 pub use export::{ExportRequest, Exported, MadeImage, NeededInterpreter, export};
@@ -29,4 +29,3 @@ pub use import::{
 pub use pull::{PullRequest, find_remote, look_up, pull, pull_metadata};
 pub use push::{Upload, push};
 pub use registry::{Connection, RegistryRequest, of_containers};
-pub use scratch::Scratch;

@@ -10,6 +10,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use cabane_label::{ImageDescription, Label, LabelPattern, NameMatch, SystemPattern};
+use cabane_process::Scratch;
 use cabane_registry::{Listed, Place, RemoteImage};
 use cabane_report::{IoContext, Kind, Report, Result, size};
 use cabane_repository::{Access, Added, Claim, ImageFormat, Incoming, Repository, VerifiedRequest};
@@ -21,7 +22,6 @@ use cabane_site::settings::RestrictedSetting;
 use crate::groups::number_of;
 use crate::import::restrict;
 use crate::registry::Connection;
-use crate::scratch::Scratch;
 
 /// What is to be pulled, and how.
 #[derive(Clone, Debug)]
@@ -305,7 +305,7 @@ fn download(
     // Before the first byte.
     incoming.restrict(access)?;
     let alive = incoming.keep_alive();
-    let directory = Scratch::new()?;
+    let directory = Scratch::new().or_failed(|| "make a temporary directory".to_owned())?;
     // What is attached to an image is not signed with it; what is in the image is.
     let has_meta = !pulled.is_signed && registry.fetch_meta(image, directory.path())?;
     let watched = context.transfer(&format!("pulling {}", image.place.label));
@@ -368,7 +368,7 @@ fn copy_metadata(context: &Context, path: &Path, directory: &Path) -> Result<()>
         })
     })?;
     let file = open_image(path, format)?;
-    metadata::copy(&file, &context.ways(), directory)
+    metadata::copy(&file, &context.mount_methods(), directory)
         .map_err(|error| Report::from(error).with_kind(Kind::Failure))
 }
 

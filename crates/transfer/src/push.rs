@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use cabane_environment::find_image;
 use cabane_label::{Digest, ImageDescription, LabelPattern};
+use cabane_process::Scratch;
 use cabane_registry::{Format, PushRequest, Pushed, SigningKey, sum};
 use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_repository::ImageFormat;
@@ -18,7 +19,6 @@ use cabane_site::Context;
 use jiff::Timestamp;
 
 use crate::registry::Connection;
-use crate::scratch::Scratch;
 
 /// What is to be pushed, and how.
 #[derive(Clone, Debug)]
@@ -62,7 +62,7 @@ pub fn push(
     let path = &located.path;
     let shown = || format!("read {}", path.display());
     let file = std::fs::metadata(path).or_failed(shown)?;
-    let directory = Scratch::new()?;
+    let directory = Scratch::new().or_failed(|| "make a temporary directory".to_owned())?;
     let meta = metadata_of(context, &located, directory.path())?;
     let packages = lines_beside(&meta);
     let cache = context.settings.cache_directory.value.as_ref();
@@ -126,7 +126,7 @@ fn metadata_of(
         return Ok(beside);
     }
     let file = open_image(&located.path, located.format)?;
-    metadata::copy(&file, &context.ways(), directory)
+    metadata::copy(&file, &context.mount_methods(), directory)
         .map_err(|error| Report::from(error).with_kind(Kind::Failure))?;
     Ok(directory.to_owned())
 }

@@ -33,7 +33,7 @@ pub struct Contents {
     /// The images that have a label and a file, sorted by digest.
     pub images: Vec<UenvImage>,
     /// What is not as it should be, as far as can be seen without reading images.
-    pub damaged: Vec<Damage>,
+    pub damaged: Vec<Corruption>,
 }
 
 /// An image with at least one label.
@@ -58,7 +58,7 @@ pub struct UenvImage {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 #[non_exhaustive]
-pub enum Damage {
+pub enum Corruption {
     /// A label whose image has no file.
     MissingImage {
         /// The label.
@@ -103,7 +103,7 @@ pub enum Damage {
     },
 }
 
-impl fmt::Display for Damage {
+impl fmt::Display for Corruption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::MissingImage { label, digest } => {
@@ -189,7 +189,7 @@ impl UenvRepository {
                     image.0 = image.0.or_else(|| date::parse(&row.date));
                     image.1.insert(label);
                 }
-                Err(reason) => damaged.push(Damage::BadRow {
+                Err(reason) => damaged.push(Corruption::BadRow {
                     row: written(row),
                     reason,
                 }),
@@ -203,9 +203,9 @@ impl UenvRepository {
                 Ok(Some(image)) => images.push(image),
                 Ok(None) => damaged.extend(labels.into_iter().map(|label| {
                     let digest = digest.clone();
-                    Damage::MissingImage { label, digest }
+                    Corruption::MissingImage { label, digest }
                 })),
-                Err(error) => damaged.push(Damage::Unusable {
+                Err(error) => damaged.push(Corruption::Unusable {
                     labels: labels.into_iter().collect(),
                     digest,
                     reason: format!("its file cannot be read: {error}"),
@@ -214,10 +214,10 @@ impl UenvRepository {
         }
         let is_bad = |digest: &Digest| rows.labels.iter().any(|row| row.sha256 == digest.as_str());
         let unnamed = files.iter().filter(|digest| !is_bad(digest)).cloned();
-        damaged.extend(unnamed.map(|digest| Damage::NoLabel { digest }));
+        damaged.extend(unnamed.map(|digest| Corruption::NoLabel { digest }));
         let has_file = |sha256: &String| files.iter().any(|file| file.as_str() == sha256);
         let empty = rows.unnamed.into_iter().filter(|one| !has_file(one));
-        damaged.extend(empty.map(|sha256| Damage::EmptyRow { sha256 }));
+        damaged.extend(empty.map(|sha256| Corruption::EmptyRow { sha256 }));
         damaged.sort();
         Ok(Contents { images, damaged })
     }

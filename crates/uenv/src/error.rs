@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 //! What can go wrong with a repository of uenv as a whole. What is wrong with one image is a
-//! [`crate::Damage`].
+//! [`crate::Corruption`].
 
 use cabane_report::{Kind, Report};
 use std::io;

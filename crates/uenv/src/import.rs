@@ -11,12 +11,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use cabane_label::{Digest, Label, LabelPattern, NameMatch};
-use cabane_repository::{BringRequest, Error as TargetError, Repository, Transfer};
+use cabane_repository::{Error as TargetError, ImportRequest, Repository, Transfer};
 use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::Error;
-use crate::contents::{Contents, Damage, UenvImage, UenvRepository};
+use crate::contents::{Contents, Corruption, UenvImage, UenvRepository};
 
 /// What is to be brought, and how.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,7 +44,7 @@ pub struct Plan {
     /// How many bytes would be copied.
     pub bytes: u64,
     /// What is left out since it is damaged, as far as can be seen without reading images.
-    pub damaged: Vec<Damage>,
+    pub damaged: Vec<Corruption>,
     #[serde(skip)]
     images: Vec<UenvImage>,
 }
@@ -95,7 +95,7 @@ pub struct Imported {
     /// The labels that belong to another image in the target, and still do.
     pub differing: Vec<Label>,
     /// What was left out.
-    pub damaged: Vec<Damage>,
+    pub damaged: Vec<Corruption>,
 }
 
 /// Works out what an import would do, into a repository that need not be there yet. Nothing is
@@ -159,14 +159,16 @@ pub fn plan(
     Ok(plan)
 }
 
-/// Tells whether a damage is of interest to who asked for some labels only.
-fn concerns(damage: &Damage, is_chosen: bool, fits: &dyn Fn(&Label) -> bool) -> bool {
-    match damage {
-        Damage::MissingImage { label, .. } => fits(label),
-        Damage::WrongDigest { labels, .. } | Damage::Unusable { labels, .. } => {
+/// Tells whether a corruption is of interest to who asked for some labels only.
+fn concerns(corruption: &Corruption, is_chosen: bool, fits: &dyn Fn(&Label) -> bool) -> bool {
+    match corruption {
+        Corruption::MissingImage { label, .. } => fits(label),
+        Corruption::WrongDigest { labels, .. } | Corruption::Unusable { labels, .. } => {
             labels.iter().any(fits)
         }
-        Damage::NoLabel { .. } | Damage::EmptyRow { .. } | Damage::BadRow { .. } => !is_chosen,
+        Corruption::NoLabel { .. } | Corruption::EmptyRow { .. } | Corruption::BadRow { .. } => {
+            !is_chosen
+        }
     }
 }
 
@@ -210,8 +212,8 @@ pub fn import(
                             imported.labels.push(planned.label.clone());
                         }
                         Outcome::Labelled => imported.labels.push(planned.label.clone()),
-                        Outcome::Damaged(damage) => {
-                            imported.damaged.push(damage);
+                        Outcome::Damaged(corruption) => {
+                            imported.damaged.push(corruption);
                             // Its other labels would give the same answer.
                             break;
                         }
@@ -229,7 +231,7 @@ pub fn import(
 enum Outcome {
     Brought,
     Labelled,
-    Damaged(Damage),
+    Damaged(Corruption),
 }
 
 /// One image that is to be brought.
@@ -256,14 +258,14 @@ impl Errand<'_> {
             return match tagged {
                 Ok(_) => Ok(Outcome::Labelled),
                 // Somebody removes it at this moment.
-                Err(TargetError::NoSuchImage { .. }) => self.bring(label, inner_meta, progress),
+                Err(TargetError::NoSuchImage { .. }) => self.import(label, inner_meta, progress),
                 Err(error) => Err(error.into()),
             };
         }
-        self.bring(label, inner_meta, progress)
+        self.import(label, inner_meta, progress)
     }
 
-    fn bring(
+    fn import(
         &self,
         label: &Label,
         inner_meta: &InnerMeta<'_>,
@@ -280,7 +282,7 @@ impl Errand<'_> {
                 Err(reason) => return Ok(Outcome::Damaged(self.unusable(reason))),
             },
         };
-        let request = BringRequest {
+        let request = ImportRequest {
             label: label.clone(),
             digest: &image.digest,
             date: image.date,
@@ -294,10 +296,10 @@ impl Errand<'_> {
             replace: self.how.replace,
         };
         let mut report = |done, total| progress(label, done, total);
-        match self.target.bring(&request, &mut report) {
+        match self.target.import(&request, &mut report) {
             Ok(_) => Ok(Outcome::Brought),
             Err(TargetError::OtherImage { found, .. }) => {
-                Ok(Outcome::Damaged(Damage::WrongDigest {
+                Ok(Outcome::Damaged(Corruption::WrongDigest {
                     labels: image.labels.clone(),
                     digest: image.digest.clone(),
                     found,
@@ -310,8 +312,8 @@ impl Errand<'_> {
         }
     }
 
-    fn unusable(&self, reason: String) -> Damage {
-        Damage::Unusable {
+    fn unusable(&self, reason: String) -> Corruption {
+        Corruption::Unusable {
             labels: self.image.labels.clone(),
             digest: self.image.digest.clone(),
             reason,

@@ -16,6 +16,6 @@ mod error;
 mod import;
 mod rows;
 
-pub use contents::{Contents, Damage, UenvImage, UenvRepository};
+pub use contents::{Contents, Corruption, UenvImage, UenvRepository};
 pub use error::Error;
 pub use import::{Fate, Import, ImportProgress, Imported, InnerMeta, Plan, Planned, import, plan};

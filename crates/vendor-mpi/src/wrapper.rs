@@ -105,7 +105,7 @@ fn head(compiler: &VendorCompiler, language: VendorLanguage, libraries: &[&str])
         VendorLanguage::Cxx => ("VENDOR_MPI_CXX", &compiler.cxx),
         VendorLanguage::Fortran => ("VENDOR_MPI_FC", &compiler.fortran),
     };
-    // The old kind of tag is also heeded for the libraries that libraries need.
+    // The old kind of tag is also read for the libraries that libraries need.
     let link: Vec<String> = libraries
         .iter()
         .map(|name| format!("-L$mpi_prefix/{name} -Wl,-rpath,$mpi_prefix/{name}"))

@@ -72,7 +72,7 @@ impl PackageIndex {
         let length: usize = fields.next()?.parse().ok()?;
         let images: usize = fields.next()?.parse().ok()?;
         if fields.next().is_some()
-            || cabane_label::damage_sum(body) != expected
+            || cabane_label::corrupt_sum(body) != expected
             || length > body.len()
         {
             return None;
@@ -109,7 +109,7 @@ impl PackageIndex {
         let (length, images) = (self.lines.len(), self.images.len());
         let mut bytes = format!(
             "{MAGIC} {:016x} {length} {images}\n",
-            cabane_label::damage_sum(&body)
+            cabane_label::corrupt_sum(&body)
         )
         .into_bytes();
         bytes.append(&mut body);

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use cabane_label::NameMatch;
 use cabane_registry::{
-    ContainerName, Error, Listing, Options, Patience, Place, Registry, Wanted, answer_with,
+    ContainerName, Error, Listing, Options, Place, Registry, RetryPolicy, Wanted, answer_with,
 };
 
 use super::Verdict;
@@ -59,7 +59,7 @@ pub fn run(bytes: &[u8]) -> Verdict {
 
 fn ask(wanted: &[u8]) -> Result<(), Error> {
     let options = Options {
-        patience: Patience {
+        retry_policy: RetryPolicy {
             retries: 1,
             pause: Duration::ZERO,
             longest_pause: Duration::ZERO,

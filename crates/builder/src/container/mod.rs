@@ -23,12 +23,12 @@ use cabane_recipe::{ContainerConfig, Recipe};
 use cabane_view::Meta;
 
 pub use self::containers::{AddedImage, AddedImages, Containers, FoundContainer, UseContainer};
+use crate::build_context::BuildContext;
 use crate::engine::{Engine, Facts, Kind, RecipeDir, StepDraft};
 use crate::fingerprint::{self, Inputs};
 use crate::layout::Layout;
 use crate::marker::ImageMark;
 use crate::pack::{self, Tool, Tree};
-use crate::workbench::Workbench;
 use crate::{BuildError, BuildRequest, StepName, disk};
 
 /// What is locked, in the work directory.
@@ -107,7 +107,7 @@ impl ContainerEngine {
     }
 
     /// Finds out what the name stands for, and tells if that is another image than before.
-    fn write_lock(&self, bench: &mut Workbench<'_>) -> Result<(), BuildError> {
+    fn write_lock(&self, bench: &mut BuildContext<'_>) -> Result<(), BuildError> {
         let before = self.locked();
         let containers = containers(bench.request)?;
         let found = containers.find(
@@ -133,7 +133,7 @@ impl ContainerEngine {
         disk::write(&self.lock(), &bytes)
     }
 
-    fn make(&self, bench: &mut Workbench<'_>, tool: &Tool) -> Result<ImageMark, BuildError> {
+    fn make(&self, bench: &mut BuildContext<'_>, tool: &Tool) -> Result<ImageMark, BuildError> {
         let gone = || BuildError::file("find", &self.lock())(std::io::ErrorKind::NotFound.into());
         let found = self.locked().ok_or_else(gone)?;
         let new = bench.layout.new_image();
@@ -253,7 +253,7 @@ impl Engine for ContainerEngine {
         Ok(vec![StepDraft::new(StepName::Lock, what).from(inputs)])
     }
 
-    fn carry_out(&self, _: StepName, bench: &mut Workbench<'_>) -> Result<(), BuildError> {
+    fn execute(&self, _: StepName, bench: &mut BuildContext<'_>) -> Result<(), BuildError> {
         self.write_lock(bench)
     }
 
@@ -297,7 +297,11 @@ impl Engine for ContainerEngine {
         Some(StepDraft::new(StepName::Pack, what).from(inputs))
     }
 
-    fn make_image(&self, bench: &mut Workbench<'_>, tool: &Tool) -> Result<ImageMark, BuildError> {
+    fn make_image(
+        &self,
+        bench: &mut BuildContext<'_>,
+        tool: &Tool,
+    ) -> Result<ImageMark, BuildError> {
         self.make(bench, tool)
     }
 }

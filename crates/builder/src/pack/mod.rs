@@ -24,10 +24,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cabane_mount::ImageFormat;
 use rustix::fs::statvfs;
 
+use crate::build_context::BuildContext;
 use crate::layout::{Inside, Layout};
 use crate::marker::ImageMark;
 use crate::sandbox::Sandbox;
-use crate::workbench::Workbench;
 use crate::{BuildError, disk, fingerprint};
 
 /// The directory in an image that holds its metadata.
@@ -48,7 +48,7 @@ pub(crate) struct Tree<'a> {
 
 /// Packs a tree and its metadata, and returns what became of them.
 pub(crate) fn pack(
-    bench: &mut Workbench<'_>,
+    bench: &mut BuildContext<'_>,
     tool: &Tool,
     tree: &Tree<'_>,
 ) -> Result<ImageMark, BuildError> {
@@ -79,7 +79,7 @@ fn remove_images(layout: &Layout) -> Result<(), BuildError> {
 }
 
 /// Looks at the tree without its own metadata, and at the metadata instead.
-fn census(bench: &Workbench<'_>, tool: &Tool, tree: &Tree<'_>) -> Result<Census, BuildError> {
+fn census(bench: &BuildContext<'_>, tool: &Tool, tree: &Tree<'_>) -> Result<Census, BuildError> {
     let mut census = scan(tree.path, Some(META))?;
     let meta = scan(&bench.layout.meta(), None)?;
     if !tool.widens_modes() {
@@ -91,7 +91,7 @@ fn census(bench: &Workbench<'_>, tool: &Tool, tree: &Tree<'_>) -> Result<Census,
     Ok(census)
 }
 
-fn warn_of_lack_of_space(bench: &mut Workbench<'_>, census: &Census) {
+fn warn_of_lack_of_space(bench: &mut BuildContext<'_>, census: &Census) {
     let Ok(disk) = statvfs(&bench.layout.root) else {
         return;
     };
@@ -106,7 +106,7 @@ fn warn_of_lack_of_space(bench: &mut Workbench<'_>, census: &Census) {
     }
 }
 
-fn run(bench: &mut Workbench<'_>, tool: &Tool, tree: &Tree<'_>) -> Result<(), BuildError> {
+fn run(bench: &mut BuildContext<'_>, tool: &Tool, tree: &Tree<'_>) -> Result<(), BuildError> {
     let store = bench.recipe.store.as_path();
     let mut sandbox = Sandbox::new(bench.request, bench.layout);
     // squashfs-tools take the time from the variable or from options, never both.

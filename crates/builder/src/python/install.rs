@@ -6,11 +6,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::build_context::BuildContext;
 use crate::layout::Inside;
 use crate::pack::META;
 use crate::python::{PythonEngine, Tools, lock};
 use crate::sandbox::Invocation;
-use crate::workbench::Workbench;
 use crate::{BuildError, disk};
 
 /// Compiles modules; runs with the interpreter of the image.
@@ -36,9 +36,9 @@ pub(super) fn invocations(engine: &PythonEngine, tools: &Tools) -> [Invocation; 
 }
 
 /// Makes the environment anew.
-pub(super) fn carry_out(
+pub(super) fn execute(
     engine: &PythonEngine,
-    bench: &mut Workbench<'_>,
+    bench: &mut BuildContext<'_>,
 ) -> Result<(), BuildError> {
     disk::make_empty(&engine.store_here)?;
     // Where the metadata appears when the tree is packed.
@@ -60,7 +60,10 @@ fn has_requirements(path: &Path) -> Result<bool, BuildError> {
 }
 
 /// Compiles the modules. What an attempt that was killed left behind goes first.
-pub(super) fn compile(engine: &PythonEngine, bench: &mut Workbench<'_>) -> Result<(), BuildError> {
+pub(super) fn compile(
+    engine: &PythonEngine,
+    bench: &mut BuildContext<'_>,
+) -> Result<(), BuildError> {
     let library = engine.environment_here().join("lib");
     for directory in directories_below(&library)? {
         if directory.ends_with("__pycache__") {

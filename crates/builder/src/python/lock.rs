@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 
 use cabane_recipe::{PythonConfig, PythonSource};
 
+use crate::build_context::BuildContext;
 use crate::engine::{Kind, RecipeDir};
 use crate::fingerprint::{self, Inputs};
 use crate::layout::{Inside, Layout};
 use crate::python::requirements::Requirements;
 use crate::python::{PythonEngine, Tools};
 use crate::sandbox::Invocation;
-use crate::workbench::Workbench;
 use crate::{BuildError, disk};
 
 /// Where a project outside of the recipe appears in the sandbox.
@@ -176,9 +176,9 @@ pub(super) fn path(layout: &Layout) -> PathBuf {
 }
 
 /// Writes the lock file.
-pub(super) fn carry_out(
+pub(super) fn execute(
     engine: &PythonEngine,
-    bench: &mut Workbench<'_>,
+    bench: &mut BuildContext<'_>,
 ) -> Result<(), BuildError> {
     let source = &engine.source;
     let work = bench.layout.work();

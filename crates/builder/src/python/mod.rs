@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use cabane_recipe::{PythonConfig, Recipe};
 use cabane_view::{Change, InterpreterNeed, Needs};
 
+use crate::build_context::BuildContext;
 use crate::engine::{Engine, Facts, RecipeDir, StepDraft};
 use crate::error::shown;
 use crate::fingerprint::{Hash, Inputs};
@@ -29,7 +30,6 @@ use crate::metadata::directories_patch;
 use crate::pack::Tree;
 use crate::program;
 use crate::sandbox::{Invocation, Sandbox};
-use crate::workbench::Workbench;
 use crate::{BuildError, BuildRequest, StepName};
 
 pub(crate) use interpreter::{Interpreter, find as find_interpreter};
@@ -211,10 +211,10 @@ impl Engine for PythonEngine {
         Ok(steps)
     }
 
-    fn carry_out(&self, step: StepName, bench: &mut Workbench<'_>) -> Result<(), BuildError> {
+    fn execute(&self, step: StepName, bench: &mut BuildContext<'_>) -> Result<(), BuildError> {
         match step {
-            StepName::Lock => lock::carry_out(self, bench),
-            StepName::Install => install::carry_out(self, bench),
+            StepName::Lock => lock::execute(self, bench),
+            StepName::Install => install::execute(self, bench),
             StepName::Bytecode => install::compile(self, bench),
             _ => Ok(()),
         }

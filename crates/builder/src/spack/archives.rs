@@ -14,9 +14,9 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::build_context::BuildContext;
 use crate::sandbox::Invocation;
 use crate::turn::Turn;
-use crate::workbench::Workbench;
 use crate::{BuildError, disk, fingerprint};
 
 use super::sources::{Source, Sources, is_commit};
@@ -46,7 +46,7 @@ impl Sources {
     pub(super) fn get_archive(
         &self,
         source: &Source,
-        bench: &mut Workbench<'_>,
+        bench: &mut BuildContext<'_>,
     ) -> Result<String, BuildError> {
         let wanted = source.reference.as_deref().filter(|name| is_sha256(name));
         let file = match self.archive_of(source) {

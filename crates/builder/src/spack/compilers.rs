@@ -13,7 +13,7 @@ use cabane_spack::InstalledCompiler;
 
 use crate::{BuildError, disk};
 
-use super::{SpackEngine, handed, lock};
+use super::{SpackEngine, inputs, lock};
 
 /// The programs of a compiler, each with the language that Spack calls it by.
 fn programs(name: CompilerName) -> [(&'static str, &'static str); 3] {
@@ -39,8 +39,9 @@ pub(super) fn of_system(system: &SystemConfig) -> Found {
         .and_then(|gcc| gcc.at(&["externals"]));
     let first = gcc.and_then(Yaml::as_list).and_then(<[Yaml]>::first);
     for (language, program) in programs(CompilerName::Gcc) {
-        let said = first.and_then(|one| one.at(&["extra_attributes", "compilers", language]));
-        if let Some(path) = said.and_then(Yaml::as_text) {
+        let installer_output =
+            first.and_then(|one| one.at(&["extra_attributes", "compilers", language]));
+        if let Some(path) = installer_output.and_then(Yaml::as_text) {
             found.insert(language, path.into());
         } else if let Some(prefix) = first
             .and_then(|one| one.at(&["prefix"]))
@@ -83,7 +84,7 @@ pub(super) fn installed(
     name: CompilerName,
 ) -> Result<Option<Installed>, BuildError> {
     for environment in &engine.stack.environments {
-        let path = handed::lock_file(&engine.layout, &environment.name);
+        let path = inputs::lock_file(&engine.layout, &environment.name);
         if !path.exists() {
             continue;
         }

@@ -14,16 +14,16 @@ use std::fs;
 use cabane_recipe::{Connection, Mirrors, StackRecipe};
 use cabane_spack::{is_guarded, variables};
 
+use crate::build_context::{BuildContext, Listener};
 use crate::sandbox::{Invocation, Sandbox};
-use crate::workbench::{Listener, Workbench};
 use crate::{BuildError, Failure, Progress};
 
+use super::installer_output::{self, InstallerLine, What};
 use super::keys::Keys;
-use super::said::{self, Said, What};
 use super::session::{self, Session};
 use super::solver::Solver;
 use super::watch::Watch;
-use super::{SpackEngine, handed};
+use super::{SpackEngine, inputs};
 
 /// What is written when a secret is wrong, or there is none.
 const REFUSALS: [&str; 11] = [
@@ -178,7 +178,7 @@ impl Guarded {
         engine: &SpackEngine,
         recipe: &StackRecipe,
     ) -> Result<(), BuildError> {
-        let directory = handed::directory(&engine.layout).join("config");
+        let directory = inputs::directory(&engine.layout).join("config");
         let path = directory.join(cabane_spack::GUARDED).join("mirrors.yaml");
         if !path.exists() {
             return Ok(());
@@ -292,7 +292,7 @@ pub(super) fn fetch_all(
     environment: &str,
     keys: &Keys,
     watch: &mut Watch<'_>,
-    bench: &mut Workbench<'_>,
+    bench: &mut BuildContext<'_>,
 ) -> Result<(), BuildError> {
     for command in invocations(engine, environment) {
         let mut sandbox = Session::new(engine).sandbox();
@@ -321,7 +321,7 @@ pub(super) fn put(
     engine: &SpackEngine,
     sandbox: &Sandbox,
     command: &Invocation,
-    bench: &mut Workbench<'_>,
+    bench: &mut BuildContext<'_>,
 ) -> Result<(), BuildError> {
     let mut ear = Ear {
         watch: None,
@@ -343,15 +343,15 @@ struct Ear<'a, 'w> {
 
 impl Listener for Ear<'_, '_> {
     fn line(&mut self, line: &str, progress: &mut dyn Progress) -> bool {
-        let said = said::parse(line);
+        let installer_output = installer_output::parse(line);
         let is_failure = matches!(
-            said,
-            Some(Said {
+            installer_output,
+            Some(InstallerLine {
                 what: What::Failed { .. },
                 ..
             })
         );
-        if said.is_none() && REFUSALS.iter().any(|word| line.contains(word)) {
+        if installer_output.is_none() && REFUSALS.iter().any(|word| line.contains(word)) {
             self.refusals.push(line.to_owned());
         }
         match &mut self.watch {

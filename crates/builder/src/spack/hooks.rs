@@ -11,12 +11,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::BuildError;
+use crate::build_context::BuildContext;
 use crate::layout::Inside;
 use crate::sandbox::Invocation;
-use crate::workbench::Workbench;
 
-use super::session::{HANDED, SOURCES, Session};
-use super::{SpackEngine, handed};
+use super::session::{INPUTS, SOURCES, Session};
+use super::{SpackEngine, inputs};
 
 /// The script that runs before anything is concretized.
 pub(super) const PRE_INSTALL: &str = "pre-install";
@@ -32,7 +32,7 @@ pub(super) fn exists(engine: &SpackEngine, name: &str) -> bool {
 pub(super) fn run(
     engine: &SpackEngine,
     name: &str,
-    bench: &mut Workbench<'_>,
+    bench: &mut BuildContext<'_>,
 ) -> Result<(), BuildError> {
     if !exists(engine, name) {
         return Ok(());
@@ -41,17 +41,17 @@ pub(super) fn run(
     let script = fs::read_to_string(&source).map_err(BuildError::file("read", &source))?;
     let places = Places {
         mount: &engine.store,
-        build: &Inside::work(HANDED),
+        build: &Inside::work(INPUTS),
         spack: &Path::new(SOURCES).join("spack"),
     };
     let text = fill_in(&script, &source, &places)?;
-    let path = handed::directory(&engine.layout).join(name);
+    let path = inputs::directory(&engine.layout).join(name);
     let executable = fs::Permissions::from_mode(0o755);
     fs::write(&path, text)
         .and_then(|()| fs::set_permissions(&path, executable))
         .map_err(BuildError::file("write", &path))?;
-    let program = Inside::work(HANDED).join(name);
-    let invocation = Invocation::new(program, Inside::work(HANDED));
+    let program = Inside::work(INPUTS).join(name);
+    let invocation = Invocation::new(program, Inside::work(INPUTS));
     bench.run(&Session::new(engine).sandbox(), &invocation)
 }
 

@@ -15,7 +15,7 @@ use crate::inside::{Need, NeedKind, Part};
 use crate::{BuildError, disk};
 
 use super::notes::Notes;
-use super::{SpackEngine, handed, lock, settle};
+use super::{SpackEngine, inputs, lock, normalize};
 
 /// Where Spack keeps what it knows about processors, in one version or another.
 const PROCESSORS: [&str; 3] = [
@@ -48,7 +48,7 @@ pub(super) fn parts(engine: &SpackEngine, installs: &Installs) -> Vec<Part> {
         let record = record(hash, install, spec, &names);
         let here = here(engine, &record);
         if let Some(here) = &here {
-            notes.read(&here.join(settle::NOTES).join(settle::BILL));
+            notes.read(&here.join(normalize::NOTES).join(normalize::BILL));
         }
         parts.push(Part {
             key: hash.clone(),
@@ -113,7 +113,7 @@ fn record(hash: &str, install: &Install, spec: &Spec, names: &Names) -> PackageR
 fn names_in_locks(engine: &SpackEngine) -> Names {
     let mut names = Names::new();
     for environment in &engine.stack.environments {
-        let path = handed::lock_file(&engine.layout, &environment.name);
+        let path = inputs::lock_file(&engine.layout, &environment.name);
         if let Ok(lock) = lock::read(&path) {
             names.extend(lock.names());
         }

@@ -13,15 +13,15 @@ use std::path::{Path, PathBuf};
 
 use cabane_spack::{SpackEnvironment, compiler_externals};
 
+use crate::build_context::BuildContext;
 use crate::fingerprint::{self, Hash, Inputs};
 use crate::sandbox::Invocation;
-use crate::workbench::Workbench;
 use crate::{BuildError, StepName, disk};
 
 use super::keys::{self, Keys};
 use super::session::{self, Session};
 use super::watch::Watch;
-use super::{SpackEngine, compilers, guarded, handed, hooks, settle};
+use super::{SpackEngine, compilers, guarded, hooks, inputs, normalize};
 
 /// Concretizations, below the cache.
 const CONCRETIZED: &str = "spack/concretized";
@@ -31,9 +31,9 @@ const COMPILERS: &str = "packages.yaml";
 /// Decides which packages are built, as far as that can be known before any is.
 pub(super) fn concretize(
     engine: &SpackEngine,
-    bench: &mut Workbench<'_>,
+    bench: &mut BuildContext<'_>,
 ) -> Result<(), BuildError> {
-    handed::write(engine)?;
+    inputs::write(engine)?;
     hooks::run(engine, hooks::PRE_INSTALL, bench)?;
     let first = engine
         .stack
@@ -48,10 +48,10 @@ pub(super) fn concretize(
 fn concretize_one(
     engine: &SpackEngine,
     environment: &SpackEnvironment,
-    bench: &mut Workbench<'_>,
+    bench: &mut BuildContext<'_>,
 ) -> Result<(), BuildError> {
     let name = environment.name.as_str();
-    let lock = handed::lock_file(&engine.layout, name);
+    let lock = inputs::lock_file(&engine.layout, name);
     if lock.exists() {
         return Ok(());
     }
@@ -87,7 +87,7 @@ fn describe_compilers(
         found.extend(installed.map(|installed| installed.hand_on(need.compiler)));
     }
     let text = compiler_externals(&found);
-    let path = handed::environment(&engine.layout, &environment.name).join(COMPILERS);
+    let path = inputs::environment(&engine.layout, &environment.name).join(COMPILERS);
     fs::write(&path, &text).map_err(BuildError::file("write", &path))?;
     Ok(text)
 }
@@ -123,7 +123,7 @@ pub(super) fn inputs(engine: &SpackEngine) -> Result<Inputs, BuildError> {
         .iter()
         .filter(|one| one.needs.is_empty())
     {
-        let lock = handed::lock_file(&engine.layout, &environment.name);
+        let lock = inputs::lock_file(&engine.layout, &environment.name);
         let digest = match fingerprint::of_file(&lock) {
             Ok(digest) => digest.to_string(),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -153,13 +153,16 @@ pub(super) fn invocations(engine: &SpackEngine) -> Vec<Invocation> {
 }
 
 /// Builds the packages, or takes them from caches.
-pub(super) fn install(engine: &SpackEngine, bench: &mut Workbench<'_>) -> Result<(), BuildError> {
+pub(super) fn install(
+    engine: &SpackEngine,
+    bench: &mut BuildContext<'_>,
+) -> Result<(), BuildError> {
     let keys = Keys::open(engine)?;
     let mut watch = Watch::new(engine);
     engine.guarded.write(engine, &engine.recipe)?;
     for environment in &engine.stack.environments {
         concretize_one(engine, environment, bench)?;
-        watch.expect(&handed::lock_file(&engine.layout, &environment.name))?;
+        watch.expect(&inputs::lock_file(&engine.layout, &environment.name))?;
         guarded::fetch_all(engine, &environment.name, &keys, &mut watch, bench)?;
         let mut sandbox = Session::new(engine).sandbox();
         let install = session::install(engine, &environment.name);
@@ -172,12 +175,12 @@ pub(super) fn install(engine: &SpackEngine, bench: &mut Workbench<'_>) -> Result
     if let Some(clean_up) = session::clean_up(engine) {
         bench.run(&Session::new(engine).sandbox(), &clean_up)?;
     }
-    settle::packages(&engine.store_here, &engine.store, engine.request.epoch)
+    normalize::packages(&engine.store_here, &engine.store, engine.request.epoch)
 }
 
 /// Whether everything has been concretized that a step needs.
 pub(super) fn is_concretized(engine: &SpackEngine, step: StepName) -> bool {
     let all = engine.stack.environments.iter();
     let mut needed = all.filter(|one| step != StepName::Concretize || one.needs.is_empty());
-    needed.all(|one| handed::lock_file(&engine.layout, &one.name).exists())
+    needed.all(|one| inputs::lock_file(&engine.layout, &one.name).exists())
 }

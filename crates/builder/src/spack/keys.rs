@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 use cabane_recipe::{BuildCache, Mirrors};
 use cabane_spack::{Key, KeyPurpose};
 
+use crate::build_context::BuildContext;
 use crate::layout::{Inside, Layout};
 use crate::sandbox::{Invocation, Sandbox};
-use crate::workbench::Workbench;
 use crate::{BuildError, disk};
 
-use super::session::{self, HANDED, Session, spack_program};
-use super::{SpackEngine, guarded, handed};
+use super::session::{self, INPUTS, Session, spack_program};
+use super::{SpackEngine, guarded, inputs};
 
 /// Where keys are shown in the sandbox.
 const SHOWN: &str = "/cabane/keys";
@@ -142,7 +142,7 @@ impl Keys {
             }
         }
         keys.cache = Some(signed);
-        let script = handed::directory(&engine.layout).join(SCRIPT_NAME);
+        let script = inputs::directory(&engine.layout).join(SCRIPT_NAME);
         let executable = fs::Permissions::from_mode(0o755);
         fs::write(&script, SCRIPT)
             .and_then(|()| fs::set_permissions(&script, executable))
@@ -209,7 +209,7 @@ impl Keys {
         &self,
         engine: &SpackEngine,
         environment: &str,
-        bench: &mut Workbench<'_>,
+        bench: &mut BuildContext<'_>,
     ) -> Result<(), BuildError> {
         let push = push(engine, environment);
         push.map_or(Ok(()), |push| self.run_to_cache(engine, push, bench))
@@ -220,7 +220,7 @@ impl Keys {
     pub(super) fn publish(
         &self,
         engine: &SpackEngine,
-        bench: &mut Workbench<'_>,
+        bench: &mut BuildContext<'_>,
     ) -> Result<(), BuildError> {
         let publish = publish(engine);
         publish.map_or(Ok(()), |publish| self.run_to_cache(engine, publish, bench))
@@ -231,7 +231,7 @@ impl Keys {
         &self,
         engine: &SpackEngine,
         mut command: Invocation,
-        bench: &mut Workbench<'_>,
+        bench: &mut BuildContext<'_>,
     ) -> Result<(), BuildError> {
         let mut sandbox = Session::new(engine).sandbox();
         if let Some(directory) = push_directory(&engine.system.mirrors, &engine.store) {
@@ -297,7 +297,7 @@ fn with_ring(
     sandbox.in_memory(RING);
     sandbox.in_memory(SOCKETS);
     sandbox.set("SPACK_GNUPGHOME", RING);
-    let script = Inside::work(HANDED).join(SCRIPT_NAME);
+    let script = Inside::work(INPUTS).join(SCRIPT_NAME);
     let mut wrapped = Invocation::new(script, &command.directory);
     wrapped = wrapped.with([from_cache.unwrap_or_default()]);
     wrapped = wrapped.with([&spack_program(), &command.program]);

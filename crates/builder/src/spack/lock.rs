@@ -95,7 +95,7 @@ impl Package {
         let languages = self
             .parameters
             .get("languages")
-            .and_then(|said| said.as_array());
+            .and_then(|installer_output| installer_output.as_array());
         let languages: Vec<_> = languages
             .into_iter()
             .flatten()

@@ -14,18 +14,18 @@ mod compilers;
 mod durations;
 mod estimate;
 mod guarded;
-mod handed;
 mod hooks;
+mod inputs;
 mod inside;
 mod install;
+mod installer_output;
 mod keys;
 mod lock;
+mod normalize;
 mod notes;
 mod package_log;
 mod read;
-mod said;
 mod session;
-mod settle;
 mod shell_script;
 mod solver;
 mod sources;
@@ -42,17 +42,17 @@ use cabane_recipe::{InterpreterRequest, Recipe, StackOptions, StackRecipe, Syste
 use cabane_spack::{DATABASE, SpackEnvironment, SpackStack};
 use cabane_view::Needs;
 
+use crate::build_context::BuildContext;
 use crate::engine::{Engine, Facts, RecipeDir, StepDraft};
 use crate::fingerprint::{self, Hash, Inputs};
 use crate::layout::Layout;
 use crate::pack::Tree;
 use crate::python::find_interpreter;
 use crate::sandbox::Invocation;
-use crate::workbench::Workbench;
 use crate::{BuildError, BuildRequest, StepName, program};
 
 use guarded::Guarded;
-use handed::OwnPackageDirectories;
+use inputs::OwnPackageDirectories;
 use session::Session;
 use solver::{Environment, Solver};
 use sources::{Source, Sources};
@@ -97,7 +97,7 @@ impl SpackEngine {
         };
         let mut stack_recipe = StackTexts::read(&directory.path)?.parse(&options)?;
         stack_recipe.config.store = recipe.store.clone();
-        let packages = handed::package_directories(&directory.path, &system_dir, &system)?;
+        let packages = inputs::package_directories(&directory.path, &system_dir, &system)?;
         let git = program::find("git", request.programs.git.as_deref())?;
         let solver = match &request.programs.spack_python {
             Some(path) => Solver::Named(path.clone()),
@@ -115,7 +115,7 @@ impl SpackEngine {
             cache: request.cache_dir.clone(),
         };
         let commits = sources.commits(layout).unwrap_or_default();
-        let stack = handed::lower(&stack_recipe, &system, &packages, &commits)?;
+        let stack = inputs::lower(&stack_recipe, &system, &packages, &commits)?;
         let mirrors_dir = match request.mirrors.as_deref().and_then(Path::parent) {
             Some(directory) => directory.to_owned(),
             None => system_dir,
@@ -137,7 +137,7 @@ impl SpackEngine {
             recipe_dir: directory.clone(),
             recipe: stack_recipe,
             host: session::host(),
-            packages_digest: handed::digest_of_packages(&packages)?,
+            packages_digest: inputs::digest_of_packages(&packages)?,
             packages,
             system,
             layout: layout.clone(),
@@ -153,7 +153,7 @@ impl SpackEngine {
     /// now.
     fn upstream(&self) -> BTreeMap<String, String> {
         let commits = self.sources.commits(&self.layout).unwrap_or_default();
-        let stack = handed::lower(&self.recipe, &self.system, &self.packages, &commits);
+        let stack = inputs::lower(&self.recipe, &self.system, &self.packages, &commits);
         stack.map_or_else(|_| self.stack.upstream.clone(), |stack| stack.upstream)
     }
 
@@ -164,7 +164,7 @@ impl SpackEngine {
             ("solver".to_owned(), self.solver.input()),
             ("own packages".to_owned(), self.packages_digest.clone()),
         ]);
-        for (name, text) in handed::files(self) {
+        for (name, text) in inputs::files(self) {
             inputs.insert(name, fingerprint::of_bytes(text.as_bytes()).to_string());
         }
         let commits = self.sources.commits(&self.layout).unwrap_or_default();
@@ -240,17 +240,17 @@ impl Engine for SpackEngine {
         ])
     }
 
-    fn carry_out(&self, step: StepName, bench: &mut Workbench<'_>) -> Result<(), BuildError> {
+    fn execute(&self, step: StepName, bench: &mut BuildContext<'_>) -> Result<(), BuildError> {
         match step {
             StepName::Sources => {
-                self.sources.carry_out(bench)?;
+                self.sources.execute(bench)?;
                 let sandbox = || Session::new(self).sandbox();
-                self.solver.carry_out(sandbox(), bench)?;
-                self.guarded.python().carry_out(sandbox(), bench)
+                self.solver.execute(sandbox(), bench)?;
+                self.guarded.python().execute(sandbox(), bench)
             }
             StepName::Concretize => install::concretize(self, bench),
             StepName::Install => install::install(self, bench),
-            StepName::Views => views::carry_out(self, bench),
+            StepName::Views => views::execute(self, bench),
             _ => Ok(()),
         }
     }
@@ -285,7 +285,7 @@ impl Engine for SpackEngine {
         let environments = self.stack.environments.iter();
         let lock_of = |one: &SpackEnvironment| {
             let name = format!("lock/{}/spack.lock", one.name);
-            (name, handed::lock_file(&self.layout, &one.name))
+            (name, inputs::lock_file(&self.layout, &one.name))
         };
         let installs = inside::installs(&self.store_here)?;
         let parts = inside::parts(self, &installs);

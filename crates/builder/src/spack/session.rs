@@ -17,7 +17,7 @@ use super::{SpackEngine, digest_of, text_of, user};
 /// Where the sources of a build are in the sandbox.
 pub(super) const SOURCES: &str = "/cabane/sources";
 /// Where everything is that Spack is handed.
-pub(super) const HANDED: &str = "spack";
+pub(super) const INPUTS: &str = "spack";
 
 /// The sandbox of a build, and the commands that run in it.
 pub(super) struct Session<'a> {
@@ -61,15 +61,15 @@ impl<'a> Session<'a> {
     }
 
     fn variables(&self, commits: impl Iterator<Item = String>) -> [(&'static str, PathBuf); 8] {
-        let handed = Inside::work(HANDED);
+        let inputs = Inside::work(INPUTS);
         // Spack tells package repositories apart by their names alone.
         let commits: Vec<String> = commits.collect();
         let packages = handed_id(self.engine, &commits);
         let cache = Path::new(Inside::CACHE).join("spack");
         [
             ("SPACK_PYTHON", self.engine.solver.program()),
-            ("SPACK_SYSTEM_CONFIG_PATH", handed.join("config")),
-            ("SPACK_USER_CONFIG_PATH", handed.join("user")),
+            ("SPACK_SYSTEM_CONFIG_PATH", inputs.join("config")),
+            ("SPACK_USER_CONFIG_PATH", inputs.join("user")),
             ("SPACK_USER_CACHE_PATH", cache.join("index").join(packages)),
             ("SPACK_COLOR", "never".into()),
             ("PYTHONPYCACHEPREFIX", cache.join("bytecode")),
@@ -86,12 +86,12 @@ pub(super) fn spack_program() -> PathBuf {
 
 /// A command of Spack.
 pub(super) fn spack() -> Invocation {
-    Invocation::new(spack_program(), Inside::work(HANDED))
+    Invocation::new(spack_program(), Inside::work(INPUTS))
 }
 
 /// Where an environment of Spack is in the sandbox.
 pub(super) fn environment(name: &str) -> PathBuf {
-    Inside::work(HANDED).join("env").join(name)
+    Inside::work(INPUTS).join("env").join(name)
 }
 
 /// A command of Spack in an environment.
@@ -116,7 +116,7 @@ pub(super) fn guarded() -> Invocation {
 
 /// Where these are named.
 pub(super) fn guarded_scope() -> PathBuf {
-    Inside::work(HANDED)
+    Inside::work(INPUTS)
         .join("config")
         .join(cabane_spack::GUARDED)
 }

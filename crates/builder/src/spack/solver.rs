@@ -9,12 +9,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::build_context::BuildContext;
 use crate::fingerprint::{self, Hash};
 use crate::layout::Inside;
 use crate::python::Interpreter;
 use crate::sandbox::{Invocation, Sandbox};
 use crate::turn::Turn;
-use crate::workbench::Workbench;
 use crate::{BuildError, disk};
 
 /// What is installed: exact versions with the hashes of their files.
@@ -91,14 +91,14 @@ impl Solver {
     }
 
     /// Makes it, unless it is there.
-    pub(super) fn carry_out(
+    pub(super) fn execute(
         &self,
         sandbox: Sandbox,
-        bench: &mut Workbench<'_>,
+        bench: &mut BuildContext<'_>,
     ) -> Result<(), BuildError> {
         match self {
             Self::Named(_) => Ok(()),
-            Self::Made(environment) => environment.carry_out(sandbox, bench),
+            Self::Made(environment) => environment.execute(sandbox, bench),
         }
     }
 }
@@ -185,7 +185,11 @@ impl Environment {
         ]
     }
 
-    fn carry_out(&self, mut sandbox: Sandbox, bench: &mut Workbench<'_>) -> Result<(), BuildError> {
+    fn execute(
+        &self,
+        mut sandbox: Sandbox,
+        bench: &mut BuildContext<'_>,
+    ) -> Result<(), BuildError> {
         let here = self.here();
         disk::make_directory(here.parent().unwrap_or(&self.cache))?;
         let _turn = Turn::take(

@@ -18,11 +18,11 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::build_context::BuildContext;
 use crate::fingerprint::{self, Inputs};
 use crate::layout::Layout;
 use crate::sandbox::Invocation;
 use crate::turn::Turn;
-use crate::workbench::Workbench;
 use crate::{BuildError, disk, program};
 
 use super::archives::{ARCHIVES, is_archive};
@@ -60,14 +60,14 @@ pub(super) struct Sources {
 impl Sources {
     /// What decides about the commits.
     pub(super) fn inputs(&self) -> Inputs {
-        let said = |source: &Source| {
+        let installer_output = |source: &Source| {
             let reference = source.reference.as_deref().unwrap_or("the default branch");
             (
                 source.name.clone(),
                 format!("{} {reference}", source.address),
             )
         };
-        self.list.iter().map(said).collect()
+        self.list.iter().map(installer_output).collect()
     }
 
     /// Returns where the record of a build is.
@@ -106,7 +106,7 @@ impl Sources {
     }
 
     /// Gets everything, and records the commits.
-    pub(super) fn carry_out(&self, bench: &mut Workbench<'_>) -> Result<(), BuildError> {
+    pub(super) fn execute(&self, bench: &mut BuildContext<'_>) -> Result<(), BuildError> {
         for directory in [GIT, TREES, ARCHIVES] {
             disk::make_directory(&self.cache.join(directory))?;
         }
@@ -125,7 +125,7 @@ impl Sources {
     }
 
     /// Gets one source and returns its commit.
-    fn get(&self, source: &Source, bench: &mut Workbench<'_>) -> Result<String, BuildError> {
+    fn get(&self, source: &Source, bench: &mut BuildContext<'_>) -> Result<String, BuildError> {
         if is_archive(&source.address) {
             return self.get_archive(source, bench);
         }
@@ -159,7 +159,7 @@ impl Sources {
         &self,
         clone: &Path,
         source: &Source,
-        bench: &mut Workbench<'_>,
+        bench: &mut BuildContext<'_>,
     ) -> Result<String, BuildError> {
         let question = ["rev-parse", "--absolute-git-dir"];
         let directory = program::ask_line(&self.git, clone, &question);
@@ -181,7 +181,7 @@ impl Sources {
         Ok(commit)
     }
 
-    fn make_clone(&self, clone: &Path, bench: &mut Workbench<'_>) -> Result<(), BuildError> {
+    fn make_clone(&self, clone: &Path, bench: &mut BuildContext<'_>) -> Result<(), BuildError> {
         let new = clone.with_extension("new");
         disk::remove(&new)?;
         let arguments: [&OsStr; 4] = [
@@ -200,7 +200,7 @@ impl Sources {
         &self,
         clone: &Path,
         source: &Source,
-        bench: &mut Workbench<'_>,
+        bench: &mut BuildContext<'_>,
     ) -> Result<String, BuildError> {
         match bench.run_outside(&self.fetch(clone, source), &quiet()) {
             Ok(()) => return self.commit_of(clone, "FETCH_HEAD", source),
@@ -238,8 +238,9 @@ impl Sources {
     fn commit_of(&self, clone: &Path, name: &str, source: &Source) -> Result<String, BuildError> {
         let wanted = format!("{name}^{{commit}}");
         let question = ["rev-parse", "--verify", "--quiet", &wanted];
-        let said = program::ask_line(&self.git, clone, &question).ok();
-        said.filter(|commit| is_commit(commit))
+        let installer_output = program::ask_line(&self.git, clone, &question).ok();
+        installer_output
+            .filter(|commit| is_commit(commit))
             .ok_or_else(|| BuildError::NoCommit {
                 address: source.address.clone(),
                 reference: name.to_owned(),
@@ -251,8 +252,8 @@ impl Sources {
     pub(super) fn make_tree(
         &self,
         name: &str,
-        bench: &mut Workbench<'_>,
-        fill: impl FnOnce(&Path, &mut Workbench<'_>) -> Result<(), BuildError>,
+        bench: &mut BuildContext<'_>,
+        fill: impl FnOnce(&Path, &mut BuildContext<'_>) -> Result<(), BuildError>,
     ) -> Result<(), BuildError> {
         let tree = self.tree(name);
         let lock = tree.with_extension("lock");
@@ -271,7 +272,7 @@ impl Sources {
         &self,
         clone: &Path,
         commit: &str,
-        bench: &mut Workbench<'_>,
+        bench: &mut BuildContext<'_>,
     ) -> Result<(), BuildError> {
         self.make_tree(commit, bench, |new, bench| {
             let index = new.with_extension("index");

@@ -10,16 +10,16 @@ use std::path::{Path, PathBuf};
 use cabane_recipe::{CompilerName, ModuleKind, StackView};
 use cabane_view::{Change, EnvPatch, ListOperation, View, ViewName};
 
+use crate::build_context::BuildContext;
 use crate::fingerprint::{self, Hash, Inputs};
 use crate::layout::Inside;
 use crate::metadata::Words;
 use crate::sandbox::Invocation;
-use crate::workbench::Workbench;
 use crate::{BuildError, disk};
 
 use super::compilers::{self, Found};
-use super::session::{HANDED, Session, environment, spack, spack_program};
-use super::{SpackEngine, activation, handed, hooks, settle, shell_script, text_of};
+use super::session::{INPUTS, Session, environment, spack, spack_program};
+use super::{SpackEngine, activation, hooks, inputs, normalize, shell_script, text_of};
 
 /// What views depend on beside the packages.
 pub(super) fn inputs(engine: &SpackEngine) -> Inputs {
@@ -64,8 +64,8 @@ pub(super) fn invocations(engine: &SpackEngine) -> Vec<Invocation> {
 /// Writes how Spack enters a view.
 fn activate(view: &cabane_spack::StackView) -> Invocation {
     let script = "exec \"$0\" env activate -d \"$1\" --with-view \"$2\" --sh > \"$3\"";
-    let output = Inside::work(HANDED).join(format!("views/{}.sh", view.name));
-    Invocation::new("/bin/sh", Inside::work(HANDED)).with([
+    let output = Inside::work(INPUTS).join(format!("views/{}.sh", view.name));
+    Invocation::new("/bin/sh", Inside::work(INPUTS)).with([
         "-c".to_owned(),
         script.to_owned(),
         text_of(&spack_program()),
@@ -76,7 +76,7 @@ fn activate(view: &cabane_spack::StackView) -> Invocation {
 }
 
 fn refresh_modules(kind: &str) -> Invocation {
-    let scope = Inside::work(HANDED).join("modules");
+    let scope = Inside::work(INPUTS).join("modules");
     spack().with([
         "-C".to_owned(),
         text_of(&scope),
@@ -90,11 +90,14 @@ fn refresh_modules(kind: &str) -> Invocation {
 }
 
 /// Makes everything.
-pub(super) fn carry_out(engine: &SpackEngine, bench: &mut Workbench<'_>) -> Result<(), BuildError> {
+pub(super) fn execute(
+    engine: &SpackEngine,
+    bench: &mut BuildContext<'_>,
+) -> Result<(), BuildError> {
     let session = Session::new(engine);
     let sandbox = session.sandbox();
     write_upstream(engine)?;
-    handed::copy_archived(engine)?;
+    inputs::copy_archived(engine)?;
     write_modules(engine)?;
     bench.run_side_by_side(&sandbox, &invocations(engine))?;
     let found = find_compilers(engine)?;
@@ -110,9 +113,9 @@ pub(super) fn carry_out(engine: &SpackEngine, bench: &mut Workbench<'_>) -> Resu
         let (_, view) = view_of(engine, view)?;
         let text = shell_script::of(&view.patch);
         fs::write(&path, text).map_err(BuildError::file("write", &path))?;
-        settle::view(&root)?;
+        normalize::view(&root)?;
     }
-    settle::modules(&engine.store_here.join("modules"))?;
+    normalize::modules(&engine.store_here.join("modules"))?;
     hooks::run(engine, hooks::POST_INSTALL, bench)
 }
 
@@ -129,7 +132,7 @@ fn view_here(engine: &SpackEngine, name: &ViewName) -> PathBuf {
 }
 
 fn script_of(engine: &SpackEngine, view: &ViewName) -> PathBuf {
-    handed::directory(&engine.layout).join(format!("views/{view}.sh"))
+    inputs::directory(&engine.layout).join(format!("views/{view}.sh"))
 }
 
 fn write_upstream(engine: &SpackEngine) -> Result<(), BuildError> {
@@ -143,7 +146,7 @@ fn write_upstream(engine: &SpackEngine) -> Result<(), BuildError> {
 }
 
 fn write_modules(engine: &SpackEngine) -> Result<(), BuildError> {
-    let directory = handed::directory(&engine.layout).join("modules");
+    let directory = inputs::directory(&engine.layout).join("modules");
     disk::make_empty(&directory)?;
     let Some(modules) = &engine.stack.modules else {
         return Ok(());

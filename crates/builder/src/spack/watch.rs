@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::build_context::Listener;
 use crate::layout::Layout;
-use crate::workbench::Listener;
 use crate::{BuildError, Failure, Origin, PackageChange, PackageEvent, Progress, disk, process};
 
 use super::durations::{Durations, Key};
 use super::estimate::{self, Open};
-use super::said::{self, Said, What};
+use super::installer_output::{self, InstallerLine, What};
 use super::{SpackEngine, lock, package_log};
 
 /// Packages of the local cache, below the cache directory.
@@ -116,19 +116,19 @@ impl<'a> Watch<'a> {
     }
 
     /// Finds the package that a line is about.
-    fn find(&self, said: &Said<'_>) -> Option<String> {
-        if !said.hash.is_empty() {
+    fn find(&self, installer_output: &InstallerLine<'_>) -> Option<String> {
+        if !installer_output.hash.is_empty() {
             let (hash, _) = self
                 .packages
-                .range(said.hash.to_owned()..)
+                .range(installer_output.hash.to_owned()..)
                 .next()
-                .filter(|(hash, _)| hash.starts_with(said.hash))?;
+                .filter(|(hash, _)| hash.starts_with(installer_output.hash))?;
             return Some(hash.clone());
         }
         // Two of the same name are told apart by what is worked on.
         let named = |hash: &&String| {
             let package = self.packages.get(*hash);
-            package.is_some_and(|package| package.name == said.name)
+            package.is_some_and(|package| package.name == installer_output.name)
         };
         let running = self.running.keys().find(named);
         running
@@ -142,7 +142,7 @@ impl<'a> Watch<'a> {
             What::Phase(_) if self.done.contains(hash) => {}
             What::Phase(phase) => {
                 let phase = *phase;
-                let begins = phase == said::STAGING;
+                let begins = phase == installer_output::STAGING;
                 let running = self.running.entry(hash.to_owned()).or_insert(Running {
                     since: Instant::now(),
                     origin: Origin::Built,
@@ -151,7 +151,7 @@ impl<'a> Watch<'a> {
                     // It was looked for in caches before.
                     running.since = Instant::now();
                     running.origin = Origin::Built;
-                } else if phase == said::RELOCATING {
+                } else if phase == installer_output::RELOCATING {
                     running.origin = Origin::Cache;
                 }
                 let count = u32::try_from(self.running.len()).unwrap_or(u32::MAX);
@@ -244,11 +244,11 @@ impl Package {
 
 impl Listener for Watch<'_> {
     fn line(&mut self, line: &str, progress: &mut dyn Progress) -> bool {
-        let Some(said) = said::parse(line) else {
+        let Some(installer_output) = installer_output::parse(line) else {
             return false;
         };
-        if let Some(hash) = self.find(&said) {
-            self.take(&hash, &said.what, progress);
+        if let Some(hash) = self.find(&installer_output) {
+            self.take(&hash, &installer_output.what, progress);
         }
         true
     }

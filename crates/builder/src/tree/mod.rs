@@ -9,11 +9,11 @@ use std::path::PathBuf;
 
 use cabane_recipe::{Recipe, TreeConfig};
 
+use crate::build_context::BuildContext;
 use crate::engine::{Engine, Facts, Kind, RecipeDir, StepDraft};
 use crate::fingerprint::Inputs;
 use crate::metadata::directories_patch;
 use crate::pack::{self, META, Tree};
-use crate::workbench::Workbench;
 use crate::{BuildError, BuildRequest, StepName};
 
 /// A directory that becomes an image.
@@ -62,7 +62,7 @@ impl Engine for TreeEngine {
         Ok(Vec::new())
     }
 
-    fn carry_out(&self, _: StepName, _: &mut Workbench<'_>) -> Result<(), BuildError> {
+    fn execute(&self, _: StepName, _: &mut BuildContext<'_>) -> Result<(), BuildError> {
         Ok(())
     }
 

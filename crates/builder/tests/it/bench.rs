@@ -11,8 +11,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use cabane_builder::{
-    BuildError, BuildRequest, Built, DEFAULT_EPOCH, ImageFormat, Programs, Progress, Step,
-    carry_out, plan,
+    BuildError, BuildRequest, Built, DEFAULT_EPOCH, ImageFormat, Programs, Progress, Step, execute,
+    plan,
 };
 use cabane_mount::Backend;
 use cabane_process::child::ask;
@@ -169,7 +169,7 @@ pub(crate) fn build(request: &BuildRequest, who: Who) -> Result<Outcome, String>
         request.backend = Backend::detect();
         let mut recorder = Recorder::default();
         let built = plan(&request)
-            .and_then(|plan| carry_out(&plan, &mut recorder, &AtomicBool::new(false)))
+            .and_then(|plan| execute(&plan, &mut recorder, &AtomicBool::new(false)))
             .map_err(|error| describe(&error))?;
         Ok(Outcome::new(&built.unwrap(), recorder))
     })

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cabane_builder::{BuildRequest, Progress, Step, carry_out, plan};
+use cabane_builder::{BuildRequest, Progress, Step, execute, plan};
 use cabane_mount::Backend;
 use cabane_testkit::{World, not_run, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
@@ -57,7 +57,7 @@ fn build_here(request: &BuildRequest) -> Result<Outcome, String> {
     request.backend = Backend::detect();
     let mut recorder = Recorder::default();
     plan(&request)
-        .and_then(|plan| carry_out(&plan, &mut recorder, &AtomicBool::new(false)))
+        .and_then(|plan| execute(&plan, &mut recorder, &AtomicBool::new(false)))
         .map(|built| Outcome::new(&built.unwrap(), recorder))
         .map_err(|error| crate::bench::describe(&error))
 }
@@ -145,7 +145,7 @@ fn what_is_done_again_is_forgotten_before_it_is_touched() {
         request.backend = Backend::detect();
         let mut watcher = Watcher(request.build_dir.join("steps"), Vec::new());
         plan(&request)
-            .and_then(|plan| carry_out(&plan, &mut watcher, &AtomicBool::new(false)))
+            .and_then(|plan| execute(&plan, &mut watcher, &AtomicBool::new(false)))
             .map_err(|error| error.to_string())?;
         Ok(watcher.1)
     });
@@ -207,7 +207,7 @@ fn an_interrupted_build_ends_within_a_moment_and_leaves_no_process() {
             let mut request = request.clone();
             request.backend = Backend::detect();
             let plan = plan(&request).map_err(|error| error.to_string())?;
-            let outcome = carry_out(&plan, &mut (), &interrupt);
+            let outcome = execute(&plan, &mut (), &interrupt);
             Ok(outcome.map(|_| ()).map_err(|error| error.to_string()))
         })
     })

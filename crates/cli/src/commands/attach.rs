@@ -8,13 +8,13 @@ use std::ffi::OsString;
 use cabane_run::{AttachError, Attachment, JobDescription, Target};
 use clap::Args;
 
-use crate::commands::run::not_started;
 use crate::exit_codes::ExitCode;
 use crate::report::{CommandResult, Kind};
 use crate::setup::Setup;
 use crate::shell::shell;
 use cabane_environment as environment;
 use cabane_environment::ImageRequest;
+use cabane_launch::not_started;
 
 /// Run a shell or a command in the environment of a running process or job
 #[derive(Debug, Args)]

@@ -27,7 +27,6 @@ mod mpi;
 mod recipe;
 mod repo;
 mod run;
-mod sight;
 mod slurm;
 mod start;
 mod status;
@@ -56,8 +55,6 @@ pub(crate) enum Command {
     /// Start a command as another process has planned it
     #[command(hide = true)]
     RunPlan(run::RunPlanArgs),
-    #[command(hide = true)]
-    MpiPlan(mpi::root::PlanArgs),
     /// Manage images in repositories and registries
     #[command(subcommand)]
     Image(image::ImageCommand),
@@ -122,7 +119,6 @@ pub(crate) fn run_command(
         Command::Explain(args) => explain::explain(setup, &args),
         Command::Diff(args) => diff::diff(setup, &args),
         Command::RunPlan(args) => run::run_plan(setup, &args),
-        Command::MpiPlan(args) => mpi::root::plan(setup, &args),
         Command::ExplainStart(args) => explain::start::explain_start(setup, &args),
         Command::Attach(args) => attach::attach(setup, &args),
         Command::Status(args) => status::status(setup, &args),

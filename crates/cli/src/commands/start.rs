@@ -8,10 +8,9 @@ use std::io::{self, IsTerminal};
 
 use clap::Args;
 
-use crate::commands::run::run_shell_in;
 use crate::exit_codes::ExitCode;
-use crate::image_args::ImageArgs;
-use crate::image_args::JoinArgs;
+use crate::image_args::{ImageArgs, JoinArgs};
+use crate::launch::{finish, launch_plan};
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 use crate::shell::shell;
@@ -55,7 +54,8 @@ pub(crate) fn start(setup: &Setup, args: &StartArgs) -> CommandResult<ExitCode> 
     setup
         .printer
         .detail(format_args!("the shell is {}", shell.display()));
-    run_shell_in(setup, &args.images, &args.join, shell.into_os_string())
+    let plan = launch_plan(&args.images, &args.join);
+    finish(setup, plan.launch_shell(setup, shell.into_os_string())?)
 }
 
 fn nobody_types(setup: &Setup) -> Option<&'static str> {

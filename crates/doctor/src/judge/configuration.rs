@@ -28,7 +28,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
             let hint = mistake.hint.clone().map(|hint| format!("\n{hint}"));
             Finding::new(Group::Configuration, name, State::Problem, found)
                 .because(format!("{}{}", mistake.text, hint.unwrap_or_default()))
-                .mended_by("cabane config")
+                .fixed_by("cabane config")
         }
     };
     let mut findings = vec![first.serving(purpose)];
@@ -56,7 +56,7 @@ fn judge_repository(entry: &RepositoryEntry) -> Finding {
                     "its file system hangs, and every command that looks into it will; its \
                      server may be down",
                 )
-                .mended_by(format!("timeout 5 df {typed}"));
+                .fixed_by(format!("timeout 5 df {typed}"));
         }
         None => return finding(State::Off, format!("{path} was not looked at")),
     };
@@ -64,23 +64,23 @@ fn judge_repository(entry: &RepositoryEntry) -> Finding {
         RepositoryFacts::Missing if entry.is_default => {
             finding(State::Off, format!("{path} does not exist yet"))
                 .because("it is made when the first image is added")
-                .mended_by("cabane repo create")
+                .fixed_by("cabane repo create")
         }
         RepositoryFacts::Missing => finding(State::Problem, format!("{path} does not exist"))
             .because(format!("it is named by {}", entry.origin))
-            .mended_by(format!("cabane repo create {typed}")),
+            .fixed_by(format!("cabane repo create {typed}")),
         RepositoryFacts::Unusable { reason, hint } => {
             let unusable = finding(State::Problem, format!("{path} cannot be used"));
             let hint = hint.as_ref().map(|hint| format!("; {hint}"));
             unusable
                 .because(format!("{reason}{}", hint.unwrap_or_default()))
-                .mended_by(format!("ls -la {typed}"))
+                .fixed_by(format!("ls -la {typed}"))
         }
         RepositoryFacts::TooLong => finding(
             State::Note,
             format!("{path}, too large to look through here"),
         )
-        .mended_by(format!("cabane repo status {typed}")),
+        .fixed_by(format!("cabane repo status {typed}")),
         RepositoryFacts::Usable { .. } => judge_usable(entry, facts, &finding),
     }
 }
@@ -116,21 +116,21 @@ fn judge_usable(
         };
         finding(State::Problem, found)
             .because(format!("{first}{more}"))
-            .mended_by(update)
+            .fixed_by(update)
     } else if *leftovers > 0 {
         finding(State::Note, found)
             .because(format!(
                 "{leftovers} temporary files of writers that are gone"
             ))
-            .mended_by(update)
+            .fixed_by(update)
     } else if entry.is_default && !*writable {
         finding(State::Note, found)
             .because("no image can be added or built into it")
-            .mended_by(format!("ls -lad {}", quoted(&entry.path)))
+            .fixed_by(format!("ls -lad {}", quoted(&entry.path)))
     } else if *writable && *free < LITTLE {
         finding(State::Note, found)
             .because("little room is left for images")
-            .mended_by("cabane clean")
+            .fixed_by("cabane clean")
     } else if file_system.contains("fuse") {
         finding(State::Note, found)
             .because("the helper mounts no images that lie on FUSE; a user namespace is used")

@@ -58,7 +58,7 @@ fn judge_missing(process: &Process, helper: &HelperFacts) -> Vec<Finding> {
              (looked for {})",
             helper.places.join(" ")
         ))
-        .mended_by("sudo make install")
+        .fixed_by("sudo make install")
         .serving("the kernel's file systems for users")
         .blocking();
     let mut findings = vec![missing];
@@ -76,22 +76,22 @@ fn judge_program(installed: &Installed) -> Finding {
     if installed.owner != 0 {
         broken(format!("{} does not belong to root", installed.path))
             .because(format!("its owner is user {}", installed.owner))
-            .mended_by(right)
+            .fixed_by(right)
     } else if installed.mode & SET_UID == 0 {
         broken(format!("{} is not set-uid root", installed.path))
             .because(format!("its mode is {:04o}", installed.mode))
-            .mended_by(right)
+            .fixed_by(right)
     } else if installed.mode & 0o022 != 0 {
         broken(format!("{} can be changed by others", installed.path))
             .because(format!("its mode is {:04o}", installed.mode))
-            .mended_by(right)
+            .fixed_by(right)
     } else if let Some(place) = &installed.without_set_uid {
         broken(format!(
             "{} lies on a file system mounted with `nosuid`",
             installed.path
         ))
         .because(format!("set-uid has no effect below {place}"))
-        .mended_by(format!("sudo mount -o remount,suid {}", quoted(place)))
+        .fixed_by(format!("sudo mount -o remount,suid {}", quoted(place)))
     } else {
         finding(
             "helper",
@@ -105,7 +105,7 @@ fn judge_program(installed: &Installed) -> Finding {
 fn no_new_privileges() -> Finding {
     finding("privileges", State::Off, "this process cannot gain any")
         .because("no_new_privs is set, as in an environment; the helper works outside of it")
-        .mended_by("exit")
+        .fixed_by("exit")
         .blocking()
 }
 
@@ -125,14 +125,14 @@ fn judge_policy(helper: &HelperFacts) -> Vec<Finding> {
             return vec![
                 broken(format!("{POLICY} is not there"))
                     .because("without it the helper mounts nothing")
-                    .mended_by(WRITE_POLICY),
+                    .fixed_by(WRITE_POLICY),
             ];
         }
         PolicyFacts::Mistake { line, problem } => {
             return vec![
                 broken(format!("{POLICY} has a mistake in line {line}"))
                     .because(problem.clone())
-                    .mended_by(format!("sudoedit {POLICY}")),
+                    .fixed_by(format!("sudoedit {POLICY}")),
             ];
         }
         PolicyFacts::Weak(weakness) => {
@@ -140,14 +140,14 @@ fn judge_policy(helper: &HelperFacts) -> Vec<Finding> {
             return vec![
                 broken(format!("{POLICY} cannot be trusted: {what}"))
                     .because("only root may be able to change it, or a directory above it")
-                    .mended_by(command),
+                    .fixed_by(command),
             ];
         }
         PolicyFacts::Unreadable(reason) => {
             return vec![
                 broken(format!("{POLICY} cannot be read"))
                     .because(reason.clone())
-                    .mended_by(format!("sudo chmod 0644 {POLICY}")),
+                    .fixed_by(format!("sudo chmod 0644 {POLICY}")),
             ];
         }
         PolicyFacts::Good {
@@ -166,7 +166,7 @@ fn judge_policy(helper: &HelperFacts) -> Vec<Finding> {
         return vec![
             broken(format!("{POLICY} lists no mount point"))
                 .because("the helper mounts nowhere else")
-                .mended_by(format!(
+                .fixed_by(format!(
                     "echo 'mount-point /user-environment' | sudo tee -a {POLICY}"
                 )),
         ];
@@ -195,7 +195,7 @@ fn judge_root_images(are_allowed: bool, absent_binds: &[String]) -> Vec<Finding>
     let absent = absent_binds.iter().map(|place| {
         finding("root images", State::Note, format!("{place} is not there"))
             .because(format!("{POLICY} shows it in every one of them"))
-            .mended_by(format!("sudoedit {POLICY}"))
+            .fixed_by(format!("sudoedit {POLICY}"))
     });
     std::iter::once(allowed).chain(absent).collect()
 }
@@ -214,7 +214,7 @@ fn judge_mount_points(mount_points: &[(String, Option<Weakness>)]) -> Vec<Findin
                 "the helper covers only directories that nobody but root can change, and the \
                  policy lists it",
             )
-            .mended_by(command);
+            .fixed_by(command);
         if any_good { weak } else { weak.blocking() }
     });
     judged.collect()
@@ -274,7 +274,7 @@ fn judge_start(process: &Process, helper: &HelperFacts) -> Vec<Finding> {
         findings.push(
             finding("/run/cabane", State::Problem, what)
                 .because("images are held there, so only root may be able to change it")
-                .mended_by(command)
+                .fixed_by(command)
                 .serving("the place of the images that are held for all users")
                 .blocking(),
         );
@@ -300,11 +300,11 @@ fn judge_start(process: &Process, helper: &HelperFacts) -> Vec<Finding> {
                     found: "it is of another version than this command".to_owned(),
                     ..failed
                 }
-                .mended_by("sudo make install")
+                .fixed_by("sudo make install")
             } else if process.is_filtered {
-                failed.mended_by("docker run --security-opt seccomp=unconfined …")
+                failed.fixed_by("docker run --security-opt seccomp=unconfined …")
             } else {
-                failed.mended_by("sudo make install")
+                failed.fixed_by("sudo make install")
             });
         }
         _ => {}

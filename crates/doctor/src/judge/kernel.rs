@@ -20,7 +20,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
         }
     };
     findings.push(judge_held(facts));
-    findings.push(judge_gatherings(facts));
+    findings.push(judge_rendezvous_points(facts));
     findings
 }
 
@@ -70,7 +70,7 @@ fn file_system(name: &str, has: Has) -> Finding {
         Has::Unknown => finding(name, State::Off, "could not be tried"),
         Has::No => finding(name, State::Note, "not there")
             .because("root and the helper cannot mount such images; FUSE can")
-            .mended_by(format!("sudo modprobe {name}")),
+            .fixed_by(format!("sudo modprobe {name}")),
     }
     .serving("images mounted by the kernel, as root or through the helper")
 }
@@ -105,11 +105,11 @@ fn judge_loops(loops: &Loops) -> Vec<Finding> {
     let judged = if !loops.control {
         finding("loop devices", State::Off, "/dev/loop-control is not there")
             .because("root and the helper need it for squashfs images; EROFS needs none")
-            .mended_by("sudo modprobe loop")
+            .fixed_by("sudo modprobe loop")
     } else if surplus > MANY_LOOP_DEVICES {
         finding("loop devices", State::Note, &found)
             .because("each unused device makes finding a free one slower, until they are removed")
-            .mended_by("sudo rmmod loop && sudo modprobe loop")
+            .fixed_by("sudo rmmod loop && sudo modprobe loop")
     } else {
         finding("loop devices", State::Ok, &found)
     };
@@ -122,7 +122,7 @@ fn judge_loops(loops: &Loops) -> Vec<Finding> {
                     .because(format!(
                         "{file}; its space is free again when nobody uses it any more"
                     ))
-                    .mended_by(format!(
+                    .fixed_by(format!(
                         "sudo cabane clean --mounts; sudo losetup --detach {}",
                         quoted(&device)
                     )),
@@ -139,7 +139,7 @@ fn judge_held(facts: &Facts) -> Finding {
     };
     match facts.held.known() {
         Ok(Held::Hidden) => {
-            finding(State::Off, "only root may look").mended_by("sudo cabane doctor")
+            finding(State::Off, "only root may look").fixed_by("sudo cabane doctor")
         }
         Ok(Held::Nothing) => finding(State::Ok, "none"),
         Ok(Held::Images { owners, longest }) => {
@@ -150,38 +150,41 @@ fn judge_held(facts: &Facts) -> Finding {
                 owners.len(),
                 users.len()
             );
-            finding(State::Ok, &found).mended_by("sudo cabane clean --mounts")
+            finding(State::Ok, &found).fixed_by("sudo cabane clean --mounts")
         }
         Ok(Held::Unreadable(reason)) => uncounted(facts, finding, reason),
         Err(reason) => uncounted(facts, finding, &reason),
     }
 }
 
-fn judge_gatherings(facts: &Facts) -> Finding {
+fn judge_rendezvous_points(facts: &Facts) -> Finding {
     let finding = |state, found: String| {
         Finding::new(Group::Held, "shared namespaces", state, found)
             .serving("where ranks of one program find each other, to share memory")
     };
-    let gatherings = match facts.gatherings.known() {
-        Ok(gatherings) => gatherings,
+    let rendezvous_points = match facts.rendezvous_points.known() {
+        Ok(rendezvous_points) => rendezvous_points,
         Err(reason) => {
             return finding(State::Note, format!("cannot be looked for: {reason}"))
                 .because("a directory for them does not answer")
-                .mended_by("echo $XDG_RUNTIME_DIR");
+                .fixed_by("echo $XDG_RUNTIME_DIR");
         }
     };
-    let unsafe_places = gatherings.unsafe_places.join(" ");
-    let Some(place) = &gatherings.place else {
+    let unsafe_places = rendezvous_points.unsafe_places.join(" ");
+    let Some(place) = &rendezvous_points.place else {
         return finding(State::Note, "there is no directory for them".to_owned())
             .because(format!(
                 "ranks that are started one by one are refused; not yours alone: {unsafe_places}"
             ))
-            .mended_by(format!("ls -ld {unsafe_places}").trim_end());
+            .fixed_by(format!("ls -ld {unsafe_places}").trim_end());
     };
-    if gatherings.stale > 0 {
-        finding(State::Note, format!("{} left over", gatherings.stale))
-            .because("files of processes that were killed; the next start removes them, too")
-            .mended_by("cabane clean")
+    if rendezvous_points.stale > 0 {
+        finding(
+            State::Note,
+            format!("{} left over", rendezvous_points.stale),
+        )
+        .because("files of processes that were killed; the next start removes them, too")
+        .fixed_by("cabane clean")
     } else {
         finding(State::Ok, place.clone())
     }
@@ -198,5 +201,5 @@ fn uncounted(facts: &Facts, finding: impl Fn(State, &str) -> Finding, reason: &s
         .because(format!(
             "/run of the first process cannot be looked into: {reason}"
         ))
-        .mended_by("ls -la /proc/1/root/run/cabane")
+        .fixed_by("ls -la /proc/1/root/run/cabane")
 }

@@ -6,7 +6,7 @@
 mod configuration;
 mod helper;
 mod kernel;
-mod surroundings;
+mod search_path;
 #[cfg(test)]
 mod tests;
 mod user;
@@ -20,7 +20,7 @@ pub(crate) fn judge(facts: &Facts) -> Diagnosis {
     let (ways, choice, mut findings) = ways::judge(facts);
     findings.extend(kernel::judge(facts));
     findings.extend(configuration::judge(facts));
-    findings.extend(surroundings::judge(facts));
+    findings.extend(search_path::judge(facts));
     let is_broken = findings
         .iter()
         .any(|finding| finding.state == State::Problem);

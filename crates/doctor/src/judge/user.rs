@@ -27,7 +27,7 @@ pub(super) fn judge_user_namespaces(process: &Process, facts: &UserNamespaces) -
     match reason(process, facts, failure) {
         Some((cause, command)) => blocked
             .because(format!("{cause} ({})", failure.text))
-            .mended_by(command),
+            .fixed_by(command),
         None => blocked.because(failure.text.clone()),
     }
 }
@@ -107,19 +107,19 @@ fn device(fuse: &Fuse) -> Finding {
         Ok(()) => finding(State::Ok, "can be opened"),
         Err(ENOENT) => finding(State::Note, "is not there")
             .because("the kernel module is not loaded, or a container was given no such device")
-            .mended_by("sudo modprobe fuse")
+            .fixed_by("sudo modprobe fuse")
             .blocking(),
         Err(EACCES) => finding(State::Note, "is closed to you")
             .because("its mode; 0666 is usual")
-            .mended_by("sudo chmod 0666 /dev/fuse")
+            .fixed_by("sudo chmod 0666 /dev/fuse")
             .blocking(),
         Err(ENXIO) => finding(State::Note, "is something else than the device of FUSE")
             .because("something was put in its place, as containers do")
-            .mended_by("ls -l /dev/fuse; sudo umount /dev/fuse")
+            .fixed_by("ls -l /dev/fuse; sudo umount /dev/fuse")
             .blocking(),
         Err(errno) => finding(State::Note, "cannot be opened")
             .because(std::io::Error::from_raw_os_error(errno).to_string())
-            .mended_by("ls -l /dev/fuse")
+            .fixed_by("ls -l /dev/fuse")
             .blocking(),
     }
 }
@@ -130,7 +130,7 @@ fn squashfs_program(fuse: &Fuse) -> Finding {
     let Some(program) = &fuse.squashfs else {
         return Finding::new(Group::Ways, name, State::Note, "is not installed")
             .because("looked for in /usr/bin, /usr/local/bin and /bin")
-            .mended_by("sudo apt-get install squashfuse")
+            .fixed_by("sudo apt-get install squashfuse")
             .serving(purpose)
             .blocking();
     };
@@ -143,7 +143,7 @@ fn squashfs_program(fuse: &Fuse) -> Finding {
             ..finding
         }
         .because("squashfuse_ll serves several processes at once and is faster")
-        .mended_by("sudo apt-get install squashfuse")
+        .fixed_by("sudo apt-get install squashfuse")
     } else {
         finding
     }
@@ -157,7 +157,7 @@ fn erofs_program(fuse: &Fuse) -> Finding {
         }
         None => Finding::new(Group::Ways, "erofsfuse", State::Off, "is not installed")
             .because("without it EROFS images need root or the helper")
-            .mended_by("sudo apt-get install erofsfuse")
+            .fixed_by("sudo apt-get install erofsfuse")
             .serving(purpose),
     }
 }
@@ -174,7 +174,7 @@ fn trial(name: &str, trial: &Trial, is_needed: bool) -> Option<Finding> {
             let failed = finding(State::Note, "an image could not be mounted");
             let failed = failed.because(failure.text.clone());
             let failed = match (failure.step, &failure.hint) {
-                (Step::Image, None) => failed.mended_by("sudo modprobe fuse"),
+                (Step::Image, None) => failed.fixed_by("sudo modprobe fuse"),
                 _ => failed,
             };
             if is_needed { failed.blocking() } else { failed }

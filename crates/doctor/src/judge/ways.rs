@@ -131,7 +131,7 @@ fn judge_choice(facts: &Facts, ways: &[Way], choice: &Choice) -> Finding {
             ),
         )
         .because(cause)
-        .mended_by(format!("export CABANE_BACKEND={}", other.name))
+        .fixed_by(format!("export CABANE_BACKEND={}", other.name))
     } else {
         found(State::Problem, "nothing can be mounted here".to_owned())
             .because("no way works; each reason stands below, and mending one is enough")
@@ -157,7 +157,7 @@ fn judge_root(facts: &Facts) -> Vec<Finding> {
         } else {
             finding(State::Note, "not possible: root without CAP_SYS_ADMIN")
                 .because("a container takes it away")
-                .mended_by("docker run --cap-add SYS_ADMIN …")
+                .fixed_by("docker run --cap-add SYS_ADMIN …")
         };
         return vec![found];
     };
@@ -206,9 +206,9 @@ fn judge_root_trial(tried: &AsRoot, finding: &dyn Fn(State, &str) -> Finding) ->
                 .because(format!("{}{cause}", failure.text))
                 .blocking();
             match (failure.step, &failure.hint) {
-                (Step::LoopDevice, _) => failed.mended_by("sudo modprobe loop"),
-                (Step::Image, Some(_)) => failed.mended_by("sudo modprobe squashfs"),
-                _ => failed.mended_by("export CABANE_BACKEND=user-namespace"),
+                (Step::LoopDevice, _) => failed.fixed_by("sudo modprobe loop"),
+                (Step::Image, Some(_)) => failed.fixed_by("sudo modprobe squashfs"),
+                _ => failed.fixed_by("export CABANE_BACKEND=user-namespace"),
             }
         }
         (Trial::NotTried, _) => finding(State::Off, "not tried").blocking(),

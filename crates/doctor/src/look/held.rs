@@ -16,7 +16,7 @@ use cabane_mount::CACHE_NAMESPACE;
 use cabane_sys::namespace::{enter_mounts, is_mount_namespace};
 
 use super::QUICK;
-use crate::facts::{Answer, Gatherings, Held, Process};
+use crate::facts::{Answer, Held, Process, RendezvousPoints};
 use crate::probe::within;
 
 /// The root directory of the first process.
@@ -68,11 +68,14 @@ fn count() -> io::Result<Held> {
 }
 
 /// Looks at the directories in which processes of the user find each other.
-pub(crate) fn look_at_gatherings(directories: &[PathBuf], user: u32) -> Answer<Gatherings> {
+pub(crate) fn look_at_rendezvous_points(
+    directories: &[PathBuf],
+    user: u32,
+) -> Answer<RendezvousPoints> {
     within(QUICK, || {
-        let mut gatherings = Gatherings {
+        let mut rendezvous_points = RendezvousPoints {
             stale: cabane_run::sweep(directories, true).len(),
-            ..Gatherings::default()
+            ..RendezvousPoints::default()
         };
         for directory in directories {
             let shown = directory.to_string_lossy().into_owned();
@@ -81,17 +84,17 @@ pub(crate) fn look_at_gatherings(directories: &[PathBuf], user: u32) -> Answer<G
                     let is_closed = found.mode() & 0o7777 == 0o700;
                     let is_safe = found.is_dir() && found.uid() == user && is_closed;
                     if !is_safe {
-                        gatherings.unsafe_places.push(shown.clone());
+                        rendezvous_points.unsafe_places.push(shown.clone());
                     }
                     is_safe
                 }
                 // It is made when it is needed.
                 Err(_) => directory.parent().is_some_and(Path::is_dir),
             };
-            if is_usable && gatherings.place.is_none() {
-                gatherings.place = Some(shown);
+            if is_usable && rendezvous_points.place.is_none() {
+                rendezvous_points.place = Some(shown);
             }
         }
-        gatherings
+        rendezvous_points
     })
 }

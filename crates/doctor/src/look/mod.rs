@@ -9,7 +9,7 @@ mod helper;
 mod kernel;
 mod programs;
 mod repositories;
-mod surroundings;
+mod search_path;
 mod trial;
 
 use std::fs;
@@ -22,12 +22,12 @@ use rustix::thread::CapabilitySet;
 use super::facts::Process;
 
 pub(crate) use devices::look_at_devices;
-pub(crate) use held::{look_at_gatherings, look_at_held_images};
+pub(crate) use held::{look_at_held_images, look_at_rendezvous_points};
 pub(crate) use helper::look_at_helper;
 pub(crate) use kernel::look_at_kernel;
 pub(crate) use programs::{look_at_program, look_for_program};
 pub(crate) use repositories::look_at_repository;
-pub(crate) use surroundings::look_at_path;
+pub(crate) use search_path::look_at_path;
 pub(crate) use trial::{try_as_root, try_fuse, try_user_namespaces};
 
 /// For what is answered at once unless a file system hangs.

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use cabane_repository::Damage;
+use cabane_repository::Corruption;
 
 use super::{QUICK, READING};
 use crate::facts::{Answer, RepositoryFacts};
@@ -44,7 +44,7 @@ fn read(path: &Path) -> RepositoryFacts {
     let (leftovers, damaged): (Vec<_>, Vec<_>) = status
         .damaged
         .iter()
-        .partition(|damage| matches!(damage, Damage::Leftover { .. }));
+        .partition(|corruption| matches!(corruption, Corruption::Leftover { .. }));
     RepositoryFacts::Usable {
         file_system: status.file_system,
         writable: status.writable,

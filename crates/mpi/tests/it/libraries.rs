@@ -227,6 +227,6 @@ fn a_library_that_is_damaged_anywhere_is_read_without_harm() {
         fs::write(&path, &whole[..*place]).unwrap();
         told += usize::from(inspect(&tree, &Loader::new(&tree), &path).is_some());
     }
-    // Most damage is in what is not read; what is read is noticed.
+    // Most corruption is in what is not read; what is read is noticed.
     assert!(told > 0 && told < 2 * places.len(), "{told}");
 }

@@ -18,7 +18,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::Uid;
 
-use super::place::{Home, PATIENCE, SHORTEST_PATIENCE, is_named, lock_within, pause};
+use super::place::{Home, SHORTEST_PATIENCE, TIME_LIMIT, is_named, lock_within, pause};
 use crate::operations::{self, Binding, LoopDevice};
 use crate::{Copies, Error, ImageFile, ImageFormat};
 
@@ -140,15 +140,15 @@ pub(super) fn reserve(
                     None => continue,
                 }
             }
-            let patience = match entry.device(home) {
+            let time_limit = match entry.device(home) {
                 Device::Bound(device) => return Ok(Taken::InUse(device)),
                 // A start is about to give it up, and may have been stopped.
                 Device::Unbound => SHORTEST_PATIENCE,
-                _ if entry.user() == Some(user) => PATIENCE,
+                _ if entry.user() == Some(user) => TIME_LIMIT,
                 _ => SHORTEST_PATIENCE,
             };
             // Over all entries: each of them may have a start that was stopped.
-            if begin.elapsed() > patience {
+            if begin.elapsed() > time_limit {
                 break;
             }
             pause();
@@ -172,7 +172,7 @@ pub(super) fn reserve_copy(
         }
         // Until the entry is there, which counts from then on.
         let lock = directory_for_lock(COPIES)?;
-        if !lock_within(&lock, PATIENCE) {
+        if !lock_within(&lock, TIME_LIMIT) {
             let wait = "wait for others on this node that copy images";
             return Err(Error::cache(wait)(Errno::TIMEDOUT));
         }
@@ -250,16 +250,16 @@ fn make_entry(name: &str, user: u32, limit: u32, home: &Home) -> Result<Entry, E
 ///
 /// # Errors
 ///
-/// [`Error::OtherStart`] if another start holds the lock for longer than [`PATIENCE`].
+/// [`Error::OtherStart`] if another start holds the lock for longer than [`TIME_LIMIT`].
 pub(super) fn lock_of(user: u32) -> Result<OwnedFd, Error> {
-    lock_of_within(user, PATIENCE)?.ok_or(Error::OtherStart)
+    lock_of_within(user, TIME_LIMIT)?.ok_or(Error::OtherStart)
 }
 
 /// Takes the same lock within a time; `None` if another start holds it for longer.
-pub(super) fn lock_of_within(user: u32, patience: Duration) -> Result<Option<OwnedFd>, Error> {
+pub(super) fn lock_of_within(user: u32, time_limit: Duration) -> Result<Option<OwnedFd>, Error> {
     make_directory(USERS)?;
     let lock = directory_for_lock(&format!("{USERS}/{user}"))?;
-    Ok(lock_within(&lock, patience).then_some(lock))
+    Ok(lock_within(&lock, time_limit).then_some(lock))
 }
 
 /// Returns how many images more a user may have. Asked under the lock of the user.

@@ -39,7 +39,7 @@ const ATTEMPTS: u32 = 8;
 
 /// For how long another start of the same user that mounts an image is waited for. A mount on
 /// a busy node was seen to take 0.3 s.
-pub(super) const PATIENCE: Duration = Duration::from_secs(3);
+pub(super) const TIME_LIMIT: Duration = Duration::from_secs(3);
 /// The same for what takes microseconds.
 const SHORT_PATIENCE: Duration = Duration::from_millis(300);
 /// The same where it may be another user's start: enough for one that gets on.
@@ -460,11 +460,11 @@ pub(super) fn lock(directory: &OwnedFd) {
 }
 
 /// Takes the lock of a directory within a time; tells whether it was had.
-pub(super) fn lock_within(directory: &OwnedFd, patience: Duration) -> bool {
+pub(super) fn lock_within(directory: &OwnedFd, time_limit: Duration) -> bool {
     let begin = Instant::now();
     loop {
         // Looked at before the last attempt: time goes on while a process is stopped.
-        let is_over = begin.elapsed() >= patience;
+        let is_over = begin.elapsed() >= time_limit;
         match flock(directory, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK | Errno::INTR) if !is_over => pause(),
             result => return result.is_ok(),

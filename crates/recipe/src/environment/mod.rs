@@ -4,7 +4,7 @@
 //! Environment files: what is entered together.
 //!
 //! A file is read into an [`EnvironmentFile`]. Variables in it are replaced while it
-//! is read, with what [`Surroundings`] says, so that a variable that is missing is a
+//! is read, with what [`FileContext`] says, so that a variable that is missing is a
 //! mistake at a place; relative paths become absolute. Bases are only named here:
 //! whoever can open files loads them and lays one over the other with
 //! [`EnvironmentFile::merge`].
@@ -82,14 +82,14 @@ pub struct BaseReference {
 
 /// What a file is read with.
 #[derive(Clone, Copy)]
-pub struct Surroundings<'a> {
+pub struct FileContext<'a> {
     /// The directory of the file, an absolute path; relative paths begin there.
     pub directory: &'a Path,
     /// The variables of the caller.
     pub variable: &'a dyn Fn(&str) -> Option<OsString>,
 }
 
-impl fmt::Debug for Surroundings<'_> {
+impl fmt::Debug for FileContext<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Surroundings")
             .field("directory", &self.directory)

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use cabane_label::{ImageDescription, ParseError, UenvDescription};
 use cabane_view::{VariableSetting, VariableSettings, is_variable_name};
 
-use super::{BaseReference, EnvironmentFile, EnvironmentReference, Surroundings, below, template};
+use super::{BaseReference, EnvironmentFile, EnvironmentReference, FileContext, below, template};
 use crate::ask::{Field, Section};
 use crate::diagnostic::{Diagnostic, Source, quote, write_all};
 use crate::node::{Node, Value};
@@ -55,13 +55,13 @@ impl std::error::Error for EnvironmentFileError {}
 pub fn parse_environment_file(
     path: &Path,
     text: &[u8],
-    surroundings: &Surroundings<'_>,
+    file_context: &FileContext<'_>,
 ) -> Result<EnvironmentFile, EnvironmentFileError> {
     let text = text::check(path, text).map_err(|problem| EnvironmentFileError(vec![problem]))?;
     let source = Source::new(path, text);
     let mut reader = Reader {
         report: Report::new(&source, Language::Toml),
-        surroundings,
+        file_context,
     };
     let file = toml_tree::parse(&mut reader.report).and_then(|root| reader.file(&root));
     reader.report.finish(file).map_err(EnvironmentFileError)
@@ -84,7 +84,7 @@ fn known_elsewhere(key: &str) -> Option<(Option<String>, String)> {
 
 pub(super) struct Reader<'a> {
     pub(super) report: Report<'a>,
-    surroundings: &'a Surroundings<'a>,
+    file_context: &'a FileContext<'a>,
 }
 
 impl Reader<'_> {
@@ -152,7 +152,7 @@ impl Reader<'_> {
         start: usize,
         text: &str,
     ) -> Option<String> {
-        match template::expand(text, self.surroundings.variable) {
+        match template::expand(text, self.file_context.variable) {
             Ok(text) if text.contains('\0') => {
                 self.report
                     .problem(field.place(), "a variable brings a NUL character");
@@ -182,7 +182,7 @@ impl Reader<'_> {
                 .problem_with_hint(field.place(), &message, "write the whole path");
             return None;
         }
-        let home = (self.surroundings.variable)("HOME").and_then(|home| home.into_string().ok());
+        let home = (self.file_context.variable)("HOME").and_then(|home| home.into_string().ok());
         let Some(home) = home.filter(|home| home.starts_with('/')) else {
             let message = "`~` means nothing: the variable `HOME` is not set";
             self.report.problem(field.place(), message);
@@ -203,7 +203,7 @@ impl Reader<'_> {
             return None;
         }
         let text = self.at_home(field, text)?;
-        Some(below(self.surroundings.directory, Path::new(&text)))
+        Some(below(self.file_context.directory, Path::new(&text)))
     }
 
     /// Reads a word of another grammar. If variables were replaced in it, the place of
@@ -260,7 +260,7 @@ impl Reader<'_> {
         let text = self.at_home(field, text)?;
         let (line, column) = self.report.source().position(field.place().start);
         Some(BaseReference {
-            file: EnvironmentReference::new(&text, self.surroundings.directory),
+            file: EnvironmentReference::new(&text, self.file_context.directory),
             line,
             column,
         })
@@ -283,7 +283,7 @@ impl Reader<'_> {
     /// Makes the path of an image absolute.
     fn anchored(&self, mut image: UenvDescription) -> UenvDescription {
         if let ImageDescription::Path(path) = &image.image {
-            image.image = ImageDescription::Path(below(self.surroundings.directory, path));
+            image.image = ImageDescription::Path(below(self.file_context.directory, path));
         }
         image
     }

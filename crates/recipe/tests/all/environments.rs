@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use cabane_recipe::{
-    EnvironmentFile, EnvironmentFileError, EnvironmentReference, Surroundings,
+    EnvironmentFile, EnvironmentFileError, EnvironmentReference, FileContext,
     parse_environment_file,
 };
 use proptest::prelude::*;
@@ -21,11 +21,11 @@ pub(crate) fn parse(text: &str) -> Result<EnvironmentFile, EnvironmentFileError>
             _ => None,
         }
     };
-    let surroundings = Surroundings {
+    let file_context = FileContext {
         directory: Path::new("/project"),
         variable: &variable,
     };
-    parse_environment_file(Path::new("climate.toml"), text.as_bytes(), &surroundings)
+    parse_environment_file(Path::new("climate.toml"), text.as_bytes(), &file_context)
 }
 
 fn read(text: &str) -> EnvironmentFile {

@@ -208,11 +208,11 @@ fn listen(child: &mut Child, pipes: [PipeReader; 2], end: Instant) -> Result<Sai
         // Asked before the pipes: whatever it wrote is in them by then.
         let status = child.try_wait()?;
         let left = end.saturating_duration_since(Instant::now());
-        let patience = match status {
+        let time_limit = match status {
             Some(_) => Duration::ZERO,
             None => left.min(LOOK_AGAIN),
         };
-        let was_any_ready = hear(&mut ears, patience)?;
+        let was_any_ready = hear(&mut ears, time_limit)?;
         if let Some(status) = status
             && !was_any_ready
         {
@@ -264,16 +264,16 @@ impl Ear {
 }
 
 /// Waits until something can be read, and reads it; says whether there may be more.
-fn hear(ears: &mut [Ear; 2], patience: Duration) -> Result<bool, Failure> {
+fn hear(ears: &mut [Ear; 2], time_limit: Duration) -> Result<bool, Failure> {
     let mut open: Vec<&mut Ear> = ears.iter_mut().filter(|ear| ear.pipe.is_some()).collect();
     if open.is_empty() {
         // It closed everything and is about to end.
-        std::thread::sleep(patience.min(Duration::from_millis(1)));
+        std::thread::sleep(time_limit.min(Duration::from_millis(1)));
         return Ok(false);
     }
     let pipes = open.iter().filter_map(|ear| ear.pipe.as_ref());
     let mut watched: Vec<_> = pipes.map(|pipe| PollFd::new(pipe, PollFlags::IN)).collect();
-    match poll(&mut watched, Timespec::try_from(patience).ok().as_ref()) {
+    match poll(&mut watched, Timespec::try_from(time_limit).ok().as_ref()) {
         Ok(_) => {}
         // To be looked at again.
         Err(rustix::io::Errno::INTR) => return Ok(true),

@@ -15,7 +15,7 @@
 //! Nothing of the size of the blob is ever in memory.
 
 mod parts;
-mod room;
+mod space;
 mod target;
 
 use std::fs;
@@ -33,7 +33,7 @@ use ureq::http::header::RANGE;
 use ureq::http::{Method, Uri};
 
 use self::parts::{Blob, Part, RUN};
-use self::room::Room;
+use self::space::Space;
 use self::target::{PARTIAL, PARTS, Target};
 use crate::chunks::{Known, SMALLEST_IMAGE};
 use crate::document::OciDigest;
@@ -76,8 +76,8 @@ impl Registry {
         progress: &mut Progress<'_>,
     ) -> Result<Fetched, Error> {
         let name = image.place.to_string();
-        let room = Room::of(directory)?;
-        room.check(&name, &OciDigest(image.digest.clone()), image.size)?;
+        let space = Space::of(directory)?;
+        space.check(&name, &OciDigest(image.digest.clone()), image.size)?;
         let whole = Blob::whole(image);
         let delta = if Target::is_begun(directory, &whole) {
             None
@@ -100,11 +100,11 @@ impl Registry {
         directory: &Path,
     ) -> Result<(), Error> {
         let name = name.to_string();
-        let room = Room::of(directory)?;
+        let space = Space::of(directory)?;
         for (digest, size) in layers {
-            room.check(&name, &OciDigest(digest.clone()), *size)?;
+            space.check(&name, &OciDigest(digest.clone()), *size)?;
         }
-        room.check_all(&name, layers)
+        space.check_all(&name, layers)
     }
 
     /// Gets a blob of a container image in the same way; `name` is the name of the image.
@@ -117,7 +117,7 @@ impl Registry {
         directory: &Path,
         progress: &mut Progress<'_>,
     ) -> Result<Fetched, Error> {
-        Room::of(directory)?.check(name, digest, size)?;
+        Space::of(directory)?.check(name, digest, size)?;
         let whole = Blob::new(repository, digest.clone(), size);
         self.fetch(&whole, None, directory, &[], progress)
     }
@@ -281,7 +281,7 @@ impl Shared<'_> {
 
     /// Gets parts until none is missing.
     fn work(&self) {
-        let mut retries = Retries::new(self.registry.client.patience);
+        let mut retries = Retries::new(self.registry.client.retry_policy);
         while !self.is_over() {
             let Some(run) = self.target.parts().take(self.blob, self.registry.streams) else {
                 return;

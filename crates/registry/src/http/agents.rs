@@ -10,7 +10,7 @@ use ureq::http::Uri;
 use ureq::tls::TlsConfig;
 use ureq::{Agent, Proxy, ProxyProtocol};
 
-use super::Patience;
+use super::RetryPolicy;
 use crate::Error;
 use crate::options::Options;
 use crate::proxy::ProxySettings;
@@ -25,7 +25,7 @@ pub(super) struct Agents {
     encrypted: OnceLock<Pair>,
     proxy: ProxySettings,
     authorities: Option<PathBuf>,
-    patience: Patience,
+    retry_policy: RetryPolicy,
 }
 
 #[derive(Debug)]
@@ -40,11 +40,11 @@ impl Agents {
         let authorities = options.authorities.as_deref();
         Ok(Self {
             is_plain,
-            own: Pair::new(is_plain, &options.proxy, authorities, &options.patience)?,
+            own: Pair::new(is_plain, &options.proxy, authorities, &options.retry_policy)?,
             encrypted: OnceLock::new(),
             proxy: options.proxy.clone(),
             authorities: options.authorities.clone(),
-            patience: options.patience,
+            retry_policy: options.retry_policy,
         })
     }
 
@@ -68,7 +68,7 @@ impl Agents {
             return Ok(pair);
         }
         let authorities = self.authorities.as_deref();
-        let pair = Pair::new(false, &self.proxy, authorities, &self.patience)?;
+        let pair = Pair::new(false, &self.proxy, authorities, &self.retry_policy)?;
         Ok(self.encrypted.get_or_init(|| pair))
     }
 }
@@ -78,7 +78,7 @@ impl Pair {
         is_plain: bool,
         settings: &ProxySettings,
         authorities: Option<&Path>,
-        patience: &Patience,
+        retry_policy: &RetryPolicy,
     ) -> Result<Self, Error> {
         let scheme = if is_plain { "http" } else { "https" };
         let proxy = settings.for_scheme(scheme).map_err(Error::Proxy)?;
@@ -92,7 +92,7 @@ impl Pair {
         } else {
             Some(tls(authorities)?)
         };
-        let agent = |proxy| agent(proxy, tls.clone(), patience);
+        let agent = |proxy| agent(proxy, tls.clone(), retry_policy);
         Ok(Self {
             direct: agent(None),
             proxied: proxy.map(|proxy| agent(Some(proxy))),
@@ -109,7 +109,11 @@ pub(super) fn tls(authorities: Option<&Path>) -> Result<TlsConfig, Error> {
         .build())
 }
 
-pub(super) fn agent(proxy: Option<Proxy>, tls: Option<TlsConfig>, patience: &Patience) -> Agent {
+pub(super) fn agent(
+    proxy: Option<Proxy>,
+    tls: Option<TlsConfig>,
+    retry_policy: &RetryPolicy,
+) -> Agent {
     let config = Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(0)
@@ -118,9 +122,9 @@ pub(super) fn agent(proxy: Option<Proxy>, tls: Option<TlsConfig>, patience: &Pat
         .user_agent(concat!("cabane/", env!("CARGO_PKG_VERSION")))
         // A blob comes as it is: its digest is that of these bytes.
         .accept_encoding("identity")
-        .timeout_connect(Some(patience.connect))
-        .timeout_per_read(Some(patience.silence))
-        .timeout_per_write(Some(patience.silence))
+        .timeout_connect(Some(retry_policy.connect))
+        .timeout_per_read(Some(retry_policy.silence))
+        .timeout_per_write(Some(retry_policy.silence))
         .max_idle_connections_per_host(16);
     let config = match tls {
         Some(tls) => config.tls_config(tls),

@@ -15,7 +15,7 @@ use super::body::Body;
 use super::challenge::Challenge;
 use super::tokens::{Proof, Tokens};
 use super::url::{Origin, follow};
-use super::{Answer, Patience, Retries, Scope};
+use super::{Answer, Retries, RetryPolicy, Scope};
 use crate::Error;
 use crate::address::Address;
 use crate::credentials::CredentialSources;
@@ -65,7 +65,7 @@ pub(crate) struct Client {
     pub(super) origin: Origin,
     pub(super) credentials: CredentialSources,
     pub(super) tokens: Tokens,
-    pub(crate) patience: Patience,
+    pub(crate) retry_policy: RetryPolicy,
     /// Whether anything was ever answered: a name that is mistyped will not be there later.
     was_reached: AtomicBool,
 }
@@ -83,7 +83,7 @@ impl Client {
             origin,
             credentials: options.credentials.clone(),
             tokens: Tokens::default(),
-            patience: options.patience,
+            retry_policy: options.retry_policy,
             was_reached: AtomicBool::new(false),
         })
     }
@@ -108,7 +108,7 @@ impl Client {
     ///
     /// What is answered at last is returned, whatever its status.
     pub(crate) fn send(&self, request: &Request) -> Result<Answer, Error> {
-        let mut retries = Retries::new(self.patience);
+        let mut retries = Retries::new(self.retry_policy);
         loop {
             let outcome = self.send_once(request);
             let pause = match &outcome {
@@ -231,7 +231,7 @@ impl Client {
             .map_err(|_| Error::Settings {
                 reason: "this does not make a request".to_owned(),
             })?;
-        let silence = request.thinking.unwrap_or(self.patience.silence);
+        let silence = request.thinking.unwrap_or(self.retry_policy.silence);
         let agent = self.agents.agent_for(uri)?;
         let configured = agent
             .configure_request(built)
@@ -257,7 +257,7 @@ impl Client {
     fn time_for(&self, request: &Request) -> Option<Duration> {
         let is_content = request.is_content || matches!(request.body, Body::Part(_));
         let thinking = request.thinking.unwrap_or_default();
-        (!is_content).then(|| self.patience.answer.saturating_add(thinking))
+        (!is_content).then(|| self.retry_policy.answer.saturating_add(thinking))
     }
 
     /// Whether an address is one of the registry itself.
@@ -274,14 +274,14 @@ impl Client {
                 io::Error::new(io::ErrorKind::TimedOut, "it does not answer")
             }
             ureq::Error::Timeout(ureq::Timeout::Global) => {
-                let seconds = self.patience.answer.as_secs();
+                let seconds = self.retry_policy.answer.as_secs();
                 let reason = format!(
                     "its answer is not complete after {seconds} seconds, which is the limit"
                 );
                 return Error::NotARegistry { host, reason };
             }
             ureq::Error::Timeout(_) => {
-                let after = self.patience.silence;
+                let after = self.retry_policy.silence;
                 return Error::Silent { host, after };
             }
             ureq::Error::HostNotFound => {
@@ -348,7 +348,7 @@ impl Client {
 
     /// Sends a request, again if that may help, without a question who asks.
     pub(super) fn send_bare(&self, request: &Request) -> Result<Answer, Error> {
-        let mut retries = Retries::new(self.patience);
+        let mut retries = Retries::new(self.retry_policy);
         loop {
             let outcome = self.exchange(request, &request.uri, None);
             let pause = match &outcome {

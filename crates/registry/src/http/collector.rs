@@ -10,7 +10,7 @@ use ureq::http::Uri;
 
 use super::agents::{agent, tls};
 use super::url::Origin;
-use crate::Patience;
+use crate::RetryPolicy;
 
 /// Tells whether a text is the address of a collector: `http://…` or `https://…`, without a
 /// password.
@@ -29,11 +29,11 @@ pub fn is_address_of_collector(text: &str) -> bool {
 /// # Errors
 ///
 /// That it was not taken.
-pub fn give_to_collector(address: &str, line: &str, patience: Duration) -> io::Result<()> {
-    let each = Patience {
-        connect: patience,
-        silence: patience,
-        ..Patience::default()
+pub fn give_to_collector(address: &str, line: &str, retry_policy: Duration) -> io::Result<()> {
+    let each = RetryPolicy {
+        connect: retry_policy,
+        silence: retry_policy,
+        ..RetryPolicy::default()
     };
     let tls = if address.starts_with("https:") {
         Some(tls(None).map_err(io::Error::other)?)
@@ -44,7 +44,7 @@ pub fn give_to_collector(address: &str, line: &str, patience: Duration) -> io::R
         .post(address)
         .header("content-type", "application/json")
         .config()
-        .timeout_global(Some(patience))
+        .timeout_global(Some(retry_policy))
         .build();
     let answer = request.send(line).map_err(io::Error::other)?;
     if answer.status().is_success() {

@@ -12,8 +12,8 @@ mod client;
 mod collector;
 #[cfg(feature = "fuzzing")]
 mod fuzzed;
-mod patience;
 mod prove;
+mod retry_policy;
 mod scope;
 mod tokens;
 pub(crate) mod url;
@@ -24,6 +24,6 @@ pub(crate) use client::{Client, Request};
 pub use collector::{give_to_collector, is_address_of_collector};
 #[cfg(feature = "fuzzing")]
 pub use fuzzed::answer_with;
-pub use patience::Patience;
-pub(crate) use patience::Retries;
+pub(crate) use retry_policy::Retries;
+pub use retry_policy::RetryPolicy;
 pub(crate) use scope::Scope;

@@ -25,17 +25,17 @@ pub(crate) struct Proof {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct CachedList {
     proof: Proof,
     end: Option<Instant>,
 }
 
 /// What has proved good for which scope.
 #[derive(Debug, Default)]
-pub(crate) struct Tokens(Mutex<HashMap<Scope, Kept>>);
+pub(crate) struct Tokens(Mutex<HashMap<Scope, CachedList>>);
 
 impl Tokens {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Scope, Kept>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Scope, CachedList>> {
         // What a thread that failed has left is still a map of tokens.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -50,7 +50,7 @@ impl Tokens {
     /// Keeps what proves who asks; without an end it is good for ever.
     pub(crate) fn keep(&self, scope: &Scope, proof: Proof, life: Option<Duration>) {
         let end = life.map(|life| Instant::now() + life.min(LONGEST_LIFE).saturating_sub(MARGIN));
-        self.lock().insert(scope.clone(), Kept { proof, end });
+        self.lock().insert(scope.clone(), CachedList { proof, end });
     }
 
     pub(crate) fn forget(&self, scope: &Scope) {

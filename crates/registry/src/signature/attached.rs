@@ -15,7 +15,7 @@ use super::key::SigningKey;
 use super::payload;
 use super::verdict::{Signature, Signatures};
 use crate::document::{Annotations, Descriptor, MANIFEST, Manifest, OciDigest, to_bytes};
-use crate::many::each_by_itself;
+use crate::parallel::each_by_itself;
 use crate::{Error, Listed, Registry, RemoteImage};
 
 const SIMPLE_SIGNING: &str = "application/vnd.dev.cosign.simplesigning.v1+json";

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use cabane_registry::{
-    Deleted, Error, Format, Listing, Options, Patience, Place, PushRequest, Pushed, Registry,
-    RemoteImage, SigningKey, Wanted, sum,
+    Deleted, Error, Format, Listing, Options, Place, PushRequest, Pushed, Registry, RemoteImage,
+    RetryPolicy, SigningKey, Wanted, sum,
 };
 use cabane_testkit::HostileRegistry;
 use jiff::Timestamp;
@@ -23,8 +23,8 @@ pub(crate) struct Bed {
     directory: tempfile::TempDir,
 }
 
-pub(crate) fn patience() -> Patience {
-    Patience {
+pub(crate) fn retry_policy() -> RetryPolicy {
+    RetryPolicy {
         retries: 4,
         pause: Duration::from_millis(5),
         longest_pause: Duration::from_millis(20),
@@ -39,7 +39,7 @@ pub(crate) fn patience() -> Patience {
 
 pub(crate) fn options() -> Options {
     Options {
-        patience: patience(),
+        retry_policy: retry_policy(),
         ..Options::default()
     }
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use cabane_registry::{ContainerName, Listing, Options, Registry, Wanted};
 
-use crate::bed::{options, patience};
+use crate::bed::{options, retry_policy};
 
 /// What is answered: the status, headers, and the body.
 type Reply = (u16, Vec<(String, String)>, String);
@@ -135,7 +135,7 @@ fn a_list_of_tags_without_an_end_ends_at_its_limit_of_time() {
         )
     });
     let mut options = options();
-    options.patience.list = Duration::from_secs(1);
+    options.retry_policy.list = Duration::from_secs(1);
     let error = list(&server.registry_with(&options), Listing::Index);
     assert!(
         error.contains("its list is not complete after 1 seconds"),
@@ -180,7 +180,7 @@ fn an_answer_that_comes_byte_by_byte_has_an_end() {
         }
     });
     let mut options = options();
-    options.patience.answer = Duration::from_secs(1);
+    options.retry_policy.answer = Duration::from_secs(1);
     let start = Instant::now();
     let error = list(&server.registry_with(&options), Listing::Catalog);
     assert!(
@@ -281,8 +281,8 @@ fn redirects_have_an_end_and_headers_a_limit() {
         while stream.write_all(b"X-Header: value\r\n").is_ok() {}
     });
     let mut short = options();
-    short.patience = patience();
-    short.patience.retries = 0;
+    short.retry_policy = retry_policy();
+    short.retry_policy.retries = 0;
     let first = list(&circle.registry_with(&short), Listing::Catalog);
     let second = list(&endless.registry_with(&short), Listing::Catalog);
     assert!(first.contains("leads in circles"), "{first}");

@@ -5,12 +5,12 @@
 
 use std::fs;
 
-use cabane_repository::{Damage, Repository};
+use cabane_repository::{Corruption, Repository};
 
 use crate::support::{World, assert_tidy, image_bytes, label, names};
 
 /// Returns what is wrong, in words, without the digests.
-fn damage(world: &World) -> Vec<String> {
+fn corruption(world: &World) -> Vec<String> {
     let status = world.repository.status(true).unwrap();
     status.damaged.iter().map(ToString::to_string).collect()
 }
@@ -98,7 +98,7 @@ fn the_status_names_a_missing_image() {
     fs::remove_dir_all(world.file("images").join(digest.as_str())).unwrap();
     let id = digest.id();
     let message = format!("the image {id} of the label `a/1:v1@daint%gh200` is missing");
-    assert_eq!(damage(&world), [message]);
+    assert_eq!(corruption(&world), [message]);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn the_status_names_an_image_of_another_size() {
     let digest = world.add("a", 1).unwrap().record.digest;
     fs::write(world.repository.image_path(&digest), "hsqs").unwrap();
     assert_eq!(
-        damage(&world),
+        corruption(&world),
         [format!(
             "the image {} has 4 bytes and should have 5000",
             digest.id()
@@ -122,7 +122,7 @@ fn only_reading_everything_finds_an_image_of_other_content() {
     fs::write(world.repository.image_path(&digest), image_bytes(2)).unwrap();
     let quick = world.repository.status(false).unwrap().damaged;
     let message = format!("the content of the image {} has changed", digest.id());
-    assert_eq!((quick, damage(&world)), (Vec::new(), vec![message]));
+    assert_eq!((quick, corruption(&world)), (Vec::new(), vec![message]));
 }
 
 #[test]
@@ -130,7 +130,10 @@ fn the_status_names_an_image_without_a_label() {
     let world = World::new();
     let digest = world.add("a", 1).unwrap().record.digest;
     fs::remove_file(world.only_ref()).unwrap();
-    assert_eq!(damage(&world), [format!("the image {digest} has no label")]);
+    assert_eq!(
+        corruption(&world),
+        [format!("the image {digest} has no label")]
+    );
 }
 
 #[test]
@@ -140,7 +143,7 @@ fn the_status_names_a_damaged_ref() {
     fs::write(world.only_ref(), "{}").unwrap();
     let damaged = world.repository.status(false).unwrap().damaged;
     assert!(
-        matches!(damaged.as_slice(), [Damage::UnreadableRef { .. }]),
+        matches!(damaged.as_slice(), [Corruption::UnreadableRef { .. }]),
         "{damaged:?}"
     );
 }
@@ -149,7 +152,10 @@ fn the_status_names_a_damaged_ref() {
 fn the_status_names_what_does_not_belong_there() {
     let world = World::new();
     fs::write(world.file("refs/notes.txt"), "").unwrap();
-    assert_eq!(damage(&world), ["`refs/notes.txt` does not belong there"]);
+    assert_eq!(
+        corruption(&world),
+        ["`refs/notes.txt` does not belong there"]
+    );
 }
 
 #[test]
@@ -288,9 +294,9 @@ fn an_image_that_a_killed_writer_was_removing_is_removed() {
 fn an_image_that_a_killed_writer_left_without_a_label_is_removed() {
     let world = World::new();
     let digest = world.add("a", 1).unwrap().record.digest;
-    let workshop = world.file("tmp").join(dead_owner());
-    fs::create_dir(&workshop).unwrap();
-    fs::write(workshop.join(format!("orphan-{digest}")), "").unwrap();
+    let staging = world.file("tmp").join(dead_owner());
+    fs::create_dir(&staging).unwrap();
+    fs::write(staging.join(format!("orphan-{digest}")), "").unwrap();
     fs::remove_file(world.only_ref()).unwrap();
     assert_eq!(world.repository.update().unwrap().removed, [digest]);
 }
@@ -299,9 +305,9 @@ fn an_image_that_a_killed_writer_left_without_a_label_is_removed() {
 fn an_image_that_a_killed_writer_left_without_a_label_can_be_given_one() {
     let world = World::new();
     let digest = world.add("a", 1).unwrap().record.digest;
-    let workshop = world.file("tmp").join(dead_owner());
-    fs::create_dir(&workshop).unwrap();
-    fs::write(workshop.join(format!("orphan-{digest}")), "").unwrap();
+    let staging = world.file("tmp").join(dead_owner());
+    fs::create_dir(&staging).unwrap();
+    fs::write(staging.join(format!("orphan-{digest}")), "").unwrap();
     fs::remove_file(world.only_ref()).unwrap();
     world.repository.tag(&digest, label("b"), false).unwrap();
     assert_eq!(world.labels(), [("b".to_owned(), 1)].into());
@@ -312,20 +318,20 @@ fn an_image_that_a_killed_writer_left_without_a_label_can_be_given_one() {
 fn what_a_writer_on_another_host_is_making_is_left_alone() {
     let world = World::new();
     let now = jiff::Timestamp::now().as_second();
-    let workshop = world.file("tmp").join(format!("elsewhere-0-1-0-{now}-0"));
-    fs::create_dir(&workshop).unwrap();
+    let staging = world.file("tmp").join(format!("elsewhere-0-1-0-{now}-0"));
+    fs::create_dir(&staging).unwrap();
     world.repository.update().unwrap();
-    assert!(workshop.exists());
+    assert!(staging.exists());
 }
 
 #[test]
 fn what_a_writer_on_another_host_left_days_ago_is_swept() {
     let world = World::new();
     let long_ago = jiff::Timestamp::now().as_second() - 2 * 24 * 60 * 60;
-    let workshop = world
+    let staging = world
         .file("tmp")
         .join(format!("elsewhere-0-1-0-{long_ago}-0"));
-    fs::create_dir(&workshop).unwrap();
+    fs::create_dir(&staging).unwrap();
     world.repository.update().unwrap();
     assert_tidy(&world.repository);
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cabane_label::{Digest, Label};
-use cabane_repository::{AddRequest, Added, Damage, Error, Repository, Transfer};
+use cabane_repository::{AddRequest, Added, Corruption, Error, Repository, Transfer};
 use tempfile::TempDir;
 
 /// A repository and a place for images, removed at the end of the test.
@@ -157,8 +157,10 @@ pub(crate) fn assert_tidy(repository: &Repository) {
     let status = repository.status(true).unwrap();
     // The index is a cache, which the next writer makes anew.
     let damaged = status.damaged.iter();
-    let damaged: Vec<_> = damaged.filter(|one| **one != Damage::BadIndex).collect();
-    assert_eq!(damaged, Vec::<&Damage>::new());
+    let damaged: Vec<_> = damaged
+        .filter(|one| **one != Corruption::BadIndex)
+        .collect();
+    assert_eq!(damaged, Vec::<&Corruption>::new());
     let root = repository.path();
     assert_eq!(
         names(&root.join("tmp")),

@@ -19,7 +19,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Stat, readlinkat, statat};
 use serde::{Deserialize, Serialize};
 
 use crate::RunError;
-use crate::metadata::{Ways, look_into};
+use crate::metadata::{MountMethods, look_into};
 
 /// What is at a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,10 +59,10 @@ pub struct FileDifference {
 pub fn compare_files(
     from: &ImageFile,
     to: &ImageFile,
-    ways: &Ways,
+    methods: &MountMethods,
     output: &File,
 ) -> Result<(), RunError> {
-    look_into(&[from, to], ways, |mounts| {
+    look_into(&[from, to], methods, |mounts| {
         let [from, to] = mounts else {
             return Err(io::Error::other("an image is missing"));
         };

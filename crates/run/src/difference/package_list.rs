@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::RunError;
 use crate::inside::Package;
-use crate::metadata::{Ways, look_into};
+use crate::metadata::{MountMethods, look_into};
 
 /// What answers where the list in the metadata is read alone.
 const NONE: &[u8] = b"null";
@@ -41,13 +41,13 @@ const MOST_DIRECTORIES: usize = 20_000;
 pub fn read_packages(
     image: &ImageFile,
     meta: Option<&Path>,
-    ways: &Ways,
+    methods: &MountMethods,
 ) -> Result<Vec<Package>, RunError> {
     let beside = |name: &str| fs::read(meta?.join(name)).ok();
     if let Some(packages) = from_locks(beside) {
         return Ok(packages);
     }
-    let answer = look_into(&[image], ways, |mounts| {
+    let answer = look_into(&[image], methods, |mounts| {
         let Some(mount) = mounts.first() else {
             return Ok(Vec::new());
         };
@@ -70,14 +70,14 @@ pub fn read_packages(
 pub fn read_package_list(
     image: &ImageFile,
     meta: Option<&Path>,
-    ways: &Ways,
+    methods: &MountMethods,
 ) -> Result<Option<PackageList>, RunError> {
     // Whatever has a copy has all of it.
     if let Some(meta) = meta.filter(|meta| meta.is_dir()) {
         let text = fs::read(meta.join(PackageList::FILE)).ok();
         return Ok(text.and_then(|text| PackageList::from_json(&text).ok()));
     }
-    let text = look_into(&[image], ways, |mounts| {
+    let text = look_into(&[image], methods, |mounts| {
         let path = Path::new("meta").join(PackageList::FILE);
         let found = mounts.first().and_then(|mount| read(mount, &path));
         Ok(found.unwrap_or_else(|| NONE.to_vec()))
@@ -93,12 +93,12 @@ pub fn read_package_list(
 pub fn list_packages(
     image: &ImageFile,
     meta: Option<&Path>,
-    ways: &Ways,
+    methods: &MountMethods,
 ) -> Result<PackageList, RunError> {
-    if let Some(list) = read_package_list(image, meta, ways)? {
+    if let Some(list) = read_package_list(image, meta, methods)? {
         return Ok(list);
     }
-    Ok(list_of(read_packages(image, meta, ways)?))
+    Ok(list_of(read_packages(image, meta, methods)?))
 }
 
 /// The files of metadata that say which packages an image has.

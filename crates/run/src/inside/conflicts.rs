@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use cabane_resolve::{Effect, scalar_conflicts};
 use serde::Serialize;
 
-use super::Surroundings;
+use super::ProcessEnvironment;
 use super::lookup::{is_library_name, is_program, of_views};
 
 /// A variable that several views set.
@@ -77,7 +77,7 @@ const LISTS: [(&str, Counts); 4] = [
     ("PKG_CONFIG_PATH", is_package_description),
 ];
 
-impl Surroundings {
+impl ProcessEnvironment {
     /// Finds everything that one view took from another. Files count as the same if
     /// they are links to the same file.
     pub fn conflicts(&self) -> Conflicts {

@@ -17,7 +17,7 @@ use cabane_label::escape;
 use serde::Serialize;
 
 use super::lookup::{Found, is_program};
-use super::{Explanation, Surroundings};
+use super::{Explanation, ProcessEnvironment};
 
 /// A library that a program needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -64,7 +64,7 @@ pub enum LibrariesError {
     },
 }
 
-impl Surroundings {
+impl ProcessEnvironment {
     /// Tells which libraries a program gets: a command, or a file if there is a `/` in
     /// the name.
     ///

@@ -15,7 +15,7 @@ use cabane_label::escape;
 use cabane_resolve::similar;
 use serde::Serialize;
 
-use super::Surroundings;
+use super::ProcessEnvironment;
 use super::libraries::NeededLibrary;
 use super::origins::{Element, Origin, VariableOrigin};
 use super::place::{Place, links_from, without_links_above};
@@ -130,7 +130,7 @@ impl ExplainError {
     }
 }
 
-impl Surroundings {
+impl ProcessEnvironment {
     /// Tells where something comes from: a path if there is a `/` in it, else every
     /// command, library and variable of this name.
     ///
@@ -308,9 +308,12 @@ impl Surroundings {
 }
 
 /// Returns the elements that a view put into a list, with their directories.
-pub(super) fn of_views(surroundings: &Surroundings, variable: &str) -> Vec<(PathBuf, String)> {
-    let elements = surroundings.elements(variable).into_iter();
-    let directories = surroundings.directories(variable);
+pub(super) fn of_views(
+    process_environment: &ProcessEnvironment,
+    variable: &str,
+) -> Vec<(PathBuf, String)> {
+    let elements = process_environment.elements(variable).into_iter();
+    let directories = process_environment.directories(variable);
     let by_view = elements.zip(directories).filter_map(|(element, path)| {
         let Element { origin, .. } = element;
         match origin {

@@ -3,11 +3,11 @@
 
 //! Where the things in an environment come from, seen by a process inside it.
 //!
-//! [`Surroundings`] is what such a process finds: the images that are mounted around
+//! [`ProcessEnvironment`] is what such a process finds: the images that are mounted around
 //! it, their views in the order in which they were applied, and its variables. From
-//! that, [`Surroundings::command`], [`Surroundings::library`],
-//! [`Surroundings::variable`], [`Surroundings::file`] and [`Surroundings::libraries_of`] tell where something comes
-//! from, and [`Surroundings::conflicts`] what one view took from another. All of them
+//! that, [`ProcessEnvironment::command`], [`ProcessEnvironment::library`],
+//! [`ProcessEnvironment::variable`], [`ProcessEnvironment::file`] and [`ProcessEnvironment::libraries_of`] tell where something comes
+//! from, and [`ProcessEnvironment::conflicts`] what one view took from another. All of them
 //! look at the real files, and only when asked.
 
 mod conflicts;
@@ -17,7 +17,7 @@ mod mounts;
 mod origins;
 mod package;
 mod place;
-mod surroundings;
+mod process_environment;
 
 pub use conflicts::{Conflicts, FileConflicts, Loser, VariableConflict};
 pub use libraries::{LibrariesError, NeededLibrary};
@@ -25,4 +25,4 @@ pub use lookup::{ExplainError, Explanation, Found, Through};
 pub use origins::{Element, Origin, Replaced, VariableOrigin};
 pub use package::Package;
 pub use place::Place;
-pub use surroundings::{InsideImage, InsideView, Surroundings};
+pub use process_environment::{InsideImage, InsideView, ProcessEnvironment};

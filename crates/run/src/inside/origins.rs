@@ -15,7 +15,7 @@ use cabane_resolve::{Effect, effect};
 use cabane_view::{Change, ListOperation};
 use serde::Serialize;
 
-use super::Surroundings;
+use super::ProcessEnvironment;
 use crate::loaded::{CABANE_LOADED, UENV_MOUNT_LIST, UENV_VIEW};
 
 /// Lists by their nature, also where no view changes them.
@@ -89,7 +89,7 @@ pub struct VariableOrigin {
     pub replaced: Vec<Replaced>,
 }
 
-impl Surroundings {
+impl ProcessEnvironment {
     /// Returns the origin that is a view, or behind the last one the environment file.
     pub(super) fn view_origin(&self, view: usize) -> Origin {
         let Some(view) = self.views.get(view) else {
@@ -306,7 +306,7 @@ mod tests {
     }
 
     /// Views that change `LIST`, and its value now.
-    fn surroundings(views: &[&[Change]], value: &str) -> Surroundings {
+    fn process_environment(views: &[&[Change]], value: &str) -> ProcessEnvironment {
         let view = |(place, changes): (usize, &&[Change])| {
             let mut patch = EnvPatch::new();
             for change in *changes {
@@ -319,7 +319,7 @@ mod tests {
                 patch,
             }
         };
-        Surroundings {
+        ProcessEnvironment {
             images: Vec::new(),
             views: views.iter().enumerate().map(view).collect(),
             variables: [("LIST".into(), value.into())].into(),
@@ -331,7 +331,7 @@ mod tests {
 
     /// The view of each element, `-` for the caller.
     fn origins(views: &[&[Change]], value: &str) -> String {
-        let elements = surroundings(views, value).elements("LIST");
+        let elements = process_environment(views, value).elements("LIST");
         let origin = |one: Element| match one.origin {
             Origin::View { view, .. } => view,
             Origin::EnvironmentFile => "e".to_owned(),
@@ -372,24 +372,26 @@ mod tests {
     #[test]
     fn an_environment_file_comes_after_the_views() {
         let view = [list(ListOperation::Prepend, "/a")];
-        let mut surroundings = surroundings(&[&view], "/e:/a:/usr");
+        let mut process_environment = process_environment(&[&view], "/e:/a:/usr");
         let change = list(ListOperation::Prepend, "/e");
-        surroundings.settings.push("LIST", change);
-        let elements = surroundings.elements("LIST");
+        process_environment.settings.push("LIST", change);
+        let elements = process_environment.elements("LIST");
         assert_eq!(elements[0].origin, Origin::EnvironmentFile);
     }
 
     #[test]
     fn a_value_that_was_kept_against_a_view_is_the_callers() {
         let view = [Change::Set("view".to_owned())];
-        let told = surroundings(&[&view], "before").variable("LIST").unwrap();
+        let told = process_environment(&[&view], "before")
+            .variable("LIST")
+            .unwrap();
         assert_eq!(told.set_by, Some(Origin::Caller));
     }
 
     #[test]
     fn a_scalar_tells_the_earlier_views_and_the_caller_in_the_order_of_replacement() {
         let [one, other] = ["one", "other"].map(|value| Change::Set(value.to_owned()));
-        let told = surroundings(&[&[one], &[other]], "other").variable("LIST");
+        let told = process_environment(&[&[one], &[other]], "other").variable("LIST");
         let replaced = told.unwrap().replaced.into_iter();
         let values: Vec<_> = replaced.filter_map(|one| one.value).collect();
         assert_eq!(values, ["one", "before"]);

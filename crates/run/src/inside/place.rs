@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::Surroundings;
+use super::ProcessEnvironment;
 use super::package::{Package, package_of};
 
 /// Where a file lies.
@@ -24,7 +24,7 @@ pub struct Place {
     pub package: Option<Package>,
 }
 
-impl Surroundings {
+impl ProcessEnvironment {
     /// Tells where a file lies that is there.
     pub(super) fn place(&self, path: &Path) -> Place {
         let path = without_links_above(path);

@@ -70,7 +70,7 @@ impl Value<Option<PathBuf>> {
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SettingError {
-    #[error("`{value}` is no value for {origin}: {reason}")]
+    #[error("invalid value `{value}` for {origin}: {reason}")]
     Bad {
         origin: Origin,
         value: String,

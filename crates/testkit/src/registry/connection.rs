@@ -34,7 +34,7 @@ pub(super) fn serve(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
             faults: Vec::new(),
         };
         exchange.record();
-        if !exchange.carry_out(&mut reader)? {
+        if !exchange.execute(&mut reader)? {
             return Ok(());
         }
     }
@@ -52,7 +52,7 @@ struct Exchange<'a> {
 
 impl Exchange<'_> {
     /// Returns whether the connection goes on.
-    fn carry_out(&mut self, reader: &mut BufReader<&TcpStream>) -> io::Result<bool> {
+    fn execute(&mut self, reader: &mut BufReader<&TcpStream>) -> io::Result<bool> {
         let url = self.shared.url();
         let is_for_token = self.request.route() == TOKENS;
         let mut state = self.shared.state();

@@ -38,12 +38,12 @@ struct Caller(BufReader<TcpStream>);
 
 impl Caller {
     fn new(registry: &HostileRegistry) -> Self {
-        Self::with_patience(registry, Duration::from_secs(60))
+        Self::with_time_limit(registry, Duration::from_secs(60))
     }
 
-    fn with_patience(registry: &HostileRegistry, patience: Duration) -> Self {
+    fn with_time_limit(registry: &HostileRegistry, time_limit: Duration) -> Self {
         let stream = TcpStream::connect(registry.host()).unwrap();
-        stream.set_read_timeout(Some(patience)).unwrap();
+        stream.set_read_timeout(Some(time_limit)).unwrap();
         Self(BufReader::new(stream))
     }
 
@@ -486,11 +486,11 @@ fn a_caller_is_sent_elsewhere_and_what_it_takes_along_is_seen() {
 fn a_registry_hangs_before_an_answer_and_in_it() {
     let (registry, path) = with_blob();
     registry.on("GET", "").once().does(Fault::Hang);
-    let patience = Duration::from_millis(300);
-    let nothing = Caller::with_patience(&registry, patience).ask("GET", &path, "", b"");
+    let time_limit = Duration::from_millis(300);
+    let nothing = Caller::with_time_limit(&registry, time_limit).ask("GET", &path, "", b"");
     registry.on("GET", "").once().does(Fault::HangSending(9));
-    let patience = Duration::from_secs(2);
-    let part = Caller::with_patience(&registry, patience).ask("GET", &path, "", b"");
+    let time_limit = Duration::from_secs(2);
+    let part = Caller::with_time_limit(&registry, time_limit).ask("GET", &path, "", b"");
     assert_eq!((nothing.status, part.status), (0, 200));
     assert_eq!((part.body.len(), part.is_whole), (9, false));
 }

@@ -75,7 +75,7 @@ impl Base {
 }
 
 /// Who asks for a base in a registry, and for which platform.
-pub struct Asking<'a> {
+pub struct ContainerQuery<'a> {
     /// What is configured, and where notices go.
     pub context: &'a Context,
     /// The platform.
@@ -93,7 +93,7 @@ pub struct Asking<'a> {
 /// What is done with a container image while it can be read.
 pub type Use<'a, T> = dyn FnOnce(ContainerImage<'_>) -> Result<T> + 'a;
 
-impl Asking<'_> {
+impl ContainerQuery<'_> {
     /// Opens a container image, and lets it be used.
     ///
     /// # Errors

@@ -29,7 +29,7 @@ use cabane_site::env_vars;
 use cabane_site::settings::{find_program, processors};
 use serde_json::{Value, json as value};
 
-use crate::export::base::{Asking, Base};
+use crate::export::base::{Base, ContainerQuery};
 use crate::export::target::{Destination, Opened, Publishing, scratch_place};
 use crate::export::tree::{Found, layer_of};
 use crate::export::words::{annotations_of, architecture_of, labels_of, title_of};
@@ -207,7 +207,7 @@ impl Exporting<'_> {
             }
             _ => true,
         };
-        let asking = Asking {
+        let query = ContainerQuery {
             context: self.context,
             platform: self.request.platform.as_ref().unwrap_or(&here),
             token: self.request.token.as_deref().filter(|_| is_its_own),
@@ -216,7 +216,7 @@ impl Exporting<'_> {
             scratch: scratch_place(self.context)?,
         };
         let use_it = |image: ContainerImage<'_>| self.write(Some(&image), Some(reference));
-        asking.with(reference, Box::new(use_it))
+        query.with(reference, Box::new(use_it))
     }
 
     fn jobs(&self) -> usize {

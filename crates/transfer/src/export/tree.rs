@@ -16,7 +16,7 @@ use cabane_container::{Layer, streamed};
 use cabane_label::escape;
 use cabane_repository::ImageFormat;
 use cabane_resolve::ConcreteImage;
-use cabane_run::metadata::{Ways, look_into};
+use cabane_run::metadata::{MountMethods, look_into};
 use cabane_run::{RunError, open_image};
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
@@ -32,7 +32,7 @@ pub type Found = Arc<Mutex<Option<Walked>>>;
 pub fn layer_of(context: &Context, image: &ConcreteImage) -> (Layer<'static>, Found) {
     let found = Found::default();
     let tree = ImageTree {
-        ways: context.ways(),
+        methods: context.mount_methods(),
         image: image.path.clone(),
         format: image.format,
         place: image.mount_point.as_str().to_owned(),
@@ -62,7 +62,7 @@ pub fn layer_of(context: &Context, image: &ConcreteImage) -> (Layer<'static>, Fo
 
 #[derive(Clone)]
 struct ImageTree {
-    ways: Ways,
+    methods: MountMethods,
     image: std::path::PathBuf,
     format: ImageFormat,
     place: String,
@@ -74,7 +74,7 @@ impl ImageTree {
     fn write(&self, into: PipeWriter) -> io::Result<()> {
         let image = open_image(&self.image, self.format).map_err(io::Error::other)?;
         let parent = getpid();
-        let answer = look_into(&[&image], &self.ways, move |mounts: &[OwnedFd]| {
+        let answer = look_into(&[&image], &self.methods, move |mounts: &[OwnedFd]| {
             end_with(parent)?;
             let root = mounts.first().ok_or(io::ErrorKind::NotFound)?;
             let walking = Walking {

@@ -15,6 +15,7 @@ use cabane_container::{
     check_program, convert,
 };
 use cabane_label::{Digest, escape};
+use cabane_process::Scratch;
 use cabane_registry::sum;
 use cabane_repository::{Access, Added, Claim, Incoming, Repository, VerifiedRequest};
 use cabane_view::ContainerSource;
@@ -22,7 +23,6 @@ use cabane_view::ContainerSource;
 use crate::import::place::{NEW, key_of, program, sweep};
 use crate::import::restrict;
 use crate::import::{Import, Imported};
-use crate::scratch::Scratch;
 use cabane_report::{IoContext, Kind, Report, Result, Transfer};
 use cabane_site::settings::processors;
 
@@ -72,7 +72,7 @@ impl Import<'_> {
     }
 
     /// Makes the image, unless it is there or somebody else makes it, and gives it its label.
-    pub(crate) fn one(&self, wanted: &Wanted, bring: &Bring<'_, '_>) -> Result<Imported> {
+    pub(crate) fn one(&self, wanted: &Wanted, import: &Bring<'_, '_>) -> Result<Imported> {
         if self.request.dry_run {
             return Ok(Imported::Planned(self.plan(wanted)));
         }
@@ -101,7 +101,7 @@ impl Import<'_> {
                     if find_made(repository, wanted)?.is_some() {
                         continue;
                     }
-                    let (added, report) = self.make(repository, wanted, bring, incoming)?;
+                    let (added, report) = self.make(repository, wanted, import, incoming)?;
                     return Ok(Imported::Added(Box::new(added), Some(Box::new(report))));
                 }
                 Claim::Busy => {
@@ -123,7 +123,7 @@ impl Import<'_> {
         &self,
         repository: &Repository,
         wanted: &Wanted,
-        bring: &Bring<'_, '_>,
+        import: &Bring<'_, '_>,
         incoming: Incoming,
     ) -> Result<(Added, ImportRecord)> {
         // What was begun for a group is for that group, whoever goes on.
@@ -136,7 +136,7 @@ impl Import<'_> {
         let alive = incoming.keep_alive();
         sweep(incoming.path())?;
         let new = incoming.path().join(format!("{NEW}{}", std::process::id()));
-        let made = bring(incoming.path()).and_then(|image| self.convert(&image, &new));
+        let made = import(incoming.path()).and_then(|image| self.convert(&image, &new));
         let converted = match made {
             Ok(converted) => converted,
             Err(error) => {
@@ -151,7 +151,7 @@ impl Import<'_> {
         let digest = sum::file(&new, &mut |_, _| ())?;
         let target = incoming.image();
         fs::rename(&new, &target).or_failed(|| format!("move {}", new.display()))?;
-        let directory = Scratch::new()?;
+        let directory = Scratch::new().or_failed(|| "make a temporary directory".to_owned())?;
         let place = directory.path();
         for (name, bytes) in converted.documents() {
             fs::write(place.join(name), bytes)

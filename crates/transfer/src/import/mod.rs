@@ -179,12 +179,12 @@ impl Import<'_> {
             layers: 1,
             bytes: 0,
         };
-        let bring = |place: &Path| {
+        let import = |place: &Path| {
             let root = place.join(format!("{NEW}root"));
             let unpacked = sif.unpack(&unsquashfs, &root, self.max_unpacked(), self.interrupt);
             unpacked.map_err(Report::from)
         };
-        self.one(&wanted, &bring)
+        self.one(&wanted, &import)
     }
 
     fn directory(&self, path: &Path) -> Result<Imported> {
@@ -202,11 +202,11 @@ impl Import<'_> {
         let (remote, chosen) = Remote::find(registry, name, &self.platform)?;
         let image = || ContainerImage::new(&chosen, &remote, &self.platform).map_err(Report::from);
         let wanted = Wanted::new(chosen.digest.as_str(), &image()?, true);
-        let bring = |place: &Path| {
+        let import = |place: &Path| {
             remote.fetch(self.context, &chosen.manifest, place, self.interrupt)?;
             image()
         };
-        self.one(&wanted, &bring)
+        self.one(&wanted, &import)
     }
 
     /// Returns where files without a name may be. The repository is made when there is an
@@ -215,7 +215,7 @@ impl Import<'_> {
         if self.request.dry_run {
             return Ok(std::env::temp_dir());
         }
-        // One that cannot be written to is told before anything is read.
+        // Fail before anything is read if the repository is not writable.
         self.context.repository_if_there()?;
         scratch_place(self.context)
     }

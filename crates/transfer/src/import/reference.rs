@@ -39,7 +39,7 @@ pub enum ReferenceError {
     /// There is no path.
     #[error("nothing follows `{scheme}`")]
     NoPath {
-        /// What stands in front.
+        /// The scheme, such as `oci:`.
         scheme: &'static str,
     },
     /// The file cannot be read.

@@ -237,7 +237,7 @@ fn compare_whole(
         // A repository keeps a copy of the metadata beside the image.
         let beside = image.digest.as_ref().and(image.path.parent());
         let meta = beside.map(|directory| directory.join("meta"));
-        read_packages(&file, meta.as_deref(), &setup.ways()).map_err(Report::from)
+        read_packages(&file, meta.as_deref(), &setup.mount_methods()).map_err(Report::from)
     };
     difference.packages = compare_packages(&packages(from)?, &packages(to)?);
     Ok(())
@@ -248,7 +248,7 @@ fn list_files(setup: &Setup, from: &LocatedImage, to: &LocatedImage) -> CommandR
     let open = |image: &LocatedImage| open_image(&image.path, image.format).map_err(Report::from);
     let failed = || "make a temporary file".to_owned();
     let mut list = tempfile::tempfile().or_failed(failed)?;
-    compare_files(&open(from)?, &open(to)?, &setup.ways(), &list)?;
+    compare_files(&open(from)?, &open(to)?, &setup.mount_methods(), &list)?;
     list.rewind().or_failed(failed)?;
     Ok(list)
 }

@@ -5,14 +5,15 @@
 
 use std::ffi::OsString;
 
-use cabane_run::inside::{ExplainError, Explanation, LibrariesError, Surroundings};
+use cabane_launch::LaunchPlan;
+use cabane_run::inside::{ExplainError, Explanation, LibrariesError, ProcessEnvironment};
 use clap::Args;
 use serde_json::{Value, json as value};
 
-use crate::commands::run::enter;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::image_args::InsideArgs;
+use crate::launch::finish;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 use cabane_environment::ImageRequest;
@@ -54,18 +55,20 @@ pub(crate) fn explain(setup: &Setup, args: &ExplainArgs) -> CommandResult<ExitCo
     if let Some(images) = &args.inside.request() {
         return explain_inside(setup, args, images);
     }
-    let surroundings = Surroundings::look(setup.calling.clone());
+    let process_environment = ProcessEnvironment::look(setup.calling.clone());
     if args.what.is_empty() && args.libraries_of.is_none() {
-        return overview(setup, args, &surroundings);
+        return overview(setup, args, &process_environment);
     }
     let mut all = Vec::with_capacity(args.what.len());
     let mut problem = None;
     if let Some(program) = &args.libraries_of {
-        let told = surroundings.libraries_of(program).map_err(no_libraries)?;
+        let told = process_environment
+            .libraries_of(program)
+            .map_err(no_libraries)?;
         all.push((program, vec![told]));
     }
     for what in &args.what {
-        match surroundings.explain(what) {
+        match process_environment.explain(what) {
             Ok(found) => all.push((what, found)),
             Err(error) => problem = problem.or(Some(error)),
         }
@@ -78,7 +81,7 @@ pub(crate) fn explain(setup: &Setup, args: &ExplainArgs) -> CommandResult<ExitCo
         setup.printer.data(texts.join("\n"));
     }
     problem.map_or(Ok(exit_codes::SUCCESS), |error| {
-        Err(not_found(error, surroundings.images.is_empty()))
+        Err(not_found(error, process_environment.images.is_empty()))
     })
 }
 
@@ -99,21 +102,21 @@ fn explain_inside(
     }
     command.push("--".into());
     command.extend(args.what.iter().map(OsString::from));
-    enter(setup, images, command)
+    finish(setup, LaunchPlan::launch_own(setup, images, command)?)
 }
 
 fn overview(
     setup: &Setup,
     args: &ExplainArgs,
-    surroundings: &Surroundings,
+    process_environment: &ProcessEnvironment,
 ) -> CommandResult<ExitCode> {
-    if surroundings.images.is_empty() {
+    if process_environment.images.is_empty() {
         let error = Report::new(Kind::NotLoaded, NothingLoaded);
         return Err(error.hinted(
             "name what you want to know about, or an environment with `--in IMAGES`".to_owned(),
         ));
     }
-    let conflicts = surroundings.conflicts();
+    let conflicts = process_environment.conflicts();
     if args.json {
         let image = |image: &cabane_run::inside::InsideImage| {
             value!({
@@ -122,12 +125,16 @@ fn overview(
                 "is_mounted": image.is_mounted,
             })
         };
-        let images: Vec<Value> = surroundings.images.iter().map(image).collect();
-        let views: Vec<&String> = surroundings.views.iter().map(|view| &view.name).collect();
+        let images: Vec<Value> = process_environment.images.iter().map(image).collect();
+        let views: Vec<&String> = process_environment
+            .views
+            .iter()
+            .map(|view| &view.name)
+            .collect();
         let all = value!({ "images": images, "views": views, "conflicts": conflicts });
         setup.printer.data(json(&all));
     } else {
-        setup.printer.data(text::overview(surroundings));
+        setup.printer.data(text::overview(process_environment));
         setup.printer.data(text::conflicts(&conflicts));
     }
     Ok(exit_codes::SUCCESS)

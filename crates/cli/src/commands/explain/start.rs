@@ -8,15 +8,12 @@
 //! program, which looks, tells, and becomes the command that was wanted.
 
 use std::ffi::OsString;
-use std::path::Path;
 
-use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
-use cabane_run::become_command;
-use cabane_run::inside::Surroundings;
+use cabane_launch::become_other;
+use cabane_run::inside::ProcessEnvironment;
 use clap::Args;
 
 use crate::commands::explain::text::short_conflicts;
-use crate::commands::run::not_started;
 use crate::exit_codes::ExitCode;
 use crate::report::CommandResult;
 use crate::setup::Setup;
@@ -33,36 +30,9 @@ pub(crate) struct ExplainStartArgs {
 }
 
 pub(crate) fn explain_start(setup: &Setup, args: &ExplainStartArgs) -> CommandResult<ExitCode> {
-    let conflicts = Surroundings::look(setup.calling.clone()).conflicts();
+    let conflicts = ProcessEnvironment::look(setup.calling.clone()).conflicts();
     for line in short_conflicts(&conflicts, MOST_LINES) {
         setup.printer.note(line);
     }
-    Err(not_started(become_command(args.command.clone())))
-}
-
-/// Puts this program before a command, if that was asked for and it can be found inside.
-pub(crate) fn explained(
-    setup: &Setup,
-    environment: &ConcreteEnvironment,
-    command: Vec<OsString>,
-) -> CommandResult<Vec<OsString>> {
-    if !setup.printer.is_verbose() || environment.views.is_empty() {
-        return Ok(command);
-    }
-    let mut words = setup.own_program()?;
-    if covering(environment, Path::new(&words[0])).is_some() {
-        return Ok(command);
-    }
-    words.extend(["explain-start".into(), "--".into()]);
-    words.extend(command);
-    Ok(words)
-}
-
-/// Returns the image that is mounted over a file of the host, if there is one.
-pub(crate) fn covering<'a>(
-    environment: &'a ConcreteEnvironment,
-    file: &Path,
-) -> Option<&'a ConcreteImage> {
-    let mut images = environment.images.iter();
-    images.find(|image| file.starts_with(image.mount_point.as_path()))
+    Err(become_other(args.command.clone()))
 }

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use cabane_label::escape;
 use cabane_run::inside::{
     Conflicts, Element, Explanation, FileConflicts, Found, NeededLibrary, Origin, Package, Place,
-    Surroundings, VariableConflict, VariableOrigin,
+    ProcessEnvironment, VariableConflict, VariableOrigin,
 };
 
 use crate::printer::style;
@@ -229,9 +229,9 @@ fn elements(elements: &[Element]) -> String {
 }
 
 /// Tells what is loaded.
-pub(crate) fn overview(surroundings: &Surroundings) -> String {
+pub(crate) fn overview(process_environment: &ProcessEnvironment) -> String {
     let mut text = String::from("Images\n");
-    for image in &surroundings.images {
+    for image in &process_environment.images {
         let here = if image.is_mounted {
             ""
         } else {
@@ -246,10 +246,10 @@ pub(crate) fn overview(surroundings: &Surroundings) -> String {
         );
     }
     text += "Views, in the order in which they were applied\n";
-    if surroundings.views.is_empty() {
+    if process_environment.views.is_empty() {
         text += "  none\n";
     }
-    for view in &surroundings.views {
+    for view in &process_environment.views {
         let names: Vec<&str> = view.patch.iter().map(|(name, _)| name).collect();
         let changes = if names.is_empty() {
             "no variable".to_owned()

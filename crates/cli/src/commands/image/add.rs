@@ -12,10 +12,10 @@ use clap::Args;
 
 use crate::added::tell_added;
 use crate::exit_codes::{self, ExitCode};
-use crate::report::{CommandResult, Kind, Report};
+use crate::report::{CommandResult, IoContext as _, Kind, Report};
 use crate::setup::Setup;
 use cabane_environment::{complete_label, find_image};
-use cabane_transfer::Scratch;
+use cabane_process::Scratch;
 
 /// Add an image file under a label, or give an image another label
 #[derive(Debug, Args)]
@@ -53,7 +53,7 @@ pub(crate) fn add(setup: &Setup, args: &AddArgs) -> CommandResult<ExitCode> {
 
 fn add_file(setup: &Setup, args: &AddArgs, label: Label, path: &Path) -> CommandResult<Added> {
     let located = find_image(setup, &ImageDescription::Path(path.to_owned()))?;
-    let directory = Scratch::new()?;
+    let directory = Scratch::new().or_failed(|| "make a temporary directory".to_owned())?;
     copy_metadata(setup, &located.path, located.format, directory.path())?;
     let repository = setup.repository_to_write()?;
     let request = AddRequest {
@@ -77,7 +77,7 @@ fn copy_metadata(
     directory: &Path,
 ) -> CommandResult<()> {
     let file = open_image(image, format)?;
-    metadata::copy(&file, &setup.ways(), directory)
+    metadata::copy(&file, &setup.mount_methods(), directory)
         .map_err(|error| Report::from(error).with_kind(Kind::Failure))
 }
 

@@ -23,9 +23,9 @@ use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
 use crate::shown_image::{KEYS, ShownImage};
 use cabane_environment::{fill_in_metadata, find_image};
+use cabane_process::Scratch;
 use cabane_report::size;
 use cabane_signature_policy::KnownKeys;
-use cabane_transfer::Scratch;
 use cabane_transfer::find_remote;
 
 /// Show the details of one image
@@ -66,7 +66,7 @@ pub(crate) fn inspect(setup: &Setup, args: &InspectArgs) -> CommandResult<ExitCo
     let mut located = find_image(setup, &image)?;
     if args.packages {
         let file = open_image(&located.path, located.format)?;
-        let list = list_packages(&file, beside(&located).as_deref(), &setup.ways())?;
+        let list = list_packages(&file, beside(&located).as_deref(), &setup.mount_methods())?;
         setup.printer.data(if args.json {
             json(&list)
         } else {
@@ -81,8 +81,9 @@ pub(crate) fn inspect(setup: &Setup, args: &InspectArgs) -> CommandResult<ExitCo
         setup.printer.data(format_args!("{line}\n"));
     } else {
         let file = open_image(&located.path, located.format)?;
-        let packages = read_package_list(&file, beside(&located).as_deref(), &setup.ways())?
-            .map(|list| list.count());
+        let packages =
+            read_package_list(&file, beside(&located).as_deref(), &setup.mount_methods())?
+                .map(|list| list.count());
         let meta = located.meta.as_ref();
         setup.printer.data(if args.json {
             json(&everything(&shown, &labels, meta, packages))
@@ -102,7 +103,7 @@ fn inspect_remote(
     let connection = args.registry.connect(setup)?;
     let images = find_remote(setup, &connection, &args.image, description)?;
     for image in &images {
-        let directory = Scratch::new()?;
+        let directory = Scratch::new().or_failed(|| "make a temporary directory".to_owned())?;
         let has_meta = connection.registry.fetch_meta(image, directory.path());
         let has_meta = has_meta?;
         if args.packages {

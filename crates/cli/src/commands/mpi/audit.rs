@@ -3,31 +3,25 @@
 
 //! `cabane mpi audit`: tries every MPI of a system, and sorts them by what they can do.
 
-use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
-use cabane_check::benchmark;
-use cabane_check::judge::{Class, LATENCIES, Reason, Reference, Way, short, way};
-use cabane_check::run::{
-    Manner, OtherBenchmark, PmiTypes, Progress, Settings, Tried, Workshop, audit as try_all,
-    other_benchmarks,
-};
-use cabane_check::{Installation, Origin, report};
 use cabane_label::escape;
+use cabane_mpi_audit::audit::{AuditRequest, Audited, audit as run};
+use cabane_mpi_audit::benchmark;
+use cabane_mpi_audit::find::FindRequest;
+use cabane_mpi_audit::judge::{Class, LATENCIES, Reason, Way, short, way};
+use cabane_mpi_audit::run::{OtherBenchmark, Tried};
+use cabane_mpi_audit::{Origin, report};
 use clap::Args;
 use serde::Serialize;
 
-use crate::commands::mpi::audit_found::find;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
-use crate::report::{CommandResult, IoContext, Kind, Report};
+use crate::report::{CommandResult, IoContext};
 use crate::setup::Setup;
 use crate::table::{Align, Table};
-use cabane_site::env_vars;
 
 /// Test every MPI of this system and sort them by what works
 #[derive(Debug, Args)]
@@ -53,16 +47,16 @@ Examples:
 pub(crate) struct AuditArgs {
     /// Installation prefixes, directories of prefixes, or Spack stores
     #[arg(value_name = "PREFIX")]
-    pub(crate) prefixes: Vec<PathBuf>,
+    prefixes: Vec<PathBuf>,
     /// Also search the usual places and modules when prefixes or images are given
     #[arg(long)]
-    pub(crate) all: bool,
+    all: bool,
     /// Test the MPI in this image; repeatable
     #[arg(long = "image", value_name = "IMAGE")]
-    pub(crate) images: Vec<String>,
+    images: Vec<String>,
     /// Test the MPIs in all images of the repositories for this system
     #[arg(long = "images")]
-    pub(crate) all_images: bool,
+    all_images: bool,
     /// The number of ranks
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=4096))]
     ranks: u32,
@@ -98,25 +92,6 @@ pub(crate) struct AuditArgs {
     strict: bool,
 }
 
-#[derive(Debug, thiserror::Error)]
-enum AuditError {
-    #[error("no MPI installation was found")]
-    Nothing,
-    #[error("cannot measure for {0} seconds")]
-    Measure(f64),
-    #[error("there is no `srun` in PATH")]
-    NoSlurm,
-    #[error("the references are for {kept} nodes, and these ranks are on {wanted}")]
-    OtherNodes { kept: u32, wanted: u32 },
-    #[error("no installation is healthy, and nothing can be kept")]
-    NoReference,
-    #[error("{} cannot be used", escape(&path.display().to_string()))]
-    Reference {
-        path: PathBuf,
-        source: cabane_check::judge::ReferenceError,
-    },
-}
-
 /// What is printed for programs.
 #[derive(Serialize)]
 struct Outcome<'a> {
@@ -136,167 +111,49 @@ struct Row<'a> {
     loaded: &'a [PathBuf],
     wrapper: Option<&'a Path>,
     launcher: Option<&'a Path>,
-    program: Option<&'a cabane_check::run::Program>,
+    program: Option<&'a cabane_mpi_audit::run::Program>,
     pmi: Option<&'a str>,
     runs: usize,
     failed_once: Option<&'a Reason>,
-    advice: Option<&'a cabane_check::run::Advice>,
+    advice: Option<&'a cabane_mpi_audit::run::Advice>,
     ways: Vec<Way>,
-    places: &'a [cabane_check::benchmark::Place],
-    figures: &'a [cabane_check::benchmark::Figure],
+    places: &'a [cabane_mpi_audit::benchmark::Place],
+    figures: &'a [cabane_mpi_audit::benchmark::Figure],
     others: &'a [OtherBenchmark],
 }
 
 pub(crate) fn audit(setup: &Setup, args: &AuditArgs) -> CommandResult<ExitCode> {
-    if !(args.measure > 0.0 && args.measure <= 600.0) {
-        return Err(Report::new(Kind::Usage, AuditError::Measure(args.measure)));
-    }
-    let settings = settings(setup, args)?;
-    let workshop = workshop(setup, args)?;
-    let installations = find(setup, args, &workshop)?;
-    if installations.is_empty() {
-        let hint = "name a prefix: cabane mpi audit /opt/mpich".to_owned();
-        return Err(Report::new(Kind::NotFound, AuditError::Nothing).hinted(hint));
-    }
-    let mut tried = try_everything(setup, &installations, &workshop, &settings)?;
-    tried.sort_by_key(|one| one.verdict.class);
-    let others: Vec<_> = tried
-        .iter()
-        .map(|one| other(one, &workshop, &settings.manner))
-        .collect();
-    print(setup, args, &tried, &others);
-    write_files(setup, args, &tried)?;
-    let is_broken = tried
-        .iter()
-        .any(|one| one.verdict.class == Class::Nonfunctional);
-    Ok(if args.strict && is_broken {
+    let audited = run(setup, &args.request())?;
+    print(setup, args, &audited);
+    write_files(setup, args, &audited)?;
+    Ok(if args.strict && audited.has_nonfunctional() {
         exit_codes::FAILURE
     } else {
         exit_codes::SUCCESS
     })
 }
 
-fn settings(setup: &Setup, args: &AuditArgs) -> CommandResult<Settings> {
-    let available = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    Ok(Settings {
-        ranks: args.ranks,
-        measure: Duration::from_secs_f64(args.measure),
-        manner: manner(setup, args)?,
-        processors: available,
-        reference: args
-            .reference
-            .as_deref()
-            .map(|path| reference(path, args.nodes))
-            .transpose()?,
-    })
-}
-
-fn reference(path: &Path, nodes: u32) -> CommandResult<Reference> {
-    let text = fs::read_to_string(path).or_failed(|| {
-        format!(
-            "read the references `{}`",
-            escape(&path.display().to_string())
-        )
-    })?;
-    let reference = Reference::from_json(&text).map_err(|source| {
-        let path = path.to_owned();
-        Report::new(Kind::BadInput, AuditError::Reference { path, source })
-    })?;
-    if (reference.nodes == 1) != (nodes == 1) {
-        let (kept, wanted) = (reference.nodes, nodes);
-        let error = AuditError::OtherNodes { kept, wanted };
-        return Err(Report::new(Kind::BadInput, error));
-    }
-    Ok(reference)
-}
-
-fn manner(setup: &Setup, args: &AuditArgs) -> CommandResult<Manner> {
-    if !args.slurm {
-        return Ok(Manner::Launcher);
-    }
-    let path = setup.calling.get(OsStr::new(env_vars::PATH));
-    let directories = path.map(std::env::split_paths).into_iter().flatten();
-    let srun = directories
-        .map(|directory| directory.join("srun"))
-        .find(|srun| srun.exists());
-    let srun = srun.ok_or_else(|| Report::new(Kind::NotFound, AuditError::NoSlurm))?;
-    let list = Command::new(&srun).arg("--mpi=list").output();
-    let list = list.or_failed(|| format!("run `{} --mpi=list`", srun.display()))?;
-    // Releases disagree about where they say it.
-    let said = [list.stdout, list.stderr].concat();
-    Ok(Manner::Slurm {
-        srun,
-        nodes: args.nodes,
-        types: PmiTypes::from_list(&String::from_utf8_lossy(&said)),
-    })
-}
-
-fn workshop(setup: &Setup, args: &AuditArgs) -> CommandResult<Workshop> {
-    let parent = args
-        .work_directory
-        .clone()
-        .unwrap_or_else(std::env::temp_dir);
-    let is_slurms = |name: &OsString| args.slurm && name.as_encoded_bytes().starts_with(b"SLURM");
-    let mut variables: BTreeMap<_, _> = (setup.calling.iter())
-        .filter(|(name, _)| is_slurms(name))
-        .filter_map(|(name, value)| Some((name.to_str()?.to_owned(), value.to_str()?.to_owned())))
-        .collect();
-    if args.slurm {
-        // The directory may be far away, and is the same for all nodes.
-        variables.insert("TMPDIR".to_owned(), "/tmp".to_owned());
-    }
-    let limit = Duration::from_secs(args.time_limit);
-    Workshop::new(&parent, variables, limit).or_failed(|| {
-        format!(
-            "make a directory in `{}`",
-            escape(&parent.display().to_string())
-        )
-    })
-}
-
-fn try_everything(
-    setup: &Setup,
-    installations: &[Installation],
-    workshop: &Workshop,
-    settings: &Settings,
-) -> CommandResult<Vec<Tried>> {
-    let count = installations.len();
-    let runs = if count == 1 {
-        "installation"
-    } else {
-        "installations"
-    };
-    setup.printer.note(format_args!("trying {count} {runs}"));
-    let mut tell = |progress: Progress<'_>| match progress {
-        Progress::Compiling(name) => {
-            setup
-                .printer
-                .detail(format_args!("compiling for {}", escape(name)));
+impl AuditArgs {
+    fn request(&self) -> AuditRequest {
+        AuditRequest {
+            find: FindRequest {
+                prefixes: self.prefixes.clone(),
+                images: self.images.clone(),
+                all_images: self.all_images,
+                all: self.all,
+            },
+            ranks: self.ranks,
+            nodes: self.slurm.then_some(self.nodes),
+            reference: self.reference.clone(),
+            limit: Duration::from_secs(self.time_limit),
+            measure: self.measure,
+            work_directory: self.work_directory.clone(),
         }
-        Progress::Running(name, time) => {
-            setup
-                .printer
-                .detail(format_args!("run {time} of {}", escape(name)));
-        }
-        Progress::Changing(name) => {
-            setup
-                .printer
-                .detail(format_args!("run of {} with other settings", escape(name)));
-        }
-    };
-    try_all(installations, workshop, settings, &mut tell)
-        .or_failed(|| "write the program that is compiled".to_owned())
-}
-
-/// Benchmarks of others are asked only where the library works: they have no limits.
-fn other(one: &Tried, workshop: &Workshop, manner: &Manner) -> Vec<OtherBenchmark> {
-    match one.verdict.class {
-        Class::Nonfunctional | Class::Misplaced => Vec::new(),
-        _ => other_benchmarks(&one.installation, workshop, manner, one.pmi.as_deref()),
     }
 }
 
-fn print(setup: &Setup, args: &AuditArgs, tried: &[Tried], others: &[Vec<OtherBenchmark>]) {
+fn print(setup: &Setup, args: &AuditArgs, audited: &Audited) {
+    let Audited { tried, others, .. } = audited;
     if args.json {
         let rows = tried
             .iter()
@@ -329,15 +186,15 @@ fn print(setup: &Setup, args: &AuditArgs, tried: &[Tried], others: &[Vec<OtherBe
 }
 
 fn row<'a>(one: &'a Tried, others: &'a [OtherBenchmark]) -> Row<'a> {
-    let said = one.outcome.said();
+    let output = one.outcome.output();
     Row {
         name: &one.installation.name,
         origin: &one.installation.origin,
         class: one.verdict.class,
         reason: &one.verdict.reason,
         explanation: one.verdict.reason.to_string(),
-        library: said.library.as_deref(),
-        loaded: &said.loaded,
+        library: output.library.as_deref(),
+        loaded: &output.loaded,
         wrapper: one.installation.wrapper.as_deref(),
         launcher: one.installation.launcher.as_deref(),
         program: one.program.as_ref(),
@@ -346,10 +203,10 @@ fn row<'a>(one: &'a Tried, others: &'a [OtherBenchmark]) -> Row<'a> {
         failed_once: one.once.as_ref(),
         advice: one.advice.as_ref(),
         ways: (LATENCIES.iter())
-            .filter_map(|bytes| way(said, *bytes))
+            .filter_map(|bytes| way(output, *bytes))
             .collect(),
-        places: &said.places,
-        figures: &said.figures,
+        places: &output.places,
+        figures: &output.figures,
         others,
     }
 }
@@ -369,7 +226,7 @@ fn table(tried: &[Tried]) -> Table {
     );
     for one in tried {
         let best = LATENCIES.map(|bytes| {
-            let best = one.outcome.said().best(benchmark::Kind::Latency, bytes);
+            let best = one.outcome.output().best(benchmark::Kind::Latency, bytes);
             best.map_or_else(|| "-".to_owned(), |figure| short(figure.p10))
         });
         let (name, why) = (&one.installation.name, why(one));
@@ -384,7 +241,7 @@ fn why(one: &Tried) -> String {
     if let Some(advice) = &one.advice {
         why += &format!("; {advice}");
     }
-    if let Some(cabane_check::run::Program::OfPeer(name)) = &one.program {
+    if let Some(cabane_mpi_audit::run::Program::OfPeer(name)) = &one.program {
         why += &format!("; no compiler wrapper: run with the program of {name}");
     }
     if let Some(reason) = &one.once {
@@ -393,26 +250,21 @@ fn why(one: &Tried) -> String {
     why
 }
 
-fn write_files(setup: &Setup, args: &AuditArgs, tried: &[Tried]) -> CommandResult<()> {
-    let system = setup.settings.system.value.as_ref();
-    let system = system.map_or_else(|| "this system".to_owned(), ToString::to_string);
+fn write_files(setup: &Setup, args: &AuditArgs, audited: &Audited) -> CommandResult<()> {
     let write = |path: &Path, text: String| {
         fs::write(path, text)
             .or_failed(|| format!("write `{}`", escape(&path.display().to_string())))
     };
+    let system = setup.settings.system.value.as_ref();
+    let system = system.map_or_else(|| "this system".to_owned(), ToString::to_string);
     if let Some(path) = &args.html {
-        write(path, report::html(&format!("MPI on {system}"), tried))?;
+        write(
+            path,
+            report::html(&format!("MPI on {system}"), &audited.tried),
+        )?;
     }
     if let Some(path) = &args.save_reference {
-        let latencies: Vec<_> = tried
-            .iter()
-            .filter(|one| one.verdict.class < Class::NonPerformant)
-            .filter_map(|one| one.outcome.latencies())
-            .collect();
-        let latencies: Vec<_> = latencies.iter().collect();
-        let reference = Reference::new(&system, args.nodes, &latencies)
-            .ok_or_else(|| Report::new(Kind::Failure, AuditError::NoReference))?;
-        write(path, reference.to_json())?;
+        write(path, audited.reference(&system, args.nodes)?.to_json())?;
     }
     Ok(())
 }

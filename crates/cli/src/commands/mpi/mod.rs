@@ -9,15 +9,10 @@ use crate::exit_codes::ExitCode;
 use crate::report::CommandResult;
 use crate::setup::Setup;
 
-pub(crate) mod audit;
-pub(crate) mod audit_found;
-pub(crate) mod inspect;
-pub(crate) mod probe;
-pub(crate) mod root;
-pub(crate) mod substitute;
-pub(crate) mod swap;
-pub(crate) mod swap_root;
-pub(crate) mod text;
+mod audit;
+mod inspect;
+mod swap;
+mod text;
 
 /// What can be done with MPI.
 #[derive(Debug, Subcommand)]

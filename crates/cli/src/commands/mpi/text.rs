@@ -12,7 +12,6 @@ use cabane_mpi::{
     Verdict, Way,
 };
 
-use crate::commands::mpi::swap::Words;
 use crate::printer::style;
 use crate::table::{Align, Table};
 
@@ -184,10 +183,10 @@ pub(crate) fn plan(
     verdict: &Verdict,
     plan: &Plan,
     variables: &[(String, String)],
-    words: &Words,
+    file: &Path,
 ) -> String {
     let mut text = String::new();
-    head(&mut text, &words.file);
+    head(&mut text, file);
     let found = |library: &Library| format!("{}, {}", library.title(), shown(&library.path));
     if let Some(from) = &verdict.from {
         line(&mut text, "gets", &found(from));

@@ -16,7 +16,7 @@ use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::report::{CommandResult, Report};
 use crate::setup::Setup;
-use crate::systems;
+use cabane_site::find_system;
 
 /// Check a recipe and report every mistake
 #[derive(Debug, Args)]
@@ -77,7 +77,7 @@ impl From<&Diagnostic> for Mistake {
 }
 
 pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> CommandResult<ExitCode> {
-    let system = systems::find(setup, args.system.as_deref())?
+    let system = find_system(setup, args.system.as_deref())?
         .map(|found| files::system(&found.directory, None))
         .transpose()?;
     let mut code = exit_codes::SUCCESS;

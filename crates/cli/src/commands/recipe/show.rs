@@ -17,7 +17,7 @@ use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
-use crate::systems;
+use cabane_site::find_system;
 
 /// Show what Spack gets for a recipe
 #[derive(Debug, Args)]
@@ -49,7 +49,7 @@ struct NoSuchFile {
 }
 
 pub(crate) fn show(setup: &Setup, args: &ShowArgs) -> CommandResult<ExitCode> {
-    let found = systems::find(setup, args.system.as_deref())?;
+    let found = find_system(setup, args.system.as_deref())?;
     let found = found.ok_or_else(|| Report::from(BuildError::NoSystem))?;
     let mut system = files::system(&found.directory, args.mirrors.as_deref())?;
     system.mirrors = files::expand(setup, system.mirrors)?;

@@ -74,13 +74,13 @@ pub(crate) fn import(setup: &Setup, args: &ImportArgs) -> CommandResult<ExitCode
             plan.damaged
         }
         Some(target) => {
-            let imported = carry_out(setup, &source, &target, &plan, how)?;
+            let imported = execute(setup, &source, &target, &plan, how)?;
             tell(setup, args, &imported);
             imported.damaged
         }
     };
-    for damage in &damaged {
-        setup.printer.warning(&damage.to_string());
+    for corruption in &damaged {
+        setup.printer.warning(&corruption.to_string());
     }
     Ok(code(damaged.is_empty()))
 }
@@ -101,7 +101,7 @@ fn code(is_whole: bool) -> ExitCode {
     }
 }
 
-fn carry_out(
+fn execute(
     setup: &Setup,
     source: &UenvRepository,
     target: &Repository,
@@ -132,7 +132,7 @@ fn carry_out(
 fn inner_metadata(setup: &Setup, image: &Path, directory: &Path) -> Result<(), String> {
     let format = ImageFormat::of_path(image).map_err(|error| error.to_string())?;
     let file = open_image(image, format).map_err(|error| error.to_string())?;
-    metadata::copy(&file, &setup.ways(), directory).map_err(|error| error.to_string())
+    metadata::copy(&file, &setup.mount_methods(), directory).map_err(|error| error.to_string())
 }
 
 fn tell_plan(setup: &Setup, args: &ImportArgs, plan: &Plan) {
@@ -206,7 +206,7 @@ struct UenvStatus<'a> {
     labels: usize,
     images: usize,
     bytes: u64,
-    damaged: &'a [cabane_uenv::Damage],
+    damaged: &'a [cabane_uenv::Corruption],
 }
 
 /// Tells what is in a repository of uenv, and how it comes into ours.
@@ -251,8 +251,8 @@ fn describe(status: &UenvStatus<'_>) -> String {
         ),
         count => line("state", format!("{count} found")),
     }
-    for damage in status.damaged {
-        line("", damage.to_string());
+    for corruption in status.damaged {
+        line("", corruption.to_string());
     }
     line("to import", format!("`cabane repo import {path}`"));
     text

@@ -126,25 +126,25 @@ fn describe(status: &Status) -> String {
         0 => line("state", "whole".to_owned()),
         count => line("state", format!("damaged: {count} found")),
     }
-    for damage in &status.damaged {
-        line("", damage.to_string());
-        for remedy in damage.remedies(&status.path) {
+    for corruption in &status.damaged {
+        line("", corruption.to_string());
+        for remedy in corruption.remedies(&status.path) {
             line("", format!("  `{remedy}`"));
         }
-        if let Some(loss) = damage.loss() {
+        if let Some(loss) = corruption.loss() {
             line("", format!("  {loss}"));
         }
     }
     text
 }
 
-/// Adds to each damage what it is called and what can be typed to mend it.
+/// Adds to each corruption what it is called and what can be typed to mend it.
 fn with_remedies(status: &Status) -> Value {
     let mut value = serde_json::to_value(status).unwrap_or_default();
     let list = value.get_mut("damaged").and_then(Value::as_array_mut);
-    for (damage, shown) in status.damaged.iter().zip(list.into_iter().flatten()) {
-        shown["message"] = damage.to_string().into();
-        shown["remedies"] = damage.remedies(&status.path).into();
+    for (corruption, shown) in status.damaged.iter().zip(list.into_iter().flatten()) {
+        shown["message"] = corruption.to_string().into();
+        shown["remedies"] = corruption.remedies(&status.path).into();
     }
     value
 }

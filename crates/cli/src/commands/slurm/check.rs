@@ -3,23 +3,14 @@
 
 //! `cabane slurm check`: whether jobs on this machine would get their images.
 
-use std::fs::{self, File};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
-use cabane_mount::Policy;
+use cabane_job::find_faults;
 use clap::Args;
 
 use crate::exit_codes::{self, ExitCode};
 use crate::report::CommandResult;
 use crate::setup::Setup;
-use crate::step_record::destination::Destination;
-
-/// Where Slurm looks for the list of plugins, unless its configuration says otherwise.
-const PLUGSTACK: &str = "/etc/slurm/plugstack.conf";
-/// How the file of the plugin is called.
-pub(crate) const PLUGIN: &str = "cabane-slurm.so";
 
 /// Check whether jobs on this machine would get their images
 #[derive(Debug, Args)]
@@ -33,17 +24,7 @@ pub(crate) struct CheckArgs {
 }
 
 pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> CommandResult<ExitCode> {
-    let plugstack = args.plugstack.clone().unwrap_or_else(find_plugstack);
-    let mut faults = Vec::new();
-    match line_in(&plugstack) {
-        Ok(Some(line)) => faults.extend(faults_of_line(&line)),
-        Ok(None) => faults.push(format!(
-            "{} does not name the plugin: `cabane slurm install` writes the line",
-            plugstack.display()
-        )),
-        Err(fault) => faults.push(fault),
-    }
-    faults.extend(faults_of_policy());
+    let faults = find_faults(args.plugstack.as_deref());
     for fault in &faults {
         setup.printer.warning(fault);
     }
@@ -52,197 +33,4 @@ pub(crate) fn check(setup: &Setup, args: &CheckArgs) -> CommandResult<ExitCode> 
         return Ok(exit_codes::SUCCESS);
     }
     Ok(exit_codes::UNHEALTHY)
-}
-
-/// A line of `plugstack.conf` that names the plugin.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Line {
-    pub(crate) is_required: bool,
-    pub(crate) plugin: PathBuf,
-    command: Option<PathBuf>,
-    pub(crate) record: Option<String>,
-}
-
-impl Line {
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        let mut words = text.split_whitespace();
-        let is_required = match words.next()? {
-            "required" => true,
-            "optional" => false,
-            _ => return None,
-        };
-        let plugin = PathBuf::from(words.next()?);
-        let name = plugin.file_name()?.to_str()?;
-        let is_ours = name == PLUGIN;
-        let words: Vec<&str> = words.collect();
-        let after = |prefix| words.iter().find_map(|word| word.strip_prefix(prefix));
-        is_ours.then(|| Self {
-            is_required,
-            plugin,
-            command: after("cabane=").map(PathBuf::from),
-            record: after("record=").map(str::to_owned),
-        })
-    }
-}
-
-/// Finds the line of the plugin; the first one counts.
-fn line_in(plugstack: &Path) -> Result<Option<Line>, String> {
-    let text = fs::read_to_string(plugstack)
-        .map_err(|error| format!("cannot read {}: {error}", plugstack.display()))?;
-    Ok(text.lines().find_map(Line::parse))
-}
-
-fn faults_of_line(line: &Line) -> Vec<String> {
-    let mut faults = Vec::new();
-    if !line.is_required {
-        faults.push(
-            "the line of the plugin says `optional`: where it fails, jobs run without their \
-                     images; `required` is right"
-                .to_owned(),
-        );
-    }
-    faults.extend(fault_of_file(&line.plugin));
-    faults.extend(fault_of_release(&line.plugin));
-    if let Some(command) = &line.command {
-        faults.extend(fault_of_file(command));
-    }
-    if let Some(record) = &line.record {
-        faults.extend(fault_of_record(record));
-    }
-    faults
-}
-
-/// Where records go must be a place, or steps are without one, silently.
-fn fault_of_record(destination: &str) -> Option<String> {
-    match destination.parse::<Destination>() {
-        Ok(destination) => destination.fault(),
-        Err(error) => Some(format!("{error}: steps are not recorded")),
-    }
-}
-
-/// What Slurm runs as root must be root's alone.
-fn fault_of_file(path: &Path) -> Option<String> {
-    let path_text = path.display();
-    match fs::metadata(path) {
-        Err(error) => Some(format!("cannot look at {path_text}: {error}")),
-        Ok(found) if found.uid() != 0 || found.mode() & 0o022 != 0 => Some(format!(
-            "{path_text} does not belong to root, or others may change it"
-        )),
-        Ok(_) => None,
-    }
-}
-
-/// Slurm starts nothing at all with a plugin of another release.
-pub(crate) fn fault_of_release(plugin: &Path) -> Option<String> {
-    let file = File::open(plugin).ok()?;
-    let Some(number) = cabane_compat::number_under(&file, "plugin_version") else {
-        return Some(format!("{} is no plugin of Slurm", plugin.display()));
-    };
-    let made_for = Release::of_number(number);
-    match Release::installed() {
-        None => Some("there is no Slurm here: `srun --version` says nothing".to_owned()),
-        Some(installed) if installed == made_for => None,
-        Some(installed) => Some(format!(
-            "{} is for Slurm {made_for}, and this is {installed}: Slurm would start nothing any more",
-            plugin.display()
-        )),
-    }
-}
-
-/// Year and month of a release of Slurm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Release(u32, u32);
-
-impl std::fmt::Display for Release {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self(0, 0) => write!(f, "of no release"),
-            Self(year, month) => write!(f, "{year}.{month:02}"),
-        }
-    }
-}
-
-impl Release {
-    /// Reads `plugin_version`: a byte each for year, month and the rest.
-    fn of_number(number: u32) -> Self {
-        Self((number >> 16) & 0xff, (number >> 8) & 0xff)
-    }
-
-    /// Asks the Slurm of this machine, of which a node may have the daemon only.
-    pub(crate) fn installed() -> Option<Self> {
-        let answers = [["srun", "--version"], ["slurmd", "-V"]].map(|[program, option]| {
-            let output = Command::new(program).arg(option).output().ok()?;
-            Self::parse(&String::from_utf8_lossy(&output.stdout))
-        });
-        answers.into_iter().flatten().next()
-    }
-
-    /// Reads `slurm 23.11.4`, or what a distribution makes of it.
-    fn parse(text: &str) -> Option<Self> {
-        let version = text.split_whitespace().nth(1)?;
-        let mut parts = version.split('.');
-        let mut number = || parts.next()?.parse().ok();
-        Some(Self(number()?, number()?))
-    }
-}
-
-fn faults_of_policy() -> Vec<String> {
-    let policy = match Policy::read() {
-        Ok(policy) => policy,
-        Err(error) => return vec![format!("{error}: nothing is mounted on this node")],
-    };
-    let missing = policy.mount_points.iter().filter(|place| !place.is_dir());
-    missing
-        .map(|place| format!("there is no directory {0}: `mkdir {0}`", place.display()))
-        .chain(fault_of_order())
-        .collect()
-}
-
-fn fault_of_order() -> Option<String> {
-    let error = cabane_mount::uarch_order().err()?;
-    Some(format!(
-        "{error}: images with several builds are not mounted on this node"
-    ))
-}
-
-/// Asks Slurm where the list of plugins is.
-pub(crate) fn find_plugstack() -> PathBuf {
-    let output = Command::new("scontrol").args(["show", "config"]).output();
-    let text = output.map(|output| output.stdout).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text).into_owned();
-    let value = text.lines().find_map(|line| {
-        let (key, value) = line.split_once('=')?;
-        (key.trim() == "PlugStackConfig").then(|| value.trim().to_owned())
-    });
-    value
-        .filter(|value| value.starts_with('/'))
-        .map_or_else(|| PLUGSTACK.into(), PathBuf::from)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_of_the_plugin_is_known_by_the_name_of_the_file() {
-        let line =
-            Line::parse("required /opt/lib/cabane-slurm.so cabane=/opt/bin/cabane record=syslog");
-        let expected = Line {
-            is_required: true,
-            plugin: "/opt/lib/cabane-slurm.so".into(),
-            command: Some("/opt/bin/cabane".into()),
-            record: Some("syslog".to_owned()),
-        };
-        assert_eq!(line, Some(expected));
-        assert_eq!(Line::parse("required /usr/lib64/slurm/x11.so"), None);
-        assert_eq!(Line::parse("# required cabane-slurm.so"), None);
-    }
-
-    #[test]
-    fn releases_are_read_from_numbers_and_from_words() {
-        let expected = Some(Release(22, 5));
-        assert_eq!(Release::parse("slurm-wlm 22.05.8"), expected);
-        assert_eq!(Some(Release::of_number(0x16_05_08)), expected);
-        assert_eq!(Release(22, 5).to_string(), "22.05");
-    }
 }

@@ -1,20 +1,16 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! `cabane slurm install`: the line in `plugstack.conf`.
+//! `cabane slurm install`: adds the plugin to Slurm, or removes it.
 
-use std::fs::{self, Permissions};
-use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use cabane_job::{Destination, InstallRequest, Installed, install as add_or_remove};
 use clap::Args;
 
-use crate::commands::slurm::check::{Line, PLUGIN, Release, fault_of_release, find_plugstack};
 use crate::exit_codes::{self, ExitCode};
-use crate::report::{CommandResult, IoContext, Kind, Report};
+use crate::report::CommandResult;
 use crate::setup::Setup;
-use crate::step_record::destination::Destination;
 
 /// Add the plugin to Slurm, or remove it
 #[derive(Debug, Args)]
@@ -47,139 +43,25 @@ pub(crate) struct InstallArgs {
 }
 
 pub(crate) fn install(setup: &Setup, args: &InstallArgs) -> CommandResult<ExitCode> {
-    let plugstack = args.plugstack.clone().unwrap_or_else(find_plugstack);
-    let before = match fs::read_to_string(&plugstack) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        read => read.or_failed(|| format!("read {}", plugstack.display()))?,
+    let request = InstallRequest {
+        plugin: args.plugin.clone(),
+        plugstack: args.plugstack.clone(),
+        record: args.record.clone(),
+        no_record: args.no_record,
+        remove: args.remove,
     };
-    let line = if args.remove {
-        None
-    } else {
-        Some(line_for(args, &before)?)
-    };
-    let after = changed(&before, line.as_deref());
+    let (plugstack, installed) = add_or_remove(&request)?;
     let shown = plugstack.display();
-    if after == before {
-        setup
+    match installed {
+        Installed::Unchanged => setup
             .printer
-            .note(format_args!("{shown} is as it should be"));
-        return Ok(exit_codes::SUCCESS);
-    }
-    write(&plugstack, &after).or_failed(|| format!("write {shown}"))?;
-    match line {
-        Some(line) => setup
+            .note(format_args!("{shown} is as it should be")),
+        Installed::Added(line) => setup
             .printer
             .note(format_args!("wrote into {shown}: {line}")),
-        None => setup
+        Installed::Removed => setup
             .printer
             .note(format_args!("took the plugin out of {shown}")),
     }
     Ok(exit_codes::SUCCESS)
-}
-
-fn line_for(args: &InstallArgs, before: &str) -> CommandResult<String> {
-    let command = std::env::current_exe().or_failed(|| "find this program".to_owned())?;
-    let plugin = match &args.plugin {
-        Some(plugin) => std::path::absolute(plugin).or_failed(|| "find the plugin".to_owned())?,
-        None => usual_place(&command)?,
-    };
-    if !plugin.is_file() {
-        let error = format!("there is no plugin {}", plugin.display());
-        return Err(Report::new(Kind::NotFound, error)
-            .hinted("`--plugin PATH` names another one".to_owned()));
-    }
-    if plugin.file_name().is_none_or(|name| name != PLUGIN) {
-        let error = format!("the file of the plugin must be called {PLUGIN}");
-        return Err(Report::new(Kind::BadInput, error));
-    }
-    if let Some(fault) = fault_of_release(&plugin) {
-        return Err(Report::new(Kind::BadInput, fault).hinted(
-            "`CABANE_SLURM_RELEASE=YY.MM cargo build --release -p cabane-slurm` makes \
-                     one for a release"
-                .to_owned(),
-        ));
-    }
-    let mut line = format!("required {} cabane={}", plugin.display(), command.display());
-    if let Some(destination) = &args.record {
-        if let Some(fault) = destination.fault() {
-            return Err(Report::new(Kind::BadInput, fault));
-        }
-        line += &format!(" record={destination}");
-    } else if let Some(kept) = before.lines().find_map(Line::parse)
-        && let Some(destination) = kept.record.filter(|_| !args.no_record)
-    {
-        line += &format!(" record={destination}");
-    }
-    Ok(line)
-}
-
-fn usual_place(command: &Path) -> CommandResult<PathBuf> {
-    let prefix = command.parent().and_then(Path::parent);
-    let release = Release::installed().ok_or_else(|| {
-        Report::new(Kind::NotFound, "there is no Slurm here")
-            .hinted("`srun --version` must say which one it is".to_owned())
-    })?;
-    let place = format!("lib/cabane/slurm/{release}/{PLUGIN}");
-    Ok(prefix.unwrap_or(Path::new("/usr/local")).join(place))
-}
-
-/// Replaces the lines of the plugin by one, or adds that at the end.
-fn changed(before: &str, line: Option<&str>) -> String {
-    let mut line = line;
-    let mut after = String::new();
-    for old in before.lines() {
-        let kept = match Line::parse(old) {
-            Some(_) => line.take(),
-            None => Some(old),
-        };
-        if let Some(kept) = kept {
-            after += &format!("{kept}\n");
-        }
-    }
-    if let Some(line) = line {
-        after += &format!("{line}\n");
-    }
-    after
-}
-
-/// Slurm reads the file at any moment, and must find all of it.
-fn write(path: &Path, text: &str) -> io::Result<()> {
-    let directory = path.parent().unwrap_or(Path::new("/"));
-    let permissions = match fs::metadata(path) {
-        Ok(found) => found.permissions(),
-        Err(_) => Permissions::from_mode(0o644),
-    };
-    let mut file = tempfile::NamedTempFile::new_in(directory)?;
-    file.write_all(text.as_bytes())?;
-    file.as_file().set_permissions(permissions)?;
-    file.as_file().sync_all()?;
-    file.persist(path)?;
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const OTHERS: &str = "# plugins\nrequired other.so\n";
-
-    #[test]
-    fn the_line_is_added_once_and_others_stay() {
-        let once = changed(OTHERS, Some("required /a/cabane-slurm.so"));
-        assert_eq!(once, format!("{OTHERS}required /a/cabane-slurm.so\n"));
-        assert_eq!(changed(&once, Some("required /a/cabane-slurm.so")), once);
-    }
-
-    #[test]
-    fn an_older_line_is_replaced_where_it_stands() {
-        let before = "optional /old/cabane-slurm.so\nrequired other.so\n";
-        let after = changed(before, Some("required /a/cabane-slurm.so"));
-        assert_eq!(after, "required /a/cabane-slurm.so\nrequired other.so\n");
-    }
-
-    #[test]
-    fn the_line_can_be_taken_away() {
-        let before = format!("{OTHERS}required /a/cabane-slurm.so\n");
-        assert_eq!(changed(&before, None), OTHERS);
-    }
 }

@@ -9,15 +9,11 @@ use crate::exit_codes::ExitCode;
 use crate::report::CommandResult;
 use crate::setup::Setup;
 
-pub(crate) mod around;
-pub(crate) mod check;
-pub(crate) mod install;
-pub(crate) mod mpi;
-pub(crate) mod node;
-pub(crate) mod node_mpi;
+mod check;
+mod install;
+mod node;
 pub(crate) mod record;
-pub(crate) mod submit;
-pub(crate) mod ways;
+mod submit;
 
 /// What can be done with Slurm.
 #[derive(Debug, Subcommand)]

@@ -13,18 +13,19 @@
 //! before:NAME=VALUE   what comes first in a variable that is a list
 //! ```
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use cabane_device::{Compatibility, Wanted};
 use cabane_mount::JobBind;
+use cabane_mpi_swap::{StepRequest, SubstituteRequest, step_mpi};
 use cabane_recipe::DeviceRequest;
 use cabane_repository::ImageFormat;
 use cabane_run::open_image;
 use clap::Args;
 
-use crate::commands::slurm::node_mpi::{self, NodeMpiArgs};
 use crate::exit_codes::{self, ExitCode};
 use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
@@ -46,9 +47,67 @@ pub(crate) struct NodeArgs {
     mpi: NodeMpiArgs,
 }
 
+/// A step, and the MPI that its program gets.
+#[derive(Debug, Args)]
+struct NodeMpiArgs {
+    /// The MPI that the program of the step gets
+    #[arg(long = "mpi", value_name = "MPI")]
+    with: Option<String>,
+    /// Where a prefix or library has what it needs
+    #[arg(long = "mpi-library", value_name = "DIRECTORY")]
+    libraries: Vec<PathBuf>,
+    /// The file that needs MPI, if the program does not itself
+    #[arg(long = "mpi-program", value_name = "FILE")]
+    program: Option<PathBuf>,
+    /// Where the step was started
+    #[arg(long)]
+    directory: Option<PathBuf>,
+    /// Where the image is mounted that will be the root
+    #[arg(long)]
+    root: Option<PathBuf>,
+    /// What else is seen in it, and where that is
+    #[arg(long = "seen", num_args = 2, value_names = ["TARGET", "SOURCE"])]
+    seen: Vec<PathBuf>,
+    /// Where other images are mounted, also in it
+    #[arg(long = "stack", value_name = "DIRECTORY")]
+    stacks: Vec<PathBuf>,
+    /// Where the loader looks first
+    #[arg(long, value_name = "DIRECTORIES", default_value = "")]
+    library_path: String,
+    /// In which way Slurm lets ranks find each other
+    #[arg(long, value_name = "KIND")]
+    pmi: Option<String>,
+    /// How many tasks the step has
+    #[arg(long, default_value_t = 1)]
+    tasks: u32,
+    /// The program of the step and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+impl NodeMpiArgs {
+    fn request<'a>(&'a self, with: &'a str) -> StepRequest<'a> {
+        StepRequest {
+            substitute: SubstituteRequest {
+                with,
+                libraries: &self.libraries,
+                program: self.program.as_deref(),
+            },
+            directory: self.directory.as_deref(),
+            root: self.root.as_deref(),
+            seen: &self.seen,
+            stacks: &self.stacks,
+            library_path: &self.library_path,
+            pmi: self.pmi.as_deref(),
+            tasks: self.tasks,
+            command: &self.command,
+        }
+    }
+}
+
 pub(crate) fn node(setup: &Setup, args: &NodeArgs) -> CommandResult<ExitCode> {
     if let Some(with) = &args.mpi.with {
-        return answer(&node_mpi::texts(setup, with, &args.mpi)?);
+        return answer(&step_mpi(setup, &args.mpi.request(with))?);
     }
     let wanted = match &args.image {
         Some(_) => Wanted::Everything,

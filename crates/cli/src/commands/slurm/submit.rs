@@ -8,24 +8,20 @@
 //! the last. Among the variables is the list of images that the nodes mount.
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use cabane_mount::{JOB_IMAGES, JOB_MPI, JOB_STAGE, JobImages, Stage, Unfit};
+use cabane_environment::ImageRequest;
+use cabane_job::{Passthrough, Submission, submit as resolve};
+use cabane_mount::{Stage, Unfit};
 use cabane_recipe::DeviceRequest;
-use cabane_run::leave;
-use cabane_run::loaded::{CABANE_LOADED, Loaded, UENV_MOUNT_LIST};
 use clap::{Args, ValueEnum};
 
-use crate::commands::slurm::around::Around;
-use crate::commands::slurm::mpi;
-use crate::commands::slurm::ways::{Asked, Ways};
 use crate::exit_codes::{self, ExitCode};
-use crate::report::{CommandResult, IoContext, Kind, Report};
+use crate::report::{CommandResult, IoContext};
 use crate::setup::Setup;
-use cabane_environment::ImageRequest;
 
 /// Resolve the images and variables of a job, for the Slurm plugin
 #[derive(Debug, Args)]
@@ -47,7 +43,7 @@ pub(crate) struct SubmitArgs {
     no_default_view: bool,
     /// What becomes of images that are loaded here
     #[arg(long = "uenv-passthrough", value_enum)]
-    passthrough: Option<Passthrough>,
+    passthrough: Option<PassthroughArg>,
     /// What becomes of a step on a node that cannot run an image
     #[arg(long = "uenv-unfit", value_enum)]
     unfit: Option<UnfitArg>,
@@ -60,13 +56,13 @@ pub(crate) struct SubmitArgs {
         value_name = "SOURCE[:TARGET[:ro]]",
         value_delimiter = ','
     )]
-    pub(crate) binds: Vec<String>,
+    binds: Vec<String>,
     /// Hide the home directory in a container image
     #[arg(long = "uenv-no-home")]
-    pub(crate) no_home: bool,
+    no_home: bool,
     /// Devices of the nodes that the images get
     #[arg(long = "uenv-device", value_name = "DEVICES", value_delimiter = ',')]
-    pub(crate) devices: Vec<DeviceRequest>,
+    devices: Vec<DeviceRequest>,
     /// Another MPI for the programs of steps
     #[arg(long = "uenv-mpi", value_name = "MPI")]
     mpi: Option<String>,
@@ -84,19 +80,6 @@ enum UnfitArg {
     Warn,
 }
 
-impl SubmitArgs {
-    /// The images that are wanted.
-    pub(crate) fn images(&self) -> ImageRequest {
-        ImageRequest {
-            images: self.uenv.clone(),
-            environment: self.environment.clone(),
-            view: self.view.clone(),
-            no_default_view: self.no_default_view,
-            tells_choice: false,
-        }
-    }
-}
-
 /// Where each node copies the images first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum StageArg {
@@ -110,7 +93,7 @@ enum StageArg {
 
 /// What becomes of images that are loaded where a job is submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Passthrough {
+enum PassthroughArg {
     /// The job has them, beside those that are named
     Use,
     /// The job does not have them
@@ -119,141 +102,42 @@ enum Passthrough {
     Disable,
 }
 
+impl SubmitArgs {
+    fn request(&self) -> Submission {
+        Submission {
+            from: self.from.clone(),
+            images: ImageRequest {
+                images: self.uenv.clone(),
+                environment: self.environment.clone(),
+                view: self.view.clone(),
+                no_default_view: self.no_default_view,
+                tells_choice: false,
+            },
+            passthrough: self.passthrough.map(|passthrough| match passthrough {
+                PassthroughArg::Use => Passthrough::Use,
+                PassthroughArg::Ignore => Passthrough::Ignore,
+                PassthroughArg::Disable => Passthrough::Disable,
+            }),
+            unfit: self.unfit.map(|unfit| match unfit {
+                UnfitArg::Refuse => Unfit::Refuse,
+                UnfitArg::Warn => Unfit::Warn,
+            }),
+            stage: self.stage.map(|stage| match stage {
+                StageArg::No => None,
+                StageArg::Memory => Some(Stage::Memory),
+                StageArg::Local => Some(Stage::Local),
+            }),
+            binds: self.binds.clone(),
+            no_home: self.no_home,
+            devices: self.devices.clone(),
+            mpi: self.mpi.clone(),
+            mpi_program: self.mpi_program.clone(),
+        }
+    }
+}
+
 pub(crate) fn submit(setup: &Setup, args: &SubmitArgs) -> CommandResult<ExitCode> {
-    let is_asked = args.uenv.is_some() || args.environment.is_some();
-    let passthrough = args.passthrough.unwrap_or(match args.from.as_str() {
-        // Who names images means these.
-        _ if is_asked => Passthrough::Ignore,
-        // A step belongs to what surrounds it; a job is to mean the same wherever it is
-        // submitted.
-        "srun" => Passthrough::Use,
-        _ => Passthrough::Disable,
-    });
-    if !is_asked && (args.view.is_some() || args.no_default_view) {
-        return Err(Report::new(Kind::Usage, "views of which image?")
-            .hinted("`--uenv=LABEL` names it".to_owned()));
-    }
-    if !is_asked && (!args.binds.is_empty() || args.no_home) {
-        return Err(Report::new(Kind::Usage, "what is seen in which image?")
-            .hinted("`--uenv=LABEL` names it".to_owned()));
-    }
-    let mut calling = setup.calling.clone();
-    let loaded = loaded_in(&calling);
-    if passthrough != Passthrough::Use {
-        if !is_asked && passthrough == Passthrough::Disable && !loaded.images.is_empty() {
-            return Err(not_handed_on(&args.from, &loaded));
-        }
-        leave(&mut calling, &loaded);
-    }
-    let mpi = mpi::of_job(
-        setup,
-        &mpi::Given {
-            mpi: args.mpi.as_deref(),
-            program: args.mpi_program.as_deref(),
-            is_step: args.from == "srun",
-        },
-    )?;
-    let around = Around::of(&calling);
-    let asked = is_asked.then(|| Asked::find(setup, args)).transpose()?;
-    let ways = Ways {
-        setup,
-        calling,
-        around,
-        asked,
-        // Else they are among those of the images.
-        devices: if is_asked {
-            Vec::new()
-        } else {
-            args.devices.clone()
-        },
-    };
-    let (mut variables, mut images) = ways.work_out()?;
-    images.unfit = match args.unfit {
-        Some(UnfitArg::Refuse) => Unfit::Refuse,
-        Some(UnfitArg::Warn) => Unfit::Warn,
-        None => ways.around.unfit(),
-    };
-    let stage = stage(args, &setup.calling).filter(|_| !images.images.is_empty());
-    if images.images.is_empty() {
-        variables.remove(OsStr::new(JOB_IMAGES));
-    } else {
-        variables.insert(JOB_IMAGES.into(), one_variable(&images)?.into());
-    }
-    match stage {
-        Some(stage) => variables.insert(JOB_STAGE.into(), stage.name().into()),
-        None => variables.remove(OsStr::new(JOB_STAGE)),
-    };
-    match mpi {
-        Some(mpi) => variables.insert(JOB_MPI.into(), mpi.to_string().into()),
-        None => variables.remove(OsStr::new(JOB_MPI)),
-    };
-    answer(&setup.calling, &variables)
-}
-
-/// Writes the list, if it is not too long for the kernel to hand on.
-fn one_variable(images: &JobImages) -> CommandResult<String> {
-    /// `MAX_ARG_STRLEN`: name, value, what is between and after them.
-    const LONGEST: usize = 128 << 10;
-    let text = images.to_string();
-    if JOB_IMAGES.len() + text.len() + 2 <= LONGEST {
-        return Ok(text);
-    }
-    let error = Report::new(
-        Kind::BadInput,
-        "the list of images is too long for a variable",
-    );
-    Err(if images.ways() > 1 {
-        error.hinted("a label with its `%uarch` means one build only".to_owned())
-    } else {
-        error
-    })
-}
-
-/// A step does as its job does; a job does as it is told.
-fn stage(args: &SubmitArgs, calling: &BTreeMap<OsString, OsString>) -> Option<Stage> {
-    match args.stage {
-        Some(StageArg::Memory) => Some(Stage::Memory),
-        Some(StageArg::Local) => Some(Stage::Local),
-        None if args.from == "srun" => {
-            let value = calling.get(OsStr::new(JOB_STAGE))?;
-            value.to_str().and_then(Stage::from_name)
-        }
-        Some(StageArg::No) | None => None,
-    }
-}
-
-fn not_handed_on(program: &str, loaded: &Loaded) -> Report {
-    let names: Vec<_> = loaded
-        .images
-        .iter()
-        .map(|image| image.label.clone().unwrap_or_else(|| image.name.clone()))
-        .collect();
-    let names = names.join(", ");
-    Report::new(
-        Kind::Usage,
-        format!("{program} does not hand on the images that are loaded here: {names}"),
-    )
-    .hinted(format!(
-        "`{program} --uenv={names}` names what the job needs"
-    ))
-    .hinted(
-        "`--uenv-passthrough=use` hands on what is loaded, and `--uenv-passthrough=ignore` \
-         submits the job without it"
-            .to_owned(),
-    )
-}
-
-/// Finds what is loaded, also by a tool that sets the list of mounts only.
-pub(crate) fn loaded_in(variables: &BTreeMap<OsString, OsString>) -> Loaded {
-    let value = |name| {
-        variables
-            .get(OsStr::new(name))
-            .and_then(|value| value.to_str())
-    };
-    if let Some(loaded) = value(CABANE_LOADED).and_then(Loaded::from_variable) {
-        return loaded;
-    }
-    Loaded::from_mount_list(value(UENV_MOUNT_LIST).unwrap_or_default())
+    answer(&setup.calling, &resolve(setup, &args.request())?)
 }
 
 fn answer(

@@ -10,7 +10,6 @@ use crate::report::CommandResult;
 use crate::setup::Setup;
 
 pub(crate) mod devices;
-pub(crate) mod mpi;
 pub(crate) mod probe;
 pub(crate) mod text;
 

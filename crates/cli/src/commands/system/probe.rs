@@ -10,12 +10,12 @@ use cabane_probe::{Found, Limits, Request, SaveError, SystemText, TargetChoice};
 use clap::Args;
 use serde::Serialize;
 
-use crate::commands::system::mpi::{self, HostMpi};
 use crate::commands::system::text::text;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
+use cabane_mpi_swap::{HostMpi, configuration, find_installed};
 use cabane_site::env_vars;
 
 /// Detect the hardware and software of this machine, for building
@@ -66,13 +66,13 @@ pub(crate) fn probe(setup: &Setup, args: &ProbeArgs) -> CommandResult<ExitCode> 
         target,
         limits: Limits::default(),
     });
-    let host_mpi = mpi::find(&args.root, &found);
+    let host_mpi = find_installed(&args.root, &found);
     let written = match &args.output {
         None => Vec::new(),
         Some(directory) => {
             let mut files = SystemText::of(&found);
             if !host_mpi.is_empty() {
-                files = files.with_mpi(&mpi::lines(&host_mpi));
+                files = files.with_mpi(&configuration(&host_mpi));
             }
             files.save(directory, args.force).map_err(save_error)?
         }

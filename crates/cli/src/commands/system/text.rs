@@ -8,9 +8,9 @@ use std::fmt::Write as _;
 use cabane_label::escape;
 use cabane_probe::{CompilerPaths, Device, External, Found, PackageRules};
 
-use crate::commands::system::mpi::HostMpi;
 use crate::printer::style;
 use crate::table::{Align, Table};
+use cabane_mpi_swap::HostMpi;
 
 pub(crate) fn text(found: &Found, host_mpi: &[HostMpi]) -> String {
     let mut text = String::new();

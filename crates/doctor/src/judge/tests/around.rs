@@ -72,21 +72,22 @@ fn held_images_are_counted_for_root() {
 
 #[test]
 fn what_killed_ranks_left_and_a_missing_place_for_them_are_noted() {
-    let with = |gatherings| Facts {
-        gatherings: Answer::Known(gatherings),
+    let with = |rendezvous_points| Facts {
+        rendezvous_points: Answer::Known(rendezvous_points),
         ..right()
     };
-    let left = Gatherings {
+    let left = RendezvousPoints {
         place: Some("/tmp/cabane-1000".to_owned()),
         stale: 2,
-        ..Gatherings::default()
+        ..RendezvousPoints::default()
     };
-    let nowhere = Gatherings {
+    let nowhere = RendezvousPoints {
         unsafe_places: vec!["/tmp/cabane-1000".to_owned()],
-        ..Gatherings::default()
+        ..RendezvousPoints::default()
     };
     assert_eq!(
-        [left, nowhere].map(|gatherings| verdict(&with(gatherings), "shared namespaces")),
+        [left, nowhere]
+            .map(|rendezvous_points| verdict(&with(rendezvous_points), "shared namespaces")),
         [
             (State::Note, "cabane clean".to_owned()),
             (State::Note, "ls -ld /tmp/cabane-1000".to_owned()),
@@ -194,43 +195,43 @@ fn what_is_around_the_process_is_noted() {
     let seen = [
         (
             "environment",
-            with_surroundings(Surroundings {
+            with_search_path(SearchPath {
                 loaded: vec![(text("/user-environment"), true)],
-                ..Surroundings::default()
+                ..SearchPath::default()
             }),
         ),
         (
             "environment",
-            with_surroundings(Surroundings {
+            with_search_path(SearchPath {
                 loaded: vec![(text("/user-environment"), false)],
-                ..Surroundings::default()
+                ..SearchPath::default()
             }),
         ),
         (
             "variables",
-            with_surroundings(Surroundings {
+            with_search_path(SearchPath {
                 foreign: vec![text("UENV_VIEW")],
-                ..Surroundings::default()
+                ..SearchPath::default()
             }),
         ),
         (
             "cabane",
-            with_surroundings(Surroundings {
+            with_search_path(SearchPath {
                 names: OwnNames {
                     commands: vec![text("/a/cabane"), text("/b/cabane")],
                     uenv: None,
                 },
-                ..Surroundings::default()
+                ..SearchPath::default()
             }),
         ),
         (
             "uenv",
-            with_surroundings(Surroundings {
+            with_search_path(SearchPath {
                 names: OwnNames {
                     commands: Vec::new(),
                     uenv: Some((text("/a/uenv"), true)),
                 },
-                ..Surroundings::default()
+                ..SearchPath::default()
             }),
         ),
     ]

@@ -8,9 +8,9 @@ mod mounting;
 
 use super::judge;
 use crate::facts::{
-    Answer, AsRoot, Configuration, DeviceFacts, Facts, Failure, Fuse, Gatherings, Has, Held,
-    HelperFacts, Installed, Kernel, Loops, Mistake, OwnNames, PolicyFacts, Process, Program,
-    RepositoryEntry, RepositoryFacts, Step, Surroundings, Tool, Trial, UserNamespaces, Weakness,
+    Answer, AsRoot, Configuration, DeviceFacts, Facts, Failure, Fuse, Has, Held, HelperFacts,
+    Installed, Kernel, Loops, Mistake, OwnNames, PolicyFacts, Process, Program, RendezvousPoints,
+    RepositoryEntry, RepositoryFacts, SearchPath, Step, Tool, Trial, UserNamespaces, Weakness,
     WeaknessKind,
 };
 use crate::finding::{Diagnosis, Finding, State};
@@ -88,13 +88,13 @@ fn right() -> Facts {
             },
         }),
         held: Answer::Known(Held::Hidden),
-        gatherings: Answer::Known(Gatherings {
+        rendezvous_points: Answer::Known(RendezvousPoints {
             place: Some("/tmp/cabane-1000".to_owned()),
-            ..Gatherings::default()
+            ..RendezvousPoints::default()
         }),
         configuration: Configuration::default(),
         repositories: Vec::new(),
-        surroundings: Answer::Known(Surroundings::default()),
+        search_path: Answer::Known(SearchPath::default()),
         devices: Answer::Known(DeviceFacts::default()),
         tools: Vec::new(),
     }
@@ -200,9 +200,9 @@ fn usable() -> RepositoryFacts {
     }
 }
 
-fn with_surroundings(surroundings: Surroundings) -> Facts {
+fn with_search_path(search_path: SearchPath) -> Facts {
     Facts {
-        surroundings: Answer::Known(surroundings),
+        search_path: Answer::Known(search_path),
         ..right()
     }
 }

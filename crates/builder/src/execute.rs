@@ -1,0 +1,218 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Carrying out a plan.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use cabane_label::Digest;
+use cabane_mount::ImageFormat;
+
+use crate::build_context::BuildContext;
+use crate::deliver::deliver;
+use crate::layout::Layout;
+use crate::marker::{ImageMark, Marker};
+use crate::memory::{self, Gauge};
+use crate::plan::Job;
+use crate::turn::Turn;
+use crate::{
+    BuildError, Plan, Progress, State, Step, StepName, disk, leftovers, metadata, place, plan,
+};
+
+/// A finished image.
+#[derive(Clone, Debug)]
+pub struct Built {
+    /// The image.
+    pub image: PathBuf,
+    /// The directory with its metadata.
+    pub meta: PathBuf,
+    /// Its format.
+    pub format: ImageFormat,
+    /// Its digest.
+    pub digest: Digest,
+    /// Its size in bytes.
+    pub size: u64,
+}
+
+/// Does what is left of a plan.
+///
+/// Another build in the same directory is waited for; what it did is not done
+/// again. When `interrupt` becomes true, the build stops within a moment. However a
+/// build ends, the next one goes on after the last step that was finished. There is no
+/// image if the plan ends before, or the tree goes into a directory.
+///
+/// # Errors
+///
+/// Whatever made a step fail. What had been done is kept.
+pub fn execute(
+    plan: &Plan,
+    progress: &mut dyn Progress,
+    interrupt: &AtomicBool,
+) -> Result<Option<Built>, BuildError> {
+    let layout = &plan.job.layout;
+    disk::make_directory(&layout.root)?;
+    let turn = Turn::take(&layout.lock(), progress, interrupt)?;
+    if turn.waited {
+        // The world may have changed since the plan was made.
+        let fresh = self::plan(&plan.job.request)?;
+        return work(&fresh, progress, interrupt);
+    }
+    work(plan, progress, interrupt)
+}
+
+fn work(
+    plan: &Plan,
+    progress: &mut dyn Progress,
+    interrupt: &AtomicBool,
+) -> Result<Option<Built>, BuildError> {
+    let job = &plan.job;
+    // Not those of the plan: what has been done is certain only now.
+    let mut steps = job.steps()?;
+    let again = job.index_of_from(&steps)?;
+    if again < steps.len() {
+        forget(&job.layout, &steps[again..])?;
+        steps = job.steps()?;
+    }
+    let mut gauge = None;
+    let was_open = steps.iter().any(|step| step.state != State::Done);
+    if was_open {
+        prepare_directories(job)?;
+        if let Some(remark) = &job.place {
+            progress.remark(remark);
+        }
+        gauge = job.layout.memory.as_deref().map(Gauge::new);
+    }
+    for warning in &plan.warnings {
+        progress.warning(warning);
+    }
+    let mut index = 0;
+    while let Some(step) = steps.get(index) {
+        if step.state == State::Done {
+            progress.skipped(step);
+            index += 1;
+            continue;
+        }
+        forget(&job.layout, &steps[index..])?;
+        progress.started(step, index, steps.len());
+        let start = Instant::now();
+        let image = do_step(job, step, progress, interrupt, gauge.as_mut())
+            .map_err(|error| judge(job, error, gauge.as_mut()))?;
+        Marker::new(step.fingerprint.clone(), step.inputs.clone(), image)
+            .write(&job.layout, step.name)?;
+        progress.finished(step, start.elapsed());
+        index += 1;
+        // What comes later may depend on what this one found out.
+        steps = job.steps()?;
+    }
+    let is_whole = steps.last().is_some_and(|step| step.name == StepName::Pack);
+    if !is_whole {
+        return Ok(None);
+    }
+    if was_open {
+        remember(job, gauge.as_mut());
+    }
+    // Nothing but the result is needed from here on.
+    place::release(&job.layout)?;
+    if job.target.is_some() {
+        return Ok(None);
+    }
+    built(job).map(Some)
+}
+
+/// Remembers what the build used, for the decision where the next one takes place.
+fn remember(job: &Job, gauge: Option<&mut Gauge>) {
+    let name = job.recipe.name.as_str();
+    let used = match gauge {
+        Some(gauge) => gauge.look(),
+        // On the disk nobody looked: what is there now, and half of it for what went.
+        None if job.request.memory.is_some() => {
+            let used = leftovers::size_of(&job.layout.store());
+            used + used / 2
+        }
+        None => return,
+    };
+    memory::remember(&job.request.cache_dir, name, used);
+}
+
+/// A build that does not fit into memory is another error than a full disk, and the next
+/// one must know.
+fn judge(job: &Job, error: BuildError, gauge: Option<&mut Gauge>) -> BuildError {
+    let error = match (error, &job.layout.memory) {
+        (BuildError::DiskFull { path, failure }, Some(memory)) if path.starts_with(memory) => {
+            BuildError::MemoryFull { path, failure }
+        }
+        (error, _) => error,
+    };
+    if let (BuildError::MemoryFull { .. }, Some(gauge)) = (&error, gauge) {
+        let used = gauge.look();
+        let name = job.recipe.name.as_str();
+        memory::remember(&job.request.cache_dir, name, used + used / 2);
+    }
+    error
+}
+
+fn prepare_directories(job: &Job) -> Result<(), BuildError> {
+    let layout = &job.layout;
+    place::claim(&job.request, layout)?;
+    for kept in [layout.markers(), layout.logs(), layout.work()] {
+        disk::make_directory(&kept)?;
+    }
+    disk::make_directory(&job.request.cache_dir)?;
+    for private in [layout.tmp(), layout.home()] {
+        disk::make_empty(&private)?;
+    }
+    Ok(())
+}
+
+/// Removes the markers of steps that are about to be done: what is half done must
+/// not look whole.
+fn forget(layout: &Layout, steps: &[Step]) -> Result<(), BuildError> {
+    steps
+        .iter()
+        .rev()
+        .try_for_each(|step| Marker::remove(layout, step.name))
+}
+
+fn do_step(
+    job: &Job,
+    step: &Step,
+    progress: &mut dyn Progress,
+    interrupt: &AtomicBool,
+    gauge: Option<&mut Gauge>,
+) -> Result<Option<ImageMark>, BuildError> {
+    disk::remove(&job.layout.log(step.name))?;
+    let mut bench = BuildContext {
+        request: &job.request,
+        layout: &job.layout,
+        recipe: &job.recipe,
+        step,
+        progress,
+        interrupt,
+        gauge,
+    };
+    bench.check_interrupt()?;
+    let tree = || job.engine.tree();
+    match (step.name, &job.target) {
+        (StepName::Metadata, _) => metadata::write(job).map(|()| None),
+        (StepName::Pack, None) => job.engine.make_image(&mut bench, &job.tool).map(Some),
+        (StepName::Pack, Some(target)) => deliver(&mut bench, target, &tree()).map(|()| None),
+        (name, _) => job.engine.execute(name, &mut bench).map(|()| None),
+    }
+}
+
+fn built(job: &Job) -> Result<Built, BuildError> {
+    let image = job.layout.image(job.tool.format);
+    let gone = |path: &Path| BuildError::file("find", path)(std::io::ErrorKind::NotFound.into());
+    let made = Marker::read(&job.layout, StepName::Pack)
+        .and_then(|marker| marker.image)
+        .ok_or_else(|| gone(&image))?;
+    Ok(Built {
+        image,
+        meta: job.layout.meta(),
+        format: job.tool.format,
+        digest: made.digest,
+        size: made.size,
+    })
+}

@@ -1,0 +1,214 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What Spack is handed, as files.
+//!
+//! ```text
+//! <build>/work/spack/
+//! ├── config/             the system's scope: packages.yaml, repos.yaml, mirrors.yaml, …
+//! ├── env/<name>/         spack.yaml says what is built, spack.lock what that means exactly
+//! ├── environments/       for scripts of recipes that put files there
+//! ├── modules/            how module files are written
+//! ├── user/               the user's scope, empty
+//! └── views/<view>.sh     how Spack enters a view
+//! <build>/store/repos/spack_repo/{recipe,alps}/   package recipes that travel with the image
+//! ```
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cabane_recipe::{GitSource, StackRecipe, SystemConfig};
+use cabane_spack::{
+    BinaryCache, Places, RECIPE_REPOSITORY, RepositoryPlace, SYSTEM_REPOSITORY, SpackStack,
+    Upstream,
+};
+
+use crate::fingerprint::Hash;
+use crate::layout::{Inside, Layout};
+use crate::{BuildError, disk, pack};
+
+use super::archives::is_archive;
+use super::session::{INPUTS, SOURCES};
+use super::sources::Commits;
+use super::{SpackEngine, user};
+
+/// Package recipes below the store, or the mount point.
+const REPOSITORIES: &str = "repos/spack_repo";
+
+/// Decides what Spack is handed.
+pub(super) fn lower(
+    recipe: &StackRecipe,
+    system: &SystemConfig,
+    packages: &OwnPackageDirectories,
+    commits: &Commits,
+) -> Result<SpackStack, BuildError> {
+    let cache = Path::new(Inside::CACHE).join("spack");
+    let mount_point = recipe.config.store.as_path();
+    let own = packages.keys().map(|name| RepositoryPlace {
+        name: name.clone(),
+        path: mount_point.join(REPOSITORIES).join(name),
+        upstream: Upstream::Same,
+    });
+    // Those of others are not copied: the image names the commit.
+    let others = cabane_spack::package_repositories(recipe).into_iter();
+    let others = others.map(|one| RepositoryPlace {
+        path: Path::new(SOURCES).join(&one.name).join(&one.path),
+        upstream: if is_archive(&one.source.repo) {
+            // Spack clones repositories only: what is in an archive travels with the image.
+            Upstream::Path(mount_point.join(REPOSITORIES).join(&one.name))
+        } else {
+            Upstream::Git {
+                source: GitSource {
+                    commit: commits.get(&one.name).cloned().or(one.source.commit),
+                    repo: one.source.repo,
+                },
+                path: one.path,
+            }
+        },
+        name: one.name,
+    });
+    let places = Places {
+        config: Inside::work(INPUTS).join("config"),
+        repositories: own.chain(others).collect(),
+        source_cache: Some(cache.join("archives")),
+        binary_cache: Some(BinaryCache {
+            path: cache.join("packages"),
+            autopush: true,
+        }),
+        build_stage: Some(Path::new(Inside::TMP).join("stage")),
+        ..Places::default()
+    };
+    Ok(cabane_spack::lower(recipe, system, &places)?)
+}
+
+/// The package recipes of the recipe and of the system: what they are called in Spack,
+/// and where they are, the first that has a package before the others. Theirs are asked
+/// in the order of the names.
+pub(super) type OwnPackageDirectories = BTreeMap<String, Vec<PathBuf>>;
+
+/// Returns the directory that holds everything else.
+pub(super) fn directory(layout: &Layout) -> PathBuf {
+    layout.work().join(INPUTS)
+}
+
+/// Returns where an environment of Spack is.
+pub(super) fn environment(layout: &Layout, name: &str) -> PathBuf {
+    directory(layout).join("env").join(name)
+}
+
+/// Returns where the lock file of an environment is.
+pub(super) fn lock_file(layout: &Layout, name: &str) -> PathBuf {
+    environment(layout, name).join("spack.lock")
+}
+
+/// Returns every file with its path below the directory.
+pub(super) fn files(engine: &SpackEngine) -> BTreeMap<String, &str> {
+    let stack = &engine.stack;
+    let config = stack
+        .config
+        .iter()
+        .map(|(name, text)| (format!("config/{name}"), text));
+    let environments = stack.environments.iter();
+    let environments =
+        environments.map(|one| (format!("env/{}/spack.yaml", one.name), &one.spack_yaml));
+    let texts = config.chain(environments);
+    texts.map(|(name, text)| (name, text.as_str())).collect()
+}
+
+/// Returns the directories with package recipes that belong to the recipe and to the
+/// system, by the name that Spack knows them by.
+pub(super) fn package_directories(
+    recipe: &Path,
+    system: &Path,
+    config: &SystemConfig,
+) -> Result<OwnPackageDirectories, BuildError> {
+    let mut found = BTreeMap::new();
+    let own = recipe.join("repo/packages");
+    if own.is_dir() {
+        found.insert(RECIPE_REPOSITORY.to_owned(), vec![own]);
+    }
+    let mut of_system = Vec::new();
+    for relative in &config.package_repositories {
+        let path = system.join(relative).join("packages");
+        let real = path
+            .canonicalize()
+            .map_err(BuildError::file("find", &path))?;
+        of_system.push(real);
+    }
+    if !of_system.is_empty() {
+        found.insert(SYSTEM_REPOSITORY.to_owned(), of_system);
+    }
+    Ok(found)
+}
+
+/// Changes with any file of the package recipes.
+pub(super) fn digest_of_packages(packages: &OwnPackageDirectories) -> Result<String, BuildError> {
+    let mut hash = Hash::new();
+    for (namespace, directories) in packages {
+        hash.text(namespace);
+        for directory in directories {
+            hash.text(pack::scan(directory, None)?.fingerprint.as_str());
+        }
+    }
+    Ok(hash.finish().to_string())
+}
+
+/// Writes everything. The store is empty afterwards but for package recipes.
+pub(super) fn write(engine: &SpackEngine) -> Result<(), BuildError> {
+    let directory = directory(&engine.layout);
+    disk::make_empty(&directory)?;
+    user::write_database(&engine.layout)?;
+    for name in ["config", "environments", "user", "views"] {
+        disk::make_directory(&directory.join(name))?;
+    }
+    for (name, text) in files(engine) {
+        let path = directory.join(name);
+        disk::make_directory(path.parent().unwrap_or(&directory))?;
+        fs::write(&path, text).map_err(BuildError::file("write", &path))?;
+    }
+    disk::make_empty(&engine.store_here)?;
+    for (namespace, sources) in &engine.packages {
+        let repository = engine.store_here.join(REPOSITORIES).join(namespace);
+        let packages = repository.join("packages");
+        disk::make_directory(&packages)?;
+        let text = format!("repo:\n  namespace: {namespace}\n  api: v2.0\n");
+        let path = repository.join("repo.yaml");
+        fs::write(&path, text).map_err(BuildError::file("write", &path))?;
+        for source in sources {
+            copy_packages(source, &packages)?;
+        }
+    }
+    Ok(())
+}
+
+/// Copies the package repositories that those on top of the image could not get.
+pub(super) fn copy_archived(engine: &SpackEngine) -> Result<(), BuildError> {
+    let commits = engine.sources.commits(&engine.layout).unwrap_or_default();
+    for one in cabane_spack::package_repositories(&engine.recipe) {
+        let Some(digest) = commits
+            .get(&one.name)
+            .filter(|_| is_archive(&one.source.repo))
+        else {
+            continue;
+        };
+        let from = engine.sources.tree(digest).join(&one.path);
+        let to = engine.store_here.join(REPOSITORIES).join(&one.name);
+        disk::remove(&to)?;
+        crate::metadata::copy_all(&from, &to)?;
+    }
+    Ok(())
+}
+
+/// Copies package recipes; what is there already stays.
+fn copy_packages(source: &Path, target: &Path) -> Result<(), BuildError> {
+    let failed = || BuildError::file("list", source);
+    for entry in fs::read_dir(source).map_err(failed())? {
+        let entry = entry.map_err(failed())?;
+        let target = target.join(entry.file_name());
+        if entry.path().is_dir() && !target.exists() {
+            crate::metadata::copy_all(&entry.path(), &target)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,175 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! `cabane build`: from a recipe to an image in the repository.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use cabane_builder::{ImageFormat, execute};
+use cabane_image_build::{BuildOptions, add_built, plan_build, write_built};
+use cabane_report::size;
+use clap::{Args, ValueEnum};
+
+use crate::added::tell_added;
+use crate::exit_codes::{self, ExitCode};
+use crate::format::json;
+use crate::interrupt::stop_when_interrupted;
+use crate::progress::Shown;
+use crate::report::CommandResult;
+use crate::setup::Setup;
+
+/// Build an image from a recipe and add it to the repository
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  cabane build examples/mpi-python mpi-python/1.0
+  cabane build --dry-run ./recipe app/2.1:rc1
+  cabane build ./recipe --output app.squashfs
+  cabane build --system ./systems/eiger ./prgenv-gnu prgenv-gnu/26.1
+  cabane build --system eiger ./prgenv-gnu prgenv-gnu/26.1
+  cabane build --system ./systems/eiger ./prgenv-gnu --until concretize
+  cabane build --system eiger ./tools --install /apps/tools/26.1
+
+An interrupted build resumes, and unchanged steps are not repeated. Defaults for
+missing parts of the label: the tag v1; the system from --system, this system, or
+`local`; the micro-architecture of this processor family.")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a word of its own on the command line"
+)]
+pub(crate) struct BuildArgs {
+    /// The directory of the recipe
+    recipe: PathBuf,
+    /// The label: name/version:tag@system%uarch
+    #[arg(required_unless_present_any = ["output", "install", "dry_run", "until"])]
+    label: Option<String>,
+    /// Write the image to a file instead of adding it to the repository
+    #[arg(short, long, value_name = "FILE", conflicts_with = "label")]
+    output: Option<PathBuf>,
+    /// Build for this directory and install the packages there, instead of into an image
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["label", "output", "image_format"])]
+    install: Option<PathBuf>,
+    /// Replace the result of an earlier build
+    #[arg(long, requires = "install")]
+    replace: bool,
+    /// Print the plan and stop
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the plan as JSON
+    #[arg(long, requires = "dry_run")]
+    json: bool,
+    /// The file system of the image
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    image_format: Option<FormatArg>,
+    /// The system to build for, by name or as the directory of its configuration; recipes
+    /// for Spack need one
+    #[arg(long, value_name = "SYSTEM")]
+    system: Option<PathBuf>,
+    /// Mirrors and caches, instead of those of the system
+    #[arg(long, value_name = "FILE")]
+    mirrors: Option<PathBuf>,
+    /// The directory for the build, which is kept; default: a temporary one, with large files in memory if they fit
+    #[arg(long, value_name = "DIR")]
+    build_dir: Option<PathBuf>,
+    /// The number of parallel processes
+    #[arg(short, long, value_name = "N")]
+    jobs: Option<usize>,
+    /// Repeat this step and all later ones, even if nothing changed
+    #[arg(long, value_name = "STEP")]
+    from: Option<String>,
+    /// Stop after this step and add no image
+    #[arg(long, value_name = "STEP")]
+    until: Option<String>,
+    /// Keep what is usually removed: files in memory, and the sources and object files of packages
+    #[arg(long)]
+    keep: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FormatArg {
+    /// Compact; every system can mount it.
+    Squashfs,
+    /// Larger, faster to mount; needs Linux 6.12 or later.
+    Erofs,
+}
+
+impl BuildArgs {
+    fn options(&self) -> BuildOptions {
+        BuildOptions {
+            recipe: self.recipe.clone(),
+            label: self.label.clone(),
+            install: self.install.clone(),
+            replace: self.replace,
+            format: self.image_format.map(|format| match format {
+                FormatArg::Squashfs => ImageFormat::Squashfs,
+                FormatArg::Erofs => ImageFormat::Erofs,
+            }),
+            system: self.system.clone(),
+            mirrors: self.mirrors.clone(),
+            build_dir: self.build_dir.clone(),
+            jobs: self.jobs,
+            from: self.from.clone(),
+            until: self.until.clone(),
+            keep: self.keep,
+        }
+    }
+}
+
+pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> CommandResult<ExitCode> {
+    let printer = setup.printer;
+    let planned = plan_build(setup, &args.options())?;
+    let plan = &planned.plan;
+    if args.dry_run {
+        printer.data(if args.json {
+            json(plan)
+        } else {
+            format!("{}\n", plan.to_string().trim_end())
+        });
+        return Ok(exit_codes::SUCCESS);
+    }
+    let started = Instant::now();
+    let mut progress = Shown::new(printer);
+    let interrupt = stop_when_interrupted()?;
+    let built = execute(plan, &mut progress, &interrupt)?;
+    if let Some(step) = &args.until {
+        let place = plan.build_dir.display();
+        printer.note(format_args!(
+            "stopped after `{step}`; the build is in {place}"
+        ));
+        printer.hint("the same command without `--until` goes on");
+        return Ok(exit_codes::SUCCESS);
+    }
+    match (built, &planned.label, &args.output) {
+        (Some(built), Some(label), _) => {
+            if let Some(added) = add_built(setup, label, &built)? {
+                tell_added(setup, &added);
+            } else {
+                let id = built.digest.id();
+                printer.note(format_args!("{label} is the image {id} already"));
+            }
+        }
+        (Some(built), None, Some(output)) => {
+            write_built(&built, output)?;
+            let (path, size) = (output.display(), size(built.size));
+            printer.note(format_args!("wrote {path} ({size})"));
+        }
+        _ => {}
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    if progress.done_before() == plan.steps.len() {
+        printer.note("nothing has changed: it was built already");
+    } else {
+        printer.note(format_args!("built in {seconds:.1} s"));
+    }
+    if let Some(directory) = &plan.install {
+        printer.note(format_args!("installed in {}", directory.display()));
+    }
+    if let Some(label) = &planned.label {
+        printer.hint(&format!(
+            "`cabane start {}/{}:{}`",
+            label.name, label.version, label.tag
+        ));
+    }
+    Ok(exit_codes::SUCCESS)
+}

@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! From options to a launch, and its `--dry-run` output.
+
+use cabane_launch::{Launch, LaunchPlan};
+use cabane_run::Prepared;
+
+use crate::exit_codes::{self, ExitCode};
+use crate::image_args::{ImageArgs, JoinArgs};
+use crate::report::CommandResult;
+use crate::setup::Setup;
+
+/// Returns the plan for what was typed.
+pub(crate) fn launch_plan(args: &ImageArgs, join: &JoinArgs) -> LaunchPlan {
+    LaunchPlan {
+        images: args.request(),
+        root: args.root.options(),
+        join: join.options(),
+        mpi: args.root.mpi.clone(),
+        mpi_program: args.root.mpi_program.clone(),
+        is_dry_run: args.dry_run,
+        shows_conflicts: true,
+        ..LaunchPlan::default()
+    }
+}
+
+/// Replaces this process with the command, or shows what would be done.
+pub(crate) fn finish(setup: &Setup, launch: Launch) -> CommandResult<ExitCode> {
+    if launch.is_dry_run {
+        setup.printer.data(describe(setup, &launch.prepared));
+        return Ok(exit_codes::SUCCESS);
+    }
+    Err(launch.exec(setup))
+}
+
+/// The mount plan, then every variable that changes.
+fn describe(setup: &Setup, prepared: &Prepared) -> String {
+    let mut text = prepared.plan().to_string();
+    if let Some(directory) = prepared.working_directory() {
+        text += &format!("start in {}\n", directory.display());
+    }
+    for (name, value) in prepared.variables() {
+        if setup.calling.get(name) != Some(value) {
+            text += &format!("set {}={}\n", name.display(), value.display());
+        }
+    }
+    for name in setup.calling.keys() {
+        if !prepared.variables().contains_key(name) {
+            text += &format!("unset {}\n", name.display());
+        }
+    }
+    text
+}

@@ -1,0 +1,372 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Container images for recipes: from the same places, and with the same passwords, as for
+//! `cabane import`.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use cabane_builder::{
+    AddedImage, AddedImages, BuildError, Containers, FoundContainer, UseContainer,
+};
+use cabane_container::export::{config_of, variables_of};
+use cabane_container::{
+    Config, ContainerImage, DockerArchive, Layer, Layout, Platform, Sif, digest,
+};
+use cabane_label::{Digest, escape};
+use cabane_registry::{ContainerName, sum};
+use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
+
+use cabane_environment::{ImageRequest, find_environment};
+use cabane_report::{IoContext, Kind, Report, Result};
+use cabane_site::Context;
+use cabane_transfer::Remote;
+use cabane_transfer::of_containers;
+use cabane_transfer::{ContainerQuery, directory_of, layer_of, scratch_place};
+use cabane_transfer::{Reference, ReferenceError};
+
+/// How a root image of ours is named in a recipe.
+const OWN: &str = "image:";
+
+/// Container images as this user gets them.
+#[derive(Debug)]
+pub(crate) struct OwnContainers {
+    context: Context,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("`{reference}` is another image now: it should be {locked}, and is {found}")]
+struct Moved {
+    reference: String,
+    locked: String,
+    found: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("`{}` is for {found}, and the recipe wants {wanted}", escape(.reference))]
+struct OtherPlatform {
+    reference: String,
+    wanted: String,
+    found: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("`{}` has no root file system of its own", escape(.image))]
+struct NoRoot {
+    image: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("`{}` has a root file system of its own, and cannot be put on another one", escape(.image))]
+struct SecondRoot {
+    image: String,
+}
+
+impl OwnContainers {
+    pub(crate) fn new(context: &Context) -> Self {
+        Self {
+            context: context.clone(),
+        }
+    }
+
+    fn look_up(&self, reference: &Reference, platform: &Platform) -> Result<FoundContainer> {
+        let container = Report::from;
+        let chosen = match reference {
+            Reference::Registry(name) => {
+                let registry = of_containers(&self.context, &name.address, None, None)?;
+                Remote::find(registry, name, platform)?.1
+            }
+            Reference::DockerArchive(path, name) => {
+                let archive = DockerArchive::open(path, &scratch_place(&self.context)?);
+                let archive = archive.map_err(container)?;
+                let (image, identity) = archive
+                    .image(name.as_deref(), platform)
+                    .map_err(container)?;
+                return Ok(FoundContainer {
+                    reference: reference.to_string(),
+                    platform: image.platform.to_string(),
+                    digest: digest::written(&identity),
+                    index: None,
+                });
+            }
+            Reference::Layout(path, name) => {
+                let layout =
+                    Layout::open(path, &scratch_place(&self.context)?).map_err(container)?;
+                layout
+                    .choose(name.as_deref(), platform)
+                    .map_err(container)?
+            }
+            Reference::Sif(path) => {
+                Sif::open(path, platform).map_err(container)?;
+                let summed = sum::file(path, &mut |_, _| ())?;
+                return Ok(of_whole(reference, platform, &summed));
+            }
+            Reference::Directory(path) => {
+                // It has no digest of its own: that of the layer which is made of it.
+                let image = directory_of(path, platform)?;
+                let open = |layer: &Layer<'_>| (layer.open)().and_then(digest::of_stream);
+                let summed = image
+                    .layers
+                    .first()
+                    .map_or_else(|| Ok(digest::of(&[])), open);
+                let summed = summed.or_failed(|| format!("read {}", path.display()))?;
+                return Ok(of_whole(reference, platform, &summed));
+            }
+        };
+        Ok(FoundContainer {
+            reference: reference.to_string(),
+            platform: platform.to_string(),
+            digest: digest::written(&chosen.digest),
+            index: chosen.index.as_ref().map(digest::written),
+        })
+    }
+
+    /// Finds a root image of ours, with the variables of its default view.
+    fn own_root(&self, label: &str) -> Result<(ConcreteEnvironment, ConcreteImage)> {
+        let args = ImageRequest::new(label, None, false);
+        let (environment, _) = find_environment(&self.context, &args)?;
+        let root = environment.root().cloned();
+        let root = root.ok_or_else(|| {
+            let image = label.to_owned();
+            Report::new(Kind::BadInput, NoRoot { image })
+                .hinted("`images:` puts it on a root image".to_owned())
+        })?;
+        Ok((environment, root))
+    }
+
+    fn look_up_own(&self, label: &str) -> Result<FoundContainer> {
+        let (_, root) = self.own_root(label)?;
+        let source = root
+            .meta
+            .container
+            .as_ref()
+            .and_then(|one| one.source.as_ref());
+        let platform = match source {
+            Some(source) => source.platform.clone(),
+            None => platform_of(None)?.to_string(),
+        };
+        Ok(FoundContainer {
+            reference: format!("{OWN}{label}"),
+            platform,
+            digest: digest::written(&digest_of(&root)?),
+            index: None,
+        })
+    }
+
+    /// Opens a root image of ours: its tree is one layer, and what it says about itself is what
+    /// the container image said from which it was made.
+    fn use_own(
+        &self,
+        label: &str,
+        found: &FoundContainer,
+        use_it: &mut dyn FnMut(ContainerImage<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let now = self.look_up_own(label)?;
+        if now.digest != found.digest {
+            return Err(moved(found, now));
+        }
+        let (environment, root) = self.own_root(label)?;
+        let platform = platform_of(Some(&found.platform))?;
+        let mut config = root
+            .meta
+            .container
+            .as_ref()
+            .map(config_of)
+            .unwrap_or_default();
+        config["config"]["Env"] = variables_of(&config, &environment.patch).texts.into();
+        config["os"] = platform.os.clone().into();
+        config["architecture"] = platform.architecture.clone().into();
+        let config = Config::read(config.to_string().as_bytes());
+        use_it(ContainerImage {
+            config: config?,
+            layers: vec![layer_of(&self.context, &root).0],
+            platform,
+            manifest: None,
+            index: None,
+            configuration: None,
+        })
+    }
+
+    fn find_added(&self, names: &[String]) -> Result<AddedImages> {
+        let args = ImageRequest::new(&names.join(","), None, false);
+        let (environment, _) = find_environment(&self.context, &args)?;
+        if let Some(root) = environment.root() {
+            let image = root.name().to_owned();
+            return Err(Report::new(Kind::BadInput, SecondRoot { image }));
+        }
+        let image = |image: &ConcreteImage| {
+            Ok(AddedImage {
+                name: image.name().to_owned(),
+                digest: digest_of(image)?.to_string(),
+                glibc: image.meta.needs.glibc.clone(),
+                processor: image.meta.needs.processor.clone(),
+                layer: layer_of(&self.context, image).0,
+            })
+        };
+        let images = environment.images.iter().map(image);
+        Ok(AddedImages {
+            images: images.collect::<Result<_>>()?,
+            patch: environment.patch.clone(),
+        })
+    }
+
+    /// Opens what was found, and nothing else under the same name.
+    fn use_found(
+        &self,
+        reference: Reference,
+        found: &FoundContainer,
+        interrupt: &AtomicBool,
+        use_it: &mut dyn FnMut(ContainerImage<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let platform = platform_of(Some(&found.platform))?;
+        let reference = match reference {
+            Reference::Registry(name) => {
+                let locked = found.index.as_ref().unwrap_or(&found.digest);
+                Reference::Registry(Box::new(ContainerName {
+                    tag: None,
+                    digest: digest::parse(locked),
+                    ..*name
+                }))
+            }
+            other => {
+                let now = self.look_up(&other, &platform)?;
+                if now.digest != found.digest {
+                    return Err(moved(found, now));
+                }
+                other
+            }
+        };
+        let query = ContainerQuery {
+            context: &self.context,
+            platform: &platform,
+            token: None,
+            username: None,
+            interrupt,
+            scratch: scratch_place(&self.context)?,
+        };
+        query.with(&reference, Box::new(use_it))
+    }
+}
+
+impl Containers for OwnContainers {
+    fn find(
+        &self,
+        from: &str,
+        directory: &Path,
+        platform: Option<&str>,
+    ) -> Result<FoundContainer, BuildError> {
+        let found = if let Some(label) = from.strip_prefix(OWN) {
+            self.look_up_own(label)
+                .and_then(|found| of_platform(found, platform))
+        } else {
+            reference_of(from, directory).and_then(|reference| {
+                let platform = platform_of(platform)?;
+                self.look_up(&reference, &platform)
+            })
+        };
+        found.map_err(|error| as_build_error(&error))
+    }
+
+    fn open(
+        &self,
+        from: &str,
+        directory: &Path,
+        found: &FoundContainer,
+        interrupt: &AtomicBool,
+        use_it: &mut UseContainer<'_>,
+    ) -> Result<(), BuildError> {
+        // Its own errors need no translation.
+        let mut failure = None;
+        let mut used = |image: ContainerImage<'_>| {
+            use_it(image).map_err(|error| {
+                let told = Report::new(Kind::Build, error.to_string());
+                failure = Some(error);
+                told
+            })
+        };
+        let opened = if let Some(label) = from.strip_prefix(OWN) {
+            self.use_own(label, found, &mut used)
+        } else {
+            reference_of(from, directory)
+                .and_then(|reference| self.use_found(reference, found, interrupt, &mut used))
+        };
+        match (opened, failure) {
+            (_, Some(failure)) => Err(failure),
+            (opened, None) => opened.map_err(|error| as_build_error(&error)),
+        }
+    }
+
+    fn images(&self, names: &[String]) -> Result<AddedImages, BuildError> {
+        self.find_added(names)
+            .map_err(|error| as_build_error(&error))
+    }
+}
+
+fn moved(locked: &FoundContainer, now: FoundContainer) -> Report {
+    let moved = Moved {
+        reference: locked.reference.clone(),
+        locked: locked.digest.clone(),
+        found: now.digest,
+    };
+    Report::new(Kind::Failure, moved)
+        .hinted("`cabane build --from lock` takes the new one".to_owned())
+}
+
+/// Fails if an image is for another platform than the recipe wants.
+fn of_platform(found: FoundContainer, wanted: Option<&str>) -> Result<FoundContainer> {
+    let (Some(wanted), its) = (wanted, platform_of(Some(&found.platform))?) else {
+        return Ok(found);
+    };
+    if platform_of(Some(wanted))?.takes(&its) {
+        return Ok(found);
+    }
+    let other = OtherPlatform {
+        reference: found.reference,
+        wanted: wanted.to_owned(),
+        found: found.platform,
+    };
+    Err(Report::new(Kind::BadInput, other)
+        .hinted("leave `platform` out, or name an image that is for it".to_owned()))
+}
+
+/// Returns the digest of an image, which has to be summed where it lies outside of a repository.
+fn digest_of(image: &ConcreteImage) -> Result<Digest> {
+    match &image.digest {
+        Some(digest) => Ok(digest.clone()),
+        None => sum::file(&image.path, &mut |_, _| ()).map_err(Report::from),
+    }
+}
+
+/// What is known of a file or a directory as a whole.
+fn of_whole(reference: &Reference, platform: &Platform, summed: &Digest) -> FoundContainer {
+    FoundContainer {
+        reference: reference.to_string(),
+        platform: platform.to_string(),
+        digest: digest::written(summed),
+        index: None,
+    }
+}
+
+fn as_build_error(error: &Report) -> BuildError {
+    let (message, hint) = error.texts();
+    BuildError::ContainerSource { message, hint }
+}
+
+fn platform_of(text: Option<&str>) -> Result<Platform> {
+    match text {
+        None => Ok(Platform::of_machine(std::env::consts::ARCH)),
+        Some(text) => text
+            .parse()
+            .map_err(|error| Report::new(Kind::BadInput, error_of(error))),
+    }
+}
+
+fn error_of(error: cabane_container::PlatformError) -> Box<dyn std::error::Error + Send + Sync> {
+    Box::new(error)
+}
+
+/// Reads a name as it stands in a recipe, to which its paths are relative.
+fn reference_of(from: &str, directory: &Path) -> Result<Reference> {
+    Reference::in_file(from, directory).map_err(ReferenceError::told)
+}

@@ -1,0 +1,16 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! From a recipe to an image, with the settings of the site and the user.
+//!
+//! [`plan_build`] makes a plan of a recipe, which `cabane_builder` carries out. [`add_built`] and
+//! [`write_built`] put the image where it belongs.
+
+#![forbid(unsafe_code)]
+
+mod containers;
+mod request;
+mod result;
+
+pub use request::{BuildOptions, PlannedBuild, plan_build};
+pub use result::{add_built, write_built};

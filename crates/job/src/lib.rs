@@ -1,0 +1,21 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The images of Slurm jobs.
+//!
+//! [`submit()`] resolves them where a job is submitted, [`record()`] writes down what a step has, and
+//! [`install()`] and [`find_faults`] are for administrators.
+
+#![forbid(unsafe_code)]
+
+mod check;
+mod inherited;
+mod install;
+mod record;
+mod submission;
+mod variants;
+
+pub use check::find_faults;
+pub use install::{InstallRequest, Installed, install};
+pub use record::{Destination, DestinationError, record};
+pub use submission::{Passthrough, Submission, submit};

@@ -1,0 +1,390 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The images and variables of a job, for each choice of builds that nodes may make.
+//!
+//! A node cannot resolve variables: it reads neither JSON nor views. So they are resolved here for
+//! every choice, and what differs is written into the list of the job.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fs::File;
+use std::path::Path;
+
+use cabane_compat::GlibcVersion;
+use cabane_environment::{FoundImages, add_binds, find_builds, no_root};
+use cabane_label::Label;
+use cabane_mount::{Backend, JobBind, JobDevice, JobImage, JobImages, JobRoot, JobVariable};
+use cabane_recipe::DeviceRequest;
+use cabane_report::{IoContext, Kind, Report, Result};
+use cabane_repository::ImageFormat;
+use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
+use cabane_run::loaded::{Additions, Bind, LoadedImage};
+use cabane_run::{Joining, RootRequest, RunRequest, RunWarning, prepare, seen_in_root};
+use cabane_site::Context;
+use cabane_view::Needs;
+
+use crate::inherited::Inherited;
+use crate::submission::{Submission, loaded_in};
+
+/// More than there are on any site, and few enough to be worked out at once.
+const MOST_VARIANTS: usize = 64;
+
+type Variables = BTreeMap<OsString, OsString>;
+
+/// The images that were requested.
+#[derive(Debug)]
+pub(crate) struct Requested {
+    found: FoundImages,
+    additions: Additions,
+    /// Whether the home directory is left out of a root image.
+    without_home: bool,
+    /// The builds that this machine takes, for what is not yet on a node.
+    here: Vec<usize>,
+}
+
+impl Requested {
+    /// Finds them.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is malformed, missing or ambiguous.
+    pub(crate) fn find(context: &Context, request: &Submission) -> Result<Self> {
+        let mut found = find_builds(context, &request.images)?;
+        found.make_ready(context)?;
+        let here = found.places_here(context);
+        for warning in found.assemble(&here)?.warnings {
+            context.warning(warning);
+        }
+        let mut additions = std::mem::take(&mut found.additions);
+        add_binds(context, &request.binds, &mut additions)?;
+        let devices = request.devices.iter().map(ToString::to_string);
+        additions.devices.extend(devices);
+        if found.assemble(&here)?.root().is_none() {
+            refuse_binds(&additions)?;
+            if request.no_home {
+                return Err(no_root("--uenv-no-home"));
+            }
+        }
+        if let Some(directory) = &additions.working_directory {
+            context.warning(format_args!(
+                "`workdir` of the environment file is ignored in a job; use `--chdir={}`",
+                directory.display()
+            ));
+        }
+        Ok(Self {
+            found,
+            additions,
+            without_home: request.no_home,
+            here,
+        })
+    }
+
+    /// Puts other builds into some places of those that this machine takes.
+    fn assemble_with(&self, changed: &[(usize, usize)]) -> Result<ConcreteEnvironment> {
+        let mut places = self.here.clone();
+        for (image, place) in changed {
+            if let Some(slot) = places.get_mut(*image) {
+                *slot = *place;
+            }
+        }
+        self.found.assemble(&places)
+    }
+
+    /// Finds an image that was asked for, and all its builds.
+    fn find_image(&self, loaded: &LoadedImage) -> Result<Option<(usize, Vec<JobImage>)>> {
+        let environment = self.assemble_with(&[])?;
+        let is_same = |image: &ConcreteImage| {
+            image.path == loaded.path && image.mount_point.as_path() == loaded.mount_point
+        };
+        let Some(position) = environment.images.iter().position(is_same) else {
+            return Ok(None);
+        };
+        let count = self.found.images.get(position);
+        let count = count.map_or(0, |image| image.builds.len());
+        let mut builds = Vec::with_capacity(count);
+        for place in 0..count {
+            let environment = self.assemble_with(&[(position, place)])?;
+            builds.extend(environment.images.get(position).map(job_image));
+        }
+        Ok(Some((position, builds)))
+    }
+}
+
+fn job_bind(bind: &Bind) -> JobBind {
+    JobBind {
+        source: bind.source.clone(),
+        target: bind.target.as_path().to_owned(),
+        read_only: bind.read_only,
+        must_be: true,
+    }
+}
+
+fn refuse_binds(additions: &Additions) -> Result<()> {
+    let Some(bind) = additions.binds.first() else {
+        return Ok(());
+    };
+    let target = bind.target.as_path().display();
+    Err(Report::new(
+        Kind::BadInput,
+        format!("in a job nothing but images is mounted, and {target} is to be something else"),
+    )
+    .hinted("`cabane run`, with `--bind` or an environment file, in the job mounts it".to_owned()))
+}
+
+/// Everything that decides about the images of a job.
+#[derive(Debug)]
+pub(crate) struct Variants<'a> {
+    pub(crate) context: &'a Context,
+    /// The variables where the job is submitted.
+    pub(crate) calling: Variables,
+    /// What is loaded there.
+    pub(crate) inherited: Inherited,
+    /// What was asked for beside it.
+    pub(crate) requested: Option<Requested>,
+    /// Devices that were asked for beside them.
+    pub(crate) devices: Vec<DeviceRequest>,
+}
+
+/// Where the builds of an image of the job come from.
+enum Source {
+    Requested(usize),
+    Inherited(usize),
+    Alone,
+}
+
+impl Variants<'_> {
+    /// Returns the variables for where the job is submitted, and the list for the nodes.
+    ///
+    /// # Errors
+    ///
+    /// Images or views that do not go together in one of the ways, or too many ways.
+    pub(crate) fn resolve(&self) -> Result<(Variables, JobImages)> {
+        let (variables, warnings) = self.variables(&[], &[])?;
+        for warning in warnings {
+            self.context.warning(warning);
+        }
+        let mut list = JobImages::default();
+        let mut sources = Vec::new();
+        for loaded in &loaded_in(&variables).images {
+            let (source, builds) = self.builds_of(loaded)?;
+            sources.push(source);
+            list.images.push(builds);
+        }
+        if list.ways() > MOST_VARIANTS {
+            return Err(Report::new(
+                Kind::BadInput,
+                format!(
+                    "there are {} ways to take builds of these images, and {MOST_VARIANTS} at most \
+                     are possible",
+                    list.ways()
+                ),
+            )
+            .hinted("a label with its `%uarch` means one build only".to_owned()));
+        }
+        let mut builds = list.images.iter().flatten();
+        let has_root = builds.any(|build| build.mount_point == Path::new("/"));
+        if has_root {
+            list.root = self.seen();
+        }
+        list.root.devices = self.devices_of_job(&variables, has_root);
+        if list.ways() > 1 {
+            list.variables = self.differing_variables(&sources, &list)?;
+        }
+        Ok((variables, list))
+    }
+
+    /// Says what of a node is seen in a root image.
+    fn seen(&self) -> JobRoot {
+        let nothing = Additions::default();
+        let (additions, binds, without_home) = match &self.requested {
+            Some(requested) => {
+                let binds = requested.additions.binds.iter().map(job_bind).collect();
+                (&requested.additions, binds, requested.without_home)
+            }
+            // What was asked for when the job was submitted is meant for its steps, too.
+            None => (
+                &nothing,
+                self.inherited.binds(),
+                self.inherited.is_without_home(),
+            ),
+        };
+        let request = RootRequest {
+            without_home,
+            binds: self.context.settings.container.binds.clone(),
+            ..RootRequest::default()
+        };
+        let here = std::env::current_dir().ok();
+        let operations = seen_in_root(&request, additions, &self.calling, here.as_deref());
+        let mut root = JobRoot::of(&operations);
+        root.without_home = without_home;
+        root.binds.extend(binds);
+        root
+    }
+
+    /// Says which devices a node looks for: those of the images that are loaded, those that were
+    /// asked for, and those that the site gives to container images.
+    fn devices_of_job(&self, variables: &Variables, has_root: bool) -> Vec<JobDevice> {
+        let loaded = loaded_in(variables).additions.devices;
+        let asked = self.devices.iter().map(ToString::to_string);
+        let asked: Vec<String> = loaded.into_iter().chain(asked).collect();
+        let wants_none = asked.iter().any(|device| device == "none");
+        let usual = self.context.settings.container.devices.iter();
+        let usual = usual.filter(|_| has_root && !wants_none);
+        let device = |must_be| move |name: String| JobDevice { name, must_be };
+        let usual = usual.map(|(name, _)| name.to_string()).map(device(false));
+        usual.chain(asked.into_iter().map(device(true))).collect()
+    }
+
+    /// Works out the variables as they would be inside, with other builds of some images than
+    /// those that are taken here.
+    fn variables(
+        &self,
+        requested: &[(usize, usize)],
+        inherited: &[(usize, usize)],
+    ) -> Result<(Variables, Vec<RunWarning>)> {
+        let mut calling = self.calling.clone();
+        if !inherited.is_empty() {
+            let mut places = self.inherited.now.clone();
+            for (image, place) in inherited {
+                if let Some(slot) = places.get_mut(*image) {
+                    *slot = *place;
+                }
+            }
+            calling = self.inherited.variables_with(&calling, &places);
+        }
+        let Some(wanted) = &self.requested else {
+            return Ok((calling, Vec::new()));
+        };
+        let prepared = prepare(RunRequest {
+            environment: wanted.assemble_with(requested)?,
+            additions: wanted.additions.clone(),
+            root: RootRequest::default(),
+            backend: Backend::Root,
+            fuse: self.context.fuse.clone(),
+            calling,
+            joining: Joining::nobody(),
+            // Which one it will be is not known here, and changes nothing.
+            command: vec![OsString::new()],
+        })?;
+        // What this machine lacks does not matter: the nodes look for themselves.
+        let is_about_node = |warning: &&RunWarning| {
+            matches!(
+                warning,
+                RunWarning::OldLibrary { .. } | RunWarning::OtherProcessor { .. }
+            )
+        };
+        let warnings = prepared.warnings();
+        let warnings = warnings.filter(|one| !is_about_node(one)).cloned();
+        Ok((prepared.variables().clone(), warnings.collect()))
+    }
+
+    fn builds_of(&self, loaded: &LoadedImage) -> Result<(Source, Vec<JobImage>)> {
+        if let Some(requested) = &self.requested
+            && let Some((position, builds)) = requested.find_image(loaded)?
+        {
+            return Ok((Source::Requested(position), builds));
+        }
+        if let Some((position, builds)) = self.inherited.find(loaded) {
+            return Ok((Source::Inherited(position), builds.to_vec()));
+        }
+        Ok((Source::Alone, vec![image_alone(self.context, loaded)?]))
+    }
+
+    /// Works out for each way what is not the same in all of them.
+    fn differing_variables(
+        &self,
+        sources: &[Source],
+        list: &JobImages,
+    ) -> Result<Vec<Vec<JobVariable>>> {
+        let mut all = Vec::with_capacity(list.ways());
+        for places in all_places(list) {
+            let (mut requested, mut inherited) = (Vec::new(), Vec::new());
+            for (source, place) in sources.iter().zip(places) {
+                match source {
+                    Source::Requested(image) => requested.push((*image, place)),
+                    Source::Inherited(image) => inherited.push((*image, place)),
+                    Source::Alone => {}
+                }
+            }
+            all.push(self.variables(&requested, &inherited)?.0);
+        }
+        let names: BTreeSet<&OsString> = all.iter().flat_map(BTreeMap::keys).collect();
+        let differs = |name: &&OsString| {
+            let mut values = all.iter().map(|variables| variables.get(*name));
+            let first = values.next();
+            values.any(|value| Some(value) != first)
+        };
+        let names: Vec<&OsString> = names.into_iter().filter(differs).collect();
+        let of_variant = |variables: &Variables| {
+            let pairs = names.iter();
+            pairs
+                .map(|name| ((*name).clone(), variables.get(*name).cloned()))
+                .collect()
+        };
+        Ok(all.iter().map(of_variant).collect())
+    }
+}
+
+/// Returns every way to take a build of each image, the last image changing fastest.
+fn all_places(list: &JobImages) -> Vec<Vec<usize>> {
+    let mut all = vec![Vec::new()];
+    for builds in &list.images {
+        let longer = all.iter().flat_map(|places| {
+            (0..builds.len()).map(|place| [places.as_slice(), &[place]].concat())
+        });
+        all = longer.collect();
+    }
+    all
+}
+
+fn job_image(image: &ConcreteImage) -> JobImage {
+    let format = mount_format(image.format);
+    let place = image.mount_point.as_path();
+    let image_itself = JobImage::new(format, &image.path, place);
+    described(image_itself, image.label.as_ref(), &image.meta.needs)
+}
+
+/// Looks what an image holds that is loaded already, with the rights of the user.
+fn image_alone(context: &Context, image: &LoadedImage) -> Result<JobImage> {
+    let path = image.path.as_path();
+    let file = File::open(path)
+        .or_failed(|| format!("open the image {}, which is loaded here", path.display()))?;
+    let format = ImageFormat::of_file(&file).map_err(|error| Report::new(Kind::BadInput, error))?;
+    let label = image.label.as_ref().and_then(|text| text.parse().ok());
+    let needs = needs_of(context, image).unwrap_or_default();
+    let image = JobImage::new(mount_format(format), path, &image.mount_point);
+    Ok(described(image, label.as_ref(), &needs))
+}
+
+/// Looks up what an image of a repository needs; nothing is known of others.
+fn needs_of(context: &Context, image: &LoadedImage) -> Option<Needs> {
+    let name = image.repository.as_ref()?;
+    let digest = image.digest.as_ref()?.parse().ok()?;
+    let repositories = context.repositories().ok()?;
+    let named = repositories.iter().find(|one| one.name == *name)?;
+    let meta = named.repository.meta_if_present(&digest).ok()??;
+    Some(meta.needs)
+}
+
+fn described(image: JobImage, label: Option<&Label>, needs: &Needs) -> JobImage {
+    // Metadata may say anything; what is no word of these kinds is no need that a node knows.
+    let is_word = |name: &&String| name.bytes().all(|byte| byte.is_ascii_graphic());
+    let features = needs.processor.iter().flat_map(|need| &need.features);
+    let glibc = needs.glibc.as_deref();
+    let glibc = glibc.and_then(|version| version.parse::<GlibcVersion>().ok());
+    JobImage {
+        label: label.map(ToString::to_string).unwrap_or_default(),
+        uarch: label.map_or_else(String::new, |label| label.uarch.to_string()),
+        features: features.filter(is_word).cloned().collect(),
+        glibc: glibc.map(|version| version.to_string()),
+        ..image
+    }
+}
+
+fn mount_format(format: ImageFormat) -> cabane_mount::ImageFormat {
+    match format {
+        ImageFormat::Squashfs => cabane_mount::ImageFormat::Squashfs,
+        ImageFormat::Erofs => cabane_mount::ImageFormat::Erofs,
+    }
+}

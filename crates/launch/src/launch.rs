@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The last step: this process becomes the command.
+
+use std::ffi::OsString;
+
+use cabane_mount::Backend;
+use cabane_report::{Kind, Report, Result};
+use cabane_run::{Prepared, RunError, RunRequest, RunWarning, become_command, prepare};
+use cabane_site::Context;
+use cabane_site::settings::BackendChoice;
+
+/// An environment and a command, ready to start.
+#[derive(Debug)]
+pub struct Launch {
+    /// What is mounted and set.
+    pub prepared: Prepared,
+    /// Whether the user only wants to see it.
+    pub is_dry_run: bool,
+}
+
+impl Launch {
+    /// Chooses how to mount. With `is_nested`, another environment is around this one.
+    pub(crate) fn prepare(
+        context: &Context,
+        request: RunRequest,
+        is_dry_run: bool,
+        is_nested: bool,
+    ) -> Result<Self> {
+        let mut prepared = prepare(request).map_err(not_started)?;
+        // Where the helper has mounted, it does not do so again.
+        if !is_nested {
+            choose_helper(context, &mut prepared)
+                .map_err(|error| error.with_kind(Kind::NotStarted))?;
+        }
+        for warning in prepared.warnings() {
+            context.warning(warning);
+        }
+        Ok(Self {
+            prepared,
+            is_dry_run,
+        })
+    }
+
+    /// Replaces this process with the command. Returns only if that fails.
+    #[must_use]
+    pub fn exec(self, context: &Context) -> Report {
+        let warn = |warning: &RunWarning| context.warning(warning);
+        not_started(self.prepared.exec(warn))
+    }
+}
+
+/// Replaces this process with a command of this environment. Returns only if that fails.
+#[must_use]
+pub fn become_other(command: Vec<OsString>) -> Report {
+    not_started(become_command(command))
+}
+
+/// Gives an error the kind that shells know.
+pub fn not_started(error: RunError) -> Report {
+    let kind = match &error {
+        RunError::NotFound { .. } => Kind::CommandNotFound,
+        RunError::Exec { .. } => Kind::NotExecutable,
+        _ => Kind::NotStarted,
+    };
+    Report::from(error).with_kind(kind)
+}
+
+/// Mounts through the helper if the user wants that, or if it is better and possible.
+fn choose_helper(context: &Context, prepared: &mut Prepared) -> Result<()> {
+    let wanted = context.settings.backend.value;
+    let is_better = wanted == BackendChoice::Auto && context.backend == Backend::UserNamespace;
+    if wanted != BackendChoice::Helper && !is_better {
+        return Ok(());
+    }
+    match context
+        .helper()
+        .and_then(|helper| prepared.use_helper(helper))
+    {
+        Ok(()) => Ok(()),
+        Err(reason) if wanted == BackendChoice::Helper => {
+            Err(Report::new(Kind::NotStarted, reason)
+                .hinted("use `cabane doctor` to diagnose the helper".to_owned()))
+        }
+        Err(reason) => {
+            context.detail(format_args!("mounting in a user namespace: {reason}"));
+            Ok(())
+        }
+    }
+}

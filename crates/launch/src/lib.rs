@@ -1,0 +1,19 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! From an environment and a command to the process that becomes the command.
+//!
+//! A [`LaunchPlan`] becomes a [`Launch`], which becomes the command. A [`Swap`] is the same for a
+//! command that gets another MPI.
+
+#![forbid(unsafe_code)]
+
+mod conflicts;
+mod launch;
+mod plan;
+mod swap;
+
+pub use conflicts::CONFLICTS_COMMAND;
+pub use launch::{Launch, become_other, not_started};
+pub use plan::{LaunchPlan, PLAN_COMMAND};
+pub use swap::{Swap, SwapRequest, Swapping};

@@ -1,0 +1,248 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What is started, and in which environment.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use cabane_environment::{ImageRequest, JoinOptions, RootOptions, find_environment, root_request};
+use cabane_mpi_swap::{
+    ContainerQuestion, EnvironmentFiles, SubstituteImage, SubstituteRequest, substitute_image,
+    substitute_in_container,
+};
+use cabane_report::{Kind, Report, Result};
+use cabane_resolve::ConcreteEnvironment;
+use cabane_run::loaded::Additions;
+use cabane_run::{RootRequest, RunRequest, whole_command};
+use cabane_site::Context;
+use serde::{Deserialize, Serialize};
+
+use crate::conflicts::{covering, with_conflicts};
+use crate::launch::{Launch, not_started};
+
+/// The command of this program that carries out a plan in JSON.
+pub const PLAN_COMMAND: &str = "run-plan";
+
+/// An environment, and how it is entered. A process of this program that is already in another
+/// environment gets it as JSON.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct LaunchPlan {
+    /// The images and views.
+    pub images: ImageRequest,
+    /// What else is visible in it.
+    pub root: RootOptions,
+    /// With which processes namespaces are shared.
+    pub join: JoinOptions,
+    /// The MPI that replaces that of the command.
+    pub mpi: Option<String>,
+    /// The file that needs MPI, if it is not the command.
+    pub mpi_program: Option<PathBuf>,
+    /// Whether the user only wants to see what would be done.
+    pub is_dry_run: bool,
+    /// Whether conflicts between views are shown, if details are.
+    #[serde(skip)]
+    pub shows_conflicts: bool,
+    /// Whether another environment is entered in this one. Then the helper does not mount: where it
+    /// has, it does not do so again, and in the user namespaces that are left ranks would not find
+    /// each other.
+    pub is_nested: bool,
+}
+
+impl LaunchPlan {
+    /// Prepares the start of a command of this program in images. An error keeps its kind: the user
+    /// has typed no command that could not be started.
+    ///
+    /// # Errors
+    ///
+    /// The environment cannot be resolved.
+    pub fn launch_own(
+        context: &Context,
+        images: &ImageRequest,
+        command: Vec<OsString>,
+    ) -> Result<Launch> {
+        let plan = Self {
+            join: JoinOptions {
+                no_join: true,
+                ..JoinOptions::default()
+            },
+            ..Self::default()
+        };
+        plan.enter(context, find_environment(context, images)?, command)
+    }
+
+    /// Resolves the environment and prepares the start of a command.
+    ///
+    /// # Errors
+    ///
+    /// The environment cannot be resolved, the command gets no other MPI, or it is missing.
+    pub fn launch(&self, context: &Context, command: Vec<OsString>) -> Result<Launch> {
+        let found = self.resolve(context)?;
+        let command = if self.shows_conflicts {
+            with_conflicts(context, &found.0, command)?
+        } else {
+            command
+        };
+        self.enter(context, found, command)
+    }
+
+    /// As [`LaunchPlan::launch`], for a shell. In a container, where there may be no such shell, it
+    /// falls back to `bash` and `sh`.
+    ///
+    /// # Errors
+    ///
+    /// The same.
+    pub fn launch_shell(&self, context: &Context, shell: OsString) -> Result<Launch> {
+        const FIRST_SHELL: &str = r#"
+        for shell in "$0" /bin/bash; do
+            if [ -x "$shell" ]; then SHELL=$shell exec "$shell"; fi
+        done
+        SHELL=/bin/sh exec /bin/sh"#;
+        let found = self.resolve(context)?;
+        let command = match found.0.root() {
+            None => with_conflicts(context, &found.0, vec![shell])?,
+            Some(_) => ["/bin/sh", "-c", FIRST_SHELL]
+                .map(OsString::from)
+                .into_iter()
+                .chain([shell])
+                .collect(),
+        };
+        self.enter(context, found, command)
+    }
+
+    fn resolve(&self, context: &Context) -> Result<(ConcreteEnvironment, Additions)> {
+        find_environment(context, &self.images).map_err(|error| error.with_kind(Kind::NotStarted))
+    }
+
+    fn enter(
+        &self,
+        context: &Context,
+        (environment, mut additions): (ConcreteEnvironment, Additions),
+        mut command: Vec<OsString>,
+    ) -> Result<Launch> {
+        if let Some(with) = &self.mpi
+            && environment.root().is_some()
+            && let Some(image) = substitute_image(context, with)
+        {
+            return self.enter_inside(context, &image, command);
+        }
+        let mut root = root_request(context, &self.root, &environment, &mut additions)?;
+        if let Some(with) = &self.mpi {
+            let request = SubstituteRequest {
+                with,
+                libraries: &[],
+                program: self.mpi_program.as_deref(),
+            };
+            if environment.root().is_some() {
+                let found = (&environment, &mut additions);
+                substitute(context, request, found, &mut root, &command).map_err(as_started)?;
+            } else {
+                command = swapped(context, request, &environment, command)?;
+            }
+        }
+        let joining = self.join.joining(context);
+        let joining = joining.map_err(|error| error.with_kind(Kind::NotStarted))?;
+        let request = RunRequest {
+            environment,
+            additions,
+            root,
+            backend: context.backend,
+            fuse: context.fuse.clone(),
+            calling: context.calling.clone(),
+            joining,
+            command,
+        };
+        Launch::prepare(context, request, self.is_dry_run, self.is_nested)
+    }
+
+    /// Starts the command from inside of an image with an MPI, whose files are then those of this
+    /// machine for what is mounted next.
+    fn enter_inside(
+        &self,
+        context: &Context,
+        image: &SubstituteImage,
+        command: Vec<OsString>,
+    ) -> Result<Launch> {
+        let outer = Self {
+            images: image.images.clone(),
+            join: self.join.clone(),
+            is_nested: true,
+            ..Self::default()
+        };
+        let found = outer.resolve(context)?;
+        let mut words = context.own_program()?;
+        check_is_visible(&found.0, Path::new(&words[0]))?;
+        let inner = Self {
+            mpi: Some(image.prefix.display().to_string()),
+            ..self.clone()
+        };
+        let inner =
+            serde_json::to_string(&inner).map_err(|error| Report::new(Kind::NotStarted, error))?;
+        if context.is_verbose() {
+            words.push("--verbose".into());
+        }
+        words.extend(context.typed_options());
+        words.extend([PLAN_COMMAND, &inner, "--"].map(OsString::from));
+        words.extend(command);
+        outer.enter(context, found, words)
+    }
+}
+
+/// Refuses an image that is mounted over this program, which is needed there.
+fn check_is_visible(environment: &ConcreteEnvironment, program: &Path) -> Result<()> {
+    let Some(image) = covering(environment, program) else {
+        return Ok(());
+    };
+    let message = format!(
+        "{} covers this program, which is needed there for another MPI",
+        image.mount_point
+    );
+    Err(Report::new(Kind::NotStarted, message))
+}
+
+/// Arranges that a command in a container gets another MPI.
+fn substitute(
+    context: &Context,
+    request: SubstituteRequest<'_>,
+    (environment, additions): (&ConcreteEnvironment, &mut Additions),
+    root: &mut RootRequest,
+    command: &[OsString],
+) -> Result<()> {
+    let files = EnvironmentFiles::new(context, environment, additions, root);
+    let command = whole_command(environment, root, command.to_vec()).map_err(not_started)?;
+    let question = ContainerQuestion {
+        request,
+        files: &files,
+        command: &command,
+        is_launched: false,
+    };
+    let binds = substitute_in_container(context, &question, additions)?;
+    root.binds.extend(binds);
+    Ok(())
+}
+
+/// Returns the command that starts another one with another MPI.
+fn swapped(
+    context: &Context,
+    request: SubstituteRequest<'_>,
+    environment: &ConcreteEnvironment,
+    command: Vec<OsString>,
+) -> Result<Vec<OsString>> {
+    let mut words = context.own_program()?;
+    check_is_visible(environment, Path::new(&words[0]))?;
+    words.extend(["mpi", "swap", "--with", request.with].map(OsString::from));
+    if let Some(program) = request.program {
+        words.extend(["--mpi-program".into(), program.into()]);
+    }
+    words.push("--".into());
+    words.extend(command);
+    Ok(words)
+}
+
+/// Before the command starts, an error has one of the kinds that shells know.
+fn as_started(error: Report) -> Report {
+    match error.kind() {
+        Kind::NotSwapped | Kind::NotStarted | Kind::NotExecutable | Kind::CommandNotFound => error,
+        _ => error.with_kind(Kind::NotStarted),
+    }
+}

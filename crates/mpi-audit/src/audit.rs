@@ -1,0 +1,234 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The audit: finds installations, runs the benchmark with each, and sorts them.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use cabane_label::escape;
+use cabane_report::{IoContext, Kind, Report, Result};
+use cabane_site::{Context, env_vars};
+
+use crate::Installation;
+use crate::find::{FindRequest, find};
+use crate::judge::{Class, Reference};
+use crate::run::{
+    Manner, OtherBenchmark, PmiTypes, Progress, Runner, Settings, Tried, audit as try_all,
+    other_benchmarks,
+};
+
+/// What is audited, and how.
+#[derive(Clone, Debug)]
+pub struct AuditRequest {
+    /// Where to look for installations.
+    pub find: FindRequest,
+    /// The number of ranks.
+    pub ranks: u32,
+    /// The number of nodes, if Slurm starts the ranks instead of the launchers of the
+    /// installations.
+    pub nodes: Option<u32>,
+    /// A file with latencies to compare with. By default, those of the healthy installations are
+    /// compared with each other.
+    pub reference: Option<PathBuf>,
+    /// The time limit of each compilation and run.
+    pub limit: Duration,
+    /// How long each run measures, in seconds.
+    pub measure: f64,
+    /// The directory below which programs are compiled and run, instead of that for temporary files.
+    pub work_directory: Option<PathBuf>,
+}
+
+/// What was found.
+#[derive(Debug)]
+pub struct Audited {
+    /// The installations, the best first.
+    pub tried: Vec<Tried>,
+    /// Of each installation, the results of benchmarks of others.
+    pub others: Vec<Vec<OtherBenchmark>>,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum AuditError {
+    #[error("no MPI installation was found")]
+    Nothing,
+    #[error("cannot measure for {0} seconds")]
+    Measure(f64),
+    #[error("there is no `srun` in PATH")]
+    NoSlurm,
+    #[error("the references are for {kept} nodes, and these ranks are on {wanted}")]
+    OtherNodes { kept: u32, wanted: u32 },
+    #[error("no installation is healthy, and nothing can be kept")]
+    NoReference,
+    #[error("{} cannot be used", escape(&path.display().to_string()))]
+    Reference {
+        path: PathBuf,
+        source: crate::judge::ReferenceError,
+    },
+}
+
+/// Audits installations of MPI.
+///
+/// # Errors
+///
+/// Nothing was found, or something that was named cannot be used.
+pub fn audit(context: &Context, request: &AuditRequest) -> Result<Audited> {
+    if !(request.measure > 0.0 && request.measure <= 600.0) {
+        let error = AuditError::Measure(request.measure);
+        return Err(Report::new(Kind::Usage, error));
+    }
+    let settings = settings(context, request)?;
+    let runner = runner(context, request)?;
+    let installations = find(context, &request.find, &runner)?;
+    if installations.is_empty() {
+        let hint = "name a prefix: cabane mpi audit /opt/mpich".to_owned();
+        return Err(Report::new(Kind::NotFound, AuditError::Nothing).hinted(hint));
+    }
+    let mut tried = try_everything(context, &installations, &runner, &settings)?;
+    tried.sort_by_key(|one| one.verdict.class);
+    let others = tried
+        .iter()
+        .map(|one| other(one, &runner, &settings.manner))
+        .collect();
+    Ok(Audited { tried, others })
+}
+
+impl Audited {
+    /// Returns whether an installation does not work.
+    pub fn has_nonfunctional(&self) -> bool {
+        let mut classes = self.tried.iter().map(|one| one.verdict.class);
+        classes.any(|class| class == Class::Nonfunctional)
+    }
+
+    /// Returns the latencies of the healthy installations, to compare others with.
+    ///
+    /// # Errors
+    ///
+    /// None is healthy.
+    pub fn reference(&self, system: &str, nodes: u32) -> Result<Reference> {
+        let healthy = self.tried.iter();
+        let healthy = healthy.filter(|one| one.verdict.class < Class::NonPerformant);
+        let latencies: Vec<_> = healthy.filter_map(|one| one.outcome.latencies()).collect();
+        let latencies: Vec<_> = latencies.iter().collect();
+        Reference::new(system, nodes, &latencies)
+            .ok_or_else(|| Report::new(Kind::Failure, AuditError::NoReference))
+    }
+}
+
+fn settings(context: &Context, request: &AuditRequest) -> Result<Settings> {
+    let available = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    Ok(Settings {
+        ranks: request.ranks,
+        measure: Duration::from_secs_f64(request.measure),
+        manner: manner(context, request)?,
+        processors: available,
+        reference: request
+            .reference
+            .as_deref()
+            .map(|path| reference(path, request.nodes.unwrap_or(1)))
+            .transpose()?,
+    })
+}
+
+fn reference(path: &Path, nodes: u32) -> Result<Reference> {
+    let text = fs::read_to_string(path).or_failed(|| {
+        format!(
+            "read the references `{}`",
+            escape(&path.display().to_string())
+        )
+    })?;
+    let reference = Reference::from_json(&text).map_err(|source| {
+        let path = path.to_owned();
+        Report::new(Kind::BadInput, AuditError::Reference { path, source })
+    })?;
+    if (reference.nodes == 1) != (nodes == 1) {
+        let (kept, wanted) = (reference.nodes, nodes);
+        let error = AuditError::OtherNodes { kept, wanted };
+        return Err(Report::new(Kind::BadInput, error));
+    }
+    Ok(reference)
+}
+
+fn manner(context: &Context, request: &AuditRequest) -> Result<Manner> {
+    let Some(nodes) = request.nodes else {
+        return Ok(Manner::Launcher);
+    };
+    let path = context.calling.get(OsStr::new(env_vars::PATH));
+    let directories = path.map(std::env::split_paths).into_iter().flatten();
+    let srun = directories
+        .map(|directory| directory.join("srun"))
+        .find(|srun| srun.exists());
+    let srun = srun.ok_or_else(|| Report::new(Kind::NotFound, AuditError::NoSlurm))?;
+    let list = Command::new(&srun).arg("--mpi=list").output();
+    let list = list.or_failed(|| format!("run `{} --mpi=list`", srun.display()))?;
+    // Releases disagree about where they say it.
+    let output = [list.stdout, list.stderr].concat();
+    Ok(Manner::Slurm {
+        srun,
+        nodes,
+        types: PmiTypes::from_list(&String::from_utf8_lossy(&output)),
+    })
+}
+
+fn runner(context: &Context, request: &AuditRequest) -> Result<Runner> {
+    let parent = request
+        .work_directory
+        .clone()
+        .unwrap_or_else(std::env::temp_dir);
+    let is_slurms =
+        |name: &OsString| request.nodes.is_some() && name.as_encoded_bytes().starts_with(b"SLURM");
+    let mut variables: BTreeMap<_, _> = (context.calling.iter())
+        .filter(|(name, _)| is_slurms(name))
+        .filter_map(|(name, value)| Some((name.to_str()?.to_owned(), value.to_str()?.to_owned())))
+        .collect();
+    if request.nodes.is_some() {
+        // The directory may be far away, and is the same for all nodes.
+        variables.insert("TMPDIR".to_owned(), "/tmp".to_owned());
+    }
+    Runner::new(&parent, variables, request.limit).or_failed(|| {
+        format!(
+            "make a directory in `{}`",
+            escape(&parent.display().to_string())
+        )
+    })
+}
+
+fn try_everything(
+    context: &Context,
+    installations: &[Installation],
+    runner: &Runner,
+    settings: &Settings,
+) -> Result<Vec<Tried>> {
+    let count = installations.len();
+    let runs = if count == 1 {
+        "installation"
+    } else {
+        "installations"
+    };
+    context.note(format_args!("trying {count} {runs}"));
+    let mut tell = |progress: Progress<'_>| match progress {
+        Progress::Compiling(name) => {
+            context.detail(format_args!("compiling for {}", escape(name)));
+        }
+        Progress::Running(name, time) => {
+            context.detail(format_args!("run {time} of {}", escape(name)));
+        }
+        Progress::Changing(name) => {
+            context.detail(format_args!("run of {} with other settings", escape(name)));
+        }
+    };
+    try_all(installations, runner, settings, &mut tell)
+        .or_failed(|| "write the program that is compiled".to_owned())
+}
+
+/// Benchmarks of others are asked only where the library works: they have no limits.
+fn other(one: &Tried, runner: &Runner, manner: &Manner) -> Vec<OtherBenchmark> {
+    match one.verdict.class {
+        Class::Nonfunctional | Class::Misplaced => Vec::new(),
+        _ => other_benchmarks(&one.installation, runner, manner, one.pmi.as_deref()),
+    }
+}

@@ -1,0 +1,24 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The program that is run with each library, and what it says.
+//!
+//! Its text travels in this crate, and its own comment tells how to start it. A run may
+//! end anywhere, and a wrong launcher starts several programs that all speak: whatever was
+//! said is kept, and nothing is expected to follow.
+
+mod output;
+
+pub use output::{BenchmarkOutput, Figure, Kind, Loaded, Place, Trips};
+
+/// The text of the program, in C.
+pub const PROGRAM: &str = include_str!("program.c");
+
+/// How the program ends when there are not as many ranks as it was told.
+pub const OTHER_SIZE: i32 = 3;
+
+/// How the program ends when it runs longer than it may.
+pub const TOO_LATE: i32 = 4;
+
+/// How the program ends when something else arrives than was sent.
+pub const WRONG_DATA: i32 = 5;

@@ -1,0 +1,495 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The whole set: compiled one after the other, run in turns, those that are in doubt once
+//! more.
+//!
+//! All are run once before any is run again: a minute in which the machine is busy hits
+//! all alike and not one of them twice.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::message::first_meaningful;
+use super::runner::{Ended, Runner};
+use super::settings::{Advice, OtherSettings};
+use super::start::{Manner, command, ranks};
+use crate::benchmark::{BenchmarkOutput, OTHER_SIZE, PROGRAM, TOO_LATE};
+use crate::judge::{Class, Outcome, Reason, Reference, Verdict, change, judge};
+use crate::{Installation, Origin};
+
+/// How often all are run.
+const ROUNDS: usize = 2;
+/// How often those in doubt are run after that.
+const MORE_ROUNDS: usize = 2;
+
+/// How often one with other settings is run, until its ranks were as far apart as without.
+const OTHER_ROUNDS: usize = 3;
+
+/// How many times as slow as others is slow without doubt.
+const CERTAIN: f64 = 10.0;
+
+/// How to try.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How many ranks.
+    pub ranks: u32,
+    /// How long to measure in one run.
+    pub measure: Duration,
+    /// How ranks are started.
+    pub manner: Manner,
+    /// How many processors a node has.
+    pub processors: usize,
+    /// What latencies are compared with.
+    pub reference: Option<Reference>,
+}
+
+/// Whose program was run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", content = "name", rename_all = "kebab-case")]
+pub enum Program {
+    /// Its own wrapper has compiled it.
+    Own,
+    /// It has no compiler wrapper: run with the program of an installation with the same
+    /// interface.
+    OfPeer(String),
+}
+
+/// What is being done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress<'a> {
+    /// An installation is compiled for.
+    Compiling(&'a str),
+    /// An installation is run, for the how-manieth time.
+    Running(&'a str, usize),
+    /// An installation is run with other settings.
+    Changing(&'a str),
+}
+
+/// An installation after it was tried.
+#[derive(Clone, Debug)]
+pub struct Tried {
+    /// The installation.
+    pub installation: Installation,
+    /// Whose program was run; `None` without one.
+    pub program: Option<Program>,
+    /// The word of `srun --mpi=` with which the ranks found each other.
+    pub pmi: Option<String>,
+    /// What was seen.
+    pub outcome: Outcome,
+    /// How many runs there were, and why some of them failed although others did not.
+    pub runs: usize,
+    /// The first failure of one that worked at another time.
+    pub once: Option<Reason>,
+    /// Settings with which it was faster, if it is slow.
+    pub advice: Option<Advice>,
+    /// The class, with its reason.
+    pub verdict: Verdict,
+}
+
+/// A run that is none: why, and what was heard.
+type Failure = (Reason, Box<BenchmarkOutput>);
+
+/// One installation while it is tried.
+struct Trial<'a> {
+    installation: &'a Installation,
+    program: Result<(PathBuf, Program), Reason>,
+    pmi: Option<String>,
+    heard: Option<BenchmarkOutput>,
+    failures: Vec<Failure>,
+    runs: usize,
+}
+
+/// Tries installations and sorts them.
+///
+/// # Errors
+///
+/// Only those of the directory of the runner: what an installation does wrong is in its
+/// verdict.
+pub fn audit(
+    installations: &[Installation],
+    runner: &Runner,
+    settings: &Settings,
+    tell: &mut dyn FnMut(Progress<'_>),
+) -> io::Result<Vec<Tried>> {
+    fs::write(runner.directory().join("program.c"), PROGRAM)?;
+    let mut trials = Vec::new();
+    for (number, installation) in installations.iter().enumerate() {
+        tell(Progress::Compiling(&installation.name));
+        trials.push(Trial {
+            installation,
+            program: compile(runner, installation, number),
+            pmi: None,
+            heard: None,
+            failures: Vec::new(),
+            runs: 0,
+        });
+    }
+    borrow_programs(&mut trials);
+    for round in 0..ROUNDS + MORE_ROUNDS {
+        let verdicts = if round < ROUNDS {
+            Vec::new()
+        } else {
+            judged(&trials, settings)
+        };
+        for (number, trial) in trials.iter_mut().enumerate() {
+            if trial.is_worth_another_run(verdicts.get(number), settings) {
+                tell(Progress::Running(&trial.installation.name, trial.runs + 1));
+                trial.run(runner, settings);
+            }
+        }
+    }
+    let verdicts = judged(&trials, settings);
+    let mut all = Vec::new();
+    for (trial, verdict) in trials.into_iter().zip(verdicts) {
+        let advice = trial.advice(&verdict, runner, settings, tell);
+        all.push(trial.into_tried(verdict, advice));
+    }
+    Ok(all)
+}
+
+fn judged(trials: &[Trial<'_>], settings: &Settings) -> Vec<Verdict> {
+    let outcomes: Vec<_> = trials.iter().map(Trial::outcome).collect();
+    let outcomes: Vec<_> = outcomes.iter().collect();
+    judge(&outcomes, settings.reference.as_ref(), settings.processors)
+}
+
+fn compile(
+    runner: &Runner,
+    one: &Installation,
+    number: usize,
+) -> Result<(PathBuf, Program), Reason> {
+    let wrapper = one.wrapper.as_deref().ok_or(Reason::NoCompiler)?;
+    let program = runner.directory().join(format!("program-{number}"));
+    let mut command = command(one, wrapper);
+    let source = runner.directory().join("program.c");
+    let ended = runner.run(
+        command
+            .args(["-O2", "-Wl,--export-dynamic", "-o"])
+            .arg(&program)
+            .arg(source),
+    );
+    if ended.code == Some(0) && program.exists() {
+        return Ok((program, Program::Own));
+    }
+    let silent = if ended.is_late {
+        "it took too long"
+    } else {
+        "no message"
+    };
+    let output = format!("{}\n{}", ended.messages, ended.output);
+    let message = first_meaningful(&output).unwrap_or_else(|| silent.to_owned());
+    Err(Reason::NotCompiled {
+        message: shortened(&message, runner),
+    })
+}
+
+/// Names of files of ours mean nothing to anybody else.
+fn shortened(message: &str, runner: &Runner) -> String {
+    message.replace(&format!("{}/", runner.directory().display()), "")
+}
+
+/// Gives those without a compiler the program of one with the same interface.
+fn borrow_programs(trials: &mut [Trial<'_>]) {
+    let can_lend = |trial: &Trial<'_>| {
+        let (path, program) = trial.program.as_ref().ok()?;
+        let soname = soname(trial.installation)?;
+        let is_own = *program == Program::Own && trial.installation.enter.is_empty();
+        is_own.then(|| (soname, path.clone(), trial.installation.name.clone()))
+    };
+    let lenders: Vec<_> = trials.iter().filter_map(can_lend).collect();
+    for trial in trials {
+        if trial.program != Err(Reason::NoCompiler) || trial.installation.soname.is_none() {
+            continue;
+        }
+        let lender = lenders
+            .iter()
+            .find(|(soname, ..)| Some(soname) == trial.installation.soname.as_ref());
+        if let Some((_, path, name)) = lender {
+            trial.program = Ok((path.clone(), Program::OfPeer(name.clone())));
+        }
+    }
+}
+
+/// The name of the library, of those that were found by a prefix.
+fn soname(one: &Installation) -> Option<String> {
+    one.soname
+        .clone()
+        .filter(|_| matches!(one.origin, Origin::Prefix(_) | Origin::Spack(_)))
+}
+
+impl Trial<'_> {
+    fn is_worth_another_run(&self, verdict: Option<&Verdict>, settings: &Settings) -> bool {
+        if self.program.is_err() {
+            return false;
+        }
+        let Some(verdict) = verdict else {
+            // In the first rounds: a cause that does not go away was seen already.
+            return self.failures.iter().all(|(reason, output)| {
+                let is_certain = matches!(
+                    reason,
+                    Reason::WrongData { .. } | Reason::NoLauncher | Reason::OtherSize { .. }
+                );
+                !is_certain && !is_crowded(output, settings)
+            });
+        };
+        match (verdict.class, &verdict.reason) {
+            // No noise makes anything so slow.
+            (Class::NonPerformant, Reason::Slow(worst)) => worst.factor() < CERTAIN,
+            (Class::Suboptimal, _) => true,
+            (Class::Nonfunctional, Reason::TooLate { .. }) => self.runs < ROUNDS + 1,
+            _ => verdict.is_incomplete,
+        }
+    }
+
+    fn run(&mut self, runner: &Runner, settings: &Settings) {
+        self.runs += 1;
+        let words = match (&settings.manner, &self.pmi) {
+            (Manner::Slurm { types, .. }, None) => types.for_installation(self.installation),
+            _ => Vec::new(),
+        };
+        let mut words = words.into_iter().map(Some).collect::<Vec<_>>();
+        if words.is_empty() {
+            words.push(self.pmi.clone());
+        }
+        let mut first_failure = None;
+        for word in words {
+            match self.run_with(runner, settings, word.as_deref(), &OtherSettings::default()) {
+                Ok(output) => {
+                    self.pmi = word;
+                    match &mut self.heard {
+                        Some(heard) => heard.add(&output),
+                        None => self.heard = Some(output),
+                    }
+                    return;
+                }
+                Err(failure) => first_failure = first_failure.or(Some(failure)),
+            }
+        }
+        self.failures.extend(first_failure);
+    }
+
+    fn run_with(
+        &self,
+        runner: &Runner,
+        settings: &Settings,
+        pmi: Option<&str>,
+        other: &OtherSettings,
+    ) -> Result<BenchmarkOutput, Failure> {
+        let nothing = Box::default;
+        let (program, whose) = match &self.program {
+            Ok((path, whose)) => (path, whose),
+            Err(reason) => return Err((reason.clone(), nothing())),
+        };
+        let ranks_wanted = settings.ranks;
+        let Some(mut command) = ranks(
+            self.installation,
+            &settings.manner,
+            pmi,
+            ranks_wanted,
+            program,
+        ) else {
+            return Err((Reason::NoLauncher, nothing()));
+        };
+        let limit = runner.limit();
+        command.args([
+            ranks_wanted.to_string(),
+            format!("{:.3}", settings.measure.as_secs_f64()),
+            // Its own clock ends it first, and then it can say so.
+            limit.as_secs().saturating_sub(2).max(1).to_string(),
+        ]);
+        let library = self
+            .installation
+            .library
+            .as_deref()
+            .filter(|_| *whose != Program::Own);
+        if let Some(directory) = library {
+            command.env(
+                "LD_LIBRARY_PATH",
+                library_path(directory, self.installation),
+            );
+        }
+        other.apply(&mut command);
+        let ended = runner.run(&mut command);
+        let output = BenchmarkOutput::from_output(&ended.output);
+        match failure(&ended, &output, ranks_wanted, library, runner) {
+            None => Ok(output),
+            Some(reason) => {
+                let reason = with_strange_library(reason, self.installation, &output);
+                Err((reason, Box::new(output)))
+            }
+        }
+    }
+
+    /// Looks for settings with which one that is slow is faster, by running it with them.
+    fn advice(
+        &self,
+        verdict: &Verdict,
+        runner: &Runner,
+        settings: &Settings,
+        tell: &mut dyn FnMut(Progress<'_>),
+    ) -> Option<Advice> {
+        let Reason::Slow(worst) = verdict.reason else {
+            return None;
+        };
+        let (before, way) = (self.heard.as_ref()?, worst.way?);
+        let all = OtherSettings::worth_trying(self.installation, before, &way);
+        all.into_iter().find_map(|other| {
+            let mut after = BenchmarkOutput::default();
+            for _ in 0..OTHER_ROUNDS {
+                tell(Progress::Changing(&self.installation.name));
+                after.add(
+                    &self
+                        .run_with(runner, settings, self.pmi.as_deref(), &other)
+                        .ok()?,
+                );
+                if let Some(change) = change(worst.bytes, before, &after) {
+                    let settings = other;
+                    return Some(Advice { settings, change });
+                }
+            }
+            None
+        })
+    }
+
+    fn outcome(&self) -> Outcome {
+        let is_data = |reason: &Reason| matches!(reason, Reason::WrongData { .. });
+        // Data that was wrong once is wrong.
+        let wrong = self.failures.iter().find(|(reason, _)| is_data(reason));
+        let failed = wrong.or_else(|| self.failures.last().filter(|_| self.heard.is_none()));
+        match (failed, &self.heard, &self.program) {
+            (Some((reason, output)), ..) => Outcome::Failed {
+                reason: reason.clone(),
+                output: output.clone(),
+            },
+            (None, Some(heard), _) => Outcome::Ran(Box::new(heard.clone())),
+            (None, None, program) => Outcome::Failed {
+                reason: program
+                    .as_ref()
+                    .err()
+                    .cloned()
+                    .unwrap_or(Reason::NoLauncher),
+                output: Box::default(),
+            },
+        }
+    }
+
+    fn into_tried(self, verdict: Verdict, advice: Option<Advice>) -> Tried {
+        let outcome = self.outcome();
+        let worked = matches!(outcome, Outcome::Ran(_));
+        let once = self.failures.into_iter().map(|(reason, _)| reason).next();
+        Tried {
+            installation: self.installation.clone(),
+            program: self.program.ok().map(|(_, whose)| whose),
+            pmi: self.pmi,
+            outcome,
+            runs: self.runs,
+            once: once.filter(|_| worked),
+            advice,
+            verdict,
+        }
+    }
+}
+
+fn is_crowded(output: &BenchmarkOutput, settings: &Settings) -> bool {
+    crate::judge::shared_processors(&output.places, settings.processors).is_some()
+}
+
+fn library_path(directory: &Path, one: &Installation) -> String {
+    let own = directory.display().to_string();
+    match one.variables.get("LD_LIBRARY_PATH") {
+        Some(others) => format!("{own}:{others}"),
+        None => own,
+    }
+}
+
+/// Why a run is none; `None` if it is one.
+fn failure(
+    ended: &Ended,
+    output: &BenchmarkOutput,
+    wanted: u32,
+    library: Option<&Path>,
+    runner: &Runner,
+) -> Option<Reason> {
+    if let Some(what) = &output.wrong {
+        return Some(Reason::WrongData { what: what.clone() });
+    }
+    if let Some(found) = output.sizes.iter().find(|found| **found != wanted) {
+        return Some(Reason::OtherSize {
+            found: *found,
+            wanted,
+            groups: u32::try_from(output.sizes.len()).unwrap_or(u32::MAX),
+        });
+    }
+    if ended.is_late || output.is_late || ended.code == Some(TOO_LATE) {
+        return Some(Reason::TooLate {
+            seconds: runner.limit().as_secs(),
+            stage: stage(output),
+        });
+    }
+    if let Some(other) = library.and_then(|directory| other_library(output, directory)) {
+        return Some(Reason::OtherLibrary { loaded: other });
+    }
+    if ended.code == Some(0) && output.is_done {
+        return None;
+    }
+    let all = format!("{}\n{}", ended.messages, ended.output);
+    let silent = match ended.code {
+        Some(OTHER_SIZE) => "another number of ranks",
+        Some(0) => "it ended before it was done",
+        _ => "no message",
+    };
+    let message = first_meaningful(&all).unwrap_or_else(|| silent.to_owned());
+    Some(Reason::NotStarted {
+        code: ended.code.unwrap_or_default(),
+        message: shortened(&message, runner),
+    })
+}
+
+/// Adds to a failure that the library is none of the installation's: a linker takes what
+/// the system has where a prefix has none.
+fn with_strange_library(reason: Reason, one: &Installation, output: &BenchmarkOutput) -> Reason {
+    let Origin::Prefix(prefix) = &one.origin else {
+        return reason;
+    };
+    match (reason, other_library(output, prefix)) {
+        (Reason::NotStarted { code, message }, Some(other)) => Reason::NotStarted {
+            code,
+            message: format!(
+                "it was linked with {other}, not with a library of its own: {message}"
+            ),
+        },
+        (reason, _) => reason,
+    }
+}
+
+/// The library that was loaded, if none of a directory was.
+fn other_library(output: &BenchmarkOutput, directory: &Path) -> Option<String> {
+    let real = directory
+        .canonicalize()
+        .unwrap_or_else(|_| directory.to_owned());
+    let is_ours = output
+        .loaded
+        .iter()
+        .any(|file| file.starts_with(&real) || file.starts_with(directory));
+    let first = output.loaded.first()?;
+    (!is_ours).then(|| first.display().to_string())
+}
+
+/// What was done last.
+fn stage(output: &BenchmarkOutput) -> String {
+    match output.figures.last() {
+        Some(figure) => format!(
+            "after measuring {:?} of {} bytes",
+            figure.kind, figure.bytes
+        )
+        .to_lowercase(),
+        None if output.is_summed => "while sending messages".to_owned(),
+        None if !output.sizes.is_empty() => "while computing a first sum".to_owned(),
+        None => "while starting".to_owned(),
+    }
+}

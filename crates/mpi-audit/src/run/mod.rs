@@ -1,0 +1,19 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Tries installations: compiles the program, starts its ranks, listens.
+
+mod audit;
+mod leftovers;
+mod message;
+mod others;
+mod runner;
+mod settings;
+mod start;
+
+pub use audit::{Program, Progress, Settings, Tried, audit};
+pub use message::first_meaningful;
+pub use others::{OtherBenchmark, other_benchmarks};
+pub use runner::{Ended, Runner};
+pub use settings::{Advice, OtherSettings};
+pub use start::{Manner, PmiTypes};

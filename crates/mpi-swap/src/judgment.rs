@@ -1,0 +1,221 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Whether a command can have another MPI.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use cabane_label::escape;
+use cabane_mpi::{LauncherKind, Library, Places, Plan, Refusal, Side, Tree, Verdict, judge};
+use cabane_report::{IoContext, Kind, Report, Result};
+use cabane_site::Context;
+
+use crate::substitute::{find_substitute, refined, search};
+use crate::{CommandLine, Launchers, Search, Substitute, SubstituteRequest, SwapError};
+
+/// Where the files of a substitute are visible in a container.
+const PRIVATE: &str = "/run/cabane/mpi";
+
+/// What is known about a command that is to get another MPI.
+#[derive(Debug)]
+pub struct Judgment {
+    /// The command.
+    pub line: CommandLine,
+    /// The substitute.
+    pub substitute: Substitute,
+    /// Where the files and links of the substitute belong.
+    pub places: Places,
+    /// Whether it is possible, and how.
+    pub verdict: Verdict,
+}
+
+/// Judges whether a command of this machine can have a substitute. `library_path` is the value of
+/// `LD_LIBRARY_PATH`.
+///
+/// # Errors
+///
+/// There is no such program or substitute.
+pub fn judge_here(
+    context: &Context,
+    request: SubstituteRequest<'_>,
+    command: &[OsString],
+    library_path: &str,
+) -> Result<Judgment> {
+    let files = Tree::here();
+    let judge = || {
+        let search = search(context, &files);
+        let line = CommandLine::parse(search, command, request.program, false)?;
+        let side = Side {
+            tree: &files,
+            path: &line.file,
+            library_path,
+        };
+        let substitute = find_substitute(context, &files, request, side)?;
+        let places = Places {
+            private: None,
+            links: links_for(context, &line.file, &substitute),
+        };
+        let verdict = judge(side, substitute.side(&files), &places);
+        Ok(Judgment {
+            line,
+            substitute,
+            places,
+            verdict,
+        })
+    };
+    judge().map_err(|error| refined(context, error).into())
+}
+
+/// A command in a container.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ContainerCommand<'a> {
+    /// The files and `PATH` in the container.
+    pub(crate) search: Search<'a>,
+    /// The value of `LD_LIBRARY_PATH` in it.
+    pub(crate) library_path: &'a str,
+    pub(crate) command: &'a [OsString],
+    /// Whether the first word is a launcher of this machine.
+    pub(crate) is_launched: bool,
+}
+
+/// Judges whether a command in a container can have a substitute of this machine, whose files are
+/// `here`.
+pub(crate) fn judge_in_container(
+    context: &Context,
+    request: SubstituteRequest<'_>,
+    command: ContainerCommand<'_>,
+    here: &Tree,
+) -> Result<Judgment, SwapError> {
+    let (search, is_launched) = (command.search, command.is_launched);
+    let line = CommandLine::parse(search, command.command, request.program, is_launched)?;
+    let side = Side {
+        tree: search.tree,
+        path: &line.file,
+        library_path: command.library_path,
+    };
+    let substitute = find_substitute(context, here, request, side)?;
+    let places = Places {
+        private: Some(PRIVATE.into()),
+        links: Path::new(PRIVATE).join("links"),
+    };
+    let verdict = judge(side, substitute.side(here), &places);
+    Ok(Judgment {
+        line,
+        substitute,
+        places,
+        verdict,
+    })
+}
+
+/// Returns where a file of a substitute is visible in a container.
+pub fn path_in_container(path: &Path) -> PathBuf {
+    Path::new(PRIVATE).join(path.strip_prefix("/").unwrap_or(path))
+}
+
+/// Returns the plan of a verdict.
+///
+/// # Errors
+///
+/// The substitution is refused.
+pub fn accepted(verdict: &Verdict) -> Result<&Plan> {
+    match (verdict.plan(), verdict.refusal()) {
+        (Some(plan), _) => Ok(plan),
+        (None, refusal) => {
+            let hint = refusal.and_then(Refusal::hint);
+            let text = refusal.map(ToString::to_string).unwrap_or_default();
+            let text = escape(&text).into_owned();
+            Err(Report::new(Kind::NotSwapped, text).hinted(hint))
+        }
+    }
+}
+
+/// Warns of what a verdict has doubts about.
+pub fn warn(context: &Context, verdict: &Verdict) {
+    for warning in &verdict.warnings {
+        context.warning(escape(&warning.to_string()));
+    }
+}
+
+/// Checks that a launcher can start ranks of the substitute.
+///
+/// # Errors
+///
+/// It cannot.
+pub fn check_launcher(
+    launcher: Option<LauncherKind>,
+    verdict: &Verdict,
+    launchers: &Launchers,
+) -> Result<(), SwapError> {
+    match (launcher, &verdict.to) {
+        (Some(kind), Some(library)) if library.fits(kind) == Some(false) => {
+            Err(SwapError::WrongLauncher {
+                library: library.title(),
+                launcher: kind.name().to_owned(),
+                hint: launcher_hint(library, launchers),
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn launcher_hint(library: &Library, launchers: &Launchers) -> Option<String> {
+    if !launchers.named.is_empty() {
+        let words = launchers.named.join(" ");
+        return Some(format!("its own launcher is `{words}`"));
+    }
+    let directory = library.path.parent()?.parent()?;
+    let beside = directory.join("bin/mpiexec");
+    let text = format!("its own launcher is {}", beside.display());
+    beside.exists().then_some(text)
+}
+
+/// Returns the directory for links. The same library has the same links, so that every node sees
+/// them where homes are shared, and none must be removed.
+fn links_for(context: &Context, program: &Path, substitute: &Substitute) -> PathBuf {
+    let mut hasher = DefaultHasher::new();
+    (program, &substitute.path).hash(&mut hasher);
+    let caches = context.settings.cache_directory.value.clone();
+    let caches = caches.unwrap_or_default();
+    caches.join("mpi").join(format!("{:016x}", hasher.finish()))
+}
+
+/// Creates the links of a plan.
+///
+/// # Errors
+///
+/// There is no cache directory, or it cannot be written.
+pub fn make_links(plan: &Plan, places: &Places) -> Result<()> {
+    if plan.links.is_empty() {
+        return Ok(());
+    }
+    if !places.links.is_absolute() {
+        return Err(SwapError::NoPlace.into());
+    }
+    fs::create_dir_all(&places.links)
+        .or_failed(|| format!("make the directory {}", places.links.display()))?;
+    for (link, target) in &plan.links {
+        if fs::read_link(link).is_ok_and(|found| &found == target) {
+            continue;
+        }
+        // Ranks on several nodes may make it at the same time, and have the same number there.
+        let node = rustix::system::uname();
+        let node = node.nodename().to_string_lossy();
+        let new = link.with_extension(format!("new-{node}-{}", std::process::id()));
+        symlink(target, &new)
+            .and_then(|()| fs::rename(&new, link))
+            .or_failed(|| format!("make the link {}", link.display()))?;
+    }
+    Ok(())
+}
+
+/// Returns a variable of the caller, or an empty text.
+pub fn variable(context: &Context, name: &str) -> String {
+    let value = context.calling.get(OsStr::new(name));
+    value
+        .map(|value| value.to_string_lossy().into_owned())
+        .unwrap_or_default()
+}

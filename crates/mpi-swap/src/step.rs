@@ -1,0 +1,254 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! On a node, as the owner of a job: how the program of a step gets another MPI.
+//!
+//! The Slurm plugin asks once for a step, before there are tasks and with the images mounted: one
+//! that will be the root at a directory of its own. The judgment is that of `cabane run --mpi`. Only
+//! here it is known how Slurm lets ranks find each other.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use cabane_mount::JobBind;
+use cabane_mpi::{Library, Protocol, Refusal, Tree, Verdict};
+use cabane_report::{Kind, Report, Result};
+use cabane_site::{Context, env_vars};
+
+use crate::container::{binds_of, is_list};
+use crate::judgment::{ContainerCommand, Judgment, judge_in_container};
+use crate::substitute::refined;
+use crate::{Search, SubstituteRequest, accepted, check_launcher, judge_here, make_links, warn};
+
+/// A step of a job, and which MPI it is to get.
+#[derive(Clone, Copy, Debug)]
+pub struct StepRequest<'a> {
+    /// The MPI.
+    pub substitute: SubstituteRequest<'a>,
+    /// The directory in which the step was started.
+    pub directory: Option<&'a Path>,
+    /// Where the image is mounted that will be the root, if one will.
+    pub root: Option<&'a Path>,
+    /// Directories of this machine in it: targets and sources follow each other.
+    pub seen: &'a [PathBuf],
+    /// Where other images are mounted, also in it.
+    pub stacks: &'a [PathBuf],
+    /// The value of `LD_LIBRARY_PATH`.
+    pub library_path: &'a str,
+    /// The kind of PMI that Slurm offers, as `srun --mpi` names it.
+    pub pmi: Option<&'a str>,
+    /// The number of tasks of the step.
+    pub tasks: u32,
+    /// The program and its arguments.
+    pub command: &'a [OsString],
+}
+
+#[derive(Debug, thiserror::Error)]
+enum NotInStep {
+    #[error("one step with several programs gets no other MPI: each may need something else")]
+    Several,
+    #[error(
+        "ranks with {library} do not find each other under `srun --mpi={kind}`: each of {tasks} \
+         would be alone"
+    )]
+    Alone {
+        library: String,
+        kind: String,
+        tasks: u32,
+    },
+    #[error(
+        "{} lies in another image, and nothing of that can be shown as an MPI in a container",
+        path.display()
+    )]
+    InStack { path: PathBuf },
+}
+
+/// Returns what the step gets, as lines for the Slurm plugin.
+///
+/// # Errors
+///
+/// It cannot have that MPI.
+pub fn step_mpi(context: &Context, request: &StepRequest<'_>) -> Result<Vec<String>> {
+    judge(context, request).map_err(|error| {
+        if is_list_of_programs(request.command) {
+            several(request.substitute.with)
+        } else {
+            error
+                .with_hints_about("--mpi-program", "--uenv-mpi-program")
+                .with_hints_about("--with", "--uenv-mpi")
+        }
+    })
+}
+
+fn judge(context: &Context, request: &StepRequest<'_>) -> Result<Vec<String>> {
+    let command = whole(request);
+    let substitute = request.substitute;
+    let judged = match request.root {
+        Some(root) => judge_in_root(context, request, root, &command)?,
+        None => judge_here(context, substitute, &command, request.library_path)?,
+    };
+    let verdict = &judged.verdict;
+    let plan = accepted(verdict).map_err(|error| error.hinted(hint(verdict)))?;
+    check_launcher(judged.line.launcher, verdict, &judged.substitute.launchers)?;
+    check_ranks(request, verdict)?;
+    warn(context, verdict);
+    if request.root.is_none() {
+        make_links(plan, &judged.places)?;
+    }
+    let places = binds_of(plan).into_iter().map(|bind| JobBind {
+        source: bind.source,
+        target: bind.target.as_path().to_owned(),
+        read_only: bind.read_only,
+        must_be: true,
+    });
+    let variables = plan.environment(|_| None).into_iter();
+    let text = |(name, value): (String, String)| {
+        let kind = if is_list(&name) { "before" } else { "set" };
+        format!("{kind}:{name}={value}")
+    };
+    let places = places.map(|place| place.to_string());
+    Ok(places.chain(variables.map(text)).collect())
+}
+
+/// Returns the command with the whole path of a program that is named from where the step was
+/// started.
+fn whole(request: &StepRequest<'_>) -> Vec<OsString> {
+    let mut command = request.command.to_vec();
+    if let (Some(first), Some(directory)) = (command.first_mut(), request.directory)
+        && first.as_bytes().contains(&b'/')
+    {
+        *first = directory.join(&*first).into();
+    }
+    command
+}
+
+/// Judges for the image that will be the root.
+fn judge_in_root(
+    context: &Context,
+    request: &StepRequest<'_>,
+    root: &Path,
+    command: &[OsString],
+) -> Result<Judgment> {
+    let path = Path::new(request.substitute.with);
+    if request.stacks.iter().any(|stack| path.starts_with(stack)) {
+        let path = path.to_owned();
+        return Err(Report::new(Kind::NotSwapped, NotInStep::InStack { path })
+            .hinted("name a prefix of the nodes, or `host`".to_owned()));
+    }
+    let mut tree = Tree::below(root);
+    for pair in request.seen.chunks_exact(2) {
+        if let [target, source] = pair
+            && source.exists()
+        {
+            tree = tree.with(target, source);
+        }
+    }
+    for stack in request.stacks {
+        tree = tree.with(stack, stack);
+    }
+    let path = context.calling.get(OsStr::new(env_vars::PATH));
+    let command = ContainerCommand {
+        search: Search {
+            tree: &tree,
+            path: path.map_or(OsStr::new(""), OsString::as_os_str),
+        },
+        library_path: request.library_path,
+        command,
+        is_launched: false,
+    };
+    judge_in_container(context, request.substitute, command, &Tree::here())
+        .map_err(|error| refined(context, error).into())
+}
+
+/// What helps in a job, beside what helps anywhere.
+fn hint(verdict: &Verdict) -> Option<String> {
+    let has_none = |refusal: &Refusal| {
+        matches!(
+            refusal,
+            Refusal::NoMpi { .. } | Refusal::NoProgram { .. } | Refusal::Static { .. }
+        )
+    };
+    verdict.refusal().filter(|refusal| has_none(refusal))?;
+    Some("`srun --uenv-mpi=none` starts a step with what its program has".to_owned())
+}
+
+/// Tells whether Slurm was given a file with programs: it hands on the text of that as the first
+/// argument, lines with the numbers of tasks before a program.
+fn is_list_of_programs(command: &[OsString]) -> bool {
+    let Some(text) = command.get(1).and_then(|text| text.to_str()) else {
+        return false;
+    };
+    let mut lines = text.lines().map(str::trim);
+    let is_of_tasks = |line: &str| {
+        let (tasks, program) = line.split_once(char::is_whitespace).unwrap_or_default();
+        let is_number = |c: char| c.is_ascii_digit() || ",-*".contains(c);
+        !program.is_empty() && !tasks.is_empty() && tasks.chars().all(is_number)
+    };
+    let mut meant = lines
+        .by_ref()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    meant.next().is_some_and(is_of_tasks) && meant.all(is_of_tasks)
+}
+
+fn several(with: &str) -> Report {
+    Report::new(Kind::NotSwapped, NotInStep::Several).hinted(format!(
+        "leave `--uenv` and `--uenv-mpi` out, and write `cabane run --mpi={with} IMAGES -- PROGRAM` \
+         into the lines of the file: each rank judges for itself then"
+    ))
+}
+
+/// Whether the ranks find each other in the way that Slurm offers them.
+fn check_ranks(request: &StepRequest<'_>, verdict: &Verdict) -> Result<()> {
+    let (Some(library), Some(kind)) = (&verdict.to, request.pmi) else {
+        return Ok(());
+    };
+    if request.tasks < 2 || speaks(library, kind) != Some(false) {
+        return Ok(());
+    }
+    let error = NotInStep::Alone {
+        library: library.title(),
+        kind: kind.to_owned(),
+        tasks: request.tasks,
+    };
+    let is_new = library.protocols.contains(&Protocol::Pmix);
+    let other = if is_new { "pmix" } else { "pmi2" };
+    Err(Report::new(Kind::NotProven, error)
+        .hinted(format!("`srun --mpi={other}` is what it knows")))
+}
+
+/// Whether a library knows what Slurm calls by this name; `None` if that is not known.
+fn speaks(library: &Library, kind: &str) -> Option<bool> {
+    let has = |protocol| library.protocols.contains(&protocol);
+    match kind {
+        _ if library.protocols.is_empty() => None,
+        // It may have parts for other ways, which are looked for while it runs.
+        "none" | "pmi2" if is_old_open_mpi(library) => None,
+        "none" => Some(false),
+        "pmi2" => Some(has(Protocol::Pmi1) || has(Protocol::Pmi2)),
+        kind if kind.starts_with("pmix") => Some(has(Protocol::Pmix)),
+        _ => None,
+    }
+}
+
+/// Since version 5, Open MPI knows one way.
+fn is_old_open_mpi(library: &Library) -> bool {
+    let version = library.version.as_deref().unwrap_or_default();
+    let first = version.trim_start_matches('v').split('.').next();
+    let number = first.and_then(|number| number.parse::<u32>().ok());
+    library.product == "Open MPI" && number.is_none_or(|number| number < 5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_list_of_programs;
+
+    #[test]
+    fn a_file_with_programs_is_told_from_an_argument() {
+        let lists = ["0 ./a\n1-3 ./b x\n", "# all\n\n* /bin/true\n"];
+        let others = ["", "0", "0 ", "input.dat", "0 ./a\nb c", "# 0 a"];
+        let is_list = |text: &str| is_list_of_programs(&["conf".into(), text.into()]);
+        assert_eq!(lists.map(is_list), [true; 2]);
+        assert_eq!(others.map(is_list), [false; 6]);
+    }
+}

@@ -1,0 +1,286 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Lists of images on this machine, as they were when the registry was asked.
+//!
+//! They say what need not be read again, and never what is so: whoever uses one asks the
+//! registry whether it still holds.
+//!
+//! ```text
+//! <cache>/registry/<sum of the second line>.list
+//!
+//! cabane-list 1 <sum of all that follows> <digest of the state, or ->
+//! <who> <namespace> <address>
+//! <name> TAB <version> TAB <tag> TAB <system> TAB <uarch> TAB <digest> TAB <size> TAB
+//!        <seconds since 1970, or -> TAB <digest of the manifest, or -> LF …
+//! ```
+//!
+//! The lines are sorted by label. A file that is damaged or of another version is not there.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use cabane_label::{Digest, Label, Namespace};
+use jiff::Timestamp;
+
+use crate::document::OciDigest;
+use crate::{Listed, Registry, RemoteImage, sum};
+
+const MAGIC: &str = "cabane-list 1";
+/// A writer that was killed between its line and the state leaves a state that says nothing of
+/// the line. For so long that may not be seen.
+const MOST_AGE: Duration = Duration::from_secs(600);
+
+/// A list as it was.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CachedList {
+    /// The state of the index before the list was read.
+    pub(crate) state: Option<OciDigest>,
+    /// Sorted by label.
+    pub(crate) images: Vec<CachedImage>,
+}
+
+/// One of its images.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CachedImage {
+    pub(crate) label: Label,
+    pub(crate) digest: Digest,
+    pub(crate) size: u64,
+    pub(crate) date: Option<Timestamp>,
+    /// What the tag stood for, where that was seen.
+    pub(crate) manifest: Option<Digest>,
+}
+
+impl CachedImage {
+    pub(crate) fn of(image: &RemoteImage) -> Self {
+        Self {
+            label: image.place.label.clone(),
+            digest: image.digest.clone(),
+            size: image.size,
+            date: image.created,
+            manifest: Some(image.manifest.clone()),
+        }
+    }
+
+    pub(crate) fn listed(self, namespace: &Namespace) -> Listed {
+        Listed {
+            namespace: namespace.clone(),
+            label: self.label,
+            digest: self.digest,
+            size: self.size,
+            date: self.date,
+        }
+    }
+}
+
+impl Registry {
+    /// Returns what is kept of the answers of somebody; nothing, if there is nothing.
+    pub(crate) fn cached_list(&self, namespace: &Namespace, who: &str) -> CachedList {
+        let question = self.question(namespace, who);
+        let path = self.kept_path(&question);
+        let cached_list = path.and_then(|path| {
+            let age = fs::metadata(&path).ok()?.modified().ok()?;
+            let bytes = fs::read(&path).ok()?;
+            let mut cached_list = read(&bytes, &question)?;
+            let is_young = SystemTime::now().duration_since(age);
+            if is_young.is_ok_and(|age| age > MOST_AGE) {
+                cached_list.state = None;
+            }
+            Some(cached_list)
+        });
+        cached_list.unwrap_or_default()
+    }
+
+    /// Keeps an answer. Where that cannot be, everything is asked again the next time.
+    pub(crate) fn cache_list(&self, namespace: &Namespace, who: &str, cached_list: &CachedList) {
+        let question = self.question(namespace, who);
+        if let Some(path) = self.kept_path(&question) {
+            let _ = write(&path, &render(cached_list, &question));
+        }
+    }
+
+    /// Forgets what is kept of this registry, for a part of it.
+    pub fn forget_lists(&self, namespace: &Namespace) {
+        for who in [crate::find::CATALOG, crate::find::INDEX] {
+            if let Some(path) = self.kept_path(&self.question(namespace, who)) {
+                let _ = fs::remove_file(path);
+            }
+        }
+    }
+
+    fn question(&self, namespace: &Namespace, who: &str) -> String {
+        format!("{who} {namespace} {}", self.address())
+    }
+
+    fn kept_path(&self, question: &str) -> Option<PathBuf> {
+        let name = sum::bytes(question.as_bytes()).id();
+        let directory = self.cache.as_ref()?;
+        Some(directory.join(format!("{name}.list")))
+    }
+}
+
+/// Writes a file at once or not at all.
+fn write(path: &Path, text: &str) -> std::io::Result<()> {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(directory)?;
+    let mut file = tempfile::NamedTempFile::new_in(directory)?;
+    file.write_all(text.as_bytes())?;
+    file.persist(path)?;
+    Ok(())
+}
+
+fn render(cached_list: &CachedList, question: &str) -> String {
+    let mut body = format!("{question}\n");
+    for image in &cached_list.images {
+        push_line(&mut body, image);
+    }
+    let state = cached_list.state.as_ref().map(|state| state.0.as_str());
+    let state = state.unwrap_or("-");
+    format!(
+        "{MAGIC} {:016x} {state}\n{body}",
+        cabane_label::corrupt_sum(body.as_bytes())
+    )
+}
+
+fn push_line(lines: &mut String, image: &CachedImage) {
+    let CachedImage {
+        label,
+        digest,
+        size,
+        date,
+        manifest,
+    } = image;
+    let Label {
+        name,
+        version,
+        tag,
+        system,
+        uarch,
+    } = label;
+    // Writing to a string does not fail.
+    let _ = write!(
+        lines,
+        "{name}\t{version}\t{tag}\t{system}\t{uarch}\t{digest}\t{size}\t"
+    );
+    let _ = match date {
+        Some(date) => write!(lines, "{}\t", date.as_second()),
+        None => write!(lines, "-\t"),
+    };
+    let _ = match manifest {
+        Some(manifest) => writeln!(lines, "{manifest}"),
+        None => writeln!(lines, "-"),
+    };
+}
+
+fn read(bytes: &[u8], question: &str) -> Option<CachedList> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let (head, body) = text.split_once('\n')?;
+    let (expected, state) = head
+        .strip_prefix(MAGIC)?
+        .strip_prefix(' ')?
+        .split_once(' ')?;
+    if u64::from_str_radix(expected, 16).ok()? != cabane_label::corrupt_sum(body.as_bytes()) {
+        return None;
+    }
+    let state = match state {
+        "-" => None,
+        state => Some(OciDigest(state.parse().ok()?)),
+    };
+    let lines = body.strip_prefix(question)?.strip_prefix('\n')?;
+    let images: Option<Vec<CachedImage>> = lines.lines().map(read_line).collect();
+    let images = images?;
+    Some(CachedList { state, images })
+}
+
+fn read_line(line: &str) -> Option<CachedImage> {
+    let mut fields = line.split('\t');
+    let mut next = || fields.next();
+    Some(CachedImage {
+        label: Label {
+            name: next()?.parse().ok()?,
+            version: next()?.parse().ok()?,
+            tag: next()?.parse().ok()?,
+            system: next()?.parse().ok()?,
+            uarch: next()?.parse().ok()?,
+        },
+        digest: next()?.parse().ok()?,
+        size: next()?.parse().ok()?,
+        date: match next()? {
+            "-" => None,
+            seconds => Some(Timestamp::from_second(seconds.parse().ok()?).ok()?),
+        },
+        manifest: match next()? {
+            "-" => None,
+            digest => Some(digest.parse().ok()?),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const QUESTION: &str = "index deploy https://registry.example/uenv";
+
+    fn digest(letter: &str) -> Digest {
+        letter.repeat(64).parse().unwrap()
+    }
+
+    fn cached_list() -> CachedList {
+        let image = CachedImage {
+            label: "app/1.0:v1@daint%gh200".parse().unwrap(),
+            digest: digest("a"),
+            size: 17,
+            date: Some("2026-11-21T10:00:00Z".parse().unwrap()),
+            manifest: Some(digest("b")),
+        };
+        let other = CachedImage {
+            label: "other/1.0:v1@daint%gh200".parse().unwrap(),
+            date: None,
+            manifest: None,
+            ..image.clone()
+        };
+        CachedList {
+            state: Some(OciDigest(digest("c"))),
+            images: vec![image, other],
+        }
+    }
+
+    #[test]
+    fn what_is_kept_can_be_read_again() {
+        for cached_list in [cached_list(), CachedList::default()] {
+            let text = render(&cached_list, QUESTION);
+            assert_eq!(read(text.as_bytes(), QUESTION), Some(cached_list));
+        }
+    }
+
+    #[test]
+    fn the_answer_to_another_question_is_none() {
+        let text = render(&cached_list(), QUESTION);
+        let other = "index build https://registry.example/uenv";
+        assert_eq!(read(text.as_bytes(), other), None);
+        assert_eq!(
+            read(text.as_bytes(), "index deploy https://registry.example"),
+            None
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_cut_off_or_damaged_is_not_there(place: prop::sample::Index, byte in 1..128_u8) {
+            let bytes = render(&cached_list(), QUESTION).into_bytes();
+            let place = place.index(bytes.len());
+            prop_assert_eq!(read(&bytes[..place], QUESTION), None);
+            let mut damaged = bytes;
+            damaged[place] ^= byte;
+            // A leading zero of a sum may be lost; and the state is not part of it.
+            let read = read(&damaged, QUESTION);
+            prop_assert!(read.is_none_or(|read| read.images == cached_list().images));
+        }
+    }
+}
