@@ -4,7 +4,7 @@
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-kernels test-slurm test-spack slurm-shell build check self-test bench bench-containers bench-registry bench-slurm bench-spack docs install package clean
+.PHONY: help demo test test-kernels test-slurm test-spack slurm-shell build check self-test bench bench-containers bench-registry bench-slurm bench-spack docs install package release clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -72,6 +72,10 @@ package: ## make a package for Debian and Ubuntu in dist
 	@scripts/setup demo
 	@scripts/build
 	@scripts/package
+
+release: ## make the release VERSION: changelog, version, commit, tag
+	@scripts/setup demo
+	@scripts/release '$(VERSION)'
 
 clean: ## remove what was built
 	rm -rf dist target fuzz/target .cabane/demo .cabane/self-test
