@@ -69,7 +69,12 @@ fn secrets_are_told_to_commands_that_fetch_or_put_and_to_none_that_builds() {
     assert_eq!(known(&stack), expected);
     fs::remove_file(stack.cabane.world.path("build/tmp/known")).unwrap();
     let mut search = stack.cabane.other("grep");
-    search.args(["-rlaE", "--exclude=cabane", "swordfish|tuna", &stack.path("")]);
+    search.args([
+        "-rlaE",
+        "--exclude=cabane",
+        "swordfish|tuna",
+        &stack.path(""),
+    ]);
     assert_eq!(Finished::of(&mut search).stdout, "");
 }
 

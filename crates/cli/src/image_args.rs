@@ -92,7 +92,7 @@ pub(crate) struct RootArgs {
     /// The file that needs MPI, if the command does not: for example a Python extension, by its path inside
     #[arg(long, value_name = "PATH", requires = "mpi")]
     pub(crate) mpi_program: Option<PathBuf>,
-    /// Run the entry point of a container image, with the words after `--` as its arguments
+    /// Run the entry point of a container image, with the arguments after `--`
     #[arg(long)]
     entrypoint: bool,
 }

@@ -58,8 +58,8 @@ pub use device::{
 };
 pub use diagnostic::{Diagnostic, malformed};
 pub use environment::{
-    BaseReference, EnvironmentFile, EnvironmentFileError, EnvironmentReference, MountEntry,
-    FileContext, parse_environment_file,
+    BaseReference, EnvironmentFile, EnvironmentFileError, EnvironmentReference, FileContext,
+    MountEntry, parse_environment_file,
 };
 pub use recipe::{
     Cleanup, ContainerConfig, EngineConfig, EnvVars, FormatVersion, GitSource, InterpreterRequest,

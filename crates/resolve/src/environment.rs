@@ -13,8 +13,8 @@ use std::path::{Component, Path, PathBuf};
 
 use cabane_label::escape;
 use cabane_recipe::{
-    BaseReference, EnvironmentFile, EnvironmentFileError, EnvironmentReference, MAX_FILE_SIZE,
-    FileContext, parse_environment_file,
+    BaseReference, EnvironmentFile, EnvironmentFileError, EnvironmentReference, FileContext,
+    MAX_FILE_SIZE, parse_environment_file,
 };
 
 use crate::error::any_of;

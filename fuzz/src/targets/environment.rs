@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use cabane_recipe::{Surroundings, parse_environment_file};
+use cabane_recipe::{FileContext, parse_environment_file};
 
 use super::recipe::check;
 use super::{Verdict, compare};
@@ -17,7 +17,7 @@ pub fn run(bytes: &[u8]) -> Verdict {
         "ODD" => Some("${HOME}:\"\n".into()),
         _ => None,
     };
-    let surroundings = Surroundings {
+    let surroundings = FileContext {
         directory: Path::new("/project"),
         variable: &variable,
     };

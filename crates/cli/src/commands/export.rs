@@ -25,8 +25,8 @@ use crate::setup::Setup;
 Examples:
   cabane export tool/1.0 oci:./layout:tool
   cabane export prgenv-gnu/24.11 docker-archive:./prgenv.tar:site/prgenv --base debian/12
-  cabane export prgenv-gnu/24.11 registry.example.org/site/prgenv:24.11 \\
-      --base registry.example.org/debian:12 --view=default
+  cabane export prgenv-gnu/24.11 ghcr.io/my-lab/prgenv:24.11 \\
+      --base quay.io/rockylinux/rockylinux:9 --view=default
 
 Each image becomes one layer, with its files at the mount point of the image, on top of the
 layers of the base. Docker, Podman, Apptainer, and `cabane import` read the result. The

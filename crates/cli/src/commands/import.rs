@@ -35,11 +35,11 @@ cabane import [OPTIONS] <IMAGE> <LABEL>
        cabane import --check [--json] <LABEL>...")]
 #[command(after_help = "\
 Examples:
-  cabane import registry.example.org/tool:1.0 tool/1.0
+  cabane import quay.io/biocontainers/samtools:1.19.2--h50ea8bc_1 samtools/1.19
+  cabane import nvcr.io/nvidia/pytorch:24.09-py3 pytorch/24.09 --platform linux/arm64
   cabane import oci:./layout:latest tool/1.0
   cabane import docker-archive:./saved.tar.gz tool/1.0
   cabane import ./image.sif tool/1.0
-  cabane import registry.example.org/tool:1.0 tool/1.0 --platform linux/arm64
 
 The image is mounted at `/`: commands see its files instead of those of this machine. The
 import verifies and flattens the layers without unpacking them to disk. It drops set-user-ID

@@ -91,7 +91,7 @@ pub struct FileContext<'a> {
 
 impl fmt::Debug for FileContext<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Surroundings")
+        f.debug_struct("FileContext")
             .field("directory", &self.directory)
             .finish_non_exhaustive()
     }
