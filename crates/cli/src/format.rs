@@ -4,6 +4,7 @@
 //! Output for programs: JSON, and templates such as `{name}/{version}`.
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::report::{CommandResult, Kind, Report};
 
@@ -12,6 +13,39 @@ pub(crate) fn json(value: &impl Serialize) -> String {
     let mut text = serde_json::to_string_pretty(value).unwrap_or_default();
     text.push('\n');
     text
+}
+
+/// The values of the keys of a template.
+pub(crate) struct Fields(Map<String, Value>);
+
+impl Fields {
+    /// Takes the fields of a structure by their names in JSON.
+    pub(crate) fn of(value: &impl Serialize) -> Self {
+        match serde_json::to_value(value) {
+            Ok(Value::Object(fields)) => Self(fields),
+            _ => Self(Map::new()),
+        }
+    }
+
+    /// Sets the value of a key; `None` is empty.
+    pub(crate) fn set(&mut self, key: &str, text: Option<String>) {
+        self.0.insert(key.to_owned(), text.into());
+    }
+
+    /// Gives the value of a key another name, too.
+    pub(crate) fn copy(&mut self, key: &str, other: &str) {
+        let value = self.0.get(key).cloned().unwrap_or_default();
+        self.0.insert(other.to_owned(), value);
+    }
+
+    /// Returns the value of a key as text, empty if it is not known; `None` for an unknown key.
+    pub(crate) fn text(&self, key: &str) -> Option<String> {
+        Some(match self.0.get(key)? {
+            Value::Null => String::new(),
+            Value::String(text) => text.clone(),
+            value => value.to_string(),
+        })
+    }
 }
 
 /// A template that cannot be filled in.
@@ -25,17 +59,12 @@ enum TemplateError {
     NoKey { template: String },
 }
 
-/// Fills `{key}` in a template from what `value` returns for the key. `{{` and `}}`
-/// stand for braces, `\n` and `\t` for a new line and a tab.
+/// Fills in `{key}` in a template. `{{` and `}}` are braces, `\n` and `\t` a new line and a tab.
 ///
 /// # Errors
 ///
 /// An unknown key, with all known ones as a hint; a brace that is not closed; no brace at all.
-pub(crate) fn fill(
-    template: &str,
-    keys: &[&str],
-    value: impl Fn(&str) -> Option<String>,
-) -> CommandResult<String> {
+pub(crate) fn fill(template: &str, keys: &[&str], fields: &Fields) -> CommandResult<String> {
     // Other programs have `--format json`; here that would be a text.
     if !template.contains('{') {
         let error = TemplateError::NoKey {
@@ -71,7 +100,11 @@ pub(crate) fn fill(
                 };
                 Report::new(Kind::Usage, error)
             })?;
-            text.push_str(&value(key).ok_or_else(|| unknown(template, key, keys))?);
+            text.push_str(
+                &fields
+                    .text(key)
+                    .ok_or_else(|| unknown(template, key, keys))?,
+            );
             after
         } else {
             let mut characters = found.chars();
@@ -95,14 +128,14 @@ fn unknown(template: &str, key: &str, keys: &[&str]) -> Report {
 mod tests {
     use super::*;
 
-    fn value(key: &str) -> Option<String> {
-        (key == "name").then(|| "app".to_owned())
+    fn fields() -> Fields {
+        Fields::of(&serde_json::json!({"name": "app"}))
     }
 
     #[test]
     fn keys_braces_and_escapes_are_filled_in() {
         assert_eq!(
-            fill(r"{name}/{{x}}\n", &["name"], value).unwrap(),
+            fill(r"{name}/{{x}}\n", &["name"], &fields()).unwrap(),
             "app/{x}\n"
         );
     }
@@ -110,21 +143,21 @@ mod tests {
     #[test]
     fn an_unknown_key_is_refused() {
         assert_eq!(
-            fill("{nam}", &["name"], value).unwrap_err().kind(),
+            fill("{nam}", &["name"], &fields()).unwrap_err().kind(),
             Kind::Usage
         );
     }
 
     #[test]
     fn the_name_of_a_format_is_refused() {
-        let refused = fill("json", &["name"], value).unwrap_err();
+        let refused = fill("json", &["name"], &fields()).unwrap_err();
         assert_eq!(refused.kind(), Kind::Usage);
     }
 
     #[test]
     fn an_open_brace_is_refused() {
         assert_eq!(
-            fill("{name", &["name"], value).unwrap_err().kind(),
+            fill("{name", &["name"], &fields()).unwrap_err().kind(),
             Kind::Usage
         );
     }

@@ -16,7 +16,6 @@ mod format;
 mod image_args;
 mod interrupt;
 mod launch;
-mod packages;
 mod printer;
 mod progress;
 pub mod reference;

@@ -26,13 +26,17 @@ pub(crate) struct RegistryArgs {
 }
 
 impl RegistryArgs {
-    /// As [`RegistryRequest::connect`].
-    pub(crate) fn connect(&self, setup: &Setup) -> CommandResult<Connection> {
-        let request = RegistryRequest {
+    /// Returns what was typed.
+    pub(crate) fn request(&self) -> RegistryRequest {
+        RegistryRequest {
             registry: self.registry.clone(),
             token: self.token.clone(),
             username: self.username.clone(),
-        };
-        request.connect(setup)
+        }
+    }
+
+    /// As [`RegistryRequest::connect`].
+    pub(crate) fn connect(&self, setup: &Setup) -> CommandResult<Connection> {
+        self.request().connect(setup)
     }
 }

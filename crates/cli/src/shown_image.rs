@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 
+use cabane_image_search::Packages;
 use cabane_label::{Label, escape};
 use cabane_registry::RemoteImage;
 use cabane_repository::Record;
@@ -12,7 +13,7 @@ use cabane_resolve::{LocatedImage, NamedRepository};
 use cabane_view::Meta;
 use serde::Serialize;
 
-use crate::packages::FoundPackages;
+use crate::format::Fields;
 
 /// The keys of a template. The names are those that scripts already use.
 pub(crate) const KEYS: &[&str] = &[
@@ -64,13 +65,13 @@ pub(crate) struct ShownImage {
     format: String,
     /// Those that were looked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    packages: Option<FoundPackages>,
+    packages: Option<Packages>,
 }
 
 impl ShownImage {
     /// Adds the packages that were looked for.
-    pub(crate) fn set_packages(&mut self, packages: Option<&FoundPackages>) {
-        self.packages = packages.cloned();
+    pub(crate) fn with_packages(self, packages: Option<Packages>) -> Self {
+        Self { packages, ..self }
     }
 
     /// Shows what a repository knows.
@@ -153,37 +154,17 @@ impl ShownImage {
         self.default_view = meta.default_view.as_ref().map(ToString::to_string);
     }
 
-    /// Returns the text of a key; what is not known is empty, what does not exist
-    /// is none.
-    pub(crate) fn value(&self, key: &str) -> Option<String> {
-        let text = |value: &Option<String>| value.clone().unwrap_or_default();
-        Some(match key {
-            "label" => text(&self.label),
-            "name" => text(&self.name),
-            "version" => text(&self.version),
-            "tag" => text(&self.tag),
-            "system" => text(&self.system),
-            "uarch" => text(&self.uarch),
-            "id" => text(&self.id),
-            "digest" | "sha256" => text(&self.digest),
-            "size" => self.size.map(|size| size.to_string()).unwrap_or_default(),
-            "date" => text(&self.date),
-            "repository" => text(&self.repository),
-            "path" => self.path.display().to_string(),
-            "sqfs" => self.sqfs.display().to_string(),
-            "meta" => self
-                .meta
-                .as_ref()
-                .map(|path| path.display().to_string())
-                .unwrap_or_default(),
-            "mount" => text(&self.mount),
-            // Words of others: nothing in them may reach a terminal as a command.
-            "description" => escape(&text(&self.description)).into_owned(),
-            "views" => self.views.join(","),
-            "default_view" => text(&self.default_view),
-            "format" => self.format.clone(),
-            "packages" => self.packages.as_ref()?.to_string(),
-            _ => return None,
-        })
+    /// Returns the values of the keys of a template; what is not known is empty.
+    pub(crate) fn fields(&self) -> Fields {
+        let mut fields = Fields::of(self);
+        fields.copy("digest", "sha256");
+        fields.set("views", Some(self.views.join(",")));
+        // Text of others: a terminal must not take it for a command.
+        let description = self.description.as_deref().map(escape);
+        fields.set("description", description.map(Into::into));
+        if let Some(packages) = &self.packages {
+            fields.set("packages", Some(packages.to_string()));
+        }
+        fields
     }
 }

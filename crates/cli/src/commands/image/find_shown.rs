@@ -3,11 +3,11 @@
 
 //! How the images of a registry are shown.
 
-use cabane_registry::Listed;
+use cabane_image_search::{FoundImage, Packages};
 use serde::Serialize;
 
 use crate::commands::image::ls::image_table;
-use crate::packages::FoundPackages;
+use crate::format::Fields;
 use crate::table::{Align, Table};
 use cabane_report::size;
 use cabane_signature_policy::SignatureVerdict;
@@ -29,24 +29,6 @@ pub(crate) const KEYS: &[&str] = &[
     "packages",
     "signed",
 ];
-
-/// An image, and what was asked about it.
-pub(crate) struct FoundImage {
-    pub(crate) image: Listed,
-    /// Those that were looked for.
-    pub(crate) packages: Option<FoundPackages>,
-    pub(crate) signature: Option<SignatureVerdict>,
-}
-
-impl FoundImage {
-    pub(crate) fn of(image: Listed) -> Self {
-        Self {
-            image,
-            packages: None,
-            signature: None,
-        }
-    }
-}
 
 pub(crate) fn table(found: &[FoundImage], has_head: bool) -> Table {
     let mut table = image_table(has_head);
@@ -96,7 +78,7 @@ pub(crate) struct Shown<'a> {
     size: u64,
     date: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    packages: Option<&'a FoundPackages>,
+    packages: Option<&'a Packages>,
     #[serde(skip_serializing_if = "Option::is_none")]
     signature: Option<&'a SignatureVerdict>,
 }
@@ -122,28 +104,12 @@ impl<'a> Shown<'a> {
         }
     }
 
-    pub(crate) fn value(&self, key: &str) -> Option<String> {
-        Some(match key {
-            "namespace" => self.namespace.to_owned(),
-            "label" => self.label.clone(),
-            "name" => self.name.to_owned(),
-            "version" => self.version.to_owned(),
-            "tag" => self.tag.to_owned(),
-            "system" => self.system.to_owned(),
-            "uarch" => self.uarch.to_owned(),
-            "id" => self.id.clone(),
-            "digest" | "sha256" => self.digest.to_owned(),
-            "size" => self.size.to_string(),
-            "date" => self.date.clone().unwrap_or_default(),
-            "packages" => {
-                let packages = self.packages.map(ToString::to_string);
-                packages.unwrap_or_default()
-            }
-            "signed" => {
-                let signature = self.signature.map(ToString::to_string);
-                signature.unwrap_or_default()
-            }
-            _ => return None,
-        })
+    /// Returns the values of the keys of a template.
+    pub(crate) fn fields(&self) -> Fields {
+        let mut fields = Fields::of(self);
+        fields.copy("digest", "sha256");
+        fields.set("packages", self.packages.map(ToString::to_string));
+        fields.set("signed", self.signature.map(ToString::to_string));
+        fields
     }
 }

@@ -77,7 +77,7 @@ pub(crate) fn inspect(setup: &Setup, args: &InspectArgs) -> CommandResult<ExitCo
     fill_in_metadata(setup, &mut located)?;
     let (shown, labels) = show(&repositories, &located)?;
     if let Some(template) = &args.format {
-        let line = fill(template, KEYS, |key| shown.value(key))?;
+        let line = fill(template, KEYS, &shown.fields())?;
         setup.printer.data(format_args!("{line}\n"));
     } else {
         let file = open_image(&located.path, located.format)?;
@@ -127,7 +127,7 @@ fn inspect_remote(
         let signatures = signatures?;
         let signature = KnownKeys::of(setup, &image.place).judge(&signatures);
         if let Some(template) = &args.format {
-            let line = fill(template, KEYS, |key| shown.value(key))?;
+            let line = fill(template, KEYS, &shown.fields())?;
             setup.printer.data(format_args!("{line}\n"));
         } else if args.json {
             let labels = [image.place.label.to_string()];
@@ -219,7 +219,8 @@ fn text(
     meta: Option<&Meta>,
     packages: Option<(usize, usize)>,
 ) -> String {
-    let of = |key: &str| escape(&shown.value(key).unwrap_or_default()).into_owned();
+    let fields = shown.fields();
+    let of = |key: &str| escape(&fields.text(key).unwrap_or_default()).into_owned();
     let title = if of("label").is_empty() {
         of("sqfs")
     } else {
@@ -233,14 +234,7 @@ fn text(
     };
     line("description", &of("description"));
     line("digest", &of("digest"));
-    line(
-        "size",
-        &shown
-            .value("size")
-            .and_then(|text| text.parse().ok())
-            .map(size)
-            .unwrap_or_default(),
-    );
+    line("size", &of("size").parse().map(size).unwrap_or_default());
     line("format", &of("format"));
     line("date", &of("date"));
     line("file", &of("sqfs"));

@@ -3,23 +3,20 @@
 
 //! `cabane image ls`: the images of the repositories.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
-use cabane_label::{ImageDescription, Label, LabelPattern, NameMatch};
-use cabane_repository::{Error, Record, Repository};
-use cabane_resolve::NamedRepository;
+use cabane_image_search::{Images, list};
+use cabane_report::size;
+use cabane_repository::Record;
 use clap::Args;
 
+use crate::commands::image::search::SearchArgs;
 use crate::exit_codes::{self, ExitCode};
 use crate::format::{fill, json};
-use crate::packages::{PackageArgs, PackageSearch, PackagesFound};
 use crate::report::CommandResult;
 use crate::setup::Setup;
 use crate::shown_image::{KEYS, ShownImage};
 use crate::table::{Align, Table};
-use cabane_report::size;
-use cabane_run::difference::lines_beside;
 
 /// List images
 #[derive(Debug, Args)]
@@ -30,13 +27,8 @@ are listed; `@*` lists those of all systems.
 
 Write packages as Spack specs: `hdf5`, `hdf5@1.14:+mpi`, `hdf5%gcc@13`.")]
 pub(crate) struct LsArgs {
-    /// A label with parts left out, an ID, or a digest
-    pattern: Option<String>,
-    /// Match only the exact name, not longer names that begin with it
-    #[arg(long)]
-    no_partials: bool,
     #[command(flatten)]
-    packages: PackageArgs,
+    search: SearchArgs,
     /// Omit the table header
     #[arg(long)]
     no_header: bool,
@@ -49,156 +41,53 @@ pub(crate) struct LsArgs {
 }
 
 pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> CommandResult<ExitCode> {
-    let wanted = Wanted::read(setup, args)?;
-    let search = PackageSearch::new(setup, args.packages.read()?, "repositories");
-    let repositories = setup.repositories()?;
-    let mut found = Vec::new();
-    for repository in &repositories {
-        let records = wanted.records(&repository.repository)?;
-        found.push((repository, records));
-    }
-    let packages = search.map(|search| with_packages(setup, search, &mut found));
-    let packages = packages.as_ref();
+    let images = list(setup, &args.search.request())?;
     if args.json {
-        let images: Vec<_> = shown(&found, packages).collect();
-        setup.printer.data(json(&images));
+        setup
+            .printer
+            .data(json(&shown(&images).collect::<Vec<_>>()));
     } else if let Some(template) = &args.format {
         let mut lines = String::new();
-        for image in shown(&found, packages) {
-            lines += &fill(template, KEYS, |key| image.value(key))?;
+        for image in shown(&images) {
+            lines += &fill(template, KEYS, &image.fields())?;
             lines.push('\n');
         }
         setup.printer.data(lines);
     } else {
-        print_tables(setup, &found, packages, !args.no_header);
+        print_tables(setup, &images, !args.no_header);
     }
     // The process ends here, and its memory with it.
-    std::mem::forget(found);
+    std::mem::forget(images);
     Ok(exit_codes::SUCCESS)
 }
 
-type Found<'a> = Vec<(&'a NamedRepository, Vec<Record>)>;
-
-/// Keeps the images that have the packages; their metadata are read if they are not known yet.
-fn with_packages(setup: &Setup, mut search: PackageSearch, found: &mut Found<'_>) -> PackagesFound {
-    let mut said = BTreeMap::new();
-    for (repository, records) in found.iter() {
-        for record in records {
-            let digest = &record.digest;
-            // What says nothing is asked again: it is near.
-            if search.is_missing(digest, true) && !said.contains_key(digest) {
-                let meta = repository.repository.meta_path(digest);
-                said.insert(digest.clone(), lines_beside(&meta));
-            }
-        }
-    }
-    // Those that still say nothing need not be written again.
-    said.retain(|digest, lines| lines.is_some() || search.is_missing(digest, false));
-    let all = found.iter().flat_map(|(_, records)| records);
-    let all: BTreeSet<_> = all.map(|record| &record.digest).collect();
-    search.learn(&said.into_iter().collect::<Vec<_>>(), &all);
-    let records = found.iter().flat_map(|(_, records)| records);
-    let packages = search.look_for(setup, records.map(|one| (&one.label, &one.digest)));
-    for (_, records) in found {
-        records.retain(|record| packages.contains_key(&record.digest));
-    }
-    packages
-}
-
-/// Which records are listed.
-struct Wanted {
-    description: Option<ImageDescription>,
-    how: NameMatch,
-    system: Option<cabane_label::System>,
-}
-
-impl Wanted {
-    fn read(setup: &Setup, args: &LsArgs) -> CommandResult<Self> {
-        let description = match args.pattern.as_deref() {
-            // Where an image is run this would be a path; a list has no use for one.
-            Some(text) if text.starts_with('/') => {
-                let pattern: LabelPattern = text.parse()?;
-                Some(ImageDescription::Pattern(pattern))
-            }
-            Some(text) => Some(text.parse()?),
-            None => None,
-        };
-        let how = if args.no_partials {
-            NameMatch::Exact
-        } else {
-            NameMatch::Prefix
-        };
-        Ok(Self {
-            description,
-            how,
-            system: setup.system(),
-        })
-    }
-
-    fn records(&self, repository: &Repository) -> Result<Vec<Record>, Error> {
-        match &self.description {
-            Some(ImageDescription::Pattern(pattern)) => {
-                let limit = pattern.system.is_none();
-                let mut records = repository.find(pattern, self.how)?;
-                records.retain(|record| !limit || self.is_of_this_system(&record.label));
-                Ok(records)
-            }
-            Some(ImageDescription::Id(id)) => repository.by_id(id),
-            Some(ImageDescription::Digest(digest)) => repository.by_digest(digest),
-            Some(ImageDescription::Path(_)) => Ok(Vec::new()),
-            None => {
-                let mut records = repository.records()?;
-                records.retain(|record| self.is_of_this_system(&record.label));
-                Ok(records)
-            }
-        }
-    }
-
-    fn is_of_this_system(&self, label: &Label) -> bool {
-        self.system
-            .as_ref()
-            .is_none_or(|system| label.system == *system)
-    }
-}
-
-fn shown<'a>(
-    found: &'a [(&NamedRepository, Vec<Record>)],
-    packages: Option<&'a PackagesFound>,
-) -> impl Iterator<Item = ShownImage> + 'a {
-    found.iter().flat_map(move |(repository, records)| {
-        records.iter().map(move |record| {
-            let mut image = ShownImage::of_record(repository, record);
-            let packages = packages.and_then(|packages| packages.get(&record.digest));
-            image.set_packages(packages);
-            image
-        })
-    })
-}
-
-fn print_tables(
-    setup: &Setup,
-    found: &[(&NamedRepository, Vec<Record>)],
-    packages: Option<&PackagesFound>,
-    has_head: bool,
-) {
-    let several = found
+fn shown(images: &Images) -> impl Iterator<Item = ShownImage> {
+    images
+        .repositories
         .iter()
+        .flat_map(|(repository, records)| {
+            records.iter().map(|record| {
+                let packages = images.packages(&record.digest).cloned();
+                ShownImage::of_record(repository, record).with_packages(packages)
+            })
+        })
+}
+
+fn print_tables(setup: &Setup, images: &Images, has_head: bool) {
+    let repositories = images.repositories.iter();
+    let found: Vec<_> = repositories
         .filter(|(_, records)| !records.is_empty())
-        .count()
-        > 1;
-    let mut text = String::new();
-    for (repository, records) in found.iter().filter(|(_, records)| !records.is_empty()) {
-        if several && has_head {
-            text += &format!(
-                "{} ({})\n",
-                repository.name,
-                repository.repository.path().display()
-            );
-        }
-        text += &table(records, packages, has_head).to_string();
-    }
-    if text.is_empty() {
+        .collect();
+    if found.is_empty() {
         setup.printer.note("no image matches");
+    }
+    let mut text = String::new();
+    for (repository, records) in &found {
+        if found.len() > 1 && has_head {
+            let path = repository.repository.path();
+            text += &format!("{} ({})\n", repository.name, path.display());
+        }
+        text += &table(images, records, has_head).to_string();
     }
     setup.printer.data(text);
 }
@@ -216,9 +105,9 @@ pub(crate) fn image_table(has_head: bool) -> Table {
     Table::new(&columns, has_head)
 }
 
-fn table(records: &[Record], packages: Option<&PackagesFound>, has_head: bool) -> Table {
+fn table(images: &Images, records: &[Record], has_head: bool) -> Table {
     let mut table = image_table(has_head);
-    if packages.is_some() {
+    if images.have_packages() {
         table.add_column("packages", Align::Left);
     }
     for record in records {
@@ -226,11 +115,8 @@ fn table(records: &[Record], packages: Option<&PackagesFound>, has_head: bool) -
         let title = format_args!("{}/{}:{}", label.name, label.version, label.tag);
         let (id, size) = (record.digest.id(), size(record.size));
         let date = record.date.strftime("%F");
-        let packages = packages.and_then(|packages| packages.get(&record.digest));
-        let packages: &dyn Display = match packages {
-            Some(packages) => packages,
-            None => &"",
-        };
+        let packages = images.packages(&record.digest);
+        let packages = packages.map_or(&"" as &dyn Display, |found| found);
         // The last cell is left out where there is no column for it.
         table.push_cells(&[
             &title,

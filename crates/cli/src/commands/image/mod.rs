@@ -19,6 +19,7 @@ pub(crate) mod packages;
 pub(crate) mod pull;
 pub(crate) mod push;
 pub(crate) mod rm;
+mod search;
 pub(crate) mod sign;
 pub(crate) mod verify;
 

@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The packages of images, cached by digest in the cache directory of the user.
+//!
+//! The content of an image never changes. Each registry has a file of its own, and so have the
+//! repositories: what one source claims about a digest is not believed of another. A writer first
+//! merges what others have written; if two write at once, the next search asks again for what was
+//! lost.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use cabane_label::{Digest, Label};
+use cabane_site::Context;
+use cabane_view::{PackageIndex, PackagePattern};
+
+use crate::packages::{PackagesByImage, select};
+
+/// The directory in the cache.
+const DIRECTORY: &str = "packages";
+/// How large a file may be, in bytes. What does not fit is asked for each time.
+const MAX_BYTES: usize = 64 << 20;
+
+/// A search for packages, with what is known of images.
+pub(crate) struct PackageSearch {
+    patterns: Vec<PackagePattern>,
+    index: PackageIndex,
+    path: Option<PathBuf>,
+}
+
+impl PackageSearch {
+    /// Reads what is known of the images of a source; `None` if no package is searched for.
+    pub(crate) fn new(
+        context: &Context,
+        patterns: Vec<PackagePattern>,
+        source: &str,
+    ) -> Option<Self> {
+        if patterns.is_empty() {
+            return None;
+        }
+        let cache = context.settings.cache_directory.value.as_ref();
+        let name = cabane_registry::sum::bytes(source.as_bytes()).id();
+        let path = cache.map(|cache| cache.join(DIRECTORY).join(format!("{name}.index")));
+        let index = path.as_deref().and_then(read).unwrap_or_default();
+        Some(Self {
+            patterns,
+            index,
+            path,
+        })
+    }
+
+    /// Returns whether an image has to be asked for its packages. With `again`, those that did
+    /// not list any are asked again.
+    pub(crate) fn is_missing(&self, image: &Digest, again: bool) -> bool {
+        !self.index.knows(image) || again && self.index.is_silent(image)
+    }
+
+    /// Adds the package lists of images, `None` for an image without one, and writes the cache.
+    /// `wanted` are the images that stay if not all fit.
+    pub(crate) fn add(&mut self, lists: &[(Digest, Option<String>)], wanted: &BTreeSet<&Digest>) {
+        if lists.is_empty() {
+            return;
+        }
+        let lists = lists.iter();
+        self.index
+            .add(lists.map(|(digest, lines)| (digest.clone(), lines.as_deref())));
+        let Some(path) = &self.path else {
+            return;
+        };
+        if let Some(others) = read(path) {
+            self.index.merge(&others);
+        }
+        let bytes = if self.index.size() <= MAX_BYTES {
+            self.index.to_bytes()
+        } else {
+            self.index.only(wanted, MAX_BYTES).to_bytes()
+        };
+        // Without a cache, the next search asks again.
+        let _ = write(path, &bytes);
+    }
+
+    /// Returns the images that have the packages. Images without a list are named in a note.
+    pub(crate) fn select<'i>(
+        self,
+        context: &Context,
+        images: impl Iterator<Item = (&'i Label, &'i Digest)>,
+    ) -> PackagesByImage {
+        select(context, &self.index, &self.patterns, images)
+    }
+}
+
+fn read(path: &Path) -> Option<PackageIndex> {
+    PackageIndex::from_bytes(&fs::read(path).ok()?)
+}
+
+/// Writes the whole file or nothing.
+fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(directory)?;
+    let mut file = tempfile::NamedTempFile::new_in(directory)?;
+    file.write_all(bytes)?;
+    file.persist(path)?;
+    Ok(())
+}

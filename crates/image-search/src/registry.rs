@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! The images of a registry.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use cabane_label::Digest;
+use cabane_registry::{Listed, Said};
+use cabane_report::Result;
+use cabane_run::difference::{PACKAGE_FILES, packages_in_metadata};
+use cabane_signature_policy::{KnownKeys, SignatureVerdict};
+use cabane_site::Context;
+use cabane_transfer::{Connection, RegistryRequest, look_up};
+
+use crate::cache::PackageSearch;
+use crate::packages::{Packages, names};
+use crate::request::SearchRequest;
+
+/// How many images are asked for their packages before the answers are cached, so that an
+/// interrupted search continues.
+const BATCH: usize = 1000;
+
+/// An image of a registry.
+pub struct FoundImage {
+    /// What the list of the registry has of it.
+    pub image: Listed,
+    /// The packages that were searched for.
+    pub packages: Option<Packages>,
+    /// Who signed it, if that was requested.
+    pub signature: Option<SignatureVerdict>,
+}
+
+impl FoundImage {
+    fn of(image: Listed) -> Self {
+        Self {
+            image,
+            packages: None,
+            signature: None,
+        }
+    }
+}
+
+/// Searches a registry. Without a system in the pattern, the images of this system are searched,
+/// if its name is known.
+///
+/// # Errors
+///
+/// A pattern that is none, no registry, a registry that does not answer.
+pub fn find(
+    context: &Context,
+    registry: &RegistryRequest,
+    request: &SearchRequest,
+) -> Result<Vec<FoundImage>> {
+    let description = request.description()?;
+    let patterns = request.patterns()?;
+    let connection = registry.connect(context)?;
+    let address = connection.registry.address().to_string();
+    let search = PackageSearch::new(context, patterns, &address);
+    let listed = look_up(
+        context,
+        &connection,
+        description.as_ref(),
+        request.name_match(),
+        request.refresh,
+    )?;
+    let mut found = match search {
+        Some(search) => with_packages(context, &connection, search, listed, request.refresh)?,
+        None => listed.into_iter().map(FoundImage::of).collect(),
+    };
+    if request.signatures {
+        add_signatures(context, &connection, &mut found)?;
+    }
+    Ok(found)
+}
+
+/// Keeps the images that have the packages, and asks for those of images that are not known yet.
+fn with_packages(
+    context: &Context,
+    connection: &Connection,
+    mut search: PackageSearch,
+    mut listed: Vec<Listed>,
+    refresh: bool,
+) -> Result<Vec<FoundImage>> {
+    // Several labels may have one image.
+    let missing: BTreeMap<&Digest, &Listed> = listed
+        .iter()
+        .filter(|image| search.is_missing(&image.digest, refresh))
+        .map(|image| (&image.digest, image))
+        .collect();
+    let missing: Vec<Listed> = missing.into_values().cloned().collect();
+    if missing.len() > BATCH {
+        context.note(format_args!(
+            "asking {} images which packages they have; the answers are kept",
+            missing.len()
+        ));
+    }
+    let all: BTreeSet<_> = listed.iter().map(|image| &image.digest).collect();
+    for batch in missing.chunks(BATCH) {
+        search.add(&package_lists(context, connection, batch)?, &all);
+    }
+    let images = listed.iter().map(|image| (&image.label, &image.digest));
+    let packages = search.select(context, images);
+    listed.retain(|image| packages.contains_key(&image.digest));
+    let found = listed.into_iter().map(|image| FoundImage {
+        packages: packages.get(&image.digest).cloned(),
+        ..FoundImage::of(image)
+    });
+    Ok(found.collect())
+}
+
+/// Returns the package lists of images. A warning names those that cannot be read.
+fn package_lists(
+    context: &Context,
+    connection: &Connection,
+    images: &[Listed],
+) -> Result<Vec<(Digest, Option<String>)>> {
+    let contents = connection.registry.contents(images, &PACKAGE_FILES)?;
+    let mut lists = Vec::with_capacity(images.len());
+    let mut failed = Vec::new();
+    for (image, content) in images.iter().zip(contents) {
+        let lines = match content {
+            Ok(Said::Lines(lines)) => Some(lines),
+            Ok(Said::Files(files)) => {
+                let files = RefCell::new(files);
+                let list = packages_in_metadata(|name| files.borrow_mut().remove(name));
+                list.map(|list| list.to_lines())
+            }
+            Ok(Said::Nothing) => None,
+            Err(error) => {
+                failed.push((&image.label, error));
+                continue;
+            }
+        };
+        lists.push((image.digest.clone(), lines));
+    }
+    if let Some((_, error)) = failed.first() {
+        let labels = names(context, failed.iter().map(|(label, _)| label));
+        context.warning(format_args!(
+            "it is not known which packages are in {labels}: {error}"
+        ));
+    }
+    Ok(lists)
+}
+
+fn add_signatures(
+    context: &Context,
+    connection: &Connection,
+    found: &mut [FoundImage],
+) -> Result<()> {
+    let Some(first) = found.first() else {
+        return Ok(());
+    };
+    // A search is in one namespace.
+    let keys = KnownKeys::of(context, &first.image.place());
+    let images: Vec<Listed> = found.iter().map(|one| one.image.clone()).collect();
+    let signatures = connection.registry.signatures_of_listed(&images)?;
+    for (one, signatures) in found.iter_mut().zip(signatures) {
+        one.signature = Some(keys.judge(&signatures?));
+    }
+    Ok(())
+}

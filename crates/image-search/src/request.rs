@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! What is searched for.
+
+use cabane_label::{ImageDescription, LabelPattern, NameMatch};
+use cabane_report::{Report, Result};
+use cabane_view::PackagePattern;
+
+/// What is searched for, as it was typed.
+#[derive(Clone, Debug, Default)]
+pub struct SearchRequest {
+    /// A label with parts left out, an ID, or a digest; none for all images.
+    pub pattern: Option<String>,
+    /// Whether a name is only that name, and not the beginning of longer ones.
+    pub exact: bool,
+    /// Packages that an image must have, as Spack specs.
+    pub packages: Vec<String>,
+    /// In a registry: download the list again, and ask again for the packages of images that did
+    /// not list them.
+    pub refresh: bool,
+    /// In a registry: also get the signatures of the images.
+    pub signatures: bool,
+}
+
+impl SearchRequest {
+    /// A text that begins with `/` is a version: where an image is run it would be a path, but a
+    /// search has no use for one.
+    pub(crate) fn description(&self) -> Result<Option<ImageDescription>> {
+        let description = match self.pattern.as_deref() {
+            Some(text) if text.starts_with('/') => {
+                ImageDescription::Pattern(text.parse::<LabelPattern>()?)
+            }
+            Some(text) => text.parse()?,
+            None => return Ok(None),
+        };
+        Ok(Some(description))
+    }
+
+    pub(crate) fn patterns(&self) -> Result<Vec<PackagePattern>> {
+        let patterns = self.packages.iter().map(|text| text.parse());
+        patterns.collect::<Result<_, _>>().map_err(Report::from)
+    }
+
+    pub(crate) fn name_match(&self) -> NameMatch {
+        if self.exact {
+            NameMatch::Exact
+        } else {
+            NameMatch::Prefix
+        }
+    }
+}
