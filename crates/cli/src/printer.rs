@@ -8,8 +8,8 @@ use std::io::{self, IsTerminal, Write};
 
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
-use cabane_recipe::ColorChoice as Setting;
 use cabane_report::{Notices, Transfer};
+use cabane_site::settings::ColorChoice as Setting;
 
 use crate::transfer::Watched;
 

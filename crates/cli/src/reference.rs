@@ -10,15 +10,13 @@ use std::path::Path;
 
 use clap::{Command, CommandFactory};
 
+use cabane_recipe::settings::table::{self, example_file};
 use cabane_site::env_vars;
 
 use crate::args::Args;
 use crate::exit_codes;
 
 const HEAD: &str = "<!-- Made by `make docs`; do not edit. -->\n\n";
-
-/// The keys of the configuration file; a test holds them against the parser.
-const CONFIGURATION: &str = include_str!("configuration.toml");
 
 /// Writes the reference pages into a directory, which must exist.
 ///
@@ -65,7 +63,8 @@ fn configuration() -> String {
         "{HEAD}# Configuration file\n\nCabane reads `/etc/cabane/config.toml`, then \
          `$XDG_CONFIG_HOME/cabane/config.toml` (`~/.config/cabane/config.toml`); the later one \
          overrides the first. Variables and options override both. `cabane config` shows the values in \
-         effect and the source of each. All keys, with examples:\n\n```toml\n{CONFIGURATION}```\n"
+         effect and the source of each. All keys, with examples:\n\n```toml\n{}```\n",
+        example_file()
     )
 }
 
@@ -84,6 +83,22 @@ fn codes() -> String {
     text
 }
 
+/// Returns the variables that override settings, and what these are for.
+fn variables_of_settings() -> impl Iterator<Item = (&'static str, String)> {
+    // Some variables have another form than the setting, and a purpose of their own.
+    let is_described = |name| env_vars::all().any(|variable| variable.name == name);
+    let settings = table::ALL.iter();
+    settings.filter_map(move |setting| {
+        let name = setting.variable.filter(|name| !is_described(*name))?;
+        let overrides = match setting.option {
+            Some(option) => format!("The option `{option}` overrides it."),
+            None => format!("It overrides `{}` in the configuration.", setting.key),
+        };
+        let help: Vec<&str> = setting.help.iter().map(|line| line.trim()).collect();
+        Some((name, format!("{} {overrides}", help.join(" "))))
+    })
+}
+
 fn variables() -> String {
     let mut text = format!("{HEAD}# Environment variables\n");
     for (title, is_set) in [
@@ -94,9 +109,15 @@ fn variables() -> String {
             text,
             "\n## {title}\n\n| variable | purpose |\n| --- | --- |\n"
         );
-        for variable in env_vars::all().filter(|variable| variable.is_set == is_set) {
-            let purpose = variable.purpose.trim().replace('|', "\\|");
-            let _ = writeln!(text, "| `{}` | {purpose} |", variable.name);
+        let mut rows: Vec<(&str, String)> = env_vars::all()
+            .filter(|variable| variable.is_set == is_set)
+            .map(|variable| (variable.name, variable.purpose.trim().to_owned()))
+            .collect();
+        if !is_set {
+            rows.splice(0..0, variables_of_settings());
+        }
+        for (name, purpose) in rows {
+            let _ = writeln!(text, "| `{name}` | {} |", purpose.replace('|', "\\|"));
         }
     }
     let passed = env_vars::PASSED_TO_BUILDS
@@ -118,7 +139,7 @@ mod tests {
     #[test]
     fn the_documented_configuration_is_read_without_a_mistake() {
         let path = Path::new("configuration.toml");
-        let mistakes = cabane_recipe::parse_settings(path, CONFIGURATION.as_bytes())
+        let mistakes = cabane_recipe::parse_settings(path, example_file().as_bytes())
             .err()
             .map(|error| error.to_string());
         assert_eq!(mistakes, None);

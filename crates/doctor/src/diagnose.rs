@@ -10,9 +10,8 @@ use std::path::Path;
 
 use cabane_environment::directories;
 use cabane_mount::FusePrograms;
-use cabane_recipe::ColorChoice;
 use cabane_run::loaded::{CABANE_LOADED, Loaded, file_system_at};
-use cabane_site::settings::{BackendChoice, Effective, Overrides, RepositorySetting};
+use cabane_site::settings::{BackendChoice, ColorChoice, Effective, Overrides, RepositorySetting};
 use cabane_site::{env_vars, helper_places};
 
 use crate::facts::{Answer, Configuration, Facts, Mistake, RepositoryEntry, SearchPath, Tool};

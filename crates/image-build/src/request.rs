@@ -13,8 +13,8 @@ use cabane_builder::{BuildRequest, ImageFormat, InMemory, Install, Part, Plan, P
 use cabane_container::Platform;
 use cabane_environment::complete_label_for;
 use cabane_label::{Label, LabelPattern, SystemPattern};
-use cabane_recipe::FormatChoice;
 use cabane_report::{IoContext, Result};
+use cabane_site::settings::FormatChoice;
 use cabane_site::settings::{Origin, find_program, processors};
 use cabane_site::{Context, SystemDirectory, env_vars, find_system};
 

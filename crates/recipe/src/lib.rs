@@ -43,7 +43,7 @@ mod environment;
 mod node;
 mod recipe;
 mod report;
-mod settings;
+pub mod settings;
 mod stack;
 mod suggest;
 mod text;
@@ -66,10 +66,9 @@ pub use recipe::{
     PackageRepository, PythonConfig, PythonSource, Recipe, SpackConfig, TreeConfig, ViewRecipe,
 };
 pub use settings::{
-    AmountError, AtStart, BindSetting, BuildSettings, ColorChoice, ContainerSettings, FormatChoice,
-    ListingChoice, MpiRule, Namespaces, PathTemplate, PathTemplateError, RegistrySettings,
-    RepositorySettings, Requirement, RestrictedRule, RetentionSettings, Settings, SettingsError,
-    TrustPolicy, TrustRule, parse_settings, parse_size, parse_time,
+    AmountError, AtStart, BindSetting, ContainerSettings, MpiRule, Namespaces, PathTemplate,
+    PathTemplateError, RepositorySettings, Requirement, RestrictedRule, RetentionSettings,
+    Settings, SettingsError, TrustPolicy, TrustRule, parse_settings, parse_size, parse_time,
 };
 pub use stack::{
     AccessPair, BuildCache, CompilerName, CompilerRequest, Compilers, Connection, Conversion,

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Every environment variable that Cabane reads or sets.
+//! The environment variables that Cabane reads or sets; those that override a setting are in
+//! [`cabane_recipe::settings::table`].
 //!
 //! `docs/reference/variables.md` is made from this file. Nothing else in the
 //! workspace spells the name of a variable that is read.
@@ -31,36 +32,18 @@ macro_rules! variables {
 variables! {
     /// Repositories to use instead of the configured ones: names, absolute paths, or `name=path`, separated by commas. The option `--repo` overrides it.
     CABANE_REPO;
-    /// The name of this system, as in `@system`. The option `--system` overrides it.
-    CABANE_SYSTEM;
     /// The microarchitectures to prefer when an image has several builds, the best first, separated by commas: `a100,zen3`. Jobs ignore it. Default: the content of `/etc/cabane/uarch`.
     CABANE_UARCH;
     /// How to mount images: `auto`, `root`, `helper`, or `user-namespace`. The option `--backend` overrides it.
     CABANE_BACKEND;
     /// The path of the set-uid helper. Default: `libexec/cabane/cabane-mount` below the prefix of the command, `/usr/local`, or `/usr`.
     CABANE_HELPER;
-    /// The cache directory, for data that can be downloaded or created again. Default: `cabane` in `XDG_CACHE_HOME`.
-    CABANE_CACHE_DIR;
-    /// The directory for builds. Default: `builds` in the cache directory.
-    CABANE_BUILD_DIR;
-    /// The directory in memory for builds that fit there. It is used only if no directory for builds is set. Default: `/dev/shm`.
-    CABANE_MEMORY_DIR;
     /// The configuration file of the site. Default: `/etc/cabane/config.toml`.
     CABANE_SITE_CONFIG;
     /// The directories that contain environment files, separated by colons. Default: `cabane/environments` in `XDG_CONFIG_HOME`, then `/etc/cabane/environments`.
     CABANE_ENVIRONMENT_PATH;
     /// The directories that contain system configurations, separated by colons. Default: `cabane/systems` in `XDG_CONFIG_HOME`, then `/etc/cabane/systems`.
     CABANE_SYSTEM_PATH;
-    /// The `uv` program for Python environments. Default: the first one in `PATH`.
-    CABANE_UV;
-    /// A Python interpreter with the package `clingo`, the solver of Spack. Default: Cabane creates one in the cache, from the package index.
-    CABANE_SPACK_PYTHON;
-    /// The address of the registry, for example `https://registry.example.org/uenv`. The option `--registry` overrides it.
-    CABANE_REGISTRY;
-    /// A file with a token for the registry, or a directory with a file `TOKEN`. The option `--token` overrides it.
-    CABANE_REGISTRY_TOKEN;
-    /// The user name for the token. Default: `USER`. The option `--username` overrides it.
-    CABANE_REGISTRY_USERNAME;
     /// The credentials file of `podman login`. Default: `containers/auth.json` in `XDG_RUNTIME_DIR` and `XDG_CONFIG_HOME`, then `config.json` in `DOCKER_CONFIG`.
     REGISTRY_AUTH_FILE;
     /// The directory with the credentials of `docker login`. Default: `.docker` in the home directory.

@@ -3,8 +3,12 @@
 
 //! `cabane config`: the settings in effect.
 
+use std::fmt::Display;
+use std::path::Path;
 use std::time::Duration;
 
+use cabane_label::System;
+use cabane_recipe::settings::table::{self, Setting};
 use cabane_recipe::{AtStart, PathTemplate, Requirement, RetentionSettings};
 use clap::Args;
 use serde::Serialize;
@@ -14,7 +18,8 @@ use crate::format::json;
 use crate::report::CommandResult;
 use crate::setup::Setup;
 use crate::table::{Align, Table};
-use cabane_site::settings::{Effective, Origin, processors};
+use cabane_registry::Address;
+use cabane_site::settings::{Effective, Origin, Value, processors};
 
 /// Show the configuration in effect and the source of each value
 #[derive(Debug, Args)]
@@ -52,113 +57,116 @@ pub(crate) fn config(setup: &Setup, args: &ConfigArgs) -> CommandResult<ExitCode
     Ok(exit_codes::SUCCESS)
 }
 
-fn rows(settings: &Effective) -> Vec<Row> {
-    let mut rows = Vec::new();
-    let mut push = |key: &str, value: String, origin: &Origin| {
-        rows.push(Row {
+/// Collects the rows of the answer.
+struct Rows(Vec<Row>);
+
+impl Rows {
+    fn push(&mut self, key: &str, value: String, origin: &Origin) {
+        self.0.push(Row {
             key: key.to_owned(),
             value,
             origin: origin.to_string(),
         });
-    };
-    let path = |path: &std::path::Path| path.display().to_string();
-    let directory = |found: &Option<std::path::PathBuf>| match found {
-        Some(found) => path(found),
-        None => "none: HOME is not set".to_owned(),
-    };
-    let system = settings
-        .system
-        .value
-        .as_ref()
-        .map_or("*".to_owned(), ToString::to_string);
-    let color = format!("{:?}", settings.color.value).to_lowercase();
-    let backend = settings.backend.value.to_string();
-    let uv = settings
-        .uv
-        .value
-        .as_deref()
-        .map_or("the first in PATH".to_owned(), path);
-    push("color", color, &settings.color.origin);
-    push("system_name", system, &settings.system.origin);
-    push(
-        "default_uarch",
-        settings.uarch.value.to_string(),
-        &settings.uarch.origin,
+    }
+
+    fn value(&mut self, key: &str, value: &Value<impl Display>) {
+        self.push(key, value.value.to_string(), &value.origin);
+    }
+
+    /// Adds a setting, with what holds where it has no value.
+    fn optional<T>(
+        &mut self,
+        setting: &Setting,
+        value: &Value<Option<T>>,
+        none: &str,
+        show: impl Fn(&T) -> String,
+    ) {
+        let shown = value.value.as_ref().map_or_else(|| none.to_owned(), show);
+        self.push(setting.key, shown, &value.origin);
+    }
+}
+
+fn path(path: &impl AsRef<Path>) -> String {
+    path.as_ref().display().to_string()
+}
+
+fn rows(settings: &Effective) -> Vec<Row> {
+    const NO_HOME: &str = "none: HOME is not set";
+    let mut rows = Rows(Vec::new());
+    rows.value(table::COLOR.key, &settings.color);
+    rows.optional(&table::SYSTEM, &settings.system, "*", System::to_string);
+    rows.value(table::UARCH.key, &settings.uarch);
+    rows.value("backend", &settings.backend);
+    rows.optional(
+        &table::CACHE_DIRECTORY,
+        &settings.cache_directory,
+        NO_HOME,
+        path,
     );
-    push("backend", backend, &settings.backend.origin);
-    push(
-        "build.cache",
-        directory(&settings.cache_directory.value),
-        &settings.cache_directory.origin,
+    rows.optional(
+        &table::BUILD_DIRECTORY,
+        &settings.build_directory,
+        NO_HOME,
+        path,
     );
-    push(
-        "build.directory",
-        directory(&settings.build_directory.value),
-        &settings.build_directory.origin,
+    let memory = &settings.memory_directory;
+    rows.push(
+        table::MEMORY_DIRECTORY.key,
+        path(&memory.value),
+        &memory.origin,
     );
-    push(
-        "build.memory",
-        path(&settings.memory_directory.value),
-        &settings.memory_directory.origin,
+    rows.value(table::FORMAT.key, &settings.image_format);
+    let jobs = settings.jobs.value.unwrap_or_else(processors);
+    rows.push(table::JOBS.key, jobs.to_string(), &settings.jobs.origin);
+    rows.optional(
+        &table::SPACK_PYTHON,
+        &settings.spack_python,
+        "made when it is needed",
+        path,
     );
-    push(
-        "build.format",
-        format!("{:?}", settings.image_format.value).to_lowercase(),
-        &settings.image_format.origin,
-    );
-    push(
-        "build.jobs",
-        settings.jobs.value.unwrap_or_else(processors).to_string(),
-        &settings.jobs.origin,
-    );
-    let python = settings.spack_python.value.as_deref();
-    push(
-        "build.spack_python",
-        python.map_or("made when it is needed".to_owned(), path),
-        &settings.spack_python.origin,
-    );
-    push("build.uv", uv, &settings.uv.origin);
+    rows.optional(&table::UV, &settings.uv, "the first in PATH", path);
     if !settings.index_urls.value.is_empty() {
         let urls = settings.index_urls.value.join(" ");
-        push("build.index_urls", urls, &settings.index_urls.origin);
+        rows.push(table::INDEX_URLS.key, urls, &settings.index_urls.origin);
     }
-    registry_rows(settings, &mut push);
-    trust_rows(settings, &mut push);
+    registry_rows(settings, &mut rows);
+    trust_rows(settings, &mut rows);
     for setting in &settings.restricted {
         let key = format!("restricted.{}", setting.rule.images);
         let value = format!("group {}", setting.rule.group);
-        push(&key, value, &Origin::File(setting.file.clone()));
+        rows.push(&key, value, &Origin::File(setting.file.clone()));
     }
-    machine_rows(settings, &mut push);
-    let directories = &settings.environment_directories;
-    let list: Vec<String> = directories.value.iter().map(|one| path(one)).collect();
-    push("environments", list.join(":"), &directories.origin);
-    let directories = &settings.system_directories;
-    let list: Vec<String> = directories.value.iter().map(|one| path(one)).collect();
-    push("systems", list.join(":"), &directories.origin);
+    machine_rows(settings, &mut rows);
+    for (key, directories) in [
+        ("environments", &settings.environment_directories),
+        ("systems", &settings.system_directories),
+    ] {
+        let list: Vec<String> = directories.value.iter().map(path).collect();
+        rows.push(key, list.join(":"), &directories.origin);
+    }
     for file in &settings.files {
-        push("file", path(file), &Origin::File(file.clone()));
+        rows.push("file", path(file), &Origin::File(file.clone()));
     }
-    repository_rows(settings, &mut push);
-    rows
+    repository_rows(settings, &mut rows);
+    rows.0
 }
 
 /// What this machine has for programs and containers.
-fn machine_rows(settings: &Effective, push: &mut impl FnMut(&str, String, &Origin)) {
+fn machine_rows(settings: &Effective, rows: &mut Rows) {
     for setting in &settings.mpi {
         let key = format!("mpi.{}", setting.name);
-        push(&key, setting.prefix.display().to_string(), &setting.origin);
+        rows.push(&key, path(&setting.prefix), &setting.origin);
         if !setting.launcher.is_empty() {
             let key = format!("{key}.launcher");
-            push(&key, setting.launcher.join(" "), &setting.origin);
+            rows.push(&key, setting.launcher.join(" "), &setting.origin);
         }
     }
     for (device, origin) in &settings.container.devices {
-        push("container.device", device.to_string(), origin);
+        rows.push("container.device", device.to_string(), origin);
     }
 }
 
-fn repository_rows(settings: &Effective, push: &mut impl FnMut(&str, String, &Origin)) {
+fn repository_rows(settings: &Effective, rows: &mut Rows) {
     for repository in &settings.repositories {
         let key = format!("repositories.{}", repository.name);
         let mut value = format!(
@@ -169,40 +177,35 @@ fn repository_rows(settings: &Effective, push: &mut impl FnMut(&str, String, &Or
         if let Some(reason) = &repository.unusable {
             value += &format!(", left out: {reason}");
         }
-        push(&key, value, &repository.origin);
+        rows.push(&key, value, &repository.origin);
         let limits = limits(&repository.retention);
         if !limits.is_empty() {
-            push(&format!("{key}.retention"), limits, &repository.origin);
+            rows.push(&format!("{key}.retention"), limits, &repository.origin);
         }
     }
 }
 
-fn registry_rows(settings: &Effective, push: &mut impl FnMut(&str, String, &Origin)) {
+fn registry_rows(settings: &Effective, rows: &mut Rows) {
     let registry = &settings.registry;
-    let Some(address) = &registry.address.value else {
-        push("registry.url", "none".to_owned(), &registry.address.origin);
+    rows.optional(
+        &table::REGISTRY_URL,
+        &registry.address,
+        "none",
+        Address::to_string,
+    );
+    if registry.address.value.is_none() {
         return;
-    };
-    push(
-        "registry.url",
-        address.to_string(),
-        &registry.address.origin,
-    );
-    let namespace = &registry.namespace;
-    push(
-        "registry.namespace",
-        namespace.value.to_string(),
-        &namespace.origin,
-    );
-    let listing = &registry.listing;
+    }
+    let (namespace, listing) = (&registry.namespace, &registry.listing);
+    rows.value(table::NAMESPACE.key, namespace);
     let word = format!("{:?}", listing.value).to_lowercase();
-    push("registry.listing", word, &listing.origin);
-    for (key, path) in [
-        ("registry.ca", &registry.authorities),
-        ("registry.token", &registry.token),
+    rows.push(table::LISTING.key, word, &listing.origin);
+    for (setting, value) in [
+        (&table::REGISTRY_CA, &registry.authorities),
+        (&table::REGISTRY_TOKEN, &registry.token),
     ] {
-        if let Some(found) = &path.value {
-            push(key, found.display().to_string(), &path.origin);
+        if let Some(found) = &value.value {
+            rows.push(setting.key, path(found), &value.origin);
         }
     }
 }
@@ -232,7 +235,7 @@ fn limits(retention: &RetentionSettings) -> String {
 }
 
 /// All rules, also those of the site that one of the user's seems to take back.
-fn trust_rows(settings: &Effective, push: &mut impl FnMut(&str, String, &Origin)) {
+fn trust_rows(settings: &Effective, rows: &mut Rows) {
     for setting in &settings.trust {
         let origin = Origin::File(setting.file.clone());
         for rule in &setting.policy.rules {
@@ -249,7 +252,7 @@ fn trust_rows(settings: &Effective, push: &mut impl FnMut(&str, String, &Origin)
                 AtStart::All => ", at every start, too",
             };
             let key = format!("trust.{}", rule.namespaces.as_str());
-            push(&key, wanted, &origin);
+            rows.push(&key, wanted, &origin);
         }
     }
 }

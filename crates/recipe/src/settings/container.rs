@@ -6,13 +6,10 @@
 use cabane_label::MountPoint;
 
 use super::PathTemplate;
-use super::read::above;
 use crate::DeviceRequest;
 use crate::ask::{Field, Section};
 use crate::diagnostic::quote;
 use crate::report::Report;
-
-pub(super) const KEYS: &[&str] = &["binds", "devices"];
 
 /// How images with a root file system of their own are entered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,7 +34,6 @@ pub struct BindSetting {
 
 /// Reads the section; what has a mistake has been noted and is left out.
 pub(super) fn read(report: &mut Report<'_>, section: &Section<'_>) -> ContainerSettings {
-    section.refuse_unknown(report, KEYS, above);
     let mut binds = Vec::new();
     if let Some(field) = section.get("binds") {
         for item in report.list(&field).unwrap_or_default() {

@@ -6,12 +6,10 @@
 use cabane_label::Name;
 
 use super::PathTemplate;
-use super::read::{above, path_template};
+use super::read::{path_template, sections};
 use crate::ask::Field;
 use crate::diagnostic::quote;
 use crate::report::Report;
-
-const KEYS: &[&str] = &["name", "prefix", "libraries", "launcher"];
 
 /// An MPI that may take the place of others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,12 +29,7 @@ pub struct MpiRule {
 /// Reads those of a file; one with a mistake has been noted.
 pub(super) fn read(report: &mut Report<'_>, field: &Field<'_>) -> Vec<MpiRule> {
     let mut all: Vec<MpiRule> = Vec::new();
-    for item in report.list(field).unwrap_or_default() {
-        let field = Field::item("an MPI", item);
-        let Some(section) = report.section(&field) else {
-            continue;
-        };
-        section.refuse_unknown(report, KEYS, above);
+    for section in sections(report, field, "mpi", "an MPI") {
         let name = section.require(report, "name", "add a line such as `name = \"fabric\"`");
         let hint = "add a line such as `prefix = \"/opt/mpich\"`";
         let prefix = section.require(report, "prefix", hint);

@@ -6,45 +6,22 @@
 use std::fmt;
 use std::num::NonZeroU32;
 use std::path::Path;
+use std::str::FromStr;
 
-use cabane_label::Name;
+use cabane_label::{Name, Namespace, ParseError, System, Uarch};
 
 use super::{
-    AmountError, BuildSettings, ColorChoice, FormatChoice, PathTemplate, RepositorySettings,
-    RetentionSettings, Settings, container, mpi, parse_size, parse_time, registry, restricted,
-    trust,
+    AmountError, PathTemplate, RepositorySettings, RetentionSettings, Settings, container, mpi,
+    parse_size, parse_time, restricted, table, trust,
 };
 use crate::ask::{Field, Section};
 use crate::diagnostic::{Diagnostic, Source, quote, write_all};
 use crate::node::{Kind, Node, Scalar, Value};
 use crate::report::{Language, Report};
-use crate::{text, toml_tree};
+use crate::{text as file_text, toml_tree};
 
-const KEYS: &[&str] = &[
-    "color",
-    "system_name",
-    "default_uarch",
-    "repositories",
-    "build",
-    "registry",
-    "trust",
-    "restricted",
-    "container",
-    "mpi",
-];
-const REPOSITORY_KEYS: &[&str] = &["name", "path", "priority", "retention"];
-const RETENTION_KEYS: &[&str] = &["older_than", "keep_last", "max_size", "spare"];
-const BUILD_KEYS: &[&str] = &[
-    "format",
-    "jobs",
-    "directory",
-    "memory",
-    "cache",
-    "uv",
-    "spack_python",
-    "index_url",
-    "index_urls",
-];
+/// Reads a value; returns it as text, or notes why it is none.
+pub(super) type Reader = fn(&mut Report<'_>, &Field<'_>) -> Option<String>;
 
 /// Why a configuration file was refused: everything that is wrong with it, in
 /// the order of the file, at least one diagnostic.
@@ -69,7 +46,7 @@ impl std::error::Error for SettingsError {}
 
 /// Reads `config.toml`; an empty file leaves everything open.
 pub fn parse_settings(path: &Path, text: &[u8]) -> Result<Settings, SettingsError> {
-    let text = text::check(path, text).map_err(|problem| SettingsError(vec![problem]))?;
+    let text = file_text::check(path, text).map_err(|problem| SettingsError(vec![problem]))?;
     let source = Source::new(path, text);
     let mut report = Report::new(&source, Language::Toml);
     let settings = toml_tree::parse(&mut report).and_then(|root| read(&mut report, &root));
@@ -79,47 +56,18 @@ pub fn parse_settings(path: &Path, text: &[u8]) -> Result<Settings, SettingsErro
 /// Reads what can be read; what is missing in the result has been noted.
 fn read(report: &mut Report<'_>, root: &Node) -> Option<Settings> {
     let file = report.file(root, "")?;
-    file.refuse_unknown(report, KEYS, |key| {
-        let table = if BUILD_KEYS.contains(&key) {
-            "[build]"
-        } else if REPOSITORY_KEYS.contains(&key) {
-            "[[repositories]]"
-        } else if registry::KEYS.contains(&key) {
-            "[registry]"
-        } else if RETENTION_KEYS.contains(&key) {
-            "[repositories.retention]"
-        } else if trust::KEYS.contains(&key) {
-            "[[trust]]"
-        } else if restricted::KEYS.contains(&key) {
-            "[[restricted]]"
-        } else if container::KEYS.contains(&key) {
-            "[container]"
-        } else {
-            return None;
-        };
-        Some((None, format!("it belongs below a line `{table}`")))
-    });
-    let mut settings = Settings {
-        color: file.get("color").and_then(|field| color(report, &field)),
-        system_name: file
-            .get("system_name")
-            .and_then(|field| report.word(&field)),
-        default_uarch: file
-            .get("default_uarch")
-            .and_then(|field| report.word(&field)),
-        ..Settings::default()
-    };
+    refuse_unknown(report, &file, "");
+    let mut settings = Settings::default();
+    read_values(report, &file, "", &mut settings);
     if let Some(field) = file.get("repositories") {
         settings.repositories = repositories(report, &field);
     }
-    if let Some(section) = file.get("build").and_then(|field| report.section(&field)) {
-        settings.build = build(report, &section);
+    if let Some(section) = section(report, &file, "build") {
+        read_values(report, &section, "build", &mut settings);
+        settings.index_urls = index_urls(report, &section);
     }
-    let registry = file
-        .get("registry")
-        .and_then(|field| report.section(&field));
-    if let Some(section) = registry {
-        settings.registry = registry::read(report, &section);
+    if let Some(section) = section(report, &file, "registry") {
+        read_values(report, &section, "registry", &mut settings);
     }
     if let Some(field) = file.get("trust") {
         settings.trust = trust::read(report, &field);
@@ -127,10 +75,7 @@ fn read(report: &mut Report<'_>, root: &Node) -> Option<Settings> {
     if let Some(field) = file.get("restricted") {
         settings.restricted = restricted::read(report, &field);
     }
-    let container = file
-        .get("container")
-        .and_then(|field| report.section(&field));
-    if let Some(section) = container {
+    if let Some(section) = section(report, &file, "container") {
         settings.container = container::read(report, &section);
     }
     if let Some(field) = file.get("mpi") {
@@ -139,45 +84,143 @@ fn read(report: &mut Report<'_>, root: &Node) -> Option<Settings> {
     Some(settings)
 }
 
-fn color(report: &mut Report<'_>, field: &Field<'_>) -> Option<ColorChoice> {
+/// Returns the table of a name, in which unknown keys have been noted.
+fn section<'n>(report: &mut Report<'_>, file: &Section<'n>, name: &str) -> Option<Section<'n>> {
+    let section = report.section(&file.get(name)?)?;
+    refuse_unknown(report, &section, name);
+    Some(section)
+}
+
+/// Returns the tables of a list, in which unknown keys have been noted.
+pub(super) fn sections<'n>(
+    report: &mut Report<'_>,
+    field: &Field<'n>,
+    table: &str,
+    item: &str,
+) -> Vec<Section<'n>> {
+    let mut sections = Vec::new();
+    for node in report.list(field).unwrap_or_default() {
+        if let Some(section) = report.section(&Field::item(item, node)) {
+            refuse_unknown(report, &section, table);
+            sections.push(section);
+        }
+    }
+    sections
+}
+
+/// Reads the settings of a table that have one value.
+fn read_values(
+    report: &mut Report<'_>,
+    section: &Section<'_>,
+    table: &str,
+    settings: &mut Settings,
+) {
+    for setting in table::settings_in(table) {
+        let (Some(read), Some(field)) = (setting.reader, section.get(setting.name())) else {
+            continue;
+        };
+        if let Some(value) = read(report, &field) {
+            settings.values.push((setting.key, value));
+        }
+    }
+}
+
+/// Notes every key that a table does not have, and the table that has it.
+fn refuse_unknown(report: &mut Report<'_>, section: &Section<'_>, table: &str) {
+    // `index_url` is an abbreviation, which nobody has to know.
+    let known: Vec<&str> = table::settings_in(table)
+        .map(table::Setting::name)
+        .collect();
+    section.refuse_unknown(report, &known, |key| {
+        let is_meant = |one: &&table::Setting| one.name() == key;
+        let hint = if table.is_empty() {
+            let meant = table::ALL.iter().find(is_meant)?;
+            let head = table::ALL.iter().find(|one| one.key == meant.table())?;
+            format!("it belongs below a line `{}`", head.example)
+        } else {
+            table::settings_in("").find(|one| is_meant(one))?;
+            "it belongs to the whole file: move it above the first line in brackets".to_owned()
+        };
+        Some((None, hint))
+    });
+}
+
+pub(super) fn color(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
     if let Value::Scalar(Scalar {
         kind: Kind::Boolean,
         ..
     }) = field.node.value
     {
-        let is_on = report.truth(field)?;
-        return Some(if is_on {
-            ColorChoice::Always
+        let word = if report.truth(field)? {
+            "always"
         } else {
-            ColorChoice::Never
-        });
+            "never"
+        };
+        return Some(word.to_owned());
     }
-    let words = [
-        ("auto", ColorChoice::Auto),
-        ("always", ColorChoice::Always),
-        ("never", ColorChoice::Never),
-    ];
-    report.choice(field, &words)
+    choice(report, field, &["auto", "always", "never"])
 }
 
-/// Says of a key that is not one of this table that it is one of the file.
-pub(super) fn above(key: &str) -> Option<(Option<String>, String)> {
-    KEYS.contains(&key).then(|| {
-        (
-            None,
-            "it belongs to the whole file: move it above the first line in brackets".to_owned(),
-        )
-    })
+pub(super) fn image_format(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+    choice(report, field, &["squashfs", "erofs"])
+}
+
+pub(super) fn listing(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+    choice(report, field, &["auto", "catalog", "index"])
+}
+
+fn choice(report: &mut Report<'_>, field: &Field<'_>, words: &[&str]) -> Option<String> {
+    let words: Vec<_> = words.iter().map(|word| (*word, *word)).collect();
+    report.choice(field, &words).map(str::to_owned)
+}
+
+fn word<T: FromStr<Err = ParseError>>(
+    report: &mut Report<'_>,
+    field: &Field<'_>,
+) -> Option<String> {
+    report.word::<T>(field)?;
+    text(report, field)
+}
+
+pub(super) fn system(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+    word::<System>(report, field)
+}
+
+pub(super) fn uarch(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+    word::<Uarch>(report, field)
+}
+
+pub(super) fn namespace(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+    word::<Namespace>(report, field)
+}
+
+pub(super) fn text(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+    report.text(field).map(str::to_owned)
+}
+
+pub(super) fn path(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+    path_template(report, field).map(|path| path.as_str().to_owned())
+}
+
+pub(super) fn jobs(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+    let hint = "leave it out to use every core there is";
+    number_from_one(report, field, hint).map(|jobs| jobs.to_string())
+}
+
+pub(super) fn registry_url(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
+    let text = report.text(field)?;
+    if text.is_empty() || text.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        let message = format!("{} is not the address of a registry", quote(text));
+        let hint = "write one such as `url = \"https://registry.example.org/uenv\"`";
+        report.problem_with_hint(field.place(), &message, hint);
+        return None;
+    }
+    Some(text.to_owned())
 }
 
 fn repositories(report: &mut Report<'_>, field: &Field<'_>) -> Vec<RepositorySettings> {
     let mut repositories: Vec<RepositorySettings> = Vec::new();
-    for item in report.list(field).unwrap_or_default() {
-        let field = Field::item("a repository", item);
-        let Some(section) = report.section(&field) else {
-            continue;
-        };
-        section.refuse_unknown(report, REPOSITORY_KEYS, above);
+    for section in sections(report, field, "repositories", "a repository") {
         let name = section.require(report, "name", "add a line such as `name = \"team\"`");
         let path = section.require(report, "path", "add a line such as `path = \"~/images\"`");
         let read_name = name.as_ref().and_then(|field| report.word::<Name>(field));
@@ -209,7 +252,7 @@ fn repositories(report: &mut Report<'_>, field: &Field<'_>) -> Vec<RepositorySet
 }
 
 fn retention_of(report: &mut Report<'_>, section: &Section<'_>) -> RetentionSettings {
-    section.refuse_unknown(report, RETENTION_KEYS, above);
+    refuse_unknown(report, section, "repositories.retention");
     let mut time = |key| {
         let field = section.get(key)?;
         amount(report, &field, parse_time)
@@ -250,38 +293,6 @@ fn priority(report: &mut Report<'_>, field: &Field<'_>) -> Option<i32> {
             );
             None
         })
-}
-
-fn build(report: &mut Report<'_>, section: &Section<'_>) -> BuildSettings {
-    section.refuse_unknown(report, BUILD_KEYS, above);
-    let formats = [
-        ("squashfs", FormatChoice::Squashfs),
-        ("erofs", FormatChoice::Erofs),
-    ];
-    BuildSettings {
-        format: section
-            .get("format")
-            .and_then(|field| report.choice(&field, &formats)),
-        jobs: section.get("jobs").and_then(|field| {
-            number_from_one(report, &field, "leave it out to use every core there is")
-        }),
-        directory: section
-            .get("directory")
-            .and_then(|field| path_template(report, &field)),
-        memory: section
-            .get("memory")
-            .and_then(|field| path_template(report, &field)),
-        cache: section
-            .get("cache")
-            .and_then(|field| path_template(report, &field)),
-        uv: section
-            .get("uv")
-            .and_then(|field| path_template(report, &field)),
-        spack_python: section
-            .get("spack_python")
-            .and_then(|field| path_template(report, &field)),
-        index_urls: index_urls(report, section),
-    }
 }
 
 fn number_from_one(report: &mut Report<'_>, field: &Field<'_>, hint: &str) -> Option<NonZeroU32> {

@@ -5,12 +5,10 @@
 
 use cabane_label::{Label, LabelPattern, NameMatch, Namespace};
 
-use super::read::above;
+use super::read::sections;
 use crate::ask::Field;
 use crate::diagnostic::quote;
 use crate::report::Report;
-
-pub(super) const KEYS: &[&str] = &["images", "group"];
 
 /// Which images are for which group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,12 +32,7 @@ impl RestrictedRule {
 /// Reads the rules of a file; one with a mistake has been noted.
 pub(super) fn read(report: &mut Report<'_>, field: &Field<'_>) -> Vec<RestrictedRule> {
     let mut rules: Vec<RestrictedRule> = Vec::new();
-    for item in report.list(field).unwrap_or_default() {
-        let field = Field::item("a rule of `restricted`", item);
-        let Some(section) = report.section(&field) else {
-            continue;
-        };
-        section.refuse_unknown(report, KEYS, above);
+    for section in sections(report, field, "restricted", "a rule of `restricted`") {
         let hint = "add a line such as `images = \"licensed::\"` or `images = \"vasp\"`";
         let images = section.require(report, "images", hint);
         let images = images.and_then(|field| report.word(&field));

@@ -9,12 +9,11 @@
 use cabane_label::Namespace;
 
 use super::PathTemplate;
-use super::read::{above, path_template};
+use super::read::{path_template, sections};
 use crate::ask::{Field, Section};
 use crate::diagnostic::quote;
 use crate::report::Report;
 
-pub(super) const KEYS: &[&str] = &["namespace", "require", "keys", "at_start"];
 /// Stands for all parts of a registry that have no rule of their own.
 const ALL: &str = "*";
 
@@ -119,12 +118,7 @@ impl TrustPolicy {
 /// Reads the rules of a file; one with a mistake has been noted.
 pub(super) fn read(report: &mut Report<'_>, field: &Field<'_>) -> Vec<TrustPolicy> {
     let mut rules: Vec<TrustRule> = Vec::new();
-    for item in report.list(field).unwrap_or_default() {
-        let field = Field::item("a rule of `trust`", item);
-        let Some(section) = report.section(&field) else {
-            continue;
-        };
-        section.refuse_unknown(report, KEYS, above);
+    for section in sections(report, field, "trust", "a rule of `trust`") {
         let hint = "add a line such as `namespace = \"deploy\"`, or `namespace = \"*\"` for all";
         let place = section.require(report, "namespace", hint);
         let namespaces = place.as_ref().and_then(|field| namespaces(report, field));

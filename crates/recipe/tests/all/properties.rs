@@ -3,11 +3,10 @@
 
 //! What holds for every text.
 
-use std::fmt::Write as _;
 use std::path::Path;
 
 use cabane_recipe::{
-    ConfigText, Diagnostic, EngineConfig, PythonSource, Settings, parse_config, parse_settings,
+    ConfigText, Diagnostic, EngineConfig, PythonSource, parse_config, parse_settings,
 };
 use proptest::prelude::*;
 
@@ -151,41 +150,4 @@ proptest! {
         let EngineConfig::Python(python) = recipe.engine else { panic!("another engine") };
         prop_assert_eq!(python.source, PythonSource::Requirements(file.into()));
     }
-
-    #[test]
-    fn laying_settings_over_others_can_be_done_in_any_grouping(
-        a in some_settings(), b in some_settings(), c in some_settings(),
-    ) {
-        let left = Settings::merge(Settings::merge(a.clone(), b.clone()), c.clone());
-        let right = Settings::merge(a, Settings::merge(b, c));
-        prop_assert_eq!(left, right);
-    }
-
-    #[test]
-    fn empty_settings_change_nothing(a in some_settings()) {
-        prop_assert_eq!(&Settings::merge(a.clone(), Settings::default()), &a);
-        prop_assert_eq!(&Settings::merge(Settings::default(), a.clone()), &a);
-    }
-}
-
-fn some_settings() -> impl Strategy<Value = Settings> {
-    let color = prop::option::of(prop::sample::select(vec!["auto", "always"]));
-    let jobs = prop::option::of(1u32..5);
-    let repositories = prop::collection::btree_map("[ab]", 0i32..3, 0..3);
-    (color, jobs, repositories).prop_map(|(color, jobs, repositories)| {
-        let mut text = String::new();
-        if let Some(color) = color {
-            let _ = writeln!(text, "color = \"{color}\"");
-        }
-        if let Some(jobs) = jobs {
-            let _ = writeln!(text, "build.jobs = {jobs}");
-        }
-        for (name, priority) in repositories {
-            let _ = write!(
-                text,
-                "[[repositories]]\nname = \"{name}\"\npath = \"/{name}\"\npriority = {priority}\n"
-            );
-        }
-        parse_settings(Path::new("f"), text.as_bytes()).expect("the text is in order")
-    })
 }

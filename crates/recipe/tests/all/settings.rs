@@ -1,14 +1,15 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Configuration files that are in order, and what comes of several.
+//! Configuration files that are in order.
 
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use cabane_recipe::{
-    AtStart, ColorChoice, FormatChoice, PathTemplate, Requirement, Settings, parse_settings,
+use cabane_recipe::settings::table::{
+    BUILD_DIRECTORY, CACHE_DIRECTORY, COLOR, FORMAT, JOBS, SYSTEM, UARCH, UV,
 };
+use cabane_recipe::{AtStart, PathTemplate, Requirement, Settings, parse_settings};
 
 fn settings(text: &str) -> Settings {
     parse_settings(Path::new("config.toml"), text.as_bytes())
@@ -43,36 +44,23 @@ fn a_configuration_says_everything_there_is_to_say() {
          [build]\nformat = \"erofs\"\njobs = 0x10\ndirectory = \"/dev/shm/$USER\"\n\
          cache = \"~/.cache/cabane\"\nuv = \"/usr/bin/uv\"\nindex_url = \"https://example.org/s\"\n",
     );
-    let build = &settings.build;
+    let text = |setting| settings.get(setting);
     assert_eq!(
         (
-            settings.color,
-            settings
-                .system_name
-                .as_ref()
-                .map(ToString::to_string)
-                .as_deref(),
-            settings
-                .default_uarch
-                .as_ref()
-                .map(ToString::to_string)
-                .as_deref(),
+            [text(&COLOR), text(&SYSTEM), text(&UARCH)],
             named(&settings),
-            (build.format, build.jobs.map(NonZeroU32::get)),
-            [&build.directory, &build.cache, &build.uv]
-                .map(|path| path.as_ref().map(ToString::to_string)),
-            build.index_urls.as_deref(),
+            [text(&FORMAT), text(&JOBS)],
+            [text(&BUILD_DIRECTORY), text(&CACHE_DIRECTORY), text(&UV)],
+            settings.index_urls.as_deref(),
         ),
         (
-            Some(ColorChoice::Never),
-            Some("daint"),
-            Some("gh200"),
+            [Some("never"), Some("daint"), Some("gh200")],
             vec![
                 ("site", "/apps/images", -1),
                 ("mine", "${SCRATCH}/images", 10)
             ],
-            (Some(FormatChoice::Erofs), Some(16)),
-            ["/dev/shm/$USER", "~/.cache/cabane", "/usr/bin/uv"].map(|p| Some(p.to_owned())),
+            [Some("erofs"), Some("16")],
+            ["/dev/shm/$USER", "~/.cache/cabane", "/usr/bin/uv"].map(Some),
             Some(["https://example.org/s".to_owned()].as_slice()),
         )
     );
@@ -80,51 +68,9 @@ fn a_configuration_says_everything_there_is_to_say() {
 
 #[test]
 fn a_colour_can_be_a_truth_value() {
-    let colors = ["color = true", "color = false"].map(|text| settings(text).color);
-    assert_eq!(
-        colors,
-        [Some(ColorChoice::Always), Some(ColorChoice::Never)]
-    );
-}
-
-#[test]
-fn what_the_higher_configuration_says_holds() {
-    let lower = settings("color = \"never\"\nsystem_name = \"daint\"\n[build]\njobs = 2\n");
-    let higher = settings("color = \"always\"\n[build]\nformat = \"erofs\"\n");
-    let merged = Settings::merge(lower, higher);
-    assert_eq!(
-        merged,
-        settings(
-            "color = \"always\"\nsystem_name = \"daint\"\n\
-             [build]\njobs = 2\nformat = \"erofs\"\n"
-        )
-    );
-}
-
-#[test]
-fn a_repository_of_the_higher_configuration_replaces_the_one_with_its_name() {
-    let lower = settings(
-        "[[repositories]]\nname = \"a\"\npath = \"/a\"\n\
-         [[repositories]]\nname = \"b\"\npath = \"/b\"\n",
-    );
-    let higher = settings(
-        "[[repositories]]\nname = \"c\"\npath = \"/c\"\n\
-         [[repositories]]\nname = \"a\"\npath = \"/other\"\npriority = 1\n",
-    );
-    assert_eq!(
-        named(&Settings::merge(lower, higher)),
-        [("a", "/other", 1), ("b", "/b", 10), ("c", "/c", 10)]
-    );
-}
-
-#[test]
-fn an_empty_list_of_indexes_replaces_another() {
-    let lower = settings("[build]\nindex_url = \"https://example.org/s\"\n");
-    let higher = settings("[build]\nindex_urls = []\n");
-    assert_eq!(
-        Settings::merge(lower, higher).build.index_urls,
-        Some(Vec::new())
-    );
+    let colors = ["color = true", "color = false"].map(settings);
+    let colors = colors.each_ref().map(|settings| settings.get(&COLOR));
+    assert_eq!(colors, [Some("always"), Some("never")]);
 }
 
 #[test]
@@ -200,18 +146,6 @@ fn a_rule_says_of_which_images_it_is_asked_at_a_start() {
 }
 
 #[test]
-fn no_configuration_takes_away_what_another_wants_of_signatures() {
-    let user = "[[trust]]\nnamespace = \"*\"\nrequire = \"nothing\"\n\
-                [[trust]]\nnamespace = \"build\"\nrequire = \"signature\"\nkeys = [\"/mine\"]\n\
-                [registry]\nurl = \"https://elsewhere.example.org\"\n";
-    let both = Settings::merge(settings(SITE), settings(user));
-    assert_eq!(
-        ["deploy", "build"].map(|namespace| wanted(&both, namespace)),
-        [["/a /b", "nothing"], ["nothing", "/mine"]]
-    );
-}
-
-#[test]
 fn a_rule_for_a_group_is_for_a_part_of_a_registry_a_name_or_both() {
     let label: cabane_label::Label = "vasp/6.4:v1@daint%gh200".parse().unwrap();
     let is_for = |images: &str, namespace: &str| {
@@ -228,15 +162,4 @@ fn a_rule_for_a_group_is_for_a_part_of_a_registry_a_name_or_both() {
         ],
         [true, false, true, true, false]
     );
-}
-
-#[test]
-fn the_rule_of_the_site_comes_before_that_of_a_user() {
-    let rule = |group: &str| {
-        settings(&format!(
-            "[[restricted]]\nimages = \"vasp\"\ngroup = \"{group}\"\n"
-        ))
-    };
-    let merged = Settings::merge(rule("site"), rule("mine"));
-    assert_eq!(merged.restricted[0].group, "site");
 }

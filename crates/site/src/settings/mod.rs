@@ -24,9 +24,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use cabane_label::{System, Uarch};
-use cabane_recipe::{
-    BuildSettings, ColorChoice, FormatChoice, MAX_FILE_SIZE, PathTemplate, Settings, parse_settings,
-};
+use cabane_recipe::settings::table::{self, Setting};
+use cabane_recipe::{MAX_FILE_SIZE, Settings, parse_settings};
 
 use crate::env_vars;
 use cabane_report::{IoContext, Report, Result};
@@ -101,47 +100,95 @@ pub struct Overrides {
     pub backend: Option<BackendChoice>,
 }
 
-/// How to mount, as users choose it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BackendChoice {
-    /// The best way that works here.
-    Auto,
-    /// As root, by the kernel.
-    Root,
-    /// By the kernel, through the set-uid helper cabane-mount.
-    Helper,
-    /// In a user namespace, through FUSE.
-    UserNamespace,
-}
-
-impl BackendChoice {
-    const NAMES: [(&str, Self); 4] = [
-        ("auto", Self::Auto),
-        ("root", Self::Root),
-        ("helper", Self::Helper),
-        ("user-namespace", Self::UserNamespace),
-    ];
-
-    /// Returns the word for it.
-    pub fn name(self) -> &'static str {
-        let found = Self::NAMES.into_iter().find(|(_, choice)| *choice == self);
-        found.map_or("", |(name, _)| name)
+impl Overrides {
+    /// Returns the value of an option.
+    fn get(&self, option: &str) -> Option<String> {
+        match option {
+            "--repo" => self.repo.clone(),
+            "--system" => self.system.clone(),
+            "--backend" => self.backend.map(|backend| backend.to_string()),
+            // Commands have the other options.
+            _ => None,
+        }
     }
 }
 
-impl FromStr for BackendChoice {
-    type Err = &'static str;
+/// Declares an enumeration whose values have names in the configuration.
+macro_rules! choices {
+    ($(#[$attribute:meta])* $name:ident { $($(#[doc = $help:literal])+ $value:ident = $text:literal,)+ }) => {
+        $(#[$attribute])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name { $($(#[doc = $help])+ $value,)+ }
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let known = Self::NAMES.into_iter().find(|(name, _)| *name == text);
-        let (_, choice) = known.ok_or("use `auto`, `root`, `helper` or `user-namespace`")?;
-        Ok(choice)
+        impl FromStr for $name {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                match text {
+                    $($text => Ok(Self::$value),)+
+                    _ => Err(format!("use {}", one_of(&[$($text),+]))),
+                }
+            }
+        }
+
+        impl $name {
+            /// Returns its name in the configuration.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$value => $text,)+
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+    };
+}
+
+choices! {
+    /// How to mount, as users choose it.
+    BackendChoice {
+        /// The best way that works here.
+        Auto = "auto",
+        /// As root, by the kernel.
+        Root = "root",
+        /// By the kernel, through the set-uid helper cabane-mount.
+        Helper = "helper",
+        /// In a user namespace, through FUSE.
+        UserNamespace = "user-namespace",
     }
 }
 
-impl fmt::Display for BackendChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+choices! {
+    /// When to color the output.
+    ColorChoice {
+        /// If the output is a terminal.
+        Auto = "auto",
+        /// Always.
+        Always = "always",
+        /// Never.
+        Never = "never",
+    }
+}
+
+choices! {
+    /// The file system of built images.
+    FormatChoice {
+        /// Squashfs.
+        Squashfs = "squashfs",
+        /// EROFS.
+        Erofs = "erofs",
+    }
+}
+
+fn one_of(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    match quoted.split_last() {
+        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+        None => String::new(),
     }
 }
 
@@ -171,26 +218,28 @@ impl Effective {
             }
         }
         let layers = Layers {
-            files: &files,
+            files: files.iter().collect(),
             variables: &variables,
             args,
         };
         let cache_directory = layers.cache_directory()?;
+        let builds = cache_directory
+            .value
+            .as_ref()
+            .map(|cache| cache.join("builds"));
         Ok(Self {
-            color: layers.color(),
+            color: layers.value_or(&table::COLOR, ColorChoice::Auto)?,
             system: layers.system()?,
             uarch: layers.uarch()?,
             backend: layers.backend()?,
             repositories: layers.repositories()?,
-            build_directory: layers.build_directory(cache_directory.value.as_deref())?,
+            build_directory: layers.path_or(&table::BUILD_DIRECTORY, builds)?,
             memory_directory: layers.memory_directory()?,
             cache_directory,
-            image_format: layers.image_format(),
-            jobs: layers.jobs(),
-            spack_python: layers.program(env_vars::CABANE_SPACK_PYTHON, |build| {
-                build.spack_python.clone()
-            })?,
-            uv: layers.program(env_vars::CABANE_UV, |build| build.uv.clone())?,
+            image_format: layers.value_or(&table::FORMAT, FormatChoice::Squashfs)?,
+            jobs: layers.optional(&table::JOBS)?,
+            spack_python: layers.path_or(&table::SPACK_PYTHON, None)?,
+            uv: layers.path_or(&table::UV, None)?,
             index_urls: layers.index_urls(),
             environment_directories: layers
                 .directories(env_vars::CABANE_ENVIRONMENT_PATH, "environments"),
@@ -207,7 +256,7 @@ impl Effective {
 
 /// Everything that can set a value, the weakest first.
 struct Layers<'a> {
-    files: &'a [(PathBuf, Settings)],
+    files: Vec<&'a (PathBuf, Settings)>,
     variables: &'a Variables<'a>,
     args: &'a Overrides,
 }
@@ -220,51 +269,80 @@ impl Layers<'_> {
         })
     }
 
-    fn file_path(
+    /// Returns the text of a setting: of its option, its variable, or the strongest file.
+    fn text(&self, setting: &Setting) -> Option<(String, Origin)> {
+        let typed = setting
+            .option
+            .and_then(|option| Some((self.args.get(option)?, Origin::Option(option))));
+        let of_variable = || self.variables.text(setting.variable?);
+        typed.or_else(of_variable).or_else(|| {
+            let found = self.file_value(|file| file.get(setting).map(str::to_owned))?;
+            Some((found.value, found.origin))
+        })
+    }
+
+    fn optional<T: FromStr<Err: fmt::Display>>(
         &self,
-        pick: impl Fn(&Settings) -> Option<PathTemplate>,
-    ) -> Result<Option<Value<PathBuf>>> {
-        let Some(found) = self.file_value(pick) else {
+        setting: &Setting,
+    ) -> Result<Value<Option<T>>> {
+        match self.text(setting) {
+            Some((text, origin)) => parse(&text, origin).map(Value::some),
+            None => Ok(Value::new(None, Origin::Default)),
+        }
+    }
+
+    fn value_or<T: FromStr<Err: fmt::Display>>(
+        &self,
+        setting: &Setting,
+        default: T,
+    ) -> Result<Value<T>> {
+        match self.text(setting) {
+            Some((text, origin)) => parse(&text, origin),
+            None => Ok(Value::new(default, Origin::Default)),
+        }
+    }
+
+    /// Returns a path: of the variable, or of the strongest file. A variable that is not an
+    /// absolute path is ignored.
+    fn path(&self, setting: &Setting) -> Result<Option<Value<PathBuf>>> {
+        let named = setting
+            .variable
+            .and_then(|name| Some((name, self.variables.directory(name)?)));
+        if let Some((name, path)) = named {
+            return Ok(Some(Value::new(path, Origin::Variable(name))));
+        }
+        let Some(found) = self.file_value(|file| file.get(setting).map(str::to_owned)) else {
             return Ok(None);
         };
-        let path = self.variables.resolve(&found.value, &found.origin)?;
+        let template = parse(&found.value, found.origin.clone())?;
+        let path = self.variables.resolve(&template.value, &found.origin)?;
         Ok(Some(Value::new(path, found.origin)))
     }
 
-    fn color(&self) -> Value<ColorChoice> {
-        // What options and NO_COLOR say is already in the printer.
-        self.file_value(|settings| settings.color)
-            .unwrap_or(Value::new(ColorChoice::Auto, Origin::Default))
+    fn path_or(
+        &self,
+        setting: &Setting,
+        default: Option<PathBuf>,
+    ) -> Result<Value<Option<PathBuf>>> {
+        let found = self.path(setting)?;
+        Ok(found.map_or_else(|| Value::new(default, Origin::Default), Value::some))
     }
 
+    /// `*` is no system: images of all are wanted.
     fn system(&self) -> Result<Value<Option<System>>> {
-        let typed = self
-            .args
-            .system
-            .clone()
-            .map(|name| (name, Origin::Option("--system")))
-            .or_else(|| self.variables.text(env_vars::CABANE_SYSTEM));
-        if let Some((name, origin)) = typed {
-            return parse_system(&name, origin);
-        }
-        if let Some(found) = self.file_value(|settings| settings.system_name.clone()) {
-            return Ok(Value::new(Some(found.value), found.origin));
-        }
-        match self.variables.text(env_vars::CLUSTER_NAME) {
-            Some((name, origin)) => parse_system(&name, origin),
+        let cluster = || self.variables.text(env_vars::CLUSTER_NAME);
+        match self.text(&table::SYSTEM).or_else(cluster) {
+            Some((name, origin)) if name == "*" => Ok(Value::new(None, origin)),
+            Some((name, origin)) => parse(&name, origin).map(Value::some),
             None => Ok(Value::new(None, Origin::Default)),
         }
     }
 
     fn uarch(&self) -> Result<Value<Uarch>> {
-        if let Some(found) = self.file_value(|settings| settings.default_uarch.clone()) {
-            return Ok(found);
+        match self.text(&table::UARCH) {
+            Some((name, origin)) => parse(&name, origin),
+            None => parse(std::env::consts::ARCH, Origin::Default),
         }
-        let name = std::env::consts::ARCH;
-        let uarch = name
-            .parse()
-            .map_err(|error| bad(&Origin::Default, name, error))?;
-        Ok(Value::new(uarch, Origin::Default))
     }
 
     fn backend(&self) -> Result<Value<BackendChoice>> {
@@ -272,76 +350,28 @@ impl Layers<'_> {
             return Ok(Value::new(backend, Origin::Option("--backend")));
         }
         match self.variables.text(env_vars::CABANE_BACKEND) {
-            Some((name, origin)) => match name.parse() {
-                Ok(value) => Ok(Value::new(value, origin)),
-                Err(reason) => Err(bad(&origin, &name, reason)),
-            },
+            Some((name, origin)) => parse(&name, origin),
             None => Ok(Value::new(BackendChoice::Auto, Origin::Default)),
         }
     }
 
     fn cache_directory(&self) -> Result<Value<Option<PathBuf>>> {
-        let variable = env_vars::CABANE_CACHE_DIR;
-        if let Some(path) = self.variables.directory(variable) {
-            return Ok(Value::new(Some(path), Origin::Variable(variable)));
-        }
-        let found = self.file_path(|settings| settings.build.cache.clone())?;
-        let caches = || {
-            self.variables
-                .below_home(env_vars::XDG_CACHE_HOME, ".cache")
-        };
-        Ok(found.map_or_else(
-            || {
-                let caches = caches().map(|caches| caches.join("cabane"));
-                Value::new(caches, Origin::Default)
-            },
-            Value::some,
-        ))
-    }
-
-    fn build_directory(&self, cache: Option<&Path>) -> Result<Value<Option<PathBuf>>> {
-        let variable = env_vars::CABANE_BUILD_DIR;
-        if let Some(path) = self.variables.directory(variable) {
-            return Ok(Value::new(Some(path), Origin::Variable(variable)));
-        }
-        let found = self.file_path(|settings| settings.build.directory.clone())?;
-        let builds = cache.map(|cache| cache.join("builds"));
-        Ok(found.map_or_else(|| Value::new(builds, Origin::Default), Value::some))
+        let caches = self
+            .variables
+            .below_home(env_vars::XDG_CACHE_HOME, ".cache");
+        self.path_or(
+            &table::CACHE_DIRECTORY,
+            caches.map(|caches| caches.join("cabane")),
+        )
     }
 
     fn memory_directory(&self) -> Result<Value<PathBuf>> {
-        let variable = env_vars::CABANE_MEMORY_DIR;
-        if let Some(path) = self.variables.directory(variable) {
-            return Ok(Value::new(path, Origin::Variable(variable)));
-        }
-        let found = self.file_path(|settings| settings.build.memory.clone())?;
+        let found = self.path(&table::MEMORY_DIRECTORY)?;
         Ok(found.unwrap_or_else(|| Value::new(PathBuf::from("/dev/shm"), Origin::Default)))
     }
 
-    fn image_format(&self) -> Value<FormatChoice> {
-        self.file_value(|settings| settings.build.format)
-            .unwrap_or(Value::new(FormatChoice::Squashfs, Origin::Default))
-    }
-
-    fn jobs(&self) -> Value<Option<usize>> {
-        self.file_value(|settings| settings.build.jobs.map(|jobs| Some(jobs.get() as usize)))
-            .unwrap_or(Value::new(None, Origin::Default))
-    }
-
-    fn program(
-        &self,
-        variable: &'static str,
-        choose: impl Fn(&BuildSettings) -> Option<PathTemplate>,
-    ) -> Result<Value<Option<PathBuf>>> {
-        if let Some(path) = self.variables.directory(variable) {
-            return Ok(Value::new(Some(path), Origin::Variable(variable)));
-        }
-        let found = self.file_path(|settings| choose(&settings.build))?;
-        Ok(found.map_or_else(|| Value::new(None, Origin::Default), Value::some))
-    }
-
     fn index_urls(&self) -> Value<Vec<String>> {
-        self.file_value(|settings| settings.build.index_urls.clone())
+        self.file_value(|settings| settings.index_urls.clone())
             .unwrap_or(Value::new(Vec::new(), Origin::Default))
     }
 
@@ -362,13 +392,11 @@ impl Layers<'_> {
     }
 }
 
-fn parse_system(name: &str, origin: Origin) -> Result<Value<Option<System>>> {
-    if name == "*" {
-        return Ok(Value::new(None, origin));
-    }
-    match name.parse() {
-        Ok(system) => Ok(Value::new(Some(system), origin)),
-        Err(error) => Err(bad(&origin, name, error)),
+/// Reads a value; the error says where it comes from.
+fn parse<T: FromStr<Err: fmt::Display>>(text: &str, origin: Origin) -> Result<Value<T>> {
+    match text.parse() {
+        Ok(value) => Ok(Value::new(value, origin)),
+        Err(error) => Err(bad(&origin, text, error)),
     }
 }
 

@@ -6,10 +6,11 @@
 use std::path::PathBuf;
 
 use cabane_label::Namespace;
-use cabane_recipe::{ListingChoice, RegistrySettings};
+use cabane_recipe::Settings;
+use cabane_recipe::settings::table;
 use cabane_registry::{Address, Listing, ProxySettings};
 
-use super::{Layers, Origin, Value, Variables, bad};
+use super::{Layers, Origin, Value, Variables, bad, parse};
 use crate::env_vars;
 use cabane_report::{Report, Result};
 
@@ -43,17 +44,27 @@ const DEFAULT_NAMESPACE: &str = "deploy";
 impl Layers<'_> {
     pub(super) fn registry(&self) -> Result<RegistrySetting> {
         let variables = self.variables;
+        let address = self.registry_address()?;
+        let layers = self.about_registry(address.value.as_ref());
         Ok(RegistrySetting {
-            address: self.registry_address()?,
-            namespace: self.registry_namespace()?,
-            authorities: self.registry_path(None, |registry| registry.ca.clone())?,
-            username: self.registry_username(),
-            token: self.registry_path(Some(env_vars::CABANE_REGISTRY_TOKEN), |registry| {
-                registry.token.clone()
-            })?,
-            listing: self
-                .file_value(|settings| settings.registry.listing.map(listing))
-                .unwrap_or(Value::new(Listing::Auto, Origin::Default)),
+            address,
+            namespace: match layers.text(&table::NAMESPACE) {
+                Some((text, origin)) => parse(&text, origin)?,
+                None => parse(DEFAULT_NAMESPACE, Origin::Default)?,
+            },
+            authorities: layers.path_or(&table::REGISTRY_CA, None)?,
+            username: match layers.text(&table::REGISTRY_USERNAME) {
+                Some((name, origin)) => Value::new(name, origin).some(),
+                None => match variables.text(env_vars::USER) {
+                    Some((name, origin)) => Value::new(name, origin).some(),
+                    None => Value::new(None, Origin::Default),
+                },
+            },
+            token: layers.path_or(&table::REGISTRY_TOKEN, None)?,
+            listing: match layers.text(&table::LISTING) {
+                Some((text, origin)) => Value::new(listing(&text), origin),
+                None => Value::new(Listing::Auto, Origin::Default),
+            },
             proxy: proxy(variables),
             login_files: login_files(variables),
             netrc: variables.directory(env_vars::NETRC).or_else(|| {
@@ -70,12 +81,7 @@ impl Layers<'_> {
     }
 
     fn registry_address(&self) -> Result<Value<Option<Address>>> {
-        let typed = self.variables.text(env_vars::CABANE_REGISTRY);
-        let found = typed.or_else(|| {
-            let found = self.file_value(|settings| settings.registry.url.clone())?;
-            Some((found.value, found.origin))
-        });
-        let Some((text, origin)) = found else {
+        let Some((text, origin)) = self.text(&table::REGISTRY_URL) else {
             return Ok(Value::new(None, Origin::Default));
         };
         match text.parse() {
@@ -84,41 +90,18 @@ impl Layers<'_> {
         }
     }
 
-    fn registry_namespace(&self) -> Result<Value<Namespace>> {
-        if let Some(found) = self.file_value(|settings| settings.registry.namespace.clone()) {
-            return Ok(found);
-        }
-        let origin = Origin::Default;
-        match DEFAULT_NAMESPACE.parse() {
-            Ok(namespace) => Ok(Value::new(namespace, origin)),
-            Err(error) => Err(bad(&origin, DEFAULT_NAMESPACE, error)),
-        }
-    }
-
-    fn registry_username(&self) -> Value<Option<String>> {
-        if let Some((name, origin)) = self.variables.text(env_vars::CABANE_REGISTRY_USERNAME) {
-            return Value::new(Some(name), origin);
-        }
-        if let Some(found) = self.file_value(|settings| settings.registry.username.clone()) {
-            return found.some();
-        }
-        match self.variables.text(env_vars::USER) {
-            Some((name, origin)) => Value::new(Some(name), origin),
-            None => Value::new(None, Origin::Default),
-        }
-    }
-
-    fn registry_path(
-        &self,
-        variable: Option<&'static str>,
-        choose: impl Fn(&RegistrySettings) -> Option<cabane_recipe::PathTemplate>,
-    ) -> Result<Value<Option<PathBuf>>> {
-        let named = variable.and_then(|name| Some((name, self.variables.directory(name)?)));
-        if let Some((name, path)) = named {
-            return Ok(Value::new(Some(path), Origin::Variable(name)));
-        }
-        let found = self.file_path(|settings| choose(&settings.registry))?;
-        Ok(found.map_or_else(|| Value::new(None, Origin::Default), Value::some))
+    /// Leaves out files about the registry of another host: a token is sent only to the host that
+    /// it is for, and certificates are trusted only for theirs.
+    fn about_registry(&self, address: Option<&Address>) -> Self {
+        let is_other = |settings: &Settings| {
+            let url = settings.get(&table::REGISTRY_URL);
+            let configured = url.and_then(|url| url.parse::<Address>().ok());
+            let hosts = configured.as_ref().zip(address);
+            hosts.is_some_and(|(one, meant)| one.host() != meant.host())
+        };
+        let mut files = self.files.clone();
+        files.retain(|(_, settings)| !is_other(settings));
+        Self { files, ..*self }
     }
 }
 
@@ -132,11 +115,12 @@ pub fn bad_address(origin: &Origin, text: &str, error: &cabane_registry::Address
     bad(origin, shown, error).hinted(error.hint())
 }
 
-fn listing(choice: ListingChoice) -> Listing {
-    match choice {
-        ListingChoice::Auto => Listing::Auto,
-        ListingChoice::Catalog => Listing::Catalog,
-        ListingChoice::Index => Listing::Index,
+/// A file has been checked to name one of these.
+fn listing(word: &str) -> Listing {
+    match word {
+        "catalog" => Listing::Catalog,
+        "index" => Listing::Index,
+        _ => Listing::Auto,
     }
 }
 

@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use cabane_recipe::RetentionSettings;
+use cabane_recipe::settings::table;
 
 use super::{Layers, Origin, SettingError, bad};
 use crate::env_vars;
@@ -41,13 +42,7 @@ const DEFAULT_REPOSITORY_PRIORITY: i32 = 9;
 impl Layers<'_> {
     pub(super) fn repositories(&self) -> Result<Vec<RepositorySetting>> {
         let configured = self.configured_repositories()?;
-        let typed = self
-            .args
-            .repo
-            .clone()
-            .map(|list| (list, Origin::Option("--repo")))
-            .or_else(|| self.variables.text(env_vars::CABANE_REPO));
-        let Some((list, origin)) = typed else {
+        let Some((list, origin)) = self.text(&table::REPOSITORIES) else {
             return Ok(configured);
         };
         list.split(',')
@@ -58,7 +53,7 @@ impl Layers<'_> {
     /// The repositories of the files and the user's own, by priority.
     fn configured_repositories(&self) -> Result<Vec<RepositorySetting>> {
         let mut repositories: Vec<RepositorySetting> = Vec::new();
-        for (path, settings) in self.files {
+        for (path, settings) in &self.files {
             for repository in &settings.repositories {
                 let name = repository.name.clone();
                 // The user's file may give another path to a name of the site's.

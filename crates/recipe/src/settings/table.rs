@@ -1,0 +1,216 @@
+// SPDX-FileCopyrightText: The Cabane developers
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+//! Every setting: its key in `config.toml`, and the variable and the option that override it.
+//!
+//! To add a setting, add it here; the reference pages, `cabane config`, and the messages for
+//! unknown keys follow. A setting with one value is read from files, variables, and options by its
+//! entry alone.
+
+#![allow(clippy::doc_markdown, reason = "the help is printed as text, too")]
+
+use super::read::{self, Reader};
+
+/// A setting, or a table of `config.toml` that contains settings.
+#[derive(Debug)]
+pub struct Setting {
+    /// The key, with the tables that it is in: `build.jobs`.
+    pub key: &'static str,
+    /// A value as it is written in TOML; for a table, the line that begins it.
+    pub example: &'static str,
+    /// What it is for, and its default: lines for the reference page.
+    pub help: &'static [&'static str],
+    /// The variable that overrides the files.
+    pub variable: Option<&'static str>,
+    /// The option that overrides the variable.
+    pub option: Option<&'static str>,
+    /// How a file is read; none for what has a structure of its own.
+    pub(super) reader: Option<Reader>,
+}
+
+macro_rules! optional {
+    () => {
+        None
+    };
+    ($value:expr) => {
+        Some($value)
+    };
+}
+
+/// `NAME: "key" = "example", reader ["VARIABLE"] {"--option"};`
+macro_rules! settings {
+    ($(
+        $(#[doc = $help:literal])*
+        $name:ident: $key:literal = $example:literal
+        $(, $reader:path)? $([$variable:literal])? $({$option:literal})?;
+    )+) => {
+        $(
+            $(#[doc = $help])*
+            pub const $name: Setting = Setting {
+                key: $key,
+                example: $example,
+                help: &[$($help),*],
+                variable: optional!($($variable)?),
+                option: optional!($($option)?),
+                reader: optional!($($reader)?),
+            };
+        )+
+        /// All settings, in the order of the reference page.
+        pub const ALL: &[Setting] = &[$($name),+];
+    };
+}
+
+settings! {
+    /// When to color the output: "auto", "always", or "never".
+    COLOR: "color" = "\"auto\"", read::color {"--color"};
+    /// The name of this system, as in `@system`. Images for other systems are ignored unless you
+    /// ask for them. Default: the variable CLUSTER_NAME.
+    SYSTEM: "system_name" = "\"cluster\"", read::system ["CABANE_SYSTEM"] {"--system"};
+    /// The default microarchitecture for builds. Default: the processor family, for example
+    /// "x86_64".
+    UARCH: "default_uarch" = "\"zen3\"", read::uarch;
+    /// The repositories. The one with the highest priority is searched first. The repository of
+    /// the user has priority 9.
+    REPOSITORIES: "repositories" = "[[repositories]]" ["CABANE_REPO"] {"--repo"};
+    /// The name, for `--repo` and messages.
+    REPOSITORY_NAME: "repositories.name" = "\"site\"";
+    /// The directory. It can start with ~ or contain variables: $SCRATCH/images.
+    REPOSITORY_PATH: "repositories.path" = "\"/shared/cabane/repository\"";
+    /// The priority. Default: 10.
+    REPOSITORY_PRIORITY: "repositories.priority" = "10";
+    /// The images that `cabane repo gc` removes from this repository. Default: the options of the
+    /// command.
+    RETENTION: "repositories.retention" = "[repositories.retention]";
+    /// Remove images that nobody has used for this time.
+    OLDER_THAN: "repositories.retention.older_than" = "\"90d\"";
+    /// Keep the newest images of each name, system, and microarchitecture. Without another limit,
+    /// all others are removed.
+    KEEP_LAST: "repositories.retention.keep_last" = "2";
+    /// Remove the least recently used images until all others fit.
+    MAX_SIZE: "repositories.retention.max_size" = "\"20T\"";
+    /// Keep all images that were used or added within this time. Default: "2d".
+    SPARE: "repositories.retention.spare" = "\"7d\"";
+    /// How to build.
+    BUILD: "build" = "[build]";
+    /// The file system of images: "squashfs" or "erofs".
+    FORMAT: "build.format" = "\"squashfs\"", read::image_format;
+    /// The number of parallel processes of a build. Default: all processors.
+    JOBS: "build.jobs" = "16", read::jobs;
+    /// The directory for builds. Default: `builds` in the cache directory.
+    BUILD_DIRECTORY: "build.directory" = "\"/scratch/builds\"", read::path ["CABANE_BUILD_DIR"];
+    /// The directory in memory for builds that fit there. It is used only if no directory for
+    /// builds is set. Default: /dev/shm.
+    MEMORY_DIRECTORY: "build.memory" = "\"/dev/shm\"", read::path ["CABANE_MEMORY_DIR"];
+    /// The cache directory, for data that can be downloaded or created again. Default: `cabane` in
+    /// XDG_CACHE_HOME.
+    CACHE_DIRECTORY: "build.cache" = "\"/scratch/cache\"", read::path ["CABANE_CACHE_DIR"];
+    /// The `uv` program for Python environments. Default: the first one in PATH.
+    UV: "build.uv" = "\"/opt/uv/bin/uv\"", read::path ["CABANE_UV"];
+    /// A Python interpreter with the package `clingo`, the solver of Spack. Default: Cabane creates
+    /// one in the cache, from the package index.
+    SPACK_PYTHON: "build.spack_python" = "\"/opt/spack/bin/python3\"", read::path ["CABANE_SPACK_PYTHON"];
+    /// The index of Python packages, if there is one only.
+    INDEX_URL: "build.index_url" = "";
+    /// The indexes of Python packages, in this order. Default: those of `uv`.
+    INDEX_URLS: "build.index_urls" = "[\"https://packages.example.org/simple\"]";
+    /// The registry for sharing images: any registry that implements the OCI distribution
+    /// specification.
+    REGISTRY: "registry" = "[registry]";
+    /// The address of the registry: host and prefix.
+    REGISTRY_URL: "registry.url" = "\"https://registry.example.org/uenv\"", read::registry_url ["CABANE_REGISTRY"] {"--registry"};
+    /// The default namespace, for names without one. `build::cp2k` has the namespace `build`.
+    NAMESPACE: "registry.namespace" = "\"deploy\"", read::namespace;
+    /// CA certificates to trust, in addition to those of the system.
+    REGISTRY_CA: "registry.ca" = "\"/etc/pki/site.pem\"", read::path;
+    /// The user name for the token. Default: USER.
+    REGISTRY_USERNAME: "registry.username" = "\"builder\"", read::text ["CABANE_REGISTRY_USERNAME"] {"--username"};
+    /// A file with a token for the registry, or a directory with a file `TOKEN`. Default: the
+    /// credentials of `podman login`, `docker login`, and netrc.
+    REGISTRY_TOKEN: "registry.token" = "\"~/.config/registry/TOKEN\"", read::path ["CABANE_REGISTRY_TOKEN"] {"--token"};
+    /// How to list images: "catalog" asks the registry, with one request for each image; "index"
+    /// reads a list that cabane updates when it pushes, copies, and deletes images; "auto" falls
+    /// back to the index if the registry has no catalog.
+    LISTING: "registry.listing" = "\"auto\"", read::listing;
+    /// Required signatures, a rule for each namespace. "*" is for all namespaces without a rule.
+    /// The rules of all configuration files apply: users can add rules to those of the site, but
+    /// not remove any.
+    TRUST: "trust" = "[[trust]]";
+    /// The namespace, or "*".
+    TRUST_NAMESPACE: "trust.namespace" = "\"deploy\"";
+    /// "signature" or "nothing".
+    TRUST_REQUIRE: "trust.require" = "\"signature\"";
+    /// Public keys; one valid signature is enough.
+    TRUST_KEYS: "trust.keys" = "[\"/etc/cabane/keys/site.pub\"]";
+    /// When to check signatures also at the start of an image: "never" (the default), "others" (for
+    /// images of other users), or "all". The rule for "*" also applies to images that were built
+    /// here, added by hand, or given by path.
+    TRUST_AT_START: "trust.at_start" = "\"others\"";
+    /// Images that only one Unix group can read after they are pulled: a namespace, a name, or
+    /// both. The first matching rule applies, and the rules of the site come first.
+    RESTRICTED: "restricted" = "[[restricted]]";
+    /// The images: "licensed::", "vasp", or both.
+    RESTRICTED_IMAGES: "restricted.images" = "\"licensed::vasp\"";
+    /// The name of the group.
+    RESTRICTED_GROUP: "restricted.group" = "\"vaspusers\"";
+    /// Container images.
+    CONTAINER: "container" = "[container]";
+    /// Directories of this system to show in container images, in addition to the home directory,
+    /// the working directory, and /tmp: SOURCE, SOURCE:TARGET, or SOURCE:TARGET:ro. Paths that do
+    /// not exist, and paths with unset variables, are ignored.
+    BINDS: "container.binds" = "[\"/scratch\", \"$PROJECT\", \"/opt/site/licenses:/licenses:ro\"]";
+    /// Devices to give to container images, with their libraries, on machines that have them. To
+    /// list the devices, use `cabane system devices`.
+    DEVICES: "container.devices" = "[\"nvidia.com/gpu=all\"]";
+    /// MPI installations of this machine that can replace others: `cabane mpi swap --with fabric`.
+    /// `--with host` uses the first one that fits the program.
+    MPI: "mpi" = "[[mpi]]";
+    /// The name.
+    MPI_NAME: "mpi.name" = "\"fabric\"";
+    /// The prefix, or the library.
+    MPI_PREFIX: "mpi.prefix" = "\"/opt/mpich\"";
+    /// Additional directories for the libraries it needs.
+    MPI_LIBRARIES: "mpi.libraries" = "[\"/opt/libfabric/lib64\"]";
+    /// The command that starts its ranks. Default: the launcher beside the library.
+    MPI_LAUNCHER: "mpi.launcher" = "\"srun --mpi=pmi2\"";
+}
+
+impl Setting {
+    /// Returns whether this is a table and not a value.
+    pub fn is_table(&self) -> bool {
+        self.example.starts_with('[') && !self.example.contains('"')
+    }
+
+    /// Returns the last part of the key.
+    pub fn name(&self) -> &'static str {
+        self.key.rsplit('.').next().unwrap_or(self.key)
+    }
+
+    /// Returns the key of the table that contains it; empty for the file.
+    pub fn table(&self) -> &'static str {
+        self.key.rsplit_once('.').map_or("", |(table, _)| table)
+    }
+}
+
+/// Returns the settings of a table, in their order; the empty name is the file.
+pub(super) fn settings_in(table: &str) -> impl Iterator<Item = &'static Setting> {
+    ALL.iter().filter(move |setting| setting.table() == table)
+}
+
+/// Returns the text of a `config.toml` with every setting, its help, and an example.
+pub fn example_file() -> String {
+    let mut text = String::new();
+    for setting in ALL.iter().filter(|setting| !setting.example.is_empty()) {
+        if setting.is_table() {
+            text.push('\n');
+        }
+        for line in setting.help {
+            text += &format!("#{line}\n");
+        }
+        text += &if setting.is_table() {
+            format!("{}\n", setting.example)
+        } else {
+            format!("{} = {}\n", setting.name(), setting.example)
+        };
+    }
+    text
+}
