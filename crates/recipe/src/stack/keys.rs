@@ -70,305 +70,170 @@ pub(super) const fn key(
     }
 }
 
-pub(super) const fn needed(name: &'static str, shape: Shape, about: &'static str) -> Key {
-    Key {
-        name,
-        shape,
-        is_required: true,
-        default: "",
-        about,
-    }
+/// Declares tables of keys: what a key is for, its name, its shape, and its default, or `required`.
+macro_rules! keys {
+    ($(
+        $(#[doc = $doc:literal])* $visibility:vis const $table:ident = {
+            $($(#[doc = $about:literal])+ $name:literal: $shape:expr, $($default:literal)? $($required:ident)?;)+
+        };
+    )+) => {
+        $(
+            $(#[doc = $doc])*
+            $visibility const $table: &[$crate::stack::keys::Key] = {
+                #[allow(clippy::enum_glob_use, unused_imports, reason = "tables name shapes only")]
+                use $crate::stack::keys::Shape::*;
+                &[$($crate::stack::keys::Key {
+                    name: $name,
+                    shape: $shape,
+                    is_required: !stringify!($($required)?).is_empty(),
+                    default: concat!($($default)?),
+                    about: concat!($($about),+).trim_ascii_start(),
+                }),+]
+            };
+        )+
+    };
 }
+pub(crate) use keys;
 
-/// Where packages of Spack come from.
-pub(crate) const PACKAGE_REPOSITORY: &[Key] = &[
-    needed(
-        "repo",
-        Shape::Text,
-        "the address of a Git repository, or the path of a clone",
-    ),
-    key(
-        "commit",
-        Shape::Text,
-        "what the repository has by default",
-        "a branch, a tag or a commit",
-    ),
-    key(
-        "path",
-        Shape::Text,
-        "repos/spack_repo/ and its name",
-        "where in there the package repository lies",
-    ),
-];
+keys! {
+    /// Where packages of Spack come from.
+    pub(crate) const PACKAGE_REPOSITORY = {
+        /// the address of a Git repository, or the path of a clone
+        "repo": Text, required;
+        /// a branch, a tag or a commit
+        "commit": Text, "what the repository has by default";
+        /// where in there the package repository lies
+        "path": Text, "repos/spack_repo/ and its name";
+    };
 
-const SPACK: &[Key] = &[
-    needed(
-        "repo",
-        Shape::Text,
-        "the address of a Git repository, or the path of a clone",
-    ),
-    key(
-        "commit",
-        Shape::Text,
-        "what the repository has by default",
-        "a branch, a tag or a commit",
-    ),
-    needed(
-        "packages",
-        Shape::Packages,
-        "the package repository, or several with names",
-    ),
-];
+    const SPACK = {
+        /// the address of a Git repository, or the path of a clone
+        "repo": Text, required;
+        /// a branch, a tag or a commit
+        "commit": Text, "what the repository has by default";
+        /// the package repository, or several with names
+        "packages": Packages, required;
+    };
 
-/// `config.yaml` of a recipe for Spack.
-pub(crate) const CONFIG: &[Key] = &[
-    needed("name", Shape::Text, "the name of the image"),
-    key(
-        "version",
-        Shape::Choice(&["1", "2", "3"]),
-        "1",
-        "the version of the recipe format",
-    ),
-    key(
-        "engine",
-        Shape::Choice(&["spack"]),
-        "spack",
-        "who builds the image",
-    ),
-    key(
-        "store",
-        Shape::Text,
-        "/user-environment",
-        "where the image is mounted",
-    ),
-    key(
-        "description",
-        Shape::Text,
-        "none",
-        "a sentence for those who look for an image",
-    ),
-    key(
-        "default-view",
-        Shape::Text,
-        "none",
-        "the view that is entered when none is asked for",
-    ),
-    needed(
-        "spack",
-        Shape::Keys(SPACK),
-        "where Spack and its packages come from",
-    ),
-    key(
-        "modules",
-        Shape::Truth,
-        "whether there is a modules.yaml",
-        "whether there are module files",
-    ),
-    key(
-        "cleanup",
-        Shape::Choice(&["none", "build", "runtime"]),
-        "none",
-        "what is removed after the build",
-    ),
-];
+    /// `config.yaml` of a recipe for Spack.
+    pub(crate) const CONFIG = {
+        /// the name of the image
+        "name": Text, required;
+        /// the version of the recipe format
+        "version": Choice(&["1", "2", "3"]), "1";
+        /// who builds the image
+        "engine": Choice(&["spack"]), "spack";
+        /// where the image is mounted
+        "store": Text, "/user-environment";
+        /// a sentence for those who look for an image
+        "description": Text, "none";
+        /// the view that is entered when none is asked for
+        "default-view": Text, "none";
+        /// where Spack and its packages come from
+        "spack": Keys(SPACK), required;
+        /// whether there are module files
+        "modules": Truth, "whether there is a modules.yaml";
+        /// what is removed after the build
+        "cleanup": Choice(&["none", "build", "runtime"]), "none";
+    };
 
-const COMPILER: &[Key] = &[
-    needed("version", Shape::Text, "its version, such as `\"14.2\"`"),
-    key(
-        "spec",
-        Shape::Text,
-        "usual variants",
-        "variants in the place of the usual ones",
-    ),
-];
+    const COMPILER = {
+        /// its version, such as `"14.2"`
+        "version": Text, required;
+        /// variants in the place of the usual ones
+        "spec": Text, "usual variants";
+    };
 
-const GCC: &[Key] = &[
-    needed(
-        "version",
-        Shape::Text,
-        "its version, such as `\"14.2\"`, or `system` for that of the system",
-    ),
-    key(
-        "spec",
-        Shape::Text,
-        "+bootstrap",
-        "variants in the place of the usual ones",
-    ),
-];
+    const GCC = {
+        /// its version, such as `"14.2"`, or `system` for that of the system
+        "version": Text, required;
+        /// variants in the place of the usual ones
+        "spec": Text, "+bootstrap";
+    };
 
-/// `compilers.yaml`.
-pub(crate) const COMPILERS: &[Key] = &[
-    needed(
-        "gcc",
-        Shape::Keys(GCC),
-        "the GNU compilers; every recipe has them",
-    ),
-    key(
-        "nvhpc",
-        Shape::Keys(COMPILER),
-        "none",
-        "the compilers of NVIDIA",
-    ),
-    key("llvm", Shape::Keys(COMPILER), "none", "clang and flang"),
-    key(
-        "llvm-amdgpu",
-        Shape::Keys(COMPILER),
-        "none",
-        "the compilers of AMD for GPUs",
-    ),
-    key(
-        "intel-oneapi-compilers",
-        Shape::Keys(COMPILER),
-        "none",
-        "the compilers of Intel",
-    ),
-];
+    /// `compilers.yaml`.
+    pub(crate) const COMPILERS = {
+        /// the GNU compilers; every recipe has them
+        "gcc": Keys(GCC), required;
+        /// the compilers of NVIDIA
+        "nvhpc": Keys(COMPILER), "none";
+        /// clang and flang
+        "llvm": Keys(COMPILER), "none";
+        /// the compilers of AMD for GPUs
+        "llvm-amdgpu": Keys(COMPILER), "none";
+        /// the compilers of Intel
+        "intel-oneapi-compilers": Keys(COMPILER), "none";
+    };
 
-const NETWORK: &[Key] = &[
-    key(
-        "mpi",
-        Shape::Text,
-        "no MPI",
-        "the spec of the MPI; the system must have it",
-    ),
-    key(
-        "specs",
-        Shape::Texts,
-        "those of the system",
-        "what is installed beside the MPI",
-    ),
-];
+    const NETWORK = {
+        /// the spec of the MPI; the system must have it
+        "mpi": Text, "no MPI";
+        /// what is installed beside the MPI
+        "specs": Texts, "those of the system";
+    };
 
-const DUPLICATES: &[Key] = &[needed(
-    "strategy",
-    Shape::Choice(&["minimal", "full", "none"]),
-    "how often a package may occur below one spec",
-)];
+    const DUPLICATES = {
+        /// how often a package may occur below one spec
+        "strategy": Choice(&["minimal", "full", "none"]), required;
+    };
 
-const ENV_VARS: &[Key] = &[
-    key(
-        "set",
-        Shape::Variables(true),
-        "[]",
-        "variables to set; without a value, to unset",
-    ),
-    key(
-        "prepend_path",
-        Shape::Variables(false),
-        "[]",
-        "paths to put before the others of a list",
-    ),
-    key(
-        "append_path",
-        Shape::Variables(false),
-        "[]",
-        "paths to put behind the others of a list",
-    ),
-];
+    const ENV_VARS = {
+        /// variables to set; without a value, to unset
+        "set": Variables(true), "[]";
+        /// paths to put before the others of a list
+        "prepend_path": Variables(false), "[]";
+        /// paths to put behind the others of a list
+        "append_path": Variables(false), "[]";
+    };
 
-/// `uenv:` of a view.
-pub(crate) const VIEW_UENV: &[Key] = &[
-    key(
-        "add_compilers",
-        Shape::Truth,
-        "true",
-        "whether the compilers of the environment are linked",
-    ),
-    key(
-        "prefix_paths",
-        Shape::NamedTexts,
-        "{}",
-        "variables that get directories of the view, if these exist",
-    ),
-    key(
-        "env_vars",
-        Shape::Keys(ENV_VARS),
-        "{}",
-        "other variables that the view changes",
-    ),
-];
+    /// `uenv:` of a view.
+    pub(crate) const VIEW_UENV = {
+        /// whether the compilers of the environment are linked
+        "add_compilers": Truth, "true";
+        /// variables that get directories of the view, if these exist
+        "prefix_paths": NamedTexts, "{}";
+        /// other variables that the view changes
+        "env_vars": Keys(ENV_VARS), "{}";
+    };
 
-/// A view of an environment.
-pub(crate) const VIEW: &[Key] = &[
-    key(
-        "link",
-        Shape::Choice(&["roots", "all", "run"]),
-        "roots",
-        "which packages are linked",
-    ),
-    key(
-        "select",
-        Shape::Texts,
-        "all",
-        "only packages that satisfy one of these specs",
-    ),
-    key(
-        "exclude",
-        Shape::Texts,
-        "[]",
-        "no packages that satisfy one of these specs",
-    ),
-    key(
-        "projections",
-        Shape::NamedText,
-        "{}",
-        "where packages are put, by spec",
-    ),
-    key(
-        "uenv",
-        Shape::Keys(VIEW_UENV),
-        "{}",
-        "what Cabane adds to the view",
-    ),
-];
+    /// A view of an environment.
+    pub(crate) const VIEW = {
+        /// which packages are linked
+        "link": Choice(&["roots", "all", "run"]), "roots";
+        /// only packages that satisfy one of these specs
+        "select": Texts, "all";
+        /// no packages that satisfy one of these specs
+        "exclude": Texts, "[]";
+        /// where packages are put, by spec
+        "projections": NamedText, "{}";
+        /// what Cabane adds to the view
+        "uenv": Keys(VIEW_UENV), "{}";
+    };
 
-/// An environment.
-pub(crate) const ENVIRONMENT: &[Key] = &[
-    needed(
-        "compiler",
-        Shape::Texts,
-        "its compilers; the first is used where a spec says nothing",
-    ),
-    needed("specs", Shape::Texts, "what is installed"),
-    key("network", Shape::Keys(NETWORK), "no MPI", "the MPI"),
-    key(
-        "unify",
-        Shape::Choice(&["true", "false", "when_possible"]),
-        "true",
-        "whether packages are the same for all specs",
-    ),
-    key(
-        "duplicates",
-        Shape::Keys(DUPLICATES),
-        "{strategy: minimal}",
-        "how often a package may occur",
-    ),
-    key(
-        "deprecated",
-        Shape::Truth,
-        "false",
-        "whether deprecated versions may be used",
-    ),
-    key(
-        "variants",
-        Shape::Texts,
-        "[]",
-        "variants that all packages prefer",
-    ),
-    key(
-        "prefer",
-        Shape::Texts,
-        "the first compiler",
-        "what all packages prefer",
-    ),
-    key(
-        "packages",
-        Shape::Texts,
-        "[]",
-        "packages that are looked for on the system, in format 2",
-    ),
-    key("views", Shape::Named(VIEW), "{}", "its views"),
-];
+    /// An environment.
+    pub(crate) const ENVIRONMENT = {
+        /// its compilers; the first is used where a spec says nothing
+        "compiler": Texts, required;
+        /// what is installed
+        "specs": Texts, required;
+        /// the MPI
+        "network": Keys(NETWORK), "no MPI";
+        /// whether packages are the same for all specs
+        "unify": Choice(&["true", "false", "when_possible"]), "true";
+        /// how often a package may occur
+        "duplicates": Keys(DUPLICATES), "{strategy: minimal}";
+        /// whether deprecated versions may be used
+        "deprecated": Truth, "false";
+        /// variants that all packages prefer
+        "variants": Texts, "[]";
+        /// what all packages prefer
+        "prefer": Texts, "the first compiler";
+        /// packages that are looked for on the system, in format 2
+        "packages": Texts, "[]";
+        /// its views
+        "views": Named(VIEW), "{}";
+    };
+}
 
 /// What environments have in format 1.
 pub(crate) const ENVIRONMENT_ONE: &[&str] = &[
@@ -382,94 +247,63 @@ pub(crate) const ENVIRONMENT_ONE: &[&str] = &[
     "views",
 ];
 
-/// `modules.yaml`.
-pub(crate) const MODULES: &[Key] = &[needed(
-    "modules",
-    Shape::Anything,
-    "what Spack understands below `modules:`",
-)];
+keys! {
+    /// `modules.yaml`.
+    pub(crate) const MODULES = {
+        /// what Spack understands below `modules:`
+        "modules": Anything, required;
+    };
 
-/// `packages.yaml` of a recipe or a system.
-pub(crate) const PACKAGES: &[Key] = &[needed(
-    "packages",
-    Shape::Anything,
-    "what Spack understands below `packages:`",
-)];
+    /// `packages.yaml` of a recipe or a system.
+    pub(crate) const PACKAGES = {
+        /// what Spack understands below `packages:`
+        "packages": Anything, required;
+    };
 
-const MPI: &[Key] = &[key(
-    "specs",
-    Shape::Texts,
-    "[]",
-    "what is installed beside this MPI",
-)];
+    const MPI = {
+        /// what is installed beside this MPI
+        "specs": Texts, "[]";
+    };
 
-/// `network.yaml` of a system.
-pub(crate) const SYSTEM_NETWORK: &[Key] = &[
-    key("mpi", Shape::Named(MPI), "{}", "the MPIs of the system"),
-    key(
-        "packages",
-        Shape::Anything,
-        "{}",
-        "packages of the network, as in packages.yaml",
-    ),
-];
+    /// `network.yaml` of a system.
+    pub(crate) const SYSTEM_NETWORK = {
+        /// the MPIs of the system
+        "mpi": Named(MPI), "{}";
+        /// packages of the network, as in packages.yaml
+        "packages": Anything, "{}";
+    };
 
-/// `repos.yaml` of a system.
-pub(crate) const SYSTEM_REPOS: &[Key] = &[needed(
-    "repos",
-    Shape::Texts,
-    "package repositories, relative to the directory of the file",
-)];
+    /// `repos.yaml` of a system.
+    pub(crate) const SYSTEM_REPOS = {
+        /// package repositories, relative to the directory of the file
+        "repos": Texts, required;
+    };
 
-const ACCESS_PAIR: &[Key] = &[
-    key("id", Shape::Text, "none", "the name of the account"),
-    key(
-        "id_variable",
-        Shape::Text,
-        "none",
-        "the variable that holds the name of the account",
-    ),
-    needed(
-        "secret_variable",
-        Shape::Text,
-        "the variable that holds the secret",
-    ),
-];
+    const ACCESS_PAIR = {
+        /// the name of the account
+        "id": Text, "none";
+        /// the variable that holds the name of the account
+        "id_variable": Text, "none";
+        /// the variable that holds the secret
+        "secret_variable": Text, required;
+    };
 
-/// How a mirror is reached.
-pub(crate) const CONNECTION: &[Key] = &[
-    key(
-        "url",
-        Shape::Text,
-        "none",
-        "`file://`, `http://`, `https://`, `s3://` or `oci://`",
-    ),
-    key("view", Shape::Text, "none", "the view of the index"),
-    key(
-        "profile",
-        Shape::Text,
-        "none",
-        "the profile of the account for S3",
-    ),
-    key(
-        "endpoint_url",
-        Shape::Text,
-        "none",
-        "the address of another S3 service",
-    ),
-    key(
-        "access_token_variable",
-        Shape::Text,
-        "none",
-        "the variable that holds a token",
-    ),
-    key(
-        "access_pair",
-        Shape::Keys(ACCESS_PAIR),
-        "none",
-        "the account and its secret",
-    ),
-];
+    /// How a mirror is reached.
+    pub(crate) const CONNECTION = {
+        /// `file://`, `http://`, `https://`, `s3://` or `oci://`
+        "url": Text, "none";
+        /// the view of the index
+        "view": Text, "none";
+        /// the profile of the account for S3
+        "profile": Text, "none";
+        /// the address of another S3 service
+        "endpoint_url": Text, "none";
+        /// the variable that holds a token
+        "access_token_variable": Text, "none";
+        /// the account and its secret
+        "access_pair": Keys(ACCESS_PAIR), "none";
+    };
+}
 
 macro_rules! mirror_keys {
     ($($more:expr),* ; $source:literal, $binary:literal) => {
@@ -504,41 +338,32 @@ pub(crate) const BUILD_CACHE: &[Key] = mirror_keys![
 /// A mirror with sources.
 pub(crate) const SOURCE_MIRROR: &[Key] = mirror_keys![; "true", "false"];
 
-const URL: &[Key] = &[
-    key("description", Shape::Text, "none", "a sentence about it"),
-    needed("url", Shape::Text, "an address, or the path of a directory"),
-];
+keys! {
+    const URL = {
+        /// a sentence about it
+        "description": Text, "none";
+        /// an address, or the path of a directory
+        "url": Text, required;
+    };
 
-const CACHE: &[Key] = &[
-    key("description", Shape::Text, "none", "a sentence about it"),
-    needed("path", Shape::Text, "the absolute path of a directory"),
-];
+    const CACHE = {
+        /// a sentence about it
+        "description": Text, "none";
+        /// the absolute path of a directory
+        "path": Text, required;
+    };
 
-/// `mirrors.yaml`.
-pub(crate) const MIRRORS: &[Key] = &[
-    key(
-        "bootstrap",
-        Shape::Keys(URL),
-        "none",
-        "what Spack itself needs",
-    ),
-    key(
-        "buildcache",
-        Shape::Keys(BUILD_CACHE),
-        "none",
-        "packages that are built",
-    ),
-    key("sourcemirror", Shape::Named(SOURCE_MIRROR), "{}", "sources"),
-    key(
-        "sourcecache",
-        Shape::Keys(CACHE),
-        "none",
-        "where sources are kept that were fetched",
-    ),
-    key(
-        "concretizer",
-        Shape::Keys(CACHE),
-        "none",
-        "where results of the concretizer are kept",
-    ),
-];
+    /// `mirrors.yaml`.
+    pub(crate) const MIRRORS = {
+        /// what Spack itself needs
+        "bootstrap": Keys(URL), "none";
+        /// packages that are built
+        "buildcache": Keys(BUILD_CACHE), "none";
+        /// sources
+        "sourcemirror": Named(SOURCE_MIRROR), "{}";
+        /// where sources are kept that were fetched
+        "sourcecache": Keys(CACHE), "none";
+        /// where results of the concretizer are kept
+        "concretizer": Keys(CACHE), "none";
+    };
+}

@@ -3,203 +3,110 @@
 
 //! The keys of the manifest of a vendor's MPI, as those of recipes.
 
-use crate::stack::keys::{Key, Shape, key, needed};
+use crate::stack::keys::keys;
 
-/// The manifest.
-pub(crate) const MANIFEST: &[Key] = &[
-    needed("name", Shape::Text, "the name of the package in Spack"),
-    needed("version", Shape::Text, "the version of the MPI"),
-    needed(
-        "arch",
-        Shape::Choice(&["x86_64", "aarch64"]),
-        "the processors for which the vendor has built it",
-    ),
-    key(
-        "description",
-        Shape::Text,
-        "none",
-        "a sentence for those who look at the package",
-    ),
-    key(
-        "homepage",
-        Shape::Text,
-        "none",
-        "where the vendor tells about it",
-    ),
-    key(
-        "url",
-        Shape::Text,
-        "the tarballs are in a source mirror only",
-        "where the tarballs will be, below which each has its name",
-    ),
-    needed(
-        "packages",
-        Shape::Items(PACKAGE),
-        "the RPM or Debian packages, each with `file`, `sha256` and maybe `url`",
-    ),
-    key(
-        "files",
-        Shape::Items(FILES),
-        "none",
-        "what is taken from the packages for all compilers, each with `from`, `to` and maybe `except`",
-    ),
-    key(
-        "edit",
-        Shape::NamedItems(REPLACEMENT),
-        "nothing",
-        "texts to replace in files of the tarball, by their path there",
-    ),
-    key(
-        "links",
-        Shape::NamedText,
-        "none",
-        "further names: a path in the tarball, and the file beside it that is meant",
-    ),
-    needed(
-        "compilers",
-        Shape::Named(COMPILER),
-        "the compilers for which there is a tarball, as Spack names them",
-    ),
-    key(
-        "depends",
-        Shape::Texts,
-        "nothing",
-        "specs of packages whose libraries the MPI needs",
-    ),
-    key(
-        "conflicts",
-        Shape::NamedText,
-        "nothing",
-        "specs with which the package does not work, and why",
-    ),
-    key(
-        "gpu",
-        Shape::Named(GPU),
-        "no variants",
-        "variants of the package for GPUs",
-    ),
-];
+keys! {
+    /// The manifest.
+    pub(crate) const MANIFEST = {
+        /// the name of the package in Spack
+        "name": Text, required;
+        /// the version of the MPI
+        "version": Text, required;
+        /// the processors for which the vendor has built it
+        "arch": Choice(&["x86_64", "aarch64"]), required;
+        /// a sentence for those who look at the package
+        "description": Text, "none";
+        /// where the vendor tells about it
+        "homepage": Text, "none";
+        /// where the tarballs will be, below which each has its name
+        "url": Text, "the tarballs are in a source mirror only";
+        /// the RPM or Debian packages, each with `file`, `sha256` and maybe `url`
+        "packages": Items(PACKAGE), required;
+        /// what is taken from the packages for all compilers, each with `from`, `to` and maybe
+        /// `except`
+        "files": Items(FILES), "none";
+        /// texts to replace in files of the tarball, by their path there
+        "edit": NamedItems(REPLACEMENT), "nothing";
+        /// further names: a path in the tarball, and the file beside it that is meant
+        "links": NamedText, "none";
+        /// the compilers for which there is a tarball, as Spack names them
+        "compilers": Named(COMPILER), required;
+        /// specs of packages whose libraries the MPI needs
+        "depends": Texts, "nothing";
+        /// specs with which the package does not work, and why
+        "conflicts": NamedText, "nothing";
+        /// variants of the package for GPUs
+        "gpu": Named(GPU), "no variants";
+    };
 
-/// A compiler.
-pub(crate) const COMPILER: &[Key] = &[
-    key(
-        "versions",
-        Shape::Text,
-        "all",
-        "the versions of the compiler that fit, as in a spec: `12:`",
-    ),
-    key("c", Shape::Text, "that of the compiler", "the C compiler"),
-    key(
-        "cxx",
-        Shape::Text,
-        "that of the compiler",
-        "the C++ compiler",
-    ),
-    key(
-        "fortran",
-        Shape::Text,
-        "that of the compiler",
-        "the Fortran compiler",
-    ),
-    key(
-        "files",
-        Shape::Items(FILES),
-        "none",
-        "what is taken from the packages for this compiler, beside what is taken for all",
-    ),
-    needed(
-        "wrappers",
-        Shape::Named(WRAPPER),
-        "the scripts that call the compilers, by their name in `bin`",
-    ),
-    key(
-        "edit",
-        Shape::NamedItems(REPLACEMENT),
-        "nothing",
-        "as for all compilers, for this one",
-    ),
-    key(
-        "links",
-        Shape::NamedText,
-        "none",
-        "as for all compilers, for this one",
-    ),
-];
+    /// A compiler.
+    pub(crate) const COMPILER = {
+        /// the versions of the compiler that fit, as in a spec: `12:`
+        "versions": Text, "all";
+        /// the C compiler
+        "c": Text, "that of the compiler";
+        /// the C++ compiler
+        "cxx": Text, "that of the compiler";
+        /// the Fortran compiler
+        "fortran": Text, "that of the compiler";
+        /// what is taken from the packages for this compiler, beside what is taken for all
+        "files": Items(FILES), "none";
+        /// the scripts that call the compilers, by their name in `bin`
+        "wrappers": Named(WRAPPER), required;
+        /// as for all compilers, for this one
+        "edit": NamedItems(REPLACEMENT), "nothing";
+        /// as for all compilers, for this one
+        "links": NamedText, "none";
+    };
 
-/// A compiler wrapper.
-pub(crate) const WRAPPER: &[Key] = &[
-    needed("from", Shape::Text, "its path in the packages"),
-    needed(
-        "language",
-        Shape::Choice(&["c", "cxx", "fortran"]),
-        "the language of its compiler",
-    ),
-    needed(
-        "replace",
-        Shape::Items(REPLACEMENT),
-        "a list of texts to replace, each with `find` and `with`",
-    ),
-];
+    /// A compiler wrapper.
+    pub(crate) const WRAPPER = {
+        /// its path in the packages
+        "from": Text, required;
+        /// the language of its compiler
+        "language": Choice(&["c", "cxx", "fortran"]), required;
+        /// a list of texts to replace, each with `find` and `with`
+        "replace": Items(REPLACEMENT), required;
+    };
 
-/// Something for GPUs.
-pub(crate) const GPU: &[Key] = &[
-    key(
-        "depends",
-        Shape::Texts,
-        "nothing",
-        "specs of packages that are needed with the variant",
-    ),
-    key(
-        "files",
-        Shape::Texts,
-        "none",
-        "what of the tarball is installed with the variant only",
-    ),
-    key(
-        "link",
-        Shape::Texts,
-        "nothing",
-        "the libraries that programs are linked with, without `lib`",
-    ),
-];
+    /// Something for GPUs.
+    pub(crate) const GPU = {
+        /// specs of packages that are needed with the variant
+        "depends": Texts, "nothing";
+        /// what of the tarball is installed with the variant only
+        "files": Texts, "none";
+        /// the libraries that programs are linked with, without `lib`
+        "link": Texts, "nothing";
+    };
 
-/// A package of the vendor.
-pub(crate) const PACKAGE: &[Key] = &[
-    needed("file", Shape::Text, "its name in the directory of packages"),
-    needed("sha256", Shape::Text, "its checksum"),
-    key(
-        "url",
-        Shape::Text,
-        "nobody knows",
-        "where it comes from, for people; nothing is fetched",
-    ),
-];
+    /// A package of the vendor.
+    pub(crate) const PACKAGE = {
+        /// its name in the directory of packages
+        "file": Text, required;
+        /// its checksum
+        "sha256": Text, required;
+        /// where it comes from, for people; nothing is fetched
+        "url": Text, "nobody knows";
+    };
 
-/// What is taken from packages.
-pub(crate) const FILES: &[Key] = &[
-    needed(
-        "from",
-        Shape::TextOrTexts,
-        "paths in the packages: `*` and `?` stand for all but `/`, `**` for directories too",
-    ),
-    needed(
-        "to",
-        Shape::Text,
-        "where in the tarball: a directory if it ends with `/`, else the new name",
-    ),
-    key(
-        "except",
-        Shape::Texts,
-        "none",
-        "paths in the packages that are not taken",
-    ),
-];
+    /// What is taken from packages.
+    pub(crate) const FILES = {
+        /// paths in the packages: `*` and `?` stand for all but `/`, `**` for directories too
+        "from": TextOrTexts, required;
+        /// where in the tarball: a directory if it ends with `/`, else the new name
+        "to": Text, required;
+        /// paths in the packages that are not taken
+        "except": Texts, "none";
+    };
 
-/// A text to replace.
-pub(crate) const REPLACEMENT: &[Key] = &[
-    needed("find", Shape::Text, "the text, which must be there"),
-    needed("with", Shape::Text, "what stands there afterwards"),
-];
+    /// A text to replace.
+    pub(crate) const REPLACEMENT = {
+        /// the text, which must be there
+        "find": Text, required;
+        /// what stands there afterwards
+        "with": Text, required;
+    };
+}
 
 #[cfg(test)]
 mod tests {
