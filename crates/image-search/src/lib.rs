@@ -3,7 +3,7 @@
 
 //! Images of repositories and registries, found by label, package, and signature.
 //!
-//! [`list`] searches the repositories of the user, [`find`] searches a registry.
+//! [`list()`] searches the repositories of the user, [`find()`] searches a registry.
 
 #![forbid(unsafe_code)]
 
