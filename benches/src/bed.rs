@@ -44,9 +44,7 @@ impl Bed {
         let parent = options.directory.clone().unwrap_or_else(env::temp_dir);
         let failed = |error| format!("cannot make a directory in {}: {error}", parent.display());
         let mut builder = tempfile::Builder::new();
-        builder
-            .prefix("cabane-bench-")
-            .permissions(Permissions::from_mode(0o755));
+        builder.prefix("cabane-bench-").permissions(Permissions::from_mode(0o755));
         let directory = builder.tempdir_in(&parent).map_err(failed)?;
         let path = directory.path().to_owned();
         fs::create_dir(path.join("home")).map_err(failed)?;
@@ -192,10 +190,7 @@ fn build() -> Result<(), String> {
         .args(["rustc", "--locked", "--release", "-p", "cabane-benches"])
         .args(["--bin", SMALL_PROGRAMS, "--", "-C"])
         .arg("target-feature=+crt-static");
-    for mut command in [
-        Command::new(Path::new(workspace).join("scripts/build")),
-        small,
-    ] {
+    for mut command in [Command::new(Path::new(workspace).join("scripts/build")), small] {
         match command.stdin(Stdio::null()).status() {
             Ok(status) if status.success() => {}
             _ => return Err("cannot build what is to be measured".to_owned()),
@@ -207,17 +202,13 @@ fn build() -> Result<(), String> {
 pub(crate) fn beside_this_program(name: &str) -> Result<PathBuf, NotMeasured> {
     let this = env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let path = this.with_file_name(name);
-    path.is_file()
-        .then_some(path)
-        .ok_or_else(|| format!("{name} has not been built"))
+    path.is_file().then_some(path).ok_or_else(|| format!("{name} has not been built"))
 }
 
 /// Copies a program to where every user may run it.
 fn copy(program: &Path, directory: &Path) -> Result<PathBuf, NotMeasured> {
     let failed = |error| format!("cannot copy {}: {error}", program.display());
-    let name = program
-        .file_name()
-        .ok_or_else(|| format!("{} is no file", program.display()))?;
+    let name = program.file_name().ok_or_else(|| format!("{} is no file", program.display()))?;
     let target = directory.join(name);
     fs::copy(program, &target).map_err(failed)?;
     fs::set_permissions(&target, Permissions::from_mode(0o755)).map_err(failed)?;

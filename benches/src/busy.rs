@@ -119,18 +119,12 @@ fn measure(bed: &Bed, images: &Images, rounds: usize) -> Result<(Table, Vec<Goal
     }
     let cost = |position: usize| costs.get(position).copied().flatten();
     let peer = |name: &str, position| {
-        cost(position).map_or(String::new(), |cost| {
-            format!("{name} {:.1} ms", cost.median)
-        })
+        cost(position).map_or(String::new(), |cost| format!("{name} {:.1} ms", cost.median))
     };
     let goal = Goal::at_most("a mount while all processors are busy", TARGET, "ms")
         .reached_by("held", cost(1))
         .reached_by("EROFS, alone", cost(2))
-        .beside(format!(
-            "{}; {}",
-            peer("squashfs-mount", 5),
-            peer("`mount -o loop`", 6)
-        ));
+        .beside(format!("{}; {}", peer("squashfs-mount", 5), peer("`mount -o loop`", 6)));
     Ok((table, vec![goal]))
 }
 
@@ -151,10 +145,7 @@ fn ways(start: &Starters<'_>) -> Vec<Way> {
         way(start.asker(Squashfs, Alone), Some(Alone), None),
         way(cabane, Some(Held), None),
         other(start.squashfs_mount()),
-        Way {
-            as_root: true,
-            ..other(start.unshare())
-        },
+        Way { as_root: true, ..other(start.unshare()) },
     ]
 }
 
@@ -187,11 +178,7 @@ impl Way {
             Ok(times) => times,
             Err(reason) => return (vec![name, not_measured(reason)], None),
         };
-        let above: Vec<f64> = times
-            .iter()
-            .zip(floor)
-            .map(|(time, floor)| time - floor)
-            .collect();
+        let above: Vec<f64> = times.iter().zip(floor).map(|(time, floor)| time - floor).collect();
         let Some((total, cost)) = Summary::of(times).zip(Summary::of(&above)) else {
             return (vec![name, not_measured("no rounds")], None);
         };
@@ -203,11 +190,8 @@ impl Way {
             format!("**{:.2}**", cost.median),
             format!("{:.2}", ninth_tenth(&above)),
             format!("{:.2}", largest(&above)),
-            self.target
-                .map_or(String::new(), |target| format!("≤ {target:.1}")),
-            self.target
-                .map_or("", |target| verdict(cost, target))
-                .to_owned(),
+            self.target.map_or(String::new(), |target| format!("≤ {target:.1}")),
+            self.target.map_or("", |target| verdict(cost, target)).to_owned(),
             times.len().to_string(),
         ];
         (row, Some(cost))
@@ -218,10 +202,8 @@ impl Way {
 fn elapsed(candidate: &mut Candidate) -> Result<f64, NotMeasured> {
     let said = candidate.output()?;
     let said = String::from_utf8_lossy(&said);
-    let nanoseconds: f64 = said
-        .trim()
-        .parse()
-        .map_err(|_| format!("no number: {}", said.trim()))?;
+    let nanoseconds: f64 =
+        said.trim().parse().map_err(|_| format!("no number: {}", said.trim()))?;
     Ok(nanoseconds / 1e6)
 }
 

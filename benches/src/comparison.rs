@@ -34,11 +34,7 @@ impl Comparisons {
             "over, ms: min / median",
             "pairs",
         ];
-        Self {
-            rounds,
-            kind: Kind::Ratio,
-            table: Table::new(&header),
-        }
+        Self { rounds, kind: Kind::Ratio, table: Table::new(&header) }
     }
 
     /// Begins a table of differences.
@@ -54,11 +50,7 @@ impl Comparisons {
             "minus, ms: min / median",
             "pairs",
         ];
-        Self {
-            rounds,
-            kind: Kind::Difference,
-            table: Table::new(&header),
-        }
+        Self { rounds, kind: Kind::Difference, table: Table::new(&header) }
     }
 
     /// Runs two commands in turn and adds a row; what the first may cost at most
@@ -131,9 +123,7 @@ fn cells(
         ),
         format!("{of_minima:.2}"),
         target.map_or(String::new(), |target| format!("≤ {target:.2}")),
-        target
-            .map_or("", |target| verdict(summary, target))
-            .to_owned(),
+        target.map_or("", |target| verdict(summary, target)).to_owned(),
         times(first),
         times(second),
         pairs.count().to_string(),
@@ -166,12 +156,8 @@ fn times(summary: Summary) -> String {
 mod tests {
     use super::*;
 
-    const SUMMARY: Summary = Summary {
-        minimum: 1.0,
-        lower_quartile: 1.2,
-        median: 1.5,
-        upper_quartile: 1.9,
-    };
+    const SUMMARY: Summary =
+        Summary { minimum: 1.0, lower_quartile: 1.2, median: 1.5, upper_quartile: 1.9 };
 
     #[test]
     fn a_target_that_most_pairs_meet_is_reached() {

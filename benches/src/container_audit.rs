@@ -80,18 +80,10 @@ fn classes(json: &str) -> BTreeMap<String, usize> {
 
 fn told(cost: Cost, classes: &BTreeMap<String, usize>) -> Section {
     let count: usize = classes.values().sum();
-    let mut table = Table::new(&[
-        "installations",
-        "s",
-        "s for each",
-        "processor, s",
-        "classes",
-    ]);
+    let mut table = Table::new(&["installations", "s", "s for each", "processor, s", "classes"]);
     let number = u32::try_from(count).map_or(f64::NAN, f64::from);
-    let names: Vec<String> = classes
-        .iter()
-        .map(|(class, count)| format!("{count} {class}"))
-        .collect();
+    let names: Vec<String> =
+        classes.iter().map(|(class, count)| format!("{count} {class}")).collect();
     table.push(vec![
         count.to_string(),
         format!("**{:.1}**", cost.wall),
@@ -118,9 +110,6 @@ mod tests {
     fn installations_are_counted_and_not_their_parts() {
         let json = "{\n      \"class\": \"working\",\n        \"class\": \"slow\"\n      \"class\": \"working\",\n}";
         let found = classes(json);
-        assert_eq!(
-            found.into_iter().collect::<Vec<_>>(),
-            [("working".to_owned(), 2)]
-        );
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), [("working".to_owned(), 2)]);
     }
 }

@@ -63,9 +63,7 @@ fn import(bed: &Bed, place: &Path, count: u32) -> Result<Vec<String>, NotMeasure
     let images = repository.join("images");
     let only = only_entry(&images).map_err(|error| error.to_string())?;
     let image = images.join(only).join("image");
-    let size = fs::metadata(image)
-        .map_err(|error| error.to_string())?
-        .len();
+    let size = fs::metadata(image).map_err(|error| error.to_string())?.len();
     finish(Command::new("rm").arg("-rf").args([&root, &repository]))?;
     Ok(vec![
         count.to_string(),

@@ -50,10 +50,8 @@ pub(crate) fn section(
     small: &Result<Layout, NotMeasured>,
 ) -> Section {
     let (mut tables, mut remarks) = (Vec::new(), Vec::new());
-    let mut goal = Goal::ratio(
-        "import of a container image, over the fastest of the others",
-        TARGET,
-    );
+    let mut goal =
+        Goal::ratio("import of a container image, over the fastest of the others", TARGET);
     let mut costs = Table::new(&[
         "command",
         "image",
@@ -79,33 +77,18 @@ pub(crate) fn section(
         }
     };
     let pairs = options.transfers(4);
-    let load = Load {
-        name: "100 MB",
-        place: "small",
-        pairs,
-        has_layout: true,
-    };
+    let load = Load { name: "100 MB", place: "small", pairs, has_layout: true };
     measure(load, small);
     if options.quick {
         remarks.push("A quick run leaves 1 GB out.".to_owned());
     } else {
         let large = container_layout::make(bed, "layout-large", LARGE);
-        let load = Load {
-            name: "1 GB",
-            place: "large",
-            pairs: options.transfers(3),
-            has_layout: false,
-        };
+        let load =
+            Load { name: "1 GB", place: "large", pairs: options.transfers(3), has_layout: false };
         measure(load, &large);
     }
     tables.push(costs);
-    Section {
-        title: TITLE,
-        method: METHOD.to_owned(),
-        tables,
-        goals: vec![goal],
-        remarks,
-    }
+    Section { title: TITLE, method: METHOD.to_owned(), tables, goals: vec![goal], remarks }
 }
 
 /// An image, and how often it is imported.
@@ -238,14 +221,8 @@ impl Yard<'_> {
         };
         let text = r#""$1" repo create "$2"; exec "$1" --repo "$2" import "$3" "$4""#;
         let cabane = self.bed.cabane.as_ref().map_err(Clone::clone);
-        let words = cabane.map(|cabane| {
-            vec![
-                cabane.into(),
-                place.clone().into(),
-                source.into(),
-                LABEL.into(),
-            ]
-        });
+        let words = cabane
+            .map(|cabane| vec![cabane.into(), place.clone().into(), source.into(), LABEL.into()]);
         self.way("`cabane import`", text, words, place, Some("images"))
     }
 
@@ -290,11 +267,7 @@ impl Yard<'_> {
             let text = r#"mkdir "$2"; "$1" --root "$2/root" --runroot "$2/run" --storage-driver vfs \
                 pull --quiet --tls-verify=false "$3""#;
             let words = peer.find().map(|program| {
-                vec![
-                    program.into(),
-                    place.clone().into(),
-                    format!("docker://{address}").into(),
-                ]
+                vec![program.into(), place.clone().into(), format!("docker://{address}").into()]
             });
             self.way(name, text, words, place, None)
         };
@@ -302,11 +275,7 @@ impl Yard<'_> {
         let text = r#"mkdir "$2"; export APPTAINER_CACHEDIR="$2/cache" APPTAINER_TMPDIR="$2"
             "$1" pull --no-https "$2/image.sif" "$3"; sync "$2/image.sif""#;
         let words = peers::APPTAINER.find().map(|program| {
-            vec![
-                program.into(),
-                place.clone().into(),
-                format!("docker://{address}").into(),
-            ]
+            vec![program.into(), place.clone().into(), format!("docker://{address}").into()]
         });
         vec![
             pull("`podman pull`", peers::PODMAN),

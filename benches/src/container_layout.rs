@@ -151,9 +151,8 @@ fn choose(directories: &[&str], most: u64) -> Group {
 
 /// The lowest layer: links of directories, a shell and a few programs, users.
 fn base(bed: &Bed, directory: &Path) -> Result<PathBuf, NotMeasured> {
-    let tree = Tree::new(directory.join("base"))
-        .root_file_system("base", "")
-        .host_program("/bin/true");
+    let tree =
+        Tree::new(directory.join("base")).root_file_system("base", "").host_program("/bin/true");
     let archive = directory.join("base.tar");
     finish(bed.command("rm").arg("-r").arg(tree.root().join("meta")))?;
     let mut tar = bed.command("tar");
@@ -174,18 +173,11 @@ fn archive(
         .filter(|parent| *parent != Path::new("/"))
         .chain(group.files.iter().map(PathBuf::as_path))
         .collect();
-    let (list, archive) = (
-        directory.join(format!("{number}.list")),
-        directory.join(format!("{number}.tar")),
-    );
+    let (list, archive) =
+        (directory.join(format!("{number}.list")), directory.join(format!("{number}.tar")));
     let mut text = Vec::new();
     for name in names {
-        text.write_all(
-            name.strip_prefix("/")
-                .unwrap_or(name)
-                .as_os_str()
-                .as_bytes(),
-        )?;
+        text.write_all(name.strip_prefix("/").unwrap_or(name).as_os_str().as_bytes())?;
         text.push(0);
     }
     fs::write(&list, text)?;
@@ -226,10 +218,8 @@ fn changes(
 /// Compresses all layers at the same time.
 fn pack_all(bed: &Bed, archives: &[PathBuf], blobs: &Path) -> Result<Vec<Layer>, NotMeasured> {
     std::thread::scope(|scope| {
-        let threads: Vec<_> = archives
-            .iter()
-            .map(|archive| scope.spawn(move || pack(bed, archive, blobs)))
-            .collect();
+        let threads: Vec<_> =
+            archives.iter().map(|archive| scope.spawn(move || pack(bed, archive, blobs))).collect();
         let layers = threads.into_iter().map(|thread| match thread.join() {
             Ok(layer) => layer,
             Err(panic) => std::panic::resume_unwind(panic),
@@ -322,10 +312,6 @@ mod tests {
         let largest = group.files.iter().filter(|file| !file.is_symlink());
         let largest = largest.filter_map(|file| file.metadata().ok());
         assert!(largest.map(|found| found.len()).max() <= Some(200_000));
-        assert!(
-            (2_000_000..2_200_001).contains(&group.bytes),
-            "{}",
-            group.bytes
-        );
+        assert!((2_000_000..2_200_001).contains(&group.bytes), "{}", group.bytes);
     }
 }

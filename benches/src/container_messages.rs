@@ -31,10 +31,8 @@ const TIME_LIMIT: usize = 2;
 /// For how many seconds one run measures.
 const SECONDS: &str = "1";
 
-const PROGRAM: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/../crates/mpi-audit/src/benchmark/program.c"
-);
+const PROGRAM: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/mpi-audit/src/benchmark/program.c");
 /// The library that is loaded everywhere but in the container as it came, and that one's.
 const LOADED: &str = "mpich";
 const OWN: &str = "mpich-3.4.3";
@@ -154,11 +152,7 @@ impl<'a> Ranks<'a> {
                     }
                 }
                 Err(reason) => {
-                    table.push(vec![
-                        name.to_owned(),
-                        "all".to_owned(),
-                        not_measured(&reason),
-                    ]);
+                    table.push(vec![name.to_owned(), "all".to_owned(), not_measured(&reason)]);
                 }
             }
             if has_target {
@@ -197,10 +191,7 @@ impl<'a> Ranks<'a> {
     fn sample(&self, place: Place) -> Result<Vec<Figure>, NotMeasured> {
         let said = finish(&mut self.command(place)?)?;
         let said = String::from_utf8_lossy(&said);
-        let figures: Vec<Figure> = SIZES
-            .iter()
-            .filter_map(|size| figure_of(&said, size))
-            .collect();
+        let figures: Vec<Figure> = SIZES.iter().filter_map(|size| figure_of(&said, size)).collect();
         if figures.len() == SIZES.len() {
             Ok(figures)
         } else {
@@ -272,11 +263,7 @@ impl<'a> Ranks<'a> {
 fn make_root(bed: &Bed, library: &Path, image: &Path) -> Result<(), NotMeasured> {
     let tree = Tree::new(image.with_extension("tree")).root_file_system("mpi", "");
     let inside = tree.root().join(INSIDE);
-    finish(
-        bed.command("mkdir")
-            .arg("-p")
-            .arg(inside.parent().unwrap_or(&inside)),
-    )?;
+    finish(bed.command("mkdir").arg("-p").arg(inside.parent().unwrap_or(&inside)))?;
     finish(bed.command("cp").arg("-r").arg(library).arg(&inside))?;
     let tree = tree.host_libraries_of(INSIDE);
     make_squashfs(bed, tree.root(), image).map(drop)
@@ -287,11 +274,9 @@ fn figure_of(said: &str, size: &str) -> Option<Figure> {
     said.lines().find_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
-            ["latency", bytes, fast, _, _, before, after] if *bytes == size => Some((
-                fast.parse().ok()?,
-                before.parse().ok()?,
-                after.parse().ok()?,
-            )),
+            ["latency", bytes, fast, _, _, before, after] if *bytes == size => {
+                Some((fast.parse().ok()?, before.parse().ok()?, after.parse().ok()?))
+            }
             _ => None,
         }
     })
@@ -317,10 +302,7 @@ fn figures(pairs: &[Pair], position: usize, target: Option<f64>) -> (Option<Summ
             cells.push((pairs.len() - usable.count()).to_string());
             (Some(ratio), cells)
         }
-        Err(_) => (
-            None,
-            vec![not_measured("the processors moved in every pair")],
-        ),
+        Err(_) => (None, vec![not_measured("the processors moved in every pair")]),
     }
 }
 

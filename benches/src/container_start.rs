@@ -31,10 +31,7 @@ pub(crate) fn section(
     options: &Options,
     layout: &Result<Layout, NotMeasured>,
 ) -> Section {
-    let start = layout
-        .as_ref()
-        .map_err(Clone::clone)
-        .and_then(|layout| Start::make(bed, layout));
+    let start = layout.as_ref().map_err(Clone::clone).and_then(|layout| Start::make(bed, layout));
     let start = match start {
         Ok(start) => start,
         Err(reason) => return Section::not_measured(TITLE, &reason),
@@ -45,9 +42,7 @@ pub(crate) fn section(
             let table = as_ordinary_user(|| start.through_the_helper(options));
             section.tables.push(table);
         }
-        Err(reason) => section
-            .remarks
-            .push(format!("Through the helper: not measured: {reason}.")),
+        Err(reason) => section.remarks.push(format!("Through the helper: not measured: {reason}.")),
     }
     match bed.have_policy(false) {
         Ok(()) => {
@@ -85,11 +80,7 @@ impl<'a> Start<'a> {
             podman: bed.directory("root-podman")?,
         };
         let cabane = bed.cabane.as_ref().map_err(Clone::clone)?;
-        finish(
-            bed.command(cabane)
-                .args(["repo", "create"])
-                .arg(&start.repository),
-        )?;
+        finish(bed.command(cabane).args(["repo", "create"]).arg(&start.repository))?;
         let mut import = bed.cabane(&start.repository)?;
         let layout = format!("oci:{}:1", layout.path.display());
         finish(import.args(["import", &layout, LABEL]))?;
@@ -205,27 +196,12 @@ impl<'a> Start<'a> {
         let run = ["run", "--rm", "--network=host", "--cgroups=disabled"];
         let place = |name: &str| self.podman.join(name).to_string_lossy().into_owned();
         let (root, run_root) = (place("root"), place("run"));
-        let store = [
-            "--storage-driver=vfs",
-            "--root",
-            &root,
-            "--runroot",
-            &run_root,
-        ];
+        let store = ["--storage-driver=vfs", "--root", &root, "--runroot", &run_root];
         let podman = [&store[..], &run, &["--rootfs"]].concat();
         let ways = [
-            (
-                with("`ch-run`", peers::CH_RUN, &[]),
-                vec!["--", "/bin/true"],
-            ),
-            (
-                with("`apptainer exec`", peers::APPTAINER, &["exec"]),
-                vec!["/bin/true"],
-            ),
-            (
-                with("`podman run`", peers::PODMAN, &podman),
-                vec!["/bin/true"],
-            ),
+            (with("`ch-run`", peers::CH_RUN, &[]), vec!["--", "/bin/true"]),
+            (with("`apptainer exec`", peers::APPTAINER, &["exec"]), vec!["/bin/true"]),
+            (with("`podman run`", peers::PODMAN, &podman), vec!["/bin/true"]),
         ];
         let candidate = |((name, command), words): ((String, Result<Command, _>), Vec<&str>)| {
             let command = command.map(|mut command| {

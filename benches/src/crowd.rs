@@ -56,9 +56,7 @@ pub(crate) fn gather(
     let begun = Instant::now();
     let shares = users.iter().map(|user| {
         let (hold, say_ready) = (hold.try_clone(), say_ready.try_clone());
-        as_user(*user, || {
-            start(make()?, count / users.len(), hold, say_ready)
-        })
+        as_user(*user, || start(make()?, count / users.len(), hold, say_ready))
     });
     let started: Result<Vec<Vec<Child>>, NotMeasured> = shares.collect();
     drop((hold, say_ready));
@@ -86,22 +84,14 @@ fn start(
     say_ready: io::Result<OwnedFd>,
 ) -> Result<Vec<Child>, NotMeasured> {
     let failed = |error| format!("cannot start one of many: {error}");
-    command
-        .stdin(hold.map_err(failed)?)
-        .stdout(say_ready.map_err(failed)?)
-        .stderr(Stdio::null());
-    (0..count)
-        .map(|_| command.spawn().map_err(failed))
-        .collect()
+    command.stdin(hold.map_err(failed)?).stdout(say_ready.map_err(failed)?).stderr(Stdio::null());
+    (0..count).map(|_| command.spawn().map_err(failed)).collect()
 }
 
 /// Returns how many were ready when all were, or had ended.
 fn wait_for(ready: &OwnedFd, children: &mut [Child]) -> usize {
     let deadline = Instant::now() + TIME_LIMIT;
-    let step = Timespec {
-        tv_sec: 0,
-        tv_nsec: 200_000_000,
-    };
+    let step = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
     let (mut arrived, mut bytes) = (0, [0; 1024]);
     while arrived < children.len() && Instant::now() < deadline {
         let mut polled = [PollFd::new(ready, PollFlags::IN)];
@@ -110,10 +100,7 @@ fn wait_for(ready: &OwnedFd, children: &mut [Child]) -> usize {
             arrived += rustix::io::read(ready, &mut bytes).unwrap_or(0);
             continue;
         }
-        let ended = children
-            .iter_mut()
-            .filter_map(|child| child.try_wait().ok().flatten())
-            .count();
+        let ended = children.iter_mut().filter_map(|child| child.try_wait().ok().flatten()).count();
         if arrived + ended >= children.len() {
             break;
         }

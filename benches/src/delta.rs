@@ -107,16 +107,8 @@ impl Delta {
             format!("**{:.2}**", to_float(self.got) / 1e6),
             format!("**{ratio:.2}**"),
             format!("{:.3}", to_float(self.got) / to_float(self.image)),
-            if counts {
-                format!("≤ {TARGET}")
-            } else {
-                String::new()
-            },
-            if counts {
-                reached.to_owned()
-            } else {
-                String::new()
-            },
+            if counts { format!("≤ {TARGET}") } else { String::new() },
+            if counts { reached.to_owned() } else { String::new() },
             self.requests.to_string(),
         ]
     }
@@ -135,43 +127,21 @@ fn measure(bed: &Bed, stack: &Stack, format: &str) -> Result<Delta, NotMeasured>
     )?;
     let mut image = 0;
     for version in prefixes::VERSIONS {
-        image = push(
-            bed,
-            &registry,
-            &stack.tree(version),
-            &place,
-            version,
-            format,
-        )?;
+        image = push(bed, &registry, &stack.tree(version), &place, version, format)?;
         if version == prefixes::VERSIONS[0] {
             finish(&mut pull(bed, &registry, &repository, version)?)?;
         }
     }
     let before = registry.log().len();
-    finish(&mut pull(
-        bed,
-        &registry,
-        &repository,
-        prefixes::VERSIONS[1],
-    )?)?;
+    finish(&mut pull(bed, &registry, &repository, prefixes::VERSIONS[1])?)?;
     let log = registry.log();
-    let sent: Vec<u64> = log
-        .get(before..)
-        .unwrap_or_default()
-        .lines()
-        .filter_map(sent)
-        .collect();
+    let sent: Vec<u64> = log.get(before..).unwrap_or_default().lines().filter_map(sent).collect();
     let changed = packed(bed, &stack.tree("changed"), &place.join("changed"), format)?;
     let _ = fs::remove_dir_all(&place);
     if sent.is_empty() {
         return Err("the registry does not log what it sends".to_owned());
     }
-    Ok(Delta {
-        image,
-        changed,
-        got: sent.iter().sum(),
-        requests: sent.len(),
-    })
+    Ok(Delta { image, changed, got: sent.iter().sum(), requests: sent.len() })
 }
 
 /// Builds a version and pushes it; returns the size of the image.
@@ -218,10 +188,7 @@ fn label(version: &str) -> String {
 fn packed(bed: &Bed, tree: &Path, image: &Path, format: &str) -> Result<u64, NotMeasured> {
     let mut command = if format == "erofs" {
         let mut command = bed.command(peers::MKFS_EROFS.find()?);
-        command
-            .args(["--quiet", "-zlz4", "-x-1"])
-            .arg(image)
-            .arg(tree);
+        command.args(["--quiet", "-zlz4", "-x-1"]).arg(image).arg(tree);
         command
     } else {
         let mut command = bed.command(peers::MKSQUASHFS.find()?);
@@ -258,9 +225,6 @@ mod tests {
         };
         assert_eq!(sent(&line("GET")), Some(4711));
         assert_eq!(sent(&line("PUT")), None);
-        assert_eq!(
-            sent("time=\"…\" level=info msg=\"response completed\""),
-            None
-        );
+        assert_eq!(sent("time=\"…\" level=info msg=\"response completed\""), None);
     }
 }

@@ -25,10 +25,8 @@ const PLACE: &str = "deploy/here/any/bulk/1";
 const TAG: &str = "v1";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 /// The configuration that says nothing, and its sum.
-const NOTHING: (&str, &str) = (
-    "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a",
-    "{}",
-);
+const NOTHING: (&str, &str) =
+    ("44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a", "{}");
 
 /// A registry with one image in it, on one file system with all copies of it.
 pub(crate) struct Depot<'a> {
@@ -57,12 +55,7 @@ impl<'a> Depot<'a> {
         let path = directory.path();
         let registry = start_registry(&path.join("registry"))?;
         let image = make_image(bed, path, bytes)?;
-        let mut depot = Self {
-            bed,
-            registry,
-            digest: String::new(),
-            directory,
-        };
+        let mut depot = Self { bed, registry, digest: String::new(), directory };
         depot.clear("source")?;
         let mut add = bed.cabane(&depot.path("source"))?;
         finish(add.args(["image", "add", "--move", LABEL]).arg(&image))?;
@@ -147,12 +140,7 @@ impl<'a> Depot<'a> {
         let (image, digest) = (self.image(), &self.digest);
         let begin = format!("{}/v2/{PLACE}/blobs/uploads/", self.registry.url());
         let command = peers::CURL.find().map(|curl| {
-            let words = [
-                curl.as_ref(),
-                begin.as_ref(),
-                image.as_ref(),
-                digest.as_ref(),
-            ];
+            let words = [curl.as_ref(), begin.as_ref(), image.as_ref(), digest.as_ref()];
             self.script(text, &words)
         });
         Candidate::new("`curl`", command).tidied_by(self.emptied())

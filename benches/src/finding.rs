@@ -71,20 +71,12 @@ impl<'a> Finder<'a> {
     }
 
     fn measure(&self, options: &Options) -> Section {
-        let mut table = Table::new(&[
-            "command",
-            "ms: min / median [quartiles]",
-            "target",
-            "reached",
-            "runs",
-        ]);
+        let mut table =
+            Table::new(&["command", "ms: min / median [quartiles]", "target", "reached", "runs"]);
         let find = |name: &str, words: &[&str]| Candidate::new(name, self.find(words));
         let rounds = options.long_rounds();
         // They take longer, and ask a server that does.
-        let few = Rounds {
-            warm_up: 1,
-            pairs: (rounds.pairs / 4).max(3),
-        };
+        let few = Rounds { warm_up: 1, pairs: (rounds.pairs / 4).max(3) };
         let asked = find("`image find`, asked", &["--refresh"]);
         let raw = Candidate::new("`curl` of the tags", self.tags());
         pair(&mut table, asked, raw, few, [None, None]);
@@ -148,10 +140,7 @@ fn stack_image(bed: &Bed) -> Result<PathBuf, NotMeasured> {
         )
     };
     let packages: Vec<_> = (0..PACKAGES).map(package).collect();
-    let list = format!(
-        r#"{{"version": 1, "packages": [{}]}}"#,
-        packages.join(",\n")
-    );
+    let list = format!(r#"{{"version": 1, "packages": [{}]}}"#, packages.join(",\n"));
     let meta = r#"{"name": "model", "mount": "/user-environment", "views": {}}"#;
     fs::create_dir_all(tree.join("meta"))
         .and_then(|()| fs::write(tree.join("meta/env.json"), meta))
@@ -180,11 +169,7 @@ fn multiply(data: &Path) -> io::Result<()> {
         let parts: Vec<String> = (0..3).map(|_| format!("{:016x}", random.next())).collect();
         let digest = format!("{}A", &parts.concat()[..42]);
         let (system, uarch) = (SYSTEMS[number % 4], UARCHS[number % 3]);
-        let label = format!(
-            "image-{:04}_-1.{}_-v1_-{system}_-{uarch}",
-            number / 10,
-            number % 10
-        );
+        let label = format!("image-{:04}_-1.{}_-v1_-{system}_-{uarch}", number / 10, number % 10);
         let tag = tags.join(format!("{label}_.{rest}.{digest}"));
         fs::create_dir_all(tag.join("current"))?;
         fs::write(tag.join("current/link"), &target)?;

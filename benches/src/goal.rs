@@ -24,13 +24,7 @@ impl Goal {
 
     /// A number of some unit.
     pub(crate) fn at_most(what: &str, target: f64, unit: &'static str) -> Self {
-        Self {
-            what: what.to_owned(),
-            target,
-            unit,
-            results: Vec::new(),
-            peers: String::new(),
-        }
+        Self { what: what.to_owned(), target, unit, results: Vec::new(), peers: String::new() }
     }
 
     /// Notes one of the ways by which it may be reached.

@@ -70,10 +70,7 @@ impl Images {
         let container = peers::CH_RUN
             .find()
             .and_then(|_| container::make(bed, &images.tree, &images.mount_point));
-        Ok(Self {
-            container,
-            ..images
-        })
+        Ok(Self { container, ..images })
     }
 
     /// Makes the same with numpy, in files of this name.
@@ -131,18 +128,14 @@ pub(crate) fn image_at(image: &Path, mount_point: &Path) -> OsString {
 
 pub(crate) fn make_squashfs(bed: &Bed, tree: &Path, image: &Path) -> Result<PathBuf, NotMeasured> {
     let mut pack = bed.command(peers::MKSQUASHFS.find()?);
-    pack.arg(tree)
-        .arg(image)
-        .args(["-noappend", "-all-root", "-no-progress"]);
+    pack.arg(tree).arg(image).args(["-noappend", "-all-root", "-no-progress"]);
     finish(pack.args(["-comp", "zstd", "-Xcompression-level", "3"]))?;
     Ok(image.to_owned())
 }
 
 pub(crate) fn make_erofs(bed: &Bed, tree: &Path, image: &Path) -> Result<PathBuf, NotMeasured> {
     let mut pack = bed.command(peers::MKFS_EROFS.find()?);
-    pack.args(["--quiet", "--all-root", "-zlz4", "-C65536"])
-        .arg(image)
-        .arg(tree);
+    pack.args(["--quiet", "--all-root", "-zlz4", "-C65536"]).arg(image).arg(tree);
     finish(&mut pack)?;
     Ok(image.to_owned())
 }
@@ -154,17 +147,11 @@ fn make_repository(
     erofs: Result<&Path, &NotMeasured>,
 ) -> Result<PathBuf, NotMeasured> {
     finish(
-        bed.command(bed.cabane.as_ref().map_err(Clone::clone)?)
-            .args(["repo", "create"])
-            .arg(&path),
+        bed.command(bed.cabane.as_ref().map_err(Clone::clone)?).args(["repo", "create"]).arg(&path),
     )?;
     for (format, image) in [(Format::Squashfs, Ok(squashfs)), (Format::Erofs, erofs)] {
         if let Ok(image) = image {
-            finish(
-                bed.cabane(&path)?
-                    .args(["image", "add", &format.label()])
-                    .arg(image),
-            )?;
+            finish(bed.cabane(&path)?.args(["image", "add", &format.label()]).arg(image))?;
         }
     }
     Ok(path)

@@ -26,10 +26,7 @@ pub(crate) fn image(bed: &Bed) -> Result<(Format, PathBuf), NotMeasured> {
     fs::write(tree.join("file"), "small\n").map_err(|error| format!("no small tree: {error}"))?;
     match make_erofs(bed, &tree, &bed.path("small.erofs")) {
         Ok(image) => Ok((Format::Erofs, image)),
-        Err(_) => Ok((
-            Format::Squashfs,
-            make_squashfs(bed, &tree, &bed.path("small.squashfs"))?,
-        )),
+        Err(_) => Ok((Format::Squashfs, make_squashfs(bed, &tree, &bed.path("small.squashfs"))?)),
     }
 }
 

@@ -27,13 +27,8 @@ const SYSTEMS: [&str; 4] = ["here", "daint", "eiger", "clariden"];
 const UARCHS: [&str; 3] = ["zen2", "zen3", "gh200"];
 
 pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
-    let mut table = Table::new(&[
-        "command",
-        "ms: min / median [quartiles]",
-        "target",
-        "reached",
-        "runs",
-    ]);
+    let mut table =
+        Table::new(&["command", "ms: min / median [quartiles]", "target", "reached", "runs"]);
     let (mut goals, mut remarks) = (Vec::new(), Vec::new());
     match fill_repository(bed) {
         Ok(repository) => {
@@ -73,26 +68,15 @@ fn measure(bed: &Bed, repository: &Path, rounds: Rounds, table: &mut Table) -> G
         .reached_by("table", times.0)
         .reached_by("`--json`", times.1);
     pair(table, one(), dry(), rounds, [LIST, None]);
-    let few = Rounds {
-        warm_up: 1,
-        pairs: (rounds.pairs / 8).max(3),
-    };
+    let few = Rounds { warm_up: 1, pairs: (rounds.pairs / 8).max(3) };
     let index = repository.join("index");
     if let Err(error) = fs::remove_file(&index) {
-        table.push(vec![
-            "without the index".into(),
-            not_measured(&error.to_string()),
-        ]);
+        table.push(vec!["without the index".into(), not_measured(&error.to_string())]);
         return goal;
     }
     // A reader writes no index, so each of these finds none.
     let cold = || cabane("`cabane image ls`, no index", &["image", "ls"]);
-    let cold_json = || {
-        cabane(
-            "`cabane image ls --json`, no index",
-            &["image", "ls", "--json"],
-        )
-    };
+    let cold_json = || cabane("`cabane image ls --json`, no index", &["image", "ls", "--json"]);
     pair(table, cold(), cold_json(), few, [None, None]);
     let path = repository.to_string_lossy();
     let mut update = cabane("`cabane repo update`", &["repo", "update", &path]);
@@ -130,19 +114,12 @@ fn row(name: String, summary: Option<Summary>, target: Option<f64>, runs: usize)
     let Some(summary) = summary else {
         return vec![name, not_measured("no runs")];
     };
-    let Summary {
-        minimum,
-        lower_quartile,
-        median,
-        upper_quartile,
-    } = summary;
+    let Summary { minimum, lower_quartile, median, upper_quartile } = summary;
     vec![
         name,
         format!("{minimum:.1} / **{median:.1}** [{lower_quartile:.1}, {upper_quartile:.1}]"),
         target.map_or(String::new(), |target| format!("≤ {target}")),
-        target
-            .map_or("", |target| verdict(summary, target))
-            .to_owned(),
+        target.map_or("", |target| verdict(summary, target)).to_owned(),
         runs.to_string(),
     ]
 }
@@ -155,29 +132,13 @@ fn row(name: String, summary: Option<Summary>, target: Option<f64>, runs: usize)
 fn fill_repository(bed: &Bed) -> Result<PathBuf, NotMeasured> {
     let repository = bed.path("large-repository");
     let cabane = bed.cabane.as_ref().map_err(Clone::clone)?;
-    finish(
-        bed.command(cabane)
-            .args(["repo", "create"])
-            .arg(&repository),
-    )?;
+    finish(bed.command(cabane).args(["repo", "create"]).arg(&repository))?;
     let image = tiny_image(bed)?;
-    finish(
-        bed.cabane(&repository)?
-            .args(["image", "add", MODEL])
-            .arg(&image),
-    )?;
+    finish(bed.cabane(&repository)?.args(["image", "add", MODEL]).arg(&image))?;
     multiply(&repository).map_err(|error| format!("cannot fill the repository: {error}"))?;
-    finish(
-        bed.cabane(&repository)?
-            .args(["repo", "update"])
-            .arg(&repository),
-    )?;
+    finish(bed.cabane(&repository)?.args(["repo", "update"]).arg(&repository))?;
     let list = finish(bed.cabane(&repository)?.args(["image", "ls"]))?;
-    match String::from_utf8_lossy(&list)
-        .lines()
-        .filter(|line| line.contains("/1"))
-        .count()
-    {
+    match String::from_utf8_lossy(&list).lines().filter(|line| line.contains("/1")).count() {
         RECORDS => Ok(repository),
         count => Err(format!("the repository lists {count} of {RECORDS} images")),
     }
@@ -191,11 +152,7 @@ pub(crate) fn tiny_image(bed: &Bed) -> Result<PathBuf, NotMeasured> {
         .and_then(|()| fs::write(tree.join("meta/env.json"), meta))
         .map_err(|error| format!("cannot write metadata: {error}"))?;
     let mut pack = bed.command(peers::MKSQUASHFS.find()?);
-    finish(
-        pack.arg(&tree)
-            .arg(&image)
-            .args(["-noappend", "-no-progress", "-quiet"]),
-    )?;
+    finish(pack.arg(&tree).arg(&image).args(["-noappend", "-no-progress", "-quiet"]))?;
     Ok(image)
 }
 
@@ -214,9 +171,8 @@ fn multiply(repository: &Path) -> io::Result<()> {
         let name = format!("image-{:04}/1.{}", number / 10, number % 10);
         let label = format!("{name}:v1@{}%{}", SYSTEMS[number % 4], UARCHS[number % 3]);
         let comma = |label: &str| label.replace(['/', ':', '@', '%'], ",");
-        let new_file = file
-            .replace(&comma(MODEL), &comma(&label))
-            .replace(&digest[..16], &new_digest[..16]);
+        let new_file =
+            file.replace(&comma(MODEL), &comma(&label)).replace(&digest[..16], &new_digest[..16]);
         let new = images.join(&new_digest);
         fs::create_dir_all(new.join("meta"))?;
         fs::hard_link(model.join("image"), new.join("image"))?;

@@ -35,10 +35,7 @@ impl Machine {
             ("measured", cabane),
             ("processors", format!("{cores} × {}", processor())),
             ("memory", memory()),
-            (
-                "kernel",
-                said(Command::new("uname").args(["-s", "-r", "-m"])),
-            ),
+            ("kernel", said(Command::new("uname").args(["-s", "-r", "-m"]))),
             ("squashfs in the kernel", squashfs_options()),
             ("distribution", distribution()),
             ("files on", file_system(&bed.path(""))),
@@ -53,11 +50,7 @@ impl Machine {
             ),
             ("peers", versions()),
         ];
-        Self {
-            lines,
-            load_before: load(),
-            load_after: String::new(),
-        }
+        Self { lines, load_before: load(), load_after: String::new() }
     }
 
     /// Notes the load at the end.
@@ -86,22 +79,15 @@ fn load() -> String {
 fn versions() -> String {
     let versions: Vec<String> = peers::ALL
         .iter()
-        .map(|peer| {
-            peer.version()
-                .unwrap_or_else(|reason| format!("**{reason}**"))
-        })
+        .map(|peer| peer.version().unwrap_or_else(|reason| format!("**{reason}**")))
         .collect();
     versions.join("; ")
 }
 
 fn processor() -> String {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = text
-        .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split_once(':'));
-    model.map_or("processor of unknown model".to_owned(), |(_, name)| {
-        name.trim().to_owned()
-    })
+    let model = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    model.map_or("processor of unknown model".to_owned(), |(_, name)| name.trim().to_owned())
 }
 
 fn memory() -> String {
@@ -110,39 +96,25 @@ fn memory() -> String {
         let number = line.strip_prefix("MemTotal:")?.split_whitespace().next()?;
         number.parse::<u64>().ok()
     });
-    total.map_or("unknown".to_owned(), |kib| {
-        format!("{} GiB", kib.div_ceil(1024 * 1024))
-    })
+    total.map_or("unknown".to_owned(), |kib| format!("{} GiB", kib.div_ceil(1024 * 1024)))
 }
 
 /// Returns how the kernel was told to read squashfs: it makes a large difference.
 fn squashfs_options() -> String {
     let options = "^CONFIG_SQUASHFS_(FILE|DECOMP|CHOICE_DECOMP)_[A-Z_]+=y";
     let release = said(Command::new("uname").arg("-r"));
-    let files = [
-        "/proc/config.gz".to_owned(),
-        format!("/boot/config-{release}"),
-    ];
+    let files = ["/proc/config.gz".to_owned(), format!("/boot/config-{release}")];
     let found = files
         .iter()
         .find_map(|file| finish(Command::new("zgrep").args(["-ohE", options, file.as_str()])).ok());
     let text = String::from_utf8_lossy(&found.unwrap_or_default()).replace("CONFIG_SQUASHFS_", "");
-    let names: Vec<&str> = text
-        .lines()
-        .filter_map(|line| line.strip_suffix("=y"))
-        .collect();
-    if names.is_empty() {
-        "unknown".to_owned()
-    } else {
-        names.join(", ")
-    }
+    let names: Vec<&str> = text.lines().filter_map(|line| line.strip_suffix("=y")).collect();
+    if names.is_empty() { "unknown".to_owned() } else { names.join(", ") }
 }
 
 fn distribution() -> String {
     let text = fs::read_to_string("/etc/os-release").unwrap_or_default();
-    let name = text
-        .lines()
-        .find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    let name = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
     name.unwrap_or("unknown").trim_matches('"').to_owned()
 }
 

@@ -84,9 +84,7 @@ const SECTIONS: &[(&str, MakeSection)] = &[
     ("stack", stack::sections),
     ("slurm", slurm::sections),
     ("containers", containers::sections),
-    ("crowd", |bed, options| {
-        vec![container_crowd::section(bed, options)]
-    }),
+    ("crowd", |bed, options| vec![container_crowd::section(bed, options)]),
 ];
 
 fn main() -> ExitCode {

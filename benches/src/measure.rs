@@ -38,12 +38,7 @@ impl Candidate {
             silence(&mut command);
             command
         });
-        Self {
-            name: name.into(),
-            command,
-            afterwards: None,
-            _request: None,
-        }
+        Self { name: name.into(), command, afterwards: None, _request: None }
     }
 
     /// Calls it something else.
@@ -53,10 +48,7 @@ impl Candidate {
 
     /// Keeps open what the command inherits.
     pub(crate) fn keeping(self, request: PreparedRequest) -> Self {
-        Self {
-            _request: Some(request),
-            ..self
-        }
+        Self { _request: Some(request), ..self }
     }
 
     /// Returns the command, to be run in another way.
@@ -122,18 +114,13 @@ impl Candidate {
 }
 
 fn silence(command: &mut Command) {
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
 }
 
 /// Runs a command to its end; the error is the last line that it wrote.
 pub(crate) fn finish(command: &mut Command) -> Result<Vec<u8>, NotMeasured> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let output = command
-        .output()
-        .map_err(|error| format!("cannot run {program}: {error}"))?;
+    let output = command.output().map_err(|error| format!("cannot run {program}: {error}"))?;
     if output.status.success() {
         return Ok(output.stdout);
     }
@@ -194,9 +181,7 @@ impl Pairs {
 
     fn each(&self, function: impl Fn(f64, f64) -> f64) -> Vec<f64> {
         let pairs = self.first.iter().zip(&self.second);
-        pairs
-            .map(|(&first, &second)| function(first, second))
-            .collect()
+        pairs.map(|(&first, &second)| function(first, second)).collect()
     }
 }
 
@@ -209,11 +194,7 @@ pub(crate) fn alternate(
     first.probe()?;
     if let Err(reason) = second.probe() {
         let names_it = reason.starts_with(&second.name);
-        return Err(if names_it {
-            reason
-        } else {
-            format!("{}: {reason}", second.name)
-        });
+        return Err(if names_it { reason } else { format!("{}: {reason}", second.name) });
     }
     for _ in 0..rounds.warm_up {
         first.sample()?;
@@ -236,9 +217,8 @@ pub(crate) fn repeat(
     for _ in 0..rounds.warm_up {
         candidate.sample()?;
     }
-    let times: Result<Vec<f64>, NotMeasured> = (0..rounds.pairs)
-        .map(|_| Ok(milliseconds(candidate.sample()?)))
-        .collect();
+    let times: Result<Vec<f64>, NotMeasured> =
+        (0..rounds.pairs).map(|_| Ok(milliseconds(candidate.sample()?))).collect();
     Ok(Summary::of(&times?))
 }
 
@@ -258,19 +238,14 @@ mod tests {
 
     #[test]
     fn the_ratio_is_that_within_the_pairs() {
-        let pairs = Pairs {
-            first: vec![2.0, 30.0, 4.0],
-            second: vec![1.0, 10.0, 4.0],
-        };
+        let pairs = Pairs { first: vec![2.0, 30.0, 4.0], second: vec![1.0, 10.0, 4.0] };
         let median = pairs.ratio().unwrap().median;
         assert!((median - 2.0).abs() < 1e-12, "{median}");
     }
 
     #[test]
     fn a_command_that_fails_gives_its_last_line_as_the_reason() {
-        let reason = shell("echo first >&2; echo last >&2; exit 3")
-            .probe()
-            .unwrap_err();
+        let reason = shell("echo first >&2; echo last >&2; exit 3").probe().unwrap_err();
         assert_eq!(reason, "exit status: 3: last");
     }
 
@@ -282,12 +257,7 @@ mod tests {
 
     #[test]
     fn a_command_that_is_missing_is_no_sample() {
-        let reason = Candidate::new("x", Ok(Command::new("/no/such/program")))
-            .probe()
-            .unwrap_err();
-        assert!(
-            reason.starts_with("cannot run /no/such/program"),
-            "{reason}"
-        );
+        let reason = Candidate::new("x", Ok(Command::new("/no/such/program"))).probe().unwrap_err();
+        assert!(reason.starts_with("cannot run /no/such/program"), "{reason}");
     }
 }

@@ -47,9 +47,7 @@ pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
                 let table = as_ordinary_user(|| library.table(bed, options.run_rounds()));
                 section.tables.push(table.captioned(title.to_owned()));
             }
-            Err(reason) => section
-                .remarks
-                .push(format!("{title}: not measured: {reason}.")),
+            Err(reason) => section.remarks.push(format!("{title}: not measured: {reason}.")),
         }
     }
     vec![section]
@@ -126,10 +124,7 @@ impl Library {
     fn pairs(&self, bed: &Bed, place: Place, rounds: Rounds) -> Result<Vec<Pair>, NotMeasured> {
         let mut pairs = Vec::with_capacity(rounds.pairs);
         for round in 0..rounds.warm_up + rounds.pairs {
-            let pair = (
-                self.sample(bed, place)?,
-                self.sample(bed, Place::Directory)?,
-            );
+            let pair = (self.sample(bed, place)?, self.sample(bed, Place::Directory)?);
             if round >= rounds.warm_up {
                 pairs.push(pair);
             }
@@ -155,10 +150,7 @@ impl Library {
         };
         let said = finish(command.arg(MORE))?;
         let said = String::from_utf8_lossy(&said);
-        let times: Vec<f64> = SIZES
-            .iter()
-            .filter_map(|size| time_of(&said, size))
-            .collect();
+        let times: Vec<f64> = SIZES.iter().filter_map(|size| time_of(&said, size)).collect();
         if times.len() == SIZES.len() {
             Ok(times)
         } else {

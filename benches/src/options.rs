@@ -83,9 +83,7 @@ impl Options {
     /// not replace a whole one unasked.
     pub(crate) fn output(&self) -> Option<&Path> {
         let is_whole = !self.quick && self.only.is_empty();
-        self.output
-            .as_deref()
-            .or_else(|| is_whole.then_some(Path::new(PAGE)))
+        self.output.as_deref().or_else(|| is_whole.then_some(Path::new(PAGE)))
     }
 
     /// Returns how often commands of a few milliseconds are run in turn.
@@ -130,10 +128,7 @@ impl Options {
 
     fn rounds(&self, pairs: usize) -> Rounds {
         let pairs = self.pairs.unwrap_or(pairs);
-        Rounds {
-            warm_up: (pairs / 10).clamp(1, 10),
-            pairs,
-        }
+        Rounds { warm_up: (pairs / 10).clamp(1, 10), pairs }
     }
 }
 
@@ -147,10 +142,7 @@ fn count(text: &str) -> Result<usize, String> {
 fn names(text: &str) -> Result<Vec<String>, String> {
     let known = crate::SECTIONS.iter().map(|(name, _)| *name);
     let names: Vec<String> = text.split(',').map(str::to_owned).collect();
-    match names
-        .iter()
-        .find(|name| !known.clone().any(|one| one == *name))
-    {
+    match names.iter().find(|name| !known.clone().any(|one| one == *name)) {
         Some(name) => Err(format!("`{name}` is no section; --help lists them")),
         None => Ok(names),
     }
@@ -183,9 +175,6 @@ mod tests {
 
     #[test]
     fn no_pairs_at_all_are_refused() {
-        assert_eq!(
-            options("--pairs 0").unwrap_err(),
-            "`0` is no number of pairs"
-        );
+        assert_eq!(options("--pairs 0").unwrap_err(), "`0` is no number of pairs");
     }
 }

@@ -77,12 +77,7 @@ fn made_tree(bed: &Bed, options: &Options) -> Result<Source, NotMeasured> {
     let made =
         tree::make(&root, files).map_err(|error| format!("cannot make the large tree: {error}"))?;
     let store = PathBuf::from("/user-environment");
-    Ok(Source {
-        name: "The made tree",
-        root,
-        store,
-        made,
-    })
+    Ok(Source { name: "The made tree", root, store, made })
 }
 
 fn real_tree(bed: &Bed, options: &Options) -> Result<Source, NotMeasured> {
@@ -93,12 +88,7 @@ fn real_tree(bed: &Bed, options: &Options) -> Result<Source, NotMeasured> {
     let root = images.tree.clone();
     let made = tree::count(&root).map_err(|error| format!("cannot read the real tree: {error}"))?;
     let store = images.mount_point.clone();
-    Ok(Source {
-        name: "The real tree, a Python interpreter",
-        root,
-        store,
-        made,
-    })
+    Ok(Source { name: "The real tree, a Python interpreter", root, store, made })
 }
 
 fn measure(bed: &Bed, source: &Source, rounds: usize) -> (Table, Option<Summary>) {
@@ -123,14 +113,10 @@ fn measure(bed: &Bed, source: &Source, rounds: usize) -> (Table, Option<Summary>
         "rounds",
     ])
     .captioned(format!("{name}: {} files, {megabytes:.0} MB", made.files));
-    let gzip = packers
-        .first()
-        .and_then(|packer| packer.summary(|cost| cost.user));
+    let gzip = packers.first().and_then(|packer| packer.summary(|cost| cost.user));
     let user = |packer: &Packer| packer.summary(|cost| cost.user);
     let ours = packers.get(1).and_then(user);
-    let ratio = ours
-        .zip(gzip)
-        .and_then(|(ours, gzip)| Summary::of(&[ours.median / gzip.median]));
+    let ratio = ours.zip(gzip).and_then(|(ours, gzip)| Summary::of(&[ours.median / gzip.median]));
     for packer in packers {
         let target = packer.name.starts_with("`cabane").then_some(TARGET);
         table.push(packer.row(*made, gzip, target));
@@ -154,11 +140,7 @@ fn mksquashfs(bed: &Bed, root: &Path, name: &'static str, options: &[&str]) -> P
     let image = bed.path("packed.squashfs");
     let command = peers::MKSQUASHFS.find().map(|program| {
         let mut command = bed.command(program);
-        command
-            .arg(root)
-            .arg(&image)
-            .args(["-noappend", "-no-progress", "-quiet"])
-            .args(options);
+        command.arg(root).arg(&image).args(["-noappend", "-no-progress", "-quiet"]).args(options);
         command
     });
     Packer::new(name, command, image.clone(), image)
@@ -180,9 +162,7 @@ fn cabane(bed: &Bed, source: &Source, name: &'static str, format: &str) -> Packe
     let command = write_recipe(bed, &source.root, &source.store).and_then(|recipe| {
         let mut command = bed.cabane(&bed.path("no-repository"))?;
         command.arg("build").arg(recipe).arg("--output").arg(&image);
-        command
-            .args(["--image-format", format, "--build-dir"])
-            .arg(&build_dir);
+        command.args(["--image-format", format, "--build-dir"]).arg(&build_dir);
         Ok(command)
     });
     Packer::new(name, command, image, build_dir)
@@ -211,14 +191,7 @@ impl Packer {
         image: PathBuf,
         leftover: PathBuf,
     ) -> Self {
-        Self {
-            name,
-            command,
-            image,
-            leftover,
-            costs: Vec::new(),
-            bytes: 0,
-        }
+        Self { name, command, image, leftover, costs: Vec::new(), bytes: 0 }
     }
 
     /// Packs once; after a failure it is not tried again.

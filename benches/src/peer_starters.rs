@@ -16,9 +16,7 @@ impl Starters<'_> {
         let script = r#"mount -o loop,ro "$1" "$2" && shift 2 && exec "$@""#;
         let command = || {
             let mut command = self.bed.command(peers::UNSHARE.find()?);
-            command
-                .args(["-m", "/bin/sh", "-c", script, "sh"])
-                .arg(&self.images.for_peers);
+            command.args(["-m", "/bin/sh", "-c", script, "sh"]).arg(&self.images.for_peers);
             command.arg(&self.images.mount_point).args(&self.inside);
             Ok(command)
         };
@@ -29,10 +27,7 @@ impl Starters<'_> {
         let command = || {
             let program = self.bed.world.squashfs_mount.as_ref();
             let mut command = self.bed.command(program.map_err(Clone::clone)?);
-            command
-                .arg(self.image_and_mount_point())
-                .arg("--")
-                .args(&self.inside);
+            command.arg(self.image_and_mount_point()).arg("--").args(&self.inside);
             Ok(command)
         };
         Candidate::new("squashfs-mount", command())
@@ -41,11 +36,7 @@ impl Starters<'_> {
     pub(crate) fn uenv(&self) -> Candidate {
         let command = || {
             let mut command = self.bed.command(peers::UENV.find()?);
-            command
-                .arg("run")
-                .arg(self.image_and_mount_point())
-                .arg("--")
-                .args(&self.inside);
+            command.arg("run").arg(self.image_and_mount_point()).arg("--").args(&self.inside);
             Ok(command)
         };
         Candidate::new("`uenv run`", command())
@@ -61,16 +52,9 @@ impl Starters<'_> {
             "$fuse" "$image" "$from" && exec "$bwrap" --dev-bind / / --ro-bind "$from" "$to" "$@""#;
         let command = || {
             let mut command = self.bed.command("/bin/sh");
-            command
-                .args(["-c", script, "sh"])
-                .arg(peers::SQUASHFUSE.find()?);
-            command
-                .arg(&self.images.for_peers)
-                .arg(&self.images.fuse_mount_point);
-            command
-                .arg(peers::BWRAP.find()?)
-                .arg(&self.images.mount_point)
-                .args(&self.inside);
+            command.args(["-c", script, "sh"]).arg(peers::SQUASHFUSE.find()?);
+            command.arg(&self.images.for_peers).arg(&self.images.fuse_mount_point);
+            command.arg(peers::BWRAP.find()?).arg(&self.images.mount_point).args(&self.inside);
             Ok(command)
         };
         let candidate = Candidate::new("squashfuse_ll and bubblewrap", command());
@@ -108,11 +92,7 @@ impl Starters<'_> {
     pub(crate) fn charliecloud(&self) -> Candidate {
         let command = || {
             let mut command = self.bed.command(peers::CH_RUN.find()?);
-            command
-                .env("USER", "bench")
-                .arg(self.images.container()?)
-                .arg("--")
-                .args(&self.inside);
+            command.env("USER", "bench").arg(self.images.container()?).arg("--").args(&self.inside);
             Ok(command)
         };
         Candidate::new("Charliecloud", command())

@@ -22,11 +22,7 @@ pub(crate) struct Peer {
 }
 
 const fn peer(name: &'static str, variable: &'static str, version: &'static str) -> Peer {
-    Peer {
-        name,
-        variable,
-        version,
-    }
+    Peer { name, variable, version }
 }
 
 pub(crate) const UNSHARE: Peer = peer("unshare", "CABANE_BENCH_UNSHARE", "--version");
@@ -49,11 +45,8 @@ pub(crate) const UMOCI: Peer = peer("umoci", "CABANE_BENCH_UMOCI", "--version");
 pub(crate) const PODMAN: Peer = peer("podman", "CABANE_BENCH_PODMAN", "--version");
 pub(crate) const BUILDAH: Peer = peer("buildah", "CABANE_BENCH_BUILDAH", "--version");
 pub(crate) const APPTAINER: Peer = peer("apptainer", "CABANE_BENCH_APPTAINER", "--version");
-pub(crate) const DOCKER_REGISTRY: Peer = peer(
-    "docker-registry",
-    "CABANE_TEST_DOCKER_REGISTRY",
-    "--version",
-);
+pub(crate) const DOCKER_REGISTRY: Peer =
+    peer("docker-registry", "CABANE_TEST_DOCKER_REGISTRY", "--version");
 pub(crate) const PYTHON: Peer = peer("python3", "CABANE_BENCH_PYTHON", "--version");
 
 /// The order in which the report lists them.
@@ -92,21 +85,14 @@ impl Peer {
         if let Some(path) = env::var_os(self.variable) {
             let path = PathBuf::from(path);
             let is_there = path.is_file();
-            return is_there
-                .then_some(path)
-                .ok_or(format!("{} names no file", self.variable));
+            return is_there.then_some(path).ok_or(format!("{} names no file", self.variable));
         }
         let system = SYSTEM_DIRECTORIES.iter().map(PathBuf::from);
         let path = env::var_os("PATH").unwrap_or_default();
         let mut directories = system.chain(env::split_paths(&path));
         directories
             .find_map(|directory| Some(directory.join(self.name)).filter(|path| path.is_file()))
-            .ok_or_else(|| {
-                format!(
-                    "{} is not installed; {} can name it",
-                    self.name, self.variable
-                )
-            })
+            .ok_or_else(|| format!("{} is not installed; {} can name it", self.name, self.variable))
     }
 
     /// Returns the first line that the program says about its version.

@@ -36,17 +36,9 @@ impl Stack {
     /// Makes packages of so many files.
     pub(crate) fn make(root: &Path, files: usize) -> io::Result<Self> {
         let content = Content::new();
-        let mut stack = Self {
-            root: root.to_owned(),
-            files: 0,
-            changed: 0,
-        };
+        let mut stack = Self { root: root.to_owned(), files: 0, changed: 0 };
         for package in 0..PACKAGES {
-            let count = if package == BUMPED {
-                files * LARGER
-            } else {
-                files
-            };
+            let count = if package == BUMPED { files * LARGER } else { files };
             for file in 0..count {
                 stack.file(&content, package, file)?;
             }
@@ -126,23 +118,14 @@ fn is_library(seed: usize) -> bool {
 fn inside(package: usize, seed: usize, version: &str) -> PathBuf {
     let ending = if is_library(seed) { "so" } else { "py" };
     let directory = format!("lib/part-{}", seed % 10_000 / 40);
-    Path::new(&prefix(package, version))
-        .join(directory)
-        .join(format!("file-{seed}.{ending}"))
+    Path::new(&prefix(package, version)).join(directory).join(format!("file-{seed}.{ending}"))
 }
 
 /// Returns the name of a prefix, as Spack makes them.
 fn prefix(package: usize, version: &str) -> String {
-    let number = if package == BUMPED {
-        version
-    } else {
-        VERSIONS[0]
-    };
+    let number = if package == BUMPED { version } else { VERSIONS[0] };
     let hash = hash(package, version);
-    format!(
-        "linux-zen2/package{package:02}-{number}.0-{hash:016x}{:016x}",
-        hash.rotate_left(17)
-    )
+    format!("linux-zen2/package{package:02}-{number}.0-{hash:016x}{:016x}", hash.rotate_left(17))
 }
 
 /// Changes with the package and with all on which it depends.

@@ -40,11 +40,7 @@ pub(crate) fn cost_of_work<T>(
     let seconds = |after: u64, before: u64| {
         to_float(after.saturating_sub(before)) / to_float(rustix::param::clock_ticks_per_second())
     };
-    let cost = Cost {
-        wall,
-        user: seconds(after.0, before.0),
-        system: seconds(after.1, before.1),
-    };
+    let cost = Cost { wall, user: seconds(after.0, before.0), system: seconds(after.1, before.1) };
     Ok((cost, done))
 }
 
@@ -64,10 +60,7 @@ fn children_ticks_in(text: &str) -> Option<(u64, u64)> {
 }
 
 /// Turns a count into a number to calculate with.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "counts of bytes and ticks are far below 2^52"
-)]
+#[expect(clippy::cast_precision_loss, reason = "counts of bytes and ticks are far below 2^52")]
 pub(crate) fn to_float(count: u64) -> f64 {
     count as f64
 }

@@ -12,29 +12,16 @@ use crate::peers;
 use crate::rebuild::PASSED_ON;
 
 /// What of a standard library no program needs; some of it is large.
-const LEFT_OUT: [&str; 7] = [
-    "__pycache__",
-    "test",
-    "idlelib",
-    "tkinter",
-    "ensurepip",
-    "dist-packages",
-    "site-packages",
-];
+const LEFT_OUT: [&str; 7] =
+    ["__pycache__", "test", "idlelib", "tkinter", "ensurepip", "dist-packages", "site-packages"];
 
 const ASK: &str = "import os, sys, sysconfig
 print(os.path.realpath(sys.executable), sysconfig.get_path('stdlib'), sep='\\n')";
 
 /// Compiles everything. The compiled files hold no times, because those of the
 /// sources change when an image is made.
-const COMPILE: [&str; 6] = [
-    "-m",
-    "compileall",
-    "-q",
-    "-f",
-    "--invalidation-mode",
-    "unchecked-hash",
-];
+const COMPILE: [&str; 6] =
+    ["-m", "compileall", "-q", "-f", "--invalidation-mode", "unchecked-hash"];
 
 /// Copies the interpreter and its library into a tree and adds metadata.
 pub(crate) fn make(bed: &Bed, mount_point: &Path) -> Result<PathBuf, NotMeasured> {
@@ -64,8 +51,7 @@ pub(crate) fn with_numpy(bed: &Bed, plain: &Path) -> Result<PathBuf, NotMeasured
     finish(bed.command("cp").arg("-a").arg(plain).arg(&tree))?;
     let python = tree.join("bin/python3");
     let said = finish(
-        bed.command(&python)
-            .args(["-c", "import os; print(os.path.dirname(os.__file__))"]),
+        bed.command(&python).args(["-c", "import os; print(os.path.dirname(os.__file__))"]),
     )?;
     let library = PathBuf::from(String::from_utf8_lossy(&said).trim());
     let mut install = bed.command(peers::UV.find()?);
@@ -74,23 +60,10 @@ pub(crate) fn with_numpy(bed: &Bed, plain: &Path) -> Result<PathBuf, NotMeasured
             install.env(name, value);
         }
     }
-    install.args([
-        "pip",
-        "install",
-        "--quiet",
-        "--no-config",
-        "--link-mode",
-        "copy",
-    ]);
-    install
-        .args(["--only-binary", ":all:", "--python"])
-        .arg(&python);
+    install.args(["pip", "install", "--quiet", "--no-config", "--link-mode", "copy"]);
+    install.args(["--only-binary", ":all:", "--python"]).arg(&python);
     finish(install.arg("--target").arg(&library).arg("numpy"))?;
-    finish(
-        bed.command(&python)
-            .args(COMPILE)
-            .arg(library.join("numpy")),
-    )?;
+    finish(bed.command(&python).args(COMPILE).arg(library.join("numpy")))?;
     Ok(tree)
 }
 
@@ -114,14 +87,9 @@ fn copy_library(from: &Path, to: &Path) -> std::io::Result<()> {
 
 /// Makes sure that the copy uses its own library and not that of the system.
 fn check(bed: &Bed, copy: &Path, tree: &Path) -> Result<(), NotMeasured> {
-    let said = finish(
-        bed.command(copy)
-            .args(["-c", "import os; print(os.__file__)"]),
-    )?;
+    let said = finish(bed.command(copy).args(["-c", "import os; print(os.__file__)"]))?;
     let is_own = String::from_utf8_lossy(&said).starts_with(&*tree.to_string_lossy());
-    is_own
-        .then_some(())
-        .ok_or("this python does not run from another place".to_owned())
+    is_own.then_some(()).ok_or("this python does not run from another place".to_owned())
 }
 
 fn write_meta(tree: &Path, mount_point: &Path) -> std::io::Result<()> {

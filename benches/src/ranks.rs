@@ -22,9 +22,7 @@ pub(crate) fn library_with_program(
 ) -> Result<PathBuf, NotMeasured> {
     let installed = Path::new(LIBRARIES).join(name);
     if !installed.join("bin/mpiexec").exists() {
-        return Err(format!(
-            "{name} is not there; `scripts/setup test` brings it"
-        ));
+        return Err(format!("{name} is not there; `scripts/setup test` brings it"));
     }
     let copy = bed.path(place);
     finish(bed.command("cp").arg("-r").arg(installed).arg(&copy))?;

@@ -49,21 +49,9 @@ pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
     let files = options.files();
     let large = large_tree(bed, files)
         .and_then(|root| write_recipe(bed, &root, Path::new("/user-environment")));
-    table.push(row(
-        bed,
-        &format!("tree of {files} files"),
-        large,
-        "large",
-        runs,
-    ));
+    table.push(row(bed, &format!("tree of {files} files"), large, "large", runs));
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/mpi-python");
-    table.push(row(
-        bed,
-        "examples/mpi-python",
-        Ok(example),
-        "example",
-        runs,
-    ));
+    table.push(row(bed, "examples/mpi-python", Ok(example), "example", runs));
     vec![Section {
         title: "Building again",
         method: "`cabane build RECIPE LABEL`, and the same again with nothing changed: the \
@@ -116,11 +104,7 @@ fn measure(
     let repository = bed.path("repository-of-builds");
     if !repository.is_dir() {
         let cabane = bed.cabane.as_ref().map_err(Clone::clone)?;
-        cost_of(
-            bed.command(cabane)
-                .args(["repo", "create"])
-                .arg(&repository),
-        )?;
+        cost_of(bed.command(cabane).args(["repo", "create"]).arg(&repository))?;
     }
     let mut command = build(bed, &repository, recipe, label)?;
     let first = cost_of(&mut command)?.wall;
@@ -138,9 +122,6 @@ fn build(bed: &Bed, repository: &Path, recipe: &Path, label: &str) -> Result<Com
             command.env(name, value);
         }
     }
-    command
-        .arg("build")
-        .arg(recipe)
-        .arg(format!("{label}/1:v1@here%any"));
+    command.arg("build").arg(recipe).arg(format!("{label}/1:v1@here%any"));
     Ok(command)
 }

@@ -53,20 +53,14 @@ const PULL: Direction = Direction {
     goal: "`image pull`, over a raw copy",
     ours: |depot| depot.pull(),
     raw: |depot| depot.pull_raw(),
-    peers: [
-        |depot| depot.pull_with_oras(),
-        |depot| depot.pull_with_skopeo(),
-    ],
+    peers: [|depot| depot.pull_with_oras(), |depot| depot.pull_with_skopeo()],
 };
 const PUSH: Direction = Direction {
     name: "Push",
     goal: "`image push`, over a raw copy",
     ours: |depot| depot.push(),
     raw: |depot| depot.push_raw(),
-    peers: [
-        |depot| depot.push_with_oras(),
-        |depot| depot.push_with_skopeo(),
-    ],
+    peers: [|depot| depot.push_with_oras(), |depot| depot.push_with_skopeo()],
 };
 
 /// An image of a size, how often it is moved, and where.
@@ -106,12 +100,8 @@ fn loads<'a>(disk: &'a Path, options: &Options) -> Vec<Load<'a>> {
         has_peers: false,
         room: 5 * GIGABYTE,
     };
-    let in_memory = Load {
-        name: "1 GB, in memory",
-        parent: Path::new(IN_MEMORY),
-        has_peers: true,
-        ..small
-    };
+    let in_memory =
+        Load { name: "1 GB, in memory", parent: Path::new(IN_MEMORY), has_peers: true, ..small };
     let large = Load {
         name: "8 GB",
         bytes: 8 * GIGABYTE,
@@ -127,11 +117,7 @@ fn loads<'a>(disk: &'a Path, options: &Options) -> Vec<Load<'a>> {
 }
 
 pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
-    vec![
-        transfers(bed, options),
-        delta::section(bed, options),
-        finding::section(bed, options),
-    ]
+    vec![transfers(bed, options), delta::section(bed, options), finding::section(bed, options)]
 }
 
 fn transfers(bed: &Bed, options: &Options) -> Section {
@@ -146,12 +132,8 @@ fn transfers(bed: &Bed, options: &Options) -> Section {
     if options.quick {
         remarks.push("A quick run leaves 8 GB out.".to_owned());
     }
-    let Figures {
-        mut tables,
-        memory,
-        ratios: [pull, push],
-        peaks: [pull_peak, push_peak],
-    } = figures;
+    let Figures { mut tables, memory, ratios: [pull, push], peaks: [pull_peak, push_peak] } =
+        figures;
     tables.push(memory);
     let memory = Goal::at_most("memory of a transfer", MEMORY, "MiB")
         .reached_by("`image pull`", pull_peak)
@@ -214,10 +196,7 @@ impl Figures {
         direction: &Direction,
     ) -> Option<Summary> {
         // The probe of each command has warmed up.
-        let mut table = Comparisons::ratios(Rounds {
-            warm_up: 0,
-            pairs: load.pairs,
-        });
+        let mut table = Comparisons::ratios(Rounds { warm_up: 0, pairs: load.pairs });
         let raw = || (direction.raw)(depot);
         let target = (!load.is_in_memory()).then_some(TARGET);
         let ratio = table.compare((direction.ours)(depot), raw(), target);

@@ -151,9 +151,7 @@ impl fmt::Display for Table {
         if !self.caption.is_empty() {
             writeln!(f, "{}:\n", self.caption)?;
         }
-        let widths: Vec<usize> = (0..self.header.len())
-            .map(|column| self.width(column))
-            .collect();
+        let widths: Vec<usize> = (0..self.header.len()).map(|column| self.width(column)).collect();
         write_row(f, &self.header, &widths)?;
         for width in &widths {
             write!(f, "|{}", "-".repeat(width + 2))?;
@@ -222,9 +220,6 @@ mod tests {
     fn a_long_remark_is_broken_and_indented() {
         let remark = "word ".repeat(30);
         let lines = wrapped(&remark, "  ");
-        assert_eq!(
-            lines.lines().nth(1),
-            Some(&*format!("  {}", "word ".repeat(13).trim()))
-        );
+        assert_eq!(lines.lines().nth(1), Some(&*format!("  {}", "word ".repeat(13).trim())));
     }
 }

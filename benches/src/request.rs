@@ -47,18 +47,13 @@ impl PreparedRequest {
         let bytes = request.encode().map_err(io::Error::other)?;
         let mut memory = File::from(memfd_create("request", MemfdFlags::empty())?);
         memory.write_all(&bytes)?;
-        Ok(Self {
-            request: memory,
-            _image: file,
-        })
+        Ok(Self { request: memory, _image: file })
     }
 
     /// Returns the helper that will read it.
     pub(crate) fn command(&self, helper: &Path) -> Command {
         let mut command = Command::new(helper);
-        command
-            .arg(self.request.as_raw_fd().to_string())
-            .env_clear();
+        command.arg(self.request.as_raw_fd().to_string()).env_clear();
         command
     }
 }

@@ -42,9 +42,7 @@ pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
         let cluster = match Cluster::start(bed, nodes) {
             Ok(cluster) => cluster,
             Err(reason) => {
-                launches
-                    .remarks
-                    .push(format!("{name}: not measured: {reason}."));
+                launches.remarks.push(format!("{name}: not measured: {reason}."));
                 continue;
             }
         };
@@ -63,9 +61,7 @@ pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
     let versions = [("slurmd", "-V"), ("bindfs", "--version")];
     let versions = versions.map(|(program, word)| first_line(Path::new(program), word));
     let versions: Vec<String> = versions.into_iter().flatten().collect();
-    launches
-        .remarks
-        .push(format!("Programs: {}.", versions.join("; ")));
+    launches.remarks.push(format!("Programs: {}.", versions.join("; ")));
     launches.goals = vec![step, tasks, row];
     vec![launches, ranks.section(), copies.section()]
 }
@@ -82,10 +78,7 @@ fn launch(cluster: &Cluster, nodes: usize, options: &Options) -> (Table, [Option
     };
     let without = |command: String| step("without the plugin", OFF, command);
     let many = format!("-n{tasks}");
-    let rounds = Rounds {
-        warm_up: 3,
-        pairs: options.transfers(30),
-    };
+    let rounds = Rounds { warm_up: 3, pairs: options.transfers(30) };
     let mut compare = Turns::new(cluster, rounds);
     let control = step("control: without the plugin", OFF, srun(""));
     compare.run(&control, &without(srun("")), None);
@@ -93,39 +86,22 @@ fn launch(cluster: &Cluster, nodes: usize, options: &Options) -> (Table, [Option
     compare.run(&idle, &without(srun("")), None);
     let first = step("plugin and image", ON, srun(&image));
     let one = compare.run(&first, &without(srun("")), Some(TARGET));
-    let cold = step(
-        "plugin and image, first on the nodes",
-        &format!("{ON}; {CLEAN}"),
-        srun(&image),
-    );
+    let cold =
+        step("plugin and image, first on the nodes", &format!("{ON}; {CLEAN}"), srun(&image));
     compare.run(&cold, &without(srun("")), None);
-    let idle = step(
-        &format!("plugin, nothing asked for, {tasks} tasks"),
-        ON,
-        srun(&many),
-    );
+    let idle = step(&format!("plugin, nothing asked for, {tasks} tasks"), ON, srun(&many));
     compare.run(&idle, &without(srun(&many)), None);
-    let full = step(
-        &format!("plugin and image, {tasks} tasks"),
-        ON,
-        srun(&format!("{many} {image}")),
-    );
+    let full =
+        step(&format!("plugin and image, {tasks} tasks"), ON, srun(&format!("{many} {image}")));
     let eight = compare.run(&full, &without(srun(&many)), Some(TARGET));
-    compare.rounds = Rounds {
-        warm_up: 1,
-        pairs: options.transfers(5),
-    };
+    compare.rounds = Rounds { warm_up: 1, pairs: options.transfers(5) };
     let row = step("plugin and image, 64 steps", ON, in_a_row(&image));
     let row = compare.run(&row, &without(in_a_row("")), Some(TARGET));
     (compare.table.table(), [one, eight, row])
 }
 
 pub(crate) fn step(name: &str, before: &str, command: String) -> Step {
-    Step {
-        name: name.to_owned(),
-        before: before.to_owned(),
-        command,
-    }
+    Step { name: name.to_owned(), before: before.to_owned(), command }
 }
 
 /// Runs steps in turn and collects the rows of a table.
@@ -137,11 +113,7 @@ pub(crate) struct Turns<'a> {
 
 impl<'a> Turns<'a> {
     pub(crate) fn new(cluster: &'a Cluster, rounds: Rounds) -> Self {
-        Self {
-            cluster,
-            rounds,
-            table: Comparisons::ratios(rounds),
-        }
+        Self { cluster, rounds, table: Comparisons::ratios(rounds) }
     }
 
     pub(crate) fn run(

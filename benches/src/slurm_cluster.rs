@@ -58,11 +58,7 @@ impl Cluster {
         command.arg("serve").arg(&directory).arg(nodes.to_string());
         let mut server = Server::start(command, &directory.join("serve.log"));
         server.wait_for(|log| log.lines().any(|line| line == "ready").then_some(()));
-        let cluster = Self {
-            directory,
-            nodes,
-            _server: server,
-        };
+        let cluster = Self { directory, nodes, _server: server };
         cluster.furnish(bed, &plugin)?;
         Ok(cluster)
     }

@@ -65,31 +65,13 @@ impl Copies {
         };
         let copied = step("copied to memory", job("", IMAGE, "--uenv-stage=memory"));
         let mounted = step("mounted from where it is", job("", IMAGE, ""));
-        let mut turns = Turns::new(
-            cluster,
-            Rounds {
-                warm_up: 1,
-                pairs: options.transfers(5),
-            },
-        );
+        let mut turns = Turns::new(cluster, Rounds { warm_up: 1, pairs: options.transfers(5) });
         turns.run(&copied, &mounted, None);
         turns.run(&step("broadcast", broadcast("")), &copied, None);
-        turns.run(
-            &step("broadcast, `--compress=lz4`", broadcast("--compress=lz4")),
-            &copied,
-            None,
-        );
-        turns.run(
-            &step("broadcast, `--fanout=2`", broadcast("--fanout=2")),
-            &copied,
-            None,
-        );
+        turns.run(&step("broadcast, `--compress=lz4`", broadcast("--compress=lz4")), &copied, None);
+        turns.run(&step("broadcast, `--fanout=2`", broadcast("--fanout=2")), &copied, None);
         let table = turns.table.table();
-        self.0
-            .tables
-            .push(table.captioned(format!("{nodes} nodes")));
-        cluster
-            .root(&format!("rm -f {IMAGE} {BROADCAST}"))
-            .map(drop)
+        self.0.tables.push(table.captioned(format!("{nodes} nodes")));
+        cluster.root(&format!("rm -f {IMAGE} {BROADCAST}")).map(drop)
     }
 }

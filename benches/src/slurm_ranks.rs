@@ -68,10 +68,7 @@ impl Ranks {
         options: &Options,
     ) -> Result<(), NotMeasured> {
         furnish(bed, cluster)?;
-        let rounds = Rounds {
-            warm_up: 1,
-            pairs: options.transfers(5),
-        };
+        let rounds = Rounds { warm_up: 1, pairs: options.transfers(5) };
         let tables = [("cold", true), ("warm", false)].map(|(name, is_cold)| {
             let table = compare(cluster, nodes, rounds, is_cold);
             table.captioned(format!("{} ranks on {nodes} nodes, {name}", nodes * 8))
@@ -118,11 +115,7 @@ fn served_anew() -> String {
 fn compare(cluster: &Cluster, nodes: usize, rounds: Rounds, is_cold: bool) -> Table {
     let size = format!("-N{nodes} -n{}", nodes * 8);
     let before = |text: &str| {
-        if is_cold {
-            text.to_owned()
-        } else {
-            String::new()
-        }
+        if is_cold { text.to_owned() } else { String::new() }
     };
     let served = step(
         "directory of a server",
@@ -148,14 +141,7 @@ fn compare(cluster: &Cluster, nodes: usize, rounds: Rounds, is_cold: bool) -> Ta
 }
 
 fn counts(cluster: &Cluster) -> Result<Table, NotMeasured> {
-    let header = [
-        "from",
-        "ranks",
-        "names, attributes",
-        "opens",
-        "reads",
-        "MiB read",
-    ];
+    let header = ["from", "ranks", "names, attributes", "opens", "reads", "MiB read"];
     let mut table = Table::new(&header);
     for ranks in [1, 8] {
         let log = cluster.directory().join("requests");
@@ -193,18 +179,8 @@ fn counts(cluster: &Cluster) -> Result<Table, NotMeasured> {
         table.push(row("image", ranks, "1", "1", reads, sectors * 512));
     }
     let size = cluster.root(&format!("stat --format=%s {IMAGE}"))?;
-    let size: u64 = size
-        .trim()
-        .parse()
-        .map_err(|_| "the image has no size".to_owned())?;
-    table.push(row(
-        "image, copied to memory",
-        8,
-        "1",
-        "1",
-        size.div_ceil(4 << 20),
-        size,
-    ));
+    let size: u64 = size.trim().parse().map_err(|_| "the image has no size".to_owned())?;
+    table.push(row("image, copied to memory", 8, "1", "1", size.div_ceil(4 << 20), size));
     Ok(table)
 }
 
@@ -227,10 +203,7 @@ fn row(from: &str, ranks: u32, names: &str, opens: &str, reads: u64, bytes: u64)
         names.to_owned(),
         opens.to_owned(),
         reads.to_string(),
-        format!(
-            "{:.1}",
-            crate::processor::to_float(bytes) / f64::from(1 << 20)
-        ),
+        format!("{:.1}", crate::processor::to_float(bytes) / f64::from(1 << 20)),
     ]
 }
 
@@ -240,10 +213,7 @@ fn requests(log: &Path, ranks: u32) -> Result<Vec<String>, NotMeasured> {
     let text = String::from_utf8_lossy(&text);
     let count = |names: &[&str]| {
         let is_one = |line: &&str| {
-            let name = line
-                .split("opcode: ")
-                .nth(1)
-                .and_then(|rest| rest.split(' ').next());
+            let name = line.split("opcode: ").nth(1).and_then(|rest| rest.split(' ').next());
             name.is_some_and(|name| names.contains(&name))
         };
         text.lines().filter(is_one).count()

@@ -60,11 +60,7 @@ fn measure(site: &Site<'_>, options: &Options) -> Result<Section, NotMeasured> {
         }
         figures.after_the_first(site, round, &ours, &mut rows)?;
         let memory = site.build("memory", round, Place::Memory, Cache::Empty)?;
-        rows.add(
-            "Cabane: from source, in memory",
-            memory.cost,
-            Some(memory.bytes),
-        );
+        rows.add("Cabane: from source, in memory", memory.cost, Some(memory.bytes));
     }
     let ways = Table::new(&["what", "wall, s", "computed, s", "image, MB"]);
     Ok(Section {
@@ -86,11 +82,7 @@ impl Figures {
         rows: &mut Rows,
     ) -> Result<(), NotMeasured> {
         let show = site.show()?;
-        rows.add(
-            "Cabane: `recipe show`, all that Spack is handed",
-            show,
-            None,
-        );
+        rows.add("Cabane: `recipe show`, all that Spack is handed", show, None);
         let configured = site.stack_config(round)?;
         rows.add("Stackinator: `stack-config`", configured, None);
         self.configure.push(show.wall / configured.wall);
@@ -99,8 +91,7 @@ impl Figures {
         rows.add("Stackinator: `make`, from source", theirs.cost, made);
         let whole = configured.wall + theirs.cost.wall;
         self.build.push(ours.cost.wall / whole);
-        self.size
-            .push(to_float(ours.bytes) / to_float(theirs.bytes));
+        self.size.push(to_float(ours.bytes) / to_float(theirs.bytes));
         Ok(())
     }
 
@@ -138,17 +129,9 @@ impl Figures {
             Goal::at_most(what, target, "s").reached_by("", Summary::of(numbers))
         };
         vec![
-            over(
-                "configuring a stack, over `stack-config`",
-                0.1,
-                &self.configure,
-            ),
+            over("configuring a stack, over `stack-config`", 0.1, &self.configure),
             over("a whole stack, over Stackinator", 1.0, &self.build),
-            over(
-                "a stack from a full cache, over from source",
-                0.1,
-                &self.from_cache,
-            ),
+            over("a stack from a full cache, over from source", 0.1, &self.from_cache),
             over("with one package in the middle changed", 0.3, &self.changed),
             seconds("a stack with nothing changed", 2.0, &self.again),
             seconds("from the last package to the image", 3.0, &self.to_image),
@@ -171,11 +154,7 @@ impl Rows {
     fn add(&mut self, name: &'static str, cost: Cost, bytes: Option<u64>) {
         match self.0.iter_mut().find(|row| row.name == name) {
             Some(row) => row.costs.push(cost),
-            None => self.0.push(Row {
-                name,
-                costs: vec![cost],
-                bytes,
-            }),
+            None => self.0.push(Row { name, costs: vec![cost], bytes }),
         }
     }
 
@@ -193,9 +172,7 @@ impl Rows {
                 row.name.to_owned(),
                 median(&|cost| cost.wall),
                 median(&|cost| cost.user + cost.system),
-                row.bytes.map_or(String::new(), |bytes| {
-                    format!("{:.1}", to_float(bytes) / 1e6)
-                }),
+                row.bytes.map_or(String::new(), |bytes| format!("{:.1}", to_float(bytes) / 1e6)),
             ]);
         }
         table
@@ -211,9 +188,7 @@ fn same_bytes(one: &Path, other: &Path) -> Result<bool, NotMeasured> {
 /// Copies a directory with its times: bytecode and indexes are good for sources of one date.
 pub(crate) fn copy_directory(from: &Path, to: &Path) -> Result<(), NotMeasured> {
     let mut command = Command::new("cp");
-    command
-        .args(["--archive", "--no-target-directory"])
-        .args([from, to]);
+    command.args(["--archive", "--no-target-directory"]).args([from, to]);
     let outcome = command.output();
     let failed = |reason: String| format!("cannot copy {}: {reason}", from.display());
     match outcome {

@@ -24,10 +24,7 @@ const PARENT: &str = "/var/tmp";
 /// The addresses that the recipe names, and the variables that name clones of them.
 const CLONES: [(&str, &str); 2] = [
     ("https://github.com/spack/spack.git", "CABANE_TEST_SPACK"),
-    (
-        "https://github.com/spack/spack-packages.git",
-        "CABANE_TEST_SPACK_PACKAGES",
-    ),
+    ("https://github.com/spack/spack-packages.git", "CABANE_TEST_SPACK_PACKAGES"),
 ];
 const SOURCES: &str = "CABANE_TEST_SPACK_MIRROR";
 
@@ -73,15 +70,8 @@ impl<'a> Site<'a> {
                 .tempdir_in(PARENT)
                 .map_err(|error| format!("cannot make a directory in {PARENT}: {error}"))
         };
-        let site = Self {
-            bed,
-            directory: make()?,
-            recipe: PathBuf::new(),
-        };
-        let site = Self {
-            recipe: site.path("recipe"),
-            ..site
-        };
+        let site = Self { bed, directory: make()?, recipe: PathBuf::new() };
+        let site = Self { recipe: site.path("recipe"), ..site };
         site.make_recipe()?;
         // The peer wants it to be there.
         fs::create_dir_all("/user-environment")
@@ -99,27 +89,19 @@ impl<'a> Site<'a> {
 
     fn describe_machine(&self) -> Result<(), NotMeasured> {
         let mut probe = self.cabane()?;
-        finish(
-            probe
-                .args(["system", "probe", "--output"])
-                .arg(self.path("system")),
-        )?;
+        finish(probe.args(["system", "probe", "--output"]).arg(self.path("system")))?;
         let sources = PathBuf::from(env::var_os(SOURCES).unwrap_or_default());
         copy_directory(&sources, &self.path("sources"))?;
-        let mirrors = format!(
-            "sourcemirror:\n  here:\n    url: file://{}\n",
-            self.path("sources").display()
-        );
+        let mirrors =
+            format!("sourcemirror:\n  here:\n    url: file://{}\n", self.path("sources").display());
         fs::write(self.path("mirrors.yaml"), mirrors).map_err(|error| error.to_string())
     }
 
     /// Makes the Python with Spack's solver that both use.
     fn make_solver(&self) -> Result<(), NotMeasured> {
         let uv = UV.find()?;
-        let requirements = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../crates/builder/src/spack/requirements.txt"
-        );
+        let requirements =
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/builder/src/spack/requirements.txt");
         let prepared = |words: &[&str]| {
             let mut command = self.bed.command(&uv);
             for name in PASSED_ON {
@@ -163,9 +145,7 @@ impl<'a> Site<'a> {
     fn cabane(&self) -> Result<Command, NotMeasured> {
         let program = self.bed.cabane.as_ref().map_err(Clone::clone)?;
         let mut command = self.bed.command(program);
-        command
-            .env("HOME", self.path("home"))
-            .env("CABANE_SPACK_PYTHON", self.solver());
+        command.env("HOME", self.path("home")).env("CABANE_SPACK_PYTHON", self.solver());
         lead_to_clones(&mut command);
         Ok(command)
     }
@@ -204,10 +184,7 @@ impl<'a> Site<'a> {
     /// Builds the other recipe with a copy of the caches: it fills them.
     pub(crate) fn build_changed(&self, name: &str, round: usize) -> Result<Built, NotMeasured> {
         let cached = format!("cache-{name}-{round}");
-        copy_directory(
-            &self.path(&format!("cache-source-{round}")),
-            &self.path(&cached),
-        )?;
+        copy_directory(&self.path(&format!("cache-source-{round}")), &self.path(&cached))?;
         let recipe = self.path("changed");
         self.build_recipe(&recipe, &format!("{name}-{round}"), Place::Disk, &cached)
     }
@@ -289,12 +266,7 @@ impl<'a> Site<'a> {
             .arg(format!("NJOBS={jobs}"));
         let cost = cost_of(&mut command)?;
         let image = directory.join("store.squashfs");
-        Ok(Built {
-            cost,
-            bytes: size_of(&image)?,
-            image,
-            after_packages: f64::NAN,
-        })
+        Ok(Built { cost, bytes: size_of(&image)?, image, after_packages: f64::NAN })
     }
 }
 
@@ -312,9 +284,7 @@ fn lead_to_clones(command: &mut Command) {
 
 fn size_of(image: &Path) -> Result<u64, NotMeasured> {
     let found = fs::metadata(image);
-    found
-        .map(|found| found.len())
-        .map_err(|error| format!("no image: {error}"))
+    found.map(|found| found.len()).map_err(|error| format!("no image: {error}"))
 }
 
 /// Returns the time between the last word of the installation and the image.

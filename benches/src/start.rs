@@ -29,10 +29,9 @@ pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
             as_root(bed, images, options),
             through_fuse(bed, images, options),
         ],
-        Err(reason) => vec![Section::not_measured(
-            "Start",
-            &format!("there is no image: {reason}"),
-        )],
+        Err(reason) => {
+            vec![Section::not_measured("Start", &format!("there is no image: {reason}"))]
+        }
     }
 }
 
@@ -87,9 +86,8 @@ fn helper_over_two(start: &Starters<'_>, options: &Options) -> (Table, Vec<Goal>
     over_floor(Erofs, Held, HELD);
     let alone_over_floor = over_floor(Squashfs, Alone, ALONE);
     let erofs_over_floor = over_floor(Erofs, Alone, ALONE);
-    let peer = peer.map_or(String::new(), |peer| {
-        format!("squashfs-mount {:.2} over `env`", peer.median)
-    });
+    let peer =
+        peer.map_or(String::new(), |peer| format!("squashfs-mount {:.2} over `env`", peer.median));
     let what = "start of `true` through the helper, over two starts in a row";
     let goals = vec![
         Goal::ratio(&format!("{what}, held"), HELD)
@@ -169,21 +167,10 @@ fn added_to_the_helper(bed: &Bed, images: &Images, options: &Options) -> (Table,
     let start = Starters::of_true(bed, images);
     let mut compare = Comparisons::differences(options.short_rounds());
     let cabane = |format, before| start.cabane(Through::Helper, format, before);
-    let held = compare.compare(
-        cabane(Squashfs, Held),
-        start.helper(Squashfs, Held),
-        Some(COMMAND_LINE),
-    );
-    compare.compare(
-        cabane(Squashfs, Alone),
-        start.helper(Squashfs, Alone),
-        Some(COMMAND_LINE),
-    );
-    compare.compare(
-        cabane(Erofs, Alone),
-        start.helper(Erofs, Alone),
-        Some(COMMAND_LINE),
-    );
+    let held =
+        compare.compare(cabane(Squashfs, Held), start.helper(Squashfs, Held), Some(COMMAND_LINE));
+    compare.compare(cabane(Squashfs, Alone), start.helper(Squashfs, Alone), Some(COMMAND_LINE));
+    compare.compare(cabane(Erofs, Alone), start.helper(Erofs, Alone), Some(COMMAND_LINE));
     compare.compare(
         start.cabane_of_path(Through::Helper, Squashfs),
         start.helper(Squashfs, Held),
@@ -244,11 +231,7 @@ fn without_policy(start: &Starters<'_>, options: &Options) -> Table {
     compare.compare(start.mounter(Erofs), floor(), Some(ALONE));
     compare.compare(cabane(Squashfs), floor(), None);
     compare.compare(cabane(Erofs), floor(), None);
-    compare.compare(
-        start.cabane_at_new_mount_point(Through::Root),
-        floor(),
-        None,
-    );
+    compare.compare(start.cabane_at_new_mount_point(Through::Root), floor(), None);
     compare.compare(start.squashfs_mount(), start.through_env(), None);
     compare.compare(start.unshare(), start.through_env(), None);
     compare.compare(start.uenv(), start.through_env(), None);
@@ -268,9 +251,7 @@ fn with_policy(start: &Starters<'_>, options: &Options) -> Table {
     }
     let cabane = start.cabane(Through::Root, Squashfs, Held);
     compare.compare(cabane, floor(), None);
-    compare
-        .table()
-        .captioned("With the policy of a site".to_owned())
+    compare.table().captioned("With the policy of a site".to_owned())
 }
 
 fn through_fuse(bed: &Bed, images: &Images, options: &Options) -> Section {

@@ -45,16 +45,12 @@ pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
             section.tables.push(table);
             section.goals.extend(goals);
         }
-        Err(reason) => section
-            .remarks
-            .push(format!("Through the helper: not measured: {reason}.")),
+        Err(reason) => section.remarks.push(format!("Through the helper: not measured: {reason}.")),
     }
     if is_root() && bed.have_policy(false).is_ok() {
         section.tables.push(as_root(bed, images, rounds));
     }
-    section
-        .tables
-        .push(as_ordinary_user(|| through_fuse(bed, images, rounds)));
+    section.tables.push(as_ordinary_user(|| through_fuse(bed, images, rounds)));
     vec![section]
 }
 
@@ -74,9 +70,7 @@ fn through_helper(bed: &Bed, images: &Images, rounds: Rounds) -> (Table, Vec<Goa
     compare.compare(cabane(Squashfs, Held), start.squashfs_mount(), None);
     compare.compare(cabane(Squashfs, Alone), start.squashfs_mount(), None);
     compare.compare(cabane(Erofs, Alone), start.squashfs_mount(), None);
-    let peers = peer.map_or(String::new(), |peer| {
-        format!("squashfs-mount {:.2}", peer.median)
-    });
+    let peers = peer.map_or(String::new(), |peer| format!("squashfs-mount {:.2}", peer.median));
     let goals = vec![
         Goal::ratio("`python -c pass` over a directory, held", HELD)
             .reached_by("squashfs", squashfs_held)
@@ -102,9 +96,7 @@ fn as_root(bed: &Bed, images: &Images, rounds: Rounds) -> Table {
     compare.compare(start.unshare(), directory(), None);
     compare.compare(start.uenv(), directory(), None);
     compare.compare(cabane(Erofs), start.unshare(), None);
-    compare
-        .table()
-        .captioned("As root without a policy: every start mounts".to_owned())
+    compare.table().captioned("As root without a policy: every start mounts".to_owned())
 }
 
 fn through_fuse(bed: &Bed, images: &Images, rounds: Rounds) -> Table {
@@ -116,7 +108,5 @@ fn through_fuse(bed: &Bed, images: &Images, rounds: Rounds) -> Table {
     compare.compare(start.bubblewrap(), directory(), None);
     compare.compare(cabane(), start.bubblewrap(), None);
     compare.compare(start.charliecloud(), directory(), None);
-    compare
-        .table()
-        .captioned("As an ordinary user, through FUSE".to_owned())
+    compare.table().captioned("As an ordinary user, through FUSE".to_owned())
 }

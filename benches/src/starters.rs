@@ -68,12 +68,7 @@ impl<'a> Starters<'a> {
     /// Starts `true` of the system, whatever is mounted.
     pub(crate) fn of_true(bed: &'a Bed, images: &'a Images) -> Self {
         let program = vec![OsString::from("/bin/true")];
-        Self {
-            bed,
-            images,
-            bare: program.clone(),
-            inside: program,
-        }
+        Self { bed, images, bare: program.clone(), inside: program }
     }
 
     /// Starts the interpreter of the tree, or of the image made from it.
@@ -84,22 +79,12 @@ impl<'a> Starters<'a> {
     /// Lets the interpreter carry out a script.
     pub(crate) fn of_script(bed: &'a Bed, images: &'a Images, script: &str) -> Self {
         let words = |root: &Path| vec![root.join("bin/python3").into(), "-c".into(), script.into()];
-        Self {
-            bed,
-            images,
-            bare: words(&images.tree),
-            inside: words(&images.mount_point),
-        }
+        Self { bed, images, bare: words(&images.tree), inside: words(&images.mount_point) }
     }
 
     /// Starts nothing yet.
     pub(crate) fn of_nothing(bed: &'a Bed, images: &'a Images) -> Self {
-        Self {
-            bed,
-            images,
-            bare: Vec::new(),
-            inside: Vec::new(),
-        }
+        Self { bed, images, bare: Vec::new(), inside: Vec::new() }
     }
 
     /// Starts one of the small programs, which may start the program.
@@ -110,11 +95,7 @@ impl<'a> Starters<'a> {
             all.extend(words);
             all
         };
-        Ok(Self {
-            bare: around(self.bare),
-            inside: around(self.inside),
-            ..self
-        })
+        Ok(Self { bare: around(self.bare), inside: around(self.inside), ..self })
     }
 
     /// Starts the program as it is.
@@ -146,9 +127,7 @@ impl<'a> Starters<'a> {
         let command = || {
             let mut command = self.bed.small("exec")?;
             for _ in 1..count {
-                command
-                    .arg(self.bed.small.as_ref().map_err(Clone::clone)?)
-                    .arg("exec");
+                command.arg(self.bed.small.as_ref().map_err(Clone::clone)?).arg("exec");
             }
             command.args(&self.bare);
             Ok(command)

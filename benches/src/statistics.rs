@@ -59,12 +59,8 @@ mod tests {
     #[test]
     fn quartiles_come_in_order() {
         let summary = Summary::of(&[5.0, 9.0, 1.0, 7.0, 3.0]).unwrap();
-        let expected = Summary {
-            minimum: 1.0,
-            lower_quartile: 3.0,
-            median: 5.0,
-            upper_quartile: 7.0,
-        };
+        let expected =
+            Summary { minimum: 1.0, lower_quartile: 3.0, median: 5.0, upper_quartile: 7.0 };
         assert_eq!(summary, expected);
     }
 

@@ -91,32 +91,20 @@ pub(crate) fn sections(bed: &Bed, options: &Options) -> Vec<Section> {
     let mut section = Section::new(TITLE, METHOD);
     let (some, many) = if options.quick { (8, 16) } else { (64, 256) };
     let rounds = options.crowd_rounds();
-    let crowd = |script, count, users| Crowd {
-        bed,
-        images,
-        script,
-        count,
-        users: some_users(users),
-    };
+    let crowd =
+        |script, count, users| Crowd { bed, images, script, count, users: some_users(users) };
     let python = Some("pass");
     section.add(&crowd(None, some, 1), all_ways(), rounds, None);
     let ways = section.add(&crowd(python, some, 1), all_ways(), rounds, Some(PYTHON));
     section.goals.push(python_goal(some, &ways));
     for script in [None, python] {
-        let ways = section.add(
-            &crowd(script, many, USERS),
-            kernel_ways(),
-            rounds.div_ceil(2),
-            None,
-        );
+        let ways =
+            section.add(&crowd(script, many, USERS), kernel_ways(), rounds.div_ceil(2), None);
         section.goals.push(failure_goal(many, script, &ways));
     }
     match bed.numpy() {
         Ok(images) => {
-            let crowd = Crowd {
-                images,
-                ..crowd(Some("import numpy"), some, 1)
-            };
+            let crowd = Crowd { images, ..crowd(Some("import numpy"), some, 1) };
             let ways = section.add(&crowd, numpy_ways(), rounds.div_ceil(2), None);
             section.goals.push(cache_goal(some, &ways));
         }
@@ -148,9 +136,8 @@ fn python_goal(count: usize, ways: &[Way]) -> Goal {
         let (one, peer) = (find(ways, name)?, find(ways, PEER)?);
         ratios(one, peer, |one| one.milliseconds)
     };
-    let beside = ratio(DIRECTORY).map_or(String::new(), |ratio| {
-        format!("from a directory {:.2}", ratio.median)
-    });
+    let beside = ratio(DIRECTORY)
+        .map_or(String::new(), |ratio| format!("from a directory {:.2}", ratio.median));
     let what = format!("{count} starts of Python at once, over those of squashfs-mount");
     Goal::ratio(&what, PYTHON)
         .reached_by("squashfs, held", ratio(SQUASHFS_HELD))
@@ -168,9 +155,10 @@ fn failure_goal(count: usize, script: Option<&str>, ways: &[Way]) -> Goal {
     Goal::at_most(&what, 0.0, "")
         .reached_by("squashfs, held", failures(SQUASHFS_HELD))
         .reached_by("squashfs, alone", failures(SQUASHFS_ALONE))
-        .beside(failures(PEER).map_or(String::new(), |most| {
-            format!("squashfs-mount {:.0}", most.median)
-        }))
+        .beside(
+            failures(PEER)
+                .map_or(String::new(), |most| format!("squashfs-mount {:.0}", most.median)),
+        )
 }
 
 /// How many copies of what a process reads are in memory.
@@ -180,9 +168,8 @@ fn cache_goal(count: usize, ways: &[Way]) -> Goal {
         ratios(all, one, |one| one.cached)
     };
     let beside = [PEER, OWN_LOOPS].map(|name| {
-        let copies = copies(name).map_or("not measured".to_owned(), |ratio| {
-            format!("{:.1}", ratio.median)
-        });
+        let copies =
+            copies(name).map_or("not measured".to_owned(), |ratio| format!("{:.1}", ratio.median));
         format!("{name} {copies}")
     });
     let what = format!(
@@ -205,9 +192,7 @@ fn ratios(
     figure: fn(&Rendezvous) -> f64,
 ) -> Option<Summary> {
     let pairs = ones.iter().zip(others);
-    let ratios: Vec<f64> = pairs
-        .map(|(one, other)| figure(one) / figure(other))
-        .collect();
+    let ratios: Vec<f64> = pairs.map(|(one, other)| figure(one) / figure(other)).collect();
     Summary::of(&ratios)
 }
 
@@ -228,22 +213,15 @@ fn way(name: &str, before: Before, candidate: fn(&Starters<'_>) -> Candidate) ->
 }
 
 fn squashfs(name: &str, before: Before) -> Way {
-    way(name, before, |start| {
-        start.cabane(Through::Helper, Squashfs, Held)
-    })
+    way(name, before, |start| start.cabane(Through::Helper, Squashfs, Held))
 }
 
 fn erofs(name: &str, before: Before) -> Way {
-    way(name, before, |start| {
-        start.cabane(Through::Helper, Erofs, Held)
-    })
+    way(name, before, |start| start.cabane(Through::Helper, Erofs, Held))
 }
 
 fn loops() -> Way {
-    Way {
-        as_root: true,
-        ..way(LOOPS, Alone, |start| start.unshare())
-    }
+    Way { as_root: true, ..way(LOOPS, Alone, |start| start.unshare()) }
 }
 
 /// Those in which the kernel reads the image.
@@ -265,9 +243,7 @@ fn all_ways() -> Vec<Way> {
         way("`cabane run`, squashfs, through FUSE", Alone, |start| {
             start.cabane(Through::UserNamespace, Squashfs, Held)
         }),
-        way("squashfuse_ll and bubblewrap", Alone, |start| {
-            start.bubblewrap_by_many()
-        }),
+        way("squashfuse_ll and bubblewrap", Alone, |start| start.bubblewrap_by_many()),
         way("Charliecloud", Alone, |start| start.charliecloud()),
     ]);
     ways
@@ -285,10 +261,7 @@ fn numpy_ways() -> Vec<Way> {
             has_policy: false,
             ..way(OWN_LOOPS, Alone, |start| start.mounter(Squashfs))
         },
-        Way {
-            is_single: true,
-            ..squashfs(ONE, Alone)
-        },
+        Way { is_single: true, ..squashfs(ONE, Alone) },
     ]);
     ways
 }
@@ -391,19 +364,13 @@ impl Way {
         let ratio = ratios(results, peer, |one| one.milliseconds);
         let judged = ratio.zip(target);
         let most = |figure: fn(&Rendezvous) -> usize| results.iter().map(figure).max().unwrap_or(0);
-        let least = results
-            .iter()
-            .map(|one| one.loop_devices)
-            .min()
-            .unwrap_or(0);
+        let least = results.iter().map(|one| one.loop_devices).min().unwrap_or(0);
         vec![
             name(),
             format!("{:.0} / **{:.0}**", time.minimum, time.median),
             ratio.map_or(String::new(), |ratio| format!("{:.2}", ratio.median)),
             judged.map_or(String::new(), |(_, target)| format!("≤ {target:.2}")),
-            judged
-                .map_or("", |(ratio, target)| verdict(ratio, target))
-                .to_owned(),
+            judged.map_or("", |(ratio, target)| verdict(ratio, target)).to_owned(),
             most(|one| one.failures).to_string(),
             range(least, most(|one| one.loop_devices)),
             format!("{:.0}", cached.median),
@@ -413,9 +380,5 @@ impl Way {
 }
 
 fn range(least: usize, most: usize) -> String {
-    if least == most {
-        most.to_string()
-    } else {
-        format!("{least} to {most}")
-    }
+    if least == most { most.to_string() } else { format!("{least} to {most}") }
 }

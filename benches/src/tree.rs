@@ -28,19 +28,12 @@ pub(crate) fn make(root: &Path, files: usize) -> io::Result<Made> {
     let mut bytes = 0;
     for number in 0..files {
         let directory = number / FILES_IN_DIRECTORY;
-        let path = root.join(format!(
-            "part-{:02}/directory-{directory:04}",
-            directory / 40
-        ));
+        let path = root.join(format!("part-{:02}/directory-{directory:04}", directory / 40));
         if number % FILES_IN_DIRECTORY == 0 {
             fs::create_dir_all(&path)?;
         }
         // One in forty has what another one has.
-        let seed = if number % 40 == 39 {
-            number / 2
-        } else {
-            number
-        };
+        let seed = if number % 40 == 39 { number / 2 } else { number };
         let text = content.of_file(seed);
         let ending = if seed.is_multiple_of(3) { "so" } else { "py" };
         fs::write(path.join(format!("file-{number:05}.{ending}")), &text)?;
@@ -58,10 +51,7 @@ pub(crate) fn count(root: &Path) -> io::Result<Made> {
         let inside = if found.is_dir() {
             count(&entry.path())?
         } else {
-            Made {
-                files: 1,
-                bytes: found.len(),
-            }
+            Made { files: 1, bytes: found.len() }
         };
         made.files += inside.files;
         made.bytes += inside.bytes;
@@ -82,11 +72,7 @@ impl Content {
         let words: Vec<String> = (0..4000).map(|_| word(&mut random)).collect();
         let phrases = (0..1500).map(|_| phrase(&words, &mut random)).collect();
         let operations = (0..400).map(|_| operation(&mut random)).collect();
-        Self {
-            words,
-            phrases,
-            operations,
-        }
+        Self { words, phrases, operations }
     }
 
     pub(crate) fn of_file(&self, seed: usize) -> Vec<u8> {
@@ -111,11 +97,7 @@ impl Content {
             let indent = random.below(4) * 4;
             text.extend(std::iter::repeat_n(b' ', indent));
             for _ in 0..=random.below(4) {
-                let list = if random.below(3) == 0 {
-                    &self.words
-                } else {
-                    &self.phrases
-                };
+                let list = if random.below(3) == 0 { &self.words } else { &self.phrases };
                 text.extend_from_slice(list[random.skewed(list.len())].as_bytes());
                 text.push(b" .,(=)_:"[random.skewed(8)]);
             }
@@ -170,9 +152,7 @@ fn word(random: &mut Random) -> String {
 /// Some words that often stand together, as idioms of a language do.
 fn phrase(words: &[String], random: &mut Random) -> String {
     let count = 2 + random.below(6);
-    let words: Vec<&str> = (0..count)
-        .map(|_| words[random.skewed(words.len())].as_str())
-        .collect();
+    let words: Vec<&str> = (0..count).map(|_| words[random.skewed(words.len())].as_str()).collect();
     words.join(" ")
 }
 

@@ -42,10 +42,7 @@ pub(crate) fn as_user<T: Send>(user: u32, work: impl FnOnce() -> T + Send) -> T 
 pub(crate) fn some_users(count: u32) -> Vec<u32> {
     let nameless = (NAMELESS..).filter(|user| *user != ordinary_user());
     let count = usize::try_from(count).unwrap_or(usize::MAX);
-    std::iter::once(ordinary_user())
-        .chain(nameless)
-        .take(count)
-        .collect()
+    std::iter::once(ordinary_user()).chain(nameless).take(count).collect()
 }
 
 fn become_user(user: u32) {
@@ -61,11 +58,6 @@ fn become_user(user: u32) {
 /// so the first one of the user database is taken, or `daemon`, whom every system has.
 fn ordinary_user() -> u32 {
     let text = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let users = text
-        .lines()
-        .filter_map(|line| line.split(':').nth(2)?.parse().ok());
-    users
-        .into_iter()
-        .find(|user| (1000..60_000).contains(user))
-        .unwrap_or(1)
+    let users = text.lines().filter_map(|line| line.split(':').nth(2)?.parse().ok());
+    users.into_iter().find(|user| (1000..60_000).contains(user)).unwrap_or(1)
 }

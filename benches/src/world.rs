@@ -35,10 +35,8 @@ const OWN: &str = "/etc/cabane/bench";
 const MOUNT_POINTS: [&str; 2] = ["environment", "tools"];
 /// How many numbers of namespaces a processor takes at once (`COOKIE_LOCAL_BATCH`).
 const BLOCK: usize = 4096;
-const INSTALLED: [&str; 2] = [
-    "/usr/local/libexec/cabane/cabane-mount",
-    "/usr/libexec/cabane/cabane-mount",
-];
+const INSTALLED: [&str; 2] =
+    ["/usr/local/libexec/cabane/cabane-mount", "/usr/libexec/cabane/cabane-mount"];
 
 /// Where the helper is, and where it mounts.
 pub(crate) struct World {
@@ -61,15 +59,11 @@ pub(crate) fn run_inside() -> Option<ExitCode> {
     let this = env::current_exe().ok()?;
     let inside = |words: &[&str]| {
         let mut command = Command::new(&unshare);
-        command
-            .args(["--fork", "--kill-child", "--pid", "--mount", "--mount-proc"])
-            .args(words);
+        command.args(["--fork", "--kill-child", "--pid", "--mount", "--mount-proc"]).args(words);
         command
     };
-    let is_possible = inside(&["true"])
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success());
+    let is_possible =
+        inside(&["true"]).stderr(Stdio::null()).status().is_ok_and(|status| status.success());
     if !is_possible {
         return None;
     }
@@ -112,10 +106,8 @@ impl World {
         }
         let found = Helper::find(&INSTALLED.map(PathBuf::from));
         let found = found.map_err(|reason| reason.to_string());
-        let mount_points = found
-            .as_ref()
-            .map(|helper| helper.policy.mount_points.clone())
-            .unwrap_or_default();
+        let mount_points =
+            found.as_ref().map(|helper| helper.policy.mount_points.clone()).unwrap_or_default();
         Self {
             helper: found.map(|helper| helper.path),
             mount_points,
@@ -170,9 +162,8 @@ fn grow_old() -> io::Result<()> {
     let allowed = sched_getaffinity(None)?;
     let processors = (0..CpuSet::MAX_CPU).filter(|number| allowed.is_set(*number));
     std::thread::scope(|scope| {
-        let threads: Vec<_> = processors
-            .map(|processor| scope.spawn(move || use_up_a_block(processor)))
-            .collect();
+        let threads: Vec<_> =
+            processors.map(|processor| scope.spawn(move || use_up_a_block(processor))).collect();
         threads.into_iter().try_for_each(|thread| {
             let ended = thread.join();
             ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -190,12 +181,8 @@ fn use_up_a_block(processor: usize) -> io::Result<()> {
 /// Puts a new `/run` over the old one. Some of what is in the old one is needed, to
 /// find names in the network for example; what belongs to Cabane is not.
 fn replace_run() -> io::Result<()> {
-    let old = openat(
-        CWD,
-        "/run",
-        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?;
+    let old =
+        openat(CWD, "/run", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let entries: Vec<_> = fs::read_dir("/run")?.collect::<io::Result<_>>()?;
     mount_memory("/run")?;
     for entry in entries {
@@ -214,12 +201,6 @@ fn replace_run() -> io::Result<()> {
 }
 
 fn mount_memory(place: &str) -> io::Result<()> {
-    mount(
-        "cabane-bench",
-        place,
-        "tmpfs",
-        MountFlags::NODEV,
-        c"mode=0755",
-    )?;
+    mount("cabane-bench", place, "tmpfs", MountFlags::NODEV, c"mode=0755")?;
     Ok(())
 }

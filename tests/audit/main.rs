@@ -49,11 +49,7 @@ impl Machine {
     fn new() -> Self {
         let cabane = cabane();
         let modules = cabane.world.directory("modules");
-        Self {
-            cabane,
-            prefixes: Vec::new(),
-            modules,
-        }
+        Self { cabane, prefixes: Vec::new(), modules }
     }
 
     fn with_prefix(mut self, prefix: &Path) -> Self {
@@ -122,15 +118,9 @@ impl Machine {
     /// Files and processes of the audit that are still there.
     fn left_behind(&self) -> Vec<PathBuf> {
         let work = self.cabane.world.path("w");
-        let files = fs::read_dir(&work)
-            .unwrap()
-            .flatten()
-            .map(|entry| entry.path());
+        let files = fs::read_dir(&work).unwrap().flatten().map(|entry| entry.path());
         let mark = format!("CABANE_CHECK_RUN={}", work.display());
-        let processes = fs::read_dir("/proc")
-            .unwrap()
-            .flatten()
-            .map(|entry| entry.path());
+        let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
         let is_ours = |path: &PathBuf| {
             let variables = fs::read(path.join("environ")).unwrap_or_default();
             String::from_utf8_lossy(&variables).contains(&mark)
@@ -160,9 +150,7 @@ fn installations_are_sorted_by_what_they_can_do() {
     let [_, old, middle, new, _, open4, _] = &found;
     let one_processor = format!("exec taskset -c 0 {}/bin/mpiexec \"$@\"", middle.display());
     let of_another = format!("exec {}/bin/mpiexec \"$@\"", open4.display());
-    let machine = found.iter().fold(Machine::new(), |machine, prefix| {
-        machine.with_prefix(prefix)
-    });
+    let machine = found.iter().fold(Machine::new(), |machine, prefix| machine.with_prefix(prefix));
     let machine = machine
         .with_module(
             "slow-tcp-openmpi",
@@ -172,11 +160,7 @@ fn installations_are_sorted_by_what_they_can_do() {
         .with_module(
             "slow-tcp-mpich",
             middle,
-            &[
-                ("MPIR_CVAR_NOLOCAL", "1"),
-                ("MPIR_CVAR_CH4_NETMOD", "ofi"),
-                ("FI_PROVIDER", "tcp"),
-            ],
+            &[("MPIR_CVAR_NOLOCAL", "1"), ("MPIR_CVAR_CH4_NETMOD", "ofi"), ("FI_PROVIDER", "tcp")],
         )
         .with_module(
             "two-copies-openmpi",
@@ -186,11 +170,7 @@ fn installations_are_sorted_by_what_they_can_do() {
         .with_module(
             "no-way-mpich",
             middle,
-            &[
-                ("UCX_TLS", "bogus"),
-                ("MPIR_CVAR_NOLOCAL", "1"),
-                ("MPIR_CVAR_CH4_NETMOD", "ucx"),
-            ],
+            &[("UCX_TLS", "bogus"), ("MPIR_CVAR_NOLOCAL", "1"), ("MPIR_CVAR_CH4_NETMOD", "ucx")],
         )
         .with_launcher("one-processor", middle, &one_processor)
         .with_launcher("wrong-launcher", middle, &of_another)
@@ -200,10 +180,7 @@ fn installations_are_sorted_by_what_they_can_do() {
     let classes = machine.classes(&["--all", "--measure", "0.25"]);
     let class = |name: &str| classes.get(name).map_or("", |(class, _)| class.as_str());
     let why = |name: &str| classes.get(name).map_or("", |(_, why)| why.as_str());
-    for name in names
-        .into_iter()
-        .chain(["usr (mpich)", "usr (openmpi)", "two-copies-openmpi"])
-    {
+    for name in names.into_iter().chain(["usr (mpich)", "usr (openmpi)", "two-copies-openmpi"]) {
         assert!(HEALTHY.contains(&class(name)), "{name}: {classes:#?}");
     }
     for name in ["slow-tcp-openmpi", "slow-tcp-mpich"] {
@@ -215,10 +192,7 @@ fn installations_are_sorted_by_what_they_can_do() {
     }
     let broken = [
         ("no-way-mpich", "exit code"),
-        (
-            "wrong-launcher",
-            "2 times 1 of 2 ranks: the launcher belongs to another library",
-        ),
+        ("wrong-launcher", "2 times 1 of 2 ranks: the launcher belongs to another library"),
         // What the linker takes instead depends on what the system has.
         ("no-library", ""),
         ("no-header", "mpi.h: no such file or directory"),
@@ -240,9 +214,7 @@ fn a_slow_installation_without_peers_is_known_by_kept_references() {
     let machine = Machine::new().with_prefix(&open);
     let file = machine.cabane.world.path("reference.json");
     let file = file.to_str().unwrap();
-    machine
-        .audit(&["--measure", "0.4", "--save-reference", file])
-        .success();
+    machine.audit(&["--measure", "0.4", "--save-reference", file]).success();
     let settings = "btl = tcp,self\npml = ob1\n";
     let slow = Machine::new().with_copy("slow", &open, &[]);
     let etc = slow.cabane.world.path("slow/etc");
@@ -290,9 +262,7 @@ fn bytes_that_come_over_tcp_are_counted() {
         not_run!("needs Environment Modules: scripts/setup test");
     }
     let tcp = [("OMPI_MCA_pml", "ob1"), ("OMPI_MCA_btl", "tcp,self")];
-    let machine = Machine::new()
-        .with_module("tcp", &open, &tcp)
-        .with_prefix(&open);
+    let machine = Machine::new().with_module("tcp", &open, &tcp).with_prefix(&open);
     let bytes = counted(&machine, &["--all"], "over_tcp");
     let is_so = bytes["tcp"] >= 8.0 && bytes["openmpi-4.1.8"] < 8.0;
     assert!(is_so, "{bytes:?}");
@@ -314,9 +284,7 @@ fn with_image(installed: &Path) -> (Cabane, String) {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     let mount_point = cabane.mount_point("mpi");
     let tree = cabane.world.path("tree");
-    let _ = Tree::new(&tree)
-        .copy_of(installed, "")
-        .meta("mpi", &mount_point);
+    let _ = Tree::new(&tree).copy_of(installed, "").meta("mpi", &mount_point);
     let image = cabane.world.path("mpi.squashfs");
     squashfs(&tree, &image);
     (cabane, image.to_string_lossy().into_owned())
@@ -339,15 +307,7 @@ fn an_mpi_in_an_image_is_tried_inside_of_it() {
         not_run!("needs MPICH: scripts/setup test");
     };
     let (cabane, image) = with_image(&installed);
-    let words = [
-        "mpi",
-        "audit",
-        "--json",
-        "--measure",
-        "0.2",
-        "--image",
-        &image,
-    ];
+    let words = ["mpi", "audit", "--json", "--measure", "0.2", "--image", &image];
     let seen = cabane.run(&words).success();
     assert!(is_one_from_the_image(&seen), "{seen:?}");
 }
@@ -359,9 +319,7 @@ fn of_all_images_those_with_an_mpi_are_tried() {
         not_run!("needs MPICH: scripts/setup test");
     };
     let (cabane, image) = with_image(&installed);
-    cabane
-        .run(&["image", "add", "mpi/5:v1@here%x86_64", &image])
-        .success();
+    cabane.run(&["image", "add", "mpi/5:v1@here%x86_64", &image]).success();
     let words = ["mpi", "audit", "--json", "--measure", "0.2", "--images"];
     let seen = cabane.run(&words).success();
     assert!(is_one_from_the_image(&seen), "{seen:?}");
@@ -377,14 +335,8 @@ fn benchmarks_of_others_are_shown_beside_ours() {
     let seen = machine.audit(&["--measure", "0.2", "--json"]).success();
     let all: Value = serde_json::from_str(&seen.stdout).unwrap();
     let mut rows = all["installations"].as_array().unwrap().iter();
-    let row = rows.find(|one| {
-        one["name"]
-            .as_str()
-            .is_some_and(|name| name.contains("intel"))
-    });
-    let sizes = row.unwrap()["others"][0]["latencies"]
-        .as_array()
-        .map(Vec::len);
+    let row = rows.find(|one| one["name"].as_str().is_some_and(|name| name.contains("intel")));
+    let sizes = row.unwrap()["others"][0]["latencies"].as_array().map(Vec::len);
     // From 8 bytes to 1 MiB.
     assert_eq!(sizes, Some(18), "{row:#?}");
 }
@@ -406,9 +358,7 @@ fn a_page_with_a_bar_for_each_figure_is_written() {
     };
     let machine = Machine::new().with_prefix(&installed);
     let file = machine.cabane.world.path("page.html");
-    machine
-        .audit(&["--measure", "0.2", "--html", file.to_str().unwrap()])
-        .success();
+    machine.audit(&["--measure", "0.2", "--html", file.to_str().unwrap()]).success();
     let page = fs::read_to_string(file).unwrap();
     let plots = page.matches("<svg").count();
     let bars = page.matches("<rect").count();

@@ -57,16 +57,7 @@ impl Running {
     /// Asks a debugger where the program is.
     fn backtrace(&self, words: &[&str], debugger: &str) -> Finished {
         let number = self.child.id().to_string();
-        let asked = [
-            "--",
-            debugger,
-            "-nx",
-            "-batch",
-            "-p",
-            &number,
-            "-ex",
-            "backtrace",
-        ];
+        let asked = ["--", debugger, "-nx", "-batch", "-p", &number, "-ex", "backtrace"];
         self.attach(&[words, &asked].concat())
     }
 }
@@ -83,12 +74,7 @@ pub(crate) fn spawn(command: &mut Command) -> Child {
     use std::io::Read;
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut byte = [0];
-    child
-        .stdout
-        .as_mut()
-        .unwrap()
-        .read_exact(&mut byte)
-        .unwrap();
+    child.stdout.as_mut().unwrap().read_exact(&mut byte).unwrap();
     child
 }
 
@@ -101,10 +87,7 @@ pub(crate) fn compile(cabane: &Cabane, program: &Path) {
 }
 
 pub(crate) fn has_gdb() -> bool {
-    Command::new("gdb")
-        .arg("--version")
-        .output()
-        .is_ok_and(|output| output.status.success())
+    Command::new("gdb").arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
 #[test]
@@ -176,9 +159,8 @@ fn the_command_sees_the_image_of_the_process() {
     for who in everybody() {
         let running = Running::new(who);
         let place = running.cabane.world.path("mnt/stays/meta/env.json");
-        let seen = running
-            .attach(&["--", "grep", "-c", "stays", &place.to_string_lossy()])
-            .success();
+        let seen =
+            running.attach(&["--", "grep", "-c", "stays", &place.to_string_lossy()]).success();
         assert_eq!(seen.stdout, "4\n", "as {who:?}");
     }
 }
@@ -187,9 +169,7 @@ fn the_command_sees_the_image_of_the_process() {
 fn the_process_does_not_see_images_that_are_there_for_the_command() {
     for who in everybody() {
         let running = Running::new(who);
-        let tools = running
-            .cabane
-            .image("tools", &running.cabane.mount_point("tools"));
+        let tools = running.cabane.image("tools", &running.cabane.mount_point("tools"));
         let root = format!(
             "hello; ls /proc/{}/root{}",
             running.child.id(),
@@ -206,11 +186,7 @@ fn variables_are_those_of_the_process_and_the_terminal_that_of_the_caller() {
         let running = Running::new(who);
         let script = "echo $OF_THE_PROCESS $CABANE_TEST $TERM \"${PMI_RANK-no rank}\"";
         let seen = running.attach(&["--", "sh", "-c", script]);
-        assert_eq!(
-            seen,
-            finished(0, "kept stays dumb no rank\n", ""),
-            "as {who:?}"
-        );
+        assert_eq!(seen, finished(0, "kept stays dumb no rank\n", ""), "as {who:?}");
     }
 }
 
@@ -237,9 +213,7 @@ fn without_a_command_there_is_a_shell() {
 #[test]
 fn from_inside_the_same_environment_nothing_more_can_be_mounted() {
     let running = Running::new(Who::OrdinaryUser);
-    let tools = running
-        .cabane
-        .image("tools", &running.cabane.mount_point("tools"));
+    let tools = running.cabane.image("tools", &running.cabane.mount_point("tools"));
     let (program, number) = (running.cabane.program(), running.child.id().to_string());
     let again = ["--", program, "attach", &number];
     let plain = running.attach(&[&again[..], &["--", "echo", "there"]].concat());
@@ -255,11 +229,8 @@ fn from_inside_the_same_environment_nothing_more_can_be_mounted() {
 fn a_process_outside_is_told_apart() {
     for who in everybody() {
         let cabane = Cabane::new(who);
-        let seen = cabane.finish(
-            cabane
-                .other("sh")
-                .args(["-c", "$CABANE attach $$ 2>&1 | sed \"s/$$/PID/\""]),
-        );
+        let seen = cabane
+            .finish(cabane.other("sh").args(["-c", "$CABANE attach $$ 2>&1 | sed \"s/$$/PID/\""]));
         let expected = "error: process PID is in no environment\nhint: name a process that was \
                         started in an image; for a program outside, `cabane run IMAGE -- COMMAND` \
                         is enough\n";
@@ -288,27 +259,16 @@ fn a_process_that_ends_meanwhile_is_no_accident() {
     let begin = Instant::now();
     let mut said = Vec::new();
     while begin.elapsed() < Duration::from_secs(3) {
-        let mut child = cabane
-            .command(&["run", "app", "--", "sleep", "0.01"])
-            .spawn()
-            .unwrap();
+        let mut child = cabane.command(&["run", "app", "--", "sleep", "0.01"]).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(5));
         let number = child.id().to_string();
         let seen = cabane.run(&["attach", &number, "--", "true"]);
         child.wait().unwrap();
-        let first = seen
-            .stderr
-            .lines()
-            .next()
-            .unwrap_or("")
-            .replace(&number, "PID");
+        let first = seen.stderr.lines().next().unwrap_or("").replace(&number, "PID");
         said.push((seen.code, first));
     }
     said.retain(|(code, first)| {
-        let known = [
-            "error: you have no process PID",
-            "error: process PID is in no environment",
-        ];
+        let known = ["error: you have no process PID", "error: process PID is in no environment"];
         !(*code == 0 && first.is_empty() || *code == 125 && known.contains(&first.as_str()))
     });
     assert_eq!(said, []);

@@ -26,11 +26,7 @@ fn a_directory_becomes_an_image_that_runs() {
         let recipe = tree_recipe(&cabane, "/cabane-built");
         cabane.run(&["build", &recipe, "app/1.0"]).success();
         let seen = cabane.run(&["run", "app", "--", "sh", "-c", "hello; echo $CABANE_TEST"]);
-        assert_eq!(
-            seen,
-            finished(0, "hello from the recipe\nbuilt\n", ""),
-            "as {who:?}"
-        );
+        assert_eq!(seen, finished(0, "hello from the recipe\nbuilt\n", ""), "as {who:?}");
     }
 }
 
@@ -43,16 +39,10 @@ fn the_same_recipe_gives_the_same_digest_to_everybody() {
             let cabane = Cabane::new(who);
             let recipe = tree_recipe(&cabane, "/cabane-built");
             cabane.run(&["build", &recipe, "app/1.0"]).success();
-            cabane
-                .run(&["image", "ls", "--format={digest}"])
-                .success()
-                .stdout
+            cabane.run(&["image", "ls", "--format={digest}"]).success().stdout
         })
         .collect();
-    assert!(
-        digests.windows(2).all(|pair| pair[0] == pair[1]),
-        "{digests:?}"
-    );
+    assert!(digests.windows(2).all(|pair| pair[0] == pair[1]), "{digests:?}");
 }
 
 #[test]
@@ -69,15 +59,9 @@ fn a_second_build_with_nothing_changed_does_nothing() {
 fn a_dry_run_prints_the_plan_and_builds_nothing() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let recipe = tree_recipe(&cabane, "/cabane-built");
-    let seen = cabane
-        .run(&["build", "--dry-run", &recipe, "app/1.0"])
-        .success();
+    let seen = cabane.run(&["build", "--dry-run", &recipe, "app/1.0"]).success();
     let images = cabane.run(&["image", "ls"]);
-    assert!(
-        seen.stdout.contains("pack") && images.stdout.is_empty(),
-        "{}",
-        seen.stdout
-    );
+    assert!(seen.stdout.contains("pack") && images.stdout.is_empty(), "{}", seen.stdout);
 }
 
 #[test]
@@ -86,9 +70,7 @@ fn the_image_can_be_written_to_a_file_instead() {
     let recipe = tree_recipe(&cabane, "/cabane-built");
     let output = cabane.world.path("home/app.squashfs");
     let output = output.to_string_lossy().into_owned();
-    cabane
-        .run(&["build", &recipe, "--output", &output])
-        .success();
+    cabane.run(&["build", &recipe, "--output", &output]).success();
     let seen = cabane.run(&["run", &output, "--", "hello"]);
     assert_eq!(seen, finished(0, "hello from the recipe\n", ""));
 }
@@ -96,9 +78,7 @@ fn the_image_can_be_written_to_a_file_instead() {
 #[test]
 fn mistakes_in_a_recipe_are_shown_with_their_places() {
     let cabane = Cabane::new(Who::OrdinaryUser);
-    cabane
-        .world
-        .file("bad/config.yaml", "name: app\nengine: tre\nstor: /x\n");
+    cabane.world.file("bad/config.yaml", "name: app\nengine: tre\nstor: /x\n");
     let recipe = cabane.world.path("bad");
     let seen = cabane.run(&["build", &recipe.to_string_lossy(), "app/1.0"]);
     let says = seen.stderr.contains("config.yaml:2:9") && seen.stderr.contains("config.yaml:3:1");
@@ -118,10 +98,7 @@ fn a_directory_without_a_recipe_says_what_is_missing() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let empty = cabane.world.directory("empty");
     let seen = cabane.run(&["build", &empty.to_string_lossy(), "app/1.0"]);
-    assert!(
-        seen.code != 0 && seen.stderr.contains("config.yaml"),
-        "{seen:?}"
-    );
+    assert!(seen.code != 0 && seen.stderr.contains("config.yaml"), "{seen:?}");
 }
 
 #[test]

@@ -38,16 +38,8 @@ fn a_recipe_gives_the_same_bytes_as_an_import() {
         let recipe = recipe(&cabane, &layout.typed(), "", "");
         cabane.run(&["import", &layout.typed(), TOOL]).success();
         let seen = cabane.run(&["build", &recipe, BUILT]).success();
-        assert!(
-            seen.stderr.contains("1 file lost its set-user-id"),
-            "{}",
-            seen.stderr
-        );
-        assert_eq!(
-            digest_of(&cabane, BUILT),
-            digest_of(&cabane, TOOL),
-            "{who:?}"
-        );
+        assert!(seen.stderr.contains("1 file lost its set-user-id"), "{}", seen.stderr);
+        assert_eq!(digest_of(&cabane, BUILT), digest_of(&cabane, TOOL), "{who:?}");
         let again = cabane.run(&["build", &recipe, BUILT]).success();
         assert!(again.stderr.contains("nothing has changed"), "{again:?}");
     }
@@ -95,9 +87,7 @@ fn times_and_modes_of_the_files_of_a_recipe_change_nothing() {
     let before = digest_of(&cabane, BUILT);
     let file = cabane.world.path("recipe/tool/share/text");
     let opened = fs::File::options().write(true).open(&file).unwrap();
-    opened
-        .set_modified(UNIX_EPOCH + Duration::from_secs(77))
-        .unwrap();
+    opened.set_modified(UNIX_EPOCH + Duration::from_secs(77)).unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o664)).unwrap();
     let seen = cabane.run(&["build", &recipe, BUILT]).success();
     assert!(!seen.stderr.contains("nothing has changed"), "{seen:?}");
@@ -150,11 +140,7 @@ fn images_that_do_not_go_together_are_refused() {
     add_stack(&cabane, "2.99");
     add_base(&cabane, "2.17");
     let cases = [
-        (
-            "image:os",
-            "stack",
-            "needs the GNU C library 2.99, and the container image has 2.",
-        ),
+        ("image:os", "stack", "needs the GNU C library 2.99, and the container image has 2."),
         ("image:os", "os", "cannot be put on another one"),
         ("image:stack", "stack", "no root file system of its own"),
         ("image:nothing", "stack", "nothing"),
@@ -206,19 +192,12 @@ fn a_tag_that_was_moved_is_taken_when_it_is_asked_for_and_told() {
     // What was locked stays, and the registry is not asked.
     let seen = cabane.run(&["build", &recipe, BUILT]).success();
     assert!(seen.stderr.contains("nothing has changed"), "{seen:?}");
-    let seen = cabane
-        .run(&["build", "--from=pack", &recipe, BUILT])
-        .success();
+    let seen = cabane.run(&["build", "--from=pack", &recipe, BUILT]).success();
     assert_eq!(content(&cabane, BUILT, "etc/text"), "first", "{seen:?}");
     let check = cabane.run(&["import", "--check", BUILT]);
     assert_eq!(check.code, 9, "{check:?}");
-    let seen = cabane
-        .run(&["build", "--from=lock", &recipe, BUILT])
-        .success();
-    assert!(
-        seen.stderr.contains("is another image now: it was sha256:"),
-        "{seen:?}"
-    );
+    let seen = cabane.run(&["build", "--from=lock", &recipe, BUILT]).success();
+    assert!(seen.stderr.contains("is another image now: it was sha256:"), "{seen:?}");
     assert_eq!(content(&cabane, BUILT, "etc/text"), "second");
 }
 
@@ -234,15 +213,11 @@ fn an_image_that_changed_after_it_was_locked_is_refused() {
     let seen = cabane.run(&["build", &recipe, BUILT]);
     assert!(
         seen.code == 7
-            && seen
-                .stderr
-                .contains("is another image now: it should be sha256:")
+            && seen.stderr.contains("is another image now: it should be sha256:")
             && seen.stderr.contains("`cabane build --from lock`"),
         "{seen:?}"
     );
-    cabane
-        .run(&["build", "--from=lock", &recipe, BUILT])
-        .success();
+    cabane.run(&["build", "--from=lock", &recipe, BUILT]).success();
     assert_eq!(content(&cabane, BUILT, "etc/text"), "second");
 }
 
@@ -280,16 +255,8 @@ fn what_cannot_be_built_is_refused_with_what_to_do() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let from = layout(&cabane, "first").typed();
     let cases = [
-        (
-            from.as_str(),
-            "  files: {/opt/a: missing}\n",
-            "missing, which is not",
-        ),
-        (
-            from.as_str(),
-            "  platform: linux/arm64\n",
-            "is not there for linux/arm64",
-        ),
+        (from.as_str(), "  files: {/opt/a: missing}\n", "missing, which is not"),
+        (from.as_str(), "  platform: linux/arm64\n", "is not there for linux/arm64"),
         ("oci:nowhere:1", "", "nowhere"),
         (
             from.as_str(),
@@ -316,8 +283,5 @@ fn what_cannot_be_built_is_refused_with_what_to_do() {
     let recipe = self::recipe(&cabane, &from, "", "");
     let target = cabane.world.path("installed").display().to_string();
     let seen = cabane.run(&["build", "--install", &target, &recipe]);
-    assert!(
-        seen.code == 7 && seen.stderr.contains("--install"),
-        "{seen:?}"
-    );
+    assert!(seen.code == 7 && seen.stderr.contains("--install"), "{seen:?}");
 }

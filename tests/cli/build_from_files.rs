@@ -149,9 +149,7 @@ fn a_directory_that_changed_after_it_was_locked_is_refused() {
         let says = seen.stderr.contains("is another image now")
             && seen.stderr.contains("`cabane build --from lock`");
         assert!(seen.code == 7 && says, "{seen:?}");
-        cabane
-            .run(&["build", "--from=lock", &recipe, BUILT])
-            .success();
+        cabane.run(&["build", "--from=lock", &recipe, BUILT]).success();
         assert_eq!(content(&cabane, BUILT, "etc/text"), "other", "{who:?}");
     }
 }
@@ -160,12 +158,7 @@ fn a_directory_that_changed_after_it_was_locked_is_refused() {
 fn what_is_not_there_or_something_else_is_refused() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     cabane.world.file("text", "a text");
-    for from in [
-        "sif:../nowhere",
-        "dir:../nowhere",
-        "sif:../text",
-        "dir:../text",
-    ] {
+    for from in ["sif:../nowhere", "dir:../nowhere", "sif:../text", "dir:../text"] {
         let recipe = recipe(&cabane, from, "");
         let seen = cabane.run(&["build", &recipe, BUILT]);
         let name = &from[from.len() - 4..];

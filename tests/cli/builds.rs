@@ -30,9 +30,7 @@ fn with_builds(who: Who, builds: &[(&str, &[&str])]) -> Cabane {
         let image = cabane.world.path(&format!("{uarch}.squashfs"));
         squashfs(tree.root(), &image);
         let label = format!("app/1:v1@here%{uarch}");
-        cabane
-            .run(&["image", "add", &label, &image.to_string_lossy()])
-            .success();
+        cabane.run(&["image", "add", &label, &image.to_string_lossy()]).success();
     }
     cabane
 }
@@ -65,11 +63,8 @@ fn the_build_that_makes_the_most_of_the_processor_is_run() {
 
 #[test]
 fn the_order_of_the_user_comes_before_features_but_not_before_what_is_lacking() {
-    let builds: [(&str, &[&str]); 3] = [
-        (ARCH, &[]),
-        ("better", &["what_nobody_knows"]),
-        ("newer", &[lacking()]),
-    ];
+    let builds: [(&str, &[&str]); 3] =
+        [(ARCH, &[]), ("better", &["what_nobody_knows"]), ("newer", &[lacking()])];
     let cabane = with_builds(Who::OrdinaryUser, &builds);
     let order = format!("newer,{ARCH}");
     assert_eq!(run_app(&cabane, &order).stdout, format!("{ARCH}\n"));
@@ -96,10 +91,7 @@ fn where_nothing_decides_the_builds_are_listed() {
 
 #[test]
 fn where_no_build_fits_each_is_listed_with_what_is_lacking() {
-    let cabane = with_builds(
-        Who::OrdinaryUser,
-        &[("a", &[lacking()]), ("b", &[lacking()])],
-    );
+    let cabane = with_builds(Who::OrdinaryUser, &[("a", &[lacking()]), ("b", &[lacking()])]);
     let lacking = lacking();
     let expected = format!(
         "error: this machine cannot run any build of `app`:\n  \

@@ -21,11 +21,7 @@ pub(crate) enum Who {
 
 /// Those who can be had where the tests run.
 pub(crate) fn everybody() -> Vec<Who> {
-    if is_root() {
-        vec![Who::Root, Who::OrdinaryUser]
-    } else {
-        vec![Who::OrdinaryUser]
-    }
+    if is_root() { vec![Who::Root, Who::OrdinaryUser] } else { vec![Who::OrdinaryUser] }
 }
 
 /// A world with the program, for one user.
@@ -46,12 +42,7 @@ impl Cabane {
         if fs::hard_link(built, &program).is_err() {
             fs::copy(built, &program).unwrap();
         }
-        Self {
-            world,
-            program,
-            who,
-            helper: None,
-        }
+        Self { world, program, who, helper: None }
     }
 
     /// The same world with a set-uid helper.
@@ -62,10 +53,7 @@ impl Cabane {
 
     /// The same world for somebody without rights.
     pub(crate) fn for_ordinary_user(self) -> Self {
-        Self {
-            who: Who::OrdinaryUser,
-            ..self
-        }
+        Self { who: Who::OrdinaryUser, ..self }
     }
 
     /// A world with a repository that holds [`APP`]: a program `hello` and the
@@ -80,10 +68,7 @@ impl Cabane {
 
     /// A mount point in the world that exists.
     pub(crate) fn mount_point(&self, name: &str) -> String {
-        self.world
-            .directory(&format!("mnt/{name}"))
-            .to_string_lossy()
-            .into_owned()
+        self.world.directory(&format!("mnt/{name}")).to_string_lossy().into_owned()
     }
 
     /// Packs an image and returns its path.
@@ -151,9 +136,5 @@ impl Cabane {
 
 /// A command that has ended, for comparison.
 pub(crate) fn finished(code: i32, stdout: &str, stderr: &str) -> Finished {
-    Finished {
-        code,
-        stdout: stdout.to_owned(),
-        stderr: stderr.to_owned(),
-    }
+    Finished { code, stdout: stdout.to_owned(), stderr: stderr.to_owned() }
 }

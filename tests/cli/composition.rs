@@ -38,14 +38,8 @@ fn a_mount_point_inside_anothers_tree_is_seen_in_either_order() {
         let inner = format!("{tools}:/cabane-outer/inner");
         for images in [[&outer, &inner], [&inner, &outer]] {
             let images = images.map(String::as_str).join(",");
-            let words = [
-                "run",
-                &images,
-                "--",
-                "cat",
-                "/cabane-outer/name",
-                "/cabane-outer/inner/name",
-            ];
+            let words =
+                ["run", &images, "--", "cat", "/cabane-outer/name", "/cabane-outer/inner/name"];
             let seen = cabane.run(&words);
             assert_eq!(
                 (seen.code, seen.stdout.as_str()),
@@ -63,14 +57,7 @@ fn an_image_can_cover_a_directory_of_another() {
         let cabane = Cabane::with_app(who);
         let tools = cabane.image("tools", "/unused");
         let images = format!("{tools}:/cabane-outer/bin,app:/cabane-outer");
-        let words = [
-            "run",
-            &images,
-            "--",
-            "cat",
-            "/cabane-outer/bin/name",
-            "/cabane-outer/name",
-        ];
+        let words = ["run", &images, "--", "cat", "/cabane-outer/bin/name", "/cabane-outer/name"];
         let seen = cabane.run(&words);
         assert_eq!(
             (seen.code, seen.stdout.as_str()),
@@ -194,18 +181,11 @@ fn with_venv(who: Who) -> (Cabane, Command) {
         "venv",
     ]));
     made.success();
-    let lib = std::fs::read_dir(venv.join("lib"))
-        .unwrap()
-        .next()
-        .unwrap()
-        .unwrap();
+    let lib = std::fs::read_dir(venv.join("lib")).unwrap().next().unwrap().unwrap();
     std::fs::write(lib.path().join("site-packages/mine.py"), "where = 'venv'\n").unwrap();
     let script = "import sys, mine, other; print(sys.prefix, mine.where, other.where)";
     let mut command = cabane.command(&["run", "../py.squashfs", "--", "python", "-c", script]);
-    let path = format!(
-        "{}:/usr/bin:/bin:/usr/sbin:/sbin",
-        venv.join("bin").display()
-    );
+    let path = format!("{}:/usr/bin:/bin:/usr/sbin:/sbin", venv.join("bin").display());
     command.env("VIRTUAL_ENV", &venv).env("PATH", path);
     (cabane, command)
 }
@@ -226,10 +206,7 @@ fn a_virtual_environment_of_the_users_wins_over_the_image() {
 fn a_virtual_environment_that_is_not_active_changes_nothing() {
     let (cabane, mut command) = with_venv(Who::OrdinaryUser);
     command.env_remove("VIRTUAL_ENV");
-    assert_eq!(
-        cabane.finish(&mut command),
-        finished(0, "the python of the image\n", "")
-    );
+    assert_eq!(cabane.finish(&mut command), finished(0, "the python of the image\n", ""));
 }
 
 #[test]
@@ -247,16 +224,8 @@ fn the_python_of_an_inner_image_wins_over_that_of_an_outer_one() {
             .file("meta/env.json", &meta);
         squashfs(tree.root(), &cabane.world.path("inner.squashfs"));
         let program = cabane.program().to_owned();
-        let words = [
-            "run",
-            "../py.squashfs",
-            "--",
-            &program,
-            "run",
-            "../inner.squashfs",
-            "--",
-            "python",
-        ];
+        let words =
+            ["run", "../py.squashfs", "--", &program, "run", "../inner.squashfs", "--", "python"];
         let expected = "the inner python in [WORLD]/mnt/inner\n";
         assert_eq!(cabane.run(&words), finished(0, expected, ""), "as {who:?}");
     }
@@ -273,19 +242,8 @@ fn three_levels_are_seen_in_any_order() {
             format!("{two}:/cabane-1/bin"),
             format!("{one}:/cabane-1"),
         ];
-        let names = [
-            "/cabane-1/name",
-            "/cabane-1/bin/name",
-            "/cabane-1/bin/3/name",
-        ];
-        for order in [
-            [0, 1, 2],
-            [0, 2, 1],
-            [1, 0, 2],
-            [1, 2, 0],
-            [2, 0, 1],
-            [2, 1, 0],
-        ] {
+        let names = ["/cabane-1/name", "/cabane-1/bin/name", "/cabane-1/bin/3/name"];
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
             let images = order.map(|one| places[one].as_str()).join(",");
             let seen = cabane.run(&[&["run", &images, "--", "cat"], &names[..]].concat());
             assert_eq!(

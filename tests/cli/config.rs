@@ -6,15 +6,10 @@
 use crate::cabane::{Cabane, Who, everybody, finished};
 
 fn value_of(cabane: &Cabane, words: &[&str], key: &str) -> (String, String) {
-    let seen = cabane
-        .run(&[words, &["config", "--json"]].concat())
-        .success();
+    let seen = cabane.run(&[words, &["config", "--json"]].concat()).success();
     let rows: Vec<serde_json::Value> = serde_json::from_str(&seen.stdout).unwrap();
     let row = rows.iter().find(|row| row["key"] == key).unwrap();
-    (
-        row["value"].as_str().unwrap().to_owned(),
-        row["origin"].as_str().unwrap().to_owned(),
-    )
+    (row["value"].as_str().unwrap().to_owned(), row["origin"].as_str().unwrap().to_owned())
 }
 
 #[test]
@@ -26,38 +21,24 @@ fn a_variable_wins_over_files_and_an_option_over_both() {
         value_of(&cabane, &["--system=typed"], "system_name"),
     ];
     let pair = |value: &str, origin: &str| (value.to_owned(), origin.to_owned());
-    assert_eq!(
-        seen,
-        [
-            pair("here", "variable CABANE_SYSTEM"),
-            pair("typed", "option --system")
-        ]
-    );
+    assert_eq!(seen, [pair("here", "variable CABANE_SYSTEM"), pair("typed", "option --system")]);
 }
 
 #[test]
 fn the_users_file_wins_over_the_sites() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     cabane.world.file("site.toml", "default_uarch = \"zen2\"\n");
-    cabane.world.file(
-        "home/.config/cabane/config.toml",
-        "default_uarch = \"zen3\"\n",
-    );
+    cabane.world.file("home/.config/cabane/config.toml", "default_uarch = \"zen3\"\n");
     assert_eq!(
         value_of(&cabane, &[], "default_uarch"),
-        (
-            "zen3".to_owned(),
-            "[WORLD]/home/.config/cabane/config.toml".to_owned()
-        )
+        ("zen3".to_owned(), "[WORLD]/home/.config/cabane/config.toml".to_owned())
     );
 }
 
 #[test]
 fn a_misspelt_key_is_shown_with_its_place() {
     let cabane = Cabane::new(Who::OrdinaryUser);
-    cabane
-        .world
-        .file("site.toml", "color = \"auto\"\nsystm_name = \"here\"\n");
+    cabane.world.file("site.toml", "color = \"auto\"\nsystm_name = \"here\"\n");
     let seen = cabane.run(&["image", "ls"]);
     let says = seen.stderr.contains("[WORLD]/site.toml:2:1") && seen.stderr.contains("system_name");
     assert!(seen.code == 3 && says, "{}: {}", seen.code, seen.stderr);
@@ -67,10 +48,7 @@ fn a_misspelt_key_is_shown_with_its_place() {
 fn a_command_that_does_not_exist_is_a_mistake_of_usage() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let seen = cabane.run(&["imag"]);
-    assert!(
-        seen.code == 2 && seen.stderr.contains("'image'"),
-        "{seen:?}"
-    );
+    assert!(seen.code == 2 && seen.stderr.contains("'image'"), "{seen:?}");
 }
 
 #[test]
@@ -92,10 +70,7 @@ fn a_reader_that_goes_away_is_no_error() {
 #[test]
 fn there_is_no_colour_where_there_is_no_terminal() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
-    let seen = [
-        cabane.run(&["image", "ls"]).stdout,
-        cabane.run(&["run", "x", "--", "y"]).stderr,
-    ];
+    let seen = [cabane.run(&["image", "ls"]).stdout, cabane.run(&["run", "x", "--", "y"]).stderr];
     assert!(seen.iter().all(|text| !text.contains('\u{1b}')), "{seen:?}");
 }
 
@@ -125,14 +100,8 @@ fn what_needs_a_home_says_so() {
     ];
     let said = |text: &str| Some(text.to_owned());
     let expected = [
-        (
-            6,
-            said("error: the repository `default` cannot be used: the variable HOME is not set"),
-        ),
-        (
-            125,
-            said("warning: the repository `default` is left out: the variable HOME is not set"),
-        ),
+        (6, said("error: the repository `default` cannot be used: the variable HOME is not set")),
+        (125, said("warning: the repository `default` is left out: the variable HOME is not set")),
     ];
     assert_eq!(seen, expected);
 }

@@ -155,10 +155,7 @@ fn what_buildah_makes_is_imported_and_runs() {
             let words = ["import", &target, TOOL, "--force"];
             cabane.run(&words).success();
             let seen = cabane.run(&["run", "tool"]).success();
-            assert_eq!(
-                seen.stdout, "2\n/opt/tool\n.:\nold\n\nold:\nnew\n",
-                "{scheme}, {who:?}"
-            );
+            assert_eq!(seen.stdout, "2\n/opt/tool\n.:\nold\n\nold:\nnew\n", "{scheme}, {who:?}");
         }
     }
 }

@@ -58,9 +58,7 @@ pub(crate) fn imported(suite: &str, root: PathBuf) -> Arc<Image> {
     }
     let world = Cabane::new(everybody()[0]);
     let source = format!("dir:{}", root.display());
-    world
-        .run(&["import", &source, &format!("{suite}/1:v1")])
-        .success();
+    world.run(&["import", &source, &format!("{suite}/1:v1")]).success();
     let found = world.command(&["image", "inspect", suite, "--format", "{sqfs}"]);
     let found = Finished::of(&mut { found }).success();
     let path = world.world.path(&format!("{suite}.squashfs"));
@@ -104,10 +102,7 @@ pub(crate) struct Programs {
 
 impl Programs {
     pub(crate) fn new(debian: &Path) -> Self {
-        Self {
-            cabane: Cabane::new(Who::OrdinaryUser),
-            debian: debian.to_owned(),
-        }
+        Self { cabane: Cabane::new(Who::OrdinaryUser), debian: debian.to_owned() }
     }
 
     /// Compiles a source of `tests/mpi` for a library of an MPI.
@@ -142,11 +137,7 @@ impl Programs {
             private: (!is_inside).then(|| "/run/cabane/mpi".into()),
             links: "/run/cabane/mpi/links".into(),
         };
-        let side = |tree, path| Side {
-            tree,
-            path,
-            library_path: "",
-        };
+        let side = |tree, path| Side { tree, path, library_path: "" };
         let program = self.program();
         let tree = if is_inside { &inside } else { &here };
         judge(side(&inside, &program), side(tree, library), &places)

@@ -69,9 +69,7 @@ fn add_image(cabane: &Cabane, more: impl Fn(Tree) -> Tree) {
     let image = cabane.world.path("os.squashfs");
     squashfs(tree.root(), &image);
     let image = image.to_str().unwrap();
-    cabane
-        .run(&["image", "add", "os/1:v1@here%x86_64", image])
-        .success();
+    cabane.run(&["image", "add", "os/1:v1@here%x86_64", image]).success();
 }
 
 /// Does something as root, as the user of the helper, and as one in a user namespace, each with
@@ -80,10 +78,7 @@ fn in_every_way(test: impl Fn(&str, &Cabane)) {
     run_as_root("echo root-images yes >>/etc/cabane/mount.policy");
     let all = [
         ("root", Cabane::new(Who::Root)),
-        (
-            "helper",
-            Cabane::new(Who::OrdinaryUser).with_helper("/mnt/cabane-mount"),
-        ),
+        ("helper", Cabane::new(Who::OrdinaryUser).with_helper("/mnt/cabane-mount")),
         ("user namespace", Cabane::new(Who::OrdinaryUser)),
     ];
     for (who, cabane) in &all {
@@ -149,11 +144,8 @@ fn the_helper_gives_no_more_than_its_user_can_read() {
         install_driver(VENDOR);
         run_as_root("chmod 700 /mnt/driver/data; echo secret >/mnt/driver/data/file");
         in_every_way(|who, cabane| {
-            let seen = sh(
-                cabane,
-                &["--device=vendor.example/fake=one"],
-                "cat /usr/share/fake/file",
-            );
+            let seen =
+                sh(cabane, &["--device=vendor.example/fake=one"], "cat /usr/share/fake/file");
             let expected = if who == "root" { "secret\n" } else { "" };
             assert_eq!(seen.stdout, expected, "{who}: {seen:?}");
         });
@@ -223,35 +215,20 @@ fn what_is_not_there_or_cannot_be_used_is_told() {
             let unknown = "error: there is no device `vendor.example/fake=two` here\n\
                 hint: there are `vendor.example/fake=closed`, `vendor.example/fake=gone`, \
                 `vendor.example/fake=one`\n";
-            assert_eq!(
-                run("vendor.example/fake=two"),
-                finished(125, "", unknown),
-                "{who}"
-            );
+            assert_eq!(run("vendor.example/fake=two"), finished(125, "", unknown), "{who}");
             let gone = "error: /etc/cdi/vendor.yaml:11: cannot give /dev/cabane-gone\n\
                 cause: No such file or directory (os error 2)\n\
                 hint: the file may be older than the driver: the vendor's tool writes it anew\n";
-            assert_eq!(
-                run("vendor.example/fake=gone"),
-                finished(125, "", gone),
-                "{who}"
-            );
+            assert_eq!(run("vendor.example/fake=gone"), finished(125, "", gone), "{who}");
             let closed = if who == "root" {
                 ""
             } else {
                 "warning: you cannot use /mnt/driver/closed: Permission denied (os error 13)\n"
             };
-            assert_eq!(
-                run("vendor.example/fake=closed"),
-                finished(0, "", closed),
-                "{who}"
-            );
+            assert_eq!(run("vendor.example/fake=closed"), finished(0, "", closed), "{who}");
             let seen = run("gpu");
             assert_eq!(seen.code, 2, "{who}: {seen:?}");
-            assert!(
-                seen.stderr.contains("`gpu` is not the name of a device"),
-                "{who}: {seen:?}"
-            );
+            assert!(seen.stderr.contains("`gpu` is not the name of a device"), "{who}: {seen:?}");
         });
     });
 }
@@ -270,20 +247,9 @@ fn hooks_of_others_are_not_run_and_broken_files_are_told() {
                  containerEdits:\n    hooks:\n    - hookName: createContainer\n      path: {hook}\n"
             ),
         );
-        describe(
-            "broken.yaml",
-            "cdiVersion: 0.6.0\nkind: broken\ndevices: [{name: x}]\n",
-        );
+        describe("broken.yaml", "cdiVersion: 0.6.0\nkind: broken\ndevices: [{name: x}]\n");
         in_every_way(|who, cabane| {
-            let words = [
-                "run",
-                "--device=vendor.example/hooked=one",
-                "os",
-                "--",
-                "sh",
-                "-c",
-                ":",
-            ];
+            let words = ["run", "--device=vendor.example/hooked=one", "os", "--", "sh", "-c", ":"];
             let warnings = format!(
                 "warning: devices are missing: /etc/cdi/broken.yaml:2:7: `broken` is not a vendor \
                  and a class\n\
@@ -333,10 +299,7 @@ fn more_files_than_the_helper_takes_go_through_a_user_namespace() {
         let device = ["--device=vendor.example/many=one"];
         let seen = sh(cabane, &device, "cat /opt/many/* | wc -l");
         let reason = "it is one place too many, after 320 others\n";
-        assert!(
-            seen.stdout == "330\n" && seen.stderr.ends_with(reason),
-            "{seen:?}"
-        );
+        assert!(seen.stdout == "330\n" && seen.stderr.ends_with(reason), "{seen:?}");
     });
 }
 
@@ -369,21 +332,12 @@ fn newer_libraries_of_the_image_for_older_drivers_come_first() {
             };
             let own = "42\n/run/cabane/devices/usr/lib/fake\n";
             assert_eq!(first(cabane), own, "{who}");
-            for (version, expected) in [
-                ("550.90.7", own),
-                ("560.28.3", "42\n/usr/local/cuda/compat\n"),
-            ] {
-                run_as_root(&format!(
-                    "rm -r '{}'",
-                    cabane.world.path("trees/os").display()
-                ));
-                run_as_root(&format!(
-                    "rm '{}'",
-                    cabane.world.path("os.squashfs").display()
-                ));
-                cabane
-                    .run(&["image", "rm", "os/1:v1@here%x86_64"])
-                    .success();
+            for (version, expected) in
+                [("550.90.7", own), ("560.28.3", "42\n/usr/local/cuda/compat\n")]
+            {
+                run_as_root(&format!("rm -r '{}'", cabane.world.path("trees/os").display()));
+                run_as_root(&format!("rm '{}'", cabane.world.path("os.squashfs").display()));
+                cabane.run(&["image", "rm", "os/1:v1@here%x86_64"]).success();
                 let path = format!("usr/local/cuda-12/compat/libcuda.so.{version}");
                 add_image(cabane, |tree| {
                     let tree = tree.file(&path, "");
@@ -411,26 +365,14 @@ fn devices_are_listed_and_doctor_knows_them() {
         let seen = cabane.run(&["system", "devices"]);
         let lines: Vec<&str> = seen.stdout.lines().collect();
         assert_eq!(lines.len(), 4, "{seen:?}");
-        assert!(
-            lines[3].ends_with("  /var/run/cdi/vendor.yaml:4"),
-            "{seen:?}"
-        );
+        assert!(lines[3].ends_with("  /var/run/cdi/vendor.yaml:4"), "{seen:?}");
         assert!(lines[2].ends_with("  /etc/cdi/vendor.yaml:9"), "{seen:?}");
         assert!(
-            seen.stderr
-                .starts_with("warning: /etc/cdi/broken.json:1:1: the key `kind` is missing"),
+            seen.stderr.starts_with("warning: /etc/cdi/broken.json:1:1: the key `kind` is missing"),
             "{seen:?}"
         );
         let seen = cabane.run(&["doctor"]);
-        let found = |line: &str| {
-            seen.stdout
-                .lines()
-                .any(|one| one.trim_start().starts_with(line))
-        };
-        assert!(
-            found("ok       devices") && found("note     devices"),
-            "{}",
-            seen.stdout
-        );
+        let found = |line: &str| seen.stdout.lines().any(|one| one.trim_start().starts_with(line));
+        assert!(found("ok       devices") && found("note     devices"), "{}", seen.stdout);
     });
 }

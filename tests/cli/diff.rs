@@ -73,10 +73,7 @@ fn files_are_compared_by_their_content_where_that_is_asked_for() {
         let [old, new] = two_versions(&cabane);
         let seen = cabane.run(&["diff", &old, &new, "--files"]).success();
         let (_, files) = seen.stdout.split_once("files\n").unwrap();
-        let lines: Vec<&str> = files
-            .lines()
-            .filter(|line| !line.contains("env.json"))
-            .collect();
+        let lines: Vec<&str> = files.lines().filter(|line| !line.contains("env.json")).collect();
         let expected = [
             "  ~ bin/app (19 B, executable, other content)".to_owned(),
             "  ~ bin/link (link to app -> link to same)".to_owned(),

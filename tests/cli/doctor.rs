@@ -55,17 +55,11 @@ fn with_and_without_helper_fuse_and_user_namespaces_the_best_way_is_named() {
         let choice = &verdict.doctor["choice"];
         let seen = (choice["backend"].as_str(), choice["works"].as_bool());
         let [helper, fuse, namespaces] = has;
-        let expected = if helper {
-            ("helper", true)
-        } else {
-            ("user-namespace", fuse && namespaces)
-        };
+        let expected =
+            if helper { ("helper", true) } else { ("user-namespace", fuse && namespaces) };
         assert_eq!(
             (seen, verdict.code),
-            (
-                (Some(expected.0), Some(expected.1)),
-                if expected.1 { 0 } else { 10 }
-            ),
+            ((Some(expected.0), Some(expected.1)), if expected.1 { 0 } else { 10 }),
             "helper, FUSE, user namespaces: {has:?}"
         );
     }
@@ -205,14 +199,8 @@ fn mount_points_that_the_helper_would_refuse_are_named() {
     assert_eq!(
         seen,
         [
-            line(
-                "problem: /mnt/env is not there",
-                "sudo install -d -m 0755 /mnt/env"
-            ),
-            line(
-                "problem: /mnt/env belongs to user 61234",
-                "sudo chown root:root /mnt/env"
-            ),
+            line("problem: /mnt/env is not there", "sudo install -d -m 0755 /mnt/env"),
+            line("problem: /mnt/env belongs to user 61234", "sudo chown root:root /mnt/env"),
             line(
                 "problem: others than root can write to /mnt/env (mode 0777)",
                 "sudo chmod go-w /mnt/env"
@@ -233,10 +221,7 @@ fn where_the_helper_would_refuse_the_mount_point_a_user_namespace_is_used() {
     let (found, _) = verdict.finding("choice");
     assert_eq!(
         (verdict.run.code, found.as_str()),
-        (
-            0,
-            "ok: images are mounted in a user namespace, through FUSE"
-        )
+        (0, "ok: images are mounted in a user namespace, through FUSE")
     );
 }
 
@@ -251,24 +236,15 @@ fn images_that_are_held_are_counted_for_root_and_hidden_from_others() {
         let (found, _) = verdict.finding("on this node");
         found.split(", unused").next().unwrap().to_owned()
     });
-    assert_eq!(
-        seen.collect::<Vec<_>>(),
-        ["ok: 1 of 1 users", "off: only root may look"]
-    );
+    assert_eq!(seen.collect::<Vec<_>>(), ["ok: 1 of 1 users", "off: only root may look"]);
 }
 
 #[test]
 fn a_place_for_held_images_that_is_not_roots_alone_is_told() {
     needs_machines!();
     let name = "/run/cabane";
-    let seen = [
-        diagnosis("mkdir -m 755 /run/cabane", name).1,
-        diagnosis("chmod 777 /run", name).1,
-    ];
-    assert_eq!(
-        seen,
-        ["sudo chmod 0700 /run/cabane", "sudo chmod go-w /run"]
-    );
+    let seen = [diagnosis("mkdir -m 755 /run/cabane", name).1, diagnosis("chmod 777 /run", name).1];
+    assert_eq!(seen, ["sudo chmod 0700 /run/cabane", "sudo chmod go-w /run"]);
 }
 
 #[test]
@@ -300,14 +276,8 @@ fn with_the_helper_a_missing_squashfuse_is_only_a_note() {
     let hide = "for name in squashfuse squashfuse_ll; do for place in /usr/bin /usr/local/bin; do \
                 [ ! -e $place/$name ] || mount --bind /dev/null $place/$name; done; done";
     let without_helper = format!("{hide}; rm $helper $policy");
-    let seen = [
-        diagnosis(hide, "squashfuse").0,
-        diagnosis(&without_helper, "squashfuse").0,
-    ];
-    assert_eq!(
-        seen,
-        ["note: is not installed", "problem: is not installed"]
-    );
+    let seen = [diagnosis(hide, "squashfuse").0, diagnosis(&without_helper, "squashfuse").0];
+    assert_eq!(seen, ["note: is not installed", "problem: is not installed"]);
 }
 
 #[test]
@@ -316,10 +286,8 @@ fn without_user_namespaces_the_helper_goes_on_to_work() {
     // In a chroot the kernel makes no user namespace.
     let chroot = "mkdir /mnt/root; mount --rbind / /mnt/root; user=\"chroot /mnt/root $user\"";
     let without_helper = format!("rm $helper $policy; {chroot}");
-    let seen = [
-        diagnosis(chroot, "user namespace").0,
-        diagnosis(&without_helper, "user namespace").0,
-    ];
+    let seen =
+        [diagnosis(chroot, "user namespace").0, diagnosis(&without_helper, "user namespace").0];
     assert_eq!(
         seen,
         [
@@ -436,9 +404,7 @@ fn a_repository_with_damage_is_told_with_the_command_that_tidies_up() {
         let seen = cabane.run(&["doctor"]);
         assert!(
             seen.code == 10
-                && seen
-                    .stdout
-                    .contains(&format!("of the label `{APP}` is missing"))
+                && seen.stdout.contains(&format!("of the label `{APP}` is missing"))
                 && seen.stdout.contains(
                     "type   cabane repo update [WORLD]/home/.local/share/cabane/repository"
                 ),
@@ -453,8 +419,7 @@ fn variables_of_another_tool_are_noted() {
     let mut command = cabane.command(&["doctor"]);
     let seen = cabane.finish(command.env("UENV_MOUNT_LIST", "/a:/b"));
     assert!(
-        seen.stdout
-            .contains("note     variables: UENV_MOUNT_LIST set by another tool\n"),
+        seen.stdout.contains("note     variables: UENV_MOUNT_LIST set by another tool\n"),
         "{seen:?}"
     );
 }

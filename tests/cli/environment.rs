@@ -50,31 +50,19 @@ fn a_file_is_found_by_its_name() {
 #[test]
 fn a_variable_names_the_directories_that_are_searched() {
     let cabane = world(Who::OrdinaryUser);
-    cabane
-        .world
-        .file("one/climate.toml", "images = [\"app\"]\n");
-    cabane
-        .world
-        .file("two/climate.toml", "images = [\"nothing\"]\n");
+    cabane.world.file("one/climate.toml", "images = [\"app\"]\n");
+    cabane.world.file("two/climate.toml", "images = [\"nothing\"]\n");
     let mut command = cabane.command(&["run", "-e", "climate", "--", "hello"]);
     let list = [cabane.world.path("one"), cabane.world.path("two")];
-    command.env(
-        "CABANE_ENVIRONMENT_PATH",
-        std::env::join_paths(list).unwrap(),
-    );
-    assert_eq!(
-        cabane.finish(&mut command),
-        finished(0, "hello from app\n", "")
-    );
+    command.env("CABANE_ENVIRONMENT_PATH", std::env::join_paths(list).unwrap());
+    assert_eq!(cabane.finish(&mut command), finished(0, "hello from app\n", ""));
 }
 
 #[test]
 fn a_file_may_stand_where_images_do() {
     for who in everybody() {
         let cabane = world(who);
-        cabane
-            .world
-            .file("work/climate.toml", "images = [\"app\"]\n");
+        cabane.world.file("work/climate.toml", "images = [\"app\"]\n");
         let seen = cabane.run(&["run", "./climate.toml", "--", "hello"]);
         assert_eq!(seen, finished(0, "hello from app\n", ""), "as {who:?}");
     }
@@ -84,18 +72,11 @@ fn a_file_may_stand_where_images_do() {
 fn images_beside_a_file_come_with_their_views() {
     for who in everybody() {
         let cabane = world(who);
-        cabane.world.file(
-            "climate.toml",
-            "images = [\"app\"]\nviews = [\"default\"]\n",
-        );
+        cabane.world.file("climate.toml", "images = [\"app\"]\nviews = [\"default\"]\n");
         let words = ["run", "-e", "../climate.toml", "../tools.squashfs", "--"];
         let inside = [cabane.program(), "status", "--format=views"];
         let seen = cabane.run(&[&words[..], &inside].concat());
-        assert_eq!(
-            seen,
-            finished(0, "app:default,tools:default\n", ""),
-            "as {who:?}"
-        );
+        assert_eq!(seen, finished(0, "app:default,tools:default\n", ""), "as {who:?}");
     }
 }
 
@@ -122,21 +103,14 @@ fn variables_of_a_file_win_over_views_and_extend_their_lists() {
         );
         let script = "echo $CABANE_TEST; echo $PATH | cut -d: -f1,2";
         let seen = cabane.run(&["run", "-e", "../climate.toml", "--", "sh", "-c", script]);
-        assert_eq!(
-            seen,
-            finished(0, "mine\n/first:[WORLD]/mnt/app/bin\n", ""),
-            "as {who:?}"
-        );
+        assert_eq!(seen, finished(0, "mine\n/first:[WORLD]/mnt/app/bin\n", ""), "as {who:?}");
     }
 }
 
 #[test]
 fn a_file_that_replaces_the_path_of_a_view_is_warned_about() {
     let cabane = world(Who::OrdinaryUser);
-    cabane.world.file(
-        "climate.toml",
-        "images = [\"app\"]\n[env]\nPATH = \"/usr/bin:/bin\"\n",
-    );
+    cabane.world.file("climate.toml", "images = [\"app\"]\n[env]\nPATH = \"/usr/bin:/bin\"\n");
     let seen = cabane.run(&["run", "-e", "../climate.toml", "--", "true"]);
     let expected = "warning: the environment file replaces PATH, and what the views put there is \
                     lost: to add to it write `PATH = { prepend = \"…\" }`\n";
@@ -157,11 +131,7 @@ fn a_file_goes_on_where_its_base_ends() {
         );
         let script = "hello; echo $A $B; pwd";
         let seen = cabane.run(&["run", "-e", "../climate.toml", "--", "sh", "-c", script]);
-        assert_eq!(
-            seen,
-            finished(0, "hello from tools\n1 2\n[WORLD]/sub\n", ""),
-            "as {who:?}"
-        );
+        assert_eq!(seen, finished(0, "hello from tools\n1 2\n[WORLD]/sub\n", ""), "as {who:?}");
     }
 }
 
@@ -195,9 +165,7 @@ fn many_bases_that_share_bases_are_read_once() {
     let cabane = world(Who::OrdinaryUser);
     for level in 0..9 {
         let base = format!("\"./{}.toml\",", level + 1).repeat(20);
-        cabane
-            .world
-            .file(&format!("work/{level}.toml"), &format!("base = [{base}]\n"));
+        cabane.world.file(&format!("work/{level}.toml"), &format!("base = [{base}]\n"));
     }
     cabane.world.file("work/9.toml", "images = [\"app\"]\n");
     let seen = cabane.run(&["environment", "show", "./0.toml"]);
@@ -207,12 +175,8 @@ fn many_bases_that_share_bases_are_read_once() {
 #[test]
 fn a_base_that_is_missing_is_told_with_the_line_that_names_it() {
     let cabane = world(Who::OrdinaryUser);
-    cabane
-        .world
-        .file("work/climate.toml", "images = []\nbase = \"commn\"\n");
-    cabane
-        .world
-        .file("home/.config/cabane/environments/common.toml", "");
+    cabane.world.file("work/climate.toml", "images = []\nbase = \"commn\"\n");
+    cabane.world.file("home/.config/cabane/environments/common.toml", "");
     let seen = cabane.run(&["run", "-e", "./climate.toml", "--", "true"]);
     let expected = "error: there is no environment file `commn`, the base of \
                     [WORLD]/work/climate.toml:2:8\nhint: did you mean `common`?\n";
@@ -222,10 +186,7 @@ fn a_base_that_is_missing_is_told_with_the_line_that_names_it() {
 #[test]
 fn mistakes_in_a_file_are_told_with_their_places() {
     let cabane = world(Who::OrdinaryUser);
-    cabane.world.file(
-        "work/climate.toml",
-        "image = \"app\"\n[env]\nA = \"${NOT_SET}\"\n",
-    );
+    cabane.world.file("work/climate.toml", "image = \"app\"\n[env]\nA = \"${NOT_SET}\"\n");
     let seen = cabane.run(&["run", "-e", "./climate.toml", "--", "true"]);
     let expected = "error: 2 mistakes in the environment file\n\
         [WORLD]/work/climate.toml:1:1: unknown key `image`\n  | image = \"app\"\n  | ^^^^^\n  \
@@ -239,10 +200,7 @@ fn mistakes_in_a_file_are_told_with_their_places() {
 fn a_working_directory_that_is_not_there_is_one_clear_error() {
     for who in everybody() {
         let cabane = world(who);
-        cabane.world.file(
-            "work/climate.toml",
-            "images = [\"app\"]\nworkdir = \"/nowhere\"\n",
-        );
+        cabane.world.file("work/climate.toml", "images = [\"app\"]\nworkdir = \"/nowhere\"\n");
         let seen = cabane.run(&["run", "./climate.toml", "--", "true"]);
         let expected = "error: cannot start in the directory /nowhere\n\
             cause: No such file or directory (os error 2)\n\
@@ -254,9 +212,7 @@ fn a_working_directory_that_is_not_there_is_one_clear_error() {
 #[test]
 fn a_directory_that_is_not_there_cannot_be_mounted() {
     let cabane = world(Who::OrdinaryUser);
-    cabane
-        .world
-        .file("work/climate.toml", "mounts = [\"./gone:/data\"]\n");
+    cabane.world.file("work/climate.toml", "mounts = [\"./gone:/data\"]\n");
     let seen = cabane.run(&["run", "./climate.toml", "--", "true"]);
     let expected = "error: cannot mount [WORLD]/work/gone\n\
                     cause: No such file or directory (os error 2)\n";
@@ -281,17 +237,11 @@ fn a_single_file_can_be_mounted_over_another() {
 fn what_is_read_only_is_so_with_everything_mounted_below() {
     for who in everybody() {
         let cabane = world(who);
-        cabane
-            .world
-            .file("work/climate.toml", "mounts = [\"/dev:/cabane-dev:ro\"]\n");
+        cabane.world.file("work/climate.toml", "mounts = [\"/dev:/cabane-dev:ro\"]\n");
         let script = "ls /cabane-dev/null && touch /cabane-dev/shm/cabane-test";
         let seen = cabane.run(&["run", "./climate.toml", "--", "sh", "-c", script]);
         let expected = "touch: cannot touch '/cabane-dev/shm/cabane-test': Read-only file system\n";
-        assert_eq!(
-            seen,
-            finished(1, "/cabane-dev/null\n", expected),
-            "as {who:?}"
-        );
+        assert_eq!(seen, finished(1, "/cabane-dev/null\n", expected), "as {who:?}");
     }
 }
 
@@ -304,21 +254,14 @@ fn an_image_covers_what_comes_along_with_a_directory() {
             "mounts = [\"/dev:/cabane-dev:ro\"]\nimages = [\"app:/cabane-dev/shm\"]\n",
         );
         let seen = cabane.run(&["run", "./climate.toml", "--", "cat", "/cabane-dev/shm/name"]);
-        assert_eq!(
-            (seen.code, seen.stdout.as_str()),
-            (0, "app"),
-            "as {who:?}: {}",
-            seen.stderr
-        );
+        assert_eq!((seen.code, seen.stdout.as_str()), (0, "app"), "as {who:?}: {}", seen.stderr);
     }
 }
 
 #[test]
 fn an_image_that_a_file_names_in_vain_is_known_to_stand_there() {
     let cabane = world(Who::OrdinaryUser);
-    cabane
-        .world
-        .file("work/climate.toml", "images = [\"gone\"]\n");
+    cabane.world.file("work/climate.toml", "images = [\"gone\"]\n");
     let seen = cabane.run(&["run", "./climate.toml", "--", "true"]);
     let last = "hint: the environment file names this image, or one of its bases does";
     assert_eq!((seen.code, seen.stderr.lines().last()), (125, Some(last)));
@@ -327,14 +270,8 @@ fn an_image_that_a_file_names_in_vain_is_known_to_stand_there() {
 #[test]
 fn show_tells_what_comes_of_bases_and_variables() {
     let cabane = world(Who::OrdinaryUser);
-    cabane.world.file(
-        "work/base.toml",
-        "images = [\"app\"]\n[env]\nA = \"${HOME}\"\n",
-    );
-    cabane.world.file(
-        "work/climate.toml",
-        "base = \"./base.toml\"\nworkdir = \"~/x\"\n",
-    );
+    cabane.world.file("work/base.toml", "images = [\"app\"]\n[env]\nA = \"${HOME}\"\n");
+    cabane.world.file("work/climate.toml", "base = \"./base.toml\"\nworkdir = \"~/x\"\n");
     let seen = cabane.run(&["environment", "show", "./climate.toml"]);
     let expected =
         "images = [\"app\"]\nworkdir = \"[WORLD]/home/x\"\n\n[env]\nA = \"[WORLD]/home\"\n";
@@ -345,24 +282,13 @@ fn show_tells_what_comes_of_bases_and_variables() {
 fn named_files_are_listed() {
     let cabane = world(Who::OrdinaryUser);
     let directory = "home/.config/cabane/environments";
-    cabane.world.file(
-        &format!("{directory}/climate.toml"),
-        "description = \"for the models\"\n",
-    );
-    cabane
-        .world
-        .file(&format!("{directory}/broken.toml"), "imges = []\n");
+    cabane.world.file(&format!("{directory}/climate.toml"), "description = \"for the models\"\n");
+    cabane.world.file(&format!("{directory}/broken.toml"), "imges = []\n");
     let seen = cabane.run(&["environment", "ls", "--json"]).success();
     let rows: serde_json::Value = serde_json::from_str(&seen.stdout).unwrap();
     let cells = |row: &serde_json::Value| (row["name"].clone(), row["description"].clone());
     let rows: Vec<_> = rows.as_array().unwrap().iter().map(cells).collect();
-    assert_eq!(
-        rows,
-        [
-            ("broken".into(), ().into()),
-            ("climate".into(), "for the models".into())
-        ]
-    );
+    assert_eq!(rows, [("broken".into(), ().into()), ("climate".into(), "for the models".into())]);
 }
 
 #[test]
@@ -378,15 +304,7 @@ fn what_is_saved_and_started_again_has_the_same_status() {
         // Inside, the working directory is another one.
         let saved = cabane.world.path("work/saved.toml");
         let saved = saved.to_string_lossy();
-        let words = [
-            "run",
-            "./climate.toml",
-            "--",
-            cabane.program(),
-            "status",
-            "--save",
-            &saved,
-        ];
+        let words = ["run", "./climate.toml", "--", cabane.program(), "status", "--save", &saved];
         cabane.run(&words).success();
         let compare = "for file in climate saved; do $CABANE run ./$file.toml -- \
              sh -c \"$CABANE status --json; pwd; env | sort\" > $file.out 2>/dev/null; \
@@ -401,15 +319,8 @@ fn a_saved_file_pins_images_by_digest_and_tells_their_labels() {
     for who in everybody() {
         let cabane = world(who);
         let digest = digest(&cabane);
-        let words = [
-            "run",
-            "app",
-            "--no-default-view",
-            "--",
-            cabane.program(),
-            "status",
-            "--save=-",
-        ];
+        let words =
+            ["run", "app", "--no-default-view", "--", cabane.program(), "status", "--save=-"];
         let expected = format!(
             "# Written by `cabane status --save`. `cabane start -e FILE` enters it again.\n\
              images = [\n  \"{digest}:[WORLD]/mnt/app\", # {APP}\n]\ndefault-views = false\n"
@@ -423,14 +334,7 @@ fn a_file_that_exists_is_not_replaced_unless_that_is_asked_for() {
     let cabane = world(Who::OrdinaryUser);
     cabane.world.file("work/saved.toml", "mine");
     let save = |force: &[&str]| {
-        let words = [
-            "run",
-            "app",
-            "--",
-            cabane.program(),
-            "status",
-            "--save=saved.toml",
-        ];
+        let words = ["run", "app", "--", cabane.program(), "status", "--save=saved.toml"];
         cabane.run(&[&words[..], force].concat())
     };
     let refused = "error: saved.toml exists already\nhint: `--force` replaces it\n";
@@ -450,8 +354,5 @@ fn a_name_that_ends_like_a_file_is_answered_with_the_path() {
     let cabane = world(Who::OrdinaryUser);
     let seen = cabane.run(&["run", "climate.toml", "--", "true"]);
     let last = seen.stderr.lines().last();
-    assert_eq!(
-        last,
-        Some("hint: write `./climate.toml` for the file of this name")
-    );
+    assert_eq!(last, Some("hint: write `./climate.toml` for the file of this name"));
 }

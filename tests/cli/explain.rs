@@ -59,11 +59,7 @@ fn a_verbose_run_tells_what_one_view_takes_from_another() {
         let (cabane, tools) = with_tools(who);
         let seen = cabane.run(&["-v", "run", &format!("app,{tools}"), "--", "hello"]);
         let seen = without_the_way(seen);
-        assert_eq!(
-            seen,
-            finished(0, "hello from tools\n", CONFLICTS),
-            "as {who:?}"
-        );
+        assert_eq!(seen, finished(0, "hello from tools\n", CONFLICTS), "as {who:?}");
     }
 }
 
@@ -92,18 +88,10 @@ fn the_command_of_a_verbose_run_is_the_process_that_was_started() {
         let (cabane, tools) = with_tools(who);
         let images = format!("app,{tools}");
         let mut command = cabane.command(&["-v", "run", &images, "--", "sh", "-c", "echo $$"]);
-        let child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let expected = format!("{}\n", child.id());
         let output = child.wait_with_output().unwrap();
-        assert_eq!(
-            String::from_utf8_lossy(&output.stdout),
-            expected,
-            "as {who:?}"
-        );
+        assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "as {who:?}");
     }
 }
 
@@ -204,15 +192,7 @@ fn an_environment_inside_another_is_explained_with_the_views_of_both() {
     for who in everybody() {
         let (cabane, tools) = with_tools(who);
         let program = cabane.program().to_owned();
-        let inner = [
-            &program,
-            "run",
-            &tools,
-            "--",
-            &program,
-            "explain",
-            "CABANE_TEST",
-        ];
+        let inner = [&program, "run", &tools, "--", &program, "explain", "CABANE_TEST"];
         let words = [&["run", "app", "--"], &inner[..]].concat();
         let expected = format!(
             "CABANE_TEST (variable)\n  value     tools\n  \
@@ -233,11 +213,7 @@ fn a_variable_is_explained_with_what_the_caller_had() {
             "CABANE_TEST (variable)\n  value     app\n  set       by view app:default of {APP}\n  \
              replaced  mine of the caller\n"
         );
-        assert_eq!(
-            cabane.finish(&mut command),
-            finished(0, &expected, ""),
-            "as {who:?}"
-        );
+        assert_eq!(cabane.finish(&mut command), finished(0, &expected, ""), "as {who:?}");
     }
 }
 
@@ -261,14 +237,8 @@ fn a_variable_of_an_environment_file_is_explained_with_the_view_that_it_replaces
 fn two_versions_of_an_image_are_told_apart_by_their_mount_points() {
     let (cabane, _) = with_tools(Who::OrdinaryUser);
     let again = cabane.mount_point("again");
-    let images = format!(
-        "app,{}:{again}",
-        cabane.image("app", &cabane.mount_point("app"))
-    );
-    let views = format!(
-        "--view={}:default,{again}:default",
-        cabane.mount_point("app")
-    );
+    let images = format!("app,{}:{again}", cabane.image("app", &cabane.mount_point("app")));
+    let views = format!("--view={}:default,{again}:default", cabane.mount_point("app"));
     let seen = cabane.run(&["explain", "--in", &images, &views, "--json"]);
     let told: Value = serde_json::from_str(&seen.success().stdout).unwrap();
     assert_eq!(
@@ -351,10 +321,7 @@ fn wheel(cabane: &Cabane) -> (String, String) {
         .file(&format!("{site}/tiny-2.1.dist-info/RECORD"), record)
         .file(&format!("{site}/loose.py"), "")
         .program("bin/tiny", "true");
-    (
-        pack(cabane, "python", &tree),
-        format!("{mount_point}/{site}"),
-    )
+    (pack(cabane, "python", &tree), format!("{mount_point}/{site}"))
 }
 
 #[test]
@@ -362,10 +329,7 @@ fn the_wheel_of_a_program_and_of_a_module_is_named() {
     for who in everybody() {
         let cabane = Cabane::new(who);
         let (image, site) = wheel(&cabane);
-        let (module, loose) = (
-            format!("{site}/tiny/__init__.py"),
-            format!("{site}/loose.py"),
-        );
+        let (module, loose) = (format!("{site}/tiny/__init__.py"), format!("{site}/loose.py"));
         let seen = cabane.run(&["explain", "--in", &image, "--json", "tiny", &module, &loose]);
         let told: Value = serde_json::from_str(&seen.success().stdout).unwrap();
         let names = [0, 1, 2].map(|one| told[one]["package"]["name"].as_str().unwrap_or("none"));
@@ -383,11 +347,7 @@ fn a_package_of_spack_is_named_with_its_hash() {
         .file(&format!("{prefix}/.spack/spec.json"), spec)
         .program(&format!("{prefix}/bin/h5dump"), "true")
         .file("bin/.keep", "");
-    symlink(
-        format!("../{prefix}/bin/h5dump"),
-        tree.root().join("bin/h5dump"),
-    )
-    .unwrap();
+    symlink(format!("../{prefix}/bin/h5dump"), tree.root().join("bin/h5dump")).unwrap();
     let image = pack(&cabane, "spack", &tree);
     let seen = cabane.run(&["explain", "--in", &image, "h5dump"]).success();
     let expected = "  package   hdf5 1.14.3 /abcdefg (spack)\n";
@@ -447,29 +407,17 @@ fn a_loader_in_an_image_is_not_run() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let (tree, mount_point) = tree(&cabane, "own");
     let mut program = fs::read("/usr/bin/env").unwrap();
-    let place = program
-        .windows(LOADER.len())
-        .position(|text| text == LOADER.as_bytes())
-        .unwrap();
+    let place = program.windows(LOADER.len()).position(|text| text == LOADER.as_bytes()).unwrap();
     // A short path of the same length at most, in the image.
     let own = "/cabane/ld.so\0";
     program[place..place + own.len()].copy_from_slice(own.as_bytes());
     let tree = tree.program("ld.so", "echo run >&2");
     fs::create_dir_all(tree.root().join("bin")).unwrap();
     fs::write(tree.root().join("bin/linked"), program).unwrap();
-    fs::set_permissions(
-        tree.root().join("bin/linked"),
-        fs::Permissions::from_mode(0o755),
-    )
-    .unwrap();
+    fs::set_permissions(tree.root().join("bin/linked"), fs::Permissions::from_mode(0o755)).unwrap();
     let image = pack(&cabane, "own", &tree);
     let images = format!("{image}:/cabane");
-    let words = [
-        "explain",
-        "--in",
-        &images,
-        "--libraries-of=/cabane/bin/linked",
-    ];
+    let words = ["explain", "--in", &images, "--libraries-of=/cabane/bin/linked"];
     let seen = cabane.run(&words);
     let expected = format!(
         "warning: `own` was built for {} and is mounted at /cabane: paths inside may not work\n\
@@ -489,9 +437,7 @@ fn links_to_the_same_program_are_no_conflict() {
         pack(&cabane, name, &tree)
     };
     let images = format!("{},{}", image("one"), image("other"));
-    let seen = cabane
-        .run(&["explain", "--in", &images, "--json"])
-        .success();
+    let seen = cabane.run(&["explain", "--in", &images, "--json"]).success();
     let told: Value = serde_json::from_str(&seen.stdout).unwrap();
     assert_eq!(told["conflicts"]["files"], Value::Array(Vec::new()));
 }
@@ -506,9 +452,7 @@ fn interpreters_of_two_virtual_environments_are_a_conflict_although_they_are_lin
         pack(&cabane, name, &tree)
     };
     let images = format!("{},{}", image("one"), image("other"));
-    let seen = cabane
-        .run(&["explain", "--in", &images, "--json"])
-        .success();
+    let seen = cabane.run(&["explain", "--in", &images, "--json"]).success();
     let told: Value = serde_json::from_str(&seen.stdout).unwrap();
     assert_eq!(told["conflicts"]["files"][0]["names"][0], "python");
 }
@@ -556,14 +500,10 @@ fn nothing_in_an_image_reaches_the_terminal_as_a_command() {
         {{"env":{{"version":1,"values":{{"scalar":{{"EVIL":"\u001b[2J"}},
         "list":{{"PATH":[{{"op":"prepend","value":["{mount_point}/b\u001bin"]}}]}}}}}}}}}}}}"#
     );
-    let tree = tree
-        .file("meta/env.json", &meta)
-        .program("b\u{1b}in/x", "true");
+    let tree = tree.file("meta/env.json", &meta).program("b\u{1b}in/x", "true");
     let image = pack(&cabane, "evil", &tree);
-    let all = [
-        &["explain", "--in", &image, "EVIL", "PATH", "x"][..],
-        &["explain", "--in", &image][..],
-    ];
+    let all =
+        [&["explain", "--in", &image, "EVIL", "PATH", "x"][..], &["explain", "--in", &image][..]];
     let texts = all.map(|words| cabane.run(words).success().stdout);
     assert!(!texts.concat().contains('\u{1b}'), "{texts:?}");
 }

@@ -90,9 +90,7 @@ pub(crate) fn names_in(cabane: &Cabane, image: &Path, below: &str) -> Names {
     let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let target = cabane.world.path(&format!("unpacked-{number}"));
     let mut unpack = Command::new("unsquashfs");
-    unpack
-        .args(["-no-progress", "-quiet", "-dest"])
-        .arg(&target);
+    unpack.args(["-no-progress", "-quiet", "-dest"]).arg(&target);
     let output = unpack.arg(image).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let mut names = Names::new();
@@ -121,11 +119,9 @@ fn what_is_exported_is_imported_again_with_the_same_files() {
         let mut before = names_in(&cabane, &image_file(&cabane, STACK), "");
         // What gives rights is left out.
         before.get_mut("bin/program").unwrap().1 &= 0o777;
-        for (scheme, compression) in [
-            ("oci", "gzip"),
-            ("oci-archive", "zstd"),
-            ("docker-archive", "gzip"),
-        ] {
+        for (scheme, compression) in
+            [("oci", "gzip"), ("oci-archive", "zstd"), ("docker-archive", "gzip")]
+        {
             let target = typed(&cabane, scheme, &format!("out-{scheme}"));
             exported(&cabane, &[STACK, &target, "--compression", compression]);
             let label = format!("{scheme}/1.0:v1");
@@ -148,10 +144,7 @@ fn holes_are_no_larger_when_they_come_back() {
     let after = fs::metadata(image_file(&cabane, TOOL)).unwrap().len();
     let sent = seen["layers"][0]["size"].as_u64().unwrap();
     // Twenty million zeros are in it.
-    assert!(
-        sent < 19_000_000 && after < before * 2,
-        "{sent} {before} {after}"
-    );
+    assert!(sent < 19_000_000 && after < before * 2, "{sent} {before} {after}");
 }
 
 #[test]
@@ -194,13 +187,10 @@ fn the_same_image_has_the_same_digest_whoever_exports_it_and_how() {
         let cabane = Cabane::new(who);
         add_stack(&cabane, "");
         let path = cabane.world.path("stack.squashfs");
-        for (number, words) in [
-            [STACK, "--jobs=1"],
-            [STACK, "--jobs=5"],
-            [path.to_str().unwrap(), "--jobs=2"],
-        ]
-        .iter()
-        .enumerate()
+        for (number, words) in
+            [[STACK, "--jobs=1"], [STACK, "--jobs=5"], [path.to_str().unwrap(), "--jobs=2"]]
+                .iter()
+                .enumerate()
         {
             let target = typed(&cabane, "oci", &format!("out-{number}"));
             let seen = exported(&cabane, &[words[0], &target, words[1]]);
@@ -219,17 +209,8 @@ fn the_variables_are_those_of_the_views_that_are_asked_for() {
     add_stack(&cabane, "");
     let usual = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
     let cases: [(&[&str], Vec<String>); 3] = [
-        (
-            &[],
-            vec![
-                format!("PATH={PLACE}/bin:{usual}"),
-                "CABANE_TEST=stack".to_owned(),
-            ],
-        ),
-        (
-            &["--view=other"],
-            vec![format!("PATH={usual}"), "OTHER=1".to_owned()],
-        ),
+        (&[], vec![format!("PATH={PLACE}/bin:{usual}"), "CABANE_TEST=stack".to_owned()]),
+        (&["--view=other"], vec![format!("PATH={usual}"), "OTHER=1".to_owned()]),
         (&["--no-default-view"], vec![format!("PATH={usual}")]),
     ];
     for (number, (options, expected)) in cases.into_iter().enumerate() {
@@ -238,11 +219,7 @@ fn the_variables_are_those_of_the_views_that_are_asked_for() {
         let words = [&[STACK, target.as_str()], options].concat();
         let seen = exported(&cabane, &words);
         let config = config_of(&cabane.world.path(&name));
-        assert_eq!(
-            config["config"]["Env"],
-            Value::from(expected),
-            "{options:?}"
-        );
+        assert_eq!(config["config"]["Env"], Value::from(expected), "{options:?}");
         let is_told = seen["left_out"] == serde_json::json!(["CACHE"]);
         assert_eq!(is_told, options.is_empty());
     }
@@ -252,13 +229,7 @@ fn the_variables_are_those_of_the_views_that_are_asked_for() {
 fn the_time_is_that_of_the_variable_or_always_the_same() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     add_stack(&cabane, "");
-    let words = |name: &str| {
-        [
-            "export".to_owned(),
-            STACK.to_owned(),
-            typed(&cabane, "oci", name),
-        ]
-    };
+    let words = |name: &str| ["export".to_owned(), STACK.to_owned(), typed(&cabane, "oci", name)];
     let created = |name: &str, epoch: Option<&str>| {
         let words = words(name);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -322,10 +293,8 @@ fn a_root_image_is_exported_without_the_metadata_of_ours() {
         names
     };
     let (before, after) = (of(BASE), of(TOOL));
-    let lost: Vec<_> = before
-        .iter()
-        .filter(|(name, file)| after.get(*name) != Some(*file))
-        .collect();
+    let lost: Vec<_> =
+        before.iter().filter(|(name, file)| after.get(*name) != Some(*file)).collect();
     assert_eq!(lost, Vec::new());
     let seen = cabane.run(&["run", "tool", "--", "sh", "-c", "echo $CABANE_TEST"]);
     assert_eq!(seen.success().stdout, "os\n");
@@ -352,16 +321,10 @@ fn the_layers_of_a_container_image_below_it_are_kept_as_they_are() {
     let base = layer(&cabane.world.path("of-base"));
     let base = cabane_container::digest::written(&cabane_container::digest::of(&base));
     let layers = seen["layers"].as_array().unwrap();
-    assert_eq!(
-        (layers.len(), layers[0]["digest"].as_str()),
-        (2, Some(base.as_str()))
-    );
+    assert_eq!((layers.len(), layers[0]["digest"].as_str()), (2, Some(base.as_str())));
     let config = config_of(&cabane.world.path("out"));
     assert_eq!(
-        (
-            config["config"]["Cmd"][0].as_str(),
-            config["config"]["Env"][0].as_str()
-        ),
+        (config["config"]["Cmd"][0].as_str(), config["config"]["Env"][0].as_str()),
         (Some("hello"), Some("GREETING=hello"))
     );
     cabane.run(&["import", &target, TOOL]).success();
@@ -393,37 +356,18 @@ fn what_does_not_go_together_is_refused() {
     let target = typed(&cabane, "oci", "out");
     let root = cabane.world.path("trees/os").display().to_string();
     let cases: [(&[&str], i32, &str); 7] = [
-        (
-            &["os", &target, "--base", &layout.typed()],
-            2,
-            "a root file system of its own",
-        ),
+        (&["os", &target, "--base", &layout.typed()], 2, "a root file system of its own"),
         (&[STACK, &target, "--base", STACK], 3, ""),
-        (
-            &[STACK, &target, "--base", &format!("dir:{root}")],
-            3,
-            "it has no layers",
-        ),
+        (&[STACK, &target, "--base", &format!("dir:{root}")], 3, "it has no layers"),
         (&[STACK, &target, "--base", "nothing/1.0"], 4, "nothing/1.0"),
-        (
-            &[STACK, &target, "--platform=linux/arm64"],
-            3,
-            "is for amd64",
-        ),
-        (
-            &[STACK, "./out.tar"],
-            3,
-            "does not say what is to be written",
-        ),
+        (&[STACK, &target, "--platform=linux/arm64"], 3, "is for amd64"),
+        (&[STACK, "./out.tar"], 3, "does not say what is to be written"),
         (&[STACK, "tool:1"], 3, "does not say in which registry"),
     ];
     for (words, code, said) in cases {
         let words = [&["export"], words].concat();
         let seen = cabane.run(&words);
-        assert!(
-            seen.code == code && seen.stderr.contains(said),
-            "{words:?}: {seen:?}"
-        );
+        assert!(seen.code == code && seen.stderr.contains(said), "{words:?}: {seen:?}");
         assert!(!cabane.world.path("out").exists(), "{words:?}");
     }
 }
@@ -438,26 +382,18 @@ fn a_name_or_a_file_is_taken_only_by_force() {
         cabane.run(&["export", STACK, target]).success();
         let again = ["export", STACK, target, "--view=other"];
         let seen = cabane.run(&again);
-        assert!(
-            seen.code == 1 && seen.stderr.contains("--force"),
-            "{seen:?}"
-        );
+        assert!(seen.code == 1 && seen.stderr.contains("--force"), "{seen:?}");
         let words = [&again[..], &["--force"]].concat();
         cabane.run(&words).success();
     }
     // Another name is another image.
-    cabane
-        .run(&["export", STACK, &typed(&cabane, "oci", "out:two")])
-        .success();
+    cabane.run(&["export", STACK, &typed(&cabane, "oci", "out:two")]).success();
     let index = fs::read(cabane.world.path("out/index.json")).unwrap();
     let index: Value = serde_json::from_slice(&index).unwrap();
     assert_eq!(index["manifests"].as_array().unwrap().len(), 2);
     let other = typed(&cabane, "oci", "trees");
     let seen = cabane.run(&["export", STACK, &other]);
-    assert!(
-        seen.code == 1 && seen.stderr.contains("something else"),
-        "{seen:?}"
-    );
+    assert!(seen.code == 1 && seen.stderr.contains("something else"), "{seen:?}");
 }
 
 #[test]
@@ -484,9 +420,6 @@ fn a_file_that_would_hide_another_one_is_an_error() {
     squashfs(&tree, &image);
     let target = typed(&cabane, "oci", "out");
     let seen = cabane.run(&["export", image.to_str().unwrap(), &target]);
-    assert!(
-        seen.code == 3 && seen.stderr.contains("user-environment/lib/.wh.text"),
-        "{seen:?}"
-    );
+    assert!(seen.code == 3 && seen.stderr.contains("user-environment/lib/.wh.text"), "{seen:?}");
     assert!(!cabane.world.path("out").exists());
 }

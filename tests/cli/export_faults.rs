@@ -49,10 +49,8 @@ fn an_export_that_is_killed_at_any_instant_leaves_nothing_half() {
         for _ in 0..4 {
             remove();
             kill_within(&mut cabane.command(&words), whole);
-            let left: Vec<_> = fs::read_dir(&directory)
-                .unwrap()
-                .map(|entry| entry.unwrap().file_name())
-                .collect();
+            let left: Vec<_> =
+                fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
             assert!(left.is_empty() || left == ["out"], "{left:?}");
             // It is whole, or it is done now.
             let again = [&words[..], &["--force"]].concat();
@@ -120,13 +118,6 @@ fn an_export_to_a_full_disk_is_one_clear_error_and_leaves_nothing() {
     let mut command = cabane.world.command("unshare");
     command.args(["--mount", "sh", "-c", &script]);
     let seen = cabane.finish(&mut command);
-    let said = seen
-        .stderr
-        .matches("error: there is not enough space")
-        .count();
-    assert_eq!(
-        (seen.stdout.as_str(), said),
-        ("code 1\n".repeat(4).as_str(), 4),
-        "{seen:?}"
-    );
+    let said = seen.stderr.matches("error: there is not enough space").count();
+    assert_eq!((seen.stdout.as_str(), said), ("code 1\n".repeat(4).as_str(), 4), "{seen:?}");
 }

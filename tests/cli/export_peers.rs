@@ -56,24 +56,15 @@ fn skopeo_reads_every_form_and_copies_it_with_the_same_digests() {
             let config = output_of(skopeo, &["inspect", "--config", &target]);
             let config: Value = serde_json::from_str(&config).unwrap();
             let title = &config["config"]["Labels"]["org.opencontainers.image.title"];
-            assert_eq!(
-                (title, &config["architecture"]),
-                (&"stack".into(), &"amd64".into())
-            );
-            let copy = format!(
-                "dir:{}",
-                cabane.world.path(&format!("copy-{name}")).display()
-            );
+            assert_eq!((title, &config["architecture"]), (&"stack".into(), &"amd64".into()));
+            let copy = format!("dir:{}", cabane.world.path(&format!("copy-{name}")).display());
             // Every digest of what is read is compared.
             output_of(skopeo, &["copy", "--insecure-policy", &target, &copy]);
             if scheme != "docker-archive" {
                 let inspected = output_of(skopeo, &["inspect", &target]);
                 let inspected: Value = serde_json::from_str(&inspected).unwrap();
                 assert_eq!(inspected["Digest"], seen["digest"], "{name}");
-                assert_eq!(
-                    inspected["Layers"][0], seen["layers"][0]["digest"],
-                    "{name}"
-                );
+                assert_eq!(inspected["Layers"][0], seen["layers"][0]["digest"], "{name}");
             }
         }
     }
@@ -85,10 +76,7 @@ fn bubblewrap_runs_it_as_it_is_unpacked() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     add_stack(&cabane, "");
     add_base(&cabane, "2.17");
-    exported(
-        &cabane,
-        &[STACK, &typed(&cabane, "oci", "out:1"), "--base", "os"],
-    );
+    exported(&cabane, &[STACK, &typed(&cabane, "oci", "out:1"), "--base", "os"]);
     let bundle = cabane.world.path("bundle");
     let image = format!("{}:1", cabane.world.path("out").display());
     let words = ["unpack", "--rootless", "--image", &image];
@@ -104,14 +92,9 @@ fn bubblewrap_runs_it_as_it_is_unpacked() {
         run.env(name, value);
     }
     let words = config["process"]["args"].as_array().unwrap();
-    run.arg("--")
-        .args(words.iter().map(|word| word.as_str().unwrap()));
+    run.arg("--").args(words.iter().map(|word| word.as_str().unwrap()));
     let output = run.output().unwrap();
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout),
-        "hello from stack\n",
-        "{output:?}"
-    );
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "hello from stack\n", "{output:?}");
 }
 
 /// How many uploads the registry was asked to begin.
@@ -177,10 +160,7 @@ fn layers_of_a_base_in_the_same_registry_are_not_sent() {
     let words = ["copy", "--insecure-policy", "--dest-tls-verify=false"];
     let from = typed(&cabane, "oci", "os:1");
     let to = format!("{there}/base/os:1");
-    output_of(
-        skopeo.to_str().unwrap(),
-        &[&words[..], &[&from, &to]].concat(),
-    );
+    output_of(skopeo.to_str().unwrap(), &[&words[..], &[&from, &to]].concat());
     let before = uploads(&registry);
     let base = format!("{}/base/os:1", registry.url());
     let target = format!("{}/site/stack:1", registry.url());
@@ -190,12 +170,7 @@ fn layers_of_a_base_in_the_same_registry_are_not_sent() {
     // Asked for from there: the layer of the base, and in vain the new layer and configuration.
     assert_eq!((after.0 - before.0, after.1 - before.1), (3, 2));
     let sent = Path::new("site/stack/_layers/sha256");
-    let kept = fs::read_dir(
-        registry
-            .data()
-            .join("docker/registry/v2/repositories")
-            .join(sent),
-    );
+    let kept = fs::read_dir(registry.data().join("docker/registry/v2/repositories").join(sent));
     assert_eq!(kept.unwrap().count(), 3);
     cabane.run(&["import", &target, TOOL]).success();
     let seen = cabane.run(&["run", "tool", "--", "hello"]).success();

@@ -22,10 +22,7 @@ fn a_file_that_is_no_image_is_named_for_what_it_is() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let file = cabane.world.file("work/notes.txt", "just some text\n");
     let text = refusal(&cabane, &file.to_string_lossy());
-    assert!(
-        text.contains("[WORLD]/work/notes.txt") && text.contains("text"),
-        "{text}"
-    );
+    assert!(text.contains("[WORLD]/work/notes.txt") && text.contains("text"), "{text}");
 }
 
 #[test]
@@ -59,17 +56,8 @@ fn an_image_without_metadata_needs_a_mount_point() {
         cabane_testkit::squashfs(tree.root(), &image);
         let image = image.to_string_lossy().into_owned();
         let text = refusal(&cabane, &image);
-        assert!(
-            text.contains("where it is to be mounted"),
-            "as {who:?}: {text}"
-        );
-        let words = [
-            "run",
-            &format!("{image}:/cabane-plain"),
-            "--",
-            "cat",
-            "/cabane-plain/name",
-        ];
+        assert!(text.contains("where it is to be mounted"), "as {who:?}: {text}");
+        let words = ["run", &format!("{image}:/cabane-plain"), "--", "cat", "/cabane-plain/name"];
         assert_eq!(cabane.run(&words).success().stdout, "plain", "as {who:?}");
     }
 }
@@ -137,9 +125,7 @@ fn without_the_fuse_device_the_user_is_told_what_to_change() {
         user = cabane_testkit::ORDINARY_USER,
     );
     let mut command = cabane.world.command("unshare");
-    command
-        .args(["--mount", "sh", "-c", &script])
-        .env("CABANE_SYSTEM", "here");
+    command.args(["--mount", "sh", "-c", &script]).env("CABANE_SYSTEM", "here");
     let seen = cabane.finish(&mut command);
     let says = seen.stderr.contains("cannot open /dev/fuse")
         && seen.stderr.contains("chmod 0666 /dev/fuse");
@@ -174,15 +160,6 @@ fn an_image_on_a_full_disk_is_refused_and_leaves_nothing() {
     command.args(["--mount", "sh", "-c", &script]);
     let seen = cabane.finish(&mut command);
     let says = seen.stderr.contains("no space left") && seen.stdout.starts_with("code 1\n");
-    let left: u64 = seen
-        .stdout
-        .lines()
-        .last()
-        .unwrap_or("")
-        .parse()
-        .unwrap_or(u64::MAX);
-    assert!(
-        says && seen.stdout.contains("code 0") && left < 100,
-        "{seen:?}"
-    );
+    let left: u64 = seen.stdout.lines().last().unwrap_or("").parse().unwrap_or(u64::MAX);
+    assert!(says && seen.stdout.contains("code 0") && left < 100, "{seen:?}");
 }

@@ -12,13 +12,9 @@ use std::time::{Duration, SystemTime};
 use crate::cabane::{APP, Cabane, Who, everybody, finished};
 
 fn images(cabane: &Cabane) -> Vec<PathBuf> {
-    let images = cabane
-        .world
-        .path("home/.local/share/cabane/repository/images");
+    let images = cabane.world.path("home/.local/share/cabane/repository/images");
     let entries = fs::read_dir(images).unwrap();
-    entries
-        .map(|entry| entry.unwrap().path().join("image"))
-        .collect()
+    entries.map(|entry| entry.unwrap().path().join("image")).collect()
 }
 
 /// Makes an image look as if it had been read last so many days ago.
@@ -117,10 +113,7 @@ fn a_dry_run_tells_what_and_why_and_removes_nothing() {
     let seen = gc(&cabane, &["--older-than=0s", "--dry-run"]);
     let told = seen.stdout.contains("goes") && seen.stdout.contains("not used since");
     let freed = seen.stderr.contains("would be freed");
-    assert!(
-        told && freed && labels(&cabane) == format!("{APP}\n"),
-        "{seen:?}"
-    );
+    assert!(told && freed && labels(&cabane) == format!("{APP}\n"), "{seen:?}");
 }
 
 #[test]
@@ -132,10 +125,7 @@ fn the_newest_of_a_name_stay() {
         cabane.run(&["image", "add", &label, &image]).success();
     }
     gc(&cabane, &["--keep-last=2"]).success();
-    assert_eq!(
-        labels(&cabane),
-        "app/2.0:v1@here%x86_64\napp/3.0:v1@here%x86_64\n"
-    );
+    assert_eq!(labels(&cabane), "app/2.0:v1@here%x86_64\napp/3.0:v1@here%x86_64\n");
 }
 
 #[test]
@@ -154,10 +144,7 @@ fn a_repository_that_is_too_large_loses_what_was_not_used_for_longest() {
 fn a_limit_must_be_given() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     let seen = gc(&cabane, &[]);
-    assert!(
-        seen.code == 2 && seen.stderr.contains("no limit is given"),
-        "{seen:?}"
-    );
+    assert!(seen.code == 2 && seen.stderr.contains("no limit is given"), "{seen:?}");
 }
 
 #[test]
@@ -178,27 +165,19 @@ fn limits_can_stand_in_the_configuration() {
 fn a_time_without_a_unit_is_refused() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     let seen = gc(&cabane, &["--older-than=30"]);
-    assert!(
-        seen.code == 2 && seen.stderr.contains("`30d`, `12h` or `2w`"),
-        "{seen:?}"
-    );
+    assert!(seen.code == 2 && seen.stderr.contains("`30d`, `12h` or `2w`"), "{seen:?}");
 }
 
 #[test]
 fn a_pin_that_cannot_be_read_stops_everything() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     cabane.run(&["repo", "pin", "app"]).success();
-    let pins = cabane
-        .world
-        .path("home/.local/share/cabane/repository/pins");
+    let pins = cabane.world.path("home/.local/share/cabane/repository/pins");
     for pin in fs::read_dir(pins).unwrap() {
         fs::write(pin.unwrap().path(), "?").unwrap();
     }
     let seen = gc(&cabane, &["--older-than=0s"]);
-    assert!(
-        seen.code == 6 && labels(&cabane) == format!("{APP}\n"),
-        "{seen:?}"
-    );
+    assert!(seen.code == 6 && labels(&cabane) == format!("{APP}\n"), "{seen:?}");
 }
 
 #[test]

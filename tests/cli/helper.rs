@@ -90,10 +90,7 @@ fn inside_of_an_environment_a_user_namespace_is_used() {
         let why = "mounting in a user namespace: the process cannot gain privileges \
                    (no_new_privs), as in an environment";
         let expected = format!("apphello from tools\nby the kernel\n{FUSE}");
-        assert_eq!(
-            (seen.stdout, seen.stderr.lines().next()),
-            (expected, Some(why))
-        );
+        assert_eq!((seen.stdout, seen.stderr.lines().next()), (expected, Some(why)));
     });
 }
 
@@ -116,21 +113,12 @@ fn who_insists_on_it_is_told_what_is_in_the_way() {
         };
         let insist = |images| cabane.run(&["--backend", "helper", "run", images, "--", "true"]);
         let nested = format!("$CABANE --backend helper run {tools} -- true");
-        let seen = [
-            insist("app"),
-            insist("app:/mnt/else"),
-            run_script(cabane, &["run", "app"], &nested),
-        ];
+        let seen =
+            [insist("app"), insist("app:/mnt/else"), run_script(cabane, &["run", "app"], &nested)];
         let expected = [
             (0, ""),
-            (
-                125,
-                "/mnt/else is not among the mount points that the administrator allows",
-            ),
-            (
-                125,
-                "the process cannot gain privileges (no_new_privs), as in an environment",
-            ),
+            (125, "/mnt/else is not among the mount points that the administrator allows"),
+            (125, "the process cannot gain privileges (no_new_privs), as in an environment"),
         ];
         let expected = expected.map(|(code, text)| (code, text.to_owned()));
         assert_eq!(seen.map(error), expected);
@@ -180,9 +168,7 @@ fn views_of_several_images_are_loaded_and_the_verbose_tell_what_wins() {
 #[test]
 fn a_shell_starts_in_it() {
     with_helper(|cabane| {
-        cabane
-            .world
-            .file("work/typed", &format!("hello\n{SAYS_HOW}\n"));
+        cabane.world.file("work/typed", &format!("hello\n{SAYS_HOW}\n"));
         let start = "$CABANE start app --ignore-tty <typed";
         let mut command = cabane.other("sh");
         command.args(["-c", start]).env("SHELL", "/bin/bash");
@@ -248,9 +234,7 @@ fn views_of_an_image_that_only_the_kernel_can_read_are_found() {
 fn an_image_that_only_the_kernel_can_read_can_be_added_to_a_repository() {
     with_helper(|cabane| {
         let image = erofs_image(cabane, "fast", "/mnt/b");
-        cabane
-            .run(&["image", "add", "fast/1.0:v1@here%x86_64", &image])
-            .success();
+        cabane.run(&["image", "add", "fast/1.0:v1@here%x86_64", &image]).success();
         let seen = cabane.run(&["run", "fast", "--", "hello"]);
         assert_eq!(seen, finished(0, "hello from fast\n", ""));
     });
@@ -259,10 +243,7 @@ fn an_image_that_only_the_kernel_can_read_can_be_added_to_a_repository() {
 #[test]
 fn images_are_compared_where_there_is_no_fuse() {
     with_helper(|cabane| {
-        let (one, two) = (
-            cabane.image("one", "/mnt/b"),
-            erofs_image(cabane, "two", "/mnt/b"),
-        );
+        let (one, two) = (cabane.image("one", "/mnt/b"), erofs_image(cabane, "two", "/mnt/b"));
         run_as_root("mount --bind /dev/null /dev/fuse");
         let seen = cabane.run(&["diff", &one, &two, "--files"]).success();
         let (views, files) = seen.stdout.split_once("files\n").unwrap();
@@ -277,10 +258,7 @@ fn images_are_compared_where_there_is_no_fuse() {
 fn where_a_command_comes_from_is_explained() {
     with_helper(|cabane| {
         let seen = run_script(cabane, &["run", "app"], "$CABANE explain hello").success();
-        assert!(
-            seen.stdout.contains("/mnt/a/bin/hello") && seen.stdout.contains(APP),
-            "{seen:?}"
-        );
+        assert!(seen.stdout.contains("/mnt/a/bin/hello") && seen.stdout.contains(APP), "{seen:?}");
     });
 }
 
@@ -291,10 +269,7 @@ fn what_is_held_is_given_up_when_the_user_says_so() {
         let before = is_anything_held();
         let seen = cabane.run(&["clean", "--mounts"]);
         let said = "gave up the images of yours that nobody uses\n";
-        assert_eq!(
-            (before, seen, is_anything_held()),
-            (true, finished(0, "", said), false)
-        );
+        assert_eq!((before, seen, is_anything_held()), (true, finished(0, "", said), false));
     });
 }
 

@@ -85,10 +85,7 @@ fn a_command_sees_the_images_of_both_and_the_program_only_its_own() {
         let number = running.child.id().to_string();
         let words = ["--with", "app", "--", "sh", "-c", script, &number];
         let seen = running.attach(&words);
-        assert_eq!(
-            (seen.code, seen.stdout.as_str()),
-            (1, "hello from app\nstays")
-        );
+        assert_eq!((seen.code, seen.stdout.as_str()), (1, "hello from app\nstays"));
     });
 }
 

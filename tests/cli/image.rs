@@ -12,11 +12,7 @@ use crate::cabane::{APP, Cabane, Who, everybody, finished};
 fn what_was_added_is_listed() {
     for who in everybody() {
         let cabane = Cabane::with_app(who);
-        let seen = cabane.run(&[
-            "image",
-            "ls",
-            "--format={label} {views} {mount} {description}",
-        ]);
+        let seen = cabane.run(&["image", "ls", "--format={label} {views} {mount} {description}"]);
         let expected = format!("{APP} default [WORLD]/mnt/app an image of the tests\n");
         assert_eq!(seen, finished(0, &expected, ""), "as {who:?}");
     }
@@ -26,11 +22,8 @@ fn what_was_added_is_listed() {
 fn the_table_has_a_head_and_one_line_for_each_label() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     let seen = cabane.run(&["image", "ls"]).success();
-    let lines: Vec<Vec<&str>> = seen
-        .stdout
-        .lines()
-        .map(|line| line.split_whitespace().collect())
-        .collect();
+    let lines: Vec<Vec<&str>> =
+        seen.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(
         (lines.len(), &lines[0][..], &lines[1][..3]),
         (
@@ -45,24 +38,15 @@ fn the_table_has_a_head_and_one_line_for_each_label() {
 fn a_partial_name_is_found_and_can_be_refused() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     let list = |more: &[&str]| {
-        cabane
-            .run(&[&["image", "ls", "--format={name}", "ap"], more].concat())
-            .stdout
+        cabane.run(&[&["image", "ls", "--format={name}", "ap"], more].concat()).stdout
     };
-    assert_eq!(
-        (list(&[]).as_str(), list(&["--no-partials"]).as_str()),
-        ("app\n", "")
-    );
+    assert_eq!((list(&[]).as_str(), list(&["--no-partials"]).as_str()), ("app\n", ""));
 }
 
 #[test]
 fn any_part_of_a_label_may_be_left_out() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
-    let list = |pattern: &str| {
-        cabane
-            .run(&["image", "ls", "--format={name}", pattern])
-            .stdout
-    };
+    let list = |pattern: &str| cabane.run(&["image", "ls", "--format={name}", pattern]).stdout;
     let seen = ["/1.0", ":v1", "%x86_64", "/2.0", ":v2", "%zen3"].map(list);
     assert_eq!(seen, ["app\n", "app\n", "app\n", "", "", ""]);
 }
@@ -70,19 +54,12 @@ fn any_part_of_a_label_may_be_left_out() {
 #[test]
 fn images_of_other_systems_are_listed_when_asked_for() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
-    cabane
-        .run(&["image", "add", "app/1.0:v1@there%x86_64", APP])
-        .success();
+    cabane.run(&["image", "add", "app/1.0:v1@there%x86_64", APP]).success();
     let list = |pattern: &[&str]| {
-        cabane
-            .run(&[&["image", "ls", "--format={system}"], pattern].concat())
-            .stdout
+        cabane.run(&[&["image", "ls", "--format={system}"], pattern].concat()).stdout
     };
     let seen = [list(&[]), list(&["@*"]), list(&["@there"])];
-    assert_eq!(
-        seen.each_ref().map(String::as_str),
-        ["here\n", "here\nthere\n", "there\n"]
-    );
+    assert_eq!(seen.each_ref().map(String::as_str), ["here\n", "here\nthere\n", "there\n"]);
 }
 
 #[test]
@@ -91,10 +68,7 @@ fn json_holds_what_the_table_shows() {
     let seen = cabane.run(&["image", "ls", "--json"]).success();
     let images: serde_json::Value = serde_json::from_str(&seen.stdout).unwrap();
     assert_eq!(
-        (
-            images[0]["label"].as_str(),
-            images[0]["default_view"].as_str()
-        ),
+        (images[0]["label"].as_str(), images[0]["default_view"].as_str()),
         (Some(APP), Some("default"))
     );
 }
@@ -105,9 +79,7 @@ fn a_label_that_is_taken_is_kept_unless_forced() {
     let other = cabane.image("other", &cabane.mount_point("other"));
     let seen = cabane.run(&["image", "add", APP, &other]);
     assert_eq!(seen.code, 1, "{}", seen.stderr);
-    cabane
-        .run(&["image", "add", "--force", APP, &other])
-        .success();
+    cabane.run(&["image", "add", "--force", APP, &other]).success();
     let seen = cabane.run(&["run", "app", "--", "hello"]);
     assert_eq!(seen, finished(0, "hello from other\n", ""));
 }
@@ -115,12 +87,8 @@ fn a_label_that_is_taken_is_kept_unless_forced() {
 #[test]
 fn another_label_of_the_same_image_takes_no_space() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
-    cabane
-        .run(&["image", "add", "app/1.0:latest", "app/1.0:v1"])
-        .success();
-    let images = cabane
-        .world
-        .path("home/.local/share/cabane/repository/images");
+    cabane.run(&["image", "add", "app/1.0:latest", "app/1.0:v1"]).success();
+    let images = cabane.world.path("home/.local/share/cabane/repository/images");
     let seen = cabane.run(&["run", "app/1.0:latest", "--", "hello"]);
     assert_eq!(
         (seen, fs::read_dir(images).unwrap().count()),
@@ -131,12 +99,8 @@ fn another_label_of_the_same_image_takes_no_space() {
 #[test]
 fn the_image_goes_with_its_last_label() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
-    cabane
-        .run(&["image", "add", "app/1.0:latest", APP])
-        .success();
-    let images = cabane
-        .world
-        .path("home/.local/share/cabane/repository/images");
+    cabane.run(&["image", "add", "app/1.0:latest", APP]).success();
+    let images = cabane.world.path("home/.local/share/cabane/repository/images");
     let count = || fs::read_dir(&images).unwrap().count();
     cabane.run(&["image", "rm", "app/1.0:latest"]).success();
     let after_first = count();
@@ -147,26 +111,18 @@ fn the_image_goes_with_its_last_label() {
 #[test]
 fn of_several_labels_of_one_image_none_is_removed_by_chance() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
-    cabane
-        .run(&["image", "add", "app/1.0:latest", APP])
-        .success();
+    cabane.run(&["image", "add", "app/1.0:latest", APP]).success();
     let seen = cabane.run(&["image", "rm", "app"]);
     let labels = cabane.run(&["image", "ls", "--format={tag}"]).stdout;
     let lists_both = seen.stderr.contains(":latest@") && seen.stderr.contains(APP);
-    assert!(
-        seen.code == 5 && lists_both && labels == "latest\nv1\n",
-        "{seen:?}\n{labels}"
-    );
+    assert!(seen.code == 5 && lists_both && labels == "latest\nv1\n", "{seen:?}\n{labels}");
 }
 
 #[test]
 fn a_digest_that_is_nowhere_is_not_found() {
     let digest = "a3".repeat(32);
-    let codes = [
-        Cabane::new(Who::OrdinaryUser),
-        Cabane::with_app(Who::OrdinaryUser),
-    ]
-    .map(|cabane| cabane.run(&["image", "rm", &digest]).code);
+    let codes = [Cabane::new(Who::OrdinaryUser), Cabane::with_app(Who::OrdinaryUser)]
+        .map(|cabane| cabane.run(&["image", "rm", &digest]).code);
     assert_eq!(codes, [4, 4]);
 }
 
@@ -174,17 +130,10 @@ fn a_digest_that_is_nowhere_is_not_found() {
 fn an_ambiguous_name_lists_the_candidates() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     let other = cabane.image("other", &cabane.mount_point("other"));
-    cabane
-        .run(&["image", "add", "app/2.0:v1@here%x86_64", &other])
-        .success();
+    cabane.run(&["image", "add", "app/2.0:v1@here%x86_64", &other]).success();
     let seen = cabane.run(&["image", "inspect", "app"]);
     let lists_both = seen.stderr.contains(APP) && seen.stderr.contains("app/2.0:v1@here%x86_64");
-    assert!(
-        seen.code == 5 && lists_both,
-        "{}: {}",
-        seen.code,
-        seen.stderr
-    );
+    assert!(seen.code == 5 && lists_both, "{}: {}", seen.code, seen.stderr);
 }
 
 #[test]
@@ -196,10 +145,7 @@ fn an_image_may_be_removed_while_a_command_runs_in_it() {
         let mut command = cabane.other("bash");
         command.args(["-c", &format!("mkfifo fifo; {script}")]);
         let seen = cabane.finish(&mut command);
-        assert!(
-            seen.stdout.contains("hello from app"),
-            "as {who:?}: {seen:?}"
-        );
+        assert!(seen.stdout.contains("hello from app"), "as {who:?}: {seen:?}");
     }
 }
 
@@ -211,9 +157,7 @@ fn two_adds_of_one_label_at_the_same_time_leave_one_whole_image() {
         for image in &images {
             scope.spawn(|| {
                 for _ in 0..10 {
-                    cabane
-                        .run(&["image", "add", "--force", "race/1:v1", image])
-                        .success();
+                    cabane.run(&["image", "add", "--force", "race/1:v1", image]).success();
                 }
             });
         }
@@ -221,12 +165,7 @@ fn two_adds_of_one_label_at_the_same_time_leave_one_whole_image() {
     let seen = cabane.run(&["run", "race", "--", "hello"]).success();
     let status = cabane.run(&["repo", "status", "--verify"]);
     let is_one = ["hello from first\n", "hello from second\n"].contains(&seen.stdout.as_str());
-    assert!(
-        is_one && status.code == 0,
-        "{}\n{}",
-        seen.stdout,
-        status.stdout
-    );
+    assert!(is_one && status.code == 0, "{}\n{}", seen.stdout, status.stdout);
 }
 
 #[test]
@@ -243,17 +182,11 @@ fn inspect_tells_what_a_view_changes() {
 fn a_template_with_an_unknown_key_lists_the_known_ones() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     let seen = cabane.run(&["image", "inspect", "app", "--format={nam}"]);
-    assert!(
-        seen.code == 2 && seen.stderr.contains("the keys are name, version"),
-        "{seen:?}"
-    );
+    assert!(seen.code == 2 && seen.stderr.contains("the keys are name, version"), "{seen:?}");
 }
 
 #[test]
 fn a_list_of_nothing_is_no_error() {
     let cabane = Cabane::new(Who::OrdinaryUser);
-    assert_eq!(
-        cabane.run(&["image", "ls"]),
-        finished(0, "", "no image matches\n")
-    );
+    assert_eq!(cabane.run(&["image", "ls"]), finished(0, "", "no image matches\n"));
 }

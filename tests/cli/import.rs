@@ -60,11 +60,7 @@ impl<'a> Uenv<'a> {
         fs::create_dir(path.join("images")).unwrap();
         let database = Connection::open(path.join("index.db")).unwrap();
         database.execute_batch(tables).unwrap();
-        Self {
-            cabane,
-            path,
-            database,
-        }
+        Self { cabane, path, database }
     }
 
     fn new(cabane: &'a Cabane) -> Self {
@@ -78,13 +74,7 @@ impl<'a> Uenv<'a> {
     /// Puts an image there that says who it is, with its metadata, and returns its digest.
     fn image(&self, name: &str) -> String {
         let image = self.cabane.image(name, &self.cabane.mount_point("app"));
-        let sum = self
-            .cabane
-            .world
-            .command("sha256sum")
-            .arg(&image)
-            .output()
-            .unwrap();
+        let sum = self.cabane.world.command("sha256sum").arg(&image).output().unwrap();
         let digest = String::from_utf8(sum.stdout).unwrap()[..64].to_owned();
         let place = self.directory(&digest);
         fs::create_dir(&place).unwrap();
@@ -138,9 +128,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 fn labels(cabane: &Cabane) -> String {
-    cabane
-        .run(&["image", "ls", "@*", "--format={label}"])
-        .stdout
+    cabane.run(&["image", "ls", "@*", "--format={label}"]).stdout
 }
 
 fn own(cabane: &Cabane, path: &str) -> PathBuf {
@@ -199,33 +187,21 @@ fn what_is_damaged_is_named_and_the_rest_is_imported() {
     let empty = "e".repeat(64);
     let bad = uenv.image("bad");
     uenv.row(&bad, "no good", "v1");
-    let row = format!(
-        "INSERT INTO images VALUES ('{empty}', '{}', '', 1)",
-        &empty[..16]
-    );
+    let row = format!("INSERT INTO images VALUES ('{empty}', '{}', '', 1)", &empty[..16]);
     uenv.database.execute_batch(&row).unwrap();
     let broken = uenv.add("broken");
     fs::write(uenv.directory(&broken).join("meta/env.json"), "{").unwrap();
     let seen = uenv.import(&[]);
     let id = |digest: &str| digest[..16].to_owned();
     let named = [
-        format!(
-            "{} (`changed/1.0:v1@here%x86_64`) has changed",
-            id(&changed)
-        ),
+        format!("{} (`changed/1.0:v1@here%x86_64`) has changed", id(&changed)),
         "of the label `missing/1.0:v1@here%x86_64` has no file".to_owned(),
         format!("the image {unnamed} has no label"),
         format!("an image `{empty}` without label and file"),
         "a label `no good/1.0:v1@here%x86_64` that cannot be kept".to_owned(),
-        format!(
-            "{} (`broken/1.0:v1@here%x86_64`): the metadata",
-            id(&broken)
-        ),
+        format!("{} (`broken/1.0:v1@here%x86_64`): the metadata", id(&broken)),
     ];
-    let unsaid: Vec<_> = named
-        .iter()
-        .filter(|one| !seen.stderr.contains(*one))
-        .collect();
+    let unsaid: Vec<_> = named.iter().filter(|one| !seen.stderr.contains(*one)).collect();
     assert_eq!(unsaid, Vec::<&String>::new(), "{}", seen.stderr);
     let lines = seen.stderr.matches("warning").count();
     assert_eq!(
@@ -244,19 +220,9 @@ fn everything(directory: &Path) -> BTreeMap<PathBuf, (u32, u64, i64, i64, Vec<u8
         let seen = fs::symlink_metadata(&path).unwrap();
         let content = fs::read(&path).unwrap_or_default();
         if seen.is_dir() {
-            places.extend(
-                fs::read_dir(&path)
-                    .unwrap()
-                    .map(|entry| entry.unwrap().path()),
-            );
+            places.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
         }
-        let facts = (
-            seen.mode(),
-            seen.nlink(),
-            seen.mtime(),
-            seen.mtime_nsec(),
-            content,
-        );
+        let facts = (seen.mode(), seen.nlink(), seen.mtime(), seen.mtime_nsec(), content);
         found.insert(path, facts);
     }
     found
@@ -268,11 +234,7 @@ fn the_repository_of_uenv_is_only_read() {
         let cabane = Cabane::new(who);
         let uenv = Uenv::new(&cabane);
         let digest = uenv.add("app");
-        for closed in [
-            &uenv.path,
-            &uenv.path.join("images"),
-            &uenv.directory(&digest),
-        ] {
+        for closed in [&uenv.path, &uenv.path.join("images"), &uenv.directory(&digest)] {
             fs::set_permissions(closed, Permissions::from_mode(0o555)).unwrap();
         }
         let before = everything(&uenv.path);
@@ -313,11 +275,7 @@ fn a_dry_run_tells_what_would_be_copied_and_makes_nothing() {
     let plan: Value = serde_json::from_str(&seen.stdout).unwrap();
     let one = &plan["labels"][0];
     assert_eq!(
-        (
-            one["digest"].as_str(),
-            one["fate"].as_str(),
-            own(&cabane, "").exists()
-        ),
+        (one["digest"].as_str(), one["fate"].as_str(), own(&cabane, "").exists()),
         (Some(digest.as_str()), Some("copied"), false),
         "{plan}"
     );
@@ -350,10 +308,7 @@ fn a_label_of_another_image_is_kept_unless_it_is_taken() {
     let before = hello();
     uenv.import(&["--force"]).success();
     assert!(kept.stderr.contains("kept the label"), "{}", kept.stderr);
-    assert_eq!(
-        [before, hello()],
-        ["hello from other\n", "hello from app\n"]
-    );
+    assert_eq!([before, hello()], ["hello from other\n", "hello from app\n"]);
 }
 
 #[test]
@@ -379,11 +334,7 @@ fn files_are_shared_only_when_that_is_asked_for() {
         let (one, two) = (inode(&uenv.file(&digest)), inode(&ours));
         // Or the file system shares blocks between files.
         let links = fs::metadata(&ours).unwrap().nlink();
-        assert!(if is_shared {
-            one == two || links == 1
-        } else {
-            one != two
-        });
+        assert!(if is_shared { one == two || links == 1 } else { one != two });
     }
 }
 
@@ -414,9 +365,7 @@ fn an_image_for_a_group_stays_so_with_the_file_or_its_directory_closed() {
         });
         assert_eq!(facts, [[(0o750, 61_235), (0o640, 61_235)]; 2], "{link:?}");
         let modes = |all: BTreeMap<PathBuf, (u32, u64, i64, i64, Vec<u8>)>| {
-            all.into_iter()
-                .map(|(path, facts)| (path, facts.0))
-                .collect::<Vec<_>>()
+            all.into_iter().map(|(path, facts)| (path, facts.0)).collect::<Vec<_>>()
         };
         assert_eq!(modes(everything(&uenv.path)), modes(before), "{link:?}");
     }
@@ -439,20 +388,13 @@ fn what_a_killed_writer_of_uenv_has_not_completed_is_not_believed() {
     // Without the journal the change is taken for complete.
     let address = format!("file:{}/index.db?immutable=1", killed.display());
     let changed = Connection::open(address).unwrap();
-    let changed = changed.query_row(
-        "SELECT count(*) FROM uenv WHERE name = 'wrong'",
-        [],
-        |row| row.get::<_, i64>(0),
-    );
+    let changed = changed.query_row("SELECT count(*) FROM uenv WHERE name = 'wrong'", [], |row| {
+        row.get::<_, i64>(0)
+    });
     assert_eq!(changed.unwrap(), 1);
     let before = everything(&killed);
     let seen = cabane.run(&["repo", "import", &killed.to_string_lossy()]);
-    assert_eq!(
-        labels(&cabane),
-        "app/1.0:v1@here%x86_64\n",
-        "{digest}: {}",
-        seen.stderr
-    );
+    assert_eq!(labels(&cabane), "app/1.0:v1@here%x86_64\n", "{digest}: {}", seen.stderr);
     assert!(everything(&killed) == before);
 }
 
@@ -463,15 +405,9 @@ fn a_file_that_is_no_database_of_uenv_says_so() {
     let other = uenv.import(&[]);
     fs::write(uenv.path.join("index.db"), vec![b'x'; 5000]).unwrap();
     let damaged = uenv.import(&[]);
-    let says = [
-        other.stderr.contains("has no table `images`"),
-        damaged.stderr.contains("cannot be read"),
-    ];
-    assert_eq!(
-        (other.code, damaged.code, says),
-        (6, 6, [true; 2]),
-        "{other:?} {damaged:?}"
-    );
+    let says =
+        [other.stderr.contains("has no table `images`"), damaged.stderr.contains("cannot be read")];
+    assert_eq!((other.code, damaged.code, says), (6, 6, [true; 2]), "{other:?} {damaged:?}");
 }
 
 #[test]
@@ -480,18 +416,12 @@ fn status_says_what_it_is_and_how_it_is_imported() {
     let uenv = Uenv::new(&cabane);
     uenv.add("app");
     let whole = cabane.run(&["repo", "status", &uenv.arg()]);
-    let json = cabane
-        .run(&["repo", "status", "--json", &uenv.arg()])
-        .stdout;
+    let json = cabane.run(&["repo", "status", "--json", &uenv.arg()]).stdout;
     let json: Value = serde_json::from_str(&json).unwrap();
     uenv.image("unnamed");
     let damaged = cabane.run(&["repo", "status", &uenv.arg()]);
-    let says = [
-        "a repository of uenv",
-        "labels       1",
-        "`cabane repo import [WORLD]/uenv`",
-    ]
-    .map(|text| whole.stdout.contains(text));
+    let says = ["a repository of uenv", "labels       1", "`cabane repo import [WORLD]/uenv`"]
+        .map(|text| whole.stdout.contains(text));
     assert_eq!(
         (whole.code, says, json[0]["kind"].as_str(), damaged.code),
         (0, [true; 3], Some("uenv"), 6),
@@ -543,14 +473,8 @@ fn killed_in_the_middle_it_goes_on_where_it_was() {
     }
     let before = count();
     let last = uenv.import(&[]).success();
-    let told = last
-        .stderr
-        .contains(&format!("labels that were there: {before}"));
+    let told = last.stderr.contains(&format!("labels that were there: {before}"));
     let status = cabane.run(&["repo", "status", "--verify"]);
     let seen = (told, labels(&cabane).lines().count(), status.code);
-    assert!(
-        kills > 0 && seen == (true, IMAGES, 0),
-        "{kills} kills, {seen:?}: {}",
-        last.stderr
-    );
+    assert!(kills > 0 && seen == (true, IMAGES, 0), "{kills} kills, {seen:?}: {}", last.stderr);
 }

@@ -40,10 +40,7 @@ impl Layout {
 
     /// Puts an image of layers that are not compressed.
     pub(crate) fn image(&self, layers: &[Vec<u8>], architecture: &str) -> Value {
-        let ids: Vec<_> = layers
-            .iter()
-            .map(|one| digest::written(&digest::of(one)))
-            .collect();
+        let ids: Vec<_> = layers.iter().map(|one| digest::written(&digest::of(one))).collect();
         let config = json!({
             "os": "linux", "architecture": architecture,
             "config": {"Env": ["GREETING=hello"], "Cmd": ["hello"]},
@@ -86,13 +83,7 @@ impl Layout {
 /// Packs a directory as a layer.
 pub(crate) fn layer(directory: &Path) -> Vec<u8> {
     let mut command = Command::new("tar");
-    command.args([
-        "--sort=name",
-        "--owner=0",
-        "--group=0",
-        "--mtime=@1000",
-        "-C",
-    ]);
+    command.args(["--sort=name", "--owner=0", "--group=0", "--mtime=@1000", "-C"]);
     command.arg(directory).args(["-cf", "-", "."]);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -169,11 +160,7 @@ fn an_imported_image_is_mounted_at_the_root_and_says_from_where_it_came() {
     let meta: Value = serde_json::from_str(&meta).unwrap();
     let source = &meta["cabane"]["container"]["source"];
     assert_eq!(
-        [
-            &meta["mount"],
-            &source["platform"],
-            &meta["cabane"]["container"]["command"][0]
-        ],
+        [&meta["mount"], &source["platform"], &meta["cabane"]["container"]["command"][0]],
         ["/", "linux/amd64", "hello"]
     );
 }
@@ -199,9 +186,7 @@ fn a_label_moves_to_another_image_by_force_only_and_both_are_named() {
         "{}",
         refused.stderr
     );
-    cabane
-        .run(&["import", "--force", &second.typed(), TOOL])
-        .success();
+    cabane.run(&["import", "--force", &second.typed(), TOOL]).success();
     assert_eq!(content(&cabane, TOOL, "etc/text"), "second");
 }
 
@@ -220,14 +205,8 @@ fn of_several_images_in_a_layout_one_must_be_named() {
     layout.index(&images);
     let path = layout.path.display();
     let refused = cabane.run(&["import", &format!("oci:{path}"), TOOL]);
-    assert!(
-        refused.stderr.contains("hint: it has: one, other"),
-        "{}",
-        refused.stderr
-    );
-    cabane
-        .run(&["import", &format!("oci:{path}:other"), TOOL])
-        .success();
+    assert!(refused.stderr.contains("hint: it has: one, other"), "{}", refused.stderr);
+    cabane.run(&["import", &format!("oci:{path}:other"), TOOL]).success();
     assert_eq!(content(&cabane, TOOL, "etc/text"), "other");
 }
 
@@ -244,9 +223,7 @@ fn of_an_index_the_platform_is_chosen_and_blobs_of_others_may_be_absent() {
     });
     layout.index(&[foreign, own]);
     let path = layout.path.to_string_lossy().into_owned();
-    cabane
-        .run(&["import", "--platform=linux/amd64", &path, TOOL])
-        .success();
+    cabane.run(&["import", "--platform=linux/amd64", &path, TOOL]).success();
     assert_eq!(content(&cabane, TOOL, "etc/text"), "own");
     let refused = cabane.run(&["import", "--platform=linux/s390x", &path, "tool/2.0"]);
     let expected = "error: the image is not there for linux/s390x; it is for linux/arm64/v8, \
@@ -259,15 +236,11 @@ fn a_layout_that_was_tampered_with_is_refused_and_nothing_is_left() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let layout = layout(&cabane, "first");
     let blobs = fs::read_dir(layout.path.join("blobs/sha256")).unwrap();
-    let largest = blobs
-        .map(|blob| blob.unwrap().path())
-        .max_by_key(|blob| blob.metadata().unwrap().len());
+    let largest =
+        blobs.map(|blob| blob.unwrap().path()).max_by_key(|blob| blob.metadata().unwrap().len());
     let largest = largest.unwrap();
     let mut bytes = fs::read(&largest).unwrap();
-    let place = bytes
-        .windows(5)
-        .position(|window| window == b"first")
-        .unwrap();
+    let place = bytes.windows(5).position(|window| window == b"first").unwrap();
     bytes[place] = b'F';
     fs::write(&largest, bytes).unwrap();
     let refused = cabane.run(&["import", &layout.typed(), TOOL]);
@@ -283,18 +256,9 @@ fn a_layout_that_was_tampered_with_is_refused_and_nothing_is_left() {
 fn nothing_is_done_in_a_dry_run() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let layout = layout(&cabane, "first");
-    let seen = cabane
-        .run(&["import", "--dry-run", &layout.typed(), TOOL])
-        .success();
-    let has_repository = cabane
-        .world
-        .path("home/.local/share/cabane/repository")
-        .exists();
-    assert!(
-        seen.stderr.contains("would import") && !has_repository,
-        "{}",
-        seen.stderr
-    );
+    let seen = cabane.run(&["import", "--dry-run", &layout.typed(), TOOL]).success();
+    let has_repository = cabane.world.path("home/.local/share/cabane/repository").exists();
+    assert!(seen.stderr.contains("would import") && !has_repository, "{}", seen.stderr);
     let told = cabane.run(&["import", "--dry-run", "--json", &layout.typed(), TOOL]);
     let told: Value = serde_json::from_str(&told.success().stdout).unwrap();
     assert_eq!(
@@ -317,9 +281,7 @@ fn an_archive_of_a_layout_is_imported_as_it_is_and_compressed() {
     fs::write(&packed, output.stdout).unwrap();
     for (number, archive) in [plain, packed].iter().enumerate() {
         let label = format!("tool/{number}:v1");
-        cabane
-            .run(&["import", archive.to_str().unwrap(), &label])
-            .success();
+        cabane.run(&["import", archive.to_str().unwrap(), &label]).success();
         assert_eq!(content(&cabane, &label, "etc/text"), "first");
     }
 }
@@ -337,12 +299,7 @@ fn what_docker_saves_is_imported() {
     assert_eq!(content(&cabane, TOOL, "etc/text"), "first");
     let named = format!("docker-archive:{typed}:tool:8");
     let refused = cabane.run(&["import", &named, "tool/2.0"]);
-    assert_eq!(
-        (refused.code, refused.stderr.contains("tool:7")),
-        (4, true),
-        "{}",
-        refused.stderr
-    );
+    assert_eq!((refused.code, refused.stderr.contains("tool:7")), (4, true), "{}", refused.stderr);
 }
 
 #[test]
@@ -387,10 +344,7 @@ fn what_docker_saved_long_ago_is_imported() {
         fs::write(path, bytes).unwrap();
     };
     put("repositories", br#"{"example/tool": {"7": "bbb"}}"#);
-    put(
-        "aaa/json",
-        br#"{"id": "aaa", "os": "linux", "architecture": "amd64"}"#,
-    );
+    put("aaa/json", br#"{"id": "aaa", "os": "linux", "architecture": "amd64"}"#);
     put("aaa/layer.tar", &layer(&root(&cabane, "lower")));
     let config = br#"{"id": "bbb", "parent": "aaa", "os": "linux", "architecture": "amd64",
                       "config": {"Env": ["A=b"]}}"#;
@@ -417,9 +371,7 @@ fn a_directory_is_imported_as_it_is() {
             };
             mode("etc/text");
         }
-        cabane
-            .run(&["import", root.to_str().unwrap(), TOOL])
-            .success();
+        cabane.run(&["import", root.to_str().unwrap(), TOOL]).success();
         let seen = ["etc/text", "etc/.wh.text"].map(|path| content(&cabane, TOOL, path));
         assert_eq!(seen, ["dir", "a file"], "as {who:?}");
     }
@@ -473,23 +425,13 @@ fn an_image_of_apptainer_is_imported_with_what_it_sets_and_runs() {
         let script = root.join(".singularity.d/env/90-environment.sh");
         fs::write(script, "export GREETING=\"from sif\"\nexport NOW=$(date)\n").unwrap();
         fs::write(root.join(".singularity.d/runscript"), "#!/bin/sh\nhello\n").unwrap();
-        fs::write(
-            root.join(".singularity.d/labels.json"),
-            r#"{"org.label": "x"}"#,
-        )
-        .unwrap();
+        fs::write(root.join(".singularity.d/labels.json"), r#"{"org.label": "x"}"#).unwrap();
         let image = cabane.world.path("image.sqfs");
-        let packed = Command::new("mksquashfs")
-            .arg(&root)
-            .arg(&image)
-            .arg("-quiet")
-            .output();
+        let packed = Command::new("mksquashfs").arg(&root).arg(&image).arg("-quiet").output();
         assert!(packed.unwrap().status.success());
         let file = cabane.world.path("image.sif");
         fs::write(&file, sif(&fs::read(&image).unwrap(), *b"02")).unwrap();
-        cabane
-            .run(&["import", "--platform=amd64", file.to_str().unwrap(), TOOL])
-            .success();
+        cabane.run(&["import", "--platform=amd64", file.to_str().unwrap(), TOOL]).success();
         let meta: Value = serde_json::from_str(&content(&cabane, TOOL, "meta/env.json")).unwrap();
         let scalars = &meta["views"]["default"]["env"]["values"]["scalar"];
         assert_eq!(
@@ -499,12 +441,7 @@ fn an_image_of_apptainer_is_imported_with_what_it_sets_and_runs() {
                 scalars["NOW"].is_null(),
                 &meta["cabane"]["container"]["entrypoint"][0]
             ),
-            (
-                "sif",
-                &json!("from sif"),
-                true,
-                &json!("/.singularity.d/runscript")
-            ),
+            ("sif", &json!("from sif"), true, &json!("/.singularity.d/runscript")),
             "as {who:?}"
         );
         assert_eq!(leftovers(&cabane), Vec::<String>::new());
@@ -529,10 +466,7 @@ fn what_holds_no_container_image_is_refused() {
     file.write_all(b"a text").unwrap();
     let path = cabane.world.path("text");
     let refused = cabane.run(&["import", path.to_str().unwrap(), TOOL]);
-    assert_eq!(
-        refused,
-        finished(3, "", "error: [WORLD]/text holds no container image\n")
-    );
+    assert_eq!(refused, finished(3, "", "error: [WORLD]/text holds no container image\n"));
 }
 
 #[test]

@@ -66,10 +66,7 @@ fn an_image_of_apptainer_that_unpacks_to_more_than_the_limit_is_refused_before_a
     file.set_len(1 << 28).unwrap();
     let (root, squashfs) = (cabane.world.path("root"), cabane.world.path("squashfs"));
     let mut program = Command::new("mksquashfs");
-    program
-        .arg(root)
-        .arg(&squashfs)
-        .args(["-quiet", "-b", "1M"]);
+    program.arg(root).arg(&squashfs).args(["-quiet", "-b", "1M"]);
     assert!(program.output().unwrap().status.success());
     let image = cabane.world.path("image.sif");
     let bytes = sif(&fs::read(squashfs).unwrap(), *b"02");
@@ -78,9 +75,7 @@ fn an_image_of_apptainer_that_unpacks_to_more_than_the_limit_is_refused_before_a
     let typed = format!("sif:{}", image.display());
     let limit = "--max-unpacked=100M";
     let seen = cabane.run(&["import", "--platform=amd64", limit, &typed, TOOL]);
-    let is_told = seen
-        .stderr
-        .contains("it unpacks to at least 268435456 bytes")
+    let is_told = seen.stderr.contains("it unpacks to at least 268435456 bytes")
         && seen.stderr.contains("--max-unpacked SIZE");
     assert!(seen.code != 0 && is_told, "{seen:?}");
     assert!(leftovers(&cabane).is_empty());

@@ -73,10 +73,7 @@ fn a_tree_of_real_files_is_the_one_that_umoci_unpacks() {
     let layout = Layout::new(&cabane, "real");
     let files = python();
     let version = Command::new("python3")
-        .args([
-            "-c",
-            "import os; print(os.path.dirname(os.__file__).lstrip('/'))",
-        ])
+        .args(["-c", "import os; print(os.path.dirname(os.__file__).lstrip('/'))"])
         .output()
         .unwrap();
     let version = String::from_utf8(version.stdout).unwrap();
@@ -104,10 +101,8 @@ fn a_tree_of_real_files_is_the_one_that_umoci_unpacks() {
         let is_executable = *kind == 'd' || *mode & 0o111 != 0;
         *mode = *mode & 0o1777 | 0o444 | if is_executable { 0o111 } else { 0 };
     }
-    let differing: Vec<_> = of_theirs
-        .iter()
-        .filter(|(name, theirs)| of_ours.get(*name) != Some(*theirs))
-        .collect();
+    let differing: Vec<_> =
+        of_theirs.iter().filter(|(name, theirs)| of_ours.get(*name) != Some(*theirs)).collect();
     assert_eq!(differing, Vec::new());
     assert_eq!(of_ours.len(), of_theirs.len());
 }

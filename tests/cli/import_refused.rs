@@ -27,11 +27,7 @@ fn a_path_that_is_not_there_makes_no_repository() {
     for who in everybody() {
         let cabane = Cabane::new(who);
         let missing = cabane.world.path("missing").display().to_string();
-        is_refused(
-            &cabane,
-            &[&missing, TOOL],
-            "missing\ncause: No such file or directory",
-        );
+        is_refused(&cabane, &[&missing, TOOL], "missing\ncause: No such file or directory");
         for scheme in ["oci", "oci-archive", "docker-archive", "sif", "dir"] {
             let typed = format!("{scheme}:{missing}");
             is_refused(&cabane, &[&typed, TOOL], "missing");
@@ -74,16 +70,8 @@ fn a_wrong_name_makes_no_repository() {
         let typed = layout.typed();
         is_refused(&cabane, &[&typed, "no label"], "no label");
         is_refused(&cabane, &[&typed, "tool/1.0:a:b"], "tool/1.0:a:b");
-        is_refused(
-            &cabane,
-            &[&typed, TOOL, "--platform", "linux/arm64"],
-            "linux/arm64",
-        );
-        is_refused(
-            &cabane,
-            &[&typed, TOOL, "--group", "no-such-group"],
-            "no-such-group",
-        );
+        is_refused(&cabane, &[&typed, TOOL, "--platform", "linux/arm64"], "linux/arm64");
+        is_refused(&cabane, &[&typed, TOOL, "--group", "no-such-group"], "no-such-group");
     }
 }
 
@@ -111,10 +99,7 @@ fn a_program_that_is_too_old_is_told_with_its_version_before_anything_is_made() 
             "error: [WORLD]/old-tools/mksquashfs is {version}, and 4.5 is needed\n\
              hint: squashfs-tools 4.5 or newer read archives; `PATH` decides which is used\n"
         );
-        assert_eq!(
-            (seen.stderr.as_str(), has_repository(&cabane)),
-            (expected.as_str(), false)
-        );
+        assert_eq!((seen.stderr.as_str(), has_repository(&cabane)), (expected.as_str(), false));
     }
 }
 

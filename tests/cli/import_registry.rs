@@ -32,12 +32,7 @@ impl Remote {
     fn push(&self, typed: &str, name: &str, options: &[&str]) {
         let host = self.registry.url().replace("http://", "docker://");
         let target = format!("{host}/{name}");
-        let words = [
-            &["copy", "--dest-tls-verify=false"],
-            options,
-            &[typed, &target],
-        ]
-        .concat();
+        let words = [&["copy", "--dest-tls-verify=false"], options, &[typed, &target]].concat();
         skopeo(&words);
     }
 
@@ -50,9 +45,7 @@ impl Remote {
         let mut files = Vec::new();
         collect(&self.registry.data(), &mut files);
         let blobs = files.into_iter().filter(|path| path.ends_with("data"));
-        blobs
-            .max_by_key(|path| path.metadata().unwrap().len())
-            .unwrap()
+        blobs.max_by_key(|path| path.metadata().unwrap().len()).unwrap()
     }
 
     /// How many blobs were asked for.
@@ -90,11 +83,7 @@ fn an_image_of_a_registry_is_imported_however_its_layers_are_compressed() {
             let typed = remote.typed(&format!("site/tool:{name}"));
             let label = format!("{name}/1.0:v1");
             remote.cabane.run(&["import", &typed, &label]).success();
-            assert_eq!(
-                content(&remote.cabane, &label, "etc/text"),
-                "first",
-                "as {who:?}"
-            );
+            assert_eq!(content(&remote.cabane, &label, "etc/text"), "first", "as {who:?}");
         }
         assert_eq!(leftovers(&remote.cabane), Vec::<String>::new());
     }
@@ -104,9 +93,7 @@ fn an_image_of_a_registry_is_imported_however_its_layers_are_compressed() {
 fn a_registry_without_encryption_is_named_as_such() {
     let remote = Remote::new(Who::OrdinaryUser);
     let host = remote.registry.url().replace("http://", "");
-    let seen = remote
-        .cabane
-        .run(&["import", &format!("{host}/sim/tool:1.0"), TOOL]);
+    let seen = remote.cabane.run(&["import", &format!("{host}/sim/tool:1.0"), TOOL]);
     let expected = format!(
         "error: {host} answers without encryption\n\
          hint: `http://{host}/…` is its address, if you trust the network on the way\n"
@@ -126,10 +113,7 @@ fn what_was_imported_is_not_fetched_again() {
     let seen = remote.cabane.run(&words).success().stdout;
     let seen: Value = serde_json::from_str(&seen).unwrap();
     // What the image says about itself is asked for, and no layer.
-    assert_eq!(
-        (seen["shared"].as_bool(), remote.blobs_sent() - before),
-        (Some(true), 1)
-    );
+    assert_eq!((seen["shared"].as_bool(), remote.blobs_sent() - before), (Some(true), 1));
 }
 
 #[test]
@@ -141,20 +125,13 @@ fn a_tag_that_was_moved_is_noticed_and_a_digest_does_not_move() {
     let typed = remote.typed("tool:1");
     cabane.run(&["import", &typed, TOOL]).success();
     let meta: Value = serde_json::from_str(&content(cabane, TOOL, "meta/env.json")).unwrap();
-    let digest = meta["cabane"]["container"]["source"]["manifest"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let digest = meta["cabane"]["container"]["source"]["manifest"].as_str().unwrap().to_owned();
     assert_eq!(cabane.run(&["import", "--check", TOOL]).code, 0);
     remote.push(&layout(cabane, "second").typed(), "tool:1", &[]);
     let checked = cabane.run(&["import", "--check", "--json", TOOL]);
     let moved: Value = serde_json::from_str(&checked.stdout).unwrap();
     assert_eq!(
-        (
-            checked.code,
-            &moved[0]["moved"],
-            moved[0]["before"].as_str()
-        ),
+        (checked.code, &moved[0]["moved"], moved[0]["before"].as_str()),
         (9, &Value::Bool(true), Some(digest.as_str()))
     );
     let refused = cabane.run(&["import", &typed, TOOL]);
@@ -180,18 +157,9 @@ fn a_blob_that_was_tampered_with_in_the_registry_is_refused_and_nothing_is_left(
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     fs::write(&path, bytes).unwrap();
-    let refused = remote
-        .cabane
-        .run(&["import", &remote.typed("tool:1"), TOOL]);
-    assert!(
-        refused.code == 11 && refused.stderr.contains("sha256:"),
-        "{}",
-        refused.stderr
-    );
-    assert_eq!(
-        remote.cabane.run(&["image", "ls", "--no-header"]).stdout,
-        ""
-    );
+    let refused = remote.cabane.run(&["import", &remote.typed("tool:1"), TOOL]);
+    assert!(refused.code == 11 && refused.stderr.contains("sha256:"), "{}", refused.stderr);
+    assert_eq!(remote.cabane.run(&["image", "ls", "--no-header"]).stdout, "");
 }
 
 #[test]
@@ -203,18 +171,8 @@ fn the_password_of_a_registry_is_taken_from_where_other_tools_leave_it() {
         .start();
     let host = registry.url().replace("http://", "");
     let layout = layout(&cabane, "first");
-    let words = [
-        "copy",
-        "--dest-tls-verify=false",
-        "--dest-creds=alice:secret",
-    ];
-    skopeo(
-        &[
-            &words[..],
-            &[&layout.typed(), &format!("docker://{host}/tool:1")],
-        ]
-        .concat(),
-    );
+    let words = ["copy", "--dest-tls-verify=false", "--dest-creds=alice:secret"];
+    skopeo(&[&words[..], &[&layout.typed(), &format!("docker://{host}/tool:1")]].concat());
     let typed = format!("http://{host}/tool:1");
     let refused = cabane.run(&["import", &typed, TOOL]);
     assert_eq!(refused.code, 11, "{}", refused.stderr);
@@ -233,12 +191,7 @@ fn large(cabane: &Cabane) -> Layout {
     for number in 0..4_u32 {
         let directory = cabane.world.directory(&format!("large-{number}"));
         let noise: Vec<u8> = (0..2_000_000_u32)
-            .map(|i| {
-                (i ^ number)
-                    .wrapping_mul(2_654_435_761)
-                    .rotate_left(i % 31)
-                    .to_le_bytes()[1]
-            })
+            .map(|i| (i ^ number).wrapping_mul(2_654_435_761).rotate_left(i % 31).to_le_bytes()[1])
             .collect();
         fs::write(directory.join(format!("noise-{number}")), noise).unwrap();
         layers.push(layer(&directory));
@@ -266,11 +219,7 @@ fn an_import_that_is_killed_at_any_instant_is_repeated_with_success() {
         cabane.run(&["image", "rm", TOOL]).success();
         for _ in 0..KILLS {
             kill_within(&mut cabane.command(&import), whole);
-            if cabane
-                .run(&["image", "ls", "--no-header"])
-                .stdout
-                .contains("tool")
-            {
+            if cabane.run(&["image", "ls", "--no-header"]).stdout.contains("tool") {
                 assert_eq!(content(cabane, TOOL, "etc/text"), "large");
                 cabane.run(&["image", "rm", TOOL]).success();
             }
@@ -284,11 +233,7 @@ fn an_import_that_is_killed_at_any_instant_is_repeated_with_success() {
 }
 
 pub(crate) fn kill_within(command: &mut Command, whole: Duration) {
-    let mut child = command
-        .stderr(Stdio::null())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut child = command.stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     let share = RandomState::new().hash_one(child.id()) % 1000;
     sleep(whole.mul_f64(f64::from(u32::try_from(share).unwrap()) / 1000.0));
     // It may be done already.
@@ -372,13 +317,7 @@ fn an_import_on_a_full_disk_is_refused_and_leaves_nothing() {
     let mut command = cabane.world.command("unshare");
     command.args(["--mount", "sh", "-c", &script]);
     let seen = cabane.finish(&mut command);
-    let left: u64 = seen
-        .stdout
-        .lines()
-        .last()
-        .unwrap_or("")
-        .parse()
-        .unwrap_or(u64::MAX);
+    let left: u64 = seen.stdout.lines().last().unwrap_or("").parse().unwrap_or(u64::MAX);
     assert!(
         seen.stderr.contains("not enough space")
             && seen.stdout.starts_with("code 1\n")

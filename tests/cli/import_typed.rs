@@ -40,12 +40,7 @@ fn two(cabane: &Cabane) -> Value {
 fn a_name_may_stand_behind_any_path() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let second = two(&cabane);
-    for image in [
-        "./both:second",
-        "both:second",
-        "./both.tar:second",
-        "both.tar:second",
-    ] {
+    for image in ["./both:second", "both:second", "./both.tar:second", "both.tar:second"] {
         let mut command = cabane.command(&["import", "--json", "--force", image, TOOL]);
         let seen = cabane.finish(command.current_dir(cabane.world.path("")));
         let seen: Value = serde_json::from_str(&seen.success().stdout).unwrap();
@@ -65,11 +60,7 @@ fn a_kind_without_a_path_is_no_registry() {
                     hint: name a directory: `oci:DIRECTORY`\n";
     assert_eq!(refused, finished(3, "", expected));
     let refused = import(&cabane, "docker-archive:");
-    assert!(
-        refused.stderr.contains("`docker-archive:FILE`"),
-        "{}",
-        refused.stderr
-    );
+    assert!(refused.stderr.contains("`docker-archive:FILE`"), "{}", refused.stderr);
 }
 
 #[test]
@@ -86,11 +77,7 @@ fn what_is_no_container_image_is_told_from_what_is_not_there() {
     assert_eq!(refused, finished(1, "", expected));
     let refused = import(&cabane, "oci:empty");
     let expected = "error: empty is not a container image: it has no index.json\n";
-    assert!(
-        refused.code == 3 && refused.stderr.ends_with(expected),
-        "{}",
-        refused.stderr
-    );
+    assert!(refused.code == 3 && refused.stderr.ends_with(expected), "{}", refused.stderr);
 }
 
 #[test]
@@ -100,10 +87,7 @@ fn an_archive_that_is_no_image_or_was_cut_off_is_called_so() {
     for scheme in ["docker-archive", "oci-archive"] {
         let refused = import(&cabane, &format!("{scheme}:nothing.tar"));
         assert!(
-            refused.code == 3
-                && refused
-                    .stderr
-                    .contains("is not a container image: it has n"),
+            refused.code == 3 && refused.stderr.contains("is not a container image: it has n"),
             "{}",
             refused.stderr
         );
@@ -131,26 +115,16 @@ fn a_group_to_which_one_cannot_give_files_takes_nothing_away() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let layout = layout(&cabane, "first");
     cabane.run(&["import", &layout.typed(), TOOL]).success();
-    let images = cabane
-        .world
-        .path("home/.local/share/cabane/repository/images");
+    let images = cabane.world.path("home/.local/share/cabane/repository/images");
     let modes = || {
-        let place = fs::read_dir(&images)
-            .unwrap()
-            .next()
-            .unwrap()
-            .unwrap()
-            .path();
+        let place = fs::read_dir(&images).unwrap().next().unwrap().unwrap().path();
         [&place, &place.join("image")].map(|path| fs::metadata(path).unwrap().permissions().mode())
     };
     let before = modes();
     let words = ["import", &layout.typed(), "tool/2.0:v1", "--group", "0"];
     let refused = cabane.run(&words);
     assert!(
-        refused.code == 6
-            && refused
-                .stderr
-                .contains("cannot be closed to all but the group 0"),
+        refused.code == 6 && refused.stderr.contains("cannot be closed to all but the group 0"),
         "{}",
         refused.stderr
     );
@@ -169,10 +143,9 @@ fn an_image_for_other_processors_has_a_label_for_them() {
     fs::set_permissions(tree.join("bin/sh"), fs::Permissions::from_mode(0o755)).unwrap();
     layout.name(layout.image(&[layer(&tree)], "s390x"), "1");
     let words = ["import", "--platform=linux/s390x", &layout.typed()];
-    for (typed, label) in [
-        ("tool/1.0", "tool/1.0:v1@here%s390x"),
-        ("tool/2.0%z15", "tool/2.0:v1@here%z15"),
-    ] {
+    for (typed, label) in
+        [("tool/1.0", "tool/1.0:v1@here%s390x"), ("tool/2.0%z15", "tool/2.0:v1@here%z15")]
+    {
         let seen = cabane.run(&[&words[..], &["--json", typed]].concat());
         let seen: Value = serde_json::from_str(&seen.success().stdout).unwrap();
         assert_eq!(seen["label"], label);
@@ -180,9 +153,7 @@ fn an_image_for_other_processors_has_a_label_for_them() {
     let refused = cabane.run(&["run", "tool/1.0%s390x", "--", "/bin/sh"]);
     assert!(
         refused.code == 126
-            && refused
-                .stderr
-                .contains("it is for other processors than those of this machine"),
+            && refused.stderr.contains("it is for other processors than those of this machine"),
         "{refused:?}"
     );
 }
@@ -197,9 +168,5 @@ fn a_repository_of_others_is_named_where_nothing_can_be_put_into_it() {
     let refused = cabane.run(&["import", &layout.typed(), TOOL]);
     fs::set_permissions(&place, fs::Permissions::from_mode(0o755)).unwrap();
     let hint = "hint: `ls -ld [WORLD]/home/.local/share/cabane/repository/tmp` shows who may\n";
-    assert!(
-        refused.code == 6 && refused.stderr.ends_with(hint),
-        "{}",
-        refused.stderr
-    );
+    assert!(refused.code == 6 && refused.stderr.ends_with(hint), "{}", refused.stderr);
 }

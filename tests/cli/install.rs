@@ -64,10 +64,7 @@ fn a_tree_is_installed_with_its_metadata_and_nothing_is_left_beside_it() {
     for who in everybody() {
         let site = Site::new(who);
         site.install(&[]).success();
-        assert_eq!(
-            (site.says().as_str(), site.beside()),
-            ("one\n", vec!["tools".to_owned()])
-        );
+        assert_eq!((site.says().as_str(), site.beside()), ("one\n", vec!["tools".to_owned()]));
         let meta = fs::read_to_string(site.path("home/apps/tools/meta/env.json")).unwrap();
         let mount = format!("\"mount\": \"{}\"", site.path("home/apps/tools"));
         assert!(meta.contains(&mount), "as {who:?}: {meta}");
@@ -96,10 +93,7 @@ fn what_an_earlier_build_has_installed_is_replaced_only_where_that_is_asked_for(
     assert!(refused.stderr.starts_with(expected), "{refused:?}");
     assert_eq!(site.says(), "one\n");
     site.install(&["--replace"]).success();
-    assert_eq!(
-        (site.says().as_str(), site.beside()),
-        ("two\n", vec!["tools".to_owned()])
-    );
+    assert_eq!((site.says().as_str(), site.beside()), ("two\n", vec!["tools".to_owned()]));
 }
 
 #[test]
@@ -110,9 +104,7 @@ fn what_no_build_has_made_is_never_replaced() {
     Finished::of(shell.args(["-c", script])).success();
     let refused = site.install(&["--replace"]);
     assert!(
-        refused
-            .stderr
-            .contains("it holds something that no build has put there"),
+        refused.stderr.contains("it holds something that no build has put there"),
         "{refused:?}"
     );
     let kept = fs::read_to_string(site.path("home/apps/tools/file")).unwrap();

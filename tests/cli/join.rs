@@ -146,23 +146,12 @@ fn whoever_joins_keeps_his_own_directory_and_variables() {
     let _first = start(&cabane, &["run", "--join=x", "app"]);
     let mut command = within(
         &cabane,
-        cabane.command(&[
-            "run",
-            "--join=x",
-            "app",
-            "--",
-            "sh",
-            "-c",
-            "pwd; echo $MINE; hello",
-        ]),
+        cabane.command(&["run", "--join=x", "app", "--", "sh", "-c", "pwd; echo $MINE; hello"]),
     );
     command.current_dir(cabane.world.path("home"));
     command.env("MINE", "kept");
     let seen = cabane.finish(&mut command);
-    assert_eq!(
-        seen,
-        finished(0, "[WORLD]/home\nkept\nhello from app\n", "")
-    );
+    assert_eq!(seen, finished(0, "[WORLD]/home\nkept\nhello from app\n", ""));
 }
 
 #[test]
@@ -216,11 +205,7 @@ fn a_process_killed_at_any_instant_disturbs_nobody_later() {
         child.kill().unwrap();
         child.wait().unwrap();
         let seen = run(&cabane, &["run", "--join=x", "app", "--", "hello"]);
-        assert_eq!(
-            seen,
-            finished(0, "hello from app\n", ""),
-            "in round {round}"
-        );
+        assert_eq!(seen, finished(0, "hello from app\n", ""), "in round {round}");
     }
 }
 
@@ -257,14 +242,7 @@ fn root_has_nothing_to_join() {
 fn no_command_can_gain_rights() {
     for who in everybody() {
         let cabane = Cabane::with_app(who);
-        let words = [
-            "run",
-            "app",
-            "--",
-            "grep",
-            "NoNewPrivs",
-            "/proc/self/status",
-        ];
+        let words = ["run", "app", "--", "grep", "NoNewPrivs", "/proc/self/status"];
         let seen = cabane.run(&words);
         assert_eq!(seen, finished(0, "NoNewPrivs:\t1\n", ""), "as {who:?}");
     }
@@ -274,15 +252,7 @@ fn no_command_can_gain_rights() {
 fn whoever_joins_has_no_rights_inside() {
     let cabane = world();
     let _first = start(&cabane, &["run", "--join=x", "app"]);
-    let words = [
-        "run",
-        "--join=x",
-        "app",
-        "--",
-        "grep",
-        "CapEff",
-        "/proc/self/status",
-    ];
+    let words = ["run", "--join=x", "app", "--", "grep", "CapEff", "/proc/self/status"];
     let seen = run(&cabane, &words);
     assert_eq!(seen, finished(0, "CapEff:\t0000000000000000\n", ""));
 }

@@ -110,10 +110,7 @@ impl<'a> Machine<'a> {
              CABANE_REPO=shared={}",
             repository.display()
         );
-        let script = format!(
-            "{RIGHT}\nuser='{user} {variables}'\ninside=\n{}\n{ASK}",
-            self.wrong
-        );
+        let script = format!("{RIGHT}\nuser='{user} {variables}'\ninside=\n{}\n{ASK}", self.wrong);
         let mut command = Command::new("timeout");
         command.args(["--kill-after=5", "120", "sh", "-c", self.entry]);
         command
@@ -137,11 +134,7 @@ impl Verdict {
         Self {
             doctor: doctor.unwrap_or_else(|error| panic!("{error}: {}", read("doctor.err"))),
             code: code("doctor.code"),
-            run: Finished {
-                code: code("run.code"),
-                stdout: read("run"),
-                stderr: read("run.err"),
-            },
+            run: Finished { code: code("run.code"), stdout: read("run"), stderr: read("run.err") },
         }
     }
 
@@ -171,10 +164,7 @@ impl Verdict {
         let found = findings.iter().find(|finding| finding["name"] == name);
         let found = found.unwrap_or_else(|| panic!("no `{name}` in {:#}", self.doctor));
         let text = |key: &str| found[key].as_str().unwrap_or_default().to_owned();
-        (
-            format!("{}: {}", text("state"), text("found")),
-            text("command"),
-        )
+        (format!("{}: {}", text("state"), text("found")), text("command"))
     }
 }
 

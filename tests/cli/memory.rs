@@ -24,10 +24,8 @@ struct InMemory {
 
 impl InMemory {
     fn new(who: Who) -> Self {
-        let memory = tempfile::Builder::new()
-            .prefix("cabane-test-")
-            .tempdir_in("/dev/shm")
-            .unwrap();
+        let memory =
+            tempfile::Builder::new().prefix("cabane-test-").tempdir_in("/dev/shm").unwrap();
         fs::set_permissions(memory.path(), fs::Permissions::from_mode(0o777)).unwrap();
         let stack = Stack::new(who);
         Self { stack, memory }
@@ -83,8 +81,7 @@ impl InMemory {
 fn a_build_is_in_memory_and_leaves_nothing_there() {
     for who in everybody() {
         let here = InMemory::new(who);
-        here.stack
-            .before_installing("cat /proc/self/mountinfo >/cabane/work/mounts\n");
+        here.stack.before_installing("cat /proc/self/mountinfo >/cabane/work/mounts\n");
         here.build(&["stack/1.0"]).success();
         assert_eq!(here.parts(), Vec::<std::path::PathBuf>::new(), "as {who:?}");
         assert!(!here.on_disk("store") && here.on_disk("image.squashfs"));
@@ -103,10 +100,7 @@ fn a_second_build_notices_that_nothing_changed_although_nothing_is_in_memory_any
     let here = InMemory::new(Who::OrdinaryUser);
     here.build(&["stack/1.0"]).success();
     let again = here.build(&["stack/1.0"]).success().stderr;
-    assert!(
-        again.contains("nothing has changed") && !again.contains("install"),
-        "{again}"
-    );
+    assert!(again.contains("nothing has changed") && !again.contains("install"), "{again}");
 }
 
 #[test]
@@ -127,18 +121,14 @@ fn a_change_is_built_although_nothing_is_in_memory_any_more() {
     here.stack.cabane.world.file("recipe/post-install", post);
     here.build(&["stack/1.0"]).success();
     assert_ne!(here.stack.digest(), before);
-    let seen = here
-        .stack
-        .cabane
-        .run(&["run", "--view=default", "stack", "--", "hello"]);
+    let seen = here.stack.cabane.run(&["run", "--view=default", "stack", "--", "hello"]);
     assert_eq!(seen.stdout, "hello from a stack\n", "{seen:?}");
 }
 
 #[test]
 fn a_build_that_failed_goes_on_in_memory() {
     let here = InMemory::new(Who::OrdinaryUser);
-    here.stack
-        .before_installing("[ -e $MOUNT/first ] || { touch $MOUNT/first; exit 1; }\n");
+    here.stack.before_installing("[ -e $MOUNT/first ] || { touch $MOUNT/first; exit 1; }\n");
     assert_eq!(here.build(&["stack/1.0"]).code, 7);
     here.build(&["stack/1.0"]).success();
 }
@@ -166,17 +156,12 @@ fn what_a_build_has_in_memory_is_kept_if_it_is_asked_for() {
 #[test]
 fn a_build_under_way_is_not_cleaned() {
     let here = InMemory::new(Who::OrdinaryUser);
-    here.stack
-        .before_installing("touch /tmp/begun; sleep 1000\n");
+    here.stack.before_installing("touch /tmp/begun; sleep 1000\n");
     let mut build = here.command(&["stack/1.0"]).spawn().unwrap();
     let started = Instant::now();
     let begun = || {
         let parts = fs::read_dir(here.memory.path()).map_or(0, Iterator::count);
-        parts > 0
-            && here
-                .parts()
-                .iter()
-                .any(|part| part.join("tmp/begun").exists())
+        parts > 0 && here.parts().iter().any(|part| part.join("tmp/begun").exists())
     };
     while begun().not() {
         assert!(started.elapsed() < Duration::from_secs(60));
@@ -228,10 +213,7 @@ fn memory_that_others_share_is_seen_inside_and_builds_are_not() {
     here.build(&["--keep", "stack/1.0"]).success();
     let builds = here.stack.cabane.world.path("home/.cache/cabane/builds");
     let build = fs::read_dir(builds).unwrap().next().unwrap().unwrap();
-    assert_eq!(
-        fs::read_to_string(build.path().join("work/seen")).unwrap(),
-        ""
-    );
+    assert_eq!(fs::read_to_string(build.path().join("work/seen")).unwrap(), "");
 }
 
 #[test]
@@ -240,13 +222,9 @@ fn a_build_that_does_not_fit_after_all_goes_on_on_the_disk() {
         not_run!("a small file system in memory needs root");
     }
     let here = InMemory::new(Who::Root);
-    here.stack
-        .before_installing("head -c 20000000 /dev/zero >$MOUNT/large || exit 1\n");
+    here.stack.before_installing("head -c 20000000 /dev/zero >$MOUNT/large || exit 1\n");
     // It is assumed to fit.
-    here.stack
-        .cabane
-        .world
-        .file("home/.cache/cabane/used-1/stack", "1000");
+    here.stack.cabane.world.file("home/.cache/cabane/used-1/stack", "1000");
     let build = here.command(&["stack/1.0"]);
     let mut command = here.stack.cabane.other("unshare");
     let script = "mount -t tmpfs -o size=8m,mode=0777 none $CABANE_MEMORY_DIR && exec \"$@\"";
@@ -255,10 +233,7 @@ fn a_build_that_does_not_fit_after_all_goes_on_on_the_disk() {
     here.with_variables(&mut command);
     let failed = here.stack.cabane.finish(&mut command);
     assert!(
-        failed.code == 7
-            && failed
-                .stderr
-                .contains("error: the build does not fit into memory"),
+        failed.code == 7 && failed.stderr.contains("error: the build does not fit into memory"),
         "{failed:?}"
     );
     let told = here.stack.cabane.finish(&mut command).success().stderr;

@@ -14,9 +14,7 @@ use crate::cabane::{APP, Cabane, Who, everybody};
 
 fn images(repository: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(repository.join("images")).unwrap();
-    entries
-        .map(|entry| entry.unwrap().path().join("image"))
-        .collect()
+    entries.map(|entry| entry.unwrap().path().join("image")).collect()
 }
 
 fn labels(cabane: &Cabane, repository: &Path) -> String {
@@ -34,17 +32,11 @@ fn everything_is_at_the_other_place() {
     for who in everybody() {
         let cabane = Cabane::with_app(who);
         let target = cabane.world.path("home/new");
-        cabane
-            .run(&["repo", "migrate", &target.to_string_lossy()])
-            .success();
+        cabane.run(&["repo", "migrate", &target.to_string_lossy()]).success();
         let list = format!("{},default", target.display());
         let ran = cabane.run(&["--repo", &list, "run", "app", "--", "hello"]);
         let seen = (labels(&cabane, &target), ran.stdout);
-        assert_eq!(
-            seen,
-            (format!("{APP}\n"), "hello from app\n".to_owned()),
-            "as {who:?}"
-        );
+        assert_eq!(seen, (format!("{APP}\n"), "hello from app\n".to_owned()), "as {who:?}");
     }
 }
 
@@ -60,9 +52,7 @@ fn what_is_there_is_not_copied_again() {
     let inode = fs::metadata(&images(&target)[0]).unwrap().ino();
     let seen = migrate();
     let again = fs::metadata(&images(&target)[0]).unwrap().ino();
-    let told = seen
-        .stderr
-        .contains("images copied: 0, labels given: 0, labels that were there: 1");
+    let told = seen.stderr.contains("images copied: 0, labels given: 0, labels that were there: 1");
     assert!(told && again == inode, "{seen:?}");
 }
 
@@ -70,9 +60,7 @@ fn what_is_there_is_not_copied_again() {
 fn on_one_file_system_no_bytes_are_copied() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     let target = cabane.world.path("home/new");
-    cabane
-        .run(&["repo", "migrate", &target.to_string_lossy()])
-        .success();
+    cabane.run(&["repo", "migrate", &target.to_string_lossy()]).success();
     let [one, two] = [own(&cabane), target].map(|one| fs::metadata(&images(&one)[0]).unwrap());
     // The file with two names, unless the file system can share blocks.
     let shares_blocks = one.ino() != two.ino() && two.nlink() == 1;
@@ -86,9 +74,7 @@ fn a_label_of_another_image_is_kept_unless_it_is_taken() {
     let text = target.to_string_lossy();
     let other = cabane.image("other", &cabane.mount_point("other"));
     cabane.run(&["repo", "create", &text]).success();
-    cabane
-        .run(&["--repo", &text, "image", "add", APP, &other])
-        .success();
+    cabane.run(&["--repo", &text, "image", "add", APP, &other]).success();
     let hello = || {
         let run = ["--repo", &text, "run", "app", "--", "hello"];
         cabane.run(&run).stdout
@@ -97,10 +83,7 @@ fn a_label_of_another_image_is_kept_unless_it_is_taken() {
     let before = hello();
     cabane.run(&["repo", "migrate", "--force", &text]).success();
     assert!(kept.stderr.contains("kept the label"), "{kept:?}");
-    assert_eq!(
-        [before, hello()],
-        ["hello from other\n", "hello from app\n"]
-    );
+    assert_eq!([before, hello()], ["hello from other\n", "hello from app\n"]);
 }
 
 #[test]
@@ -110,9 +93,7 @@ fn a_repository_with_labels_of_its_own_is_added_to_only_when_asked() {
     let text = target.to_string_lossy();
     let other = cabane.image("other", &cabane.mount_point("other"));
     cabane.run(&["repo", "create", &text]).success();
-    cabane
-        .run(&["--repo", &text, "image", "add", "other/1.0", &other])
-        .success();
+    cabane.run(&["--repo", &text, "image", "add", "other/1.0", &other]).success();
     let refused = cabane.run(&["repo", "migrate", &text]);
     cabane.run(&["repo", "migrate", "--sync", &text]).success();
     let count = labels(&cabane, &target).lines().count();
@@ -129,11 +110,7 @@ fn an_image_whose_content_has_changed_is_left_out() {
     fs::write(image, bytes).unwrap();
     let target = cabane.world.path("home/new");
     let seen = cabane.run(&["repo", "migrate", &target.to_string_lossy()]);
-    assert_eq!(
-        (seen.code, labels(&cabane, &target).as_str()),
-        (6, ""),
-        "{seen:?}"
-    );
+    assert_eq!((seen.code, labels(&cabane, &target).as_str()), (6, ""), "{seen:?}");
 }
 
 #[test]
@@ -159,11 +136,7 @@ fn a_repository_is_not_copied_into_itself() {
 fn elsewhere() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let place = tempfile::tempdir_in(memory).unwrap();
-    fs::set_permissions(
-        place.path(),
-        std::os::unix::fs::PermissionsExt::from_mode(0o777),
-    )
-    .unwrap();
+    fs::set_permissions(place.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
     place
 }
 
@@ -186,12 +159,8 @@ fn killed_in_the_middle_it_goes_on_where_it_was() {
     let mut kills = 0;
     let mut inodes = Vec::new();
     for wanted in 1..IMAGES {
-        let mut running = cabane
-            .command(&words)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut running =
+            cabane.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let end = Instant::now() + Duration::from_secs(60);
         let count = || fs::read_dir(target.join("refs")).map_or(0, Iterator::count);
         while count() < wanted && running.try_wait().unwrap().is_none() {
@@ -202,14 +171,10 @@ fn killed_in_the_middle_it_goes_on_where_it_was() {
         running.kill().unwrap();
         running.wait().unwrap();
         let now = || images(&target).into_iter().map(|one| (one.clone(), one));
-        let now: Vec<_> = now()
-            .map(|(path, one)| (path, fs::metadata(one).unwrap().ino()))
-            .collect();
+        let now: Vec<_> =
+            now().map(|(path, one)| (path, fs::metadata(one).unwrap().ino())).collect();
         // An image that had its label is not made again.
-        assert!(
-            inodes.iter().all(|one| now.contains(one)),
-            "after kill {wanted}"
-        );
+        assert!(inodes.iter().all(|one| now.contains(one)), "after kill {wanted}");
         let named = count();
         inodes = if now.len() == named { now } else { Vec::new() };
     }
@@ -217,8 +182,5 @@ fn killed_in_the_middle_it_goes_on_where_it_was() {
     let status = cabane.run(&["repo", "status", "--verify", &target.to_string_lossy()]);
     let left = fs::read_dir(target.join("tmp")).unwrap().count();
     let seen = (labels(&cabane, &target).lines().count(), status.code, left);
-    assert!(
-        kills > 0 && seen == (IMAGES, 0, 1),
-        "{kills} kills, {seen:?}"
-    );
+    assert!(kills > 0 && seen == (IMAGES, 0, 1), "{kills} kills, {seen:?}");
 }

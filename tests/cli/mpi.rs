@@ -23,9 +23,7 @@ impl Mpi {
         let cabane = Cabane::new(Who::OrdinaryUser);
         let mount_point = cabane.mount_point(name);
         let tree = cabane.world.path(name);
-        let _ = Tree::new(&tree)
-            .copy_of(installed, "")
-            .meta(name, &mount_point);
+        let _ = Tree::new(&tree).copy_of(installed, "").meta(name, &mount_point);
         compile_below(&tree, "ping_pong");
         let image = cabane.world.path(&format!("{name}.squashfs"));
         squashfs(&tree, &image);
@@ -72,17 +70,10 @@ fn places(said: &str) -> (Vec<&str>, usize) {
 fn ranks_exchange_large_messages(name: &str, installed: &Path) {
     let mpi = Mpi::new(name, installed);
     let program = mpi.cabane.program();
-    let seen = mpi
-        .launch(&[program, "run", &mpi.image, "--", "ping_pong"])
-        .success();
+    let seen = mpi.launch(&[program, "run", &mpi.image, "--", "ping_pong"]).success();
     let (different, spoken) = places(&seen.stdout);
     let arrived = seen.stdout.contains("all messages arrived");
-    assert_eq!(
-        (different.len(), spoken, arrived),
-        (1, 4, true),
-        "{name}: {}",
-        seen.stdout
-    );
+    assert_eq!((different.len(), spoken, arrived), (1, 4, true), "{name}: {}", seen.stdout);
 }
 
 #[test]
@@ -109,20 +100,14 @@ fn a_launcher_in_one_image_may_start_ranks_in_another() {
     let mpi = Mpi::new("mpich", &installed);
     let app = mpi.cabane.image("app", &mpi.cabane.mount_point("app"));
     let program = mpi.cabane.program();
-    let mut command = mpi
-        .cabane
-        .command(&["run", &mpi.image, "--", "timeout", "120", "mpiexec", "-n"]);
+    let mut command =
+        mpi.cabane.command(&["run", &mpi.image, "--", "timeout", "120", "mpiexec", "-n"]);
     command.args(["4", program, "run", &app, "--", "ping_pong"]);
     command.env("XDG_RUNTIME_DIR", mpi.cabane.world.path("home"));
     let seen = mpi.cabane.finish(&mut command).success();
     let (different, spoken) = places(&seen.stdout);
     let arrived = seen.stdout.contains("all messages arrived");
-    assert_eq!(
-        (different.len(), spoken, arrived),
-        (1, 4, true),
-        "{}",
-        seen.stdout
-    );
+    assert_eq!((different.len(), spoken, arrived), (1, 4, true), "{}", seen.stdout);
 }
 
 #[test]
@@ -145,18 +130,12 @@ fn without_joining_the_messages_of_mpich_do_not_arrive_and_that_is_foretold() {
 #[test]
 fn a_rank_that_is_alone_on_its_node_misses_nobody() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
-    for (variable, value, told) in [
-        ("PMI_RANK", "1", 0),
-        ("SLURM_LOCALID", "0", 0),
-        ("SLURM_LOCALID", "1", 1),
-    ] {
+    for (variable, value, told) in
+        [("PMI_RANK", "1", 0), ("SLURM_LOCALID", "0", 0), ("SLURM_LOCALID", "1", 1)]
+    {
         let mut command = cabane.command(&["run", "--no-join", "app", "--", "hello"]);
         let seen = cabane.finish(command.env(variable, value)).success();
         let count = seen.stderr.matches("a user namespace of its own").count();
-        assert_eq!(
-            (count, seen.stdout.as_str()),
-            (told, "hello from app\n"),
-            "{variable}"
-        );
+        assert_eq!((count, seen.stdout.as_str()), (told, "hello from app\n"), "{variable}");
     }
 }

@@ -138,26 +138,15 @@ fn the_old_open_mpi_of_debian_12_runs_in_newer_containers_with_what_its_parts_ne
         not_run!("needs Open MPI of Debian 12: scripts/setup test");
     };
     let programs = Programs::new(&debian);
-    let (home, search) = (
-        debian.display(),
-        libraries_of_debian(&debian).display().to_string(),
-    );
-    programs.compile(
-        "hello.c",
-        &headers,
-        &[],
-        &libraries_of_debian(&debian).join("libmpi.so.40"),
-    );
+    let (home, search) = (debian.display(), libraries_of_debian(&debian).display().to_string());
+    programs.compile("hello.c", &headers, &[], &libraries_of_debian(&debian).join("libmpi.so.40"));
     // It is not where it was built for, and has to be told where its libraries are.
     let site =
         format!("[[mpi]]\nname = \"old\"\nprefix = \"{home}/usr\"\nlibraries = [\"{search}\"]\n");
     programs.cabane.world.file("site.toml", &site);
     for image in [image_of!("trixie"), image_of!("sid")] {
         let verdict = programs.judge(&image, &debian.join("usr"), false);
-        assert_eq!(
-            verdict.to.as_ref().map(spoken).as_deref(),
-            Some("Open MPI v4.1.4")
-        );
+        assert_eq!(verdict.to.as_ref().map(spoken).as_deref(), Some("Open MPI v4.1.4"));
         let seen = programs.launch(&programs.mpirun(), &["--mpi", "old"], &image);
         assert_eq!(ranks(&seen), both("Open MPI v4.1.4"), "{seen:?}");
     }
@@ -169,12 +158,7 @@ fn open_mpi_of_this_machine_takes_the_place_of_that_of_newer_containers() {
         not_run!("needs Open MPI of Debian 12: scripts/setup test");
     };
     let programs = Programs::new(&debian);
-    programs.compile(
-        "hello.c",
-        &old,
-        &[],
-        &libraries_of_debian(&debian).join("libmpi.so.40"),
-    );
+    programs.compile("hello.c", &old, &[], &libraries_of_debian(&debian).join("libmpi.so.40"));
     for image in [image_of!("trixie"), image_of!("sid")] {
         for (other, version) in [(&old, "4.1.8"), (&new, "5.0.11")] {
             let verdict = programs.judge(&image, other, false);
@@ -210,36 +194,16 @@ fn libraries_of_newer_debians_are_refused_in_a_container_of_this_one_and_would_n
             "the substitute needs the C library 2.38",
             "version `GLIBC_2.38' not found",
         ),
-        (
-            image_of!("sid"),
-            "the substitute needs the C library 2.",
-            "libucc.so.1: cannot open",
-        ),
+        (image_of!("sid"), "the substitute needs the C library 2.", "libucc.so.1: cannot open"),
     ] {
-        let with = libraries_of_debian(&image.root)
-            .join("libmpich.so.12")
-            .display()
-            .to_string();
+        let with = libraries_of_debian(&image.root).join("libmpich.so.12").display().to_string();
         let words = ["run", "--mpi", &with, &path, "--", "./program"];
         let refused = programs.cabane.run(&words);
-        assert_eq!(
-            (refused.code, refused.stdout.as_str()),
-            (14, ""),
-            "{refused:?}"
-        );
+        assert_eq!((refused.code, refused.stdout.as_str()), (14, ""), "{refused:?}");
         assert!(refused.stderr.contains(reason), "{refused:?}");
         let bind = format!("{with}:/opt/naive/libmpich.so.12");
         let search = "LD_LIBRARY_PATH=/opt/naive:/opt/mpi";
-        let words = [
-            "run",
-            "--bind",
-            &bind,
-            &path,
-            "--",
-            "env",
-            search,
-            "./program",
-        ];
+        let words = ["run", "--bind", &bind, &path, "--", "env", search, "./program"];
         let naive = programs.cabane.run(&words);
         assert!(naive.stderr.contains(loader), "{naive:?}");
     }
@@ -255,30 +219,18 @@ fn one_program_for_the_standard_abi_runs_with_both_families() {
     let library = mpich.join("lib/libmpi_abi.so.1");
     programs.compile("hello.c", &mpich, &["-DMPI_ABI"], &library);
     for (name, launcher, option, product) in [
-        (
-            "libmpi_abi_mpich.so.1.0.0",
-            ["mpiexec.hydra"].as_slice(),
-            "-env",
-            "MPICH",
-        ),
-        (
-            "libmpi_abi_openmpi.so.1.0.0",
-            &["mpiexec.openmpi", "--oversubscribe"],
-            "-x",
-            "Open MPI",
-        ),
+        ("libmpi_abi_mpich.so.1.0.0", ["mpiexec.hydra"].as_slice(), "-env", "MPICH"),
+        ("libmpi_abi_openmpi.so.1.0.0", &["mpiexec.openmpi", "--oversubscribe"], "-x", "Open MPI"),
     ] {
         let verdict = programs.judge(&image, &of_image(name), true);
         let expected = both(&promised(&verdict, Way::Preload));
         let to = verdict.to.as_ref().unwrap();
         assert_eq!((to.family, to.product.as_str()), (Family::Mpi5Abi, product));
         let variables = verdict.plan().unwrap().environment(|_| None);
-        let variables = variables
-            .into_iter()
-            .flat_map(|(name, value)| match option {
-                "-env" => vec!["-env".to_owned(), name, value],
-                _ => vec!["-x".to_owned(), format!("{name}={value}")],
-            });
+        let variables = variables.into_iter().flat_map(|(name, value)| match option {
+            "-env" => vec!["-env".to_owned(), name, value],
+            _ => vec!["-x".to_owned(), format!("{name}={value}")],
+        });
         let variables: Vec<String> = variables.collect();
         let mut words: Vec<&str> = launcher.to_vec();
         words.extend(variables.iter().map(String::as_str));
@@ -288,9 +240,5 @@ fn one_program_for_the_standard_abi_runs_with_both_families() {
     let verdict = programs.judge(&image, &mpich, false);
     let with = mpich.display().to_string();
     let seen = programs.launch(&programs.hydra(), &["--mpi", &with], &image);
-    assert_eq!(
-        ranks(&seen),
-        both(&promised(&verdict, Way::LibraryPath)),
-        "{seen:?}"
-    );
+    assert_eq!(ranks(&seen), both(&promised(&verdict, Way::LibraryPath)), "{seen:?}");
 }

@@ -123,13 +123,7 @@ fn a_prefix_in_an_image_that_is_entered_is_not_covered() {
         let cabane = Cabane::new(who);
         bed!(&cabane, "/user-environment");
         let inner = [cabane.program(), "run", "--mpi", "/user-environment", "os"];
-        let launch = [
-            "--",
-            "/opt/mpi/bin/mpiexec",
-            "-n",
-            "2",
-            "/opt/mpi/bin/hello",
-        ];
+        let launch = ["--", "/opt/mpi/bin/mpiexec", "-n", "2", "/opt/mpi/bin/hello"];
         let line = [&["run", "own-mpi", "--"], &inner[..], &launch].concat();
         let mut nested = cabane.command(&line);
         nested.env("XDG_RUNTIME_DIR", cabane.world.path("home"));

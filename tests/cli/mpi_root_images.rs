@@ -49,12 +49,7 @@ impl Mpi {
             .copy_of(prefix, "opt/mpi");
         let mpi = tree.root().join("opt/mpi");
         let rpath = "-Wl,-rpath,$ORIGIN/../lib";
-        compile(
-            prefix,
-            &mpi.join("lib").join(library),
-            rpath,
-            &mpi.join("bin"),
-        );
+        compile(prefix, &mpi.join("lib").join(library), rpath, &mpi.join("bin"));
         let launcher = |path: &Path| {
             let path = path.join("bin/mpiexec").display().to_string();
             [vec![path], words(options)].concat()
@@ -95,26 +90,14 @@ impl Mpi {
         pack(tree.root(), &image);
         fs::remove_dir_all(tree.root()).unwrap();
         fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        Self {
-            image,
-            launcher,
-            inside,
-            _home: home,
-        }
+        Self { image, launcher, inside, _home: home }
     }
 
     /// Starts two ranks, each in the image, with a user namespace around launcher and ranks.
     fn launch_around(&self, cabane: &Cabane, program: &str) -> Finished {
         // Whoever is root only there must not meet the directories of the real one.
         let place = format!("TMPDIR={}", cabane.world.path("home").display());
-        let around = [
-            "env",
-            &place,
-            "unshare",
-            "--user",
-            "--map-root-user",
-            "--mount",
-        ];
+        let around = ["env", &place, "unshare", "--user", "--map-root-user", "--mount"];
         let around = words(&around);
         let line = [around, self.line(cabane, &[], program)].concat();
         Self::finish(cabane, &line)
@@ -127,10 +110,7 @@ impl Mpi {
 
     fn line(&self, cabane: &Cabane, options: &[&str], program: &str) -> Vec<String> {
         let image = self.image.display().to_string();
-        let before = [
-            self.launcher.clone(),
-            words(&["-n", "2", cabane.program(), "run"]),
-        ];
+        let before = [self.launcher.clone(), words(&["-n", "2", cabane.program(), "run"])];
         let program = format!("/opt/mpi/bin/{program}");
         let after = [words(options), vec![image, "--".to_owned(), program]];
         [before, after].concat().concat()
@@ -163,9 +143,7 @@ impl Mpi {
 fn user_namespaces(seen: &Finished) -> Vec<&str> {
     let lines = seen.stdout.lines();
     let places = lines.filter_map(|line| line.strip_prefix("hello from rank "));
-    let mut places: Vec<&str> = places
-        .filter_map(|line| line.split_whitespace().nth(2))
-        .collect();
+    let mut places: Vec<&str> = places.filter_map(|line| line.split_whitespace().nth(2)).collect();
     let arrived = seen.stdout.contains("all messages arrived");
     assert_eq!((places.len(), arrived), (2, true), "{seen:?}");
     places.sort_unstable();
@@ -175,10 +153,7 @@ fn user_namespaces(seen: &Finished) -> Vec<&str> {
 
 fn own_user_namespace() -> String {
     use std::os::unix::fs::MetadataExt;
-    fs::metadata("/proc/self/ns/user")
-        .unwrap()
-        .ino()
-        .to_string()
+    fs::metadata("/proc/self/ns/user").unwrap().ino().to_string()
 }
 
 const RIGHT: &str = "single copy: right\n";
@@ -195,11 +170,7 @@ fn messages_arrive(mpi: &Mpi) {
     }
     let cabane = Cabane::new(Who::OrdinaryUser);
     for (way, ping_pong, single_copy) in [
-        (
-            "joined",
-            mpi.launch(&cabane, &[], "ping_pong"),
-            mpi.launch(&cabane, &[], "single_copy"),
-        ),
+        ("joined", mpi.launch(&cabane, &[], "ping_pong"), mpi.launch(&cabane, &[], "single_copy")),
         (
             "with a namespace around",
             mpi.launch_around(&cabane, "ping_pong"),
@@ -212,10 +183,7 @@ fn messages_arrive(mpi: &Mpi) {
         ),
     ] {
         let namespaces = user_namespaces(&ping_pong);
-        assert!(
-            namespaces.len() == 1 && namespaces != [outer.as_str()],
-            "{way}"
-        );
+        assert!(namespaces.len() == 1 && namespaces != [outer.as_str()], "{way}");
         assert!(single_copy.stdout.contains(RIGHT), "{way}: {single_copy:?}");
     }
 }
@@ -246,9 +214,7 @@ fn mpich_fails_apart(mpi: &Mpi) {
 fn open_mpi_has_no_single_copy_apart(mpi: &Mpi) {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let seen = mpi.launch(&cabane, &["--no-join"], "single_copy");
-    let refused = seen
-        .stdout
-        .contains("single copy: Operation not permitted\n");
+    let refused = seen.stdout.contains("single copy: Operation not permitted\n");
     assert!(refused && is_foretold(&seen), "{seen:?}");
 }
 
@@ -260,21 +226,12 @@ fn mpich() -> Option<Mpi> {
 fn open_mpi() -> Option<Mpi> {
     let [prefix] = installed(["openmpi"])?;
     // It counts cores, and refuses to start more ranks than there are.
-    Some(Mpi::of_prefix(
-        &prefix,
-        "libmpi.so.40",
-        &["--map-by", ":OVERSUBSCRIBE"],
-    ))
+    Some(Mpi::of_prefix(&prefix, "libmpi.so.40", &["--map-by", ":OVERSUBSCRIBE"]))
 }
 
 fn mpich_of_debian() -> Option<Mpi> {
     let [debian, headers] = installed(["debian", "mpich-4.0.3"])?;
-    Some(Mpi::of_debian(
-        &debian,
-        &headers,
-        "libmpich.so.12",
-        &["mpiexec.hydra"],
-    ))
+    Some(Mpi::of_debian(&debian, &headers, "libmpich.so.12", &["mpiexec.hydra"]))
 }
 
 fn open_mpi_of_debian() -> Option<Mpi> {
@@ -352,9 +309,7 @@ fn shared_memory_and_processes_in_root_images_are_those_of_the_host_also_with_th
         let image = image.display().to_string();
         let script = "for place in /dev/shm /proc /sys; do stat -c %d $place; done; \
                       readlink /proc/self/ns/pid /proc/self/ns/ipc /proc/self/ns/user";
-        let inside = cabane
-            .run(&["run", &image, "--", "sh", "-c", script])
-            .success();
+        let inside = cabane.run(&["run", &image, "--", "sh", "-c", script]).success();
         let outside = cabane.finish(cabane.other("sh").args(["-c", script]));
         assert_eq!(inside.stdout, outside.stdout);
     });

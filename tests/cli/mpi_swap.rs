@@ -114,9 +114,7 @@ fn ranks_get_another_mpi_which_is_proven_and_the_launcher_keeps_its_own() {
 fn figures_stand_beside_those_of_the_program_s_own_library() {
     let bed = bed!();
     let with = bed.with();
-    let seen = bed
-        .swap_two_ranks(&["--with", &with, "--measure"])
-        .success();
+    let seen = bed.swap_two_ranks(&["--with", &with, "--measure"]).success();
     assert_eq!(rows_of_figures(&seen.stderr), 7, "{}", seen.stderr);
 }
 
@@ -132,10 +130,7 @@ fn another_family_is_refused_and_nothing_is_run() {
         "error: the program is for the MPICH ABI, and {with} has only Open MPI\n\
          hint: only a library of the MPICH ABI can take the place of another of it\n"
     );
-    assert_eq!(
-        (seen.code, seen.stdout.as_str(), seen.stderr),
-        (14, "", expected)
-    );
+    assert_eq!((seen.code, seen.stdout.as_str(), seen.stderr), (14, "", expected));
 }
 
 #[test]
@@ -151,10 +146,7 @@ fn a_launcher_under_which_ranks_would_be_alone_is_refused() {
         "error: ranks with MPICH 5.0.2 do not find each other under the launcher of Open MPI: \
          each would be alone\nhint: its own launcher is {with}/bin/mpiexec\n"
     );
-    assert_eq!(
-        (seen.code, seen.stdout.as_str(), seen.stderr),
-        (14, "", expected)
-    );
+    assert_eq!((seen.code, seen.stdout.as_str(), seen.stderr), (14, "", expected));
 }
 
 #[test]
@@ -166,19 +158,13 @@ fn ranks_that_are_alone_without_a_word_are_noticed_by_the_probe() {
     let seen = bed.swap(&["--with", &with, "--probe"], &command);
     let expected = "error: with MPICH 5.0.2, 2 ranks were started, and each believes to be the \
                     only one\n";
-    assert_eq!(
-        (seen.code, seen.stdout.as_str(), seen.stderr.as_str()),
-        (15, "", expected)
-    );
+    assert_eq!((seen.code, seen.stdout.as_str(), seen.stderr.as_str()), (15, "", expected));
 }
 
 #[test]
 fn a_site_names_its_mpis() {
     let bed = bed!();
-    let text = format!(
-        "[[mpi]]\nname = \"fabric\"\nprefix = \"{}\"\n",
-        bed.mpich.display()
-    );
+    let text = format!("[[mpi]]\nname = \"fabric\"\nprefix = \"{}\"\n", bed.mpich.display());
     bed.cabane.world.file("site.toml", &text);
     for name in ["fabric", "host"] {
         let seen = bed.swap_two_ranks(&["--with", name]);
@@ -202,17 +188,7 @@ fn an_mpi_is_found_where_systems_put_it() {
             bed.mpich.display()
         ));
         // Without the launcher of an MPI that this machine may have.
-        let words = [
-            "mpi",
-            "swap",
-            "--with",
-            "host",
-            "--",
-            &bed.hydra,
-            "-n",
-            "2",
-            "./program",
-        ];
+        let words = ["mpi", "swap", "--with", "host", "--", &bed.hydra, "-n", "2", "./program"];
         let mut swap = bed.cabane.command(&words);
         swap.env("LD_LIBRARY_PATH", &bed.libraries);
         let seen = bed.cabane.finish(swap.env("PATH", "/mnt/tools"));
@@ -229,13 +205,7 @@ fn a_program_that_loads_its_mpi_while_it_runs_gets_another_if_the_extension_is_n
     let with = bed.with();
     let command = [&bed.hydra, "-n", "2", "./loader"];
     let refused = bed.swap(&["--with", &with], &command);
-    let options = [
-        "--with",
-        &with,
-        "--mpi-program",
-        "./extension.so",
-        "--probe",
-    ];
+    let options = ["--with", &with, "--mpi-program", "./extension.so", "--probe"];
     let seen = bed.swap(&options, &command);
     assert_eq!(refused.code, 14, "{refused:?}");
     assert_eq!(ranks(&seen.success()), both("5.0.2"));
@@ -247,17 +217,10 @@ fn in_a_container_a_script_that_loads_mpi_gets_another_if_the_extension_is_named
         not_run!("needs MPICH in two versions: scripts/setup test");
     };
     let cabane = Cabane::new(Who::OrdinaryUser);
-    let tree = Tree::new(cabane.world.path("tree"))
-        .root_file_system("os", "")
-        .copy_of(&own, "opt/mpi");
+    let tree =
+        Tree::new(cabane.world.path("tree")).root_file_system("os", "").copy_of(&own, "opt/mpi");
     let library = own.join("lib/libmpi.so.12").display().to_string();
-    let extension = [
-        "-shared",
-        "-fPIC",
-        "-Dmain=extension",
-        "-Wl,-rpath,/opt/mpi/lib",
-        &library,
-    ];
+    let extension = ["-shared", "-fPIC", "-Dmain=extension", "-Wl,-rpath,/opt/mpi/lib", &library];
     let app = |name: &str| tree.root().join("app").join(name);
     compile("hello.c", &app("extension.so"), &own, extension);
     compile("loads_later.c", &app("loader"), &own, [""; 0]);
@@ -295,12 +258,8 @@ fn another_mpi_needs_this_program_which_an_image_may_cover() {
 fn what_would_be_done_is_told_and_not_done() {
     let bed = bed!();
     let with = bed.with();
-    let seen = bed
-        .swap(&["--with", &with, "--dry-run"], &["./program"])
-        .success();
-    let is_told = seen
-        .stdout
-        .contains("  how          the real file is loaded first\n");
+    let seen = bed.swap(&["--with", &with, "--dry-run"], &["./program"]).success();
+    let is_told = seen.stdout.contains("  how          the real file is loaded first\n");
     let cache = bed.cabane.world.path("home/.cache");
     assert!(is_told && !cache.exists(), "{}", seen.stdout);
 }
@@ -311,10 +270,7 @@ fn a_program_tells_which_mpi_it_needs_and_what_is_missing() {
     let root = bed.cabane.world.directory("root");
     fs::copy(bed.cabane.world.path("work/program"), root.join("program")).unwrap();
     let root = root.display().to_string();
-    let seen = bed
-        .cabane
-        .run(&["mpi", "inspect", "--root", &root, "/program"])
-        .success();
+    let seen = bed.cabane.run(&["mpi", "inspect", "--root", &root, "/program"]).success();
     let expected = format!(
         "/program\n  is           a program for {}\n  MPI          needs the MPICH ABI: \
          libmpich.so.12\n",
@@ -329,9 +285,7 @@ fn a_program_tells_which_mpi_it_needs_and_what_is_missing() {
 fn image_of(cabane: &Cabane, prefix: &Path) -> (String, String) {
     let mount_point = cabane.mount_point("mpich");
     let tree = cabane.world.path("tree");
-    let _ = Tree::new(&tree)
-        .copy_of(prefix, "")
-        .meta("mpich", &mount_point);
+    let _ = Tree::new(&tree).copy_of(prefix, "").meta("mpich", &mount_point);
     let image = cabane.world.path("mpich.squashfs");
     squashfs(&tree, &image);
     (image.display().to_string(), mount_point)
@@ -354,9 +308,7 @@ fn a_prefix_in_an_image_is_looked_into_without_leaving_the_image() {
     };
     let cabane = Cabane::new(Who::OrdinaryUser);
     let (image, mount_point) = image_of(&cabane, &mpich);
-    let seen = cabane
-        .run(&["mpi", "inspect", "--in", &image, &mount_point])
-        .success();
+    let seen = cabane.run(&["mpi", "inspect", "--in", &image, &mount_point]).success();
     let expected =
         "\n  libmpi.so.12 MPICH 5.0.2, of the MPICH ABI, [WORLD]/mnt/mpich/lib/libmpi.so.12\n";
     assert!(seen.stdout.contains(expected), "{}", seen.stdout);
@@ -381,28 +333,15 @@ fn a_container_is_looked_into_without_being_entered() {
     let name = "libmpich.so.12";
     fs::create_dir_all(root.join("usr/bin")).unwrap();
     fs::create_dir_all(root.join("opt/lib")).unwrap();
-    fs::copy(
-        cabane.world.path("work/program"),
-        root.join("usr/bin/solver"),
-    )
-    .unwrap();
-    fs::copy(
-        bed.libraries.join(name),
-        root.join("opt/lib/libmpich.so.12.2.2"),
-    )
-    .unwrap();
+    fs::copy(cabane.world.path("work/program"), root.join("usr/bin/solver")).unwrap();
+    fs::copy(bed.libraries.join(name), root.join("opt/lib/libmpich.so.12.2.2")).unwrap();
     // It means the root of the container, and leads nowhere outside.
-    std::os::unix::fs::symlink(
-        "/opt/lib/libmpich.so.12.2.2",
-        root.join("usr/lib").join(name),
-    )
-    .unwrap();
+    std::os::unix::fs::symlink("/opt/lib/libmpich.so.12.2.2", root.join("usr/lib").join(name))
+        .unwrap();
     let image = cabane.world.path("os.squashfs");
     squashfs(tree.root(), &image);
     let image = image.display().to_string();
-    let seen = cabane
-        .run(&["mpi", "inspect", "--in", &image, "solver"])
-        .success();
+    let seen = cabane.run(&["mpi", "inspect", "--in", &image, "solver"]).success();
     let expected = "  gets         MPICH 4.0.2, /lib/libmpich.so.12\n";
     let missing = "  missing      libucp.so.0, needed by /lib/libmpich.so.12\n";
     assert!(seen.stdout.contains(expected), "{}", seen.stdout);
@@ -422,9 +361,7 @@ fn the_configuration_says_what_starts_the_ranks_of_the_probe() {
         bed.mpich.display()
     );
     bed.cabane.world.file("site.toml", &text);
-    let seen = bed
-        .swap(&["--with", "host", "--probe"], &["./program"])
-        .success();
+    let seen = bed.swap(&["--with", "host", "--probe"], &["./program"]).success();
     let words = fs::read_to_string(bed.cabane.world.path("work/words")).unwrap();
     assert!(
         seen.stderr.starts_with("proven: 2 ranks got ") && words.starts_with("-ppn 2 -n 2 "),

@@ -29,11 +29,7 @@ impl Bed {
         let programs = Programs::new(&debian);
         let library = libraries_of_debian(&debian).join("libmpich.so.12");
         programs.compile("hello.c", &mpich, &[], &library);
-        Some(Self {
-            programs,
-            debian,
-            mpich,
-        })
+        Some(Self { programs, debian, mpich })
     }
 
     fn with(&self) -> String {
@@ -106,12 +102,7 @@ fn a_launcher_that_only_the_container_has_starts_ranks_inside() {
     // Debian 12 has no such link to Hydra.
     let launcher = "/usr/bin/mpirun.mpi_abi_mpich";
     assert!(!Path::new(launcher).exists());
-    let seen = bed.swap(
-        &cabane,
-        &image,
-        &["--probe"],
-        &[launcher, "-n", "2", "./program"],
-    );
+    let seen = bed.swap(&cabane, &image, &["--probe"], &[launcher, "-n", "2", "./program"]);
     let expected = (both("MPICH Version: 5.0.2"), bed.proven(&image, "2 ranks"));
     assert_eq!((ranks(&seen), seen.stderr), expected);
 }
@@ -140,15 +131,7 @@ fn ranks_that_the_helper_starts_are_proven_as_well() {
         let expected = (both("MPICH Version: 5.0.2"), bed.proven(&image, "2 ranks"));
         assert_eq!((ranks(&seen), seen.stderr), expected);
         // No rank has fallen back to a user namespace.
-        let words = [
-            "-v",
-            "run",
-            "--mpi",
-            &bed.with(),
-            &image.path,
-            "--",
-            "./program",
-        ];
+        let words = ["-v", "run", "--mpi", &bed.with(), &image.path, "--", "./program"];
         let seen = cabane.run(&words).success();
         assert!(!seen.stderr.contains("user namespace"), "{seen:?}");
     });
@@ -160,9 +143,7 @@ fn figures_in_a_container_stand_beside_those_of_its_own_library() {
     let image = image_of!("trixie");
     let cabane = bed.world_of(Who::OrdinaryUser);
     let command = [&bed.hydra(), "-n", "2", "./program"];
-    let seen = bed
-        .swap(&cabane, &image, &["--measure"], &command)
-        .success();
+    let seen = bed.swap(&cabane, &image, &["--measure"], &command).success();
     assert_eq!(rows_of_figures(&seen.stderr), 7, "{}", seen.stderr);
 }
 
@@ -182,11 +163,7 @@ fn what_cannot_work_in_a_container_is_refused_before_anything_is_launched() {
     let of_launcher = "error: ranks with MPICH 5.0.2 do not find each other under the launcher of \
                        Open MPI: each would be alone\n";
     for (options, launcher, expected) in [
-        (
-            ["--with", other.as_str(), "--probe"].as_slice(),
-            &hydra,
-            of_family.as_str(),
-        ),
+        (["--with", other.as_str(), "--probe"].as_slice(), &hydra, of_family.as_str()),
         (&["--probe"], &mpirun, of_launcher),
     ] {
         let command = [launcher, "-n", "2", "./program"];
@@ -202,11 +179,9 @@ fn a_program_or_mpi_that_is_not_there_ends_as_it_does_without_another_mpi() {
     let image = image_of!("trixie");
     let cabane = bed.world_of(Who::OrdinaryUser);
     let with = bed.with();
-    for (with, program, code) in [
-        (with.as_str(), "absent", 127),
-        (&with, "./absent", 127),
-        ("/absent", "./program", 125),
-    ] {
+    for (with, program, code) in
+        [(with.as_str(), "absent", 127), (&with, "./absent", 127), ("/absent", "./program", 125)]
+    {
         let words = ["run", "--mpi", with, &image.path, "--", program];
         let seen = cabane.run(&words);
         let is_told = seen.stderr.contains("absent` ") || seen.stderr.contains("absent`,");
@@ -248,10 +223,7 @@ fn what_a_program_gets_in_a_container_may_be_of_this_machine() {
         &libraries_of_debian(&bed.debian).join("libmpich.so.12"),
     );
     fs::copy(bed.programs.program(), cabane.world.path("work/program")).unwrap();
-    assert_eq!(
-        gets("./program").as_deref(),
-        Some("[WORLD]/home/mpi/libmpich.so.12")
-    );
+    assert_eq!(gets("./program").as_deref(), Some("[WORLD]/home/mpi/libmpich.so.12"));
 }
 
 #[test]
@@ -264,10 +236,7 @@ fn ranks_in_a_container_that_are_alone_are_not_proven() {
     let seen = bed.swap(&cabane, &image, &["--probe"], &command);
     let expected = "error: with MPICH 5.0.2, 2 ranks were started, and each believes to be the \
                     only one\n";
-    assert_eq!(
-        (seen.code, seen.stdout.as_str(), seen.stderr.as_str()),
-        (15, "", expected)
-    );
+    assert_eq!((seen.code, seen.stdout.as_str(), seen.stderr.as_str()), (15, "", expected));
 }
 
 #[test]
@@ -294,11 +263,7 @@ fn ranks_that_share_no_memory_are_not_proven() {
     let mut command = cabane.command(&words);
     let seen = cabane.finish(command.env("CABANE_JOIN", "no"));
     assert_eq!((seen.code, seen.stdout.as_str()), (15, ""), "{seen:?}");
-    assert!(
-        seen.stderr.starts_with("error: with MPICH 5.0.2, "),
-        "{}",
-        seen.stderr
-    );
+    assert!(seen.stderr.starts_with("error: with MPICH 5.0.2, "), "{}", seen.stderr);
 }
 
 #[test]
@@ -307,16 +272,10 @@ fn what_would_be_done_in_a_container_is_told_and_not_done() {
     let image = image_of!("trixie");
     let cabane = bed.world_of(Who::OrdinaryUser);
     let command = [&bed.hydra(), "-n", "2", "./program"];
-    let seen = bed
-        .swap(&cabane, &image, &["--dry-run"], &command)
-        .success();
+    let seen = bed.swap(&cabane, &image, &["--dry-run"], &command).success();
     let told = "  gets         MPICH 4.2.1, /lib/x86_64-linux-gnu/libmpich.so.12\n";
     let set = "  sets         LD_PRELOAD=/run/cabane/mpi/";
-    assert!(
-        seen.stdout.contains(told) && seen.stdout.contains(set),
-        "{}",
-        seen.stdout
-    );
+    assert!(seen.stdout.contains(told) && seen.stdout.contains(set), "{}", seen.stdout);
     assert!(!seen.stdout.contains("rank "), "{}", seen.stdout);
 }
 

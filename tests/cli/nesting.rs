@@ -11,22 +11,10 @@ fn a_second_image_can_be_entered_from_the_first() {
         let cabane = Cabane::with_app(who);
         let tools = cabane.image("tools", &cabane.mount_point("tools"));
         let program = cabane.program().to_owned();
-        let inner = [
-            program.as_str(),
-            "run",
-            &tools,
-            "--",
-            "sh",
-            "-c",
-            "hello; echo $CABANE_TEST",
-        ];
+        let inner = [program.as_str(), "run", &tools, "--", "sh", "-c", "hello; echo $CABANE_TEST"];
         let words = [&["run", "app", "--"], &inner[..]].concat();
         let seen = cabane.run(&words);
-        assert_eq!(
-            seen,
-            finished(0, "hello from tools\ntools\n", ""),
-            "as {who:?}"
-        );
+        assert_eq!(seen, finished(0, "hello from tools\ntools\n", ""), "as {who:?}");
     }
 }
 
@@ -60,11 +48,7 @@ fn status_inside_two_environments_tells_both() {
             "--format=views",
         ];
         let seen = cabane.run(&words);
-        assert_eq!(
-            seen,
-            finished(0, "app:default,tools:default\n", ""),
-            "as {who:?}"
-        );
+        assert_eq!(seen, finished(0, "app:default,tools:default\n", ""), "as {who:?}");
     }
 }
 

@@ -16,19 +16,14 @@ const ENVIRONMENTS: &str = "demo:\n  compiler: [gcc]\n  network: {mpi: mpich}\n 
 fn world() -> Cabane {
     let cabane = Cabane::new(Who::OrdinaryUser);
     cabane.world.file("recipe/config.yaml", CONFIG);
-    cabane
-        .world
-        .file("recipe/compilers.yaml", "gcc: {version: system}\n");
+    cabane.world.file("recipe/compilers.yaml", "gcc: {version: system}\n");
     cabane.world.file("recipe/environments.yaml", ENVIRONMENTS);
     cabane.world.file(
         "system/packages.yaml",
         "packages:\n  gcc:\n    externals:\n    - spec: gcc@12.2.0\n      prefix: /usr\n      \
          extra_attributes: {compilers: {c: /usr/bin/gcc}}\n",
     );
-    cabane.world.file(
-        "system/network.yaml",
-        "mpi: {mpich: {specs: [libfabric]}}\n",
-    );
+    cabane.world.file("system/network.yaml", "mpi: {mpich: {specs: [libfabric]}}\n");
     cabane
 }
 
@@ -42,24 +37,12 @@ fn a_recipe_and_its_system_are_checked_together() {
 #[test]
 fn the_mistakes_of_all_files_are_told_at_once() {
     let cabane = world();
-    cabane.world.file(
-        "recipe/config.yaml",
-        &CONFIG.replace("name: demo", "nmae: demo"),
-    );
-    cabane.world.file(
-        "recipe/compilers.yaml",
-        "gcc: {version: system}\nlvm: {version: 19}\n",
-    );
-    cabane.world.file(
-        "recipe/environments.yaml",
-        &ENVIRONMENTS.replace("mpich", "mpihc"),
-    );
+    cabane.world.file("recipe/config.yaml", &CONFIG.replace("name: demo", "nmae: demo"));
+    cabane.world.file("recipe/compilers.yaml", "gcc: {version: system}\nlvm: {version: 19}\n");
+    cabane.world.file("recipe/environments.yaml", &ENVIRONMENTS.replace("mpich", "mpihc"));
     let seen = cabane.run(&["recipe", "check", "../recipe", "--system", "../system"]);
-    let told: Vec<&str> = seen
-        .stderr
-        .lines()
-        .filter(|line| line.starts_with("../recipe"))
-        .collect();
+    let told: Vec<&str> =
+        seen.stderr.lines().filter(|line| line.starts_with("../recipe")).collect();
     assert_eq!(
         (seen.code, told),
         (
@@ -77,10 +60,7 @@ fn the_mistakes_of_all_files_are_told_at_once() {
 #[test]
 fn mistakes_are_told_to_programs() {
     let cabane = world();
-    cabane.world.file(
-        "recipe/compilers.yaml",
-        "gcc: {version: system, spec: +x}\nlvm: {}\n",
-    );
+    cabane.world.file("recipe/compilers.yaml", "gcc: {version: system, spec: +x}\nlvm: {}\n");
     let seen = cabane.run(&["recipe", "check", "../recipe", "--json"]);
     let found: serde_json::Value = serde_json::from_str(&seen.stdout).unwrap();
     let mistake = serde_json::json!([{
@@ -90,10 +70,7 @@ fn mistakes_are_told_to_programs() {
         "message": "unknown key `lvm`",
         "hint": "did you mean `llvm`?",
     }]);
-    assert_eq!(
-        (seen.code, &found[0]["mistakes"], seen.stderr.as_str()),
-        (3, &mistake, "")
-    );
+    assert_eq!((seen.code, &found[0]["mistakes"], seen.stderr.as_str()), (3, &mistake, ""));
 }
 
 #[test]
@@ -103,8 +80,7 @@ fn a_recipe_for_an_old_spack_says_what_to_do() {
     cabane.world.file("recipe/config.yaml", config);
     let seen = cabane.run(&["recipe", "check", "../recipe"]);
     assert!(
-        seen.stderr
-            .contains("config.yaml:4:11: Spack 0.23 is too old")
+        seen.stderr.contains("config.yaml:4:11: Spack 0.23 is too old")
             && seen.stderr.contains("`cabane recipe convert`"),
         "{}",
         seen.stderr
@@ -114,14 +90,8 @@ fn a_recipe_for_an_old_spack_says_what_to_do() {
 #[test]
 fn one_file_that_spack_is_handed_can_be_shown() {
     let cabane = world();
-    let seen = cabane.run(&[
-        "recipe",
-        "show",
-        "../recipe",
-        "config/config.yaml",
-        "--system",
-        "../system",
-    ]);
+    let seen =
+        cabane.run(&["recipe", "show", "../recipe", "config/config.yaml", "--system", "../system"]);
     let expected = "config:\n  install_tree:\n    root: /user-environment\n";
     assert_eq!(seen, finished(0, expected, ""));
 }
@@ -129,14 +99,7 @@ fn one_file_that_spack_is_handed_can_be_shown() {
 #[test]
 fn a_file_that_spack_is_not_handed_is_told_with_those_that_it_is() {
     let cabane = world();
-    let seen = cabane.run(&[
-        "recipe",
-        "show",
-        "../recipe",
-        "spack.yaml",
-        "--system",
-        "../system",
-    ]);
+    let seen = cabane.run(&["recipe", "show", "../recipe", "spack.yaml", "--system", "../system"]);
     assert!(
         seen.code == 4 && seen.stderr.contains("stack/spack.yaml"),
         "{}: {}",
@@ -148,14 +111,7 @@ fn a_file_that_spack_is_not_handed_is_told_with_those_that_it_is() {
 #[test]
 fn all_that_spack_is_handed_can_be_shown_to_programs() {
     let cabane = world();
-    let seen = cabane.run(&[
-        "recipe",
-        "show",
-        "../recipe",
-        "--system",
-        "../system",
-        "--json",
-    ]);
+    let seen = cabane.run(&["recipe", "show", "../recipe", "--system", "../system", "--json"]);
     let shown: serde_json::Value = serde_json::from_str(&seen.stdout).unwrap();
     let spack_yaml = shown["files"]["stack/spack.yaml"].as_str().unwrap();
     assert!(
@@ -167,10 +123,7 @@ fn all_that_spack_is_handed_can_be_shown_to_programs() {
 #[test]
 fn other_mirrors_take_the_place_of_those_of_the_system() {
     let cabane = world();
-    cabane.world.file(
-        "mirrors.yaml",
-        "sourcemirror: {local: {url: 'file://$HOME/m'}}\n",
-    );
+    cabane.world.file("mirrors.yaml", "sourcemirror: {local: {url: 'file://$HOME/m'}}\n");
     let words = [
         "recipe",
         "show",
@@ -217,9 +170,7 @@ fn a_recipe_is_converted_to_another_directory_with_all_of_its_files() {
     let cabane = world();
     let config = CONFIG.replace("version: 3", "version: 2 # the second");
     cabane.world.file("recipe/config.yaml", &config);
-    cabane
-        .world
-        .file("recipe/repo/packages/x/package.py", "x\n");
+    cabane.world.file("recipe/repo/packages/x/package.py", "x\n");
     let seen = cabane.run(&["recipe", "convert", "../recipe", "--output", "../new"]);
     let read = |name: &str| std::fs::read_to_string(cabane.world.path(name)).unwrap();
     assert_eq!(
@@ -269,15 +220,7 @@ fn a_link_that_leads_out_of_a_recipe_becomes_what_it_leads_to() {
     let compilers = cabane.world.path("recipe/compilers.yaml");
     std::fs::rename(&compilers, cabane.world.path("common.yaml")).unwrap();
     std::os::unix::fs::symlink("../common.yaml", &compilers).unwrap();
-    cabane
-        .run(&[
-            "recipe",
-            "convert",
-            "../recipe",
-            "--output",
-            "../deeper/new",
-        ])
-        .success();
+    cabane.run(&["recipe", "convert", "../recipe", "--output", "../deeper/new"]).success();
     let copied = std::fs::read_to_string(cabane.world.path("deeper/new/compilers.yaml"));
     assert_eq!(copied.unwrap(), "gcc: {version: system}\n");
 }

@@ -76,13 +76,7 @@ fn an_image_is_pushed_found_pulled_and_run() {
 fn what_is_pulled_has_the_metadata_that_were_pushed() {
     needs!("docker-registry");
     let shared = Shared::pushed(Who::OrdinaryUser);
-    let words = [
-        "image",
-        "inspect",
-        "--format",
-        "{mount} {description} {views}",
-        "app",
-    ];
+    let words = ["image", "inspect", "--format", "{mount} {description} {views}", "app"];
     let before = shared.run(&words).success().stdout;
     shared.forget();
     shared.run(&["image", "pull", "app"]).success();
@@ -105,14 +99,8 @@ fn a_label_of_another_image_is_taken_by_force_only() {
     let other = shared.cabane.image("other", &point);
     let refused = shared.run(&["image", "push", &other, APP]);
     assert_eq!(refused.code, 1);
-    assert!(
-        refused.stderr.contains("belongs to the image"),
-        "{}",
-        refused.stderr
-    );
-    shared
-        .run(&["image", "push", "--force", &other, APP])
-        .success();
+    assert!(refused.stderr.contains("belongs to the image"), "{}", refused.stderr);
+    shared.run(&["image", "push", "--force", &other, APP]).success();
     let found = shared.found(&["--refresh", "app"]);
     assert_eq!(found.len(), 1, "{found:?}");
     let pulled = shared.run(&["image", "pull", "app"]);
@@ -126,16 +114,11 @@ fn a_label_of_another_image_is_taken_by_force_only() {
 fn an_image_gets_another_label_in_another_namespace() {
     needs!("docker-registry");
     let shared = Shared::pushed(Who::OrdinaryUser);
-    shared
-        .run(&["image", "copy", "app", "build::app/2.0:v7"])
-        .success();
+    shared.run(&["image", "copy", "app", "build::app/2.0:v7"]).success();
     assert_eq!(shared.labels(&["build::"]), ["app/2.0:v7@here%x86_64"]);
     shared.forget();
     shared.run(&["image", "pull", "build::app"]).success();
-    let output = shared
-        .run(&["run", "app/2.0", "--", "hello"])
-        .success()
-        .stdout;
+    let output = shared.run(&["run", "app/2.0", "--", "hello"]).success().stdout;
     assert_eq!(output, "hello from app\n");
 }
 
@@ -147,14 +130,10 @@ fn copying_leaves_the_manifest_as_it_is_and_sends_no_image() {
     let sent = || shared.registry.log().matches("\"PATCH ").count();
     let before = sent();
     assert!(before > 0, "{}", shared.registry.log());
-    shared
-        .run(&["image", "copy", "app", "build::app/2.0:v7"])
-        .success();
+    shared.run(&["image", "copy", "app", "build::app/2.0:v7"]).success();
     assert_eq!(sent(), before);
     let digest = |label: &str| {
-        let words = [
-            "image", "inspect", "--remote", "--format", "{digest}", label,
-        ];
+        let words = ["image", "inspect", "--remote", "--format", "{digest}", label];
         shared.run(&words).success().stdout
     };
     assert_eq!(digest("app"), digest("build::app"));
@@ -164,9 +143,7 @@ fn copying_leaves_the_manifest_as_it_is_and_sends_no_image() {
 fn a_deleted_label_is_gone_and_others_stay() {
     needs!("docker-registry");
     let shared = Shared::pushed(Who::OrdinaryUser);
-    shared
-        .run(&["image", "copy", "app", "app/1.0:latest"])
-        .success();
+    shared.run(&["image", "copy", "app", "app/1.0:latest"]).success();
     shared.run(&["image", "delete", "app/1.0:v1"]).success();
     assert_eq!(shared.labels(&["app"]), ["app/1.0:latest@here%x86_64"]);
     shared.forget();
@@ -186,9 +163,7 @@ fn a_registry_that_does_not_delete_is_left_as_it_is() {
     let shared = Shared { cabane, registry };
     shared.configure(&format!("url = \"{}/uenv\"", shared.registry.url()));
     shared.run(&["image", "push", APP]).success();
-    shared
-        .run(&["image", "copy", "app", "app/1.0:latest"])
-        .success();
+    shared.run(&["image", "copy", "app", "app/1.0:latest"]).success();
     for label in ["app/1.0:v1", "app/1.0:latest"] {
         let refused = shared.run(&["image", "delete", label]);
         assert_eq!(refused.code, 11, "{}", refused.stderr);
@@ -201,14 +176,9 @@ fn a_registry_that_does_not_delete_is_left_as_it_is() {
 fn the_index_tells_what_the_registry_does() {
     needs!("docker-registry");
     let shared = Shared::pushed(Who::OrdinaryUser);
-    shared
-        .run(&["image", "copy", "app", "app/1.0:latest"])
-        .success();
+    shared.run(&["image", "copy", "app", "app/1.0:latest"]).success();
     let by_catalog = shared.found(&["--refresh"]);
-    let url = format!(
-        "url = \"{}/uenv\"\nlisting = \"index\"",
-        shared.registry.url()
-    );
+    let url = format!("url = \"{}/uenv\"\nlisting = \"index\"", shared.registry.url());
     shared.configure(&url);
     let without_dates = |found: Vec<Value>| -> Vec<Value> {
         let strip = |mut image: Value| {
@@ -217,10 +187,7 @@ fn the_index_tells_what_the_registry_does() {
         };
         found.into_iter().map(strip).collect()
     };
-    assert_eq!(
-        without_dates(shared.found(&["--refresh"])),
-        without_dates(by_catalog)
-    );
+    assert_eq!(without_dates(shared.found(&["--refresh"])), without_dates(by_catalog));
     shared.run(&["image", "delete", "app/1.0:v1"]).success();
     assert_eq!(shared.labels(&[]), ["app/1.0:latest@here%x86_64"]);
 }
@@ -230,10 +197,7 @@ fn an_image_in_the_registry_is_looked_at_without_getting_it() {
     needs!("docker-registry");
     let shared = Shared::pushed(Who::OrdinaryUser);
     shared.forget();
-    let told = shared
-        .run(&["image", "inspect", "--remote", "app"])
-        .success()
-        .stdout;
+    let told = shared.run(&["image", "inspect", "--remote", "app"]).success().stdout;
     assert!(told.contains("an image of the tests"), "{told}");
     assert!(told.contains("view default (default)"), "{told}");
     assert_eq!(shared.run(&["image", "ls"]).success().stdout, "");
@@ -245,9 +209,7 @@ fn metadata_are_got_alone() {
     let shared = Shared::pushed(Who::OrdinaryUser);
     let directory = shared.cabane.world.path("work/got");
     let directory = directory.to_str().unwrap();
-    shared
-        .run(&["image", "pull", "--meta", directory, "app"])
-        .success();
+    shared.run(&["image", "pull", "--meta", directory, "app"]).success();
     let text = fs::read_to_string(Path::new(directory).join("env.json")).unwrap();
     assert!(text.contains("an image of the tests"), "{text}");
 }
@@ -269,22 +231,12 @@ fn nobody_is_let_in_without_a_password_and_with_one_everything_works() {
         ));
         let refused = shared.run(&["image", "push", APP]);
         assert_eq!(refused.code, 11);
-        assert!(
-            refused.stderr.contains("wants to know who you are"),
-            "{}",
-            refused.stderr
-        );
-        assert!(
-            refused.stderr.contains("podman login"),
-            "{}",
-            refused.stderr
-        );
+        assert!(refused.stderr.contains("wants to know who you are"), "{}", refused.stderr);
+        assert!(refused.stderr.contains("podman login"), "{}", refused.stderr);
         let token = shared.cabane.world.file("work/token", "se:cret\n");
         let token = token.to_str().unwrap();
         let given = ["--token", token, "--username", "alice"];
-        shared
-            .run(&[&["image", "push", APP], &given[..]].concat())
-            .success();
+        shared.run(&[&["image", "push", APP], &given[..]].concat()).success();
         let wrong = ["--token", token, "--username", "bob"];
         let refused = shared.run(&[&["image", "find"], &wrong[..]].concat());
         assert_eq!(refused.code, 11);
@@ -305,14 +257,8 @@ fn the_token_of_the_configuration_is_not_shown_to_another_registry() {
     cabane.world.file("site.toml", &settings);
     let seen = cabane.run(&["image", "find", "--registry", &registry.url()]);
     let requests = registry.requests();
-    let showed = requests
-        .iter()
-        .filter(|one| one.header("authorization").is_some());
-    assert_eq!(
-        (seen.code, requests.is_empty(), showed.count()),
-        (11, false, 0),
-        "{seen:?}"
-    );
+    let showed = requests.iter().filter(|one| one.header("authorization").is_some());
+    assert_eq!((seen.code, requests.is_empty(), showed.count()), (11, false, 0), "{seen:?}");
 }
 
 #[test]
@@ -320,16 +266,12 @@ fn what_podman_login_keeps_is_used() {
     needs!("docker-registry");
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     let directory = cabane.world.path("registry");
-    let registry = RealRegistry::options(&directory)
-        .with_password("alice", "secret")
-        .start();
+    let registry = RealRegistry::options(&directory).with_password("alice", "secret").start();
     let shared = Shared { cabane, registry };
     shared.configure(&format!("url = \"{}/uenv\"", shared.registry.url()));
     // `alice:secret`
-    let text = format!(
-        r#"{{"auths":{{"{}":{{"auth":"YWxpY2U6c2VjcmV0"}}}}}}"#,
-        shared.registry.host()
-    );
+    let text =
+        format!(r#"{{"auths":{{"{}":{{"auth":"YWxpY2U6c2VjcmV0"}}}}}}"#, shared.registry.host());
     let file = shared.cabane.world.file("work/auth.json", &text);
     let mut command = shared.cabane.command(&["image", "push", APP]);
     command.env("REGISTRY_AUTH_FILE", file);
@@ -355,9 +297,7 @@ fn ten_pulls_at_once_get_an_image_once() {
     needs!("docker-registry");
     let shared = Shared::new(Who::OrdinaryUser);
     let image = large(&shared, "large", 24);
-    shared
-        .run(&["image", "push", &image, "large/1.0"])
-        .success();
+    shared.run(&["image", "push", &image, "large/1.0"]).success();
     let pulls: Vec<Child> = (0..10)
         .map(|_| {
             let mut command = shared.cabane.command(&["image", "pull", "large"]);
@@ -371,15 +311,10 @@ fn ten_pulls_at_once_get_an_image_once() {
         assert!(output.status.success(), "{words}");
     }
     let log = shared.registry.log();
-    let gets = log
-        .lines()
-        .filter(|line| line.contains("GET /v2/") && line.contains("/blobs/"));
+    let gets = log.lines().filter(|line| line.contains("GET /v2/") && line.contains("/blobs/"));
     let bytes: u64 = gets.filter_map(bytes_in).sum();
     let size = fs::metadata(&image).unwrap().len();
-    assert!(
-        bytes < size + size / 2,
-        "{bytes} bytes were sent of an image of {size}"
-    );
+    assert!(bytes < size + size / 2, "{bytes} bytes were sent of an image of {size}");
     shared.run(&["run", "large", "--", "true"]).success();
 }
 
@@ -388,34 +323,22 @@ fn a_second_version_is_got_without_what_the_first_has() {
     needs!("docker-registry");
     let shared = Shared::new(Who::OrdinaryUser);
     let first = large(&shared, "large", 24);
-    shared
-        .run(&["image", "push", &first, "large/1.0"])
-        .success();
+    shared.run(&["image", "push", &first, "large/1.0"]).success();
     // The same, with a small program more that changes where everything else lies.
     let tree = shared.cabane.world.path("trees/large");
     fs::write(tree.join("a-program"), vec![7; 300_000]).unwrap();
     let second = shared.cabane.world.path("second.squashfs");
     squashfs(&tree, &second);
     let second = second.to_str().unwrap();
-    shared
-        .run(&["image", "push", second, "large/2.0"])
-        .success();
+    shared.run(&["image", "push", second, "large/2.0"]).success();
     shared.run(&["image", "pull", "large/1.0"]).success();
     let pulled = shared.run(&["image", "pull", "large/2.0"]).success();
-    assert!(
-        pulled
-            .stderr
-            .contains("MB were in other images of that name"),
-        "{}",
-        pulled.stderr
-    );
+    assert!(pulled.stderr.contains("MB were in other images of that name"), "{}", pulled.stderr);
     let size = fs::metadata(second).unwrap().len();
     let digest = shared.run(&["image", "inspect", "--format", "{digest}", "large/2.0"]);
     let digest = digest.success().stdout.trim().to_owned();
     let log = shared.registry.log();
-    let gets = log
-        .lines()
-        .filter(|line| line.contains("GET /v2/") && line.contains(&digest));
+    let gets = log.lines().filter(|line| line.contains("GET /v2/") && line.contains(&digest));
     let bytes: u64 = gets.filter_map(bytes_in).sum();
     assert!(bytes < size / 10, "{bytes} of {size}");
     shared.run(&["run", "large/2.0", "--", "true"]).success();
@@ -448,16 +371,8 @@ fn without_a_registry_there_is_a_hint() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     let refused = cabane.run(&["image", "find"]);
     assert_eq!(refused.code, 2);
-    assert!(
-        refused.stderr.contains("no registry is configured"),
-        "{}",
-        refused.stderr
-    );
-    assert!(
-        refused.stderr.contains("--registry URL"),
-        "{}",
-        refused.stderr
-    );
+    assert!(refused.stderr.contains("no registry is configured"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("--registry URL"), "{}", refused.stderr);
 }
 
 #[test]
@@ -466,24 +381,13 @@ fn a_registry_that_is_not_there_is_named() {
     let words = ["image", "find", "--registry", "http://127.0.0.1:1/uenv"];
     let refused = cabane.run(&words);
     assert_eq!(refused.code, 11);
-    assert!(
-        refused
-            .stderr
-            .contains("cannot reach the registry 127.0.0.1:1"),
-        "{}",
-        refused.stderr
-    );
+    assert!(refused.stderr.contains("cannot reach the registry 127.0.0.1:1"), "{}", refused.stderr);
 }
 
 #[test]
 fn a_password_in_an_address_is_refused_and_not_shown() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
-    let words = [
-        "image",
-        "find",
-        "--registry",
-        "https://alice:secret@127.0.0.1/uenv",
-    ];
+    let words = ["image", "find", "--registry", "https://alice:secret@127.0.0.1/uenv"];
     let refused = cabane.run(&words);
     assert_eq!(refused.code, 2);
     assert!(!refused.stderr.contains("secret"), "{}", refused.stderr);
@@ -492,14 +396,7 @@ fn a_password_in_an_address_is_refused_and_not_shown() {
 #[test]
 fn upper_case_letters_are_refused_before_anything_is_sent() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
-    let words = [
-        "image",
-        "push",
-        "--registry",
-        "http://127.0.0.1:1",
-        APP,
-        "App/1.0",
-    ];
+    let words = ["image", "push", "--registry", "http://127.0.0.1:1", APP, "App/1.0"];
     let refused = cabane.run(&words);
     assert_eq!(refused.code, 3, "{}", refused.stderr);
     assert!(refused.stderr.contains("`app`"), "{}", refused.stderr);

@@ -16,10 +16,7 @@ fn what_cabane_pushes_oras_pulls() {
     needs!("docker-registry");
     let oras = needs!("oras");
     let shared = Shared::pushed(Who::OrdinaryUser);
-    let name = format!(
-        "{}/uenv/deploy/here/x86_64/app/1.0:v1",
-        shared.registry.host()
-    );
+    let name = format!("{}/uenv/deploy/here/x86_64/app/1.0:v1", shared.registry.host());
     let run = |words: &[&str]| {
         let mut command = shared.cabane.world.command(&oras);
         Finished::of(command.args(words)).success().stdout
@@ -28,28 +25,14 @@ fn what_cabane_pushes_oras_pulls() {
     let pulled = shared.cabane.world.path("work/pulled/store.squashfs");
     let pushed = shared.cabane.world.path("app.squashfs");
     assert_eq!(fs::read(pulled).unwrap(), fs::read(pushed).unwrap());
-    let words = [
-        "discover",
-        "--plain-http",
-        "--format",
-        "json",
-        "--artifact-type",
-        "uenv/meta",
-    ];
+    let words = ["discover", "--plain-http", "--format", "json", "--artifact-type", "uenv/meta"];
     let found: Value = serde_json::from_str(&run(&[&words[..], &[&name]].concat())).unwrap();
-    let manifests = found
-        .get("manifests")
-        .or_else(|| found.get("referrers"))
-        .unwrap();
+    let manifests = found.get("manifests").or_else(|| found.get("referrers")).unwrap();
     let digest = manifests[0]["digest"].as_str().unwrap();
     let meta = format!("{}@{digest}", name.rsplit_once(':').unwrap().0);
     run(&["pull", "--plain-http", "--output", "meta-of-oras", &meta]);
     let text = shared.cabane.world.path("work/meta-of-oras/meta/env.json");
-    assert!(
-        fs::read_to_string(text)
-            .unwrap()
-            .contains("an image of the tests")
-    );
+    assert!(fs::read_to_string(text).unwrap().contains("an image of the tests"));
 }
 
 #[test]
@@ -58,46 +41,22 @@ fn what_oras_pushes_cabane_finds_and_pulls() {
     let oras = needs!("oras");
     for who in everybody() {
         let shared = Shared::new(who);
-        let name = format!(
-            "{}/uenv/deploy/here/x86_64/app/1.0:v1",
-            shared.registry.host()
-        );
+        let name = format!("{}/uenv/deploy/here/x86_64/app/1.0:v1", shared.registry.host());
         let world = &shared.cabane.world;
         let work = world.directory("work");
         fs::copy(world.path("app.squashfs"), work.join("store.squashfs")).unwrap();
         fs::create_dir(work.join("meta")).unwrap();
-        fs::copy(
-            world.path("trees/app/meta/env.json"),
-            work.join("meta/env.json"),
-        )
-        .unwrap();
+        fs::copy(world.path("trees/app/meta/env.json"), work.join("meta/env.json")).unwrap();
         let run = |words: &[&str]| {
             let mut command = world.command(&oras);
             Finished::of(command.args(words)).success();
         };
         let kind = "application/x-squashfs";
-        run(&[
-            "push",
-            "--plain-http",
-            "--artifact-type",
-            kind,
-            &name,
-            "./store.squashfs",
-        ]);
-        run(&[
-            "attach",
-            "--plain-http",
-            "--artifact-type",
-            "uenv/meta",
-            &name,
-            "./meta",
-        ]);
+        run(&["push", "--plain-http", "--artifact-type", kind, &name, "./store.squashfs"]);
+        run(&["attach", "--plain-http", "--artifact-type", "uenv/meta", &name, "./meta"]);
         shared.forget();
         assert_eq!(shared.labels(&["app"]), [APP]);
-        let told = shared
-            .run(&["image", "inspect", "--remote", "app"])
-            .success()
-            .stdout;
+        let told = shared.run(&["image", "inspect", "--remote", "app"]).success().stdout;
         assert!(told.contains("an image of the tests"), "{told}");
         shared.run(&["image", "pull", "app"]).success();
         let output = shared.run(&["run", "app", "--", "hello"]).success().stdout;
@@ -115,11 +74,7 @@ fn what_skopeo_copies_to_another_registry_is_pulled_from_there() {
     let name = |registry: &RealRegistry| format!("docker://{}/{path}", registry.host());
     let mut command = shared.cabane.world.command(&skopeo);
     command.args(["copy", "--insecure-policy", "--src-tls-verify=false"]);
-    command.args([
-        "--dest-tls-verify=false",
-        &name(&shared.registry),
-        &name(&other),
-    ]);
+    command.args(["--dest-tls-verify=false", &name(&shared.registry), &name(&other)]);
     Finished::of(&mut command).success();
     shared.forget();
     shared.configure(&format!("url = \"{}/uenv\"", other.url()));

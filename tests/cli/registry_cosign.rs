@@ -68,9 +68,7 @@ fn cosign_accepts_what_was_signed_here() {
     };
     let cosign = Cosign::here(program);
     let (key, other) = (cosign.key("site"), cosign.key("other"));
-    cosign
-        .cabane(&["image", "sign", APP, "--key", &key])
-        .success();
+    cosign.cabane(&["image", "sign", APP, "--key", &key]).success();
     cosign.verify(&format!("{key}.pub")).success();
     let refused = cosign.verify(&format!("{other}.pub"));
     assert_ne!(refused.code, 0, "{}", refused.stderr);
@@ -84,9 +82,7 @@ fn what_cosign_signs_with_a_key_of_its_own_is_accepted_here() {
     };
     let cosign = Cosign::here(program);
     let prefix = cosign.path("theirs");
-    cosign
-        .cosign(&["generate-key-pair", "--output-key-prefix", &prefix])
-        .success();
+    cosign.cosign(&["generate-key-pair", "--output-key-prefix", &prefix]).success();
     sign(&cosign, &format!("{prefix}.key"));
     let public = format!("{prefix}.pub");
     let verify = ["image", "verify", "--remote", "app", "--key", &public];
@@ -103,12 +99,8 @@ fn both_sign_with_one_key_side_by_side() {
     let (key, other) = (cosign.key("site"), cosign.key("other"));
     let imported = cosign.path("imported");
     let import = ["import-key-pair", "--key", &key, "--output-key-prefix"];
-    cosign
-        .cosign(&[&import[..], &[&imported]].concat())
-        .success();
-    cosign
-        .cabane(&["image", "sign", APP, "--key", &other])
-        .success();
+    cosign.cosign(&[&import[..], &[&imported]].concat()).success();
+    cosign.cabane(&["image", "sign", APP, "--key", &other]).success();
     sign(&cosign, &format!("{imported}.key"));
     for name in [&key, &other] {
         cosign.verify(&format!("{name}.pub")).success();

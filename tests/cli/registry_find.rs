@@ -28,10 +28,7 @@ impl Stacks {
         let zlib = json!({"name": "zlib", "version": "1.3", "manager": "spack"});
         let mpi =
             json!({"name": "cray-mpich", "version": "8.1", "manager": "spack", "external": true});
-        stacks.push(
-            SOLVER,
-            &json!([hdf5("1.14.3", "+mpi~cxx api=v110"), zlib, mpi]),
-        );
+        stacks.push(SOLVER, &json!([hdf5("1.14.3", "+mpi~cxx api=v110"), zlib, mpi]));
         stacks.push(TOOLS, &json!([hdf5("1.12.2", "~mpi"), zlib]));
         let numpy = json!({"name": "NumPy", "version": "2.4.6", "manager": "python"});
         stacks.push(NOTEBOOK, &json!([numpy]));
@@ -67,9 +64,7 @@ fn packages_file(packages: &Value) -> String {
 
 fn requests(shared: &Shared) -> usize {
     let log = shared.registry.log();
-    log.lines()
-        .filter(|line| line.contains("HTTP/1.1\""))
-        .count()
+    log.lines().filter(|line| line.contains("HTTP/1.1\"")).count()
 }
 
 /// Makes an image, adds it to the repository and pushes it.
@@ -127,10 +122,7 @@ fn what_was_found_in_an_image_is_shown() {
     let table = stacks.find(&["--package", "hdf5@1.14", "--package", "cray-mpich"]);
     let table = table.success().stdout;
     assert!(table.contains("packages\n"), "{table}");
-    assert!(
-        table.contains("cray-mpich@8.1 (of the system), hdf5@1.14.3\n"),
-        "{table}"
-    );
+    assert!(table.contains("cray-mpich@8.1 (of the system), hdf5@1.14.3\n"), "{table}");
     let output = stacks.find(&["--json", "--package", "hdf5@1.14"]).success();
     let found: Value = serde_json::from_str(&output.stdout).unwrap();
     let package = &found[0]["packages"][0];
@@ -138,10 +130,7 @@ fn what_was_found_in_an_image_is_shown() {
     assert_eq!(package["variants"], "+mpi~cxx api=v110");
     assert_eq!(found[0]["packages"].as_array().unwrap().len(), 1);
     let words = ["--package", "numpy", "--format", "{name} {packages}"];
-    assert_eq!(
-        stacks.find(&words).success().stdout,
-        "notebook NumPy@2.4.6\n"
-    );
+    assert_eq!(stacks.find(&words).success().stdout, "notebook NumPy@2.4.6\n");
 }
 
 #[test]
@@ -150,10 +139,7 @@ fn what_images_say_is_asked_for_once() {
     let stacks = Stacks::new(Who::OrdinaryUser);
     fs::write(
         stacks.0.cabane.world.path("site.toml"),
-        format!(
-            "[registry]\nurl = \"{}/uenv\"\nlisting = \"index\"\n",
-            stacks.0.registry.url()
-        ),
+        format!("[registry]\nurl = \"{}/uenv\"\nlisting = \"index\"\n", stacks.0.registry.url()),
     )
     .unwrap();
     let before = stacks.requests();
@@ -182,10 +168,7 @@ fn the_packages_of_an_image_that_others_pushed_are_read_from_its_metadata() {
 fn a_copy_is_found_by_its_packages_too() {
     needs!("docker-registry");
     let stacks = Stacks::new(Who::OrdinaryUser);
-    stacks
-        .0
-        .run(&["image", "copy", "solver", "build::solver/1.0:new"])
-        .success();
+    stacks.0.run(&["image", "copy", "solver", "build::solver/1.0:new"]).success();
     let cache = stacks.0.cabane.world.path("home/.cache");
     let _ = fs::remove_dir_all(cache);
     let labels = stacks.0.labels(&["build::", "--package", "hdf5+mpi"]);
@@ -200,10 +183,7 @@ fn an_image_that_does_not_say_what_is_in_it_is_named() {
     for _ in 0..2 {
         let found = stacks.find(&["--package", "numpy"]).success();
         assert!(found.stdout.contains("notebook"), "{}", found.stdout);
-        assert_eq!(
-            found.stderr,
-            format!("1 image does not say which packages they have: {APP}\n")
-        );
+        assert_eq!(found.stderr, format!("1 image does not say which packages they have: {APP}\n"));
     }
 }
 
@@ -279,23 +259,14 @@ fn images_of_the_repository_are_found_in_the_same_way() {
             .file("meta/packages.json", &packages_file(&packages));
         let image = cabane.world.path("solver.squashfs");
         squashfs(tree.root(), &image);
-        cabane
-            .run(&["image", "add", SOLVER, image.to_str().unwrap()])
-            .success();
+        cabane.run(&["image", "add", SOLVER, image.to_str().unwrap()]).success();
         for _ in 0..2 {
-            let words = [
-                "image",
-                "ls",
-                "--package",
-                "hdf5@1.14:+mpi",
-                "--format",
-                "{label} {packages}",
-            ];
+            let words =
+                ["image", "ls", "--package", "hdf5@1.14:+mpi", "--format", "{label} {packages}"];
             let seen = cabane.run(&words).success();
             assert_eq!(seen.stdout, format!("{SOLVER} hdf5@1.14.3\n"), "as {who:?}");
             assert!(
-                seen.stderr
-                    .contains(&format!("packages they have: {APP}\n")),
+                seen.stderr.contains(&format!("packages they have: {APP}\n")),
                 "{}",
                 seen.stderr
             );
@@ -308,10 +279,7 @@ fn images_of_the_repository_are_found_in_the_same_way() {
 /// Another user's view of the same registry: with a cache of their own.
 fn other_cache(shared: &Shared, words: &[&str]) {
     let mut command = shared.cabane.command(words);
-    command.env(
-        "XDG_CACHE_HOME",
-        shared.cabane.world.path("work/other-cache"),
-    );
+    command.env("XDG_CACHE_HOME", shared.cabane.world.path("work/other-cache"));
     shared.cabane.finish(&mut command).success();
 }
 
@@ -331,10 +299,7 @@ fn what_another_client_pushed_or_deleted_is_seen_at_once() {
         let point = shared.cabane.mount_point("other");
         let other = shared.cabane.image("other", &point);
         other_cache(&shared, &["image", "push", "--force", &other, new]);
-        let digest = shared
-            .run(&["image", "find", "--format", "{digest}"])
-            .success()
-            .stdout;
+        let digest = shared.run(&["image", "find", "--format", "{digest}"]).success().stdout;
         let pushed = ["image", "inspect", "--remote", "--format", "{digest}", new];
         assert_eq!(digest, shared.run(&pushed).success().stdout, "{listing}");
     }
@@ -352,11 +317,8 @@ fn a_second_find_asks_whether_all_is_as_it_was_and_gets_nothing() {
         let second = shared.run(&["image", "find"]).success();
         assert_eq!(second, first, "{listing}");
         let log = shared.registry.log();
-        let new: Vec<&str> = log
-            .lines()
-            .skip(before)
-            .filter(|line| line.contains("HTTP/1.1\""))
-            .collect();
+        let new: Vec<&str> =
+            log.lines().skip(before).filter(|line| line.contains("HTTP/1.1\"")).collect();
         assert!(new.len() <= most, "{listing}: {new:#?}");
         let manifests = new.iter().filter(|line| line.contains("/manifests/"));
         for line in manifests {
@@ -408,20 +370,13 @@ fn who_has_signed_an_image_is_shown() {
             let find = ["image", "find", "--signatures", "--format", "{signed}"];
             let inspected = shared.run(&["image", "inspect", "--remote", "app"]);
             let inspected = inspected.success().stdout;
-            let line = inspected
-                .lines()
-                .find_map(|line| line.trim().strip_prefix("signed"));
+            let line = inspected.lines().find_map(|line| line.trim().strip_prefix("signed"));
             let inspected = line.unwrap().trim().to_owned();
-            (
-                shared.run(&find).success().stdout.trim().to_owned(),
-                inspected,
-            )
+            (shared.run(&find).success().stdout.trim().to_owned(), inspected)
         };
         let pair = |one: &str, other: &str| (one.to_owned(), other.to_owned());
         assert_eq!(told(), pair("no", "no"));
-        shared
-            .run(&["image", "sign", "app", "--key", &other])
-            .success();
+        shared.run(&["image", "sign", "app", "--key", &other]).success();
         assert_eq!(told(), pair("with an unknown key", "with an unknown key"));
         site_wants(&shared, &site);
         assert_eq!(
@@ -431,26 +386,18 @@ fn who_has_signed_an_image_is_shown() {
                 "with an unknown key; a signature is wanted, and it is not pulled"
             )
         );
-        shared
-            .run(&["image", "sign", "app", "--key", &site])
-            .success();
+        shared.run(&["image", "sign", "app", "--key", &site]).success();
         let (found, inspected) = told();
         assert!(found.starts_with("site.key.pub ("), "{found}");
         assert_eq!(found, inspected);
-        let output = shared
-            .run(&["image", "find", "--signatures", "--json"])
-            .success()
-            .stdout;
+        let output = shared.run(&["image", "find", "--signatures", "--json"]).success().stdout;
         let json: Value = serde_json::from_str(&output).unwrap();
         let signature = &json[0]["signature"];
         assert_eq!(signature["state"], "known");
         assert_eq!(signature["accepted"], true);
         let key = signature["signers"][0]["key"].as_str().unwrap();
         assert!(key.ends_with("/work/site.key.pub"), "{key}");
-        let table = shared
-            .run(&["image", "find", "--signatures"])
-            .success()
-            .stdout;
+        let table = shared.run(&["image", "find", "--signatures"]).success().stdout;
         assert!(table.contains("  signed\n"), "{table}");
     }
 }

@@ -22,15 +22,7 @@ fn on_host(shared: &Shared, number: u32, words: &[&str]) -> Command {
     let boot = format!("{number:08}-0000-0000-0000-000000000000\n");
     let boot = world.file(&format!("boot-of-{number}"), &boot);
     let mut command = shared.cabane.other("unshare");
-    command.args([
-        "--uts",
-        "--pid",
-        "--fork",
-        "--mount",
-        "--mount-proc",
-        "--kill-child",
-        "--",
-    ]);
+    command.args(["--uts", "--pid", "--fork", "--mount", "--mount-proc", "--kill-child", "--"]);
     let script = "hostname \"$1\" && mount --bind \"$2\" /proc/sys/kernel/random/boot_id && \
                   shift 2 && \"$@\"";
     command.args(["/bin/sh", "-c", script, "sh", &format!("node{number}")]);
@@ -42,9 +34,7 @@ fn on_host(shared: &Shared, number: u32, words: &[&str]) -> Command {
 /// How many bytes of blobs the registry has sent.
 fn sent(shared: &Shared) -> u64 {
     let log = shared.registry.log();
-    let answers = log
-        .lines()
-        .filter(|line| line.contains("\"GET ") && line.contains("/blobs/"));
+    let answers = log.lines().filter(|line| line.contains("\"GET ") && line.contains("/blobs/"));
     let bytes = |line: &str| {
         let mut words = line.split("HTTP/1.1\" ").nth(1)?.split(' ');
         words.nth(1)?.parse::<u64>().ok()
@@ -55,13 +45,9 @@ fn sent(shared: &Shared) -> u64 {
 /// Returns whether a part of an image has arrived that is not whole.
 fn has_begun(shared: &Shared) -> bool {
     let tmp = "home/.local/share/cabane/repository/tmp";
-    let places = fs::read_dir(shared.cabane.world.path(tmp))
-        .into_iter()
-        .flatten();
+    let places = fs::read_dir(shared.cabane.world.path(tmp)).into_iter().flatten();
     let marks = |place: fs::DirEntry| fs::read(place.path().join("image.parts"));
-    places
-        .flatten()
-        .any(|place| marks(place).unwrap_or_default().contains(&b'+'))
+    places.flatten().any(|place| marks(place).unwrap_or_default().contains(&b'+'))
 }
 
 #[test]
@@ -77,10 +63,7 @@ fn ten_pulls_of_five_hosts_get_an_image_once() {
     let before = sent(&shared);
     let pull = |number: u32| on_host(&shared, number / 2, &["image", "pull", LABEL]).spawn();
     let pulls: Vec<_> = (0..10).map(|number| pull(number).unwrap()).collect();
-    let ends: Vec<Output> = pulls
-        .into_iter()
-        .map(|one| one.wait_with_output().unwrap())
-        .collect();
+    let ends: Vec<Output> = pulls.into_iter().map(|one| one.wait_with_output().unwrap()).collect();
     let failed: Vec<_> = ends.iter().filter(|one| !one.status.success()).collect();
     assert!(failed.is_empty(), "{failed:?}");
     let sent = sent(&shared) - before;

@@ -17,11 +17,7 @@ const KILLS: u32 = 100;
 
 /// Starts a command and kills it after a random part of the time that it takes.
 fn kill_within(command: &mut Command, whole: Duration) {
-    let mut child = command
-        .stderr(Stdio::null())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut child = command.stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     let share = RandomState::new().hash_one(child.id()) % 1000;
     sleep(whole.mul_f64(f64::from(u32::try_from(share).unwrap()) / 1000.0));
     // It may be done already.
@@ -40,9 +36,7 @@ fn a_pull_that_is_killed_at_any_instant_is_repeated_with_success() {
     needs!("docker-registry");
     let shared = Shared::new(Who::OrdinaryUser);
     let image = large(&shared, "large", 24);
-    shared
-        .run(&["image", "push", &image, "large/1.0:v1"])
-        .success();
+    shared.run(&["image", "push", &image, "large/1.0:v1"]).success();
     let pull = ["image", "pull", "large/1.0:v1@here%x86_64"];
     let whole = took(|| drop(shared.run(&pull).success()));
     for kill in 0..KILLS {
@@ -68,9 +62,7 @@ fn a_push_that_is_killed_at_any_instant_leaves_whole_images_or_none() {
     needs!("docker-registry");
     let shared = Shared::new(Who::OrdinaryUser);
     let image = large(&shared, "large", 24);
-    shared
-        .run(&["image", "add", "large/1.0:v1", &image])
-        .success();
+    shared.run(&["image", "add", "large/1.0:v1", &image]).success();
     let push = |label: &str| {
         let mut command = shared.cabane.command(&["image", "push", "large", label]);
         command.stdin(Stdio::null());
@@ -85,17 +77,12 @@ fn a_push_that_is_killed_at_any_instant_leaves_whole_images_or_none() {
     let labels = shared.labels(&["--refresh"]);
     assert!(!labels.is_empty());
     for label in labels {
-        let told = shared
-            .run(&["image", "inspect", "--remote", &label])
-            .success()
-            .stdout;
+        let told = shared.run(&["image", "inspect", "--remote", &label]).success().stdout;
         assert!(told.contains("an image of the tests"), "{label}: {told}");
     }
     shared.run(&["image", "rm", "large"]).success();
     let label = format!("large/{}.0:v1@here%x86_64", KILLS / 4);
-    shared
-        .run(&["image", "add", "large/1.0:v1", &image])
-        .success();
+    shared.run(&["image", "add", "large/1.0:v1", &image]).success();
     assert!(push(&label).output().unwrap().status.success());
     shared.run(&["image", "rm", "large"]).success();
     shared.run(&["image", "pull", &label]).success();

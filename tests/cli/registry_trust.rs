@@ -50,11 +50,7 @@ impl Signing {
 
     /// Writes the user's configuration.
     fn user_says(&self, rules: &str) {
-        let file = self
-            .0
-            .cabane
-            .world
-            .file("home/.config/cabane/config.toml", rules);
+        let file = self.0.cabane.world.file("home/.config/cabane/config.toml", rules);
         assert!(file.exists());
     }
 
@@ -78,8 +74,7 @@ impl Signing {
 
     /// Pushes the image with its signature, and then metadata of somebody else for it.
     fn push_forged(&self, meta: &str, description: &str) {
-        self.run(&["image", "push", "--sign", &self.path("site"), APP])
-            .success();
+        self.run(&["image", "push", "--sign", &self.path("site"), APP]).success();
         let meta = meta.strip_prefix("[WORLD]/").unwrap();
         let path = self.0.cabane.world.path(meta).join("env.json");
         let text = fs::read_to_string(&path).unwrap();
@@ -126,9 +121,7 @@ fn an_image_without_the_signature_that_is_wanted_is_refused_with_the_reason() {
         let told = signing.refused(&["--force", "app"]);
         assert!(told.contains("it is not signed"), "{told}");
         let other = signing.path("other");
-        signing
-            .run(&["image", "sign", "app", "--key", &other])
-            .success();
+        signing.run(&["image", "sign", "app", "--key", &other]).success();
         let told = signing.refused(&["app"]);
         assert!(told.contains("a key that is not accepted here"), "{told}");
     }
@@ -144,15 +137,9 @@ fn metadata_alone_are_refused_too() {
     signing.refused(&["--meta", &directory, "app"]);
     assert!(!Path::new(&directory).exists());
     let key = signing.path("site");
-    signing
-        .run(&["image", "sign", "app", "--key", &key])
-        .success();
+    signing.run(&["image", "sign", "app", "--key", &key]).success();
     let pulled = signing.run(&["image", "pull", "--meta", &directory, "app"]);
-    assert!(
-        pulled.stderr.contains("no signature covers"),
-        "{}",
-        pulled.stderr
-    );
+    assert!(pulled.stderr.contains("no signature covers"), "{}", pulled.stderr);
 }
 
 #[test]
@@ -185,9 +172,7 @@ fn the_file_of_a_user_takes_nothing_away_from_that_of_the_site() {
     signing.user_says(&signing.rule("deploy", "other"));
     signing.refused(&["app"]);
     let key = signing.path("site");
-    signing
-        .run(&["image", "sign", "app", "--key", &key])
-        .success();
+    signing.run(&["image", "sign", "app", "--key", &key]).success();
     signing.run(&["image", "pull", "app"]).success();
 }
 
@@ -228,9 +213,7 @@ fn a_copy_in_another_namespace_has_the_signature_too() {
     let signing = Signing::new(Who::OrdinaryUser);
     signing.site_wants("deploy", "site");
     signing.push(Some("site"));
-    signing
-        .run(&["image", "copy", "app", "deploy::app/2.0:v7"])
-        .success();
+    signing.run(&["image", "copy", "app", "deploy::app/2.0:v7"]).success();
     assert_eq!(signing.0.labels(&["app/2.0"]), ["app/2.0:v7@here%x86_64"]);
     signing.run(&["image", "pull", "app/2.0"]).success();
 }
@@ -286,10 +269,6 @@ fn pushing_with_a_key_that_is_none_sends_nothing() {
     let public = signing.public("site");
     let refused = signing.run(&["image", "push", "--sign", &public, APP]);
     assert_eq!(refused.code, 3, "{}", refused.stderr);
-    assert!(
-        refused.stderr.contains("a private one is wanted"),
-        "{}",
-        refused.stderr
-    );
+    assert!(refused.stderr.contains("a private one is wanted"), "{}", refused.stderr);
     assert_eq!(signing.0.labels(&[]), [""; 0]);
 }

@@ -29,15 +29,10 @@ fn damaged(cabane: &Cabane, words: &[&str]) -> (Vec<String>, Vec<String>) {
     let output = cabane.command(&words).output().unwrap();
     let status: Value = serde_json::from_slice(&output.stdout).unwrap();
     let all = status[0]["damaged"].as_array().unwrap();
-    assert_eq!(
-        output.status.code(),
-        Some(if all.is_empty() { 0 } else { 6 })
-    );
+    assert_eq!(output.status.code(), Some(if all.is_empty() { 0 } else { 6 }));
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let kinds = all.iter().map(|one| text(&one["kind"])).collect();
-    let remedies = all
-        .iter()
-        .flat_map(|one| one["remedies"].as_array().unwrap());
+    let remedies = all.iter().flat_map(|one| one["remedies"].as_array().unwrap());
     (kinds, remedies.map(text).collect())
 }
 

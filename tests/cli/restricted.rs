@@ -23,9 +23,7 @@ fn stranger() -> Option<(Cabane, PathBuf)> {
     cabane.run(&["repo", "create", &path]).success();
     let image = cabane.image("app", &cabane.mount_point("app"));
     fs::set_permissions(&image, Permissions::from_mode(0o640)).unwrap();
-    cabane
-        .run(&["--repo", &path, "image", "add", APP, &image])
-        .success();
+    cabane.run(&["--repo", &path, "image", "add", APP, &image]).success();
     Some((cabane.for_ordinary_user(), site))
 }
 
@@ -34,13 +32,7 @@ fn an_image_for_a_group_is_listed_for_everybody() {
     let Some((cabane, site)) = stranger() else {
         not_run!("needs root, to have two users");
     };
-    let seen = cabane.run(&[
-        "--repo",
-        &site.to_string_lossy(),
-        "image",
-        "ls",
-        "--format={label}",
-    ]);
+    let seen = cabane.run(&["--repo", &site.to_string_lossy(), "image", "ls", "--format={label}"]);
     assert_eq!((seen.code, seen.stdout), (0, format!("{APP}\n")));
 }
 

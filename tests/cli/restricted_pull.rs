@@ -40,9 +40,7 @@ fn repository(shared: &Shared, path: &str) -> PathBuf {
 fn access(shared: &Shared) -> Vec<(String, u32, u32)> {
     let mut all = Vec::new();
     for places in ["images", "tmp"] {
-        let entries = fs::read_dir(repository(shared, places))
-            .into_iter()
-            .flatten();
+        let entries = fs::read_dir(repository(shared, places)).into_iter().flatten();
         for place in entries.flatten().filter(|one| one.path().is_dir()) {
             for file in ["", "image", "image.partial"] {
                 let Ok(found) = fs::symlink_metadata(place.path().join(file)) else {
@@ -59,10 +57,7 @@ fn access(shared: &Shared) -> Vec<(String, u32, u32)> {
 
 /// What an image is like that only the group may read.
 fn closed() -> Vec<(String, u32, u32)> {
-    vec![
-        ("images/".to_owned(), 0o750, GROUP),
-        ("images/image".to_owned(), 0o640, GROUP),
-    ]
+    vec![("images/".to_owned(), 0o750, GROUP), ("images/image".to_owned(), 0o640, GROUP)]
 }
 
 /// A registry with an image, and nothing of it in the repository of root.
@@ -89,10 +84,7 @@ fn assert_for_members_only(shared: &Shared) {
     assert_ne!(stranger.code, 0, "{}", stranger.stdout);
     let says = format!("only the group {GROUP} may read the image");
     assert!(stranger.stderr.contains(&says), "{}", stranger.stderr);
-    assert_eq!(
-        [label(MEMBER), label(STRANGER)],
-        [format!("{APP}\n"), format!("{APP}\n")]
-    );
+    assert_eq!([label(MEMBER), label(STRANGER)], [format!("{APP}\n"), format!("{APP}\n")]);
 }
 
 #[test]
@@ -117,13 +109,7 @@ fn what_is_in_the_image_is_not_told_to_others() {
     let searched = shared
         .cabane
         .other("setpriv")
-        .args([
-            "--reuid=61241",
-            "--regid=61241",
-            "--clear-groups",
-            "grep",
-            "-rl",
-        ])
+        .args(["--reuid=61241", "--regid=61241", "--clear-groups", "grep", "-rl"])
         .args(["an image of the tests"])
         .arg(repository(&shared, ""))
         .stderr(Stdio::null())
@@ -131,10 +117,7 @@ fn what_is_in_the_image_is_not_told_to_others() {
         .unwrap();
     let told = inspected.stdout.contains("an image of the tests");
     let member = run_as(&shared, MEMBER, &["image", "inspect", "app"]).stdout;
-    assert_eq!(
-        (String::from_utf8_lossy(&searched.stdout).as_ref(), told),
-        ("", false)
-    );
+    assert_eq!((String::from_utf8_lossy(&searched.stdout).as_ref(), told), ("", false));
     assert!(member.contains("an image of the tests"), "{member}");
 }
 
@@ -152,10 +135,7 @@ fn the_configuration_says_what_is_for_a_group() {
     shared.configure(&rules);
     // The user's own file cannot take it back.
     let own = "[[restricted]]\nimages = \"app\"\ngroup = \"2\"\n";
-    shared
-        .cabane
-        .world
-        .file("home/.config/cabane/config.toml", own);
+    shared.cabane.world.file("home/.config/cabane/config.toml", own);
     shared.run(&["image", "pull", "app"]).success();
     assert_eq!(access(&shared), closed());
 }
@@ -168,10 +148,7 @@ fn an_unknown_group_is_refused_before_anything_is_got() {
     };
     let seen = shared.run(&["image", "pull", "app", "--group", "nobody-has-it"]);
     let says = seen.stderr.contains("there is no group `nobody-has-it`");
-    assert!(
-        seen.code == 2 && says && access(&shared).is_empty(),
-        "{seen:?}"
-    );
+    assert!(seen.code == 2 && says && access(&shared).is_empty(), "{seen:?}");
 }
 
 #[test]
@@ -185,17 +162,9 @@ fn who_is_not_in_the_group_gets_nothing_for_it() {
         fs::set_permissions(repository(&shared, place), open).unwrap();
     }
     let group = GROUP.to_string();
-    let seen = run_as(
-        &shared,
-        STRANGER,
-        &["image", "pull", "app", "--group", &group],
-    );
-    let says = seen
-        .stderr
-        .contains("cannot be closed to all but the group");
-    let arrived = access(&shared)
-        .iter()
-        .any(|one| one.0.ends_with("image.partial"));
+    let seen = run_as(&shared, STRANGER, &["image", "pull", "app", "--group", &group]);
+    let says = seen.stderr.contains("cannot be closed to all but the group");
+    let arrived = access(&shared).iter().any(|one| one.0.ends_with("image.partial"));
     assert!(seen.code == 6 && says && !arrived, "{seen:?}");
 }
 
@@ -209,17 +178,13 @@ fn an_image_that_is_here_is_closed_when_it_is_pulled_for_a_group() {
     pull(&shared).success();
     assert_eq!(access(&shared), closed());
     assert_for_members_only(&shared);
-    let description = shared
-        .run(&["image", "ls", "--format={description}"])
-        .stdout;
+    let description = shared.run(&["image", "ls", "--format={description}"]).stdout;
     assert_eq!(description.trim(), "");
 }
 
 fn pushed_large(shared: &Shared) {
     let image = large(shared, "large", 24);
-    shared
-        .run(&["image", "push", &image, "large/1.0:v1"])
-        .success();
+    shared.run(&["image", "push", &image, "large/1.0:v1"]).success();
 }
 
 /// A world without a registry, and a root file system in it.
@@ -239,9 +204,7 @@ fn what_is_imported_for_a_group_is_for_its_members() {
     }
     let (shared, tree) = with_tree();
     let group = GROUP.to_string();
-    shared
-        .run(&["import", &tree, "os/1:v1", "--group", &group])
-        .success();
+    shared.run(&["import", &tree, "os/1:v1", "--group", &group]).success();
     assert_eq!(access(&shared), closed());
     // The same for nobody in particular does not open it.
     shared.run(&["import", &tree, "os/2:v1"]).success();
@@ -262,24 +225,16 @@ fn begin(shared: &Shared) {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
         let seen = access(shared);
-        let partial: Vec<_> = seen
-            .iter()
-            .filter(|one| one.0 == "tmp/image.partial")
-            .collect();
+        let partial: Vec<_> = seen.iter().filter(|one| one.0 == "tmp/image.partial").collect();
         for (_, mode, group) in partial {
             // At first for nobody, then for the group, and never for others.
             let is_closed = *mode == 0o600 || (*mode, *group) == (0o640, GROUP);
             let directory = seen.contains(&("tmp/".to_owned(), 0o750, GROUP));
             assert!(is_closed && directory, "{seen:?}");
         }
-        let tmp = fs::read_dir(repository(shared, "tmp"))
-            .into_iter()
-            .flatten();
+        let tmp = fs::read_dir(repository(shared, "tmp")).into_iter().flatten();
         let marks = |place: PathBuf| fs::read(place.join("image.parts")).unwrap_or_default();
-        if tmp
-            .flatten()
-            .any(|place| marks(place.path()).contains(&b'+'))
-        {
+        if tmp.flatten().any(|place| marks(place.path()).contains(&b'+')) {
             break;
         }
         if running.try_wait().unwrap().is_some() {
@@ -321,16 +276,9 @@ fn ten_pulls_for_a_group_get_it_once_and_closed() {
             command.spawn().unwrap()
         })
         .collect();
-    let ends: Vec<_> = pulls
-        .into_iter()
-        .map(|one| one.wait_with_output().unwrap())
-        .collect();
+    let ends: Vec<_> = pulls.into_iter().map(|one| one.wait_with_output().unwrap()).collect();
     let said = |one: &std::process::Output| String::from_utf8_lossy(&one.stderr).into_owned();
-    let said: Vec<String> = ends
-        .iter()
-        .filter(|one| !one.status.success())
-        .map(said)
-        .collect();
+    let said: Vec<String> = ends.iter().filter(|one| !one.status.success()).map(said).collect();
     assert_eq!(said, Vec::<String>::new());
     assert_eq!(access(&shared), closed());
 }
@@ -342,35 +290,20 @@ fn push_migrate_and_gc_leave_it_closed() {
         not_run!("needs root, to have two users");
     };
     pull(&shared).success();
-    shared
-        .run(&["image", "push", "app", "app/2.0:v1"])
-        .success();
-    shared
-        .run(&["image", "add", "app/3.0", "app/1.0"])
-        .success();
-    shared
-        .run(&["repo", "gc", "--older-than=100d", "--spare=0s"])
-        .success();
+    shared.run(&["image", "push", "app", "app/2.0:v1"]).success();
+    shared.run(&["image", "add", "app/3.0", "app/1.0"]).success();
+    shared.run(&["repo", "gc", "--older-than=100d", "--spare=0s"]).success();
     assert_eq!(access(&shared), closed());
     let target = shared.cabane.world.path("home/new");
     let words = ["repo", "migrate", &target.to_string_lossy()];
     shared.run(&words).success();
     let mode = |path: &Path| fs::metadata(path).map(|one| (one.mode() & 0o777, one.gid()));
-    let image = fs::read_dir(target.join("images"))
-        .unwrap()
-        .next()
-        .unwrap()
-        .unwrap()
-        .path();
+    let image = fs::read_dir(target.join("images")).unwrap().next().unwrap().unwrap().path();
     assert_eq!(
         [mode(&image).unwrap(), mode(&image.join("image")).unwrap()],
         [(0o750, GROUP), (0o640, GROUP)]
     );
     let refs = fs::read_dir(target.join("refs")).unwrap();
     let texts = refs.map(|one| fs::read_to_string(one.unwrap().path()).unwrap());
-    assert!(
-        texts
-            .into_iter()
-            .all(|text| !text.contains("an image of the tests"))
-    );
+    assert!(texts.into_iter().all(|text| !text.contains("an image of the tests")));
 }

@@ -26,9 +26,7 @@ fn add_root(cabane: &Cabane, container: &str) {
     let image = cabane.world.path("os.squashfs");
     squashfs(tree.root(), &image);
     let image = image.to_str().unwrap();
-    cabane
-        .run(&["image", "add", "os/1:v1@here%x86_64", image])
-        .success();
+    cabane.run(&["image", "add", "os/1:v1@here%x86_64", image]).success();
 }
 
 /// The output of a script in an image.
@@ -41,11 +39,7 @@ fn output(cabane: &Cabane, words: &[&str], script: &str) -> String {
 fn the_root_is_that_of_the_image() {
     for who in everybody() {
         let cabane = with_root(who);
-        let seen = output(
-            &cabane,
-            &["os"],
-            "cat /etc/image; [ -e /usr/share ] || echo",
-        );
+        let seen = output(&cabane, &["os"], "cat /etc/image; [ -e /usr/share ] || echo");
         assert_eq!(seen, "os\n", "{who:?}");
     }
 }
@@ -83,16 +77,10 @@ fn what_is_named_is_seen_at_the_same_or_another_place() {
         let data = data.to_str().unwrap().to_owned();
         let other = format!("{data}:/data/in/here:ro");
         let script = format!("cat {data}/file /data/in/here/file; echo > /data/in/here/new");
-        let words = [
-            "run", "--bind", &data, "-b", &other, "os", "--", "sh", "-c", &script,
-        ];
+        let words = ["run", "--bind", &data, "-b", &other, "os", "--", "sh", "-c", &script];
         let seen = cabane.run(&words);
         assert_eq!(seen.stdout, "datadata", "{who:?}: {}", seen.stderr);
-        assert!(
-            seen.stderr.contains("Read-only file system"),
-            "{who:?}: {}",
-            seen.stderr
-        );
+        assert!(seen.stderr.contains("Read-only file system"), "{who:?}: {}", seen.stderr);
     }
 }
 
@@ -107,11 +95,7 @@ fn a_site_can_show_more_to_everybody() {
             "[container]\nbinds = [\"{place}:/scratch\", \"/nonexistent\", \"$NOWHERE/x\"]\n"
         );
         cabane.world.file("site.toml", &text);
-        assert_eq!(
-            output(&cabane, &["os"], "cat /scratch/file"),
-            "scratch",
-            "{who:?}"
-        );
+        assert_eq!(output(&cabane, &["os"], "cat /scratch/file"), "scratch", "{who:?}");
     }
 }
 
@@ -120,11 +104,7 @@ fn the_image_is_read_only() {
     for who in everybody() {
         let cabane = with_root(who);
         let seen = cabane.run(&["run", "os", "--", "touch", "/usr/new"]);
-        assert!(
-            seen.stderr.contains("Read-only file system"),
-            "{who:?}: {}",
-            seen.stderr
-        );
+        assert!(seen.stderr.contains("Read-only file system"), "{who:?}: {}", seen.stderr);
     }
 }
 
@@ -146,16 +126,8 @@ fn what_is_written_in_a_directory_is_found_again() {
         let cabane = with_root(who);
         let layer = cabane.world.directory("layer");
         let option = format!("--writable={}", layer.display());
-        output(
-            &cabane,
-            &[&option, "os"],
-            "rm /etc/image; echo new >/etc/new",
-        );
-        let again = output(
-            &cabane,
-            &[&option, "os"],
-            "ls /etc/image /etc/new 2>/dev/null; true",
-        );
+        output(&cabane, &[&option, "os"], "rm /etc/image; echo new >/etc/new");
+        let again = output(&cabane, &[&option, "os"], "ls /etc/image /etc/new 2>/dev/null; true");
         assert_eq!(again, "/etc/new\n", "{who:?}");
     }
 }
@@ -164,10 +136,7 @@ fn what_is_written_in_a_directory_is_found_again() {
 fn directories_in_which_places_were_made_can_be_written_to() {
     for who in everybody() {
         let cabane = with_root(who);
-        let (seen, layer) = (
-            cabane.world.directory("seen"),
-            cabane.world.directory("layer"),
-        );
+        let (seen, layer) = (cabane.world.directory("seen"), cabane.world.directory("layer"));
         let bind = format!("--bind={}:/made/place", seen.display());
         let file = format!("--bind={}:/made/file", seen.join("file").display());
         fs::write(seen.join("file"), "seen").unwrap();
@@ -190,13 +159,7 @@ fn a_directory_in_which_nothing_can_be_written_is_refused() {
     let cabane = with_root(Who::OrdinaryUser);
     let file = cabane.world.path("file");
     fs::write(&file, "").unwrap();
-    let seen = cabane.run(&[
-        "run",
-        &format!("--writable={}", file.display()),
-        "os",
-        "--",
-        "true",
-    ]);
+    let seen = cabane.run(&["run", &format!("--writable={}", file.display()), "os", "--", "true"]);
     let expected = "error: cannot make the directory [WORLD]/file\n\
                     cause: File exists (os error 17)\n\
                     hint: name a directory of yours on a local disk, as in \
@@ -244,11 +207,7 @@ fn two_environments_do_not_write_to_one_directory() {
 fn without_a_command_the_image_starts_what_its_author_wanted() {
     for who in everybody() {
         let cabane = with_root(who);
-        assert_eq!(
-            cabane.run(&["run", "os"]),
-            finished(0, "it in /home\n", ""),
-            "{who:?}"
-        );
+        assert_eq!(cabane.run(&["run", "os"]), finished(0, "it in /home\n", ""), "{who:?}");
     }
 }
 
@@ -293,15 +252,9 @@ fn libraries_and_paths_of_the_host_are_not_handed_on() {
         let cabane = with_root(who);
         let script = "echo $PATH ${LD_LIBRARY_PATH-none} ${PYTHONPATH-none} $KEPT";
         let mut command = cabane.command(&["run", "os", "--", "sh", "-c", script]);
-        command
-            .env("LD_LIBRARY_PATH", "/opt/lib")
-            .env("PYTHONPATH", "/opt/python");
+        command.env("LD_LIBRARY_PATH", "/opt/lib").env("PYTHONPATH", "/opt/python");
         let seen = cabane.finish(command.env("KEPT", "kept"));
-        assert_eq!(
-            seen,
-            finished(0, "/usr/bin:/bin none none kept\n", ""),
-            "{who:?}"
-        );
+        assert_eq!(seen, finished(0, "/usr/bin:/bin none none kept\n", ""), "{who:?}");
     }
 }
 
@@ -320,10 +273,7 @@ fn a_stack_is_mounted_inside() {
         let image = cabane.image("app", "/opt/stack/app");
         let images = format!("{image},os");
         let seen = output(&cabane, &[&images], "hello; cat /etc/image; echo $PATH");
-        assert_eq!(
-            seen, "hello from app\nos/opt/stack/app/bin:/usr/bin:/bin\n",
-            "{who:?}"
-        );
+        assert_eq!(seen, "hello from app\nos/opt/stack/app/bin:/usr/bin:/bin\n", "{who:?}");
     }
 }
 
@@ -337,8 +287,7 @@ fn a_stack_that_needs_a_newer_c_library_than_the_image_has_is_told() {
     let seen = cabane.run(&["run", "os,../new.squashfs", "--", "true"]);
     let here = cabane.finish(cabane.other("sh").args(["-c", "pwd"])).stdout;
     assert!(
-        seen.stderr
-            .contains("needs glibc 2.18, and this system has 2.17"),
+        seen.stderr.contains("needs glibc 2.18, and this system has 2.17"),
         "{here}{}",
         seen.stderr
     );
@@ -353,10 +302,7 @@ fn it_starts_from_an_environment_and_knows_nothing_of_it() {
         let words = ["run", "app", "--", "sh", "-c", script];
         let seen = cabane.finish(cabane.command(&words).env("CABANE", cabane.program()));
         let list = seen.stdout.strip_prefix("os").unwrap_or_default();
-        assert!(
-            list.ends_with("/image:/\n") && !list.contains(','),
-            "{who:?}: {seen:?}"
-        );
+        assert!(list.ends_with("/image:/\n") && !list.contains(','), "{who:?}: {seen:?}");
     }
 }
 
@@ -366,12 +312,8 @@ fn a_shell_is_one_that_the_image_has() {
         let cabane = with_root(who);
         let mut command = cabane.command(&["start", "--ignore-tty", "os"]);
         command.env("SHELL", "/nonexistent/fish").stdin(
-            fs::File::open(
-                cabane
-                    .world
-                    .file("work/typed", "echo $SHELL; cat /etc/image\n"),
-            )
-            .unwrap(),
+            fs::File::open(cabane.world.file("work/typed", "echo $SHELL; cat /etc/image\n"))
+                .unwrap(),
         );
         assert_eq!(cabane.finish(&mut command).stdout, "/bin/sh\nos", "{who:?}");
     }
@@ -380,9 +322,7 @@ fn a_shell_is_one_that_the_image_has() {
 #[test]
 fn what_will_be_mounted_can_be_looked_at() {
     let cabane = with_root(Who::OrdinaryUser);
-    let seen = cabane
-        .run(&["run", "--writable", "--dry-run", "os"])
-        .success();
+    let seen = cabane.run(&["run", "--writable", "--dry-run", "os"]).success();
     let root = seen.stdout.lines().nth(1).unwrap_or_default();
     assert!(
         root.starts_with("root ") && root.ends_with("(squashfs), written to in memory"),
@@ -428,17 +368,7 @@ fn the_whole_machine_can_be_seen_below_a_directory() {
         helped.run(&["run", "app", "--", "true"]).success();
         for (how, cabane) in [("helper", helped), ("user namespace", &unhelped)] {
             for bind in ["/:/host", "/run:/host/run"] {
-                let words = [
-                    "-v",
-                    "run",
-                    "--bind",
-                    bind,
-                    "os",
-                    "--",
-                    "ls",
-                    "-d",
-                    "/host/run",
-                ];
+                let words = ["-v", "run", "--bind", bind, "os", "--", "ls", "-d", "/host/run"];
                 let seen = cabane.run(&words);
                 let is_unhelped = seen.stderr.contains("in a user namespace");
                 assert!(
@@ -466,16 +396,7 @@ fn what_root_cannot_put_in_place_safely_goes_through_a_user_namespace() {
     with_helper(|cabane| {
         run_as_root("echo root-images yes >>/etc/cabane/mount.policy");
         add_root(cabane, CONTAINER);
-        let words = [
-            "-v",
-            "run",
-            "--bind",
-            "/usr/share:/tmp/x",
-            "os",
-            "--",
-            "id",
-            "-u",
-        ];
+        let words = ["-v", "run", "--bind", "/usr/share:/tmp/x", "os", "--", "id", "-u"];
         let seen = cabane.run(&words);
         let why = "mounting in a user namespace: /tmp/x cannot be put into the image with the \
                    rights of root: something else is to be seen there, or around it\n";

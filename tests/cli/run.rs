@@ -34,10 +34,7 @@ fn the_exit_code_of_the_command_is_passed_through() {
 fn a_signal_reaches_the_command_itself() {
     for who in everybody() {
         let cabane = Cabane::with_app(who);
-        let mut child = cabane
-            .command(&["run", "app", "--", "sleep", "60"])
-            .spawn()
-            .unwrap();
+        let mut child = cabane.command(&["run", "app", "--", "sleep", "60"]).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(300));
         child.kill().unwrap();
         assert_eq!(child.wait().unwrap().signal(), Some(9), "as {who:?}");
@@ -49,17 +46,9 @@ fn standard_input_reaches_the_command() {
     for who in everybody() {
         let cabane = Cabane::with_app(who);
         let mut command = cabane.command(&["run", "app", "--", "tr", "a-z", "A-Z"]);
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(b"typed").unwrap();
-        assert_eq!(
-            child.wait_with_output().unwrap().stdout,
-            b"TYPED",
-            "as {who:?}"
-        );
+        assert_eq!(child.wait_with_output().unwrap().stdout, b"TYPED", "as {who:?}");
     }
 }
 
@@ -68,16 +57,9 @@ fn the_command_has_no_child_that_it_did_not_start() {
     for who in everybody() {
         let cabane = Cabane::with_app(who);
         let children = "cat /proc/$$/task/$$/children";
-        let seen = cabane
-            .run(&["run", "app", "--", "sh", "-c", children])
-            .success();
+        let seen = cabane.run(&["run", "app", "--", "sh", "-c", children]).success();
         // The only child is the `cat` itself.
-        assert_eq!(
-            seen.stdout.split_whitespace().count(),
-            1,
-            "as {who:?}: {}",
-            seen.stdout
-        );
+        assert_eq!(seen.stdout.split_whitespace().count(), 1, "as {who:?}: {}", seen.stdout);
     }
 }
 
@@ -85,13 +67,7 @@ fn the_command_has_no_child_that_it_did_not_start() {
 fn a_mount_point_that_does_not_exist_on_the_host_works_too() {
     for who in everybody() {
         let cabane = Cabane::with_app(who);
-        let words = [
-            "run",
-            "app:/cabane-nowhere/deep",
-            "--",
-            "cat",
-            "/cabane-nowhere/deep/name",
-        ];
+        let words = ["run", "app:/cabane-nowhere/deep", "--", "cat", "/cabane-nowhere/deep/name"];
         let seen = cabane.run(&words).success();
         assert_eq!(seen.stdout, "app", "as {who:?}");
     }
@@ -131,21 +107,9 @@ fn two_images_are_there_at_once_and_views_apply_in_the_order_named() {
 fn without_a_view_nothing_but_the_mount_changes() {
     for who in everybody() {
         let cabane = Cabane::with_app(who);
-        let words = [
-            "run",
-            "app",
-            "--no-default-view",
-            "--",
-            "sh",
-            "-c",
-            "echo $PATH",
-        ];
+        let words = ["run", "app", "--no-default-view", "--", "sh", "-c", "echo $PATH"];
         let seen = cabane.run(&words).success();
-        assert!(
-            !seen.stdout.contains("mnt/app"),
-            "as {who:?}: {}",
-            seen.stdout
-        );
+        assert!(!seen.stdout.contains("mnt/app"), "as {who:?}: {}", seen.stdout);
     }
 }
 
@@ -154,9 +118,7 @@ fn odd_variables_pass_untouched() {
     for who in everybody() {
         let cabane = Cabane::with_app(who);
         let mut command = cabane.command(&["run", "app", "--", "bash", "-c", "module; env"]);
-        command
-            .env("BASH_FUNC_module%%", "() {  echo module works\n}")
-            .env("odd.name-1", "kept");
+        command.env("BASH_FUNC_module%%", "() {  echo module works\n}").env("odd.name-1", "kept");
         let seen = cabane.finish(&mut command).success();
         let kept =
             seen.stdout.starts_with("module works\n") && seen.stdout.contains("odd.name-1=kept");
@@ -168,22 +130,12 @@ fn odd_variables_pass_untouched() {
 fn a_dry_run_tells_the_plan_and_mounts_nothing() {
     for who in everybody() {
         let cabane = Cabane::with_app(who);
-        let seen = cabane
-            .run(&["run", "app", "--dry-run", "--", "hello"])
-            .success();
+        let seen = cabane.run(&["run", "app", "--dry-run", "--", "hello"]).success();
         let first = format!(
             "backend {}\nimage [WORLD]/home/.local/share/cabane/repository/images/",
-            if who == Who::Root {
-                "root"
-            } else {
-                "user-namespace"
-            }
+            if who == Who::Root { "root" } else { "user-namespace" }
         );
-        assert!(
-            seen.stdout.starts_with(&first),
-            "as {who:?}: {}",
-            seen.stdout
-        );
+        assert!(seen.stdout.starts_with(&first), "as {who:?}: {}", seen.stdout);
     }
 }
 
@@ -210,9 +162,7 @@ fn an_image_of_the_other_format_runs_as_well() {
     let image = cabane.world.path("other.erofs");
     erofs(tree.root(), &image);
     let label = "other/1:v1@here%x86_64";
-    cabane
-        .run(&["image", "add", label, &image.to_string_lossy()])
-        .success();
+    cabane.run(&["image", "add", label, &image.to_string_lossy()]).success();
     let seen = cabane.run(&["run", "other", "--", "hello"]);
     assert_eq!(seen, finished(0, "hello from EROFS\n", ""));
 }
@@ -244,17 +194,8 @@ fn a_file_that_cannot_be_executed_has_the_code_of_a_shell() {
 fn an_image_that_is_not_there_is_not_started() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     let seen = cabane.run(&["run", "appl", "--", "true"]);
-    assert_eq!(
-        (seen.code, seen.stdout.as_str()),
-        (125, ""),
-        "{}",
-        seen.stderr
-    );
-    assert!(
-        seen.stderr.starts_with("error: no image matches `appl`"),
-        "{}",
-        seen.stderr
-    );
+    assert_eq!((seen.code, seen.stdout.as_str()), (125, ""), "{}", seen.stderr);
+    assert!(seen.stderr.starts_with("error: no image matches `appl`"), "{}", seen.stderr);
 }
 
 #[test]
@@ -274,10 +215,7 @@ fn a_mistake_in_a_label_is_pointed_at() {
 #[test]
 fn an_image_is_found_by_id_digest_and_label() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
-    let digest = cabane
-        .run(&["image", "inspect", "app", "--format={digest}"])
-        .success()
-        .stdout;
+    let digest = cabane.run(&["image", "inspect", "app", "--format={digest}"]).success().stdout;
     let digest = digest.trim();
     for name in [digest, &digest[..16], APP, "app/1.0", ":v1", "app@*"] {
         let seen = cabane.run(&["run", name, "--", "hello"]);

@@ -21,20 +21,9 @@ fn typed_into(cabane: &Cabane, shell: &str, lines: &str) -> String {
     cabane.world.file(read, "");
     let mut command = cabane.other("script");
     let start = format!("{} start app", cabane.program());
-    command
-        .args(["-q", "-e", "-c", &start, "/dev/null"])
-        .env("SHELL", shell);
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(lines.as_bytes())
-        .unwrap();
+    command.args(["-q", "-e", "-c", &start, "/dev/null"]).env("SHELL", shell);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
@@ -46,10 +35,7 @@ fn works_in(shell: &str, lines: &str) {
     for who in everybody() {
         let cabane = Cabane::with_app(who);
         let shown = typed_into(&cabane, shell, lines);
-        assert!(
-            shown.contains("<hello from app app>"),
-            "as {who:?} in {shell}:\n{shown}"
-        );
+        assert!(shown.contains("<hello from app app>"), "as {who:?} in {shell}:\n{shown}");
     }
 }
 
@@ -78,14 +64,8 @@ fn the_exit_code_of_the_shell_is_passed_through() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     let mut command = cabane.other("script");
     let start = format!("{} start app", cabane.program());
-    command
-        .args(["-q", "-e", "-c", &start, "/dev/null"])
-        .env("SHELL", "/bin/bash");
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
+    command.args(["-q", "-e", "-c", &start, "/dev/null"]).env("SHELL", "/bin/bash");
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"exit 7\n").unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(7));
 }
@@ -94,10 +74,7 @@ fn the_exit_code_of_the_shell_is_passed_through() {
 fn job_control_works_in_the_shell() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     let shown = typed_into(&cabane, "/bin/bash", "sleep 30 &\njobs\nkill %1\nexit\n");
-    assert!(
-        shown.contains("Running") && !shown.contains("no job control"),
-        "{shown}"
-    );
+    assert!(shown.contains("Running") && !shown.contains("no job control"), "{shown}");
 }
 
 #[test]
@@ -127,13 +104,6 @@ fn the_module_command_still_works_inside() {
         ". {modules}; export -f module _module_raw 2>/dev/null; \
          $CABANE run app -- bash -c 'module avail 2>&1 >/dev/null; echo code $?'"
     );
-    let seen = cabane
-        .finish(cabane.other("bash").args(["-c", &script]))
-        .success();
-    assert!(
-        seen.stdout.ends_with("code 0\n"),
-        "{}{}",
-        seen.stdout,
-        seen.stderr
-    );
+    let seen = cabane.finish(cabane.other("bash").args(["-c", &script])).success();
+    assert!(seen.stdout.ends_with("code 0\n"), "{}{}", seen.stdout, seen.stderr);
 }

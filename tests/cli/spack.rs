@@ -126,10 +126,7 @@ impl Stack {
         let script = STAND_IN.replace("$MOUNT", &mount_point);
         file("spack/bin/spack", &script);
         file("spack/fail", "nothing\n");
-        file(
-            "packages/repos/spack_repo/builtin/repo.yaml",
-            "repo: {namespace: builtin}\n",
-        );
+        file("packages/repos/spack_repo/builtin/repo.yaml", "repo: {namespace: builtin}\n");
         let stack = Self { cabane };
         for repository in ["spack", "packages"] {
             stack.commit(repository);
@@ -205,9 +202,7 @@ fn a_stack_is_built_and_its_view_is_entered() {
         stack.build(&["stack/1.0"]).success();
         let script =
             "hello; readlink -f $(which gcc); [ $STACK = $UENV_MOUNT_LIST ] || echo $STACK";
-        let seen = stack
-            .cabane
-            .run(&["run", "--view=default", "stack", "--", "sh", "-c", script]);
+        let seen = stack.cabane.run(&["run", "--view=default", "stack", "--", "sh", "-c", script]);
         let lines: Vec<_> = seen.success().stdout.lines().map(str::to_owned).collect();
         assert_eq!(lines[0], "hello from a stack", "as {who:?}");
         assert!(lines[1].contains("gcc"), "as {who:?}: {lines:?}");
@@ -274,10 +269,7 @@ fn a_build_stops_where_it_was_asked_to_and_goes_on_from_there() {
         "{}",
         stopped.stderr
     );
-    assert_eq!(
-        (stack.called(), stack.digest()),
-        (calls("concretize install"), String::new())
-    );
+    assert_eq!((stack.called(), stack.digest()), (calls("concretize install"), String::new()));
     stack.build(&["stack/1.0"]).success();
     assert_eq!(stack.called(), ["env"]);
 }
@@ -316,18 +308,11 @@ fn a_plan_says_which_steps_are_done_because_they_are_asked_for() {
     let states: Vec<&str> = plan
         .stdout
         .lines()
-        .filter_map(|line| {
-            line.rsplit_once('(')
-                .filter(|_| !line.starts_with("recipe"))
-        })
+        .filter_map(|line| line.rsplit_once('(').filter(|_| !line.starts_with("recipe")))
         .map(|(_, state)| state)
         .collect();
     let asked = "to do: it is asked for)";
-    assert_eq!(
-        states,
-        ["done)", "done)", "done)", asked, asked],
-        "{plan:?}"
-    );
+    assert_eq!(states, ["done)", "done)", "done)", asked, asked], "{plan:?}");
 }
 
 #[test]
@@ -417,16 +402,9 @@ fn a_package_that_fails_is_named_and_the_end_of_its_own_log_is_shown() {
         let expected = format!(
             "error: step `install` failed: hello@1.0 was not built\n{}\n  no such header\n\
              hint: the whole log is in [WORLD]/{log}\n",
-            (12..=30)
-                .map(|number| format!("  {number}"))
-                .collect::<Vec<_>>()
-                .join("\n"),
+            (12..=30).map(|number| format!("  {number}")).collect::<Vec<_>>().join("\n"),
         );
-        assert!(
-            failed.stderr.ends_with(&expected),
-            "as {who:?}: {}",
-            failed.stderr
-        );
+        assert!(failed.stderr.ends_with(&expected), "as {who:?}: {}", failed.stderr);
         let kept = fs::read_to_string(stack.path(log)).unwrap();
         assert_eq!(kept.lines().count(), 31, "as {who:?}");
     }
@@ -439,10 +417,7 @@ fn nothing_of_the_users_own_reaches_spack() {
     command.env("SPACK_ROOT", "/elsewhere").env("CC", "clang");
     Finished::of(&mut command).success();
     let variables = fs::read_to_string(stack.cabane.world.path("build/tmp/variables")).unwrap();
-    assert!(
-        !variables.contains("elsewhere") && !variables.contains("clang"),
-        "{variables}"
-    );
+    assert!(!variables.contains("elsewhere") && !variables.contains("clang"), "{variables}");
     let home = variables.lines().find(|line| line.starts_with("HOME="));
     assert_eq!(home, Some("HOME=/cabane/home"));
 }
@@ -468,10 +443,10 @@ fn a_concretization_is_kept_for_other_build_directories() {
 #[test]
 fn when_and_how_packages_came_does_not_change_the_image() {
     let stack = Stack::new(Who::OrdinaryUser);
-    stack.cabane.world.file(
-        "recipe/modules.yaml",
-        "modules:\n  default:\n    arch_folder: false\n",
-    );
+    stack
+        .cabane
+        .world
+        .file("recipe/modules.yaml", "modules:\n  default:\n    arch_folder: false\n");
     stack.build(&["stack/1.0"]).success();
     let before = stack.digest();
     stack.remove_build();
@@ -492,19 +467,10 @@ fn module_files_are_looked_for_where_their_kind_has_its_first() {
         let text = format!("modules:\n  default:\n    enable: [{kinds}]\n    arch_folder: false\n");
         stack.cabane.world.file("recipe/modules.yaml", &text);
         stack.build(&["stack/1.0"]).success();
-        let words = [
-            "run",
-            "--view=modules",
-            "stack",
-            "--",
-            "printenv",
-            "MODULEPATH",
-        ];
+        let words = ["run", "--view=modules", "stack", "--", "printenv", "MODULEPATH"];
         let seen = stack.cabane.run(&words).success().stdout;
         let mount = stack.cabane.mount_point("stack");
-        let seen = seen
-            .trim()
-            .replace(&stack.cabane.world.blank(&mount), "MOUNT");
+        let seen = seen.trim().replace(&stack.cabane.world.blank(&mount), "MOUNT");
         assert_eq!(seen.replace(&mount, "MOUNT"), path, "{kinds}");
     }
 }
@@ -516,19 +482,9 @@ fn a_view_that_is_a_link_gets_everything_that_a_directory_gets() {
     stack.commit("spack");
     stack.build(&["stack/1.0"]).success();
     let script = "hello; grep -o '^export PATH' $PREFIX/activate.sh";
-    let script = script.replace(
-        "$PREFIX",
-        &format!("{}/env/default", stack.cabane.mount_point("stack")),
-    );
-    let words = [
-        "run",
-        "--view=default",
-        "stack/1.0",
-        "--",
-        "sh",
-        "-c",
-        &script,
-    ];
+    let script =
+        script.replace("$PREFIX", &format!("{}/env/default", stack.cabane.mount_point("stack")));
+    let words = ["run", "--view=default", "stack/1.0", "--", "sh", "-c", &script];
     let seen = stack.cabane.run(&words).success().stdout;
     assert_eq!(seen, "hello from a stack\nexport PATH\n");
 }
@@ -541,10 +497,7 @@ fn scripts_of_the_recipe_run_with_their_places_filled_in() {
         "pre-install",
         "#!/bin/sh\necho before >>/tmp/hooks; ls {{ env.build }}/config >/dev/null\n",
     );
-    recipe(
-        "post-install",
-        "#!/bin/sh\necho after >>/tmp/hooks; echo data >{{ env.mount }}/note\n",
-    );
+    recipe("post-install", "#!/bin/sh\necho after >>/tmp/hooks; echo data >{{ env.mount }}/note\n");
     stack.build(&["stack/1.0"]).success();
     let hooks = fs::read_to_string(stack.cabane.world.path("build/tmp/hooks")).unwrap();
     assert_eq!(hooks, "before\nafter\n");

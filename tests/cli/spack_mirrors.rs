@@ -45,8 +45,7 @@ fn registry(real: &mut Real) -> RealRegistry {
     let mut all = fs::read(others).unwrap();
     all.extend(fs::read(registry.authority()).unwrap());
     fs::write(&trusted, all).unwrap();
-    real.variables
-        .push(("SSL_CERT_FILE", trusted.to_string_lossy().into_owned()));
+    real.variables.push(("SSL_CERT_FILE", trusted.to_string_lossy().into_owned()));
     registry
 }
 

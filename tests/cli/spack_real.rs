@@ -18,13 +18,8 @@ use cabane_testkit::{Finished, belongs_to, say};
 use crate::cabane::{Cabane, everybody};
 
 /// What reaches the package index from here.
-const PASSED: [&str; 5] = [
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "UV_DEFAULT_INDEX",
-    "UV_INDEX",
-    "CABANE_SPACK_PYTHON",
-];
+const PASSED: [&str; 5] =
+    ["SSL_CERT_FILE", "SSL_CERT_DIR", "UV_DEFAULT_INDEX", "UV_INDEX", "CABANE_SPACK_PYTHON"];
 
 /// Prints the sum of the numbers of all ranks.
 const SUM: &str = "#include <mpi.h>\n#include <stdio.h>\nint main(int c, char **v) {\n int rank, sum;\n \
@@ -45,33 +40,17 @@ impl Real {
     pub(crate) fn new() -> Option<Self> {
         let named = |name: &str| env::var_os(name).map(PathBuf::from);
         let clones = [
-            (
-                "https://github.com/spack/spack.git",
-                named("CABANE_TEST_SPACK")?,
-            ),
-            (
-                "https://github.com/spack/spack-packages.git",
-                named("CABANE_TEST_SPACK_PACKAGES")?,
-            ),
+            ("https://github.com/spack/spack.git", named("CABANE_TEST_SPACK")?),
+            ("https://github.com/spack/spack-packages.git", named("CABANE_TEST_SPACK_PACKAGES")?),
         ];
         let mirror = named("CABANE_TEST_SPACK_MIRROR")?;
         // Git reads the clones of its own user only.
         let cabane = Cabane::new(everybody()[0]);
         let system = cabane.world.path("system").to_string_lossy().into_owned();
-        cabane
-            .run(&["system", "probe", "--output", &system])
-            .success();
-        let mirrors = format!(
-            "sourcemirror:\n  here:\n    url: file://{}\n",
-            mirror.display()
-        );
+        cabane.run(&["system", "probe", "--output", &system]).success();
+        let mirrors = format!("sourcemirror:\n  here:\n    url: file://{}\n", mirror.display());
         cabane.world.file("system/mirrors.yaml", &mirrors);
-        Some(Self {
-            cabane,
-            system,
-            clones,
-            variables: Vec::new(),
-        })
+        Some(Self { cabane, system, clones, variables: Vec::new() })
     }
 
     fn command(&self, words: &[&str]) -> Command {
@@ -118,25 +97,14 @@ impl Real {
     fn build_to(&self, recipe: &Path, directory: &str, to: &[&str]) -> Finished {
         let begin = Instant::now();
         let built = self.try_to_build(recipe, directory, to).success();
-        say(&format!(
-            "note: {} was built in {:.1} s",
-            to.join(" "),
-            begin.elapsed().as_secs_f64()
-        ));
+        say(&format!("note: {} was built in {:.1} s", to.join(" "), begin.elapsed().as_secs_f64()));
         built
     }
 
     pub(crate) fn try_to_build(&self, recipe: &Path, directory: &str, to: &[&str]) -> Finished {
         let directory = self.cabane.world.path(directory);
         let (directory, recipe) = (directory.to_string_lossy(), recipe.to_string_lossy());
-        let words = [
-            "build",
-            "--system",
-            &self.system,
-            "--build-dir",
-            &directory,
-            &recipe,
-        ];
+        let words = ["build", "--system", &self.system, "--build-dir", &directory, &recipe];
         let words = [&words, to].concat();
         self.cabane.finish(&mut self.command(&words))
     }
@@ -170,10 +138,7 @@ macro_rules! with_spack {
 fn small_tools_are_built_from_source_and_again_from_the_cache() {
     let real = with_spack!();
     real.build("tools", "first", "tools/1.0");
-    let seen = real.run(
-        "tools/1.0",
-        "echo text | lz4 -c | lz4 -dc; tree --version | head -c 7",
-    );
+    let seen = real.run("tools/1.0", "echo text | lz4 -c | lz4 -dc; tree --version | head -c 7");
     assert_eq!(seen, "text\ntree v2");
     // In another directory all packages come from the cache, and the image is the same.
     real.build("tools", "second", "tools/1.1");
@@ -238,17 +203,7 @@ fn a_users_own_spack_finds_the_packages_of_an_image() {
                   \"$2\"/bin/spack -C $UENV_SPACK_CONFIG_PATH find --format '{name}@{version}' lz4";
     let (_, spack) = &real.clones[0];
     let (python, spack) = (python.to_string_lossy(), spack.to_string_lossy());
-    let words = [
-        "run",
-        "--view=spack",
-        "tools/1.0",
-        "--",
-        "sh",
-        "-e",
-        "-c",
-        script,
-        "sh",
-    ];
+    let words = ["run", "--view=spack", "tools/1.0", "--", "sh", "-e", "-c", script, "sh"];
     let words: Vec<&str> = words.into_iter().chain([&*python, &*spack]).collect();
     let seen = real.cabane.finish(&mut real.command(&words)).success();
     assert_eq!(seen.stdout, "lz4@1.10.0\n");
@@ -259,11 +214,7 @@ fn a_stack_whose_compiler_is_built_first_is_concretized() {
     let real = with_spack!();
     let until = ["--until", "concretize"];
     real.build_with(&example("prgenv-gnu"), "gnu", "gnu/1.0", &until);
-    let lock = fs::read_to_string(
-        real.cabane
-            .world
-            .path("gnu/work/spack/env/stack/spack.lock"),
-    );
+    let lock = fs::read_to_string(real.cabane.world.path("gnu/work/spack/env/stack/spack.lock"));
     let lock: serde_json::Value = serde_json::from_str(&lock.unwrap()).unwrap();
     let specs = lock["concrete_specs"].as_object().unwrap().values();
     let mut of_gcc = specs.filter(|spec| spec["name"] == "gcc");
@@ -316,34 +267,18 @@ fn a_vendors_mpi_is_installed_and_used_to_compile_and_run_a_parallel_program() {
     let manifest = example.join("mpi.yaml");
     let mut words = vec!["vendor-mpi", manifest.to_str().unwrap()];
     let packages = packages.into_string().unwrap();
-    let (repository, mirror) = (
-        format!("{}/spack_repo/vendor", real.system),
-        format!("{}/mirror", real.system),
-    );
-    words.extend([
-        "--packages",
-        &packages,
-        "--output",
-        &repository,
-        "--mirror",
-        &mirror,
-    ]);
+    let (repository, mirror) =
+        (format!("{}/spack_repo/vendor", real.system), format!("{}/mirror", real.system));
+    words.extend(["--packages", &packages, "--output", &repository, "--mirror", &mirror]);
     real.cabane.run(&words).success();
     let files = real.cabane.world.path("system");
     let add = |name: &str, text: &str| {
         let before = fs::read_to_string(files.join(name)).unwrap_or_default();
         fs::write(files.join(name), before + text).unwrap();
     };
-    add(
-        "mirrors.yaml",
-        &format!("  vendor:\n    url: file://{mirror}\n"),
-    );
+    add("mirrors.yaml", &format!("  vendor:\n    url: file://{mirror}\n"));
     add("repos.yaml", "repos: [spack_repo/vendor]\n");
-    fs::write(
-        files.join("network.yaml"),
-        "mpi:\n  vendor-mpich:\n    specs: []\n",
-    )
-    .unwrap();
+    fs::write(files.join("network.yaml"), "mpi:\n  vendor-mpich:\n    specs: []\n").unwrap();
 
     real.build("vendor-mpich/recipe", "vendor", "vendor/1.0");
     real.cabane.world.file("work/sum.c", SUM);
@@ -406,11 +341,7 @@ fn a_stack_in_a_directory_is_used_without_mounting_and_by_a_users_own_spack() {
                   . $3/env/tools/activate.sh; echo text | bzip2 | bunzip2; which bzip2\n\
                   $2/bin/spack -C $3/config find --format '{name} {prefix}' bzip2";
     let mut shell = real.cabane.other("sh");
-    shell
-        .args(["-e", "-c", script, "sh"])
-        .arg(python)
-        .arg(spack)
-        .arg(&target);
+    shell.args(["-e", "-c", script, "sh"]).arg(python).arg(spack).arg(&target);
     let seen = Finished::of(&mut shell).success().stdout;
     let expected = format!("text\n{there}/env/tools/bin/bzip2\nbzip2 {there}/linux-");
     assert!(seen.starts_with(&expected), "{seen}");

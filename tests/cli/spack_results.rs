@@ -20,17 +20,12 @@ fn an_image_says_what_is_in_it_and_how_it_was_built() {
     stack.build(&["stack/1.0"]).success();
     let list = ["image", "inspect", "--packages", "stack"];
     let seen = stack.cabane.run(&list).success().stdout;
-    let lines: Vec<Vec<&str>> = seen
-        .lines()
-        .map(|line| line.split_whitespace().collect())
-        .collect();
+    let lines: Vec<Vec<&str>> =
+        seen.lines().map(|line| line.split_whitespace().collect()).collect();
     let hello = &lines[1];
     assert_eq!(
         ([hello[0], hello[1], hello[2]], &hello[5..]),
-        (
-            ["*", "hello", "1.0"],
-            &["abc", "gcc@12.2.0", "x86_64_v3", "~loud", "greeting=short"][..]
-        ),
+        (["*", "hello", "1.0"], &["abc", "gcc@12.2.0", "x86_64_v3", "~loud", "greeting=short"][..]),
     );
     assert_eq!(lines[3][..3], ["slurm", "23", "/opt/slurm"]);
 }
@@ -42,14 +37,9 @@ fn an_image_says_what_it_needs_of_the_system() {
     let needs = &stack.meta("env.json")["cabane"]["needs"];
     assert_eq!(needs["processor"]["targets"], json!(["x86_64_v3"]));
     let outside = needs["outside"].as_array().unwrap();
-    let expected = [
-        json!({"path": "/opt/slurm", "package": "slurm@23"}),
-        json!({"path": "/usr/bin/gcc"}),
-    ];
-    assert!(
-        expected.iter().all(|one| outside.contains(one)),
-        "{outside:?}"
-    );
+    let expected =
+        [json!({"path": "/opt/slurm", "package": "slurm@23"}), json!({"path": "/usr/bin/gcc"})];
+    assert!(expected.iter().all(|one| outside.contains(one)), "{outside:?}");
 }
 
 #[test]
@@ -60,11 +50,7 @@ fn the_bill_of_material_names_source_licence_and_what_is_needed() {
     let packages = bill["packages"].as_array().unwrap();
     let hello = packages.iter().find(|one| one["name"] == "hello").unwrap();
     let reference = &hello["externalRefs"][0]["referenceLocator"];
-    let told = [
-        &hello["licenseDeclared"],
-        &hello["downloadLocation"],
-        reference,
-    ];
+    let told = [&hello["licenseDeclared"], &hello["downloadLocation"], reference];
     let sha256 = "1f".repeat(32);
     let url = format!(
         "pkg:generic/hello@1.0?checksum=sha256:{sha256}&download_url=\
@@ -122,9 +108,7 @@ fn the_key_that_signs_is_shown_to_the_command_that_signs_and_to_no_other() {
                   gpg --armor --export >site.pub; gpg --armor --export-secret-keys | base64 -w0\n\
                   gpgconf --kill all; rm -rf $GNUPGHOME";
     let mut shell = stack.cabane.other("sh");
-    let secret = Finished::of(shell.args(["-e", "-c", script]))
-        .success()
-        .stdout;
+    let secret = Finished::of(shell.args(["-e", "-c", script])).success().stdout;
     let (cache, public) = (stack.path("home/cache"), stack.path("home/site.pub"));
     let mirrors = format!(
         "buildcache: {{url: 'file://{cache}', public_key: '{public}', private_key: '{secret}'}}\n"
@@ -135,10 +119,7 @@ fn the_key_that_signs_is_shown_to_the_command_that_signs_and_to_no_other() {
         let path = stack.path(&format!("build/tmp/keys-of-{of}"));
         fs::read_to_string(path).unwrap()
     };
-    let told = (
-        keys("install").contains("sec "),
-        keys("push").contains("sec "),
-    );
+    let told = (keys("install").contains("sec "), keys("push").contains("sec "));
     assert_eq!(told, (false, true), "{}", keys("install"));
     assert!(!keys("install").contains("PRIVATE"));
     let mut search = stack.cabane.other("grep");
@@ -162,10 +143,7 @@ fn what_only_builds_need_is_removed_where_the_recipe_says_so() {
     let kept = "--except-environment /cabane/work/spack/env/stack\n";
     let expected = [
         ("concretize install env".to_owned(), String::new()),
-        (
-            "install gc env".to_owned(),
-            format!("--yes-to-all --keep-build-dependencies {kept}"),
-        ),
+        ("install gc env".to_owned(), format!("--yes-to-all --keep-build-dependencies {kept}")),
         ("install gc env".to_owned(), format!("--yes-to-all {kept}")),
     ];
     assert_eq!(seen, expected);
@@ -183,18 +161,13 @@ fn a_stack_is_installed_into_a_directory_and_knows_its_place() {
         stack.build(&["--install", &target]).success();
         let script = ". $1/env/default/activate.sh; hello; echo $STACK; echo $PATH";
         let mut shell = stack.cabane.other("sh");
-        shell
-            .args(["-c", script, "sh", &target])
-            .env("PATH", "/my/bin:/usr/bin:/bin");
+        shell.args(["-c", script, "sh", &target]).env("PATH", "/my/bin:/usr/bin:/bin");
         let seen = Finished::of(&mut shell).success().stdout;
         let path = format!("{target}/env/default/bin:/my/bin:/usr/bin:/bin");
         let expected = format!("hello from a stack\n{target}\n{path}\n");
         assert_eq!(seen, expected, "as {who:?}");
         let upstreams = fs::read_to_string(format!("{target}/config/upstreams.yaml")).unwrap();
-        assert!(
-            upstreams.contains(&format!("install_tree: {target}")),
-            "{upstreams}"
-        );
+        assert!(upstreams.contains(&format!("install_tree: {target}")), "{upstreams}");
         assert!(!Path::new(&stack.path("build/image.squashfs")).exists());
     }
 }

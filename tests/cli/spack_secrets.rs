@@ -69,12 +69,7 @@ fn secrets_are_told_to_commands_that_fetch_or_put_and_to_none_that_builds() {
     assert_eq!(known(&stack), expected);
     fs::remove_file(stack.cabane.world.path("build/tmp/known")).unwrap();
     let mut search = stack.cabane.other("grep");
-    search.args([
-        "-rlaE",
-        "--exclude=cabane",
-        "swordfish|tuna",
-        &stack.path(""),
-    ]);
+    search.args(["-rlaE", "--exclude=cabane", "swordfish|tuna", &stack.path("")]);
     assert_eq!(Finished::of(&mut search).stdout, "");
 }
 
@@ -97,10 +92,7 @@ fn a_secret_that_is_refused_is_named_and_not_told() {
     let built = build(&stack, &secrets);
     let told = "warning: the mirror `site` may have refused what is in `OUR_SECRET`\n";
     assert!(built.stderr.contains(told), "{built:?}");
-    assert!(
-        !built.stderr.contains("swordfish") && !built.stderr.contains("`vault`"),
-        "{built:?}"
-    );
+    assert!(!built.stderr.contains("swordfish") && !built.stderr.contains("`vault`"), "{built:?}");
 }
 
 #[test]
@@ -112,8 +104,5 @@ fn a_profile_is_left_out_and_what_takes_its_place_is_said() {
     assert!(built.stderr.contains(told), "{built:?}");
     let handed = stack.path("build/work/spack/config/guarded/mirrors.yaml");
     let handed = fs::read_to_string(handed).unwrap();
-    assert!(
-        handed.contains("s3://") && !handed.contains("mine"),
-        "{handed}"
-    );
+    assert!(handed.contains("s3://") && !handed.contains("mine"), "{handed}");
 }

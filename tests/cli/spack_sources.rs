@@ -22,30 +22,17 @@ fn a_system_is_known_by_its_name() {
     std::os::unix::fs::symlink(&system, named).unwrap();
     let words = |system: &str| {
         let (build, recipe) = (stack.path("build"), stack.path("recipe"));
-        let words = [
-            "build",
-            "--system",
-            system,
-            "--build-dir",
-            &build,
-            &recipe,
-            "stack/1.0",
-        ];
+        let words = ["build", "--system", system, "--build-dir", &build, &recipe, "stack/1.0"];
         let mut command = stack.cabane.command(&words);
         command.env("CABANE_SPACK_PYTHON", "/usr/bin/python3");
         Finished::of(&mut command)
     };
     let unknown = words("hree");
     assert_eq!(unknown.code, 3, "{unknown:?}");
-    assert!(
-        unknown.stderr.contains("hint: described are here"),
-        "{unknown:?}"
-    );
+    assert!(unknown.stderr.contains("hint: described are here"), "{unknown:?}");
     // The image is one of that system.
     words("here").success();
-    let ls = stack
-        .cabane
-        .run(&["image", "ls", "--format={system}", "stack@here"]);
+    let ls = stack.cabane.run(&["image", "ls", "--format={system}", "stack@here"]);
     assert_eq!(ls.success().stdout.trim(), "here");
 }
 
@@ -68,24 +55,13 @@ fn with_archives(stack: &Stack) -> String {
         let file = stack.path(&format!("{directory}-1.3.0.tar.gz"));
         let mut tar = stack.cabane.other("tar");
         let clone = stack.path("home/clones");
-        tar.args([
-            "--create",
-            "--gzip",
-            "--file",
-            &file,
-            "--directory",
-            &clone,
-            "--exclude=.git",
-        ]);
+        tar.args(["--create", "--gzip", "--file", &file, "--directory", &clone, "--exclude=.git"]);
         Finished::of(tar.arg(directory)).success();
         file
     };
     let config = fs::read_to_string(stack.cabane.world.path("recipe/config.yaml")).unwrap();
     let config = config
-        .replace(
-            &stack.path("home/clones/spack"),
-            &format!("file://{}", archive("spack")),
-        )
+        .replace(&stack.path("home/clones/spack"), &format!("file://{}", archive("spack")))
         .replace(&stack.path("home/clones/packages"), &archive("packages"));
     stack.cabane.world.file("recipe/config.yaml", &config);
     config
@@ -98,14 +74,9 @@ fn spack_and_its_packages_may_come_from_archives() {
     stack.build(&["stack/1.0"]).success();
     assert_eq!(stack.called(), ["concretize", "install", "env"]);
     // Nobody could clone an archive: what is in it is in the image.
-    let repository = format!(
-        "{}/repos/spack_repo/builtin/repo.yaml",
-        stack.cabane.mount_point("stack")
-    );
-    let seen = stack
-        .cabane
-        .run(&["run", "stack/1.0", "--", "cat", &repository])
-        .success();
+    let repository =
+        format!("{}/repos/spack_repo/builtin/repo.yaml", stack.cabane.mount_point("stack"));
+    let seen = stack.cabane.run(&["run", "stack/1.0", "--", "cat", &repository]).success();
     assert_eq!(seen.stdout, "repo: {namespace: builtin}\n");
 }
 
@@ -121,10 +92,7 @@ fn an_archive_that_is_elsewhere_is_got_once() {
         let (mut client, _) = listener.accept().unwrap();
         let mut request = [0; 4096];
         let _ = client.read(&mut request).unwrap();
-        let head = format!(
-            "HTTP/1.0 200 OK\r\nContent-Length: {}\r\n\r\n",
-            content.len()
-        );
+        let head = format!("HTTP/1.0 200 OK\r\nContent-Length: {}\r\n\r\n", content.len());
         client.write_all(head.as_bytes()).unwrap();
         client.write_all(&content).unwrap();
     });
@@ -150,12 +118,7 @@ fn an_archive_is_the_one_that_the_recipe_names() {
     stack.cabane.world.file("recipe/config.yaml", &config);
     let refused = stack.build(&["stack/1.0"]);
     assert_eq!(refused.code, 7);
-    assert!(
-        refused
-            .stderr
-            .contains("is another archive than the recipe names"),
-        "{refused:?}"
-    );
+    assert!(refused.stderr.contains("is another archive than the recipe names"), "{refused:?}");
     let hint = refused.stderr.split("`commit: ").nth(1).unwrap();
     let config = config.replace(&sum, &hint[..64]);
     stack.cabane.world.file("recipe/config.yaml", &config);
@@ -179,10 +142,7 @@ fn a_recipe_for_spack_without_a_system_says_what_to_type() {
     let stack = Stack::new(Who::OrdinaryUser);
     let recipe = stack.path("recipe");
     let refused = stack.cabane.run(&["build", &recipe, "stack/1.0"]);
-    assert!(
-        refused.stderr.contains("`cabane system probe --output"),
-        "{refused:?}"
-    );
+    assert!(refused.stderr.contains("`cabane system probe --output"), "{refused:?}");
 }
 
 #[test]
@@ -193,20 +153,12 @@ fn a_commit_that_is_nowhere_is_named() {
     let text = text.replace("  packages:", "  commit: v9.9.9\n  packages:");
     stack.cabane.world.file("recipe/config.yaml", &text);
     let refused = stack.build(&["stack/1.0"]);
-    assert!(
-        refused
-            .stderr
-            .contains("has no commit, tag or branch `v9.9.9`"),
-        "{refused:?}"
-    );
+    assert!(refused.stderr.contains("has no commit, tag or branch `v9.9.9`"), "{refused:?}");
 }
 
 #[test]
 fn mirrors_that_are_not_there_are_named() {
     let stack = Stack::new(Who::OrdinaryUser);
     let refused = stack.build(&["--mirrors", "none.yaml", "stack/1.0"]);
-    assert!(
-        refused.stderr.contains("hint: `--mirrors` names a file"),
-        "{refused:?}"
-    );
+    assert!(refused.stderr.contains("hint: `--mirrors` names a file"), "{refused:?}");
 }

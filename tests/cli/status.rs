@@ -8,10 +8,7 @@ use crate::cabane::{APP, Cabane, Who, everybody, finished};
 #[test]
 fn outside_there_is_nothing_to_tell() {
     let cabane = Cabane::new(Who::OrdinaryUser);
-    assert_eq!(
-        cabane.run(&["status"]),
-        finished(0, "", "no image is loaded\n")
-    );
+    assert_eq!(cabane.run(&["status"]), finished(0, "", "no image is loaded\n"));
 }
 
 #[test]
@@ -25,10 +22,7 @@ fn outside_a_script_can_ask_for_an_error() {
 fn inside_it_tells_label_place_views_and_digest() {
     for who in everybody() {
         let cabane = Cabane::with_app(who);
-        let digest = cabane
-            .run(&["image", "inspect", "app", "--format={digest}"])
-            .success()
-            .stdout;
+        let digest = cabane.run(&["image", "inspect", "app", "--format={digest}"]).success().stdout;
         let digest = digest.trim();
         let seen = cabane.run(&["run", "app", "--", cabane.program(), "status"]);
         let by = match who {
@@ -55,11 +49,7 @@ fn variables_that_travelled_outside_are_seen_through() {
     let mut command = cabane.command(&["status"]);
     command.env("CABANE_LOADED", value.trim());
     let seen = cabane.finish(&mut command).success();
-    assert!(
-        seen.stdout.contains("mounted     not here"),
-        "{}",
-        seen.stdout
-    );
+    assert!(seen.stdout.contains("mounted     not here"), "{}", seen.stdout);
 }
 
 #[test]

@@ -14,10 +14,8 @@ use crate::cabane::{Cabane, Who, everybody, finished};
 /// A machine in a directory of the world: a processor, a gcc, and a cmake of a user.
 fn machine(cabane: &Cabane) -> String {
     let says = |name: &str, text: &str| {
-        let path = cabane.world.file(
-            &format!("machine/{name}"),
-            &format!("#!/bin/sh\necho '{text}'\n"),
-        );
+        let path =
+            cabane.world.file(&format!("machine/{name}"), &format!("#!/bin/sh\necho '{text}'\n"));
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     };
     for name in ["gcc", "g++", "gfortran"] {
@@ -27,9 +25,7 @@ fn machine(cabane: &Cabane) -> String {
     says("usr/bin/make", "GNU Make 4.3");
     let root = cabane.world.path("machine");
     symlink("/home/someone/bin/cmake", root.join("usr/bin/cmake")).unwrap();
-    cabane
-        .world
-        .file("machine/proc/cpuinfo", "Features : fp asimd\n");
+    cabane.world.file("machine/proc/cpuinfo", "Features : fp asimd\n");
     root.to_string_lossy().into_owned()
 }
 
@@ -52,10 +48,7 @@ MPIs that recipes can name
   mpich: built by Spack
   openmpi: built by Spack
 ";
-    assert_eq!(
-        cabane.run(&["system", "probe", "--root", &root]),
-        finished(0, told, "")
-    );
+    assert_eq!(cabane.run(&["system", "probe", "--root", &root]), finished(0, told, ""));
 }
 
 #[test]
@@ -73,18 +66,12 @@ fn everybody_can_describe_the_machine_that_the_tests_run_on() {
             .filter(|external| external["section"] == "compiler" || external["section"] == "tool")
             .filter(|external| {
                 let (package, version) = (&external["package"], &external["version"]);
-                let begin = format!(
-                    "- spec: {}@{}",
-                    package.as_str().unwrap(),
-                    version.as_str().unwrap()
-                );
+                let begin =
+                    format!("- spec: {}@{}", package.as_str().unwrap(), version.as_str().unwrap());
                 !packages.contains(&begin)
             })
             .collect();
-        assert!(
-            !externals.is_empty() && unwritten.is_empty(),
-            "{who:?}: {unwritten:?}"
-        );
+        assert!(!externals.is_empty() && unwritten.is_empty(), "{who:?}: {unwritten:?}");
     }
 }
 
@@ -93,17 +80,8 @@ fn a_file_that_was_changed_by_hand_is_replaced_only_with_force() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let root = machine(&cabane);
     let directory = cabane.world.directory("work/system");
-    cabane
-        .world
-        .file("work/system/packages.yaml", "packages: {}\n");
-    let words = [
-        "system",
-        "probe",
-        "--root",
-        &root,
-        "--output",
-        directory.to_str().unwrap(),
-    ];
+    cabane.world.file("work/system/packages.yaml", "packages: {}\n");
+    let words = ["system", "probe", "--root", &root, "--output", directory.to_str().unwrap()];
     let refused = cabane.run(&words);
     let forced = cabane.run(&[&words[..], &["--force"]].concat());
     let wrote = "wrote [WORLD]/work/system/network.yaml\nwrote [WORLD]/work/system/packages.yaml\n";
@@ -111,10 +89,7 @@ fn a_file_that_was_changed_by_hand_is_replaced_only_with_force() {
 error: `[WORLD]/work/system/packages.yaml` is not as `cabane system probe` writes it: it was changed by hand
 hint: compare it with what is printed without --output; `--force` replaces it, another directory leaves it alone
 ";
-    assert_eq!(
-        [refused, forced],
-        [finished(1, "", refusal), finished(0, "", wrote)]
-    );
+    assert_eq!([refused, forced], [finished(1, "", refusal), finished(0, "", wrote)]);
 }
 
 /// Compiles a shared library of the machine that needs another one.
@@ -125,10 +100,7 @@ fn library(cabane: &Cabane, path: &str, text: &str, needs: &[&str]) {
     let name = output.file_name().unwrap().to_str().unwrap();
     let mut command = cabane.world.command("cc");
     command.args(["-shared", "-fPIC", "-nostdlib", "-Wl,--no-as-needed", "-o"]);
-    command
-        .arg(&output)
-        .arg(source)
-        .arg(format!("-Wl,-soname,{name}"));
+    command.arg(&output).arg(source).arg(format!("-Wl,-soname,{name}"));
     for need in needs {
         command.arg(cabane.world.path("machine").join(need));
     }
@@ -150,22 +122,12 @@ fn the_mpis_of_a_machine_become_entries_of_the_configuration() {
     // One whose fabric is in directories of its own, of which the newer one is wanted, and one
     // whose fabric is not there at all.
     for version in ["1.14", "1.15"] {
-        library(
-            &cabane,
-            &format!("opt/libfabric/{version}/lib/libfabric.so.1"),
-            "",
-            &[],
-        );
+        library(&cabane, &format!("opt/libfabric/{version}/lib/libfabric.so.1"), "", &[]);
     }
     library(&cabane, "gone/libgone.so.7", "", &[]);
     let needs = ["opt/libfabric/1.14/lib/libfabric.so.1"];
     let hydra = "PMI_FD cmd=init";
-    library(
-        &cabane,
-        "opt/fast/lib/libmpi.so.12",
-        &mpich("4.2.1", hydra),
-        &needs,
-    );
+    library(&cabane, "opt/fast/lib/libmpi.so.12", &mpich("4.2.1", hydra), &needs);
     library(
         &cabane,
         "opt/mpich/3.4/lib/libmpi.so.12",
@@ -173,18 +135,15 @@ fn the_mpis_of_a_machine_become_entries_of_the_configuration() {
         &["gone/libgone.so.7"],
     );
     for prefix in ["opt/fast", "opt/mpich/3.4"] {
-        let path = cabane.world.file(
-            &format!("machine/{prefix}/bin/mpiexec"),
-            "#!/bin/sh\n# mpiexec.hydra\n",
-        );
+        let path = cabane
+            .world
+            .file(&format!("machine/{prefix}/bin/mpiexec"), "#!/bin/sh\n# mpiexec.hydra\n");
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     }
     let directory = cabane.world.directory("work/system");
     let directory = directory.to_str().unwrap();
     let words = ["system", "probe", "--root", &root];
-    cabane
-        .run(&[&words[..], &["--output", directory]].concat())
-        .success();
+    cabane.run(&[&words[..], &["--output", directory]].concat()).success();
     let written = fs::read_to_string(format!("{directory}/mpi.toml")).unwrap();
     let (_, entries) = written.split_once("\n\n").unwrap();
     let expected = "\
@@ -221,9 +180,7 @@ launcher = \"/opt/mpich/3.4/bin/mpiexec\"
         ]
     );
     let told = cabane.run(&words).success().stdout;
-    let (_, table) = told
-        .split_once("MPIs that can take the place of others\n")
-        .unwrap();
+    let (_, table) = told.split_once("MPIs that can take the place of others\n").unwrap();
     assert_eq!(
         table,
         "  mpich-4.2.1  MPICH 4.2.1  /opt/fast       /opt/fast/bin/mpiexec\n  \
@@ -235,26 +192,17 @@ launcher = \"/opt/mpich/3.4/bin/mpiexec\"
 fn where_slurm_can_start_ranks_it_does() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let root = machine(&cabane);
-    let path = cabane
-        .world
-        .file("machine/usr/bin/srun", "#!/bin/sh\necho slurm 23.02.1\n");
+    let path = cabane.world.file("machine/usr/bin/srun", "#!/bin/sh\necho slurm 23.02.1\n");
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     cabane.world.file("machine/usr/lib64/slurm/mpi_pmi2.so", "");
-    library(
-        &cabane,
-        "opt/old/lib/libmpi.so.12",
-        &mpich("3.3.2", "PMI_FD cmd=init"),
-        &[],
-    );
+    library(&cabane, "opt/old/lib/libmpi.so.12", &mpich("3.3.2", "PMI_FD cmd=init"), &[]);
     library(
         &cabane,
         "opt/new/lib/libmpi.so.12",
         &mpich("4.1.2", "PMI_FD cmd=init cmd=fullinit"),
         &[],
     );
-    let told = cabane
-        .run(&["system", "probe", "--json", "--root", &root])
-        .success();
+    let told = cabane.run(&["system", "probe", "--json", "--root", &root]).success();
     let found: Value = serde_json::from_str(&told.stdout).unwrap();
     let launchers: Vec<(&str, Option<&str>)> = found["host_mpi"]
         .as_array()
@@ -262,13 +210,7 @@ fn where_slurm_can_start_ranks_it_does() {
         .iter()
         .map(|one| (one["title"].as_str().unwrap(), one["launcher"].as_str()))
         .collect();
-    assert_eq!(
-        launchers,
-        [
-            ("MPICH 4.1.2", Some("srun --mpi=pmi2")),
-            ("MPICH 3.3.2", None)
-        ]
-    );
+    assert_eq!(launchers, [("MPICH 4.1.2", Some("srun --mpi=pmi2")), ("MPICH 3.3.2", None)]);
 }
 
 #[test]

@@ -33,9 +33,7 @@ impl Starting {
     fn pulled(who: Who) -> Self {
         let starting = Self::new(who);
         let key = starting.path("site");
-        starting
-            .run(&["image", "push", "--sign", &key, APP])
-            .success();
+        starting.run(&["image", "push", "--sign", &key, APP]).success();
         starting.run(&["image", "rm", APP]).success();
         starting.run(&["image", "pull", "app"]).success();
         starting
@@ -118,10 +116,7 @@ fn an_image_that_was_added_by_hand_is_refused_where_all_must_be_signed() {
         let starting = Starting::new(who);
         starting.site_wants("*", "site", "all");
         let told = starting.refused("app");
-        assert!(
-            told.contains("is not trusted: nothing is known of its signatures"),
-            "{told}"
-        );
+        assert!(told.contains("is not trusted: nothing is known of its signatures"), "{told}");
         assert!(told.contains("site.pub"), "{told}");
         assert!(told.contains("site.toml wants"), "{told}");
     }
@@ -136,17 +131,10 @@ fn an_image_is_refused_however_it_is_named() {
     let copy = starting.path("copy.squashfs");
     fs::copy(&image, &copy).unwrap();
     starting.site_wants("*", "site", "all");
-    for name in [
-        APP,
-        digest.file_name().unwrap().to_str().unwrap(),
-        image.to_str().unwrap(),
-        &copy,
-    ] {
+    for name in [APP, digest.file_name().unwrap().to_str().unwrap(), image.to_str().unwrap(), &copy]
+    {
         let told = starting.refused(name);
-        assert!(
-            told.contains("nothing is known of its signatures"),
-            "{name}: {told}"
-        );
+        assert!(told.contains("nothing is known of its signatures"), "{name}: {told}");
     }
 }
 
@@ -173,9 +161,7 @@ fn stranger(sign: bool) -> Starting {
     if sign {
         of_site(&["image", "push", "--sign", &key, APP]);
     }
-    starting.site_says(&format!(
-        "[[repositories]]\nname = \"site\"\npath = \"{path}\"\n"
-    ));
+    starting.site_says(&format!("[[repositories]]\nname = \"site\"\npath = \"{path}\"\n"));
     starting.site_wants("*", "site", "others");
     Starting(Shared {
         cabane: starting.0.cabane.for_ordinary_user(),
@@ -199,10 +185,7 @@ fn an_image_of_somebody_else_is_refused_if_it_is_not_signed() {
         not_run!("needs root, to have two users");
     }
     let told = stranger(false).refused("app");
-    assert!(
-        told.contains("nothing is known of its signatures"),
-        "{told}"
-    );
+    assert!(told.contains("nothing is known of its signatures"), "{told}");
 }
 
 #[test]
@@ -232,9 +215,7 @@ fn a_signature_that_was_added_later_comes_with_another_pull() {
     let key = starting.path("other");
     // From elsewhere: nothing is noted here.
     let kept = fs::read(starting.signatures()).unwrap();
-    starting
-        .run(&["image", "sign", "app", "--key", &key])
-        .success();
+    starting.run(&["image", "sign", "app", "--key", &key]).success();
     overwrite(&starting.signatures(), &kept);
     starting.refused("app");
     starting.run(&["image", "pull", "app"]).success();
@@ -249,9 +230,7 @@ fn what_was_built_here_is_started_once_it_was_pushed_with_a_signature() {
         starting.site_wants("*", "site", "all");
         starting.refused("app");
         let key = starting.path("site");
-        starting
-            .run(&["image", "push", "--sign", &key, APP])
-            .success();
+        starting.run(&["image", "push", "--sign", &key, APP]).success();
         starting.start("app").success();
     }
 }
@@ -317,11 +296,7 @@ fn verifying_reads_the_whole_image() {
     overwrite(&image, &bytes);
     let refused = verify();
     assert_eq!(refused.code, UNTRUSTED, "{}", refused.stderr);
-    assert!(
-        refused.stderr.contains("its content has changed"),
-        "{}",
-        refused.stderr
-    );
+    assert!(refused.stderr.contains("its content has changed"), "{}", refused.stderr);
 }
 
 #[test]
@@ -339,9 +314,7 @@ fn an_image_that_everybody_may_change_is_refused() {
 fn a_note_of_ones_own_leads_to_no_weaker_rule() {
     needs!("docker-registry");
     let starting = Starting::new(Who::OrdinaryUser);
-    starting
-        .run(&["image", "push", APP, "build::app/1.0:v1"])
-        .success();
+    starting.run(&["image", "push", APP, "build::app/1.0:v1"]).success();
     starting.site_wants("*", "site", "all");
     starting.site_says("[[trust]]\nnamespace = \"build\"\nrequire = \"nothing\"\n");
     let told = starting.refused("app");
@@ -356,7 +329,5 @@ fn migrating_a_repository_takes_the_signatures_along() {
     let elsewhere = starting.path("elsewhere");
     starting.run(&["repo", "create", &elsewhere]).success();
     starting.run(&["repo", "migrate", &elsewhere]).success();
-    starting
-        .run(&["--repo", &elsewhere, "run", "app", "--", "hello"])
-        .success();
+    starting.run(&["--repo", &elsewhere, "run", "app", "--", "hello"]).success();
 }

@@ -86,12 +86,7 @@ fn debian(cabane: &Cabane, compression: &str) -> String {
     let package = cabane.world.path(&format!("packages/{name}"));
     fs::create_dir_all(package.parent().unwrap()).unwrap();
     let mut command = Command::new("dpkg-deb");
-    command.args([
-        "--root-owner-group",
-        &format!("-Z{compression}"),
-        "--build",
-        &root,
-    ]);
+    command.args(["--root-owner-group", &format!("-Z{compression}"), "--build", &root]);
     Finished::of(command.arg(&package)).success();
     fs::remove_dir_all(root).unwrap();
     name
@@ -102,9 +97,7 @@ fn red_hat(cabane: &Cabane, compression: &str) -> String {
     let root = installed(cabane);
     let spec = "Name: vendor-mpi\nVersion: 1.0\nRelease: 1\nSummary: v\nLicense: v\nAutoReqProv: no\n\
                 %description\nv\n%install\ncp -a {root}/opt %{buildroot}/\n%files\n/opt\n";
-    let spec = cabane
-        .world
-        .file("vendor.spec", &spec.replace("{root}", &root));
+    let spec = cabane.world.file("vendor.spec", &spec.replace("{root}", &root));
     let top = cabane.world.path("rpm");
     let mut command = cabane.world.command("rpmbuild");
     command
@@ -126,12 +119,8 @@ fn red_hat(cabane: &Cabane, compression: &str) -> String {
 /// Writes the manifest of a package beside it, and returns its path.
 fn manifest(cabane: &Cabane, package: &str, change: impl Fn(String) -> String) -> String {
     let path = cabane.world.path(&format!("packages/{package}"));
-    let sum = Finished::of(Command::new("sha256sum").arg(path))
-        .success()
-        .stdout;
-    let text = MANIFEST
-        .replace("{package}", package)
-        .replace("{sha256}", &sum[..64]);
+    let sum = Finished::of(Command::new("sha256sum").arg(path)).success().stdout;
+    let text = MANIFEST.replace("{package}", package).replace("{sha256}", &sum[..64]);
     let path = cabane.world.file("packages/mpi.yaml", &change(text));
     path.to_string_lossy().into_owned()
 }
@@ -223,24 +212,14 @@ fn a_package_for_spack_knows_every_version_that_was_packed() {
     pack(&cabane, &second);
     let third = manifest(&cabane, &package, arm);
     pack(&cabane, &third);
-    let package = cabane
-        .world
-        .path("work/spack_repo/vendor/packages/vendor_mpi/package.py");
-    Finished::of(
-        cabane
-            .other("python3")
-            .args(["-m", "py_compile"])
-            .arg(&package),
-    )
-    .success();
+    let package = cabane.world.path("work/spack_repo/vendor/packages/vendor_mpi/package.py");
+    Finished::of(cabane.other("python3").args(["-m", "py_compile"]).arg(&package)).success();
     let text = fs::read_to_string(package).unwrap();
     let seen: Vec<&str> = text
         .lines()
         .filter_map(|line| {
             let line = line.trim();
-            let version = line
-                .strip_prefix("version(")
-                .and_then(|rest| rest.split(',').next());
+            let version = line.strip_prefix("version(").and_then(|rest| rest.split(',').next());
             version.or_else(|| line.strip_prefix("when="))
         })
         .collect();
@@ -265,9 +244,7 @@ fn variants_for_gpus_are_variants_of_the_package() {
     });
     pack(&cabane, &manifest);
     let text = fs::read_to_string(
-        cabane
-            .world
-            .path("work/spack_repo/vendor/packages/vendor_mpi/package.py"),
+        cabane.world.path("work/spack_repo/vendor/packages/vendor_mpi/package.py"),
     )
     .unwrap();
     let expected = "    variant(\"cuda\", default=False, description=\"Transport between GPUs\", when=\"@=1.0\")
@@ -316,8 +293,7 @@ fn what_a_manifest_names_and_the_packages_do_not_have_is_told_with_its_line() {
     with!(&cabane, "dpkg-deb");
     let package = debian(&cabane, "gzip");
     let manifest = manifest(&cabane, &package, |text| {
-        text.replace("lib/*.so*", "lib/libmpi.so")
-            .replace("include/**", "inc/**")
+        text.replace("lib/*.so*", "lib/libmpi.so").replace("include/**", "inc/**")
     });
     let told = "\
 error: the manifest does not fit the packages
@@ -338,9 +314,8 @@ fn a_wrapper_that_would_not_find_its_place_is_refused_and_there_is_no_package() 
     let cabane = world();
     with!(&cabane, "dpkg-deb");
     let package = debian(&cabane, "gzip");
-    let manifest = manifest(&cabane, &package, |text| {
-        text.replace("prefix=$mpi_prefix", "prefix=/opt/other")
-    });
+    let manifest =
+        manifest(&cabane, &package, |text| text.replace("prefix=$mpi_prefix", "prefix=/opt/other"));
     let told = "\
 error: the manifest does not fit the packages
 [WORLD]/packages/mpi.yaml:13:7: the wrapper `mpicc` does not use $mpi_prefix, so it cannot be moved

@@ -38,10 +38,8 @@ const INSIDE: &str = "CABANE_TEST_ARENA";
 /// The helper that is tested, where it is not the one that Cargo built.
 const BINARY: &str = "CABANE_TEST_HELPER_BINARY";
 /// Where packages and `make install` put the helper.
-const INSTALLED: [&str; 2] = [
-    "/usr/local/libexec/cabane/cabane-mount",
-    "/usr/libexec/cabane/cabane-mount",
-];
+const INSTALLED: [&str; 2] =
+    ["/usr/local/libexec/cabane/cabane-mount", "/usr/libexec/cabane/cabane-mount"];
 /// Held by the test that attacks the installed helper.
 static ALONE: Mutex<()> = Mutex::new(());
 
@@ -132,16 +130,10 @@ impl Arena {
             || policy.images_per_user < 12
             || !policy.allows_image(user, 0o644)
         {
-            return Err(
-                "the policy has to allow two mount points, twelve images, and those of \
-                        this user (`image-owners any` in /etc/cabane/mount.policy)",
-            );
+            return Err("the policy has to allow two mount points, twelve images, and those of \
+                        this user (`image-owners any` in /etc/cabane/mount.policy)");
         }
-        Ok(Self {
-            world: World::new(),
-            helper,
-            mount_points: policy.mount_points,
-        })
+        Ok(Self { world: World::new(), helper, mount_points: policy.mount_points })
     }
 
     /// Tells whether root prepared this place, and only for this test.
@@ -211,20 +203,12 @@ impl Arena {
 
     /// The ordinary users there are; only root can become several.
     pub(crate) fn users(&self) -> &[u32] {
-        if self.is_private() {
-            &left_over::USERS
-        } else {
-            &left_over::USERS[..1]
-        }
+        if self.is_private() { &left_over::USERS } else { &left_over::USERS[..1] }
     }
 
     /// The ordinary user who attacks.
     pub(crate) fn user(&self) -> u32 {
-        if self.is_private() {
-            ORDINARY_USER
-        } else {
-            rustix::process::getuid().as_raw()
-        }
+        if self.is_private() { ORDINARY_USER } else { rustix::process::getuid().as_raw() }
     }
 
     /// Another ordinary user, where there is more than one.

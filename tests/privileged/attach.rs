@@ -26,10 +26,7 @@ fn the_mount_namespace_of_an_own_process_is_entered() {
         let outer = format!("/proc/{}/root{second}/name", up.process());
         let is_outside = Path::new(&outer).exists();
         up.end();
-        assert_eq!(
-            (finished.success().stdout.as_str(), is_outside),
-            ("anytwo1\n", false)
-        );
+        assert_eq!((finished.success().stdout.as_str(), is_outside), ("anytwo1\n", false));
     });
 }
 
@@ -65,9 +62,7 @@ fn a_foreign_process_is_not_entered() {
         let image = arena.any_image();
         let start = arena.start().image(&image, arena.first());
         // An ordinary user finds none but those of the system.
-        let up = arena
-            .is_private()
-            .then(|| Up::with(&start.clone().user(61_235), "echo up"));
+        let up = arena.is_private().then(|| Up::with(&start.clone().user(61_235), "echo up"));
         let foreign = up.iter().map(Up::process);
         for process in foreign.chain([1]) {
             let finished = start.clone().entering(process).finish();
@@ -84,9 +79,7 @@ fn inside_of_an_environment_the_helper_says_that_it_has_no_rights() {
         let image = arena.any_image();
         let start = arena.start().image(&image, arena.first());
         let helper = arena.helper.display();
-        let finished = start
-            .script(&format!("exec {helper} 3 3</dev/null"))
-            .finish();
+        let finished = start.script(&format!("exec {helper} 3 3</dev/null")).finish();
         assert_refused(&finished, "cabane-mount has no rights to mount");
     });
 }
@@ -101,12 +94,7 @@ const JAIL: &str = "mkdir -p /mnt/jail; mount --bind /mnt/jail /mnt/jail
 const OPEN_JAIL: &str = "umount -R /mnt/jail";
 
 fn in_jail(start: Start<'_>) -> Start<'_> {
-    start.user(0).through(&[
-        "chroot",
-        "--userspec=61234:61234",
-        "--groups=61234",
-        "/mnt/jail",
-    ])
+    start.user(0).through(&["chroot", "--userspec=61234:61234", "--groups=61234", "/mnt/jail"])
 }
 
 #[test]
@@ -124,9 +112,6 @@ fn a_jail_holds_its_prisoner() {
         other.end();
         root(OPEN_JAIL);
         assert_eq!(inside.success().stdout, "/jail\nany");
-        assert!(
-            escape.stdout.starts_with("/jail\n") || escape.code == 125,
-            "{escape:?}"
-        );
+        assert!(escape.stdout.starts_with("/jail\n") || escape.code == 125, "{escape:?}");
     });
 }

@@ -61,18 +61,9 @@ fn capabilities_that_were_inherited_are_gone() {
             "--inh-caps=+sys_admin,+setuid",
             "--ambient-caps=+sys_admin,+setuid",
         ]);
-        let finished = start
-            .script("grep -E '^Cap' /proc/self/status | sort -u -k2; id -u")
-            .finish();
-        assert_eq!(
-            finished
-                .success()
-                .stdout
-                .lines()
-                .skip(1)
-                .collect::<Vec<_>>(),
-            ["61234"]
-        );
+        let finished =
+            start.script("grep -E '^Cap' /proc/self/status | sort -u -k2; id -u").finish();
+        assert_eq!(finished.success().stdout.lines().skip(1).collect::<Vec<_>>(), ["61234"]);
     });
 }
 
@@ -98,10 +89,7 @@ fn limits_mask_and_signals_are_as_before() {
         let different: Vec<_> = different.collect();
         // The standard library of Rust ends programs that write to closed pipes.
         let only_pipe = different.iter().all(|(line, _)| line.starts_with("SigIgn"));
-        assert!(
-            directly.len() == helped.len() && only_pipe,
-            "{different:#?}"
-        );
+        assert!(directly.len() == helped.len() && only_pipe, "{different:#?}");
     });
 }
 
@@ -125,9 +113,7 @@ fn the_working_directory_is_the_one_that_was_asked_for() {
         let mut start = arena.start().image(&image, arena.first());
         let seen = ["work", "home", "missing"].map(|name| {
             start.request.working_directory = Some(arena.world.path(name));
-            arena
-                .world
-                .blank(&start.clone().script("pwd -P").finish().success().stdout)
+            arena.world.blank(&start.clone().script("pwd -P").finish().success().stdout)
         });
         assert_eq!(seen, ["[WORLD]/work\n", "[WORLD]/home\n", "/\n"]);
     });
@@ -159,9 +145,7 @@ fn the_variables_are_exactly_those_that_were_asked_for() {
             "TMPDIR=/x",
         ];
         let start = arena.start().image(&image, arena.first());
-        let start = start
-            .variables(&variables)
-            .command(&["cat", "/proc/self/environ"]);
+        let start = start.variables(&variables).command(&["cat", "/proc/self/environ"]);
         let finished = start.finish().success();
         let mut seen: Vec<&str> = finished.stdout.trim_end_matches('\0').split('\0').collect();
         seen.sort_unstable();
@@ -184,10 +168,7 @@ fn a_mounted_image_cannot_be_changed_and_gives_no_rights() {
         } else {
             ""
         };
-        root(&format!(
-            "cd {}; cp /usr/bin/id cap; {make}",
-            tree.root().display()
-        ));
+        root(&format!("cd {}; cp /usr/bin/id cap; {make}", tree.root().display()));
         let user = arena.user();
         let place = arena.first().display();
         for format in [ImageFormat::Squashfs, ImageFormat::Erofs] {
@@ -233,22 +214,12 @@ fn nothing_is_seen_outside_of_the_environment() {
         let outside = || {
             let all = mounts();
             let visible = |line: &&str| line.contains("squashfs") || line.contains("erofs");
-            all.lines()
-                .filter(visible)
-                .map(str::to_owned)
-                .collect::<Vec<_>>()
+            all.lines().filter(visible).map(str::to_owned).collect::<Vec<_>>()
         };
         let before = outside();
-        let start = arena
-            .start()
-            .image(&one, arena.first())
-            .image(&two, arena.second());
+        let start = arena.start().image(&one, arena.first()).image(&two, arena.second());
         let mut child = start
-            .script(&format!(
-                "cat {}/name; exec sleep {}",
-                arena.first().display(),
-                5 * slowness()
-            ))
+            .script(&format!("cat {}/name; exec sleep {}", arena.first().display(), 5 * slowness()))
             .spawn();
         let mut seen = [0; 3];
         std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut seen).unwrap();

@@ -58,12 +58,8 @@ fn what_is_no_plain_file_is_refused() {
         let (socket, _peer) = std::os::unix::net::UnixStream::pair().unwrap();
         let epoll = rustix::event::epoll::create(rustix::event::epoll::CreateFlags::empty());
         let plain = "it is no plain file";
-        let files = [
-            read("/etc"),
-            read("/dev/null"),
-            read("/dev/zero"),
-            read(fifo.to_str().unwrap()),
-        ];
+        let files =
+            [read("/etc"), read("/dev/null"), read("/dev/zero"), read(fifo.to_str().unwrap())];
         for file in files {
             let finished = arena.start().image_given(file, arena.first()).finish();
             assert_refused(&finished, plain);
@@ -85,12 +81,8 @@ fn what_is_no_plain_file_is_refused() {
 #[test]
 fn files_that_the_kernel_makes_up_are_no_images() {
     in_arena(|arena| {
-        for path in [
-            "/proc/version",
-            "/proc/self/status",
-            "/proc/filesystems",
-            "/sys/kernel/notes",
-        ] {
+        for path in ["/proc/version", "/proc/self/status", "/proc/filesystems", "/sys/kernel/notes"]
+        {
             for format in [ImageFormat::Squashfs, ImageFormat::Erofs] {
                 let start = arena.start().image(Path::new(path), arena.first());
                 let finished = start.declared(format).finish();
@@ -127,10 +119,7 @@ fn a_number_that_is_no_inherited_descriptor_is_refused() {
         let start = arena.start();
         for word in words {
             let finished = start.finish_as(&arena.helper, word);
-            assert!(
-                finished.code == 125 && finished.stdout.is_empty(),
-                "{word}: {finished:?}"
-            );
+            assert!(finished.code == 125 && finished.stdout.is_empty(), "{word}: {finished:?}");
         }
     });
 }
@@ -191,16 +180,10 @@ fn what_cannot_be_seen_gets_one_answer() {
         ));
         let answer = |name: &str| {
             let path = arena.world.path("closed").join(name);
-            let start = arena
-                .start()
-                .image_opened(&path, OFlags::PATH, arena.first());
+            let start = arena.start().image_opened(&path, OFlags::PATH, arena.first());
             start.process().spawn().unwrap_err().kind()
         };
-        arena
-            .start()
-            .image(&image, arena.first())
-            .finish()
-            .success();
+        arena.start().image(&image, arena.first()).finish().success();
         let answers = ["image", "text", "directory", "missing"].map(answer);
         assert_eq!(answers, [std::io::ErrorKind::PermissionDenied; 4]);
     });
@@ -211,25 +194,12 @@ fn an_image_that_is_held_serves_only_those_who_can_open_it() {
     in_arena(|arena| {
         arena.keep_warm();
         let image = arena.any_image();
-        arena
-            .start()
-            .image(&image, arena.first())
-            .finish()
-            .success();
+        arena.start().image(&image, arena.first()).finish().success();
         // Not even its owner may open it now, who is not root.
         fs::set_permissions(&image, fs::Permissions::from_mode(0o000)).unwrap();
         let start = arena.start().user(arena.another_user());
-        assert!(
-            start
-                .clone()
-                .image(&image, arena.first())
-                .process()
-                .spawn()
-                .is_err()
-        );
-        let finished = start
-            .image_opened(&image, OFlags::PATH, arena.first())
-            .finish();
+        assert!(start.clone().image(&image, arena.first()).process().spawn().is_err());
+        let finished = start.image_opened(&image, OFlags::PATH, arena.first()).finish();
         assert_refused(&finished, "not opened for reading");
     });
 }
@@ -240,11 +210,7 @@ fn another_file_with_the_same_looks_is_another_image() {
         arena.keep_warm();
         let victim = arena.image("one", ImageFormat::Erofs);
         let attack = arena.image("two", ImageFormat::Erofs);
-        root(&format!(
-            "touch -r {} {}",
-            victim.display(),
-            attack.display()
-        ));
+        root(&format!("touch -r {} {}", victim.display(), attack.display()));
         let script = format!("cat {}/name", arena.first().display());
         let seen = |image: &Path| {
             let start = arena.start().image(image, arena.first());
@@ -259,10 +225,8 @@ fn another_file_with_the_same_looks_is_another_image() {
 #[test]
 fn what_was_opened_is_what_is_mounted() {
     in_arena(|arena| {
-        let (one, two) = (
-            arena.image("one", ImageFormat::Squashfs),
-            arena.image("two", ImageFormat::Squashfs),
-        );
+        let (one, two) =
+            (arena.image("one", ImageFormat::Squashfs), arena.image("two", ImageFormat::Squashfs));
         let swapped = arena.copy_of(&two, "swapped.squashfs");
         let done = AtomicBool::new(false);
         let opened = File::open(&one).unwrap();
@@ -306,10 +270,8 @@ fn the_commands_descriptors_are_the_users_and_no_others() {
         let start = start.through_script(&wrapper);
         let helped = start.image(&image, arena.first()).finish().success().stdout;
         let (helped, directly) = (descriptors_in(&helped), descriptors_in(&directly));
-        let without_request: Vec<&String> = directly
-            .iter()
-            .filter(|line| !line.contains("/memfd:request"))
-            .collect();
+        let without_request: Vec<&String> =
+            directly.iter().filter(|line| !line.contains("/memfd:request")).collect();
         assert!(helped.len() > 500);
         let is_new = |line: &&String| !without_request.contains(line);
         let new: Vec<_> = helped.iter().filter(is_new).collect();

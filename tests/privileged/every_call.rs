@@ -168,9 +168,7 @@ fn the_working_directory_of_the_caller_is_left_before_the_rights_are_taken_back(
         let first = |name: &str| calls.iter().position(|call| call.name == name);
         // Lowered once, then raised.
         let mut changes = calls.iter().enumerate();
-        let mut changes = changes
-            .by_ref()
-            .filter(|(_, call)| call.name == "setresuid");
+        let mut changes = changes.by_ref().filter(|(_, call)| call.name == "setresuid");
         let raised = changes.nth(1).map(|(index, _)| index);
         assert!(first("chdir").unwrap() < raised.unwrap(), "{calls:#?}");
         assert!(first("chdir") < first("setns"), "{calls:#?}");

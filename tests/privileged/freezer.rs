@@ -41,11 +41,7 @@ impl Group {
             hierarchy.display(),
             place.display()
         ));
-        Self {
-            hierarchy,
-            place,
-            user,
-        }
+        Self { hierarchy, place, user }
     }
 
     /// Starts in the group. Root puts the process there, as a manager of sessions would.
@@ -79,11 +75,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        root(&format!(
-            "rmdir {}; umount {}",
-            self.place.display(),
-            self.hierarchy.display()
-        ));
+        root(&format!("rmdir {}; umount {}", self.place.display(), self.hierarchy.display()));
     }
 }
 

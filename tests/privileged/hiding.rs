@@ -33,12 +33,7 @@ impl<'a> Hiding<'a> {
         compile(include_str!("hiding.c"), &program, ["-O1"]);
         let log = arena.world.file("log", "");
         cabane_testkit::run_as_root(&format!("chmod 666 {}", log.display()));
-        Self {
-            arena,
-            program,
-            empty: arena.world.directory("empty"),
-            log,
-        }
+        Self { arena, program, empty: arena.world.directory("empty"), log }
     }
 
     /// Starts with a copy of an image, keeps it, and returns the exit code.

@@ -26,9 +26,8 @@ const FLIPPING: Duration = Duration::from_secs(30);
 /// others.
 fn rich(arena: &Arena, format: ImageFormat) -> PathBuf {
     let mut random = Random::new(7);
-    let noise: String = (0..60_000)
-        .map(|_| char::from(b'a' + u8::try_from(random.below(26)).unwrap()))
-        .collect();
+    let noise: String =
+        (0..60_000).map(|_| char::from(b'a' + u8::try_from(random.below(26)).unwrap())).collect();
     let mut tree = Tree::new(arena.world.path("trees/rich"))
         .file("noise", &noise)
         .file("text", &"compresses well\n".repeat(3000))
@@ -44,11 +43,8 @@ fn rich(arena: &Arena, format: ImageFormat) -> PathBuf {
 }
 
 /// Ways to read all of an image: names, links and contents.
-const READERS: [&[&str]; 3] = [
-    &["grep", "-rqa", "--", "nothing has this text"],
-    &["find", "-L"],
-    &["du", "-a"],
-];
+const READERS: [&[&str]; 3] =
+    [&["grep", "-rqa", "--", "nothing has this text"], &["find", "-L"], &["du", "-a"]];
 
 /// Mounts and reads all of it. Whatever is wrong is an error of the helper or of the
 /// reader, and soon.
@@ -98,21 +94,10 @@ fn what_is_no_image_is_refused_in_words() {
             ("/etc/passwd".into(), ImageFormat::Erofs),
         ];
         for (image, format) in images {
-            let finished = arena
-                .start()
-                .image(&image, arena.first())
-                .declared(format)
-                .finish();
-            assert_refused(
-                &finished,
-                &format!("cannot mount {} as {format}", image.display()),
-            );
+            let finished = arena.start().image(&image, arena.first()).declared(format).finish();
+            assert_refused(&finished, &format!("cannot mount {} as {format}", image.display()));
         }
-        arena
-            .start()
-            .image(&squashfs, arena.first())
-            .finish()
-            .success();
+        arena.start().image(&squashfs, arena.first()).finish().success();
     });
 }
 
@@ -156,10 +141,7 @@ fn images_with_flipped_bits_harm_nobody() {
     in_arena(|arena| {
         // Somebody else's, who must not notice.
         let other = arena.image("other", ImageFormat::Squashfs);
-        let start = arena
-            .start()
-            .user(arena.another_user())
-            .image(&other, arena.second());
+        let start = arena.start().user(arena.another_user()).image(&other, arena.second());
         let bystander = Up::with(&start, "echo up");
         // A start waits more than it works.
         std::thread::scope(|scope| {
@@ -259,8 +241,7 @@ impl Harm {
             Self::Overwrite => {
                 let size = file.metadata().unwrap().len();
                 file.seek(SeekFrom::Start(200)).unwrap();
-                file.write_all(&vec![0xff; usize::try_from(size).unwrap() - 200])
-                    .unwrap();
+                file.write_all(&vec![0xff; usize::try_from(size).unwrap() - 200]).unwrap();
             }
             Self::CutOff => file.set_len(0).unwrap(),
         }
@@ -303,11 +284,7 @@ pub(crate) struct Random(u64);
 
 impl Random {
     pub(crate) fn new(seed: usize) -> Self {
-        Self(
-            (seed as u64)
-                .wrapping_mul(2)
-                .wrapping_add(0x9e37_79b9_7f4a_7c15),
-        )
+        Self((seed as u64).wrapping_mul(2).wrapping_add(0x9e37_79b9_7f4a_7c15))
     }
 
     /// A number below another one (xorshift*).

@@ -77,11 +77,7 @@ fn a_thousand_kills_at_any_instant_leave_nothing() {
             assert!(is_killed || output.status.success(), "{output:?}");
             killed += usize::from(is_killed);
             // How busy the machine is changes all the time.
-            *whole = if is_killed {
-                *whole * 103 / 100
-            } else {
-                (*whole * 9 / 10).max(300)
-            };
+            *whole = if is_killed { *whole * 103 / 100 } else { (*whole * 9 / 10).max(300) };
         }
         cabane_testkit::say(&format!("note: {killed} of {tried} starts were killed"));
         assert!(killed > tried / 4);
@@ -98,9 +94,7 @@ fn a_helper_that_was_stopped_or_killed_does_not_stop_others_for_long() {
             arena.start().clean();
             let first = arena.start().image(&image, arena.first()).process().spawn();
             let mut first = first.unwrap();
-            std::thread::sleep(time_limit(Duration::from_micros(
-                random.below(3000) as u64 + 500,
-            )));
+            std::thread::sleep(time_limit(Duration::from_micros(random.below(3000) as u64 + 500)));
             let pid = Pid::from_child(&first);
             let is_stopped = kill_process(pid, Signal::STOP).is_ok();
             assert!(is_stopped || !arena.is_private());
@@ -108,10 +102,7 @@ fn a_helper_that_was_stopped_or_killed_does_not_stop_others_for_long() {
             for user in arena.users().iter().rev().take(2) {
                 let other = arena.start().user(*user);
                 let finished = other.image(&image, arena.first()).finish();
-                assert!(
-                    finished.code == 0 || finished.code == 125,
-                    "{number}: {finished:?}"
-                );
+                assert!(finished.code == 0 || finished.code == 125, "{number}: {finished:?}");
             }
             assert!(begin.elapsed() < time_limit(Duration::from_secs(25)));
             // Its user's signal to go on reaches it in any case.
@@ -206,11 +197,7 @@ fn what_somebody_left_of_a_cache_is_taken_away() {
              touch /run/cabane/0/mount/namespace
              mount --bind /etc/passwd /run/cabane/0/mount/namespace",
         );
-        arena
-            .start()
-            .image(&image, arena.first())
-            .finish()
-            .success();
+        arena.start().image(&image, arena.first()).finish().success();
         let names = fs::read_dir("/run/cabane").unwrap().flatten();
         let names: Vec<_> = names.map(|entry| entry.file_name()).collect();
         assert_eq!(names, ["cache"]);
@@ -229,20 +216,11 @@ fn a_lock_that_is_never_released_delays_an_image_and_does_not_prevent_it() {
         let (names, list) = arena.cache().unwrap();
         start.finish().success();
         let (now, _) = arena.cache().unwrap();
-        let name = now
-            .iter()
-            .find(|name| !names.contains(name))
-            .unwrap()
-            .clone();
+        let name = now.iter().find(|name| !names.contains(name)).unwrap().clone();
         arena.start().clean();
         rustix::fs::mkdirat(&list, &name, Mode::RWXU).ok();
-        let entry = openat(
-            &list,
-            &name,
-            OFlags::RDONLY | OFlags::DIRECTORY,
-            Mode::empty(),
-        )
-        .unwrap();
+        let entry =
+            openat(&list, &name, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap();
         let held = Held::new(entry);
         let begin = Instant::now();
         let finished = start.clone().script("cat /mnt/a/name").finish();
@@ -281,10 +259,7 @@ fn a_lock_of_the_node_that_is_never_released_gives_an_error_before_long() {
         let finished = start.finish();
         let delay = begin.elapsed();
         held.release();
-        assert!(
-            finished.code == 0 || finished.stderr.contains("lock"),
-            "{finished:?}"
-        );
+        assert!(finished.code == 0 || finished.stderr.contains("lock"), "{finished:?}");
         assert!(delay < time_limit(Duration::from_secs(8)), "{delay:?}");
         start.finish().success();
     });
@@ -344,14 +319,9 @@ fn the_user_can_neither_disturb_nor_spy_on_the_helper_while_it_has_rights() {
         let attack = || {
             become_user(61_234, &[]).unwrap();
             let mut succeeded = Vec::new();
-            for signal in [
-                Signal::KILL,
-                Signal::STOP,
-                Signal::TERM,
-                Signal::TSTP,
-                Signal::USR1,
-                Signal::SEGV,
-            ] {
+            for signal in
+                [Signal::KILL, Signal::STOP, Signal::TERM, Signal::TSTP, Signal::USR1, Signal::SEGV]
+            {
                 if kill_process(pid, signal).is_ok() {
                     succeeded.push(format!("{signal:?}"));
                 }
@@ -385,10 +355,7 @@ fn the_user_can_neither_disturb_nor_spy_on_the_helper_while_it_has_rights() {
                     succeeded.push(name.to_owned());
                 }
             }
-            let limit = Rlimit {
-                current: Some(0),
-                maximum: Some(0),
-            };
+            let limit = Rlimit { current: Some(0), maximum: Some(0) };
             if prlimit(Some(pid), Resource::Nofile, limit).is_ok() {
                 succeeded.push("prlimit".to_owned());
             }
@@ -421,18 +388,15 @@ fn keys_at_the_terminal_do_not_stop_the_helper_and_reach_the_command() {
         let image = arena.any_image();
         for (key, name) in [(b"\x1a", "stop"), (b"\x03", "interrupt"), (b"\x1c", "quit")] {
             let held = Held::of_user(arena);
-            let start = arena.start().image(&image, arena.first()).script(&format!(
-                "echo started; sleep {}",
-                0.2 * f64::from(slowness())
-            ));
+            let start = arena
+                .start()
+                .image(&image, arena.first())
+                .script(&format!("echo started; sleep {}", 0.2 * f64::from(slowness())));
             let line = format!("{} {}", arena.helper.display(), crate::start::REQUEST);
             // With a terminal of its own, as its foreground process.
             let start = start.through_script(&format!("exec script -qec 'exec {line}' /dev/null"));
             let mut command = start.process();
-            command
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped());
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
             let mut child = command.spawn().unwrap();
             let helper = wait_for_helper();
             child.stdin.as_mut().unwrap().write_all(key).unwrap();
@@ -442,10 +406,7 @@ fn keys_at_the_terminal_do_not_stop_the_helper_and_reach_the_command() {
             held.release();
             // Asleep, or just awake to ask for the lock again; not stopped, not a zombie.
             let goes_on = ["State:\tS", "State:\tR", "State:\tD"];
-            assert!(
-                goes_on.iter().any(|state| status.contains(state)),
-                "{name}: {status}"
-            );
+            assert!(goes_on.iter().any(|state| status.contains(state)), "{name}: {status}");
             std::thread::sleep(time_limit(Duration::from_millis(500)));
             root("pkill -CONT -u 61234 || true; pkill -KILL -u 61234 sleep || true");
             drop(child.stdin.take());
@@ -484,10 +445,7 @@ fn without_room_in_run_there_is_an_error_and_nothing_half() {
             root(&format!("mount -t tmpfs -o mode=755,{options} tmpfs /run"));
             let finished = start.finish();
             root("umount /run");
-            assert!(
-                finished.code == 0 || finished.code == 125,
-                "{options}: {finished:?}"
-            );
+            assert!(finished.code == 0 || finished.code == 125, "{options}: {finished:?}");
         }
         // What others left there in another form.
         for script in [
@@ -497,9 +455,7 @@ fn without_room_in_run_there_is_an_error_and_nothing_half() {
             "ln -s /etc/passwd /run/cabane/cache",
             "mkfifo /run/cabane/cache",
         ] {
-            root(&format!(
-                "{WITHOUT_A_CACHE}; mkdir -m 700 /run/cabane; {script}"
-            ));
+            root(&format!("{WITHOUT_A_CACHE}; mkdir -m 700 /run/cabane; {script}"));
             start.finish().success();
             arena.start().clean();
         }
@@ -508,9 +464,7 @@ fn without_room_in_run_there_is_an_error_and_nothing_half() {
             "chown 61234 /run/cabane",
             "rmdir /run/cabane; ln -s /tmp /run/cabane",
         ] {
-            root(&format!(
-                "{WITHOUT_A_CACHE}; mkdir -m 700 /run/cabane; {script}"
-            ));
+            root(&format!("{WITHOUT_A_CACHE}; mkdir -m 700 /run/cabane; {script}"));
             let finished = start.finish();
             assert_eq!(finished.code, 125, "{script}: {finished:?}");
         }

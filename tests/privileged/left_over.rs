@@ -16,12 +16,8 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, makedev};
 use crate::arena::Arena;
 
 /// The other ordinary users of the tests follow the first one.
-pub(crate) const USERS: [u32; 4] = [
-    ORDINARY_USER,
-    ORDINARY_USER + 1,
-    ORDINARY_USER + 2,
-    ORDINARY_USER + 3,
-];
+pub(crate) const USERS: [u32; 4] =
+    [ORDINARY_USER, ORDINARY_USER + 1, ORDINARY_USER + 2, ORDINARY_USER + 3];
 
 /// For how long the kernel may go on cleaning up by itself.
 const TIME_LIMIT: Duration = Duration::from_millis(3500);
@@ -62,10 +58,8 @@ fn clean(arena: &Arena) {
 }
 
 fn left(arena: &Arena) -> Vec<String> {
-    let mut left: Vec<String> = loop_devices(arena)
-        .into_iter()
-        .map(|device| format!("loop device {device}"))
-        .collect();
+    let mut left: Vec<String> =
+        loop_devices(arena).into_iter().map(|device| format!("loop device {device}")).collect();
     left.extend(mounts(arena).map(|line| format!("mount {line}")));
     left.extend(processes());
     if arena.is_private() {
@@ -133,11 +127,7 @@ fn files(directory: &Path) -> BTreeSet<File> {
     let metadata = files.filter_map(|file| file.metadata().ok());
     metadata
         .filter(fs::Metadata::is_file)
-        .map(|found| File {
-            device: found.dev(),
-            inode: found.ino(),
-            size: found.len(),
-        })
+        .map(|found| File { device: found.dev(), inode: found.ino(), size: found.len() })
         .collect()
 }
 
@@ -171,12 +161,7 @@ fn processes() -> impl Iterator<Item = String> {
     all.filter(move |entry| entry.file_name() != own.as_str())
         .filter_map(|entry| fs::read_to_string(entry.path().join("status")).ok())
         .filter(move |status| is_attacker(status))
-        .map(|status| {
-            format!(
-                "process {}",
-                status.lines().take(9).collect::<Vec<_>>().join(" ")
-            )
-        })
+        .map(|status| format!("process {}", status.lines().take(9).collect::<Vec<_>>().join(" ")))
 }
 
 fn cache(arena: &Arena) -> Option<String> {

@@ -36,12 +36,7 @@ impl Up {
 
     /// Starts it without waiting for it to be up.
     pub(crate) fn begin(start: &Start<'_>, script: &str) -> Self {
-        Self::of(
-            start
-                .clone()
-                .script(&format!("{script}; read wait"))
-                .process(),
-        )
+        Self::of(start.clone().script(&format!("{script}; read wait")).process())
     }
 
     /// Starts it without the helper.
@@ -56,10 +51,7 @@ impl Up {
         command.stdin(std::process::Stdio::piped());
         command.stdout(std::process::Stdio::piped());
         command.stderr(std::process::Stdio::piped());
-        Self {
-            child: command.spawn().unwrap(),
-            said: String::new(),
-        }
+        Self { child: command.spawn().unwrap(), said: String::new() }
     }
 
     pub(crate) fn wait(&mut self) {
@@ -110,10 +102,8 @@ fn one_user_may_hold_so_many_images_and_no_more() {
         let copy = |number| arena.copy_of(&image, &format!("copy{number}.squashfs"));
         let images: Vec<PathBuf> = (0..=limit).map(copy).collect();
         let start = |image: &Path| arena.start().image(image, arena.first());
-        let mut up: Vec<Up> = images[..limit]
-            .iter()
-            .map(|image| Up::with(&start(image), "echo up"))
-            .collect();
+        let mut up: Vec<Up> =
+            images[..limit].iter().map(|image| Up::with(&start(image), "echo up")).collect();
         let refused = start(&images[limit]).finish();
         assert_refused(&refused, &format!("you have {limit} images in use"));
         // Another user has places of his own.
@@ -122,9 +112,7 @@ fn one_user_may_hold_so_many_images_and_no_more() {
             assert_eq!(loop_devices(arena).len(), limit + 1);
         }
         up.pop().unwrap().end();
-        start(&arena.copy_of(&image, "fifth.squashfs"))
-            .finish()
-            .success();
+        start(&arena.copy_of(&image, "fifth.squashfs")).finish().success();
     });
 }
 
@@ -162,10 +150,7 @@ fn what_a_killed_start_left_of_a_removed_entry_goes_with_the_next_removal() {
         symlinkat("61234", &cache, ".gone-2/out").unwrap();
         arena.start().clean().success();
         for name in [".gone-1", ".gone-2"] {
-            assert_eq!(
-                statat(&cache, name, AtFlags::empty()).err(),
-                Some(Errno::NOENT)
-            );
+            assert_eq!(statat(&cache, name, AtFlags::empty()).err(), Some(Errno::NOENT));
         }
     });
 }
@@ -235,10 +220,7 @@ fn surplus_loop_devices_are_removed() {
             if left.is_empty() {
                 break;
             }
-            assert!(
-                begin.elapsed() < time_limit(Duration::from_secs(3)),
-                "left: {left:?}"
-            );
+            assert!(begin.elapsed() < time_limit(Duration::from_secs(3)), "left: {left:?}");
             std::thread::sleep(Duration::from_millis(20));
         }
         assert!(used.len() == 10 && surplus.count() > 0);
@@ -320,9 +302,8 @@ fn two_hundred_and_fifty_six_starts_of_four_users_share_superblocks() {
                 .user(arena.users()[number % arena.users().len()])
                 .image(&image, arena.first())
         };
-        let mut up: Vec<Up> = (0..256)
-            .map(|number| Up::begin(&start(number), &device(arena)))
-            .collect();
+        let mut up: Vec<Up> =
+            (0..256).map(|number| Up::begin(&start(number), &device(arena))).collect();
         up.iter_mut().for_each(Up::wait);
         let devices: BTreeSet<&str> = up.iter().map(|up| up.said.as_str()).collect();
         let found = (devices.len(), loop_devices(arena).len());
@@ -357,9 +338,8 @@ fn two_hundred_and_fifty_six_starts_with_different_images_do_not_fail() {
         };
         let starts = fewer(256).max(2 * copies.len());
         cabane_testkit::say(&format!("note: {starts} starts with different images"));
-        let mut up: Vec<Up> = (0..starts)
-            .map(|number| Up::begin(&start(number), &device(arena)))
-            .collect();
+        let mut up: Vec<Up> =
+            (0..starts).map(|number| Up::begin(&start(number), &device(arena))).collect();
         up.iter_mut().for_each(Up::wait);
         let devices: BTreeSet<&str> = up.iter().map(|up| up.said.as_str()).collect();
         let found = (devices.len(), loop_devices(arena).len());

@@ -19,10 +19,8 @@ use crate::start::assert_refused;
 #[test]
 fn an_image_is_mounted_where_the_policy_allows_it() {
     in_arena(|arena| {
-        let (squashfs, erofs) = (
-            arena.image("one", ImageFormat::Squashfs),
-            arena.image("two", ImageFormat::Erofs),
-        );
+        let (squashfs, erofs) =
+            (arena.image("one", ImageFormat::Squashfs), arena.image("two", ImageFormat::Erofs));
         let (first, second) = (arena.first().display(), arena.second().display());
         let finished = arena
             .start()
@@ -232,10 +230,7 @@ fn a_directory_of_the_user_that_pretends_to_be_roots_is_refused() {
             image.display()
         ));
         arena.set_policy("image-owners any\nmount-point /mnt/mine/x\nidle-seconds 0\n");
-        let finished = arena
-            .start()
-            .image(&image, Path::new("/mnt/mine/x"))
-            .finish();
+        let finished = arena.start().image(&image, Path::new("/mnt/mine/x")).finish();
         root("fusermount3 -u /mnt/mine || umount -l /mnt/mine");
         assert_refused(&finished, "FUSE");
     });

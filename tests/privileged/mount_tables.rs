@@ -57,12 +57,7 @@ impl Drop for Tables {
 /// What a start opens of the tables of mounts in `/proc`, besides its own.
 fn foreign_tables(arena: &Arena, start: &Start<'_>) -> Vec<String> {
     let log = arena.world.path("strace");
-    let start = traced(
-        start,
-        USERS[1],
-        &["-y", "-e", "trace=open,openat,openat2"],
-        &log,
-    );
+    let start = traced(start, USERS[1], &["-y", "-e", "trace=open,openat,openat2"], &log);
     start.finish().success();
     let log = fs::read_to_string(log).unwrap();
     let is_table = |line: &&str| line.contains("mountinfo") || line.contains("mounts\"");
@@ -125,9 +120,7 @@ fn thousands_of_mounts_of_one_user_do_not_slow_down_another() {
         let beside = slowest();
         drop(tables);
         let ratio = beside.as_secs_f64() / alone.as_secs_f64();
-        say(&format!(
-            "note: beside {MOUNTS} mounts a start takes {ratio:.1} times as long"
-        ));
+        say(&format!("note: beside {MOUNTS} mounts a start takes {ratio:.1} times as long"));
         assert!(beside < Duration::from_secs(10), "{beside:?}");
     });
 }

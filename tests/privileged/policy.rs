@@ -22,17 +22,11 @@ fn a_policy_that_others_can_change_or_that_is_void_is_no_policy() {
             ("chmod 664 mount.policy", "can be written to by others"),
             ("chmod 646 mount.policy", "can be written to by others"),
             ("chmod 600 mount.policy", "failed to open"),
-            (
-                "mv mount.policy real; ln -s real mount.policy",
-                "failed to open",
-            ),
+            ("mv mount.policy real; ln -s real mount.policy", "failed to open"),
             ("rm mount.policy", "failed to open"),
             ("rm mount.policy; mkdir mount.policy", "is no plain file"),
             ("rm mount.policy; mkfifo mount.policy", "is no plain file"),
-            (
-                "rm mount.policy; ln -s /dev/zero mount.policy",
-                "failed to open",
-            ),
+            ("rm mount.policy; ln -s /dev/zero mount.policy", "failed to open"),
             ("truncate -s 1G mount.policy", "is too large"),
             (": >mount.policy", "not among the mount points"),
             ("echo mount-point ../x >>mount.policy", "a mistake in"),
@@ -149,9 +143,7 @@ fn serve(image: &Path, place: &Path, option: &str) {
 fn a_policy_that_the_user_brings_is_not_read() {
     in_arena(|arena| {
         let image = arena.any_image();
-        let own = arena
-            .world
-            .file("own.policy", "mount-point /etc\nimage-owners any\n");
+        let own = arena.world.file("own.policy", "mount-point /etc\nimage-owners any\n");
         // In namespaces of the user, where the helper has no rights.
         let script = format!(
             "exec unshare -rm sh -c 'mount --bind {} {}; exec \"$@\"' sh \"$@\"",

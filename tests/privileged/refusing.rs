@@ -92,10 +92,8 @@ fn assert_failures_give_errors(arena: &Arena, image: &Path, error: &str) {
     let log: PathBuf = arena.world.path("failed");
     let (mut failures, mut wrong) = (0, Vec::new());
     for call in calls {
-        let (only, inject) = (
-            format!("trace={}", call.name),
-            call.inject(&format!("error={error}")),
-        );
+        let (only, inject) =
+            (format!("trace={}", call.name), call.inject(&format!("error={error}")));
         let failing = traced(&start, arena.user(), &["-e", &only, "-e", &inject], &log);
         let finished = finish_or_kill(&failing, &log);
         let is_harmless = finished.code == 0 && finished.stdout == harmless(arena.user());

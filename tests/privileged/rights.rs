@@ -25,9 +25,7 @@ fn allowed() -> BTreeSet<&'static str> {
     let section = section.split("\n### ").next().unwrap_or_default();
     let rows = section.lines().filter(|line| line.starts_with("| `"));
     let cells = rows.filter_map(|row| row.split('|').nth(1));
-    cells
-        .flat_map(|cell| cell.split('`').skip(1).step_by(2))
-        .collect()
+    cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect()
 }
 
 /// The system calls of a helper while its effective user is root, until its command starts.
@@ -35,9 +33,7 @@ fn with_rights(trace: &str, helper: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let (mut is_helper, mut has_rights) = (false, false);
     for line in trace.lines() {
-        let call = line
-            .split_once(' ')
-            .map_or("", |(_, call)| call.trim_start());
+        let call = line.split_once(' ').map_or("", |(_, call)| call.trim_start());
         let Some((name, rest)) = call.split_once('(') else {
             continue;
         };
@@ -53,12 +49,7 @@ fn with_rights(trace: &str, helper: &str) -> BTreeSet<String> {
             found.insert(name.to_owned());
         }
         if name == "setresuid" && rest.ends_with("= 0") {
-            let users: Vec<&str> = rest
-                .split(')')
-                .next()
-                .unwrap_or_default()
-                .split(", ")
-                .collect();
+            let users: Vec<&str> = rest.split(')').next().unwrap_or_default().split(", ").collect();
             match users.get(1) {
                 Some(&"0") => has_rights = true,
                 Some(&"-1") | None => {}
@@ -107,23 +98,16 @@ fn what_is_done_with_rights_is_in_the_design() {
         arena.set_policy(&format!("{policy}root-images yes\nroot-bind /mnt/b\n"));
         let root = crate::roots::plain(arena);
         let root = arena.start().image(&root, std::path::Path::new("/"));
-        let root = root
-            .bind(&arena.world.path(""), "/mnt/c", true)
-            .lines("/etc/passwd", "a:b\n");
+        let root = root.bind(&arena.world.path(""), "/mnt/c", true).lines("/etc/passwd", "a:b\n");
         found.extend(trace(arena, &root));
         arena.set_policy(&policy);
         let allowed = allowed();
-        let unknown: Vec<_> = found
-            .iter()
-            .filter(|name| !allowed.contains(name.as_str()))
-            .collect();
+        let unknown: Vec<_> =
+            found.iter().filter(|name| !allowed.contains(name.as_str())).collect();
         assert!(found.len() > 30, "{found:?}");
         assert_eq!(unknown, Vec::<&String>::new());
         // A table that allows what is never done is no measure.
-        let idle: Vec<_> = allowed
-            .iter()
-            .filter(|name| !found.contains(**name))
-            .collect();
+        let idle: Vec<_> = allowed.iter().filter(|name| !found.contains(**name)).collect();
         cabane_testkit::say(&format!("note: in the design and not seen: {idle:?}"));
     });
 }

@@ -47,10 +47,7 @@ fn directory(arena: &Arena, name: &str) -> PathBuf {
 fn it_takes_the_word_of_the_policy() {
     in_private_world(|arena| {
         let image = plain(arena);
-        assert_refused(
-            &start(arena, &image, "true").finish(),
-            "not allowed by the policy",
-        );
+        assert_refused(&start(arena, &image, "true").finish(), "not allowed by the policy");
     });
 }
 
@@ -59,10 +56,7 @@ fn who_is_in_it_has_no_rights_and_can_gain_none() {
     in_private_world(|arena| {
         allow_roots(arena);
         let script = "id -u; id -g; grep -E '^(Cap(Inh|Prm|Eff|Amb)|NoNewPrivs)' /proc/self/status";
-        let seen = start(arena, &plain(arena), script)
-            .finish()
-            .success()
-            .stdout;
+        let seen = start(arena, &plain(arena), script).finish().success().stdout;
         let zero = "0000000000000000";
         let expected = format!(
             "{0}\n{0}\nCapInh:\t{zero}\nCapPrm:\t{zero}\nCapEff:\t{zero}\nCapAmb:\t{zero}\n\
@@ -82,9 +76,7 @@ fn nothing_of_the_host_is_seen_but_what_was_asked_for() {
         let script = "cat /home/file; [ -e /run ] || echo no /run; [ -e /mnt ] || echo no /mnt; \
                       cut -d' ' -f5 /proc/self/mountinfo | grep -vE '^/(dev|proc|sys)'";
         let image = plain(arena);
-        let seen = start(arena, &image, script)
-            .bind(&own, "/home", false)
-            .finish();
+        let seen = start(arena, &image, script).bind(&own, "/home", false).finish();
         assert_eq!(seen.success().stdout, "ownno /run\nno /mnt\n/\n/home\n");
     });
 }
@@ -95,9 +87,7 @@ fn what_is_for_reading_cannot_be_written_to() {
         allow_roots(arena);
         let own = directory(arena, "own");
         let image = plain(arena);
-        let seen = start(arena, &image, "touch /own/new")
-            .bind(&own, "/own", true)
-            .finish();
+        let seen = start(arena, &image, "touch /own/new").bind(&own, "/own", true).finish();
         assert!(seen.stderr.contains("Read-only file system"), "{seen:?}");
     });
 }
@@ -176,11 +166,8 @@ fn a_directory_that_is_exchanged_all_the_time_gets_nothing_of_roots() {
             let _ = start.through_script(&script).finish();
             root(&format!("rm -f {}/../end", own.display()));
         }
-        let made = format!(
-            "find {} /etc -user root -newer {} -name made",
-            own.display(),
-            image.display()
-        );
+        let made =
+            format!("find {} /etc -user root -newer {} -name made", own.display(), image.display());
         assert_eq!(root_output(&made), "");
     });
 }
@@ -200,9 +187,7 @@ fn a_fifo_in_the_place_of_a_text_file_stops_nobody() {
             tree
         });
         let start = start(arena, &image, "cat /etc/passwd").lines("/etc/passwd", "me:x:1:1::/:\n");
-        let seen = start
-            .through(&["timeout", &(20 * slowness()).to_string()])
-            .finish();
+        let seen = start.through(&["timeout", &(20 * slowness()).to_string()]).finish();
         assert_eq!(seen.stdout, "me:x:1:1::/:\n", "{seen:?}");
     });
 }
@@ -212,10 +197,7 @@ fn a_device_in_the_image_is_none() {
     in_private_world(|arena| {
         allow_roots(arena);
         let image = root_image(arena, |tree| {
-            root(&format!(
-                "mknod -m 666 {}/usr/zero c 1 5",
-                tree.root().display()
-            ));
+            root(&format!("mknod -m 666 {}/usr/zero c 1 5", tree.root().display()));
             tree
         });
         let seen = start(arena, &image, "head -c 1 /usr/zero").finish();
@@ -272,9 +254,7 @@ fn two_roots_are_refused() {
     in_private_world(|arena| {
         allow_roots(arena);
         let image = plain(arena);
-        let seen = start(arena, &image, "true")
-            .image(&image, Path::new(ROOT))
-            .finish();
+        let seen = start(arena, &image, "true").image(&image, Path::new(ROOT)).finish();
         assert_eq!(seen.code, 125, "{seen:?}");
     });
 }
@@ -287,9 +267,8 @@ fn a_thousand_places_are_refused_before_anything_is_opened() {
         let image = plain(arena);
         // First the one that is there: its number must be below the user's limit.
         let start = start(arena, &image, "true").bind(&own, "/own", false);
-        let start = (0..1000).fold(start, |start, number| {
-            start.bind_at(951, &format!("/own{number}"))
-        });
+        let start =
+            (0..1000).fold(start, |start, number| start.bind_at(951, &format!("/own{number}")));
         assert_refused(&start.finish(), "does not understand");
     });
 }

@@ -29,10 +29,7 @@ impl Setting {
     fn change() -> Self {
         let lock = File::create(std::env::temp_dir().join("cabane-test-suid-dumpable")).unwrap();
         flock(&lock, FlockOperation::LockExclusive).unwrap();
-        Self {
-            before: fs::read_to_string(SETTING).unwrap(),
-            _lock: lock,
-        }
+        Self { before: fs::read_to_string(SETTING).unwrap(), _lock: lock }
     }
 
     #[expect(clippy::unused_self, reason = "only while it is to be set back")]
@@ -53,17 +50,7 @@ fn seen(process: u32, is_between: bool) -> Vec<String> {
     let look = || {
         become_user(cabane_testkit::ORDINARY_USER, &[]).unwrap();
         let mut seen = Vec::new();
-        for name in [
-            "environ",
-            "auxv",
-            "maps",
-            "syscall",
-            "stat",
-            "fd",
-            "ns",
-            "map_files",
-            "mem",
-        ] {
+        for name in ["environ", "auxv", "maps", "syscall", "stat", "fd", "ns", "map_files", "mem"] {
             let path = format!("/proc/{process}/{name}");
             let found = fs::metadata(&path).unwrap();
             let is_open = match name {

@@ -77,15 +77,17 @@ impl<'a> Start<'a> {
     pub(crate) fn image_opened(self, image: &Path, flags: OFlags, mount_point: &Path) -> Self {
         let path = image.to_owned();
         let number = self.next();
-        self.before(move || hold(rustix::fs::open(&path, flags, Mode::empty())?, number))
-            .image_at(number, image, mount_point)
+        self.before(move || hold(rustix::fs::open(&path, flags, Mode::empty())?, number)).image_at(
+            number,
+            image,
+            mount_point,
+        )
     }
 
     /// A descriptor that the test has opened.
     pub(crate) fn image_given(self, file: impl Into<OwnedFd>, mount_point: &Path) -> Self {
         let number = self.next();
-        self.give(file, number)
-            .image_at(number, Path::new("given"), mount_point)
+        self.give(file, number).image_at(number, Path::new("given"), mount_point)
     }
 
     /// An image by the number of its descriptor, whatever that is.
@@ -93,11 +95,7 @@ impl<'a> Start<'a> {
         let is_erofs = name.extension() == Some(OsStr::new("erofs"));
         self.request.images.push(RequestedImage {
             descriptor: number,
-            format: if is_erofs {
-                ImageFormat::Erofs
-            } else {
-                ImageFormat::Squashfs
-            },
+            format: if is_erofs { ImageFormat::Erofs } else { ImageFormat::Squashfs },
             mount_point: mount_point.to_owned(),
             name: name.into(),
         });
@@ -109,12 +107,7 @@ impl<'a> Start<'a> {
         let path = source.to_owned();
         let number = self.next();
         let mut start = self
-            .before(move || {
-                hold(
-                    rustix::fs::open(&path, OFlags::PATH, Mode::empty())?,
-                    number,
-                )
-            })
+            .before(move || hold(rustix::fs::open(&path, OFlags::PATH, Mode::empty())?, number))
             .bind_at(number, target);
         start.request.binds.last_mut().unwrap().read_only = read_only;
         start
@@ -289,15 +282,10 @@ pub(crate) fn become_user(user: u32, groups: &[u32]) -> io::Result<()> {
 }
 
 /// Leaves a descriptor open at a number, for the program that is started next.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "it ends with the call, as the caller wants"
-)]
+#[expect(clippy::needless_pass_by_value, reason = "it ends with the call, as the caller wants")]
 pub(crate) fn hold(file: OwnedFd, number: RawFd) -> io::Result<()> {
     let is_there = hold_from(&file, number)? == number;
-    is_there
-        .then_some(())
-        .ok_or_else(|| io::ErrorKind::AddrInUse.into())
+    is_there.then_some(()).ok_or_else(|| io::ErrorKind::AddrInUse.into())
 }
 
 /// Leaves a descriptor open at that number or the next one that is free.

@@ -26,10 +26,7 @@ fn assert_clean(case: &str, finished: &Finished) {
 fn tiny_limits_give_an_error_or_none() {
     in_arena(|arena| {
         let image = arena.any_image();
-        let start = arena
-            .start()
-            .image(&image, arena.first())
-            .script("echo started");
+        let start = arena.start().image(&image, arena.first()).script("echo started");
         let mut worked = Vec::new();
         for limit in [
             "nofile=0",
@@ -65,9 +62,8 @@ fn tiny_limits_give_an_error_or_none() {
             let option = format!("--{limit}");
             let finished = start.clone().through(&["prlimit", &option]).finish();
             // Too little for any program: then the kernel ends it.
-            let is_hopeless = ["as=", "data=", "stack=1"]
-                .iter()
-                .any(|word| limit.starts_with(word));
+            let is_hopeless =
+                ["as=", "data=", "stack=1"].iter().any(|word| limit.starts_with(word));
             if !(is_hopeless && finished.code > 128 && finished.stdout.is_empty()) {
                 assert_clean(limit, &finished);
             }
@@ -137,30 +133,15 @@ fn closed_standard_descriptors_do_not_become_something_else() {
         let image = arena.any_image();
         let policy = fs::read(cabane_mount::Policy::PATH).unwrap();
         let start = arena.start().image(&image, arena.first());
-        for closed in [
-            "0<&-",
-            "1>&-",
-            "2>&-",
-            "0<&- 1>&-",
-            "0<&- 2>&-",
-            "1>&- 2>&-",
-            "0<&- 1>&- 2>&-",
-        ] {
+        for closed in
+            ["0<&-", "1>&-", "2>&-", "0<&- 1>&-", "0<&- 2>&-", "1>&- 2>&-", "0<&- 1>&- 2>&-"]
+        {
             let script = format!("exec \"$@\" {closed}");
             let start = start.clone().through_script(&script);
             // One that works, and one that has an error to tell.
-            let good = start
-                .clone()
-                .script("ls -l /proc/$$/fd >/dev/null; exit 7")
-                .finish();
-            let bad = start
-                .image_at(3, &crate::start::nowhere(), Path::new("/etc"))
-                .finish();
-            assert_eq!(
-                (good.code, bad.code),
-                (7, 125),
-                "{closed}: {good:?} {bad:?}"
-            );
+            let good = start.clone().script("ls -l /proc/$$/fd >/dev/null; exit 7").finish();
+            let bad = start.image_at(3, &crate::start::nowhere(), Path::new("/etc")).finish();
+            assert_eq!((good.code, bad.code), (7, 125), "{closed}: {good:?} {bad:?}");
         }
         assert_eq!(fs::read(cabane_mount::Policy::PATH).unwrap(), policy);
     });
@@ -177,20 +158,12 @@ fn a_timer_that_was_set_before_is_the_commands() {
             let start = start.clone().through(&["perl", "-e", perl]);
             let finished = start.script("sleep 1; echo survived").finish();
             // 14 is SIGALRM. Early, it ends the user's own process before it becomes the helper.
-            assert!(
-                finished.code == 128 + 14 && finished.stdout.is_empty(),
-                "{finished:?}"
-            );
+            assert!(finished.code == 128 + 14 && finished.stdout.is_empty(), "{finished:?}");
         }
         let perl = format!("alarm({}); exec @ARGV;", slowness());
         let start = start.through(&["perl", "-e", &perl]);
-        let finished = start
-            .script(&format!("echo up; exec sleep {}", 5 * slowness()))
-            .finish();
-        assert_eq!(
-            (finished.code, finished.stdout.as_str()),
-            (128 + 14, "up\n")
-        );
+        let finished = start.script(&format!("echo up; exec sleep {}", 5 * slowness())).finish();
+        assert_eq!((finished.code, finished.stdout.as_str()), (128 + 14, "up\n"));
     });
 }
 
@@ -198,10 +171,7 @@ fn a_timer_that_was_set_before_is_the_commands() {
 fn signals_that_are_ignored_or_blocked_change_nothing() {
     in_arena(|arena| {
         let image = arena.any_image();
-        let start = arena
-            .start()
-            .image(&image, arena.first())
-            .script("echo started");
+        let start = arena.start().image(&image, arena.first()).script("echo started");
         let ignoring = "trap '' HUP INT QUIT USR1 USR2 PIPE ALRM TERM CHLD CONT TSTP; exec \"$@\"";
         let finished = start.clone().through_script(ignoring).finish();
         assert_eq!(finished.success().stdout, "started\n");
@@ -216,10 +186,7 @@ fn the_file_mode_mask_opens_nothing() {
         let image = arena.any_image();
         for mask in ["000", "777"] {
             let script = format!("umask {mask}; exec \"$@\"");
-            let start = arena
-                .start()
-                .image(&image, arena.first())
-                .through_script(&script);
+            let start = arena.start().image(&image, arena.first()).through_script(&script);
             let finished = start.script("umask").finish();
             assert_eq!(finished.success().stdout.trim(), format!("0{mask}"));
             let mode = fs::metadata("/run/cabane").unwrap().permissions().mode();
@@ -246,10 +213,7 @@ fn ten_thousand_arguments_and_megabytes_of_variables_arrive() {
         let mut start = arena.start().image(&image, arena.first());
         start = start.script("echo $# $(env | wc -c)");
         start.request.command.push("sh".into());
-        start
-            .request
-            .command
-            .extend((0..10_000).map(|number| format!("{number}").into()));
+        start.request.command.extend((0..10_000).map(|number| format!("{number}").into()));
         let variable = |number: usize| format!("V{number}={}", "x".repeat(100_000)).into();
         start.request.variables.extend((0..15).map(variable));
         let arrived = start.clone().before(unlimited_stack).finish();
@@ -283,11 +247,7 @@ fn wrong_arguments_and_none_are_refused() {
         let helper = arena.helper.display().to_string();
         let exec = |words: &str| {
             // `execve` itself, so that there may be no argument at all.
-            let number = if cfg!(target_arch = "x86_64") {
-                59
-            } else {
-                221
-            };
+            let number = if cfg!(target_arch = "x86_64") { 59 } else { 221 };
             format!(
                 "my $p = \"{helper}\"; my @a = ({words}); \
                      my $v = pack('p' x @a . 'x[8]', @a); \
@@ -295,16 +255,9 @@ fn wrong_arguments_and_none_are_refused() {
             )
         };
         let many = "('x') x 10000";
-        for words in [
-            "",
-            "''",
-            "'x'",
-            "'x', ''",
-            "'x', '-1'",
-            "'x', '950', '951'",
-            "'x', '--help'",
-            many,
-        ] {
+        for words in
+            ["", "''", "'x'", "'x', ''", "'x', '-1'", "'x', '950', '951'", "'x', '--help'", many]
+        {
             let perl = exec(words);
             let finished = start.finish_as(Path::new("/usr/bin/perl"), &format!("-e{perl}"));
             assert_refused(&finished, "cabane-mount");
@@ -346,14 +299,8 @@ fn the_environment_of_the_helper_means_nothing() {
         let mut words = vec!["/usr/bin/env"];
         words.extend(variables);
         let start = arena.start().image(&image, arena.first());
-        let finished = start
-            .through(&words)
-            .script("echo started; env | grep -c LD_")
-            .finish();
-        assert_eq!(
-            (finished.stdout.as_str(), finished.stderr.as_str()),
-            ("started\n0\n", "")
-        );
+        let finished = start.through(&words).script("echo started; env | grep -c LD_").finish();
+        assert_eq!((finished.stdout.as_str(), finished.stderr.as_str()), ("started\n0\n", ""));
     });
 }
 
@@ -366,10 +313,7 @@ fn a_copy_of_the_helper_has_no_rights_and_a_hard_link_is_the_helper() {
         fs::copy(&arena.helper, &copy).unwrap();
         fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
         let request = crate::start::REQUEST.to_string();
-        assert_refused(
-            &start.finish_as(&copy, &request),
-            "cabane-mount has no rights to mount",
-        );
+        assert_refused(&start.finish_as(&copy, &request), "cabane-mount has no rights to mount");
         // Most systems do not let users make links to files of others.
         let link = arena.helper.with_file_name("link");
         if arena.is_private() {
@@ -418,11 +362,7 @@ fn with_fewer_capabilities_than_root_has_there_is_no_command_with_more() {
             "sys_resource",
         ] {
             let bounding = format!("--bounding-set=-{missing}");
-            let start = arena
-                .start()
-                .user(0)
-                .image(&image, arena.first())
-                .script(script);
+            let start = arena.start().user(0).image(&image, arena.first()).script(script);
             let start = start.through(&[
                 "setpriv",
                 "--reuid=61234",
@@ -454,9 +394,8 @@ fn an_error_that_nobody_reads_keeps_no_process_of_root() {
         child.kill().unwrap();
         child.wait().unwrap();
         let user = status.lines().find(|line| line.starts_with("Uid:"));
-        let expected = ["Uid:".to_owned()]
-            .into_iter()
-            .chain(std::iter::repeat_n(arena.user().to_string(), 4));
+        let expected =
+            ["Uid:".to_owned()].into_iter().chain(std::iter::repeat_n(arena.user().to_string(), 4));
         let expected: Vec<String> = expected.collect();
         assert_eq!(user, Some(expected.join("\t").as_str()));
     });

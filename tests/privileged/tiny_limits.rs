@@ -33,9 +33,7 @@ const TRIES: usize = 12;
 #[cfg(target_arch = "x86_64")]
 const EXIT: &[u8] = &[0xbf, 7, 0, 0, 0, 0xb8, 60, 0, 0, 0, 0x0f, 0x05];
 #[cfg(target_arch = "aarch64")]
-const EXIT: &[u8] = &[
-    0xe0, 0x00, 0x80, 0xd2, 0xa8, 0x0b, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4,
-];
+const EXIT: &[u8] = &[0xe0, 0x00, 0x80, 0xd2, 0xa8, 0x0b, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4];
 
 /// Closes the descriptors of a list, and starts a program.
 const CLOSE: &str = "use POSIX; POSIX::close($_) for split(',', shift); exec @ARGV;";
@@ -64,11 +62,8 @@ fn number(bytes: &[u8], place: usize, size: usize) -> usize {
 
 /// The parts of a program of 64 bits (`elf(5)`).
 fn segments(program: &[u8]) -> Vec<Segment> {
-    let (table, size, count) = (
-        number(program, 32, 8),
-        number(program, 54, 2),
-        number(program, 56, 2),
-    );
+    let (table, size, count) =
+        (number(program, 32, 8), number(program, 54, 2), number(program, 56, 2));
     let headers = (0..count).map(|index| &program[table + index * size..][..size]);
     let loaded = headers.filter(|header| number(header, 0, 4) == 1);
     let segment = |header: &[u8]| Segment {
@@ -109,11 +104,7 @@ impl Yardsticks {
         let command = PathBuf::from("/mnt/command");
         fs::copy(&small, &command).unwrap();
         root("chmod 4755 /mnt/ends-at-once /mnt/small");
-        Self {
-            copy,
-            small,
-            command,
-        }
+        Self { copy, small, command }
     }
 
     /// Tells whether the kernel can load programs, and a C library can begin.
@@ -135,10 +126,7 @@ fn wrong(arena: &Arena, yardsticks: &Yardsticks, wrapper: &[&str]) -> Option<Str
     let start = arena.start().through(wrapper);
     let refused = start.clone().image(&image, Path::new("/etc")).finish();
     let command = yardsticks.command.to_str().unwrap();
-    let started = start
-        .image(&image, arena.first())
-        .command(&[command])
-        .finish();
+    let started = start.image(&image, arena.first()).command(&[command]).finish();
     // 126: the command is an image of a process of its own, and may have no room.
     let is_clean = |finished: &Finished| [SMALL_CODE, 125, 126].contains(&finished.code);
     let is_right = (refused.code == 125 && is_clean(&started)) || !begins(arena, wrapper);
@@ -163,9 +151,7 @@ fn try_all(arena: &Arena, limits: &[&str]) -> Vec<String> {
         .filter(|limit| yardsticks.can_begin(&arena.start().through(&["prlimit", limit])))
         .collect();
     assert!(!possible.is_empty());
-    let wrong = possible
-        .iter()
-        .filter_map(|limit| wrong(arena, &yardsticks, &["prlimit", limit]));
+    let wrong = possible.iter().filter_map(|limit| wrong(arena, &yardsticks, &["prlimit", limit]));
     wrong.collect()
 }
 

@@ -33,24 +33,15 @@ pub(crate) struct Call {
 impl Call {
     /// The first call of a name.
     pub(crate) fn first(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            when: 1,
-        }
+        Self { name: name.to_owned(), when: 1 }
     }
 
     /// Tells whether it is one of the first or last few of its name.
     pub(crate) fn is_among(&self, calls: &[Self], few: usize) -> bool {
         let same = |call: &&Self| call.name == self.name;
         let (before, after) = (
-            calls
-                .iter()
-                .filter(same)
-                .filter(|call| call.when < self.when),
-            calls
-                .iter()
-                .filter(same)
-                .filter(|call| call.when > self.when),
+            calls.iter().filter(same).filter(|call| call.when < self.when),
+            calls.iter().filter(same).filter(|call| call.when > self.when),
         );
         before.count() < few || after.count() < few
     }
@@ -77,17 +68,12 @@ pub(crate) fn calls(arena: &Arena, start: &Start<'_>) -> Vec<Call> {
         if name.contains(' ') {
             continue;
         }
-        let count = counts
-            .entry((process.to_owned(), name.to_owned()))
-            .or_insert(0);
+        let count = counts.entry((process.to_owned(), name.to_owned())).or_insert(0);
         *count += 1;
         let is_program = name == "execve" && call.ends_with("= 0");
         programs += usize::from(is_program && (programs > 0 || call.starts_with(&helper)));
         if programs == 1 && !call.starts_with(&helper) {
-            calls.push(Call {
-                name: name.to_owned(),
-                when: *count,
-            });
+            calls.push(Call { name: name.to_owned(), when: *count });
         }
         if programs > 1 {
             break;
@@ -114,12 +100,8 @@ impl Stopped {
         let inject = call.inject("signal=STOP");
         let options = ["-e", &only, "-e", "signal=SIGSTOP", "-e", &inject];
         let start = traced(start, arena.user(), &options, &log);
-        let mut strace = start
-            .process()
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut strace =
+            start.process().stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let begin = Instant::now();
         loop {
             if let Some(process) = stopped(&log) {
@@ -149,8 +131,6 @@ impl Drop for Stopped {
 
 fn stopped(log: &Path) -> Option<u32> {
     let text = fs::read_to_string(log).ok()?;
-    let line = text
-        .lines()
-        .find(|line| line.contains("stopped by SIGSTOP"))?;
+    let line = text.lines().find(|line| line.contains("stopped by SIGSTOP"))?;
     line.split(' ').next()?.parse().ok()
 }

@@ -47,9 +47,7 @@ pub(crate) fn obstacle() -> Option<String> {
     if !cabane_testkit::is_root() {
         return Some("only root can make a cluster of virtual nodes".to_owned());
     }
-    let missing = PROGRAMS
-        .iter()
-        .find(|name| Program::find(name).path().is_none());
+    let missing = PROGRAMS.iter().find(|name| Program::find(name).path().is_none());
     missing.map(|name| format!("there is no {name}: `scripts/setup test` brings it"))
 }
 
@@ -95,10 +93,7 @@ impl Cluster {
         command.arg("serve").arg(&directory).arg(NODES.to_string());
         let mut server = Server::start(command, &directory.join("serve.log"));
         server.wait_for(|log| log.lines().any(|line| line == "ready").then_some(()));
-        let cluster = Self {
-            directory,
-            _server: server,
-        };
+        let cluster = Self { directory, _server: server };
         cluster.install();
         cluster.furnish();
         cluster
@@ -108,10 +103,7 @@ impl Cluster {
     fn install(&self) {
         let command = Path::new(env!("CARGO_BIN_EXE_cabane"));
         let plugin = command.with_file_name("libcabane_slurm.so");
-        assert!(
-            plugin.is_file(),
-            "`cargo build -p cabane-slurm` makes the plugin of these tests"
-        );
+        assert!(plugin.is_file(), "`cargo build -p cabane-slurm` makes the plugin of these tests");
         self.root(&format!(
             "install -m 755 {} /usr/local/bin/cabane
              install -D -m 644 {} {PLUGIN}
@@ -184,9 +176,7 @@ impl Cluster {
         let image = tree.with_file_name("image.squashfs");
         squashfs(tree, &image);
         let image = image.display();
-        self.root(&format!(
-            "install -m 644 -o alice {image} /shared/{name}.squashfs"
-        ));
+        self.root(&format!("install -m 644 -o alice {image} /shared/{name}.squashfs"));
     }
 
     /// Copies a directory to `/shared/NAME`, where all nodes see it.
@@ -218,10 +208,7 @@ END"
 
     /// Somebody on a node.
     pub(crate) fn on_node<'a>(&'a self, node: &'a str, name: &'a str) -> Account<'a> {
-        Account {
-            node: Some(node),
-            ..Account::new(self, name)
-        }
+        Account { node: Some(node), ..Account::new(self, name) }
     }
 
     /// Ends all that runs on a node, or starts it again.
@@ -250,9 +237,7 @@ END"
     fn check_that_nothing_is_left(&self) {
         self.wait_until_idle();
         for node in (1..=NODES).map(|number| format!("n{number}")) {
-            let left = self
-                .on_node(&node, "root")
-                .sh("cabane clean --mounts >/dev/null || exit
+            let left = self.on_node(&node, "root").sh("cabane clean --mounts >/dev/null || exit
                  grep -lE ' /user-(environment|tools) ' /proc/[0-9]*/mountinfo 2>/dev/null
                  ps -u alice,bob -o args=
                  find /run/cabane /run/jobs/* -mindepth 1 2>/dev/null
@@ -297,11 +282,7 @@ pub(crate) struct Account<'a> {
 
 impl<'a> Account<'a> {
     fn new(cluster: &'a Cluster, name: &'a str) -> Self {
-        Self {
-            cluster,
-            name,
-            node: None,
-        }
+        Self { cluster, name, node: None }
     }
 
     /// Runs a script of the shell; one that takes too long is ended.

@@ -53,11 +53,7 @@ fn attach(cluster: &Cluster, user: &str, words: &str) -> Finished {
 
 /// It was refused, with this error and hint.
 fn assert_refused(finished: &Finished, error: &str, hint: &str) {
-    let Finished {
-        code,
-        stdout,
-        stderr,
-    } = finished;
+    let Finished { code, stdout, stderr } = finished;
     assert!(
         *code == 125 && stdout.is_empty() && stderr.contains(error) && stderr.contains(hint),
         "{finished:?}"
@@ -81,10 +77,7 @@ fn a_user_gets_to_where_the_task_is() {
 fn a_job_alone_means_its_only_step_or_its_script() {
     beside_job("--uenv=app/1:v1", &[STEP], |cluster, job| {
         let step = "-- sh -c 'echo step $SLURM_STEP_ID'";
-        assert_eq!(
-            attach(cluster, "alice", &format!("{job} {step}")).stdout,
-            "step 0\n"
-        );
+        assert_eq!(attach(cluster, "alice", &format!("{job} {step}")).stdout, "step 0\n");
         let batch = attach(cluster, "alice", &format!("{job}.batch {step}"));
         assert_eq!(batch.stdout, "step\n");
     });
@@ -144,11 +137,7 @@ fn the_jobs_of_others_are_as_good_as_none() {
 fn root_is_told_whose_job_it_is() {
     beside_job("--uenv=app/1:v1", &[STEP], |cluster, job| {
         let refused = attach(cluster, "root", &format!("{job}.0 -- who"));
-        assert_refused(
-            &refused,
-            "belongs to another user",
-            "hint: be that user: `sudo -u ",
-        );
+        assert_refused(&refused, "belongs to another user", "hint: be that user: `sudo -u ");
     });
 }
 

@@ -27,12 +27,7 @@ fn a_batch_script_and_its_steps_have_the_image() {
 #[test]
 fn a_batch_script_names_its_image() {
     in_cluster!(|cluster: &Cluster| {
-        let said = batch(
-            cluster,
-            "",
-            "",
-            "#SBATCH --uenv=app/1:v1 --view=default\nwho",
-        );
+        let said = batch(cluster, "", "", "#SBATCH --uenv=app/1:v1 --view=default\nwho");
         assert_eq!(said, "app 1\n");
     });
 }
@@ -171,27 +166,18 @@ fn steps_of_a_job_have_what_was_submitted_although_the_label_has_moved() {
 #[test]
 fn a_job_does_not_depend_on_what_is_loaded_by_chance() {
     in_cluster!(|cluster: &Cluster| {
-        let finished = cluster
-            .user("alice")
-            .sh("printf '#!/bin/bash\\nwho\\n' >job.sh
+        let finished = cluster.user("alice").sh("printf '#!/bin/bash\\nwho\\n' >job.sh
              cabane run app/1:v1 -- sbatch --wait job.sh");
         let hint = "hint: `sbatch --uenv=app/1:v1@here%any` names what the job needs";
-        assert!(
-            finished.code != 0 && finished.stderr.contains(hint),
-            "{finished:?}"
-        );
+        assert!(finished.code != 0 && finished.stderr.contains(hint), "{finished:?}");
     });
 }
 
 #[test]
 fn a_job_gets_what_is_loaded_if_that_is_asked_for() {
     in_cluster!(|cluster: &Cluster| {
-        let said = batch(
-            cluster,
-            "cabane run app/1:v1 --",
-            "--uenv-passthrough=use",
-            "who; srun who",
-        );
+        let said =
+            batch(cluster, "cabane run app/1:v1 --", "--uenv-passthrough=use", "who; srun who");
         assert_eq!(said, "app 1\napp 1\n");
     });
 }
@@ -199,10 +185,8 @@ fn a_job_gets_what_is_loaded_if_that_is_asked_for() {
 #[test]
 fn steps_of_an_allocation_have_its_image() {
     in_cluster!(|cluster: &Cluster| {
-        let said = cluster
-            .user("alice")
-            .sh("salloc --quiet -N2 --uenv=app/1:v1 srun who")
-            .success();
+        let said =
+            cluster.user("alice").sh("salloc --quiet -N2 --uenv=app/1:v1 srun who").success();
         assert_eq!(said.stdout, "app 1\napp 1\n");
     });
 }
@@ -210,12 +194,7 @@ fn steps_of_an_allocation_have_its_image() {
 #[test]
 fn a_batch_job_without_variables_has_its_image() {
     in_cluster!(|cluster: &Cluster| {
-        let said = batch(
-            cluster,
-            "",
-            "--export=NONE --uenv=app/1:v1",
-            "/user-environment/bin/who",
-        );
+        let said = batch(cluster, "", "--export=NONE --uenv=app/1:v1", "/user-environment/bin/who");
         assert_eq!(said, "app 1\n");
     });
 }

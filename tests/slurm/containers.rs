@@ -8,19 +8,12 @@ use crate::arena::{Cluster, assert_failed, in_cluster};
 #[test]
 fn tasks_have_the_image_and_the_private_directories_of_their_job() {
     in_cluster!(JobContainers, |cluster: &Cluster| {
-        let said = cluster
-            .user("alice")
-            .sh("srun -N4 --ntasks-per-node=2 --uenv=app/1:v1 sh -c '
+        let said = cluster.user("alice").sh("srun -N4 --ntasks-per-node=2 --uenv=app/1:v1 sh -c '
                  touch /tmp/task-$SLURM_PROCID /dev/shm/task-$SLURM_PROCID
                  while [ $(ls /tmp/task-* /dev/shm/task-* | wc -l) -lt 4 ]; do sleep 0.02; done
                  who'
              ls -d /tmp/task-*");
-        assert_eq!(
-            (said.code, said.stdout),
-            (2, "app 1\n".repeat(8)),
-            "{}",
-            said.stderr
-        );
+        assert_eq!((said.code, said.stdout), (2, "app 1\n".repeat(8)), "{}", said.stderr);
     });
 }
 
@@ -29,11 +22,9 @@ fn a_batch_script_and_its_steps_have_one_tmp() {
     in_cluster!(JobContainers, |cluster: &Cluster| {
         let said = cluster
             .user("alice")
-            .sh(
-                "printf '#!/bin/bash\nwho >/tmp/said\nsrun sh -c \"who; cat /tmp/said\"\n' >job.sh
+            .sh("printf '#!/bin/bash\nwho >/tmp/said\nsrun sh -c \"who; cat /tmp/said\"\n' >job.sh
                  rm -f out
-                 sbatch --quiet --wait --output=out --uenv=app/1:v1 job.sh; cat out",
-            )
+                 sbatch --quiet --wait --output=out --uenv=app/1:v1 job.sh; cat out")
             .success();
         assert_eq!(said.stdout, "app 1\napp 1\n");
     });
@@ -51,10 +42,7 @@ fn an_image_may_lie_in_the_tmp_of_the_machine_that_the_job_does_not_see() {
             "cp /shared/images/app.squashfs {place}
              srun -w n1 --uenv={place} sh -c 'who; ls {place}'; rm {place}"
         ));
-        cluster
-            .on_node("n1", "alice")
-            .sh(&format!("rm {place}"))
-            .success();
+        cluster.on_node("n1", "alice").sh(&format!("rm {place}")).success();
         assert_eq!(said.stdout, "app 1\n", "{}", said.stderr);
     });
 }

@@ -117,10 +117,8 @@ fn stack_images_get_the_variables() {
         prepare(cluster);
         let said = cluster
             .user("alice")
-            .sh(
-                "srun -w n2 --uenv=app/1:v1 --uenv-device=vendor.example/fake=one \
-                 sh -c 'who; echo $FAKE ${LD_LIBRARY_PATH-none}'",
-            )
+            .sh("srun -w n2 --uenv=app/1:v1 --uenv-device=vendor.example/fake=one \
+                 sh -c 'who; echo $FAKE ${LD_LIBRARY_PATH-none}'")
             .success();
         assert_eq!(said.stdout, "app 1\n2 none\n", "{said:?}");
     });

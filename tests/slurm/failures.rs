@@ -35,10 +35,7 @@ fn a_mount_point_that_the_site_does_not_allow_fails_the_step() {
             &finished,
             "/opt/app is not among the mount points that the administrator allows",
         );
-        assert_failed(
-            &finished,
-            "`srun cabane run IMAGES -- COMMAND` mounts without privilege",
-        );
+        assert_failed(&finished, "`srun cabane run IMAGES -- COMMAND` mounts without privilege");
         let said = cluster
             .user("alice")
             .sh("srun -N2 cabane run /shared/images/app.squashfs -- who")
@@ -51,9 +48,8 @@ fn a_mount_point_that_the_site_does_not_allow_fails_the_step() {
 fn a_mount_point_that_a_node_does_not_have_fails_the_step() {
     in_cluster!(|cluster: &Cluster| {
         cluster.root("echo 'mount-point /absent' >>/etc/cabane/mount.policy");
-        let finished = cluster
-            .user("alice")
-            .sh("srun --uenv=/shared/images/app.squashfs:/absent echo ran");
+        let finished =
+            cluster.user("alice").sh("srun --uenv=/shared/images/app.squashfs:/absent echo ran");
         assert_failed(&finished, "/absent");
     });
 }
@@ -70,9 +66,7 @@ fn without_a_policy_nothing_is_mounted() {
 #[test]
 fn an_image_that_went_away_after_submission_fails_the_job() {
     in_cluster!(|cluster: &Cluster| {
-        let finished = cluster
-            .user("alice")
-            .sh("cp /shared/images/app.squashfs gone.squashfs
+        let finished = cluster.user("alice").sh("cp /shared/images/app.squashfs gone.squashfs
              printf '#!/bin/bash\\necho ran\\n' >job.sh; rm -f out
              job=$(sbatch --parsable --hold --output=out --uenv=$PWD/gone.squashfs job.sh)
              rm gone.squashfs
@@ -88,10 +82,10 @@ fn an_image_that_went_away_after_submission_fails_the_job() {
 #[test]
 fn an_image_that_was_cut_off_fails_the_step() {
     in_cluster!(|cluster: &Cluster| {
-        let finished = cluster.user("alice").sh(
-            "cp /shared/images/app.squashfs cut.squashfs; truncate --size=1000 cut.squashfs
-             UENV_MOUNT_LIST=$PWD/cut.squashfs:/user-environment srun echo ran",
-        );
+        let finished = cluster
+            .user("alice")
+            .sh("cp /shared/images/app.squashfs cut.squashfs; truncate --size=1000 cut.squashfs
+             UENV_MOUNT_LIST=$PWD/cut.squashfs:/user-environment srun echo ran");
         assert_failed(&finished, "cut.squashfs");
     });
 }
@@ -99,10 +93,10 @@ fn an_image_that_was_cut_off_fails_the_step() {
 #[test]
 fn a_list_of_images_without_anything_that_is_loaded_is_stale() {
     in_cluster!(|cluster: &Cluster| {
-        let finished = cluster.user("alice").sh(
-            "SLURM_CABANE_IMAGES=2,squashfs:/shared/images/app.squashfs:/user-environment \
-             srun ls -A /user-environment",
-        );
+        let finished = cluster
+            .user("alice")
+            .sh("SLURM_CABANE_IMAGES=2,squashfs:/shared/images/app.squashfs:/user-environment \
+             srun ls -A /user-environment");
         assert_eq!(finished.success().stdout, "");
     });
 }
@@ -113,9 +107,7 @@ fn an_image_that_its_user_may_not_read_is_refused_on_the_node() {
         cluster.root("chmod 755 /home/bob");
         // Where the job is submitted it is hers; by the time it starts it leads to his.
         let finished =
-            cluster
-                .user("alice")
-                .sh("printf '#!/bin/bash\necho ran\n' >job.sh; rm -f out
+            cluster.user("alice").sh("printf '#!/bin/bash\necho ran\n' >job.sh; rm -f out
              cp /shared/images/app.squashfs mine.squashfs
              job=$(sbatch --parsable --hold --output=out --uenv=$PWD/mine.squashfs job.sh)
              rm mine.squashfs; ln -s /home/bob/own.squashfs mine.squashfs
@@ -124,10 +116,7 @@ fn an_image_that_its_user_may_not_read_is_refused_on_the_node() {
              rm mine.squashfs
              cat out >&2; exit 1");
         assert_failed(&finished, "mine.squashfs");
-        assert!(
-            finished.stderr.contains("Permission denied"),
-            "{finished:?}"
-        );
+        assert!(finished.stderr.contains("Permission denied"), "{finished:?}");
     });
 }
 

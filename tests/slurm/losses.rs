@@ -57,8 +57,7 @@ fn a_step_goes_on_while_slurmd_is_killed_and_started_again() {
     in_cluster!(|cluster: &Cluster| {
         let finished = while_a_step_runs(cluster, || {
             let node = cluster.on_node("n2", "root");
-            node.sh("kill -KILL $(pgrep -x slurmd); sleep 0.2; slurmd -N n2")
-                .success();
+            node.sh("kill -KILL $(pgrep -x slurmd); sleep 0.2; slurmd -N n2").success();
         });
         assert_eq!(finished.success().stdout, "app 1\napp 1\n");
     });
@@ -79,14 +78,9 @@ fn a_task_that_is_killed_fails_the_step() {
     in_cluster!(|cluster: &Cluster| {
         let finished = while_a_step_runs(cluster, || {
             let node = cluster.on_node("n2", "alice");
-            node.sh("kill -KILL $(pgrep -x -u alice sh | head -1)")
-                .success();
+            node.sh("kill -KILL $(pgrep -x -u alice sh | head -1)").success();
         });
-        assert_eq!(
-            (finished.code, finished.stdout.as_str()),
-            (137, "app 1\n"),
-            "{finished:?}"
-        );
+        assert_eq!((finished.code, finished.stdout.as_str()), (137, "app 1\n"), "{finished:?}");
     });
 }
 
@@ -98,10 +92,7 @@ fn a_step_can_be_cancelled() {
             // Before it is let go, all of it has ended.
             cluster.root("while squeue --noheader | grep -q .; do sleep 0.05; done");
         });
-        assert!(
-            finished.code != 0 && finished.stdout.is_empty(),
-            "{finished:?}"
-        );
+        assert!(finished.code != 0 && finished.stdout.is_empty(), "{finished:?}");
     });
 }
 
@@ -153,9 +144,7 @@ fn a_step_ends_on_all_nodes_where_one_cannot_mount_and_says_which() {
 fn a_batch_job_fails_where_its_first_node_cannot_mount_and_no_node_is_drained() {
     in_cluster!(|cluster: &Cluster| {
         let finished = with_broken_policy(cluster, "n1", || {
-            cluster
-                .user("alice")
-                .sh("printf '#!/bin/bash\\necho ran\\n' >job.sh; rm -f out
+            cluster.user("alice").sh("printf '#!/bin/bash\\necho ran\\n' >job.sh; rm -f out
                  sbatch --quiet --wait -N4 --output=out --uenv=app/1:v1 job.sh
                  code=$?; cat out; exit $code")
         });

@@ -15,18 +15,14 @@ use crate::arena::{Cluster, in_cluster};
 fn make_image(cluster: &Cluster, name: &str, installed: &Path) {
     let place = cluster.machine_directory(name);
     let tree = place.join("tree");
-    let _ = Tree::new(&tree)
-        .copy_of(installed, "")
-        .meta(name, "/user-environment");
+    let _ = Tree::new(&tree).copy_of(installed, "").meta(name, "/user-environment");
     compile_below(&tree, "ping_pong");
     cluster.pack(name, &tree);
 }
 
 /// Makes the files of a container with a library in `opt/mpi` and programs for it.
 pub(crate) fn container_with(library: &Path, name: &str, place: &Path) -> Tree {
-    let tree = Tree::new(place)
-        .root_file_system(name, "")
-        .copy_of(library, "opt/mpi");
+    let tree = Tree::new(place).root_file_system(name, "").copy_of(library, "opt/mpi");
     let mpi = tree.root().join("opt/mpi");
     compile_below(&mpi, "ping_pong");
     compile_below(&mpi, "hello");
@@ -86,11 +82,9 @@ fn libraries_are_audited_over_two_nodes_each_started_in_its_own_way() {
         cluster.share("audited-openmpi", &openmpi);
         let finished = cluster
             .user("alice")
-            .sh(
-                "mkdir -p /shared/audit-work && cabane mpi audit --slurm --nodes 2 --json \
+            .sh("mkdir -p /shared/audit-work && cabane mpi audit --slurm --nodes 2 --json \
                  --measure 0.2 --time-limit 20 --work-directory /shared/audit-work \
-                 /shared/audited-mpich /shared/audited-openmpi",
-            )
+                 /shared/audited-mpich /shared/audited-openmpi")
             .success();
         let all: Value = serde_json::from_str(&finished.stdout).unwrap();
         let seen = all["installations"].as_array().unwrap().iter().map(|one| {

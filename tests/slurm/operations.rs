@@ -10,17 +10,11 @@ fn the_plugin_is_installed_and_taken_away_with_one_line() {
     in_cluster!(|cluster: &Cluster| {
         cluster.root(": >/etc/slurm/plugstack.conf");
         cluster.root(&format!("cabane slurm install --plugin {PLUGIN}"));
-        let said = cluster
-            .user("alice")
-            .sh("srun --uenv=app/1:v1 who")
-            .success();
+        let said = cluster.user("alice").sh("srun --uenv=app/1:v1 who").success();
         assert_eq!(said.stdout, "app 1\n");
         cluster.root("cabane slurm install --remove");
         let finished = cluster.user("alice").sh("srun --uenv=app/1:v1 who");
-        assert!(
-            finished.stderr.contains("unrecognized option"),
-            "{finished:?}"
-        );
+        assert!(finished.stderr.contains("unrecognized option"), "{finished:?}");
     });
 }
 
@@ -29,17 +23,13 @@ fn a_plugin_for_another_release_is_not_installed() {
     in_cluster!(|cluster: &Cluster| {
         cluster.root("mkdir -p /shared/other");
         cluster.make_for_another_release("/shared/other/cabane-slurm.so");
-        let finished = cluster
-            .user("root")
-            .sh("cabane slurm install --plugin /shared/other/cabane-slurm.so");
+        let finished =
+            cluster.user("root").sh("cabane slurm install --plugin /shared/other/cabane-slurm.so");
         assert!(
             finished.code == 3 && finished.stderr.contains("is for Slurm 23.02, and this is"),
             "{finished:?}"
         );
-        let said = cluster
-            .user("alice")
-            .sh("srun --uenv=app/1:v1 who")
-            .success();
+        let said = cluster.user("alice").sh("srun --uenv=app/1:v1 who").success();
         assert_eq!(said.stdout, "app 1\n");
     });
 }
@@ -57,10 +47,7 @@ fn a_node_without_policy_or_mount_point_is_not_healthy() {
     in_cluster!(|cluster: &Cluster| {
         cluster.root("echo 'mount-point /absent' >>/etc/cabane/mount.policy");
         let finished = cluster.on_node("n2", "root").sh("cabane slurm check");
-        assert!(
-            finished.code == 10 && finished.stderr.contains("`mkdir /absent`"),
-            "{finished:?}"
-        );
+        assert!(finished.code == 10 && finished.stderr.contains("`mkdir /absent`"), "{finished:?}");
         cluster.root("rm /etc/cabane/mount.policy");
         let finished = cluster.on_node("n2", "root").sh("cabane slurm check");
         assert_eq!(finished.code, 10, "{finished:?}");
@@ -73,9 +60,7 @@ fn the_plugin_can_be_replaced_while_a_step_runs() {
         cluster.root("rm -f /shared/go /shared/up");
         std::thread::scope(|scope| {
             let step = scope.spawn(|| {
-                cluster
-                    .user("alice")
-                    .sh("srun -n2 --uenv=app/1:v1 sh -c 'touch /shared/up
+                cluster.user("alice").sh("srun -n2 --uenv=app/1:v1 sh -c 'touch /shared/up
                      while ! [ -e /shared/go ]; do sleep 0.05; done; who'")
             });
             cluster.root(&format!(
@@ -83,10 +68,7 @@ fn the_plugin_can_be_replaced_while_a_step_runs() {
                  cp {PLUGIN} {PLUGIN}.new && mv {PLUGIN}.new {PLUGIN}
                  cabane slurm install --plugin {PLUGIN}"
             ));
-            let said = cluster
-                .user("bob")
-                .sh("srun -w n1 --uenv=app/1:v1 who")
-                .success();
+            let said = cluster.user("bob").sh("srun -w n1 --uenv=app/1:v1 who").success();
             assert_eq!(said.stdout, "app 1\n");
             cluster.user("alice").sh("touch /shared/go").success();
             assert_eq!(step.join().unwrap().success().stdout, "app 1\napp 1\n");

@@ -60,9 +60,8 @@ fn what_is_recorded_is_for_root_and_has_no_commands() {
         let step = "SECRET=hunter2 srun --uenv=app/1:v1 sh -c 'true hunter3'";
         step_recorded_at(cluster, &format!("file:{FILE}"), step).success();
         records(cluster, 1, "0");
-        let seen = cluster.root(&format!(
-            "stat --format='%U %a' {FILE}; grep -c hunter {FILE}; true"
-        ));
+        let seen =
+            cluster.root(&format!("stat --format='%U %a' {FILE}; grep -c hunter {FILE}; true"));
         assert_eq!(seen, "root 640\n0\n");
     });
 }
@@ -119,16 +118,9 @@ fn of_several_builds_the_one_that_was_mounted_is_recorded() {
         let step = "srun --repo=/shared/two --uenv=app/1:v1@here who 2>/dev/null";
         let finished = step_recorded_at(cluster, &format!("file:{FILE}"), step);
         cluster.root("rm /etc/cabane/uarch");
-        let found = records(
-            cluster,
-            1,
-            "[(i[\"label\"], i[\"views\"]) for i in r[0][\"images\"]]",
-        );
+        let found = records(cluster, 1, "[(i[\"label\"], i[\"views\"]) for i in r[0][\"images\"]]");
         let expected = "1 [('app/1:v1@here%zen3', ['default'])]";
-        assert_eq!(
-            (finished.stdout.as_str(), found.as_str()),
-            ("app 2\n", expected)
-        );
+        assert_eq!((finished.stdout.as_str(), found.as_str()), ("app 2\n", expected));
     });
 }
 
@@ -136,11 +128,8 @@ fn of_several_builds_the_one_that_was_mounted_is_recorded() {
 fn a_step_whose_image_cannot_be_mounted_is_recorded_as_such() {
     in_cluster!(|cluster: &Cluster| {
         cluster.root("rm /etc/cabane/mount.policy");
-        let finished = step_recorded_at(
-            cluster,
-            &format!("file:{FILE}"),
-            "srun --uenv=app/1:v1 true",
-        );
+        let finished =
+            step_recorded_at(cluster, &format!("file:{FILE}"), "srun --uenv=app/1:v1 true");
         assert_eq!(finished.code, 1, "{finished:?}");
         assert_eq!(records(cluster, 1, "r[0][\"mounted\"]"), "1 False");
     });
@@ -154,10 +143,7 @@ s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 s.bind(\"/run/log-socket\")
 s.settimeout(20)
 print(s.recv(8192).decode())";
-        cluster
-            .on_node("n1", "root")
-            .sh("rm -f /run/log-socket")
-            .success();
+        cluster.on_node("n1", "root").sh("rm -f /run/log-socket").success();
         std::thread::scope(|scope| {
             let script = format!("exec python3 -c '{daemon}'");
             let log = scope.spawn(move || cluster.on_node("n1", "root").sh(&script));
@@ -195,10 +181,7 @@ open(\"/shared/collects\", \"w\"); server.handle_request()";
             let step = "http_proxy=http://10.77.0.1:1 srun --uenv=app/1:v1 true";
             step_recorded_at(cluster, "http://10.77.0.1:8099/steps", step).success();
             let said = said.join().unwrap().success().stdout;
-            assert!(
-                said.starts_with("/steps application/json {\"record\":"),
-                "{said}"
-            );
+            assert!(said.starts_with("/steps application/json {\"record\":"), "{said}");
         });
     });
 }
@@ -230,11 +213,7 @@ fn a_collector_that_never_answers_holds_nothing_up() {
             let steps = "for i in 1 2 3; do srun -N1 -w n1 --uenv=app/1:v1 who; done";
             let finished = step_recorded_at(cluster, "http://10.77.0.1:8098/", steps).success();
             assert_eq!(finished.stdout, "app 1\napp 1\napp 1\n");
-            assert!(
-                begin.elapsed() < Duration::from_secs(4),
-                "{:?}",
-                begin.elapsed()
-            );
+            assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
         });
         // And after a few seconds nobody tries any more.
         let left =
@@ -265,17 +244,9 @@ fn where_no_record_can_be_written_the_step_runs() {
     in_cluster!(|cluster: &Cluster| {
         // A pipe without a reader, a full device, and one that is not there.
         cluster.root("mkdir -p /shared/odd; rm -f /shared/odd/pipe; mkfifo /shared/odd/pipe");
-        for place in [
-            "file:/shared/odd/pipe",
-            "file:/dev/full",
-            "file:/absent/steps",
-            "nonsense",
-        ] {
+        for place in ["file:/shared/odd/pipe", "file:/dev/full", "file:/absent/steps", "nonsense"] {
             let finished = step_recorded_at(cluster, place, "srun --uenv=app/1:v1 who").success();
-            assert_eq!(
-                (finished.stdout.as_str(), finished.stderr.as_str()),
-                ("app 1\n", "")
-            );
+            assert_eq!((finished.stdout.as_str(), finished.stderr.as_str()), ("app 1\n", ""));
         }
     });
 }
@@ -295,20 +266,13 @@ fn records_are_turned_on_and_off_by_the_command() {
         cluster.root("install -d -m 750 /shared/records");
         install(&format!("--record file:{FILE}")).success();
         let line = || cluster.root("cat /etc/slurm/plugstack.conf");
-        assert!(
-            line().ends_with(&format!(" record=file:{FILE}\n")),
-            "{}",
-            line()
-        );
+        assert!(line().ends_with(&format!(" record=file:{FILE}\n")), "{}", line());
         // An upgrade keeps it.
         install("").success();
         assert!(line().contains("record="), "{}", line());
         cluster.root("chmod 777 /shared/records");
         let check = cluster.user("root").sh("cabane slurm check");
-        assert!(
-            check.code == 10 && check.stderr.contains("/shared/records"),
-            "{check:?}"
-        );
+        assert!(check.code == 10 && check.stderr.contains("/shared/records"), "{check:?}");
         install("--no-record").success();
         assert!(!line().contains("record="), "{}", line());
     });

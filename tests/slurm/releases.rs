@@ -77,9 +77,7 @@ fn names(object: &Path, which: &str) -> BTreeSet<String> {
     let mut command = Command::new("nm");
     command.args(["--dynamic", which]).arg(object);
     let said = Finished::of(&mut command).success().stdout;
-    let words = said
-        .lines()
-        .filter_map(|line| line.split_whitespace().last());
+    let words = said.lines().filter_map(|line| line.split_whitespace().last());
     words.map(str::to_owned).collect()
 }
 

@@ -33,10 +33,7 @@ fn what_is_malformed_is_refused_where_it_is_typed() {
                 "--uenv=app/1:v1 --uenv-passthrough=maybe",
                 "invalid value 'maybe' for '--uenv-passthrough",
             ),
-            (
-                "--environment=/nix",
-                "cannot read the environment file /nix",
-            ),
+            ("--environment=/nix", "cannot read the environment file /nix"),
             ("--repo=/nix --uenv=app/1:v1", "no repository at /nix"),
         ];
         for (options, reason) in cases {
@@ -77,9 +74,8 @@ fn functions_of_the_shell_are_handed_on() {
 fn variables_that_say_how_are_about_nothing_without_images() {
     in_cluster!(|cluster: &Cluster| {
         // If a command were started it would be an error.
-        cluster.root(&format!(
-            "echo 'required {PLUGIN} cabane=/absent' >/etc/slurm/plugstack.conf"
-        ));
+        cluster
+            .root(&format!("echo 'required {PLUGIN} cabane=/absent' >/etc/slurm/plugstack.conf"));
         let finished = cluster
             .user("alice")
             .sh("SLURM_UENV_STAGE=memory SLURM_UENV_PASSTHROUGH=use srun echo ran");
@@ -92,10 +88,8 @@ fn a_path_is_meant_from_where_it_is_typed() {
     in_cluster!(|cluster: &Cluster| {
         let said = cluster
             .user("alice")
-            .sh(
-                "mkdir -p here; cp /shared/images/app.squashfs here/; cd here
-                 srun --chdir=/ --uenv=./app.squashfs who",
-            )
+            .sh("mkdir -p here; cp /shared/images/app.squashfs here/; cd here
+                 srun --chdir=/ --uenv=./app.squashfs who")
             .success();
         assert_eq!(said.stdout, "app 1\n");
     });

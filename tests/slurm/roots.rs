@@ -33,11 +33,8 @@ fn every_task_is_in_the_root_of_the_image() {
                  sh -c 'cat /etc/image; echo; readlink /proc/self/ns/mnt' | sort | uniq -c")
             .success();
         // Eight tasks, two in each of four namespaces.
-        let counts: Vec<&str> = said
-            .stdout
-            .lines()
-            .filter_map(|line| line.split_whitespace().next())
-            .collect();
+        let counts: Vec<&str> =
+            said.stdout.lines().filter_map(|line| line.split_whitespace().next()).collect();
         assert_eq!(counts, ["2", "2", "2", "2", "8"], "{}", said.stdout);
     });
 }
@@ -61,10 +58,8 @@ fn a_batch_script_starts_in_the_image_and_its_steps_too() {
         prepare(cluster);
         let said = cluster
             .user("alice")
-            .sh(
-                "printf '#!/bin/sh\ncat /etc/image; echo\n' >job.sh; rm -f out
-                 sbatch --quiet --wait --output=out --uenv=/shared/os.squashfs job.sh; cat out",
-            )
+            .sh("printf '#!/bin/sh\ncat /etc/image; echo\n' >job.sh; rm -f out
+                 sbatch --quiet --wait --output=out --uenv=/shared/os.squashfs job.sh; cat out")
             .success();
         assert_eq!(said.stdout, "os\n");
     });
@@ -100,9 +95,7 @@ fn without_the_word_in_the_policy_the_step_fails_and_says_why() {
     in_cluster!(|cluster: &Cluster| {
         prepare(cluster);
         cluster.root("sed -i '/root-images/d' /etc/cabane/mount.policy");
-        let said = cluster
-            .user("alice")
-            .sh("srun --uenv=/shared/os.squashfs true");
+        let said = cluster.user("alice").sh("srun --uenv=/shared/os.squashfs true");
         assert_failed(&said, "are not allowed by the policy");
     });
 }
@@ -140,9 +133,7 @@ fn options_show_more_and_leave_the_home_directory_out() {
         ] {
             let said = cluster
                 .user("alice")
-                .sh(&format!(
-                    "mkdir -p /shared/seen; echo it is >/shared/seen/text; {command}"
-                ))
+                .sh(&format!("mkdir -p /shared/seen; echo it is >/shared/seen/text; {command}"))
                 .success();
             let mut lines: Vec<_> = said.stdout.lines().collect();
             lines.sort_unstable();
@@ -159,22 +150,11 @@ fn options_about_what_is_seen_need_an_image_with_a_root() {
         prepare(cluster);
         for (options, reason) in [
             ("--uenv-bind=/shared", "what is seen in which image?"),
-            (
-                "--uenv=app/1:v1 --uenv-no-home",
-                "`--uenv-no-home` is about container images",
-            ),
-            (
-                "--uenv=app/1:v1 --uenv-bind=/shared",
-                "nothing but images is mounted",
-            ),
-            (
-                "--uenv=/shared/os.squashfs --uenv-bind=a:b:c:d",
-                "does not say what is shown where",
-            ),
+            ("--uenv=app/1:v1 --uenv-no-home", "`--uenv-no-home` is about container images"),
+            ("--uenv=app/1:v1 --uenv-bind=/shared", "nothing but images is mounted"),
+            ("--uenv=/shared/os.squashfs --uenv-bind=a:b:c:d", "does not say what is shown where"),
         ] {
-            let said = cluster
-                .user("alice")
-                .sh(&format!("srun {options} echo started"));
+            let said = cluster.user("alice").sh(&format!("srun {options} echo started"));
             assert_failed(&said, reason);
             assert_eq!(said.stdout, "", "{options}");
         }
@@ -202,9 +182,8 @@ fn the_private_directories_of_a_job_are_those_in_the_image() {
 fn ranks_are_one_program(cluster: &Cluster, name: &str, kind: &str, installed: &Path) {
     allow(cluster);
     let place = cluster.machine_directory(name);
-    let tree = Tree::new(place.join("tree"))
-        .root_file_system(name, "")
-        .copy_of(installed, "opt/mpi");
+    let tree =
+        Tree::new(place.join("tree")).root_file_system(name, "").copy_of(installed, "opt/mpi");
     compile_below(&tree.root().join("opt/mpi"), "ping_pong");
     let tree = tree.host_libraries_of("opt/mpi");
     cluster.pack(name, tree.root());

@@ -58,11 +58,7 @@ fn an_image_is_copied_into_the_directory_of_the_site() {
         let script = format!("srun -N2 --uenv=app/1:v1 --uenv-stage=local sh -c 'who; {SOURCE}'");
         let said = cluster.user("alice").sh(&script).success().stdout;
         let copies = said.lines().filter(|line| line.ends_with(" (deleted)"));
-        assert_eq!(
-            (copies.count(), said.matches("app 1").count()),
-            (2, 2),
-            "{said}"
-        );
+        assert_eq!((copies.count(), said.matches("app 1").count()), (2, 2), "{said}");
         assert_eq!(cluster.root("ls -A /scratch/cabane"), "");
     });
 }
@@ -117,9 +113,7 @@ fn users_who_may_read_an_image_share_the_copy() {
             ),
         );
         cluster.root("while ! [ -e /shared/started ]; do sleep 0.02; done");
-        let second = cluster
-            .user("bob")
-            .sh(&format!("{step} stat --format=%d /user-environment"));
+        let second = cluster.user("bob").sh(&format!("{step} stat --format=%d /user-environment"));
         assert_eq!(second.success().stdout, cluster.root("cat /shared/device"));
         first.wait().unwrap();
     });
@@ -133,11 +127,7 @@ fn a_copy_is_not_for_who_may_not_read_the_original() {
         let mut bobs = cluster.user("bob").command(
             "srun -w n1 --uenv=$HOME/own.squashfs --uenv-stage=memory sh -c 'touch /shared/started; sleep 4'",
         );
-        let mut bobs = bobs
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut bobs = bobs.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         cluster.root("while ! [ -e /shared/started ]; do sleep 0.02; done");
         // Where it is submitted it is hers; by the time it starts it leads to his.
         let said = cluster.user("alice").sh("printf '#!/bin/bash\necho ran\n' >job.sh; rm -f out
@@ -150,10 +140,7 @@ fn a_copy_is_not_for_who_may_not_read_the_original() {
              cat out");
         bobs.wait().unwrap();
         let said = said.success().stdout;
-        assert!(
-            said.contains("Permission denied") && !said.contains("ran"),
-            "{said}"
-        );
+        assert!(said.contains("Permission denied") && !said.contains("ran"), "{said}");
     });
 }
 
@@ -161,10 +148,10 @@ fn a_copy_is_not_for_who_may_not_read_the_original() {
 fn a_copy_that_is_too_large_fails_the_step() {
     in_cluster!(|cluster: &Cluster| {
         allow(cluster, 1);
-        let finished = cluster.user("alice").sh(
-            "cp /shared/images/app.squashfs large.squashfs; truncate --size=2M large.squashfs
-             srun --uenv=$PWD/large.squashfs --uenv-stage=memory echo ran",
-        );
+        let finished = cluster
+            .user("alice")
+            .sh("cp /shared/images/app.squashfs large.squashfs; truncate --size=2M large.squashfs
+             srun --uenv=$PWD/large.squashfs --uenv-stage=memory echo ran");
         assert_failed(
             &finished,
             "large.squashfs in the memory of this node, where all copies may have 1 MiB",
@@ -207,10 +194,7 @@ fn a_copier_that_is_killed_leaves_nothing_in_the_way() {
         .success();
         cluster.root("scancel --user=alice; pkill -u alice srun; true");
         step.wait().unwrap();
-        cluster
-            .user("alice")
-            .sh("truncate --size=16M large.squashfs")
-            .success();
+        cluster.user("alice").sh("truncate --size=16M large.squashfs").success();
         assert_eq!(alice(cluster, script), ["app 1"]);
     });
 }
@@ -253,13 +237,9 @@ END
 #[test]
 fn a_site_that_allows_no_copies_is_told_of() {
     in_cluster!(|cluster: &Cluster| {
-        let finished = cluster
-            .user("alice")
-            .sh("srun --uenv=app/1:v1 --uenv-stage=memory echo ran");
-        assert_failed(
-            &finished,
-            "no copies of images are allowed in the memory of this node",
-        );
+        let finished =
+            cluster.user("alice").sh("srun --uenv=app/1:v1 --uenv-stage=memory echo ran");
+        assert_failed(&finished, "no copies of images are allowed in the memory of this node");
     });
 }
 
@@ -270,9 +250,8 @@ fn a_copy_that_root_makes_is_still_the_image_of_its_owner() {
         // The nodes of the test are on an overlay, whose layers they cannot see.
         cluster.root("echo image-filesystems overlay tmpfs >>/etc/cabane/mount.policy");
         allow(cluster, 64);
-        let finished = cluster
-            .user("alice")
-            .sh("srun --uenv=app/1:v1 --uenv-stage=memory echo ran");
+        let finished =
+            cluster.user("alice").sh("srun --uenv=app/1:v1 --uenv-stage=memory echo ran");
         assert_failed(&finished, "the policy does not trust its owner");
     });
 }
@@ -280,14 +259,9 @@ fn a_copy_that_root_makes_is_still_the_image_of_its_owner() {
 #[test]
 fn a_word_that_is_no_place_is_refused_where_it_is_typed() {
     in_cluster!(|cluster: &Cluster| {
-        let finished = cluster
-            .user("alice")
-            .sh("srun --uenv=app/1:v1 --uenv-stage=disk echo ran");
+        let finished = cluster.user("alice").sh("srun --uenv=app/1:v1 --uenv-stage=disk echo ran");
         assert!(
-            finished.code != 0
-                && finished
-                    .stderr
-                    .contains("[possible values: no, memory, local]"),
+            finished.code != 0 && finished.stderr.contains("[possible values: no, memory, local]"),
             "{finished:?}"
         );
     });

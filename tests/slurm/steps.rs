@@ -20,10 +20,7 @@ fn alice(cluster: &Cluster, script: &str) -> Vec<String> {
 #[test]
 fn every_task_has_the_image_and_its_view() {
     in_cluster!(|cluster: &Cluster| {
-        let said = alice(
-            cluster,
-            "srun -N4 -n8 --uenv=app/1:v1 sh -c 'who; echo $CABANE_TEST'",
-        );
+        let said = alice(cluster, "srun -N4 -n8 --uenv=app/1:v1 sh -c 'who; echo $CABANE_TEST'");
         assert_eq!(said, ["app", "app 1"]);
     });
 }
@@ -31,14 +28,9 @@ fn every_task_has_the_image_and_its_view() {
 #[test]
 fn an_image_is_mounted_once_on_each_node_however_many_tasks_there_are() {
     in_cluster!(|cluster: &Cluster| {
-        let namespaces = alice(
-            cluster,
-            "srun -N4 -n32 --uenv=app/1:v1 readlink /proc/self/ns/mnt",
-        );
-        let devices = alice(
-            cluster,
-            "srun -N4 -n32 --uenv=app/1:v1 stat --format=%d /user-environment",
-        );
+        let namespaces = alice(cluster, "srun -N4 -n32 --uenv=app/1:v1 readlink /proc/self/ns/mnt");
+        let devices =
+            alice(cluster, "srun -N4 -n32 --uenv=app/1:v1 stat --format=%d /user-environment");
         assert_eq!((namespaces.len(), devices.len()), (4, 4));
     });
 }
@@ -93,10 +85,7 @@ fn a_path_and_a_mount_point_can_be_named() {
 #[test]
 fn what_is_loaded_where_srun_is_typed_is_there_in_the_step() {
     in_cluster!(|cluster: &Cluster| {
-        let said = alice(
-            cluster,
-            "cabane run app/1:v1 -- srun -N2 sh -c 'who; printenv PATH'",
-        );
+        let said = alice(cluster, "cabane run app/1:v1 -- srun -N2 sh -c 'who; printenv PATH'");
         assert_eq!(
             said,
             [
@@ -122,10 +111,7 @@ fn what_is_loaded_can_be_kept_out_of_the_step() {
 #[test]
 fn a_variable_stands_for_the_option_of_srun() {
     in_cluster!(|cluster: &Cluster| {
-        let said = alice(
-            cluster,
-            "SLURM_UENV=app/1:v1 SLURM_UENV_VIEW=default srun who",
-        );
+        let said = alice(cluster, "SLURM_UENV=app/1:v1 SLURM_UENV_VIEW=default srun who");
         assert_eq!(said, ["app 1"]);
     });
 }
@@ -152,10 +138,7 @@ fn an_option_that_is_given_twice_has_the_last_value() {
 #[test]
 fn images_are_there_where_no_variables_are_handed_on() {
     in_cluster!(|cluster: &Cluster| {
-        let said = alice(
-            cluster,
-            "srun --export=NONE --uenv=app/1:v1 /user-environment/bin/who",
-        );
+        let said = alice(cluster, "srun --export=NONE --uenv=app/1:v1 /user-environment/bin/who");
         assert_eq!(said, ["app 1"]);
     });
 }

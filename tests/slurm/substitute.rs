@@ -67,11 +67,7 @@ const NO_MPICHS: &str = "needs mpich in two versions: scripts/setup test";
 /// The step has ended with this code, and a line was told once.
 fn assert_refused(said: &Finished, code: i32, line: &str) {
     assert_eq!(
-        (
-            said.code,
-            said.stdout.as_str(),
-            said.stderr.matches(line).count()
-        ),
+        (said.code, said.stdout.as_str(), said.stderr.matches(line).count()),
         (code, "", 1),
         "{line}: {said:?}"
     );
@@ -79,9 +75,7 @@ fn assert_refused(said: &Finished, code: i32, line: &str) {
 
 /// Runs eight ranks on four nodes, which say what they have loaded.
 fn eight(cluster: &Cluster, options: &str, program: &str) -> Finished {
-    cluster
-        .user("alice")
-        .sh(&format!("srun -N4 --ntasks-per-node=2 {options} {program}"))
+    cluster.user("alice").sh(&format!("srun -N4 --ntasks-per-node=2 {options} {program}"))
 }
 
 /// Each of eight ranks has done its part of the work with this library.
@@ -212,10 +206,7 @@ fn nodes_make_the_links_for_another_name_at_the_same_time() {
         let said = eight(cluster, options, "/shared/named");
         assert_loaded(&said, "3.4.3");
         let links = cluster.root("find /home/alice/.cache/cabane/mpi -type l -printf '%f %l\\n'");
-        assert!(
-            links.contains("libmpich.so.12 /shared/other/lib/libmpi.so.12"),
-            "{links}"
-        );
+        assert!(links.contains("libmpich.so.12 /shared/other/lib/libmpi.so.12"), "{links}");
     });
 }
 
@@ -235,11 +226,7 @@ fn an_mpi_of_another_family_ends_the_step_with_one_message() {
         let hint = "cabane: hint: only a library of the MPICH ABI can take the place of another \
                     of it";
         let counts = [reason, hint].map(|line| said.stderr.matches(line).count());
-        assert_eq!(
-            (said.code, said.stdout.as_str(), counts),
-            (14, "", [1, 1]),
-            "{said:?}"
-        );
+        assert_eq!((said.code, said.stdout.as_str(), counts), (14, "", [1, 1]), "{said:?}");
     });
 }
 
@@ -252,11 +239,7 @@ fn ranks_that_slurm_leaves_alone_are_not_started() {
         prepare_mpich(cluster, &own, &other);
         let options = "--uenv=/shared/root.squashfs --uenv-mpi=/shared/other";
         for kind in ["none", "pmix"] {
-            let said = eight(
-                cluster,
-                &format!("--mpi={kind} {options}"),
-                "/opt/mpi/bin/hello",
-            );
+            let said = eight(cluster, &format!("--mpi={kind} {options}"), "/opt/mpi/bin/hello");
             let reason = "cabane: ranks with MPICH 3.4.3 do not find each other under `srun --mpi=";
             assert_refused(&said, 15, reason);
             assert_refused(&said, 15, "hint: `srun --mpi=pmi2` is what it knows");
@@ -326,16 +309,8 @@ fn several_programs_in_one_step_are_refused_with_the_way_out() {
              srun -N4 -n8 --mpi=pmi2 --uenv=/shared/root.squashfs --uenv-mpi=/shared/other \
              --multi-prog programs.conf",
         );
-        assert_refused(
-            &said,
-            14,
-            "one step with several programs gets no other MPI",
-        );
-        assert_refused(
-            &said,
-            14,
-            "`cabane run --mpi=/shared/other IMAGES -- PROGRAM`",
-        );
+        assert_refused(&said, 14, "one step with several programs gets no other MPI");
+        assert_refused(&said, 14, "`cabane run --mpi=/shared/other IMAGES -- PROGRAM`");
     });
 }
 
@@ -345,14 +320,8 @@ fn what_is_not_known_is_refused_before_anything_is_queued() {
         prepare(cluster);
         for (option, reason) in [
             ("fast", "there is no MPI `fast` in the configuration"),
-            (
-                "tool/1:v1",
-                "an MPI in an image, such as `tool/1:v1`, is not found",
-            ),
-            (
-                "none --uenv-mpi-program=x",
-                "`--uenv-mpi-program` says for what",
-            ),
+            ("tool/1:v1", "an MPI in an image, such as `tool/1:v1`, is not found"),
+            ("none --uenv-mpi-program=x", "`--uenv-mpi-program` says for what"),
         ] {
             let said = cluster.user("alice").sh(&format!(
                 "printf '#!/bin/sh\\necho ran\\n' >job.sh
@@ -392,20 +361,11 @@ END
             .success();
         let with = |version: &str| {
             let lines = said.stdout.lines();
-            lines
-                .filter(|line| line.contains(" of 2, right, ") && line.ends_with(version))
-                .count()
+            lines.filter(|line| line.contains(" of 2, right, ") && line.ends_with(version)).count()
         };
-        let others = said
-            .stdout
-            .lines()
-            .filter(|line| !line.contains(" of 2, right, "));
+        let others = said.stdout.lines().filter(|line| !line.contains(" of 2, right, "));
         assert_eq!(others.collect::<Vec<_>>(), ["no MPI"; 1], "{said:?}");
-        assert_eq!(
-            (with("3.4.3"), said.stdout.lines().count()),
-            (2, 7),
-            "{said:?}"
-        );
+        assert_eq!((with("3.4.3"), said.stdout.lines().count()), (2, 7), "{said:?}");
         // The script itself is not judged, and neither are steps with their own MPI.
         assert_eq!(questions(cluster), "n1=1");
     });
@@ -418,18 +378,12 @@ fn a_node_with_its_own_reason_tells_it_and_ends_the_step() {
     };
     in_cluster!(|cluster: &Cluster| {
         prepare_mpich(cluster, &own, &other);
-        cluster
-            .on_node("n1", "root")
-            .sh("cp -r /shared/other /run/only-here")
-            .success();
-        let said = cluster.user("alice").sh(
-            "srun -w n1,n2 -N2 --ntasks-per-node=2 --mpi=pmi2 --uenv=/shared/root.squashfs \
-             --uenv-mpi=/run/only-here /opt/mpi/bin/hello",
-        );
-        cluster
-            .on_node("n1", "root")
-            .sh("rm -r /run/only-here")
-            .success();
+        cluster.on_node("n1", "root").sh("cp -r /shared/other /run/only-here").success();
+        let said = cluster
+            .user("alice")
+            .sh("srun -w n1,n2 -N2 --ntasks-per-node=2 --mpi=pmi2 --uenv=/shared/root.squashfs \
+             --uenv-mpi=/run/only-here /opt/mpi/bin/hello");
+        cluster.on_node("n1", "root").sh("rm -r /run/only-here").success();
         // The tasks of the other node were killed, which is what srun makes its code of.
         let reason = "slurmstepd-n2: error: cabane: there is no MPI `/run/only-here`";
         assert_refused(&said, 137, reason);
@@ -453,10 +407,9 @@ case $* in
 esac
 END",
         );
-        let said = cluster.user("alice").sh(
-            "srun --uenv=/shared/root.squashfs --uenv-mpi=/shared/other \
-             sh -c 'cat /run/cabane/text; echo ran'",
-        );
+        let said =
+            cluster.user("alice").sh("srun --uenv=/shared/root.squashfs --uenv-mpi=/shared/other \
+             sh -c 'cat /run/cabane/text; echo ran'");
         cluster.root("rm -r /shared/secret");
         assert_failed(&said, "Permission denied");
     });

@@ -50,17 +50,12 @@ fn import(cluster: &Cluster, name: &str, library: &Path) {
     fs::remove_dir_all(tree.root().join("meta")).unwrap();
     let layout = place.join("layout");
     let mut making = Command::new("sh");
-    making
-        .args(["-c", MAKE_LAYOUT])
-        .arg(tree.root())
-        .arg(&layout);
+    making.args(["-c", MAKE_LAYOUT]).arg(tree.root()).arg(&layout);
     Finished::of(&mut making).success();
     cluster.share(name, &layout);
     cluster
         .user("alice")
-        .sh(&format!(
-            "cabane import oci:/shared/{name} {name}/1:v1 --force"
-        ))
+        .sh(&format!("cabane import oci:/shared/{name} {name}/1:v1 --force"))
         .success();
 }
 
@@ -86,11 +81,7 @@ fn a_container_runs_over_four_nodes_with_another_mpi() {
             let spoken = seen.stdout.matches("hello from rank ").count();
             let arrived = seen.stdout.contains("all messages arrived");
             let told = loaded.map(|library| seen.stderr.matches(library).count());
-            assert_eq!(
-                (spoken, arrived, told),
-                (8, true, loaded.map(|_| 8)),
-                "{seen:?}"
-            );
+            assert_eq!((spoken, arrived, told), (8, true, loaded.map(|_| 8)), "{seen:?}");
         }
     });
 }
@@ -193,10 +184,7 @@ fn an_impossible_swap_is_refused_once_and_no_step_is_started() {
         let expected = "error: the program is for the MPICH ABI, and /shared/family has only Open \
                         MPI\nhint: only a library of the MPICH ABI can take the place of another \
                         of it\n";
-        assert_eq!(
-            (seen.code, seen.stdout.as_str(), seen.stderr.as_str()),
-            (14, "", expected)
-        );
+        assert_eq!((seen.code, seen.stdout.as_str(), seen.stderr.as_str()), (14, "", expected));
     });
 }
 
@@ -213,11 +201,7 @@ fn an_mpi_of_another_family_is_refused_before_anything_runs() {
             .sh("srun -N2 cabane run --mpi /shared/family elsewhere -- /opt/mpi/bin/ping_pong");
         let reason = "the program is for the MPICH ABI, and /shared/family has only Open MPI";
         assert_eq!(
-            (
-                seen.code,
-                seen.stdout.as_str(),
-                seen.stderr.matches(reason).count()
-            ),
+            (seen.code, seen.stdout.as_str(), seen.stderr.matches(reason).count()),
             (14, "", 2),
             "{seen:?}"
         );
@@ -231,18 +215,14 @@ fn a_stack_gets_another_mpi_as_a_program_of_the_host_does() {
     };
     in_cluster!(|cluster: &Cluster| {
         let tree = cluster.machine_directory("stack").join("tree");
-        let _ = Tree::new(&tree)
-            .copy_of(&own, "")
-            .meta("stack", "/user-environment");
+        let _ = Tree::new(&tree).copy_of(&own, "").meta("stack", "/user-environment");
         compile_below(&tree, "ping_pong");
         cluster.pack("stack", &tree);
         cluster.share("other", &other);
         let seen = cluster
             .user("alice")
-            .sh(
-                "srun -N4 --ntasks-per-node=2 --mpi=pmi2 cabane run --mpi /shared/other \
-                 /shared/stack.squashfs -- /user-environment/bin/ping_pong",
-            )
+            .sh("srun -N4 --ntasks-per-node=2 --mpi=pmi2 cabane run --mpi /shared/other \
+                 /shared/stack.squashfs -- /user-environment/bin/ping_pong")
             .success();
         let spoken = seen.stdout.matches("hello from rank ").count();
         assert_eq!(spoken, 8, "{seen:?}");

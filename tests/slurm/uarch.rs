@@ -46,14 +46,8 @@ impl<'a> Builds<'a> {
             "rm -rf /shared/builds; touch /etc/cabane/uarch
              install -d -o alice -g alice /shared/builds",
         );
-        cluster
-            .user("alice")
-            .sh("cabane repo create /shared/builds")
-            .success();
-        let builds_of = Self {
-            cluster,
-            nodes: Vec::new(),
-        };
+        cluster.user("alice").sh("cabane repo create /shared/builds").success();
+        let builds_of = Self { cluster, nodes: Vec::new() };
         for (uarch, needs) in builds {
             builds_of.add("app", uarch, "/user-environment", needs);
         }
@@ -71,22 +65,15 @@ impl<'a> Builds<'a> {
 "scalar":{{"BUILD_OF_{name}":"{uarch}","HAS_{name}_{uarch}":"1"}}}}}}}}}}}}"#
         );
         let tree = Tree::new(world.join("tree"))
-            .program(
-                &format!("bin-{uarch}/which-{name}"),
-                &format!("echo {uarch}"),
-            )
+            .program(&format!("bin-{uarch}/which-{name}"), &format!("echo {uarch}"))
             .file("meta/env.json", &meta);
         let image = world.join("image.squashfs");
         squashfs(tree.root(), &image);
-        self.cluster.root(&format!(
-            "install -o alice -m 644 {} /shared/build.squashfs",
-            image.display()
-        ));
+        self.cluster
+            .root(&format!("install -o alice -m 644 {} /shared/build.squashfs", image.display()));
         self.cluster
             .user("alice")
-            .sh(&format!(
-                "cabane {REPO} image add {name}/1:v1@here%{uarch} /shared/build.squashfs"
-            ))
+            .sh(&format!("cabane {REPO} image add {name}/1:v1@here%{uarch} /shared/build.squashfs"))
             .success();
     }
 
@@ -95,9 +82,7 @@ impl<'a> Builds<'a> {
         for node in nodes {
             self.cluster
                 .on_node(node, "root")
-                .sh(&format!(
-                    "echo '{names}' >/run/uarch && mount --bind /run/uarch {ORDER}"
-                ))
+                .sh(&format!("echo '{names}' >/run/uarch && mount --bind /run/uarch {ORDER}"))
                 .success();
             self.nodes.push(node);
         }
@@ -106,9 +91,7 @@ impl<'a> Builds<'a> {
     /// The two kinds of nodes that the features of Slurm are about.
     fn two_kinds(cluster: &'a Cluster) -> Self {
         let mut builds = Self::make(cluster, &[("zen2", "{}"), ("zen3", "{}")]);
-        cluster.root(&format!(
-            "cat >/shared/tell <<'END'\n{TELL}END\nchmod 755 /shared/tell"
-        ));
+        cluster.root(&format!("cat >/shared/tell <<'END'\n{TELL}END\nchmod 755 /shared/tell"));
         builds.order(&["n1", "n2"], "zen3 zen2");
         builds.order(&["n3", "n4"], "zen2");
         builds
@@ -122,15 +105,10 @@ impl<'a> Builds<'a> {
 impl Drop for Builds<'_> {
     fn drop(&mut self) {
         for node in &self.nodes {
-            let _ = self
-                .cluster
-                .on_node(node, "root")
-                .sh("umount /etc/cabane/uarch");
+            let _ = self.cluster.on_node(node, "root").sh("umount /etc/cabane/uarch");
         }
-        let _ = self
-            .cluster
-            .user("root")
-            .sh("rm -rf /etc/cabane/uarch /shared/builds /shared/tell");
+        let _ =
+            self.cluster.user("root").sh("rm -rf /etc/cabane/uarch /shared/builds /shared/tell");
     }
 }
 
@@ -167,9 +145,8 @@ const TOLD: [&str; 4] = [
 fn two_kinds_of_nodes_in_one_step_each_have_their_build() {
     in_cluster!(|cluster: &Cluster| {
         let builds = Builds::two_kinds(cluster);
-        let said = builds.alice(&format!(
-            "srun -C '[zen3*2&zen2*2]' -N4 -n8 {REPO} --uenv=app /shared/tell"
-        ));
+        let said = builds
+            .alice(&format!("srun -C '[zen3*2&zen2*2]' -N4 -n8 {REPO} --uenv=app /shared/tell"));
         assert_eq!(lines(&said.success().stdout), TOLD);
     });
 }
@@ -233,9 +210,7 @@ END
 fn a_shell_of_salloc_hands_the_builds_on() {
     in_cluster!(|cluster: &Cluster| {
         let builds = Builds::two_kinds(cluster);
-        let said = builds.alice(&format!(
-            "salloc --quiet -N4 {REPO} --uenv=app srun /shared/tell"
-        ));
+        let said = builds.alice(&format!("salloc --quiet -N4 {REPO} --uenv=app srun /shared/tell"));
         assert_eq!(lines(&said.success().stdout), TOLD);
     });
 }
@@ -272,10 +247,7 @@ fn a_step_may_put_another_build_into_the_place_of_that_of_its_job() {
         let said = said.success();
         let expected = "zen3 zen3 /user-environment/bin-zen3:/usr/local/bin:/usr/bin:/bin:\
                         /usr/local/sbin:/usr/sbin:/sbin";
-        assert_eq!(
-            (lines(&said.stdout), choices(&said)),
-            (vec![expected], vec![])
-        );
+        assert_eq!((lines(&said.stdout), choices(&said)), (vec![expected], vec![]));
     });
 }
 
@@ -287,12 +259,8 @@ fn another_image_in_a_step_leaves_the_choice_of_the_first() {
             "salloc --quiet -N4 {REPO} --uenv=app srun --uenv-passthrough=use --uenv=/shared/images/tool.squashfs sh -c \
              'echo $SLURMD_NODENAME $(which-app) $BUILD_OF_app $(what)'"
         ));
-        let expected = [
-            "n1 zen3 zen3 tool",
-            "n2 zen3 zen3 tool",
-            "n3 zen2 zen2 tool",
-            "n4 zen2 zen2 tool",
-        ];
+        let expected =
+            ["n1 zen3 zen3 tool", "n2 zen3 zen3 tool", "n3 zen2 zen2 tool", "n4 zen2 zen2 tool"];
         assert_eq!(lines(&said.success().stdout), expected);
     });
 }
@@ -303,10 +271,7 @@ fn a_user_may_name_the_build_for_all_nodes() {
         let builds = Builds::two_kinds(cluster);
         let said = builds.alice(&format!("srun -N4 {REPO} --uenv=app%zen2 which-app"));
         let said = said.success();
-        assert_eq!(
-            (said.stdout.as_str(), choices(&said)),
-            ("zen2\nzen2\nzen2\nzen2\n", vec![])
-        );
+        assert_eq!((said.stdout.as_str(), choices(&said)), ("zen2\nzen2\nzen2\nzen2\n", vec![]));
     });
 }
 
@@ -366,13 +331,9 @@ fn where_nothing_decides_the_step_fails_and_lists_the_builds() {
         assert!(
             said.code != 0
                 && said.stdout.is_empty()
-                && said
-                    .stderr
-                    .contains("nothing says which of these builds is the better one")
+                && said.stderr.contains("nothing says which of these builds is the better one")
                 && said.stderr.contains("app/1:v1@here%zen2")
-                && said
-                    .stderr
-                    .contains("`--uenv=app/1:v1@here%zen2` takes that one"),
+                && said.stderr.contains("`--uenv=app/1:v1@here%zen2` takes that one"),
             "{said:?}"
         );
     });
@@ -383,9 +344,8 @@ fn a_file_that_others_may_change_decides_nothing_and_is_found() {
     in_cluster!(|cluster: &Cluster| {
         let builds = Builds::make(cluster, &[("zen2", "{}"), ("zen3", "{}")]);
         cluster.root("echo zen2 >/etc/cabane/uarch; chmod 666 /etc/cabane/uarch");
-        let said = builds.alice(&format!(
-            "srun {REPO} --uenv=app%zen2,app%zen3:/user-tools echo ran"
-        ));
+        let said =
+            builds.alice(&format!("srun {REPO} --uenv=app%zen2,app%zen3:/user-tools echo ran"));
         assert_eq!(said.success().stdout, "ran\n");
         let said = builds.alice(&format!("srun {REPO} --uenv=app echo ran"));
         let checked = cluster.on_node("n1", "root").sh("cabane slurm check");
@@ -415,17 +375,13 @@ fn an_image_that_a_node_cannot_run_is_refused_with_what_it_lacks() {
     in_cluster!(|cluster: &Cluster| {
         let builds = one_that_does_not_fit(cluster);
         let said = builds.alice(&format!("srun -N2 {REPO} --uenv=app echo ran"));
-        let reason = format!(
-            "n1 cannot run app/1:v1@here%newer: its processor lacks {}\n",
-            lacking()
-        );
+        let reason =
+            format!("n1 cannot run app/1:v1@here%newer: its processor lacks {}\n", lacking());
         assert!(
             said.code != 0
                 && said.stdout.is_empty()
                 && said.stderr.contains(&reason)
-                && said
-                    .stderr
-                    .contains("hint: `--uenv-unfit=warn` starts nevertheless"),
+                && said.stderr.contains("hint: `--uenv-unfit=warn` starts nevertheless"),
             "{said:?}"
         );
     });
@@ -456,14 +412,9 @@ fn a_user_may_go_on_with_a_warning_also_in_the_steps_of_the_job() {
             "SALLOC_UENV_UNFIT=warn salloc --quiet {REPO} --uenv=app srun which-app"
         ));
         let said = said.success();
-        let reason = format!(
-            "n1 cannot run app/1:v1@here%newer: its processor lacks {}",
-            lacking()
-        );
-        assert_eq!(
-            (said.stdout.as_str(), choices(&said)),
-            ("newer\n", vec![reason.as_str()])
-        );
+        let reason =
+            format!("n1 cannot run app/1:v1@here%newer: its processor lacks {}", lacking());
+        assert_eq!((said.stdout.as_str(), choices(&said)), ("newer\n", vec![reason.as_str()]));
     });
 }
 

@@ -45,10 +45,8 @@ fn a_file_system_of_one_user_that_hangs_holds_up_no_other_user() {
         // On the head there is a plain file; on the node a server of hers, which has stopped.
         let alice = cluster.user("alice");
         alice
-            .sh(
-                "mkdir -p served tree; cp /shared/images/app.squashfs served/
-                 cp /shared/images/app.squashfs tree/; mksquashfs tree outer.squashfs -quiet",
-            )
+            .sh("mkdir -p served tree; cp /shared/images/app.squashfs served/
+                 cp /shared/images/app.squashfs tree/; mksquashfs tree outer.squashfs -quiet")
             .success();
         let serving = cluster
             .on_node("n1", "alice")

@@ -84,11 +84,7 @@ fn become_command(mut words: Words) -> Outcome {
 fn mount(mut words: Words) -> Outcome {
     let format = next_format(&mut words)?;
     let path = PathBuf::from(next(&mut words)?);
-    let image = ImageFile {
-        file: File::open(&path)?,
-        path,
-        format,
-    };
+    let image = ImageFile { file: File::open(&path)?, path, format };
     let mount_point = PathBuf::from(next(&mut words)?);
     perform(MountPlan {
         backend: Backend::detect(),
@@ -111,11 +107,7 @@ fn ask(mut words: Words) -> Outcome {
 
 fn stamp(mut words: Words) -> Outcome {
     let mut command = Command::new(next(&mut words)?);
-    Err(command
-        .args(words)
-        .env(BEGUN, now().to_string())
-        .exec()
-        .into())
+    Err(command.args(words).env(BEGUN, now().to_string()).exec().into())
 }
 
 fn elapsed() -> Outcome {

@@ -22,12 +22,8 @@ use crate::sandbox::{self, Invocation, Sandbox};
 use crate::{BuildError, BuildRequest, Failure, Progress, Step};
 
 /// What programs write when a disk or a quota is full.
-const FULL: [&str; 4] = [
-    "No space left on device",
-    "os error 28",
-    "Disk quota exceeded",
-    "os error 122",
-];
+const FULL: [&str; 4] =
+    ["No space left on device", "os error 28", "Disk quota exceeded", "os error 122"];
 
 /// What is written when something was ended because memory ran out.
 const KILLED: [&str; 4] = [
@@ -71,9 +67,7 @@ impl BuildContext<'_> {
         invocation: &Invocation,
         listener: &mut dyn Listener,
     ) -> Result<(), BuildError> {
-        self.follow(invocation, Some(listener), |log| {
-            sandbox.start(invocation, log)
-        })
+        self.follow(invocation, Some(listener), |log| sandbox.start(invocation, log))
     }
 
     /// Runs a program of the system outside of any sandbox to its end, with further
@@ -83,9 +77,7 @@ impl BuildContext<'_> {
         invocation: &Invocation,
         variables: &[(&str, &OsStr)],
     ) -> Result<(), BuildError> {
-        self.follow(invocation, None, |log| {
-            invocation.start_outside(variables, log)
-        })
+        self.follow(invocation, None, |log| invocation.start_outside(variables, log))
     }
 
     /// Runs programs that do not depend on each other at the same time, as many as the
@@ -145,9 +137,8 @@ impl BuildContext<'_> {
             }
             let mut last = None;
             for line in lines {
-                let is_heard = listener
-                    .as_mut()
-                    .is_some_and(|listener| listener.line(line, progress));
+                let is_heard =
+                    listener.as_mut().is_some_and(|listener| listener.line(line, progress));
                 last = if is_heard { None } else { Some(line) };
             }
             if let Some(line) = last {
@@ -185,17 +176,11 @@ impl BuildContext<'_> {
         if let Some(memory) = &self.layout.memory {
             let is_fullest = || self.fullest_disk() == *memory;
             if is_killed || is_full && is_fullest() {
-                return BuildError::MemoryFull {
-                    path: memory.clone(),
-                    failure: Some(failure),
-                };
+                return BuildError::MemoryFull { path: memory.clone(), failure: Some(failure) };
             }
         }
         if is_full {
-            return BuildError::DiskFull {
-                path: self.fullest_disk(),
-                failure: Some(failure),
-            };
+            return BuildError::DiskFull { path: self.fullest_disk(), failure: Some(failure) };
         }
         BuildError::StepFailed(failure)
     }
@@ -214,11 +199,7 @@ impl BuildContext<'_> {
 
     /// Fails if the caller wants the build to stop.
     pub(crate) fn check_interrupt(&self) -> Result<(), BuildError> {
-        if self.interrupt.load(Ordering::Relaxed) {
-            Err(BuildError::Interrupted)
-        } else {
-            Ok(())
-        }
+        if self.interrupt.load(Ordering::Relaxed) { Err(BuildError::Interrupted) } else { Ok(()) }
     }
 }
 

@@ -38,10 +38,7 @@ pub(crate) fn look_through(root: &Path, mount_point: &Path, prefixes: &[PathBuf]
         mount_point,
         prefixes: numbers.map(|(n, path)| (path.as_path(), n)).collect(),
         brings_library: false,
-        contents: Contents {
-            sizes: vec![0; prefixes.len()],
-            ..Contents::default()
-        },
+        contents: Contents { sizes: vec![0; prefixes.len()], ..Contents::default() },
     };
     look.directory(root, None);
     let mut contents = look.contents;
@@ -95,9 +92,7 @@ impl Look<'_> {
             return;
         }
         self.brings_library |= name == C_LIBRARY;
-        let needed = File::open(entry.path())
-            .ok()
-            .and_then(|file| needed_glibc(&file));
+        let needed = File::open(entry.path()).ok().and_then(|file| needed_glibc(&file));
         self.contents.glibc = self.contents.glibc.max(needed);
     }
 
@@ -146,10 +141,7 @@ mod tests {
         let contents = look(|tree| {
             fs::copy("/bin/sh", tree.join("sh")).unwrap();
         });
-        let found = (
-            contents.glibc.is_some(),
-            contents.glibc <= cabane_compat::glibc(),
-        );
+        let found = (contents.glibc.is_some(), contents.glibc <= cabane_compat::glibc());
         assert_eq!(found, (cabane_compat::glibc().is_some(), true));
     }
 

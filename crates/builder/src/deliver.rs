@@ -40,12 +40,7 @@ impl Target {
     /// Fails if something is there that must stay.
     pub(crate) fn check(&self, layout: &Layout) -> Result<(), BuildError> {
         let path = &self.path;
-        let refuse = |why| {
-            Err(BuildError::InstallInTheWay {
-                path: path.clone(),
-                why,
-            })
-        };
+        let refuse = |why| Err(BuildError::InstallInTheWay { path: path.clone(), why });
         if path.starts_with(&layout.root) || layout.root.starts_with(path) {
             return refuse(InTheWay::Build);
         }
@@ -111,10 +106,7 @@ pub(crate) fn deliver(
     let partial = target.partial(layout);
     disk::make_directory(partial.parent().unwrap_or(Path::new("/")))?;
     disk::remove(&partial)?;
-    let mut copy = Copy {
-        interrupt: bench.interrupt,
-        known: HashMap::new(),
-    };
+    let mut copy = Copy { interrupt: bench.interrupt, known: HashMap::new() };
     let delivered = copy
         .directory(tree.path, &partial, Some(META))
         .and_then(|()| copy.directory(&layout.meta(), &partial.join(META), None))
@@ -140,10 +132,7 @@ impl Copy<'_> {
         without: Option<&str>,
     ) -> Result<(), BuildError> {
         let failed = || BuildError::file("copy", from);
-        DirBuilder::new()
-            .mode(0o755)
-            .create(to)
-            .map_err(BuildError::file("make", to))?;
+        DirBuilder::new().mode(0o755).create(to).map_err(BuildError::file("make", to))?;
         for entry in fs::read_dir(from).map_err(failed())? {
             let entry = entry.map_err(failed())?;
             if self.interrupt.load(Ordering::Relaxed) {
@@ -158,8 +147,7 @@ impl Copy<'_> {
             if kind.is_dir() {
                 self.directory(&path, &to, None)?;
             } else {
-                self.file(&path, &to)
-                    .map_err(BuildError::file("copy", &path))?;
+                self.file(&path, &to).map_err(BuildError::file("copy", &path))?;
             }
         }
         fs::set_permissions(to, Permissions::from_mode(0o755)).map_err(failed())
@@ -177,10 +165,7 @@ impl Copy<'_> {
         fs::copy(from, to)?;
         let executable = found.mode() & 0o111 != 0;
         let times = FileTimes::new().set_modified(found.modified()?);
-        let file = File::options()
-            .write(true)
-            .open(to)
-            .or_else(|_| File::open(to))?;
+        let file = File::options().write(true).open(to).or_else(|_| File::open(to))?;
         file.set_times(times)?;
         let mode = if executable { 0o755 } else { 0o644 };
         file.set_permissions(Permissions::from_mode(mode & (found.mode() | 0o044)))?;

@@ -49,9 +49,7 @@ pub(crate) fn rename(from: &Path, to: &Path) -> Result<(), BuildError> {
     let failed = || BuildError::file("write", to);
     fs::rename(from, to).map_err(failed())?;
     let parent = to.parent().unwrap_or(Path::new("/"));
-    File::open(parent)
-        .and_then(|directory| directory.sync_all())
-        .map_err(failed())
+    File::open(parent).and_then(|directory| directory.sync_all()).map_err(failed())
 }
 
 /// Removes a file or a whole directory, if it exists.

@@ -104,12 +104,7 @@ pub(crate) struct StepDraft {
 
 impl StepDraft {
     pub(crate) fn new(name: StepName, what: impl Into<String>) -> Self {
-        Self {
-            name,
-            what: what.into(),
-            commands: Vec::new(),
-            inputs: Inputs::new(),
-        }
+        Self { name, what: what.into(), commands: Vec::new(), inputs: Inputs::new() }
     }
 
     pub(crate) fn running(mut self, commands: &[Invocation]) -> Self {
@@ -162,10 +157,7 @@ impl RecipeDir {
             Kind::Directory => path.is_dir(),
         };
         let real = path.canonicalize().ok().filter(|_| there);
-        real.ok_or_else(|| BuildError::NotThere {
-            path,
-            expected: want.name(),
-        })
+        real.ok_or_else(|| BuildError::NotThere { path, expected: want.name() })
     }
 
     /// As [`Self::find`], but nothing outside of the recipe, which would be
@@ -175,9 +167,7 @@ impl RecipeDir {
         if found.starts_with(&self.path) {
             return Ok(found);
         }
-        Err(BuildError::OutsideRecipe {
-            path: self.path.join(relative),
-        })
+        Err(BuildError::OutsideRecipe { path: self.path.join(relative) })
     }
 }
 
@@ -205,20 +195,18 @@ pub(crate) fn prepare(
     layout: &Layout,
 ) -> Result<Box<dyn Engine>, BuildError> {
     match &recipe.engine {
-        EngineConfig::Python(config) => Ok(Box::new(PythonEngine::prepare(
-            request, recipe, config, directory, layout,
-        )?)),
-        EngineConfig::Tree(config) => Ok(Box::new(TreeEngine::prepare(
-            request, recipe, config, directory,
-        )?)),
-        EngineConfig::Spack(_) => Ok(Box::new(SpackEngine::prepare(
-            request, recipe, directory, layout,
-        )?)),
-        EngineConfig::Container(config) => Ok(Box::new(ContainerEngine::prepare(
-            request, recipe, config, directory, layout,
-        )?)),
-        other => Err(BuildError::UnknownEngine {
-            engine: other.name(),
-        }),
+        EngineConfig::Python(config) => {
+            Ok(Box::new(PythonEngine::prepare(request, recipe, config, directory, layout)?))
+        }
+        EngineConfig::Tree(config) => {
+            Ok(Box::new(TreeEngine::prepare(request, recipe, config, directory)?))
+        }
+        EngineConfig::Spack(_) => {
+            Ok(Box::new(SpackEngine::prepare(request, recipe, directory, layout)?))
+        }
+        EngineConfig::Container(config) => {
+            Ok(Box::new(ContainerEngine::prepare(request, recipe, config, directory, layout)?))
+        }
+        other => Err(BuildError::UnknownEngine { engine: other.name() }),
     }
 }

@@ -90,10 +90,7 @@ pub enum BuildError {
         limit: u64,
     },
     /// The mount point hides something that the build needs.
-    #[error(
-        "an image cannot be built for {store}: the build needs {}",
-        shown(path)
-    )]
+    #[error("an image cannot be built for {store}: the build needs {}", shown(path))]
     StoreInTheWay {
         /// The mount point.
         store: MountPoint,
@@ -117,11 +114,7 @@ pub enum BuildError {
         path: PathBuf,
     },
     /// The build directory lies in the tree that is to be packed.
-    #[error(
-        "the build directory {} lies in the tree {}",
-        shown(build_dir),
-        shown(tree)
-    )]
+    #[error("the build directory {} lies in the tree {}", shown(build_dir), shown(tree))]
     BuildInTree {
         /// The build directory.
         build_dir: PathBuf,
@@ -191,10 +184,7 @@ pub enum BuildError {
         failure: Option<Box<Failure>>,
     },
     /// The build was in memory, and that is full.
-    #[error(
-        "the build does not fit into memory: no space is left in {}",
-        shown(path)
-    )]
+    #[error("the build does not fit into memory: no space is left in {}", shown(path))]
     MemoryFull {
         /// Where it was.
         path: PathBuf,
@@ -228,11 +218,7 @@ pub enum BuildError {
         answer: String,
     },
     /// A Git repository does not have what the recipe names.
-    #[error(
-        "{} has no commit, tag or branch `{}`",
-        escape(address),
-        escape(reference)
-    )]
+    #[error("{} has no commit, tag or branch `{}`", escape(address), escape(reference))]
     NoCommit {
         /// The address of the repository.
         address: String,
@@ -253,11 +239,7 @@ pub enum BuildError {
         found: String,
     },
     /// A script of the recipe wants something filled in that is not known.
-    #[error(
-        "{}:{line}: there is no `{}` to be filled in",
-        shown(path),
-        escape(said)
-    )]
+    #[error("{}:{line}: there is no `{}` to be filled in", shown(path), escape(said))]
     NoPlaceholder {
         /// The script.
         path: PathBuf,
@@ -352,11 +334,7 @@ impl fmt::Display for Failure {
             return write!(f, "step `{}` failed: {package} was not built", self.step);
         }
         let program = self.command.split(' ').next().unwrap_or_default();
-        write!(
-            f,
-            "step `{}` failed: {program} ended with {}",
-            self.step, self.status
-        )
+        write!(f, "step `{}` failed: {program} ended with {}", self.step, self.status)
     }
 }
 
@@ -365,10 +343,9 @@ impl BuildError {
     pub(crate) fn file(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull {
-                path,
-                failure: None,
-            },
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Self::DiskFull { path, failure: None }
+            }
             _ => Self::File { what, path, source },
         }
     }
@@ -411,9 +388,9 @@ impl BuildError {
                  one from anywhere",
                 list(&searched.iter().map(|path| shown(path)).collect::<Vec<_>>())
             )),
-            Self::OtherArchive { found, .. } => Some(format!(
-                "if it is right, write `commit: {found}` in config.yaml"
-            )),
+            Self::OtherArchive { found, .. } => {
+                Some(format!("if it is right, write `commit: {found}` in config.yaml"))
+            }
             Self::NoPlaceholder { .. } => {
                 Some("there are env.mount, env.config, env.build and env.spack".to_owned())
             }
@@ -485,9 +462,7 @@ fn installation(program: &str) -> Option<String> {
         "gpg" => "gnupg",
         _ => return None,
     };
-    Some(format!(
-        "install it, for example with `sudo apt-get install {package}`"
-    ))
+    Some(format!("install it, for example with `sudo apt-get install {package}`"))
 }
 
 fn in_the_way(why: InTheWay) -> &'static str {

@@ -169,10 +169,7 @@ fn prepare_directories(job: &Job) -> Result<(), BuildError> {
 /// Removes the markers of steps that are about to be done: what is half done must
 /// not look whole.
 fn forget(layout: &Layout, steps: &[Step]) -> Result<(), BuildError> {
-    steps
-        .iter()
-        .rev()
-        .try_for_each(|step| Marker::remove(layout, step.name))
+    steps.iter().rev().try_for_each(|step| Marker::remove(layout, step.name))
 }
 
 fn do_step(

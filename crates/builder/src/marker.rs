@@ -41,12 +41,7 @@ pub(crate) struct ImageMark {
 
 impl Marker {
     pub(crate) fn new(fingerprint: Digest, inputs: Inputs, image: Option<ImageMark>) -> Self {
-        Self {
-            version: VERSION,
-            fingerprint,
-            inputs,
-            image,
-        }
+        Self { version: VERSION, fingerprint, inputs, image }
     }
 
     /// Reads the marker of a step. One that cannot be read is no marker.

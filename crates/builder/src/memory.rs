@@ -73,9 +73,7 @@ pub(crate) fn used_of_file_system(directory: &Path) -> u64 {
 
 /// Reads `MemAvailable` of `/proc/meminfo`.
 fn available(text: &str) -> Option<u64> {
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kilobytes.checked_mul(1024)
 }
@@ -191,26 +189,16 @@ mod tests {
 
     #[test]
     fn a_build_fits_beside_its_programs_only() {
-        let free = Free {
-            files: 20 * GB,
-            all: 14 * GB,
-        };
+        let free = Free { files: 20 * GB, all: 14 * GB };
         assert_eq!(
-            [
-                free.fits(12 * GB, 4),
-                free.fits(12 * GB, 5),
-                free.fits(13 * GB, 4)
-            ],
+            [free.fits(12 * GB, 4), free.fits(12 * GB, 5), free.fits(13 * GB, 4)],
             [true, false, false]
         );
     }
 
     #[test]
     fn what_fits_into_memory_must_fit_into_the_file_system() {
-        let free = Free {
-            files: 2 * GB,
-            all: 100 * GB,
-        };
+        let free = Free { files: 2 * GB, all: 100 * GB };
         assert!(!free.fits(3 * GB, 1));
     }
 
@@ -234,10 +222,8 @@ mod tests {
 
     #[test]
     fn a_control_group_of_the_first_version_is_read_as_well() {
-        let left = group_of(&[
-            ("memory.limit_in_bytes", "1000\n"),
-            ("memory.usage_in_bytes", "1000\n"),
-        ]);
+        let left =
+            group_of(&[("memory.limit_in_bytes", "1000\n"), ("memory.usage_in_bytes", "1000\n")]);
         assert_eq!(left, Some(0));
     }
 

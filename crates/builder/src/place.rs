@@ -142,11 +142,7 @@ fn fresh(asked: &InMemory, layout: &Layout) -> PathBuf {
 /// Returns where a build is in memory, as far as that is certain before it begins.
 pub(crate) fn to_be_told(layout: &Layout) -> Option<PathBuf> {
     let path = layout.memory.as_deref()?;
-    let known = if path.exists() {
-        Some(path)
-    } else {
-        path.parent()
-    };
+    let known = if path.exists() { Some(path) } else { path.parent() };
     known.map(Path::to_owned)
 }
 
@@ -169,12 +165,7 @@ pub(crate) fn claim(request: &BuildRequest, layout: &Layout) -> Result<(), Build
     make_closed(path)?;
     let of = path.join(OF);
     fs::write(&of, layout.root.as_os_str().as_bytes()).map_err(BuildError::file("write", &of))?;
-    Record {
-        version: VERSION,
-        path: path.to_owned(),
-        kept: request.keep,
-    }
-    .write(layout)
+    Record { version: VERSION, path: path.to_owned(), kept: request.keep }.write(layout)
 }
 
 /// Removes the part in memory of a build that is done, unless it is to be kept.
@@ -222,10 +213,7 @@ struct Part {
 
 /// Finds the parts of this user's builds.
 fn parts(parent: &Path) -> Vec<Part> {
-    let asked = InMemory {
-        directory: parent.to_owned(),
-        job_limit: None,
-    };
+    let asked = InMemory { directory: parent.to_owned(), job_limit: None };
     let own = own_directory(&asked);
     if !is_own(&own) {
         return Vec::new();
@@ -280,10 +268,7 @@ mod tests {
 
     #[test]
     fn every_directory_in_memory_is_a_new_one() {
-        let asked = InMemory {
-            directory: "/dev/shm".into(),
-            job_limit: None,
-        };
+        let asked = InMemory { directory: "/dev/shm".into(), job_limit: None };
         let layout = Layout::new("/builds/app".into());
         assert_ne!(fresh(&asked, &layout), fresh(&asked, &layout));
     }

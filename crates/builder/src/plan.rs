@@ -189,10 +189,7 @@ impl Job {
         let target = request.install.as_ref().map(|install| {
             // What is built knows its path, and lies there without being mounted.
             recipe.store = install.directory.clone();
-            Target {
-                path: install.directory.as_path().to_owned(),
-                replace: install.replace,
-            }
+            Target { path: install.directory.as_path().to_owned(), replace: install.replace }
         });
         let path = fs::canonicalize(&request.recipe_dir)
             .map_err(BuildError::file("open", &request.recipe_dir))?;
@@ -248,10 +245,7 @@ impl Job {
             let last = index_of(&steps, until)?;
             let first = self.index_of_from(&steps)?;
             if let Some(from) = steps.get(first).filter(|_| first > last) {
-                return Err(BuildError::StepsCrossed {
-                    from: from.name,
-                    until: steps[last].name,
-                });
+                return Err(BuildError::StepsCrossed { from: from.name, until: steps[last].name });
             }
             steps.truncate(last + 1);
         }
@@ -286,36 +280,22 @@ impl Job {
         let store = self.recipe.store.as_path();
         let invocation = self.tool.invocation(&mut sandbox, &self.request, store);
         let what = format!("pack the tree as {}", self.tool.format);
-        StepDraft::new(StepName::Pack, what)
-            .running(&[invocation])
-            .from(Inputs::from([
-                ("format".to_owned(), self.tool.format.to_string()),
-                ("program".to_owned(), self.tool.identity()),
-                ("epoch".to_owned(), self.request.epoch.to_string()),
-            ]))
+        StepDraft::new(StepName::Pack, what).running(&[invocation]).from(Inputs::from([
+            ("format".to_owned(), self.tool.format.to_string()),
+            ("program".to_owned(), self.tool.identity()),
+            ("epoch".to_owned(), self.request.epoch.to_string()),
+        ]))
     }
 
     fn judge(&self, draft: StepDraft, previous: Option<&Step>, assume: bool) -> Step {
-        let StepDraft {
-            name,
-            what,
-            commands,
-            inputs,
-        } = draft;
+        let StepDraft { name, what, commands, inputs } = draft;
         let before = previous.map(|step| &step.fingerprint);
         let fingerprint = fingerprint::of_step(&name.to_string(), &inputs, before);
         let state = match self.reason_to_do(name, &inputs, &fingerprint, previous, assume) {
             None => State::Done,
             Some(reason) => State::ToDo(reason),
         };
-        Step {
-            name,
-            what,
-            commands,
-            inputs,
-            fingerprint,
-            state,
-        }
+        Step { name, what, commands, inputs, fingerprint, state }
     }
 
     fn reason_to_do(
@@ -379,19 +359,14 @@ fn difference(before: &Inputs, now: &Inputs) -> String {
 /// in it.
 pub fn read_recipe(directory: &Path) -> Result<Recipe, BuildError> {
     let path = directory.join(CONFIG);
-    let not_there = || BuildError::NoRecipe {
-        path: directory.to_owned(),
-    };
+    let not_there = || BuildError::NoRecipe { path: directory.to_owned() };
     if !path.exists() {
         return Err(not_there());
     }
     // One byte more than is allowed tells the parser that there is too much.
     let text =
         disk::read_start(&path, MAX_FILE_SIZE + 1).map_err(BuildError::file("read", &path))?;
-    let text = ConfigText {
-        path: &path,
-        text: &text,
-    };
+    let text = ConfigText { path: &path, text: &text };
     Ok(parse_config(&text)?)
 }
 
@@ -416,23 +391,16 @@ fn check_store(store: &MountPoint, visible: &[PathBuf]) -> Result<(), BuildError
         .map(Path::new)
         .chain(visible.iter().map(PathBuf::as_path))
         .find(|path| path.starts_with(store.as_path()));
-    let around = reserved
-        .iter()
-        .map(Path::new)
-        .find(|path| store.as_path().starts_with(path));
+    let around = reserved.iter().map(Path::new).find(|path| store.as_path().starts_with(path));
     match hidden.or(around) {
         None => Ok(()),
-        Some(path) => Err(BuildError::StoreInTheWay {
-            store: store.clone(),
-            path: path.to_owned(),
-        }),
+        Some(path) => {
+            Err(BuildError::StoreInTheWay { store: store.clone(), path: path.to_owned() })
+        }
     }
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn as_name<S: Serializer>(format: &ImageFormat, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(format.name())
 }
@@ -478,13 +446,7 @@ impl fmt::Display for Plan {
             writeln!(f, "{place}")?;
         }
         for step in &self.steps {
-            writeln!(
-                f,
-                "\n{:<9} {} ({})",
-                step.name,
-                escape(&step.what),
-                step.state
-            )?;
+            writeln!(f, "\n{:<9} {} ({})", step.name, escape(&step.what), step.state)?;
             for command in &step.commands {
                 writeln!(f, "          $ {}", escape(command))?;
             }

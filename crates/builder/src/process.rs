@@ -15,10 +15,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 
 /// How long nobody looks at the log and at the wish to stop.
-const TICK: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 100_000_000,
-};
+const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// How many lines of a log tell what went wrong.
 const TAIL_LINES: usize = 20;
@@ -92,9 +89,7 @@ fn children(process: Pid) -> Vec<Pid> {
     let lists =
         threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
     let read = |list: String| -> Vec<Pid> {
-        let numbers = list
-            .split_whitespace()
-            .filter_map(|number| number.parse().ok());
+        let numbers = list.split_whitespace().filter_map(|number| number.parse().ok());
         numbers.filter_map(Pid::from_raw).collect()
     };
     lists.flat_map(read).collect()
@@ -137,10 +132,7 @@ impl Follower {
     pub(crate) fn new(path: &Path) -> io::Result<Self> {
         let mut log = File::open(path)?;
         log.seek(SeekFrom::End(0))?;
-        Ok(Self {
-            log,
-            rest: Vec::new(),
-        })
+        Ok(Self { log, rest: Vec::new() })
     }
 
     /// Returns the lines that were written since the last call, safe to show.
@@ -210,10 +202,7 @@ mod tests {
         let mut log = vec!["==> Error: no version".to_owned()];
         log.extend((0..100).map(|number| format!("because of {number}")));
         let told = telling(log);
-        assert_eq!(
-            told.first().map(String::as_str),
-            Some("==> Error: no version")
-        );
+        assert_eq!(told.first().map(String::as_str), Some("==> Error: no version"));
         assert_eq!(told.len(), TAIL_LINES + 1);
     }
 

@@ -21,10 +21,7 @@ pub(crate) fn find(name: &'static str, path: Option<&Path>) -> Result<PathBuf, B
 /// Asks a program for its version: the first number with a point in its first
 /// line.
 pub(crate) fn ask_version(path: &Path, option: &str) -> Result<String, BuildError> {
-    let strange = |answer: String| BuildError::StrangeProgram {
-        path: path.to_owned(),
-        answer,
-    };
+    let strange = |answer: String| BuildError::StrangeProgram { path: path.to_owned(), answer };
     let output = Command::new(path)
         .arg(option)
         .env_clear()
@@ -58,18 +55,13 @@ pub(crate) fn succeeds(program: &Path, directory: &Path, arguments: &[&str]) -> 
 
 fn ask(program: &Path, directory: &Path, arguments: &[&str]) -> io::Result<Output> {
     let mut command = Command::new(program);
-    command
-        .args(arguments)
-        .current_dir(directory)
-        .stdin(Stdio::null());
+    command.args(arguments).current_dir(directory).stdin(Stdio::null());
     command.output()
 }
 
 fn version_in(line: &str) -> Option<String> {
     let is_version = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit());
-    let word = line
-        .split(|c: char| c.is_whitespace() || c == '(')
-        .find(is_version)?;
+    let word = line.split(|c: char| c.is_whitespace() || c == '(').find(is_version)?;
     word.contains('.').then(|| word.to_owned())
 }
 
@@ -82,9 +74,7 @@ impl Version {
     pub(crate) fn parse(text: &str) -> Self {
         let mut numbers = Vec::new();
         for part in text.split('.') {
-            let digits = part
-                .find(|c: char| !c.is_ascii_digit())
-                .unwrap_or(part.len());
+            let digits = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
             let Ok(number) = part[..digits].parse() else {
                 break;
             };

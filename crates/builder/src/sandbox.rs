@@ -37,10 +37,7 @@ const SYSTEM: [&str; 14] = [
 const VARIABLES: [(&str, &str); 7] = [
     ("HOME", Inside::HOME),
     ("LANG", "C.UTF-8"),
-    (
-        "PATH",
-        "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
-    ),
+    ("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"),
     ("PYTHONDONTWRITEBYTECODE", "1"),
     ("PYTHONHASHSEED", "0"),
     ("TMPDIR", Inside::TMP),
@@ -127,11 +124,9 @@ impl Invocation {
             .stdin(Stdio::null())
             .stdout(log.try_clone().map_err(failed())?)
             .stderr(log.try_clone().map_err(failed())?);
-        prepare_child(&mut command, || {
-            Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
-        })
-        .spawn()
-        .map_err(failed())
+        prepare_child(&mut command, || Ok(set_parent_process_death_signal(Some(Signal::KILL))?))
+            .spawn()
+            .map_err(failed())
     }
 }
 
@@ -181,11 +176,7 @@ impl Sandbox {
         target: impl Into<PathBuf>,
         read_only: bool,
     ) {
-        self.binds.push(Bind {
-            source: source.into(),
-            target: target.into(),
-            read_only,
-        });
+        self.binds.push(Bind { source: source.into(), target: target.into(), read_only });
     }
 
     /// Shows a file or directory at its own place, if it would be hidden there.
@@ -262,20 +253,14 @@ impl Sandbox {
     }
 
     fn mount_plan(&self) -> MountPlan {
-        let system = SYSTEM.map(PathBuf::from).into_iter().filter(|path| {
-            path.symlink_metadata()
-                .is_ok_and(|found| found.file_type().is_dir())
-        });
+        let system = SYSTEM
+            .map(PathBuf::from)
+            .into_iter()
+            .filter(|path| path.symlink_metadata().is_ok_and(|found| found.file_type().is_dir()));
         let mut operations: Vec<_> = system
-            .map(|path| Operation::Bind {
-                source: path.clone(),
-                target: path,
-                read_only: true,
-            })
+            .map(|path| Operation::Bind { source: path.clone(), target: path, read_only: true })
             .collect();
-        let hide = |directory: &PathBuf| Operation::Hide {
-            directory: directory.clone(),
-        };
+        let hide = |directory: &PathBuf| Operation::Hide { directory: directory.clone() };
         operations.extend(self.hidden.iter().map(hide));
         operations.extend(self.binds.iter().map(|bind| Operation::Bind {
             source: bind.source.clone(),
@@ -283,11 +268,7 @@ impl Sandbox {
             read_only: bind.read_only,
         }));
         operations.extend(self.in_memory.iter().map(hide));
-        MountPlan {
-            backend: self.backend,
-            fuse: FusePrograms::default(),
-            operations,
-        }
+        MountPlan { backend: self.backend, fuse: FusePrograms::default(), operations }
     }
 
     /// What is to appear below `/tmp` needs a place in the build's own `/tmp`:
@@ -320,9 +301,8 @@ impl BuildRequest {
 
 fn fixed_variables(request: &BuildRequest) -> BTreeMap<OsString, OsString> {
     let passed = request.passed_variables.iter();
-    let mut variables: BTreeMap<OsString, OsString> = passed
-        .map(|(name, value)| (name.into(), value.into()))
-        .collect();
+    let mut variables: BTreeMap<OsString, OsString> =
+        passed.map(|(name, value)| (name.into(), value.into())).collect();
     let fixed = VARIABLES.map(|(name, value)| (name.into(), value.into()));
     variables.extend(fixed);
     let epoch = request.epoch.to_string();
@@ -381,17 +361,11 @@ fn explain(reader: OwnedFd, program: &Path, error: &io::Error) -> BuildError {
             hint: (!hint.is_empty()).then(|| hint.to_owned()),
         };
     }
-    unmade(
-        &format!("cannot start {} in it", crate::error::shown(program)),
-        error,
-    )
+    unmade(&format!("cannot start {} in it", crate::error::shown(program)), error)
 }
 
 fn unmade(what: &str, source: &io::Error) -> BuildError {
-    BuildError::Sandbox {
-        message: format!("{what}: {source}"),
-        hint: None,
-    }
+    BuildError::Sandbox { message: format!("{what}: {source}"), hint: None }
 }
 
 fn chain(error: &dyn std::error::Error) -> String {

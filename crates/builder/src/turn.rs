@@ -71,18 +71,13 @@ impl Turn {
             .and_then(|()| lock.rewind())
             .and_then(|()| lock.write_all(number.as_bytes()))
             .map_err(failed())?;
-        Ok(Self {
-            _lock: lock,
-            waited,
-        })
+        Ok(Self { _lock: lock, waited })
     }
 }
 
 /// Reads the number of the process that has its turn.
 fn holder(path: &Path) -> Option<u32> {
     let mut text = String::new();
-    fs::File::open(path)
-        .and_then(|file| file.take(16).read_to_string(&mut text))
-        .ok()?;
+    fs::File::open(path).and_then(|file| file.take(16).read_to_string(&mut text)).ok()?;
     text.trim().parse().ok()
 }

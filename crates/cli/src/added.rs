@@ -14,19 +14,12 @@ pub(crate) fn tell_added(setup: &Setup, added: &Added) {
     let record = &added.record;
     let (label, id) = (&record.label, record.digest.id());
     if added.unchanged {
-        setup
-            .printer
-            .note(format_args!("{label} is the image {id} already"));
+        setup.printer.note(format_args!("{label} is the image {id} already"));
         return;
     }
-    setup
-        .printer
-        .note(format_args!("added {label} ({id}, {})", size(record.size)));
+    setup.printer.note(format_args!("added {label} ({id}, {})", size(record.size)));
     if let Some(replaced) = &added.replaced {
-        setup.printer.note(format_args!(
-            "the label was taken from the image {}",
-            replaced.id()
-        ));
+        setup.printer.note(format_args!("the label was taken from the image {}", replaced.id()));
     }
     if let Some(digest) = &added.kept {
         let kept = format_args!(
@@ -36,14 +29,9 @@ pub(crate) fn tell_added(setup: &Setup, added: &Added) {
         setup.printer.note(kept);
     }
     for digest in &added.removed {
-        setup.printer.note(format_args!(
-            "removed the image {}, which has no label",
-            digest.id()
-        ));
+        setup.printer.note(format_args!("removed the image {}, which has no label", digest.id()));
     }
     if added.source_remains {
-        setup
-            .printer
-            .warning("the file could not be removed from where it was");
+        setup.printer.warning("the file could not be removed from where it was");
     }
 }

@@ -67,9 +67,7 @@ enum TemplateError {
 pub(crate) fn fill(template: &str, keys: &[&str], fields: &Fields) -> CommandResult<String> {
     // Other programs have `--format json`; here that would be a text.
     if !template.contains('{') {
-        let error = TemplateError::NoKey {
-            template: template.to_owned(),
-        };
+        let error = TemplateError::NoKey { template: template.to_owned() };
         return Err(Report::new(Kind::Usage, error).hinted(format!(
             "`--json` prints JSON; in braces, as in `--format '{{{}}}'`, stand {}",
             keys.first().unwrap_or(&"id"),
@@ -95,16 +93,10 @@ pub(crate) fn fill(template: &str, keys: &[&str], fields: &Fields) -> CommandRes
             after
         } else if let Some(after) = found.strip_prefix('{') {
             let (key, after) = after.split_once('}').ok_or_else(|| {
-                let error = TemplateError::Unclosed {
-                    template: template.to_owned(),
-                };
+                let error = TemplateError::Unclosed { template: template.to_owned() };
                 Report::new(Kind::Usage, error)
             })?;
-            text.push_str(
-                &fields
-                    .text(key)
-                    .ok_or_else(|| unknown(template, key, keys))?,
-            );
+            text.push_str(&fields.text(key).ok_or_else(|| unknown(template, key, keys))?);
             after
         } else {
             let mut characters = found.chars();
@@ -117,10 +109,7 @@ pub(crate) fn fill(template: &str, keys: &[&str], fields: &Fields) -> CommandRes
 }
 
 fn unknown(template: &str, key: &str, keys: &[&str]) -> Report {
-    let error = TemplateError::UnknownKey {
-        template: template.to_owned(),
-        key: key.to_owned(),
-    };
+    let error = TemplateError::UnknownKey { template: template.to_owned(), key: key.to_owned() };
     Report::new(Kind::Usage, error).hinted(format!("the keys are {}", keys.join(", ")))
 }
 
@@ -134,18 +123,12 @@ mod tests {
 
     #[test]
     fn keys_braces_and_escapes_are_filled_in() {
-        assert_eq!(
-            fill(r"{name}/{{x}}\n", &["name"], &fields()).unwrap(),
-            "app/{x}\n"
-        );
+        assert_eq!(fill(r"{name}/{{x}}\n", &["name"], &fields()).unwrap(), "app/{x}\n");
     }
 
     #[test]
     fn an_unknown_key_is_refused() {
-        assert_eq!(
-            fill("{nam}", &["name"], &fields()).unwrap_err().kind(),
-            Kind::Usage
-        );
+        assert_eq!(fill("{nam}", &["name"], &fields()).unwrap_err().kind(), Kind::Usage);
     }
 
     #[test]
@@ -156,9 +139,6 @@ mod tests {
 
     #[test]
     fn an_open_brace_is_refused() {
-        assert_eq!(
-            fill("{name", &["name"], &fields()).unwrap_err().kind(),
-            Kind::Usage
-        );
+        assert_eq!(fill("{name", &["name"], &fields()).unwrap_err().kind(), Kind::Usage);
     }
 }

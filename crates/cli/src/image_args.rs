@@ -78,10 +78,7 @@ pub(crate) struct RootArgs {
     devices: Vec<DeviceRequest>,
     /// Make the root file system of a container image writable: in memory, or with the changes kept in a directory. Unless you have root, you appear as root inside
     #[arg(long, value_name = "DIRECTORY", num_args = 0..=1, require_equals = true)]
-    #[expect(
-        clippy::option_option,
-        reason = "not given, given, given with a directory"
-    )]
+    #[expect(clippy::option_option, reason = "not given, given, given with a directory")]
     writable: Option<Option<PathBuf>>,
     /// Hide the home directory in a container image
     #[arg(long)]
@@ -132,9 +129,6 @@ pub(crate) struct JoinArgs {
 impl JoinArgs {
     /// Returns what was typed.
     pub(crate) fn options(&self) -> JoinOptions {
-        JoinOptions {
-            join: self.join.clone(),
-            no_join: self.no_join,
-        }
+        JoinOptions { join: self.join.clone(), no_join: self.no_join }
     }
 }

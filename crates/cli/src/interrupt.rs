@@ -24,9 +24,7 @@ pub(crate) fn stop_when_interrupted() -> CommandResult<Arc<AtomicBool>> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         let later = flag::register_conditional_default(signal, Arc::clone(&is_late));
         let first = flag::register(signal, Arc::clone(&interrupt));
-        later
-            .and(first)
-            .or_failed(|| "watch for signals".to_owned())?;
+        later.and(first).or_failed(|| "watch for signals".to_owned())?;
     }
     let seen = Arc::clone(&interrupt);
     std::thread::spawn(move || {

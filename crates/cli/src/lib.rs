@@ -41,11 +41,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Err(error) => {
             // Help and version go to standard output, mistakes to standard error.
             let _ = error.print();
-            let code = if error.use_stderr() {
-                exit_codes::USAGE
-            } else {
-                exit_codes::SUCCESS
-            };
+            let code = if error.use_stderr() { exit_codes::USAGE } else { exit_codes::SUCCESS };
             return ExitCode::from(code.code);
         }
     };

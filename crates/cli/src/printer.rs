@@ -68,11 +68,9 @@ impl Printer {
         let text = text.to_string();
         // Looking for styles to take away costs more than writing, and the lines of a
         // long list have none.
-        let end_of_styles = text.rfind('\u{1b}').map_or(0, |last| {
-            text[last..]
-                .find('\n')
-                .map_or(text.len(), |newline| last + newline)
-        });
+        let end_of_styles = text
+            .rfind('\u{1b}')
+            .map_or(0, |last| text[last..].find('\n').map_or(text.len(), |newline| last + newline));
         let (styled, plain) = text.split_at(end_of_styles);
         let mut out = AutoStream::new(io::stdout(), self.color);
         let _ = out

@@ -29,11 +29,7 @@ pub(crate) struct Shown {
 impl Shown {
     /// Shows on standard error.
     pub(crate) fn new(printer: Printer) -> Self {
-        Self {
-            printer,
-            lines: None,
-            done_before: 0,
-        }
+        Self { printer, lines: None, done_before: 0 }
     }
 
     /// Returns how many steps had been done before.
@@ -55,8 +51,7 @@ impl Progress for Shown {
             let prefix = format!("{}/{total} {}", index + 1, step.name);
             self.lines = Some(Lines::new(prefix));
         } else {
-            self.printer
-                .note(format_args!("[{}/{total}] {}…", index + 1, step.name));
+            self.printer.note(format_args!("[{}/{total}] {}…", index + 1, step.name));
         }
     }
 
@@ -75,8 +70,7 @@ impl Progress for Shown {
         let package = spec(event);
         match event.change {
             PackageChange::Phase(phase) => {
-                self.printer
-                    .detail(format_args!("  {package} {}", escape(phase)));
+                self.printer.detail(format_args!("  {package} {}", escape(phase)));
             }
             PackageChange::Done { origin, took } => {
                 let how = match origin {
@@ -85,9 +79,8 @@ impl Progress for Shown {
                 };
                 let (mark, end) = (style::GOOD, style::GOOD);
                 let left = event.left.filter(|left| !left.is_zero());
-                let left = left.map_or(String::new(), |left| {
-                    format!(", about {} left", seconds(left))
-                });
+                let left =
+                    left.map_or(String::new(), |left| format!(", about {} left", seconds(left)));
                 let (done, total) = (event.done, event.total);
                 self.printer.note(format_args!(
                     "{mark}✓{end:#} {package}  {how} ({done} of {total}{left})"
@@ -101,23 +94,17 @@ impl Progress for Shown {
         self.clear();
         let (mark, end) = (style::GOOD, style::GOOD);
         let seconds = took.as_secs_f64();
-        self.printer.note(format_args!(
-            "{mark}✓{end:#} {:<10} {seconds:>6.1} s",
-            step.name
-        ));
+        self.printer.note(format_args!("{mark}✓{end:#} {:<10} {seconds:>6.1} s", step.name));
     }
 
     fn skipped(&mut self, step: &Step) {
         self.done_before += 1;
-        self.printer
-            .detail(format_args!("✓ {:<10} done before", step.name));
+        self.printer.detail(format_args!("✓ {:<10} done before", step.name));
     }
 
     fn waiting(&mut self, process: Option<u32>) {
         let who = process.map_or(String::new(), |process| format!(" (process {process})"));
-        self.printer.note(format_args!(
-            "waiting for another build of this recipe{who}"
-        ));
+        self.printer.note(format_args!("waiting for another build of this recipe{who}"));
     }
 
     fn remark(&mut self, text: &str) {
@@ -160,12 +147,7 @@ impl Lines {
         first.set_style(styled(template).with_key("left", left));
         first.set_prefix(prefix);
         first.enable_steady_tick(TICK);
-        Self {
-            all,
-            first,
-            packages: Vec::new(),
-            end,
-        }
+        Self { all, first, packages: Vec::new(), end }
     }
 
     fn clear(self) {
@@ -182,10 +164,7 @@ impl Lines {
         }
         let message = format!("{} of {} packages", event.done, event.total);
         self.first.set_message(message);
-        let known = self
-            .packages
-            .iter()
-            .position(|(hash, _)| hash == event.hash);
+        let known = self.packages.iter().position(|(hash, _)| hash == event.hash);
         let PackageChange::Phase(phase) = event.change else {
             if let Some(known) = known {
                 self.packages.remove(known).1.finish_and_clear();

@@ -46,11 +46,7 @@ fn commands() -> String {
 fn describe(text: &mut String, command: &mut Command, parents: &str) {
     let name = format!("{parents}{}", command.get_name());
     let help = command.render_long_help().to_string();
-    let help = help
-        .lines()
-        .map(str::trim_end)
-        .collect::<Vec<_>>()
-        .join("\n");
+    let help = help.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
     let _ = write!(text, "\n## `{name}`\n\n```text\n{}\n```\n", help.trim_end());
     let shown = |child: &&mut Command| !child.is_hide_set();
     for child in command.get_subcommands_mut().filter(shown) {
@@ -72,13 +68,7 @@ fn codes() -> String {
     let mut text =
         format!("{HEAD}# Exit codes\n\n| code | name | meaning |\n| --- | --- | --- |\n");
     for code in exit_codes::ALL {
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} |",
-            code.code,
-            code.name,
-            code.meaning.trim()
-        );
+        let _ = writeln!(text, "| {} | {} | {} |", code.code, code.name, code.meaning.trim());
     }
     text
 }
@@ -101,14 +91,8 @@ fn variables_of_settings() -> impl Iterator<Item = (&'static str, String)> {
 
 fn variables() -> String {
     let mut text = format!("{HEAD}# Environment variables\n");
-    for (title, is_set) in [
-        ("Read", false),
-        ("Set for what runs in an environment", true),
-    ] {
-        let _ = write!(
-            text,
-            "\n## {title}\n\n| variable | purpose |\n| --- | --- |\n"
-        );
+    for (title, is_set) in [("Read", false), ("Set for what runs in an environment", true)] {
+        let _ = write!(text, "\n## {title}\n\n| variable | purpose |\n| --- | --- |\n");
         let mut rows: Vec<(&str, String)> = env_vars::all()
             .filter(|variable| variable.is_set == is_set)
             .map(|variable| (variable.name, variable.purpose.trim().to_owned()))
@@ -120,9 +104,7 @@ fn variables() -> String {
             let _ = writeln!(text, "| `{name}` | {} |", purpose.replace('|', "\\|"));
         }
     }
-    let passed = env_vars::PASSED_TO_BUILDS
-        .iter()
-        .map(|name| format!("`{name}`"));
+    let passed = env_vars::PASSED_TO_BUILDS.iter().map(|name| format!("`{name}`"));
     let _ = write!(
         text,
         "\n## Passed on to builds\n\nA build sees none of your variables but these, without which \

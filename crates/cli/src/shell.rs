@@ -14,10 +14,7 @@ use crate::setup::Setup;
 
 /// Returns the shell of whoever types.
 pub(crate) fn shell(setup: &Setup) -> PathBuf {
-    let variable = setup
-        .calling
-        .get(OsStr::new(env_vars::SHELL))
-        .map(AsRef::as_ref);
+    let variable = setup.calling.get(OsStr::new(env_vars::SHELL)).map(AsRef::as_ref);
     let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
     login_shell(variable, rustix::process::getuid().as_raw(), &passwd)
 }

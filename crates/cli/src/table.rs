@@ -88,11 +88,7 @@ impl Table {
 }
 
 fn width_of(text: &str) -> usize {
-    if text.is_ascii() {
-        text.len()
-    } else {
-        text.chars().count()
-    }
+    if text.is_ascii() { text.len() } else { text.chars().count() }
 }
 
 impl fmt::Display for Table {

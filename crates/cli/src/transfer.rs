@@ -34,12 +34,7 @@ impl Watched {
             bar.set_prefix(what.to_owned());
             bar
         });
-        Self {
-            printer,
-            what: what.to_owned(),
-            bar,
-            told: Cell::new(Instant::now()),
-        }
+        Self { printer, what: what.to_owned(), bar, told: Cell::new(Instant::now()) }
     }
 }
 
@@ -55,8 +50,7 @@ impl Transfer for Watched {
         } else if self.told.get().elapsed() >= LOG_PAUSE {
             self.told.set(Instant::now());
             let (done, total) = (size(done), size(total));
-            self.printer
-                .note(format_args!("{}: {done} of {total}", self.what));
+            self.printer.note(format_args!("{}: {done} of {total}", self.what));
         }
     }
 

@@ -111,9 +111,7 @@ impl<'a> Binary<'a> {
     pub fn open(file: &'a File) -> Option<Self> {
         let mut head = [0; HEAD];
         let length = file.read_at(&mut head, 0).ok()?;
-        let head = head
-            .get(..length)
-            .filter(|head| head.starts_with(&ELFMAGIC))?;
+        let head = head.get(..length).filter(|head| head.starts_with(&ELFMAGIC))?;
         let ident = parse_ident(head.get(..IDENT)?).ok()?;
         let head: FileHeader<AnyEndian> = FileHeader::parse_tail(ident, head.get(IDENT..)?).ok()?;
         let size = u64::from(head.e_shnum) * u64::from(head.e_shentsize);
@@ -148,9 +146,7 @@ impl<'a> Binary<'a> {
         let size = u64::from(self.head.e_phnum) * u64::from(self.head.e_phentsize);
         let data = read(self.file, self.head.e_phoff, size)?;
         let segments = SegmentTable::new(self.endian, self.class, &data);
-        let segment = segments
-            .iter()
-            .find(|segment| segment.p_type == PT_INTERP)?;
+        let segment = segments.iter().find(|segment| segment.p_type == PT_INTERP)?;
         let text = read(self.file, segment.p_offset, segment.p_filesz.min(LONGEST))?;
         let text = text.split(|&byte| byte == 0).next()?;
         Some(PathBuf::from(str::from_utf8(text).ok()?))
@@ -316,9 +312,7 @@ fn text_at(strings: &[u8], place: u64) -> Option<&str> {
 pub(crate) fn read(file: &File, offset: u64, size: u64) -> Option<Vec<u8>> {
     let whole = file.metadata().ok()?.len();
     let is_inside = offset.checked_add(size).is_some_and(|end| end <= whole);
-    let size = usize::try_from(size)
-        .ok()
-        .filter(|_| is_inside && size <= MOST)?;
+    let size = usize::try_from(size).ok().filter(|_| is_inside && size <= MOST)?;
     let mut data = vec![0; size];
     file.read_exact_at(&mut data, offset).ok()?;
     Some(data)

@@ -82,10 +82,7 @@ impl Build<'_> {
         let glibc = self.glibc.and_then(|needed| needed.parse().ok());
         Lack {
             architecture: other_architecture(self.uarch).map(str::to_owned),
-            features: missing_features(features)
-                .into_iter()
-                .map(str::to_owned)
-                .collect(),
+            features: missing_features(features).into_iter().map(str::to_owned).collect(),
             glibc: glibc.and_then(|needed| Some((needed, older_glibc(needed)?))),
         }
     }
@@ -183,14 +180,9 @@ fn only(builds: &[(usize, &Build<'_>)]) -> Option<usize> {
 /// between them; `#` begins a comment.
 #[must_use]
 pub fn parse_order(text: &str) -> Vec<String> {
-    let lines = text
-        .lines()
-        .map(|line| line.split('#').next().unwrap_or(""));
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or(""));
     let names = lines.flat_map(|line| line.split([' ', '\t', ',']));
-    names
-        .filter(|name| !name.is_empty())
-        .map(str::to_owned)
-        .collect()
+    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -217,19 +209,9 @@ mod tests {
         let builds: Vec<(Build<'_>, Lack)> = owned
             .iter()
             .map(|(uarch, features)| {
-                let build = Build {
-                    uarch,
-                    image: Path::new(uarch),
-                    features,
-                    glibc: None,
-                };
-                let lacks = features
-                    .iter()
-                    .filter(|one| lacking.contains(&one.as_str()));
-                let lack = Lack {
-                    features: lacks.cloned().collect(),
-                    ..Lack::default()
-                };
+                let build = Build { uarch, image: Path::new(uarch), features, glibc: None };
+                let lacks = features.iter().filter(|one| lacking.contains(&one.as_str()));
+                let lack = Lack { features: lacks.cloned().collect(), ..Lack::default() };
                 (build, lack)
             })
             .collect();
@@ -247,46 +229,31 @@ mod tests {
         let builds = [(ARCH, NOTHING), ("v3", V3), ("v4", V4)];
         let found = [&[][..], &["avx512f"], &["avx512f", "fma"]]
             .map(|lacking| chosen(&builds, lacking, &[]));
-        let expected = [
-            is("v4", Reason::Features),
-            is("v3", Reason::Features),
-            is(ARCH, Reason::Only),
-        ];
+        let expected =
+            [is("v4", Reason::Features), is("v3", Reason::Features), is(ARCH, Reason::Only)];
         assert_eq!(found, expected);
     }
 
     #[test]
     fn the_order_of_the_site_comes_before_features() {
         let builds = [("v3", V3), ("v4", V4)];
-        assert_eq!(
-            chosen(&builds, &[], &["a100", "v3", "v4"]),
-            is("v3", Reason::Order)
-        );
+        assert_eq!(chosen(&builds, &[], &["a100", "v3", "v4"]), is("v3", Reason::Order));
     }
 
     #[test]
     fn an_order_does_not_make_a_build_fit() {
         let builds = [(ARCH, NOTHING), ("v3", V3), ("v4", V4)];
-        assert_eq!(
-            chosen(&builds, &["avx512f"], &["v4"]),
-            is("v3", Reason::Features)
-        );
+        assert_eq!(chosen(&builds, &["avx512f"], &["v4"]), is("v3", Reason::Features));
     }
 
     #[test]
     fn equal_builds_are_decided_by_the_order_or_the_generic_one_is_taken() {
         let with = [(ARCH, NOTHING), ("a100", V3), ("zen3", V3)];
         let without = &with[1..];
-        let found = [
-            chosen(without, &[], &["a100"]),
-            chosen(&with, &[], &[]),
-            chosen(without, &[], &[]),
-        ];
-        let expected = [
-            is("a100", Reason::Order),
-            is(ARCH, Reason::Generic),
-            Err(NoChoice::Undecided),
-        ];
+        let found =
+            [chosen(without, &[], &["a100"]), chosen(&with, &[], &[]), chosen(without, &[], &[])];
+        let expected =
+            [is("a100", Reason::Order), is(ARCH, Reason::Generic), Err(NoChoice::Undecided)];
         assert_eq!(found, expected);
     }
 
@@ -298,32 +265,21 @@ mod tests {
 
     #[test]
     fn if_none_fits_none_is_taken() {
-        assert_eq!(
-            chosen(&[("v3", V3), ("v4", V4)], &["fma"], &["v3"]),
-            Err(NoChoice::NoneFits)
-        );
+        assert_eq!(chosen(&[("v3", V3), ("v4", V4)], &["fma"], &["v3"]), Err(NoChoice::NoneFits));
     }
 
     #[test]
     fn one_image_with_two_labels_is_no_choice() {
         let features = ["avx2".to_owned()];
-        let build = |uarch| Build {
-            uarch,
-            image: Path::new("same"),
-            features: &features,
-            glibc: None,
-        };
+        let build =
+            |uarch| Build { uarch, image: Path::new("same"), features: &features, glibc: None };
         let builds = ["zen2", "zen3"].map(|uarch| (build(uarch), Lack::default()));
         assert_eq!(choose(&builds, &[]).map(|choice| choice.place), Ok(0));
     }
 
     #[test]
     fn what_is_lacking_is_named() {
-        let other = if ARCH == "x86_64" {
-            "aarch64"
-        } else {
-            "x86_64"
-        };
+        let other = if ARCH == "x86_64" { "aarch64" } else { "x86_64" };
         let build = Build {
             uarch: other,
             image: Path::new("image"),

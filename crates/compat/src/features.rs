@@ -159,23 +159,16 @@ mod tests {
 
     #[test]
     fn what_only_another_architecture_has_is_missing() {
-        let name = if cfg!(target_arch = "x86_64") {
-            "sve"
-        } else {
-            "avx2"
-        };
+        let name = if cfg!(target_arch = "x86_64") { "sve" } else { "avx2" };
         assert_eq!(missing_features([name]), [name]);
     }
 
     #[test]
     fn what_the_kernel_says_is_there_is_not_missing() {
         let text = std::fs::read_to_string("/proc/cpuinfo").expect("/proc");
-        let line = text
-            .lines()
-            .find(|line| line.starts_with("flags") || line.starts_with("Features"));
-        let names = line
-            .and_then(|line| line.split_once(':'))
-            .map_or("", |(_, rest)| rest);
+        let line =
+            text.lines().find(|line| line.starts_with("flags") || line.starts_with("Features"));
+        let names = line.and_then(|line| line.split_once(':')).map_or("", |(_, rest)| rest);
         assert_eq!(missing_features(names.split_whitespace()), [""; 0]);
     }
 }

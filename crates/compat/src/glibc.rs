@@ -11,17 +11,11 @@ use crate::versions;
 
 /// Where the C library is, on one distribution or another.
 #[cfg(target_arch = "x86_64")]
-pub(crate) const PLACES: [&str; 3] = [
-    "/lib/x86_64-linux-gnu/libc.so.6",
-    "/lib64/libc.so.6",
-    "/usr/lib/libc.so.6",
-];
+pub(crate) const PLACES: [&str; 3] =
+    ["/lib/x86_64-linux-gnu/libc.so.6", "/lib64/libc.so.6", "/usr/lib/libc.so.6"];
 #[cfg(target_arch = "aarch64")]
-pub(crate) const PLACES: [&str; 3] = [
-    "/lib/aarch64-linux-gnu/libc.so.6",
-    "/lib64/libc.so.6",
-    "/usr/lib/libc.so.6",
-];
+pub(crate) const PLACES: [&str; 3] =
+    ["/lib/aarch64-linux-gnu/libc.so.6", "/lib64/libc.so.6", "/usr/lib/libc.so.6"];
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(crate) const PLACES: [&str; 2] = ["/lib64/libc.so.6", "/usr/lib/libc.so.6"];
 
@@ -60,10 +54,7 @@ impl fmt::Display for GlibcVersion {
 impl GlibcVersion {
     #[cfg(test)]
     pub(crate) fn next(self) -> Self {
-        Self {
-            minor: self.minor + 1,
-            ..self
-        }
+        Self { minor: self.minor + 1, ..self }
     }
 }
 

@@ -27,13 +27,9 @@ pub const DEFAULT: [&str; 4] = ["/lib64", "/usr/lib64", "/lib", "/usr/lib"];
 /// Returns the file that the host's loader takes for a library.
 #[must_use]
 pub fn find(name: &str) -> Option<PathBuf> {
-    let cached = fs::read(PLACE)
-        .ok()
-        .and_then(|cache| in_cache(&cache, name).next());
+    let cached = fs::read(PLACE).ok().and_then(|cache| in_cache(&cache, name).next());
     let default = || {
-        let files = DEFAULT
-            .iter()
-            .map(|directory| PathBuf::from(directory).join(name));
+        let files = DEFAULT.iter().map(|directory| PathBuf::from(directory).join(name));
         files.into_iter().find(|path| path.is_file())
     };
     cached.or_else(default)
@@ -45,9 +41,7 @@ pub fn names() -> Vec<String> {
     let cache = fs::read(PLACE).unwrap_or_default();
     let entries = entries(&cache);
     let names = entries.filter_map(|(name, _)| text_at(&cache, name));
-    names
-        .map(|name| String::from_utf8_lossy(name).into_owned())
-        .collect()
+    names.map(|name| String::from_utf8_lossy(name).into_owned()).collect()
 }
 
 /// Returns the files that the text of a cache has under a name. Where there are several, for
@@ -61,13 +55,9 @@ pub fn in_cache<'a>(cache: &'a [u8], name: &'a str) -> impl Iterator<Item = Path
 
 fn entries(cache: &[u8]) -> impl Iterator<Item = (usize, usize)> {
     let is_ours = cache.starts_with(MAGIC);
-    let count = number_at(cache, MAGIC.len())
-        .filter(|_| is_ours)
-        .unwrap_or(0);
+    let count = number_at(cache, MAGIC.len()).filter(|_| is_ours).unwrap_or(0);
     let entries = cache.get(HEADER..).unwrap_or_default().chunks_exact(ENTRY);
-    entries
-        .take(count)
-        .filter_map(|entry| Some((number_at(entry, 4)?, number_at(entry, 8)?)))
+    entries.take(count).filter_map(|entry| Some((number_at(entry, 4)?, number_at(entry, 8)?)))
 }
 
 fn number_at(bytes: &[u8], place: usize) -> Option<usize> {
@@ -99,10 +89,7 @@ mod tests {
 
     #[test]
     fn a_library_is_found_by_its_whole_name() {
-        assert_eq!(
-            in_cache(&cache(), "libm.so.6").next(),
-            Some("/lib/libm.so.6".into())
-        );
+        assert_eq!(in_cache(&cache(), "libm.so.6").next(), Some("/lib/libm.so.6".into()));
         assert_eq!(in_cache(&cache(), "libm.so").next(), None);
     }
 

@@ -91,11 +91,7 @@ fn highest(
         let place = strings.sh_offset.checked_add(name.into())?;
         binary.file.read_at(&mut text, place).ok()?;
         let text = text.split(|&byte| byte == 0).next()?;
-        str::from_utf8(text)
-            .ok()?
-            .strip_prefix(PREFIX)?
-            .parse()
-            .ok()
+        str::from_utf8(text).ok()?.strip_prefix(PREFIX)?.parse().ok()
     };
     names.filter_map(version).max()
 }

@@ -28,11 +28,7 @@ pub fn added<'a>(source: &Path, place: &str, settled: u32) -> Layer<'a> {
             let root = File::open(&source)?;
             let place = place.clone();
             let bytes: Bytes<'a> = streamed(move |into| {
-                let walking = Walking {
-                    place: &place,
-                    without: &[],
-                    settled: Some(settled),
-                };
+                let walking = Walking { place: &place, without: &[], settled: Some(settled) };
                 write_tree(root.as_fd(), &walking, into).map(drop)
             })?;
             Ok(bytes)

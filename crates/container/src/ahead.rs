@@ -82,10 +82,7 @@ impl Ahead {
     pub(crate) fn new(pool: Pool, layers: usize) -> Self {
         Self {
             pool,
-            written: Written {
-                entries: vec![Vec::new(); layers],
-                ..Written::default()
-            },
+            written: Written { entries: vec![Vec::new(); layers], ..Written::default() },
             above: Above::default(),
             own: Own::default(),
             directories: HashSet::new(),
@@ -197,9 +194,7 @@ impl Above {
 /// How many bytes all layers have, if that is known.
 pub(crate) fn total_of(image: &ContainerImage<'_>) -> Option<u64> {
     let sizes = image.layers.iter().map(|layer| layer.size);
-    sizes
-        .into_iter()
-        .try_fold(0_u64, |sum, size| Some(sum.saturating_add(size?)))
+    sizes.into_iter().try_fold(0_u64, |sum, size| Some(sum.saturating_add(size?)))
 }
 
 /// Every directory above a name; the last one is the root.

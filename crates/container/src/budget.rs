@@ -56,25 +56,15 @@ impl<'p> Budget<'p> {
     /// Counts an entry with a file of a size, which may be 0.
     pub(crate) fn entry(&self, size: u64) -> Result<(), LayerProblem> {
         if self.entries.fetch_add(1, Ordering::Relaxed) >= MOST_ENTRIES {
-            return Err(LayerProblem::TooMany {
-                limit: MOST_ENTRIES,
-            });
+            return Err(LayerProblem::TooMany { limit: MOST_ENTRIES });
         }
         let announced = self.announced.load(Ordering::Relaxed).saturating_add(size);
         self.announced.store(announced, Ordering::Relaxed);
-        self.fits(announced)
-            .map_err(|limit| LayerProblem::TooLarge {
-                seen: announced,
-                limit,
-            })
+        self.fits(announced).map_err(|limit| LayerProblem::TooLarge { seen: announced, limit })
     }
 
     fn fits(&self, bytes: u64) -> Result<(), u64> {
-        if bytes > self.limit {
-            Err(self.limit)
-        } else {
-            Ok(())
-        }
+        if bytes > self.limit { Err(self.limit) } else { Ok(()) }
     }
 
     /// Counts bytes that were decompressed.

@@ -65,11 +65,7 @@ pub fn convert_with(
 ) -> Result<Converted, Error> {
     make(image, request, progress, edit).map_err(|error| {
         // A terminal interrupts `mksquashfs` as well, and then that is what fails.
-        if progress.go_on() {
-            error
-        } else {
-            Error::Interrupted
-        }
+        if progress.go_on() { error } else { Error::Interrupted }
     })
 }
 
@@ -90,9 +86,7 @@ fn make(
             return Err(squash.blamed_for(error));
         }
     };
-    let Ahead {
-        mut pool, written, ..
-    } = ahead;
+    let Ahead { mut pool, written, .. } = ahead;
     let nothing = Written::default();
     let (mut plan, mut report) = flatten(image, request, &listings, &written)?;
     if !plan.is_confirmed() {
@@ -102,17 +96,11 @@ fn make(
     }
     let Variables { patch, left_out } = metadata::variables(&image.config);
     report.changed.variables = left_out;
-    let made = plan.write(
-        image,
-        &listings,
-        (&mut pool, &budget.again()),
-        progress,
-        |glibc| {
-            let mut meta = metadata::of(image, request.name, request.reference, &patch, glibc);
-            edit(&mut meta, &mut report);
-            Converted { meta, report }
-        },
-    );
+    let made = plan.write(image, &listings, (&mut pool, &budget.again()), progress, |glibc| {
+        let mut meta = metadata::of(image, request.name, request.reference, &patch, glibc);
+        edit(&mut meta, &mut report);
+        Converted { meta, report }
+    });
     match made {
         Ok(converted) => {
             squash.finish(pool, plan.contents())?;
@@ -134,11 +122,7 @@ fn flatten<'a>(
 ) -> Result<(Plan<'a>, ImportRecord), Error> {
     let mut tree = Tree::new();
     for (index, (layer, listing)) in image.layers.iter().zip(listings).enumerate() {
-        let fits = if layer.may_replace {
-            Ok(())
-        } else {
-            tree.fits(&listing.found)
-        };
+        let fits = if layer.may_replace { Ok(()) } else { tree.fits(&listing.found) };
         let put = fits.and_then(|()| tree.put(index, &listing.found));
         put.map_err(|problem| layer.failed(problem))?;
     }
@@ -174,9 +158,8 @@ pub fn library_of(
     let mut done = 0;
     let mut tree = Tree::new();
     for (index, layer) in image.layers.iter().enumerate() {
-        let listing = list(layer, &budget, |opened, _, _| {
-            tell(progress, done + opened.bytes_read(), total)
-        })?;
+        let listing =
+            list(layer, &budget, |opened, _, _| tell(progress, done + opened.bytes_read(), total))?;
         done += listing.size;
         let put = tree.put(index, &listing.found);
         put.map_err(|problem| layer.failed(problem))?;

@@ -84,11 +84,7 @@ pub(crate) struct Zstd<R: Read> {
 
 impl<R: Read> Zstd<R> {
     fn new(source: Source<R>) -> Self {
-        Self {
-            source,
-            decoder: FrameDecoder::new(),
-            is_inside: false,
-        }
+        Self { source, decoder: FrameDecoder::new(), is_inside: false }
     }
 
     /// Goes to the beginning of the next frame; `false` at the end.

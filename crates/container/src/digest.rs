@@ -45,20 +45,12 @@ pub(crate) struct Summed<R> {
 
 impl<R: Read> Summed<R> {
     pub(crate) fn new(inner: R) -> Self {
-        Self {
-            inner,
-            sum: Some(Sha256::new()),
-            count: 0,
-        }
+        Self { inner, sum: Some(Sha256::new()), count: 0 }
     }
 
     /// What is read is summed elsewhere.
     pub(crate) fn counted(inner: R) -> Self {
-        Self {
-            inner,
-            sum: None,
-            count: 0,
-        }
+        Self { inner, sum: None, count: 0 }
     }
 
     /// Returns how much was read.
@@ -81,9 +73,7 @@ impl<R: Read> Summed<R> {
     pub(crate) fn finish(mut self) -> io::Result<(Option<Digest>, u64, R)> {
         let mut buffer = vec![0; 64 * 1024];
         while self.read(&mut buffer)? > 0 {}
-        let digest = self
-            .sum
-            .map(|sum| Digest::from_bytes(sum.finalize().into()));
+        let digest = self.sum.map(|sum| Digest::from_bytes(sum.finalize().into()));
         Ok((digest, self.count, self.inner))
     }
 }
@@ -108,11 +98,7 @@ pub(crate) struct Summing<W> {
 
 impl<W: Write> Summing<W> {
     pub(crate) fn new(inner: W) -> Self {
-        Self {
-            inner,
-            sum: Sha256::new(),
-            count: 0,
-        }
+        Self { inner, sum: Sha256::new(), count: 0 }
     }
 
     pub(crate) fn finish(mut self) -> io::Result<(Digest, u64)> {

@@ -99,20 +99,15 @@ impl Document {
                 Ok(Self::Index(manifests.collect::<Result<_, _>>()?))
             }
             (None, Some(_), Some(layers)) if layers.len() > MOST_LAYERS => {
-                let reason = format!(
-                    "it has {} layers, and {MOST_LAYERS} is the limit",
-                    layers.len()
-                );
+                let reason =
+                    format!("it has {} layers, and {MOST_LAYERS} is the limit", layers.len());
                 Err(not_understood(what, &reason))
             }
             (None, Some(config), Some(layers)) => Ok(Self::Manifest(Manifest {
                 config: checked(config)?,
                 layers: layers.into_iter().map(checked).collect::<Result<_, _>>()?,
             })),
-            _ => Err(not_understood(
-                what,
-                "it is neither an index nor a manifest of an image",
-            )),
+            _ => Err(not_understood(what, "it is neither an index nor a manifest of an image")),
         }
     }
 }
@@ -191,10 +186,7 @@ impl Config {
     pub fn read(bytes: &[u8]) -> Result<Self, Error> {
         let what = "the configuration of the image";
         let config: Self = json(bytes, what)?;
-        Ok(Self {
-            whole: json(bytes, what)?,
-            ..config
-        })
+        Ok(Self { whole: json(bytes, what)?, ..config })
     }
 
     /// Returns everything that stands there, also what means nothing here.
@@ -238,8 +230,5 @@ pub(crate) fn json<T: DeserializeOwned>(bytes: &[u8], what: &str) -> Result<T, E
 }
 
 pub(crate) fn not_understood(what: &str, reason: &str) -> Error {
-    Error::Document {
-        what: what.to_owned(),
-        reason: reason.to_owned(),
-    }
+    Error::Document { what: what.to_owned(), reason: reason.to_owned() }
 }

@@ -303,38 +303,28 @@ impl Error {
             Self::NotALayout { .. } => "name a directory that is not there yet".to_owned(),
             Self::NameTaken { .. } => "`--force` gives the name to the new one".to_owned(),
             Self::FileThere { .. } => "`--force` replaces it".to_owned(),
-            Self::Layer {
-                source: LayerProblem::Io(error),
-                ..
-            } if error.kind() == io::ErrorKind::NotFound => {
+            Self::Layer { source: LayerProblem::Io(error), .. }
+                if error.kind() == io::ErrorKind::NotFound =>
+            {
                 "a part of the image is missing; copy it again, as a whole".to_owned()
             }
             Self::Layer {
-                source:
-                    LayerProblem::OtherKind {
-                        path,
-                        there: DIRECTORY,
-                        ..
-                    },
-                ..
+                source: LayerProblem::OtherKind { path, there: DIRECTORY, .. }, ..
             } => format!("a file needs a name of its own there, such as `/{path}/NAME`"),
-            Self::Layer {
-                source: LayerProblem::Io(error),
-                ..
-            } if error.kind() == io::ErrorKind::PermissionDenied => {
+            Self::Layer { source: LayerProblem::Io(error), .. }
+                if error.kind() == io::ErrorKind::PermissionDenied =>
+            {
                 "nothing is left out: make it readable, or let somebody import it who may read it"
                     .to_owned()
             }
-            Self::Layer {
-                source: LayerProblem::TooLarge { .. },
-                ..
-            } => "if you trust the image, `cabane import --max-unpacked SIZE` sets another limit, \
+            Self::Layer { source: LayerProblem::TooLarge { .. }, .. } => {
+                "if you trust the image, `cabane import --max-unpacked SIZE` sets another limit, \
                   such as `1T`"
-                .to_owned(),
+                    .to_owned()
+            }
             Self::Tampered { .. }
             | Self::Layer {
-                source: LayerProblem::Other { .. } | LayerProblem::Size { .. },
-                ..
+                source: LayerProblem::Other { .. } | LayerProblem::Size { .. }, ..
             } => "it was damaged or changed on its way; get it again from where it came".to_owned(),
             _ => return None,
         })
@@ -347,11 +337,7 @@ impl Error {
         let path = path.into();
         move |source| match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace { path },
-            _ => Self::Io {
-                action,
-                path,
-                source,
-            },
+            _ => Self::Io { action, path, source },
         }
     }
 }

@@ -62,12 +62,7 @@ pub fn choose(
 ) -> Result<Chosen, Error> {
     let digest = digest::of(&bytes);
     match Document::read(&bytes, "the manifest")? {
-        Document::Manifest(manifest) => Ok(Chosen {
-            digest,
-            bytes,
-            manifest,
-            index: None,
-        }),
+        Document::Manifest(manifest) => Ok(Chosen { digest, bytes, manifest, index: None }),
         Document::Index(list) => choose_of(&list, digest, platform, get),
     }
 }
@@ -94,12 +89,7 @@ pub(crate) fn choose_of(
         }
         match Document::read(&bytes, "the manifest")? {
             Document::Manifest(manifest) => {
-                return Ok(Chosen {
-                    digest: found,
-                    bytes,
-                    manifest,
-                    index: Some(index),
-                });
+                return Ok(Chosen { digest: found, bytes, manifest, index: Some(index) });
             }
             Document::Index(list) => {
                 one = platform.choose(&list)?.clone();
@@ -107,10 +97,7 @@ pub(crate) fn choose_of(
             }
         }
     }
-    Err(crate::document::not_understood(
-        "the index",
-        "its lists have no end",
-    ))
+    Err(crate::document::not_understood("the index", "its lists have no end"))
 }
 
 impl<'a> ContainerImage<'a> {
@@ -165,16 +152,10 @@ pub(crate) fn read_small(
     let failed = |error: std::io::Error| crate::document::not_understood(what, &error.to_string());
     let mut bytes = Vec::new();
     let source = blobs.open(&descriptor.digest).map_err(failed)?;
-    source
-        .take(MAX_DOCUMENT + 1)
-        .read_to_end(&mut bytes)
-        .map_err(failed)?;
+    source.take(MAX_DOCUMENT + 1).read_to_end(&mut bytes).map_err(failed)?;
     let found = digest::of(&bytes);
     if bytes.len() as u64 > MAX_DOCUMENT {
-        return Err(crate::document::not_understood(
-            what,
-            "it is larger than 4 MiB",
-        ));
+        return Err(crate::document::not_understood(what, "it is larger than 4 MiB"));
     }
     if found != descriptor.digest {
         return Err(Error::Tampered {

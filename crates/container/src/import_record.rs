@@ -24,10 +24,7 @@ impl Converted {
     pub fn documents(&self) -> [(&'static str, Vec<u8>); 2] {
         // Strings, numbers and lists are always JSON.
         let report = serde_json::to_vec_pretty(&self.report).unwrap_or_default();
-        [
-            ("env.json", self.meta.to_json().into_bytes()),
-            (ImportRecord::FILE, report),
-        ]
+        [("env.json", self.meta.to_json().into_bytes()), (ImportRecord::FILE, report)]
     }
 }
 
@@ -104,11 +101,7 @@ impl Changed {
     pub fn lines(&self) -> Vec<String> {
         // How it is said of one, and of several.
         let counted = [
-            (
-                self.owners,
-                "file now belongs to root",
-                "files now belong to root",
-            ),
+            (self.owners, "file now belongs to root", "files now belong to root"),
             (
                 self.closed,
                 "file can now be read by everybody",
@@ -129,21 +122,14 @@ impl Changed {
                 "file was a named pipe or socket and is left out",
                 "files were named pipes or sockets and are left out",
             ),
-            (
-                self.attributes,
-                "extended attribute is left out",
-                "extended attributes are left out",
-            ),
+            (self.attributes, "extended attribute is left out", "extended attributes are left out"),
         ];
         let mut lines: Vec<String> = counted
             .iter()
             .filter(|(count, ..)| *count > 0)
             .map(|(count, one, many)| format!("{count} {}", if *count == 1 { one } else { many }))
             .collect();
-        let listed = [
-            (&self.replaced, "replaced"),
-            (&self.variables, "variables that stay yours"),
-        ];
+        let listed = [(&self.replaced, "replaced"), (&self.variables, "variables that stay yours")];
         for (list, what) in listed {
             if !list.is_empty() {
                 lines.push(format!("{what}: {}", list.join(", ")));

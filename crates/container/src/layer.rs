@@ -70,22 +70,14 @@ impl<'a> Layer<'a> {
         // What is not compressed is summed once.
         let is_plain = decompressed.is_plain();
         let limited = Limited::new(decompressed, budget);
-        let summed = if is_plain {
-            Summed::counted(limited)
-        } else {
-            Summed::new(limited)
-        };
-        Ok(Opened {
-            reader: Reader::new(summed),
-        })
+        let summed = if is_plain { Summed::counted(limited) } else { Summed::new(limited) };
+        Ok(Opened { reader: Reader::new(summed) })
     }
 
     /// Opens it again: from the same bytes comes the same.
     pub(crate) fn read_again<'p>(&self, budget: &'p Budget<'p>) -> Result<Opened<'a, 'p>, Error> {
         let limited = Limited::new(self.decompressed()?, budget);
-        Ok(Opened {
-            reader: Reader::new(Summed::counted(limited)),
-        })
+        Ok(Opened { reader: Reader::new(Summed::counted(limited)) })
     }
 
     fn decompressed(&self) -> Result<Unpacked<'a>, Error> {
@@ -97,10 +89,7 @@ impl<'a> Layer<'a> {
         if matches!(source, LayerProblem::Interrupted) {
             return Error::Interrupted;
         }
-        Error::Layer {
-            layer: self.name.clone(),
-            source,
-        }
+        Error::Layer { layer: self.name.clone(), source }
     }
 
     /// Reads what is left, and fails if it was not what it should have been.
@@ -113,10 +102,7 @@ impl<'a> Layer<'a> {
         // The bytes are always summed.
         let digest = digest.unwrap_or_else(|| digest::of(b""));
         self.compare_size(size)?;
-        let sums = Sums {
-            diff_id: diff_id.unwrap_or_else(|| digest.clone()),
-            digest,
-        };
+        let sums = Sums { diff_id: diff_id.unwrap_or_else(|| digest.clone()), digest };
         self.compare("bytes", self.digest.as_ref(), &sums.digest)?;
         self.compare("content", self.diff_id.as_ref(), &sums.diff_id)?;
         Ok((sums, size))
@@ -134,11 +120,7 @@ impl<'a> Layer<'a> {
     /// Tells a layer that was damaged from one that never was an archive: what cannot be read
     /// is no mistake of whoever made it if its bytes are others.
     pub(crate) fn blamed_for(&self, error: Error) -> Error {
-        let Error::Layer {
-            source: LayerProblem::Io(_) | LayerProblem::Tar(_),
-            ..
-        } = &error
-        else {
+        let Error::Layer { source: LayerProblem::Io(_) | LayerProblem::Tar(_), .. } = &error else {
             return error;
         };
         if self.size.is_none() && self.digest.is_none() {
@@ -336,10 +318,7 @@ fn hidden_by(path: &[u8], whole: &[u8]) -> Result<Hides, LayerProblem> {
         return Ok(Hides::Nothing);
     }
     let odd = || LayerProblem::Whiteout { path: shown(whole) };
-    if parents
-        .split(|byte| *byte == b'/')
-        .any(|part| part.starts_with(b".wh."))
-    {
+    if parents.split(|byte| *byte == b'/').any(|part| part.starts_with(b".wh.")) {
         return Err(odd());
     }
     Ok(match name.strip_prefix(b".wh.") {
@@ -352,8 +331,7 @@ fn hidden_by(path: &[u8], whole: &[u8]) -> Result<Hides, LayerProblem> {
 }
 
 fn is_below_links(path: &[u8]) -> bool {
-    path.strip_prefix(LINKS)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+    path.strip_prefix(LINKS).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
 /// Cuts a name into the directory and the last part.

@@ -19,17 +19,8 @@ const VIEW: &str = "default";
 /// Where programs are if an image does not say it, as container runtimes have it.
 pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Who runs a command is the user, at home and on this machine, whatever the image says.
-const OF_THE_USER: &[&str] = &[
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "PWD",
-    "OLDPWD",
-    "SHLVL",
-    "HOSTNAME",
-    "XDG_RUNTIME_DIR",
-    "TMPDIR",
-];
+const OF_THE_USER: &[&str] =
+    &["HOME", "USER", "LOGNAME", "PWD", "OLDPWD", "SHLVL", "HOSTNAME", "XDG_RUNTIME_DIR", "TMPDIR"];
 
 /// Variables as an image sets them, and those that are left to the user.
 pub(crate) struct Variables {
@@ -74,10 +65,8 @@ pub(crate) fn of(
     let none = Run::default();
     let run = image.config.run.as_ref().unwrap_or(&none);
     let labels = run.labels.clone().unwrap_or_default();
-    let description = labels
-        .get("org.opencontainers.image.description")
-        .filter(|text| !text.is_empty())
-        .cloned();
+    let description =
+        labels.get("org.opencontainers.image.description").filter(|text| !text.is_empty()).cloned();
     let view: Option<ViewName> = VIEW.parse().ok();
     let views = view.iter().map(|view| {
         let content = View {
@@ -142,20 +131,14 @@ pub(crate) fn working_directory(image: &ContainerImage<'_>) -> Option<String> {
 
 /// Relative directories are below the root, as runtimes have it.
 fn absolute(path: &str) -> Option<String> {
-    let parts: Vec<&str> = path
-        .split('/')
-        .filter(|part| !matches!(*part, "" | "."))
-        .collect();
+    let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
     let leads_up = parts.contains(&"..");
     (!leads_up).then(|| format!("/{}", parts.join("/")))
 }
 
 /// What a processor must have, where the image is for more than the first of its family.
 fn processor(image: &ContainerImage<'_>) -> Option<ProcessorNeed> {
-    let level = match (
-        image.platform.architecture.as_str(),
-        image.platform.variant.as_deref(),
-    ) {
+    let level = match (image.platform.architecture.as_str(), image.platform.variant.as_deref()) {
         ("amd64", Some("v2")) => 2,
         ("amd64", Some("v3")) => 3,
         ("amd64", Some("v4")) => 4,
@@ -166,17 +149,12 @@ fn processor(image: &ContainerImage<'_>) -> Option<ProcessorNeed> {
         .take(level - 1)
         .flat_map(|features| features.iter().map(|name| (*name).to_owned()))
         .collect();
-    Some(ProcessorNeed {
-        targets: vec![format!("x86_64_v{level}")],
-        features,
-    })
+    Some(ProcessorNeed { targets: vec![format!("x86_64_v{level}")], features })
 }
 
 /// What each level of x86-64 adds, by the names of the kernel.
 const LEVELS: &[&[&str]] = &[
     &["cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"],
-    &[
-        "abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "xsave",
-    ],
+    &["abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "xsave"],
     &["avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"],
 ];

@@ -64,11 +64,7 @@ impl<'a> Plan<'a> {
         furnish(&mut tree, working_directory, report).map_err(above_the_others)?;
         let mut plan = Self {
             names: vec![0; tree.files.len()],
-            places: tree
-                .files
-                .iter()
-                .map(|file| place_of(file, written))
-                .collect(),
+            places: tree.files.iter().map(|file| place_of(file, written)).collect(),
             directories: 0,
             symlinks: 0,
             bytes: 0,
@@ -87,22 +83,11 @@ impl<'a> Plan<'a> {
     }
 
     fn count(&mut self, report: &mut ImportRecord) -> Result<(), Error> {
-        let Self {
-            tree,
-            names,
-            directories,
-            symlinks,
-            bytes,
-            written,
-            confirmed,
-            ..
-        } = self;
+        let Self { tree, names, directories, symlinks, bytes, written, confirmed, .. } = self;
         let changed = &mut report.changed;
         tree.visit(|path, node| {
             if path.len() > LONGEST_PATH {
-                return Err(above_the_others(LayerProblem::LongPath {
-                    path: shown(path),
-                }));
+                return Err(above_the_others(LayerProblem::LongPath { path: shown(path) }));
             }
             match node {
                 Node::Directory { attributes, .. } => {
@@ -142,11 +127,7 @@ impl<'a> Plan<'a> {
 
     /// What goes into the image.
     pub(crate) fn contents(&self) -> Contents<'_> {
-        Contents {
-            tree: &self.tree,
-            places: &self.places,
-            names: &self.names,
-        }
+        Contents { tree: &self.tree, places: &self.places, names: &self.names }
     }
 
     /// Writes the content that is missing; `about` makes the metadata when the version of the
@@ -187,10 +168,7 @@ impl<'a> Plan<'a> {
                 size,
                 layer: NO_LAYER,
                 entry: 0,
-                attributes: Attributes {
-                    mode: 0o644,
-                    ..Attributes::default()
-                },
+                attributes: Attributes { mode: 0o644, ..Attributes::default() },
             };
             let added = self.tree.add_file(&format!("{META}/{name}"), file);
             added.map_err(above_the_others)?;
@@ -270,10 +248,7 @@ fn place_of(file: &File, written: &Written) -> Place {
 }
 
 fn above_the_others(source: LayerProblem) -> Error {
-    Error::Layer {
-        layer: "above the others".to_owned(),
-        source,
-    }
+    Error::Layer { layer: "above the others".to_owned(), source }
 }
 
 /// Adds mount points and the working directory, and makes room for the metadata.
@@ -305,10 +280,7 @@ fn furnish(
             size: 0,
             layer: NO_LAYER,
             entry: 0,
-            attributes: Attributes {
-                mode: 0o644,
-                ..Attributes::default()
-            },
+            attributes: Attributes { mode: 0o644, ..Attributes::default() },
         };
         tree.add_file(path, file)?;
     }

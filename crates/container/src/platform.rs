@@ -139,14 +139,10 @@ impl FromStr for Platform {
     type Err = PlatformError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = || PlatformError {
-            text: text.to_owned(),
-        };
+        let wrong = || PlatformError { text: text.to_owned() };
         let is_word = |word: &&str| -> bool {
             !word.is_empty()
-                && word
-                    .bytes()
-                    .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+                && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
         };
         let words: Vec<&str> = text.split('/').collect();
         if !words.iter().all(is_word) {
@@ -158,10 +154,6 @@ impl FromStr for Platform {
             [os, architecture, variant] => (*os, *architecture, Some((*variant).to_owned())),
             _ => return Err(wrong()),
         };
-        Ok(Self {
-            os: os.to_owned(),
-            architecture: architecture.to_owned(),
-            variant,
-        })
+        Ok(Self { os: os.to_owned(), architecture: architecture.to_owned(), variant })
     }
 }

@@ -19,11 +19,7 @@ const OLDEST_TEXT: &str = "4.5";
 /// It cannot be run, or is too old to read archives.
 pub fn check_program(mksquashfs: &Path) -> Result<(), Error> {
     let mut command = Command::new(mksquashfs);
-    let output = command
-        .arg("-version")
-        .env_clear()
-        .stdin(Stdio::null())
-        .output();
+    let output = command.arg("-version").env_clear().stdin(Stdio::null()).output();
     let output = output.map_err(|_| Error::NoProgram)?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let version = text
@@ -33,10 +29,8 @@ pub fn check_program(mksquashfs: &Path) -> Result<(), Error> {
     let mut numbers = version
         .split(|c: char| !c.is_ascii_digit())
         .map(|number| number.parse().unwrap_or_default());
-    let found: (u32, u32) = (
-        numbers.next().unwrap_or_default(),
-        numbers.next().unwrap_or_default(),
-    );
+    let found: (u32, u32) =
+        (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
     if found >= OLDEST {
         return Ok(());
     }

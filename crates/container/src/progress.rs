@@ -20,9 +20,5 @@ pub trait Progress: Sync {
 /// That it is to end here.
 pub(crate) fn tell(progress: &dyn Progress, done: u64, of: Option<u64>) -> Result<(), Error> {
     progress.read(done, of);
-    if progress.go_on() {
-        Ok(())
-    } else {
-        Err(Error::Interrupted)
-    }
+    if progress.go_on() { Ok(()) } else { Err(Error::Interrupted) }
 }

@@ -16,12 +16,7 @@ use crate::layer::{Attributes, Found, LINKS, Special, What, shown, split_last};
 /// More links in a row lead nowhere, as in Linux.
 const MOST_LINKS: u32 = 40;
 /// Implied by names below it.
-const IMPLIED: Attributes = Attributes {
-    mode: 0o755,
-    mtime: 0,
-    is_foreign: false,
-    extended: 0,
-};
+const IMPLIED: Attributes = Attributes { mode: 0o755, mtime: 0, is_foreign: false, extended: 0 };
 
 pub(crate) type NodeId = usize;
 pub(crate) type Children = BTreeMap<Box<[u8]>, NodeId>;
@@ -66,10 +61,7 @@ struct Waiting<'a> {
 
 impl Tree {
     pub(crate) fn new() -> Self {
-        Self {
-            nodes: vec![directory(IMPLIED)],
-            files: Vec::new(),
-        }
+        Self { nodes: vec![directory(IMPLIED)], files: Vec::new() }
     }
 
     pub(crate) fn node(&self, id: NodeId) -> &Node {
@@ -80,11 +72,7 @@ impl Tree {
     pub(crate) fn fits(&self, found: &[Found]) -> Result<(), LayerProblem> {
         for one in found {
             let is_directory = matches!(one.what, What::Directory);
-            let ends = one
-                .path
-                .iter()
-                .enumerate()
-                .filter(|(_, byte)| **byte == b'/');
+            let ends = one.path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
             let above = ends.map(|(end, _)| (end, true));
             for (end, is_directory) in above.chain([(one.path.len(), is_directory)]) {
                 let path = one.path.get(..end).unwrap_or_default();
@@ -136,18 +124,10 @@ impl Tree {
             What::Whiteout | What::Opaque => return Ok(()),
             What::Directory => return self.put_directory(found),
             What::File { size } => {
-                self.files.push(File {
-                    size: *size,
-                    layer,
-                    entry: found.number,
-                    attributes,
-                });
+                self.files.push(File { size: *size, layer, entry: found.number, attributes });
                 Node::File(self.files.len() - 1)
             }
-            What::Symlink(target) => Node::Symlink {
-                target: target.clone(),
-                attributes,
-            },
+            What::Symlink(target) => Node::Symlink { target: target.clone(), attributes },
             What::Special(kind) => Node::Special(*kind),
             What::Link(target) => {
                 if !self.link(found, target)? {
@@ -405,11 +385,7 @@ struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     fn new(tree: &'a Tree) -> Self {
-        Self {
-            tree,
-            place: vec![ROOT],
-            links: 0,
-        }
+        Self { tree, place: vec![ROOT], links: 0 }
     }
 
     fn go(mut self, path: &'a [u8], follow: bool) -> Option<NodeId> {
@@ -442,10 +418,7 @@ impl<'a> Walk<'a> {
 }
 
 fn directory(attributes: Attributes) -> Node {
-    Node::Directory {
-        children: Children::new(),
-        attributes,
-    }
+    Node::Directory { children: Children::new(), attributes }
 }
 
 /// Cuts a path into parts, of which `..` is one.

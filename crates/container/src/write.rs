@@ -31,16 +31,9 @@ pub(crate) fn store_file(
     entry: &Entry,
     copy: Option<&mut Vec<u8>>,
 ) -> Result<Place, Error> {
-    let mut content = Content {
-        inner: opened.content(),
-        copy,
-        failure: None,
-    };
+    let mut content = Content { inner: opened.content(), copy, failure: None };
     let outcome = match &entry.pieces {
-        Some(pieces) => pool.add(
-            entry.size,
-            &mut Unfolded::new(pieces, &mut content, entry.size),
-        ),
+        Some(pieces) => pool.add(entry.size, &mut Unfolded::new(pieces, &mut content, entry.size)),
         None => pool.add(entry.size, &mut content),
     };
     if let Some(failure) = content.failure.take() {

@@ -40,10 +40,7 @@ impl Devices {
                 DeviceRequest::All => {
                     let kinds: BTreeSet<&DeviceKind> =
                         self.known.keys().map(|name| &name.kind).collect();
-                    kinds
-                        .into_iter()
-                        .flat_map(|kind| self.all_of(kind))
-                        .collect()
+                    kinds.into_iter().flat_map(|kind| self.all_of(kind)).collect()
                 }
                 DeviceRequest::Named(name) if self.known.contains_key(name) => vec![name.clone()],
                 DeviceRequest::Named(name) if name.name == ALL => self.all_of(&name.kind),

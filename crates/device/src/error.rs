@@ -50,11 +50,7 @@ pub enum DeviceError {
         source: io::Error,
     },
     /// A device node is another one than the specification says.
-    #[error(
-        "{}:{line}: {} is {found}, and should be {expected}",
-        shown(file),
-        shown(path)
-    )]
+    #[error("{}:{line}: {} is {found}, and should be {expected}", shown(file), shown(path))]
     Node {
         /// The specification.
         file: PathBuf,
@@ -141,34 +137,21 @@ impl fmt::Display for DeviceWarning {
         let place = |file: &Path, line: &u32| format!("{}:{line}", shown(file));
         match self {
             Self::NoAccess { nodes, reason } => {
-                let nodes: Vec<_> = nodes
-                    .iter()
-                    .map(|node| node.display().to_string())
-                    .collect();
+                let nodes: Vec<_> = nodes.iter().map(|node| node.display().to_string()).collect();
                 write!(f, "you cannot use {}: {reason}", nodes.join(", "))
             }
-            Self::NotInGroup { group, file } => write!(
-                f,
-                "{} wants you to be in the group {group}, and you are not",
-                shown(file)
-            ),
+            Self::NotInGroup { group, file } => {
+                write!(f, "{} wants you to be in the group {group}, and you are not", shown(file))
+            }
             Self::HookLeftOut { hook, file, line } => write!(
                 f,
                 "{}: {} is not run: no program of a device is",
                 place(file, line),
                 escape(hook)
             ),
-            Self::LeftOut {
-                what,
-                why,
-                file,
-                line,
-            } => write!(
-                f,
-                "{}: {} is left out: {why}",
-                place(file, line),
-                escape(what)
-            ),
+            Self::LeftOut { what, why, file, line } => {
+                write!(f, "{}: {} is left out: {why}", place(file, line), escape(what))
+            }
             Self::Unreadable { text } => write!(f, "devices are missing: {text}"),
         }
     }

@@ -92,10 +92,7 @@ impl Devices {
         };
         let file = self.files.len();
         for (place, device) in content.devices.iter().enumerate() {
-            let name = DeviceName {
-                kind: content.kind.clone(),
-                name: device.name.clone(),
-            };
+            let name = DeviceName { kind: content.kind.clone(), name: device.name.clone() };
             let here = Known::Once { file, place };
             let before = match self.known.get(&name) {
                 Some(Known::Once { file, .. } | Known::InConflict([_, file])) => Some(*file),
@@ -111,11 +108,7 @@ impl Devices {
             };
             self.known.insert(name, known);
         }
-        self.files.push(Specified {
-            path: path.to_owned(),
-            content,
-            priority,
-        });
+        self.files.push(Specified { path: path.to_owned(), content, priority });
     }
 
     /// Returns the files with which something is wrong.

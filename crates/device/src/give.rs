@@ -121,8 +121,7 @@ impl<'a> Gathered<'a> {
             self.seen.insert(target, (source, false));
         }
         if let Some(error) = looked.refusal {
-            self.closed
-                .push((node.host_path.clone(), error.to_string()));
+            self.closed.push((node.host_path.clone(), error.to_string()));
         }
         Ok(())
     }
@@ -134,10 +133,7 @@ impl<'a> Gathered<'a> {
             own || mine.iter().any(|one| one.as_raw() == group)
         };
         for group in groups.iter().copied().filter(|group| *group != 0) {
-            let warning = DeviceWarning::NotInGroup {
-                group,
-                file: file.to_owned(),
-            };
+            let warning = DeviceWarning::NotInGroup { group, file: file.to_owned() };
             if !is_mine(group) && !self.given.warnings.contains(&warning) {
                 self.given.warnings.push(warning);
             }
@@ -145,12 +141,7 @@ impl<'a> Gathered<'a> {
     }
 
     fn leave_out(&mut self, file: &Path, line: u32, what: String, why: &'static str) {
-        self.given.warnings.push(DeviceWarning::LeftOut {
-            what,
-            why,
-            file: file.to_owned(),
-            line,
-        });
+        self.given.warnings.push(DeviceWarning::LeftOut { what, why, file: file.to_owned(), line });
     }
 
     fn mount(&mut self, file: &Path, mount: &DeviceMount) -> Result<(), DeviceError> {
@@ -222,11 +213,7 @@ impl<'a> Gathered<'a> {
                 rest.is_ok_and(|rest| outer.source.join(rest).exists())
             };
             if !self.given.places.iter().any(comes_with) {
-                self.given.places.push(Place {
-                    source,
-                    target,
-                    read_only,
-                });
+                self.given.places.push(Place { source, target, read_only });
             }
         }
         self.given

@@ -65,15 +65,11 @@ fn find(seen: &Seen, folders: &[PathBuf], place: &Path) -> Option<(PathBuf, bool
             return Some((source.join(rest), *read_only));
         }
     }
-    let is_folder = folders
-        .iter()
-        .any(|folder| wanted.parent() == Some(without_usr(folder)));
+    let is_folder = folders.iter().any(|folder| wanted.parent() == Some(without_usr(folder)));
     if !is_folder {
         return None;
     }
-    let beside = seen
-        .iter()
-        .filter(|(target, _)| without_usr(target).parent() == wanted.parent());
+    let beside = seen.iter().filter(|(target, _)| without_usr(target).parent() == wanted.parent());
     let mut sources = beside.map(|(_, source)| source);
     let name = place.file_name()?;
     sources
@@ -173,8 +169,7 @@ fn without_usr(path: &Path) -> &Path {
 /// Returns a path without its first directory, beginning with `/`.
 fn below_root(path: &Path) -> &Path {
     let text = path.as_os_str().to_str();
-    text.and_then(|text| text.strip_prefix("/usr"))
-        .map_or(path, Path::new)
+    text.and_then(|text| text.strip_prefix("/usr")).map_or(path, Path::new)
 }
 
 #[cfg(test)]
@@ -185,10 +180,7 @@ mod tests {
     fn places_below_usr_are_those_of_the_root() {
         let paths = ["/usr/lib64/x", "/usr/bin/x", "/usr/share/x", "/usrlib/x"];
         let expected = ["/lib64/x", "/bin/x", "/usr/share/x", "/usrlib/x"];
-        assert_eq!(
-            paths.map(|path| without_usr(Path::new(path))),
-            expected.map(Path::new)
-        );
+        assert_eq!(paths.map(|path| without_usr(Path::new(path))), expected.map(Path::new));
     }
 
     #[test]

@@ -46,17 +46,11 @@ pub(crate) fn look(node: &DeviceNode, file: &Path) -> Result<Looked, DeviceError
     if !kind.is_char_device() && !kind.is_block_device() {
         return Err(other(path, "no device".to_owned(), "one".to_owned()));
     }
-    if let Some(numbers) = node
-        .numbers
-        .filter(|numbers| *numbers != numbers_of(&found))
-    {
+    if let Some(numbers) = node.numbers.filter(|numbers| *numbers != numbers_of(&found)) {
         let shown = |(major, minor)| format!("the device {major}:{minor}");
         return Err(other(path, shown(numbers_of(&found)), shown(numbers)));
     }
-    let mut looked = Looked {
-        refusal: refusal(node),
-        ..Looked::default()
-    };
+    let mut looked = Looked { refusal: refusal(node), ..Looked::default() };
     if node.path == *path {
         return Ok(looked);
     }
@@ -93,7 +87,5 @@ fn refusal(node: &DeviceNode) -> Option<io::Error> {
     if access.is_empty() {
         return None;
     }
-    accessat(CWD, &node.host_path, access, AtFlags::EACCESS)
-        .err()
-        .map(io::Error::from)
+    accessat(CWD, &node.host_path, access, AtFlags::EACCESS).err().map(io::Error::from)
 }

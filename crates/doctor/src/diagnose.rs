@@ -82,10 +82,7 @@ fn look_at_everything(
 
 fn configuration(settings: Option<&Effective>, mistake: Option<Mistake>) -> Configuration {
     let Some(settings) = settings else {
-        return Configuration {
-            mistake,
-            ..Configuration::default()
-        };
+        return Configuration { mistake, ..Configuration::default() };
     };
     let wanted = settings.backend.value;
     let wanted = (wanted != BackendChoice::Auto).then(|| wanted.name());
@@ -118,10 +115,7 @@ fn search_path(calling: &BTreeMap<OsString, OsString>) -> Answer<SearchPath> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let images = loaded.images.iter().map(|image| {
         let place = &image.mount_point;
-        (
-            place.display().to_string(),
-            file_system_at(&mounts, place).is_some(),
-        )
+        (place.display().to_string(), file_system_at(&mounts, place).is_some())
     });
     let foreign = calling.keys().filter_map(|name| name.to_str());
     let foreign = foreign.filter(|name| name.starts_with("UENV_") && loaded.images.is_empty());
@@ -147,24 +141,9 @@ fn tools(calling: &BTreeMap<OsString, OsString>, settings: Option<&Effective>) -
         found: look::look_for_program(name, option, path),
     };
     let mut tools = vec![
-        tool(
-            "mksquashfs",
-            "-version",
-            "packing squashfs images",
-            Some("squashfs-tools"),
-        ),
-        tool(
-            "mkfs.erofs",
-            "--version",
-            "packing EROFS images",
-            Some("erofs-utils"),
-        ),
-        tool(
-            "python3",
-            "--version",
-            "Python environments",
-            Some("python3"),
-        ),
+        tool("mksquashfs", "-version", "packing squashfs images", Some("squashfs-tools")),
+        tool("mkfs.erofs", "--version", "packing EROFS images", Some("erofs-utils")),
+        tool("python3", "--version", "Python environments", Some("python3")),
         tool("gdb", "--version", "debugging; optional", Some("gdb")),
     ];
     let purpose = "installing Python packages in builds";

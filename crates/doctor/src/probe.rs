@@ -16,9 +16,8 @@ pub(crate) fn within<T>(limit: Duration, look: impl FnOnce() -> T) -> Answer<T>
 where
     T: Serialize + DeserializeOwned,
 {
-    let answer = ask_within(limit, || {
-        serde_json::to_vec(&look()).map_err(|error| error.to_string())
-    });
+    let answer =
+        ask_within(limit, || serde_json::to_vec(&look()).map_err(|error| error.to_string()));
     match answer {
         Ok(Ok(bytes)) => match serde_json::from_slice(&bytes) {
             Ok(found) => Answer::Known(found),

@@ -47,10 +47,7 @@ impl Order {
             let text = read.or_failed(|| format!("read {UARCH_ORDER}"))?;
             (text, UARCH_ORDER)
         };
-        Ok(Self {
-            names: parse_order(&text),
-            origin,
-        })
+        Ok(Self { names: parse_order(&text), origin })
     }
 }
 
@@ -108,11 +105,7 @@ fn build_of(located: &LocatedImage) -> Build<'_> {
 }
 
 fn label_of(located: &LocatedImage) -> String {
-    located
-        .label
-        .as_ref()
-        .map(ToString::to_string)
-        .unwrap_or_default()
+    located.label.as_ref().map(ToString::to_string).unwrap_or_default()
 }
 
 fn not_chosen(

@@ -43,24 +43,15 @@ pub(crate) fn find(
     environment: &ConcreteEnvironment,
     additions: &mut Additions,
 ) -> Result<GivenDevices> {
-    additions
-        .devices
-        .extend(typed.iter().map(ToString::to_string));
+    additions.devices.extend(typed.iter().map(ToString::to_string));
     let root = environment.root();
-    let asked: Vec<DeviceRequest> = additions
-        .devices
-        .iter()
-        .filter_map(|text| text.parse().ok())
-        .collect();
+    let asked: Vec<DeviceRequest> =
+        additions.devices.iter().filter_map(|text| text.parse().ok()).collect();
     let usual = root.map_or(Vec::new(), |_| usual(context, &asked));
     if usual.is_empty() && asked.is_empty() {
         return Ok(GivenDevices::default());
     }
-    let wanted = if root.is_some() {
-        Wanted::Everything
-    } else {
-        Wanted::Variables
-    };
+    let wanted = if root.is_some() { Wanted::Everything } else { Wanted::Variables };
     let given = give(context, &usual, &asked, wanted)?;
     let directory = match (&given.compatibility, root) {
         (Some(compatibility), Some(image)) => {
@@ -69,10 +60,7 @@ pub(crate) fn find(
         }
         _ => None,
     };
-    Ok(GivenDevices {
-        variables: variables(&given, directory.as_deref()),
-        places: places(given),
-    })
+    Ok(GivenDevices { variables: variables(&given, directory.as_deref()), places: places(given) })
 }
 
 /// Returns the devices of the site, unless somebody wants none of them.
@@ -150,9 +138,8 @@ fn variables(given: &Given, directory: Option<&Path>) -> VariableSettings {
     }
     let own = given.library_path.iter().map(PathBuf::as_path);
     let directories = directory.into_iter().chain(own);
-    let directories: Vec<String> = directories
-        .map(|directory| directory.display().to_string())
-        .collect();
+    let directories: Vec<String> =
+        directories.map(|directory| directory.display().to_string()).collect();
     if !directories.is_empty() {
         let path = settings.0.entry("LD_LIBRARY_PATH".to_owned()).or_default();
         path.prepend = directories;

@@ -48,10 +48,9 @@ pub fn load(context: &Context, text: &str) -> Result<EnvironmentFile> {
 /// Returns the path of an environment file that was typed where images are.
 pub(crate) fn as_path(description: &UenvDescription) -> Option<&Path> {
     match (&description.image, &description.mount_point) {
-        (ImageDescription::Path(path), None) => path
-            .extension()
-            .is_some_and(|ending| ending == "toml")
-            .then_some(path),
+        (ImageDescription::Path(path), None) => {
+            path.extension().is_some_and(|ending| ending == "toml").then_some(path)
+        }
         _ => None,
     }
 }

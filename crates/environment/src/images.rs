@@ -54,10 +54,7 @@ impl ImageRequest {
     /// The same, and it is said which build of an image is taken, if there are several.
     #[must_use]
     pub fn telling_choice(self) -> Self {
-        Self {
-            tells_choice: true,
-            ..self
-        }
+        Self { tells_choice: true, ..self }
     }
 }
 
@@ -141,19 +138,10 @@ pub fn find_builds(context: &Context, request: &ImageRequest) -> Result<FoundIma
         images.push(FoundImage {
             builds,
             description,
-            default_view: if is_typed {
-                typed_default
-            } else {
-                file_default
-            },
+            default_view: if is_typed { typed_default } else { file_default },
         });
     }
-    Ok(FoundImages {
-        images,
-        views,
-        with_views,
-        additions,
-    })
+    Ok(FoundImages { images, views, with_views, additions })
 }
 
 fn default_view(is_wanted: bool, none_is_named: bool) -> DefaultView {
@@ -232,11 +220,8 @@ fn what_was_typed(
 fn resolver_for(context: &Context, descriptions: &[UenvDescription]) -> Result<Resolver> {
     let is_path =
         |description: &UenvDescription| matches!(description.image, ImageDescription::Path(_));
-    let repositories = if descriptions.iter().all(is_path) {
-        Vec::new()
-    } else {
-        context.repositories()?
-    };
+    let repositories =
+        if descriptions.iter().all(is_path) { Vec::new() } else { context.repositories()? };
     Ok(Resolver::new(repositories, context.system()))
 }
 
@@ -246,10 +231,7 @@ fn resolver_for(context: &Context, descriptions: &[UenvDescription]) -> Result<R
 ///
 /// Nothing, or several, are what was typed.
 pub fn find_image(context: &Context, image: &ImageDescription) -> Result<LocatedImage> {
-    let description = UenvDescription {
-        image: image.clone(),
-        mount_point: None,
-    };
+    let description = UenvDescription { image: image.clone(), mount_point: None };
     resolver_for(context, std::slice::from_ref(&description))?
         .locate(&description)
         .map_err(Report::from)
@@ -265,13 +247,7 @@ pub fn fill_in_metadata(context: &Context, image: &mut LocatedImage) -> Result<(
     if let Some(bytes) = bytes {
         let meta = Meta::from_json(&bytes).map_err(|error| {
             let place = format!("in meta/env.json of {}", image.path.display());
-            Report::new(
-                Kind::BadInput,
-                BadMeta {
-                    place,
-                    source: error,
-                },
-            )
+            Report::new(Kind::BadInput, BadMeta { place, source: error })
         })?;
         image.meta = Some(meta);
     }

@@ -52,9 +52,7 @@ mod as_texts {
         deserializer: D,
     ) -> Result<Vec<DeviceRequest>, D::Error> {
         let texts = Vec::<String>::deserialize(deserializer)?;
-        let devices = texts
-            .iter()
-            .map(|text| text.parse().map_err(D::Error::custom));
+        let devices = texts.iter().map(|text| text.parse().map_err(D::Error::custom));
         devices.collect()
     }
 }
@@ -138,13 +136,7 @@ fn kept(directory: &Path) -> Result<PathBuf> {
 
 fn bind(context: &Context, text: &str) -> Result<Bind> {
     let bad = || {
-        Report::new(
-            Kind::Usage,
-            BadBind {
-                text: text.to_owned(),
-            },
-        )
-        .hinted(
+        Report::new(Kind::Usage, BadBind { text: text.to_owned() }).hinted(
             "write `--bind SOURCE`, `--bind SOURCE:TARGET` or `--bind SOURCE:TARGET:ro`".to_owned(),
         )
     };
@@ -165,11 +157,7 @@ fn bind(context: &Context, text: &str) -> Result<Bind> {
         None => source.to_string_lossy().into_owned(),
     };
     let target = MountPoint::below_root(&target)?;
-    Ok(Bind {
-        source,
-        target,
-        read_only,
-    })
+    Ok(Bind { source, target, read_only })
 }
 
 fn absolute(context: &Context, text: &str) -> Result<PathBuf> {

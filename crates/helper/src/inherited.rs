@@ -49,10 +49,7 @@ impl Limits {
             let wanted = if resource == Resource::Nofile {
                 at_least(inherited, DESCRIPTORS)
             } else {
-                Rlimit {
-                    current: None,
-                    maximum: None,
-                }
+                Rlimit { current: None, maximum: None }
             };
             // Where that is refused the limit stays, and a step may fail cleanly.
             setrlimit(resource, wanted).is_ok().then_some(inherited)
@@ -88,10 +85,7 @@ impl Inherited {
     /// mode mask.
     pub(crate) fn take_over() -> io::Result<Self> {
         open_standard_descriptors()?;
-        Ok(Self {
-            signals: hold_signals()?,
-            mask: umask(Mode::RWXG | Mode::RWXO),
-        })
+        Ok(Self { signals: hold_signals()?, mask: umask(Mode::RWXG | Mode::RWXO) })
     }
 
     /// Gives signals and mask back.
@@ -119,8 +113,5 @@ fn open_standard_descriptors() -> io::Result<()> {
 
 fn at_least(limit: Rlimit, number: u64) -> Rlimit {
     let raised = |value: Option<u64>| value.map(|value| value.max(number));
-    Rlimit {
-        current: raised(limit.current),
-        maximum: raised(limit.maximum),
-    }
+    Rlimit { current: raised(limit.current), maximum: raised(limit.maximum) }
 }

@@ -39,19 +39,13 @@ use crate::outcome::Failure;
 use crate::request::Task;
 
 /// Called by the C library as the first function of the program.
-#[expect(
-    unsafe_code,
-    reason = "the only way to begin before the standard library does"
-)]
+#[expect(unsafe_code, reason = "the only way to begin before the standard library does")]
 #[unsafe(no_mangle)]
 extern "C" fn main(count: c_int, words: *const *const c_char) -> c_int {
     // First of all, and with little stack: there may be no memory before.
     let limits = Limits::lift();
     // SAFETY: these are what the C library hands to `main`.
-    begin(
-        unsafe { cabane_sys::arguments::of_main(count, words) },
-        limits,
-    )
+    begin(unsafe { cabane_sys::arguments::of_main(count, words) }, limits)
 }
 
 #[inline(never)]
@@ -96,12 +90,8 @@ fn prepare(arguments: [Option<&CStr>; 2]) -> Result<Option<Ready>, Failure> {
         Ok(start.map(|start| (start, inherited)))
     });
     // It takes rights to give up all of them.
-    raise()
-        .and_then(|()| caller.drop_for_good())
-        .map_err(|_| Failure::Rights)?;
-    done?
-        .map(|(start, inherited)| make_ready(start, &inherited))
-        .transpose()
+    raise().and_then(|()| caller.drop_for_good()).map_err(|_| Failure::Rights)?;
+    done?.map(|(start, inherited)| make_ready(start, &inherited)).transpose()
 }
 
 /// Reads what is asked for as the caller, and carries it out; returns what is to be started.

@@ -35,19 +35,13 @@ pub(crate) fn read(arguments: [Option<&CStr>; 2]) -> Result<Task, Failure> {
     let [Some(number), None] = arguments else {
         return Err(Failure::Usage);
     };
-    let number: RawFd = number
-        .to_str()
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .ok_or(Failure::Usage)?;
+    let number: RawFd =
+        number.to_str().ok().and_then(|text| text.parse().ok()).ok_or(Failure::Usage)?;
     let bytes = read_whole(number).map_err(Failure::Request)?;
     let invalid = |error| Failure::Request(io::Error::new(io::ErrorKind::InvalidData, error));
     match Request::decode(&bytes).map_err(invalid)? {
         Request::Clean => Ok(Task::Clean),
-        Request::Start(start) => Ok(Task::Start {
-            plan: Box::new(plan_of(&start)?),
-            start,
-        }),
+        Request::Start(start) => Ok(Task::Start { plan: Box::new(plan_of(&start)?), start }),
     }
 }
 
@@ -70,20 +64,15 @@ fn read_whole(number: RawFd) -> io::Result<Vec<u8>> {
 
 fn plan_of(start: &StartRequest) -> Result<PrivilegedPlan, Failure> {
     // The kernel opens it only for whoever may look into the process.
-    let namespace = start
-        .process
-        .map(|process| File::open(format!("/proc/{process}/ns/mnt")))
-        .transpose();
+    let namespace =
+        start.process.map(|process| File::open(format!("/proc/{process}/ns/mnt"))).transpose();
     let images = start.images.iter().map(|image: &RequestedImage| {
         let file = ImageFile {
             file: File::from(taken(image.descriptor)?),
             path: image.name.clone().into(),
             format: image.format,
         };
-        Ok(PrivilegedImage::opened_by_caller(
-            file,
-            image.mount_point.clone(),
-        ))
+        Ok(PrivilegedImage::opened_by_caller(file, image.mount_point.clone()))
     });
     let binds = start.binds.iter().map(|bind: &RequestedBind| {
         let source = taken(bind.descriptor)?;
@@ -102,9 +91,7 @@ fn plan_of(start: &StartRequest) -> Result<PrivilegedPlan, Failure> {
         },
         copies: None,
         namespace: namespace.map_err(|_| Failure::Process)?,
-        images: images
-            .collect::<io::Result<_>>()
-            .map_err(Failure::Request)?,
+        images: images.collect::<io::Result<_>>().map_err(Failure::Request)?,
     })
 }
 

@@ -65,9 +65,7 @@ struct SecondRoot {
 
 impl OwnContainers {
     pub(crate) fn new(context: &Context) -> Self {
-        Self {
-            context: context.clone(),
-        }
+        Self { context: context.clone() }
     }
 
     fn look_up(&self, reference: &Reference, platform: &Platform) -> Result<FoundContainer> {
@@ -80,9 +78,8 @@ impl OwnContainers {
             Reference::DockerArchive(path, name) => {
                 let archive = DockerArchive::open(path, &scratch_place(&self.context)?);
                 let archive = archive.map_err(container)?;
-                let (image, identity) = archive
-                    .image(name.as_deref(), platform)
-                    .map_err(container)?;
+                let (image, identity) =
+                    archive.image(name.as_deref(), platform).map_err(container)?;
                 return Ok(FoundContainer {
                     reference: reference.to_string(),
                     platform: image.platform.to_string(),
@@ -93,9 +90,7 @@ impl OwnContainers {
             Reference::Layout(path, name) => {
                 let layout =
                     Layout::open(path, &scratch_place(&self.context)?).map_err(container)?;
-                layout
-                    .choose(name.as_deref(), platform)
-                    .map_err(container)?
+                layout.choose(name.as_deref(), platform).map_err(container)?
             }
             Reference::Sif(path) => {
                 Sif::open(path, platform).map_err(container)?;
@@ -106,10 +101,7 @@ impl OwnContainers {
                 // It has no digest of its own: that of the layer which is made of it.
                 let image = directory_of(path, platform)?;
                 let open = |layer: &Layer<'_>| (layer.open)().and_then(digest::of_stream);
-                let summed = image
-                    .layers
-                    .first()
-                    .map_or_else(|| Ok(digest::of(&[])), open);
+                let summed = image.layers.first().map_or_else(|| Ok(digest::of(&[])), open);
                 let summed = summed.or_failed(|| format!("read {}", path.display()))?;
                 return Ok(of_whole(reference, platform, &summed));
             }
@@ -137,11 +129,7 @@ impl OwnContainers {
 
     fn look_up_own(&self, label: &str) -> Result<FoundContainer> {
         let (_, root) = self.own_root(label)?;
-        let source = root
-            .meta
-            .container
-            .as_ref()
-            .and_then(|one| one.source.as_ref());
+        let source = root.meta.container.as_ref().and_then(|one| one.source.as_ref());
         let platform = match source {
             Some(source) => source.platform.clone(),
             None => platform_of(None)?.to_string(),
@@ -168,12 +156,7 @@ impl OwnContainers {
         }
         let (environment, root) = self.own_root(label)?;
         let platform = platform_of(Some(&found.platform))?;
-        let mut config = root
-            .meta
-            .container
-            .as_ref()
-            .map(config_of)
-            .unwrap_or_default();
+        let mut config = root.meta.container.as_ref().map(config_of).unwrap_or_default();
         config["config"]["Env"] = variables_of(&config, &environment.patch).texts.into();
         config["os"] = platform.os.clone().into();
         config["architecture"] = platform.architecture.clone().into();
@@ -205,10 +188,7 @@ impl OwnContainers {
             })
         };
         let images = environment.images.iter().map(image);
-        Ok(AddedImages {
-            images: images.collect::<Result<_>>()?,
-            patch: environment.patch.clone(),
-        })
+        Ok(AddedImages { images: images.collect::<Result<_>>()?, patch: environment.patch.clone() })
     }
 
     /// Opens what was found, and nothing else under the same name.
@@ -257,8 +237,7 @@ impl Containers for OwnContainers {
         platform: Option<&str>,
     ) -> Result<FoundContainer, BuildError> {
         let found = if let Some(label) = from.strip_prefix(OWN) {
-            self.look_up_own(label)
-                .and_then(|found| of_platform(found, platform))
+            self.look_up_own(label).and_then(|found| of_platform(found, platform))
         } else {
             reference_of(from, directory).and_then(|reference| {
                 let platform = platform_of(platform)?;
@@ -298,8 +277,7 @@ impl Containers for OwnContainers {
     }
 
     fn images(&self, names: &[String]) -> Result<AddedImages, BuildError> {
-        self.find_added(names)
-            .map_err(|error| as_build_error(&error))
+        self.find_added(names).map_err(|error| as_build_error(&error))
     }
 }
 
@@ -356,9 +334,7 @@ fn as_build_error(error: &Report) -> BuildError {
 fn platform_of(text: Option<&str>) -> Result<Platform> {
     match text {
         None => Ok(Platform::of_machine(std::env::consts::ARCH)),
-        Some(text) => text
-            .parse()
-            .map_err(|error| Report::new(Kind::BadInput, error_of(error))),
+        Some(text) => text.parse().map_err(|error| Report::new(Kind::BadInput, error_of(error))),
     }
 }
 

@@ -65,16 +65,11 @@ pub struct PlannedBuild {
 /// The recipe, the configuration of the system, or an option cannot be used.
 pub fn plan_build(context: &Context, options: &BuildOptions) -> Result<PlannedBuild> {
     let system = find_system(context, options.system.as_deref())?;
-    let pattern = options
-        .label
-        .as_deref()
-        .map(|text| pattern(text, system.as_ref()))
-        .transpose()?;
+    let pattern =
+        options.label.as_deref().map(|text| pattern(text, system.as_ref())).transpose()?;
     let request = request(context, options, system)?;
     let plan = cabane_builder::plan(&request)?;
-    let label = pattern
-        .map(|pattern| label_of(context, &pattern, &plan))
-        .transpose()?;
+    let label = pattern.map(|pattern| label_of(context, &pattern, &plan)).transpose()?;
     Ok(PlannedBuild { plan, label })
 }
 
@@ -92,9 +87,7 @@ fn pattern(text: &str, system: Option<&SystemDirectory>) -> Result<LabelPattern>
 fn label_of(context: &Context, pattern: &LabelPattern, plan: &Plan) -> Result<Label> {
     let platform = plan.platform.as_deref();
     let platform: Option<Platform> = platform.and_then(|text| text.parse().ok());
-    let machine = platform
-        .as_ref()
-        .map_or(std::env::consts::ARCH, Platform::machine);
+    let machine = platform.as_ref().map_or(std::env::consts::ARCH, Platform::machine);
     complete_label_for(context, pattern, machine)
 }
 
@@ -105,22 +98,14 @@ fn request(
 ) -> Result<BuildRequest> {
     let recipe_dir = fs::canonicalize(&options.recipe)
         .or_failed(|| format!("find the recipe {}", options.recipe.display()))?;
-    let path = context
-        .calling
-        .get(OsStr::new(env_vars::PATH))
-        .map(AsRef::as_ref);
-    let format = options
-        .format
-        .unwrap_or(match context.settings.image_format.value {
-            FormatChoice::Squashfs => ImageFormat::Squashfs,
-            FormatChoice::Erofs => ImageFormat::Erofs,
-        });
+    let path = context.calling.get(OsStr::new(env_vars::PATH)).map(AsRef::as_ref);
+    let format = options.format.unwrap_or(match context.settings.image_format.value {
+        FormatChoice::Squashfs => ImageFormat::Squashfs,
+        FormatChoice::Erofs => ImageFormat::Erofs,
+    });
     let install = install(options)?;
     let settings = &context.settings;
-    let home = context
-        .calling
-        .get(OsStr::new(env_vars::HOME))
-        .map(PathBuf::from);
+    let home = context.calling.get(OsStr::new(env_vars::HOME)).map(PathBuf::from);
     Ok(BuildRequest {
         build_dir: match &options.build_dir {
             Some(directory) => std::path::absolute(directory)
@@ -138,11 +123,7 @@ fn request(
         cache_dir: settings.cache_directory.directory()?.to_owned(),
         format,
         programs: Programs {
-            uv: settings
-                .uv
-                .value
-                .clone()
-                .or_else(|| find_program("uv", path)),
+            uv: settings.uv.value.clone().or_else(|| find_program("uv", path)),
             spack_python: settings.spack_python.value.clone(),
             git: find_program("git", path),
             tar: find_program("tar", path),
@@ -152,21 +133,12 @@ fn request(
         },
         passed_variables: passed_variables(context),
         hidden_home: home.filter(|home| home.is_absolute() && home.parent().is_some()),
-        search_path: path
-            .map(|path| std::env::split_paths(path).collect())
-            .unwrap_or_default(),
+        search_path: path.map(|path| std::env::split_paths(path).collect()).unwrap_or_default(),
         epoch: context.epoch()?.0,
-        jobs: options
-            .jobs
-            .or(settings.jobs.value)
-            .unwrap_or_else(processors)
-            .max(1),
+        jobs: options.jobs.or(settings.jobs.value).unwrap_or_else(processors).max(1),
         backend: context.backend,
         containers: Some(Arc::new(OwnContainers::new(context))),
-        part: Part {
-            from: options.from.clone(),
-            until: options.until.clone(),
-        },
+        part: Part { from: options.from.clone(), until: options.until.clone() },
         keep: options.keep,
         memory: in_memory(context, options),
     })
@@ -207,21 +179,15 @@ fn install(options: &BuildOptions) -> Result<Option<Install>> {
     let path =
         std::path::absolute(directory).or_failed(|| format!("find {}", directory.display()))?;
     let directory = path.to_string_lossy().parse()?;
-    Ok(Some(Install {
-        directory,
-        replace: options.replace,
-    }))
+    Ok(Some(Install { directory, replace: options.replace }))
 }
 
 /// The name of a recipe's build directory: readable, and different for recipes of
 /// the same name in different places, and for what is built for a directory.
 fn build_name(recipe: &Path, install: Option<&Install>) -> String {
     let name = recipe.file_name().unwrap_or_default().to_string_lossy();
-    let name: String = name
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
-        .take(40)
-        .collect();
+    let name: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(40).collect();
     let mut place = recipe.as_os_str().as_encoded_bytes().to_vec();
     if let Some(install) = install {
         place.push(0);
@@ -234,31 +200,20 @@ fn build_name(recipe: &Path, install: Option<&Install>) -> String {
 fn path_variables(context: &Context) -> BTreeMap<String, String> {
     let calling = context.calling.iter();
     let text = calling.filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
-    text.map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect()
+    text.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 fn passed_variables(context: &Context) -> BTreeMap<String, String> {
-    let value = |name: &str| {
-        context
-            .calling
-            .get(OsStr::new(name))?
-            .to_str()
-            .map(str::to_owned)
-    };
+    let value = |name: &str| context.calling.get(OsStr::new(name))?.to_str().map(str::to_owned);
     let mut passed: BTreeMap<String, String> = env_vars::PASSED_TO_BUILDS
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), value(name)?)))
         .collect();
     // The names by which `uv` knows the indexes of the configuration.
     if let Some((first, others)) = context.settings.index_urls.value.split_first() {
-        passed
-            .entry("UV_DEFAULT_INDEX".to_owned())
-            .or_insert_with(|| first.clone());
+        passed.entry("UV_DEFAULT_INDEX".to_owned()).or_insert_with(|| first.clone());
         if !others.is_empty() {
-            passed
-                .entry("UV_INDEX".to_owned())
-                .or_insert_with(|| others.join(" "));
+            passed.entry("UV_INDEX".to_owned()).or_insert_with(|| others.join(" "));
         }
     }
     passed

@@ -45,11 +45,7 @@ impl PackageSearch {
         let name = cabane_registry::sum::bytes(source.as_bytes()).id();
         let path = cache.map(|cache| cache.join(DIRECTORY).join(format!("{name}.index")));
         let index = path.as_deref().and_then(read).unwrap_or_default();
-        Some(Self {
-            patterns,
-            index,
-            path,
-        })
+        Some(Self { patterns, index, path })
     }
 
     /// Returns whether an image has to be asked for its packages. With `again`, those that did
@@ -65,8 +61,7 @@ impl PackageSearch {
             return;
         }
         let lists = lists.iter();
-        self.index
-            .add(lists.map(|(digest, lines)| (digest.clone(), lines.as_deref())));
+        self.index.add(lists.map(|(digest, lines)| (digest.clone(), lines.as_deref())));
         let Some(path) = &self.path else {
             return;
         };

@@ -51,10 +51,7 @@ pub fn list(context: &Context, request: &SearchRequest) -> Result<Images> {
         repositories.push((repository, records));
     }
     let packages = search.map(|search| retain_with_packages(context, search, &mut repositories));
-    Ok(Images {
-        repositories,
-        packages,
-    })
+    Ok(Images { repositories, packages })
 }
 
 fn records(

@@ -26,10 +26,7 @@ pub struct Packages(Rc<[Rc<Package>]>);
 
 /// A package in an image.
 #[derive(Clone, Debug, Serialize, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(
-    missing_docs,
-    reason = "the keys of Spack's specs, and of the JSON output"
-)]
+#[expect(missing_docs, reason = "the keys of Spack's specs, and of the JSON output")]
 pub struct Package {
     pub name: String,
     pub version: String,
@@ -60,11 +57,7 @@ impl Package {
     }
 
     fn title(&self) -> String {
-        let of_system = if self.external {
-            " (of the system)"
-        } else {
-            ""
-        };
+        let of_system = if self.external { " (of the system)" } else { "" };
         let at = if self.version.is_empty() { "" } else { "@" };
         format!("{}{at}{}{of_system}", self.name, self.version)
     }
@@ -122,9 +115,7 @@ pub(crate) fn select<'i>(
             count => format!("{count} images do"),
         };
         let names = names(context, silent.iter());
-        context.note(format_args!(
-            "{count} not say which packages they have: {names}"
-        ));
+        context.note(format_args!("{count} not say which packages they have: {names}"));
     }
     packages
 }
@@ -134,18 +125,11 @@ pub(crate) fn names(
     context: &Context,
     labels: impl ExactSizeIterator<Item = impl ToString>,
 ) -> String {
-    let most = if context.is_verbose() {
-        usize::MAX
-    } else {
-        MAX_NAMES
-    };
+    let most = if context.is_verbose() { usize::MAX } else { MAX_NAMES };
     let more = labels.len().saturating_sub(most);
     let named: Vec<String> = labels.take(most).map(|one| one.to_string()).collect();
     match more {
         0 => named.join(", "),
-        _ => format!(
-            "{} and {more} more (`--verbose` names all)",
-            named.join(", ")
-        ),
+        _ => format!("{} and {more} more (`--verbose` names all)", named.join(", ")),
     }
 }

@@ -34,11 +34,7 @@ pub struct FoundImage {
 
 impl FoundImage {
     fn of(image: Listed) -> Self {
-        Self {
-            image,
-            packages: None,
-            signature: None,
-        }
+        Self { image, packages: None, signature: None }
     }
 }
 
@@ -58,13 +54,8 @@ pub fn find(
     let connection = registry.connect(context)?;
     let address = connection.registry.address().to_string();
     let search = PackageSearch::new(context, patterns, &address);
-    let listed = look_up(
-        context,
-        &connection,
-        description.as_ref(),
-        request.name_match(),
-        request.refresh,
-    )?;
+    let listed =
+        look_up(context, &connection, description.as_ref(), request.name_match(), request.refresh)?;
     let mut found = match search {
         Some(search) => with_packages(context, &connection, search, listed, request.refresh)?,
         None => listed.into_iter().map(FoundImage::of).collect(),
@@ -137,9 +128,7 @@ fn package_lists(
     }
     if let Some((_, error)) = failed.first() {
         let labels = names(context, failed.iter().map(|(label, _)| label));
-        context.warning(format_args!(
-            "it is not known which packages are in {labels}: {error}"
-        ));
+        context.warning(format_args!("it is not known which packages are in {labels}: {error}"));
     }
     Ok(lists)
 }

@@ -43,10 +43,6 @@ impl SearchRequest {
     }
 
     pub(crate) fn name_match(&self) -> NameMatch {
-        if self.exact {
-            NameMatch::Exact
-        } else {
-            NameMatch::Prefix
-        }
+        if self.exact { NameMatch::Exact } else { NameMatch::Prefix }
     }
 }

@@ -105,9 +105,9 @@ fn fault_of_file(path: &Path) -> Option<String> {
     let path_text = path.display();
     match fs::metadata(path) {
         Err(error) => Some(format!("cannot look at {path_text}: {error}")),
-        Ok(found) if found.uid() != 0 || found.mode() & 0o022 != 0 => Some(format!(
-            "{path_text} does not belong to root, or others may change it"
-        )),
+        Ok(found) if found.uid() != 0 || found.mode() & 0o022 != 0 => {
+            Some(format!("{path_text} does not belong to root, or others may change it"))
+        }
         Ok(_) => None,
     }
 }
@@ -180,9 +180,7 @@ fn faults_of_policy() -> Vec<String> {
 
 fn fault_of_order() -> Option<String> {
     let error = cabane_mount::uarch_order().err()?;
-    Some(format!(
-        "{error}: images with several builds are not mounted on this node"
-    ))
+    Some(format!("{error}: images with several builds are not mounted on this node"))
 }
 
 /// Asks Slurm where the list of plugins is.
@@ -194,9 +192,7 @@ pub(crate) fn find_plugstack() -> PathBuf {
         let (key, value) = line.split_once('=')?;
         (key.trim() == "PlugStackConfig").then(|| value.trim().to_owned())
     });
-    value
-        .filter(|value| value.starts_with('/'))
-        .map_or_else(|| PLUGSTACK.into(), PathBuf::from)
+    value.filter(|value| value.starts_with('/')).map_or_else(|| PLUGSTACK.into(), PathBuf::from)
 }
 
 #[cfg(test)]

@@ -66,24 +66,16 @@ impl Inherited {
             let build = builds.get(**now);
             build.is_some_and(|build| is_same(loaded, build))
         });
-        found
-            .next()
-            .map(|(position, (builds, _))| (position, builds.as_slice()))
+        found.next().map(|(position, (builds, _))| (position, builds.as_slice()))
     }
 
     /// Returns the variables as they were if these builds were loaded. What somebody has
     /// changed since stays.
     pub(crate) fn variables_with(&self, variables: &Variables, places: &[usize]) -> Variables {
         let mut changed = variables.clone();
-        let (old, new) = (
-            self.list.variables_for(&self.now),
-            self.list.variables_for(places),
-        );
+        let (old, new) = (self.list.variables_for(&self.now), self.list.variables_for(places));
         let ours = [CABANE_LOADED, UENV_MOUNT_LIST, UENV_VIEW].map(OsStr::new);
-        for (name, value) in new
-            .iter()
-            .filter(|(name, _)| !ours.contains(&name.as_os_str()))
-        {
+        for (name, value) in new.iter().filter(|(name, _)| !ours.contains(&name.as_os_str())) {
             if variables.get(name) == value_of(old, name) {
                 match value {
                     Some(value) => changed.insert(name.clone(), value.clone()),
@@ -136,10 +128,7 @@ impl Inherited {
             };
             *replaced = taken.clone();
             let of_old = |place: &std::path::Path| place == old.mount_point;
-            let at = loaded
-                .views
-                .iter()
-                .position(|view| of_old(&view.mount_point));
+            let at = loaded.views.iter().position(|view| of_old(&view.mount_point));
             loaded.views.retain(|view| !of_old(&view.mount_point));
             let views = other.views.iter();
             let views = views.filter(|view| view.mount_point == new.mount_point);
@@ -187,10 +176,7 @@ mod tests {
         let image = |uarch: &str| JobImage::new(ImageFormat::Squashfs, format!("/{uarch}"), "/a");
         let of_build = |uarch: &str| {
             vec![
-                (
-                    CABANE_LOADED.into(),
-                    Some(loaded(uarch).to_variable().into()),
-                ),
+                (CABANE_LOADED.into(), Some(loaded(uarch).to_variable().into())),
                 ("BUILD".into(), Some(uarch.into())),
                 ("CHANGED".into(), Some(uarch.into())),
             ]
@@ -212,10 +198,7 @@ mod tests {
     fn the_builds_of_what_is_loaded_are_found() {
         let inherited = Inherited::of(&on_zen2());
         let found = inherited.find(&loaded("zen2").images[0]);
-        assert_eq!(
-            found.map(|(place, builds)| (place, builds.len())),
-            Some((0, 2))
-        );
+        assert_eq!(found.map(|(place, builds)| (place, builds.len())), Some((0, 2)));
     }
 
     #[test]
@@ -238,10 +221,7 @@ mod tests {
         variables.remove(OsStr::new(CABANE_LOADED));
         variables.insert(UENV_MOUNT_LIST.into(), "/zen2:/a,/other:/b".into());
         let changed = Inherited::of(&variables).variables_with(&variables, &[0]);
-        assert_eq!(
-            text_of(&changed, UENV_MOUNT_LIST),
-            Some("/zen3:/a,/other:/b")
-        );
+        assert_eq!(text_of(&changed, UENV_MOUNT_LIST), Some("/zen3:/a,/other:/b"));
     }
 
     #[test]

@@ -50,11 +50,7 @@ pub fn install(request: &InstallRequest) -> Result<(PathBuf, Installed)> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         read => read.or_failed(|| format!("read {}", plugstack.display()))?,
     };
-    let line = if request.remove {
-        None
-    } else {
-        Some(line_for(request, &before)?)
-    };
+    let line = if request.remove { None } else { Some(line_for(request, &before)?) };
     let after = changed(&before, line.as_deref());
     if after == before {
         return Ok((plugstack, Installed::Unchanged));

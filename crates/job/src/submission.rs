@@ -102,20 +102,14 @@ pub fn submit(context: &Context, request: &Submission) -> Result<BTreeMap<OsStri
         },
     )?;
     let inherited = Inherited::of(&calling);
-    let requested = is_requested
-        .then(|| Requested::find(context, request))
-        .transpose()?;
+    let requested = is_requested.then(|| Requested::find(context, request)).transpose()?;
     let variants = Variants {
         context,
         calling,
         inherited,
         requested,
         // Else they are among those of the images.
-        devices: if is_requested {
-            Vec::new()
-        } else {
-            request.devices.clone()
-        },
+        devices: if is_requested { Vec::new() } else { request.devices.clone() },
     };
     let (mut variables, mut images) = variants.resolve()?;
     images.unfit = request.unfit.unwrap_or(variants.inherited.unfit());
@@ -144,10 +138,7 @@ fn one_variable(images: &JobImages) -> Result<String> {
     if JOB_IMAGES.len() + text.len() + 2 <= LONGEST {
         return Ok(text);
     }
-    let error = Report::new(
-        Kind::BadInput,
-        "the list of images is too long for a variable",
-    );
+    let error = Report::new(Kind::BadInput, "the list of images is too long for a variable");
     Err(if images.ways() > 1 {
         error.hinted("a label with its `%uarch` means one build only".to_owned())
     } else {
@@ -178,9 +169,7 @@ fn not_handed_on(program: &str, loaded: &Loaded) -> Report {
         Kind::Usage,
         format!("{program} does not hand on the images that are loaded here: {names}"),
     )
-    .hinted(format!(
-        "`{program} --uenv={names}` names what the job needs"
-    ))
+    .hinted(format!("`{program} --uenv={names}` names what the job needs"))
     .hinted(
         "`--uenv-passthrough=use` hands on what is loaded, and `--uenv-passthrough=ignore` \
          submits the job without it"
@@ -190,11 +179,7 @@ fn not_handed_on(program: &str, loaded: &Loaded) -> Report {
 
 /// Finds what is loaded, also by a tool that sets the list of mounts only.
 pub(crate) fn loaded_in(variables: &BTreeMap<OsString, OsString>) -> Loaded {
-    let value = |name| {
-        variables
-            .get(OsStr::new(name))
-            .and_then(|value| value.to_str())
-    };
+    let value = |name| variables.get(OsStr::new(name)).and_then(|value| value.to_str());
     if let Some(loaded) = value(CABANE_LOADED).and_then(Loaded::from_variable) {
         return loaded;
     }

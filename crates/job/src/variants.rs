@@ -72,12 +72,7 @@ impl Requested {
                 directory.display()
             ));
         }
-        Ok(Self {
-            found,
-            additions,
-            without_home: request.no_home,
-            here,
-        })
+        Ok(Self { found, additions, without_home: request.no_home, here })
     }
 
     /// Puts other builds into some places of those that this machine takes.
@@ -203,11 +198,7 @@ impl Variants<'_> {
                 (&requested.additions, binds, requested.without_home)
             }
             // What was asked for when the job was submitted is meant for its steps, too.
-            None => (
-                &nothing,
-                self.inherited.binds(),
-                self.inherited.is_without_home(),
-            ),
+            None => (&nothing, self.inherited.binds(), self.inherited.is_without_home()),
         };
         let request = RootRequest {
             without_home,
@@ -269,10 +260,7 @@ impl Variants<'_> {
         })?;
         // What this machine lacks does not matter: the nodes look for themselves.
         let is_about_node = |warning: &&RunWarning| {
-            matches!(
-                warning,
-                RunWarning::OldLibrary { .. } | RunWarning::OtherProcessor { .. }
-            )
+            matches!(warning, RunWarning::OldLibrary { .. } | RunWarning::OtherProcessor { .. })
         };
         let warnings = prepared.warnings();
         let warnings = warnings.filter(|one| !is_about_node(one)).cloned();
@@ -318,9 +306,7 @@ impl Variants<'_> {
         let names: Vec<&OsString> = names.into_iter().filter(differs).collect();
         let of_variant = |variables: &Variables| {
             let pairs = names.iter();
-            pairs
-                .map(|name| ((*name).clone(), variables.get(*name).cloned()))
-                .collect()
+            pairs.map(|name| ((*name).clone(), variables.get(*name).cloned())).collect()
         };
         Ok(all.iter().map(of_variant).collect())
     }

@@ -13,9 +13,7 @@ pub fn corrupt_sum(bytes: &[u8]) -> u64 {
         for (place, byte) in word.iter_mut().zip(chunk) {
             *place = *byte;
         }
-        sum = (sum ^ u64::from_le_bytes(word))
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            .rotate_left(29);
+        sum = (sum ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     }
     sum ^ bytes.len() as u64
 }
@@ -27,12 +25,7 @@ mod tests {
     #[test]
     fn a_byte_that_changes_place_or_value_and_one_that_is_gone_are_seen() {
         let whole = corrupt_sum(b"0123456789");
-        let others = [
-            &b"0123456798"[..],
-            b"0123456788",
-            b"012345678",
-            b"012345678\0\0",
-        ];
+        let others = [&b"0123456798"[..], b"0123456788", b"012345678", b"012345678\0\0"];
         assert!(others.iter().all(|other| corrupt_sum(other) != whole));
     }
 }

@@ -45,11 +45,7 @@ pub struct UenvDescription {
 pub fn parse_uenv_list(text: &str) -> Result<Vec<UenvDescription>, ParseError> {
     list_elements(text, Expected::UenvList, Expected::Uenv)?
         .into_iter()
-        .map(|(start, element)| {
-            element
-                .parse()
-                .map_err(|e: ParseError| e.within(text, start))
-        })
+        .map(|(start, element)| element.parse().map_err(|e: ParseError| e.within(text, start)))
         .collect()
 }
 
@@ -74,10 +70,7 @@ impl ImageDescription {
             ));
         }
         if is_hexadecimal && text.len() > 2 * ImageId::LENGTH {
-            return Some(format!(
-                "a digest has 64 digits, and this has {}",
-                text.len()
-            ));
+            return Some(format!("a digest has 64 digits, and this has {}", text.len()));
         }
         matches!(ending, "squashfs" | "sqfs" | "erofs" | "img" | "toml")
             .then(|| format!("write `./{text}` for the file of this name"))
@@ -90,12 +83,7 @@ impl FromStr for ImageDescription {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         check_length(text, Expected::Image)?;
         if text.is_empty() {
-            return Err(ParseError::new(
-                Expected::Image,
-                text,
-                0,
-                ParseErrorKind::Empty,
-            ));
+            return Err(ParseError::new(Expected::Image, text, 0, ParseErrorKind::Empty));
         }
         if text.starts_with(['.', '/']) {
             return parse_path(text).map(Self::Path);
@@ -122,11 +110,7 @@ fn parse_path(text: &str) -> Result<PathBuf, ParseError> {
     let is_colon = matches!(kind, ParseErrorKind::Character { character: ':', .. });
     let hint = is_colon.then(|| {
         // A hint is for reading; a path that does not fit on a line is not repeated.
-        let path = if offset <= 80 {
-            escape(&text[..offset])
-        } else {
-            "./image.squashfs".into()
-        };
+        let path = if offset <= 80 { escape(&text[..offset]) } else { "./image.squashfs".into() };
         format!("what follows `:` is the mount point, an absolute path: `{path}:/user-environment`")
     });
     Err(ParseError::new(Expected::Path, text, offset, kind).with_hint(hint))
@@ -138,32 +122,20 @@ impl FromStr for UenvDescription {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         check_length(text, Expected::Uenv)?;
         let Some(colon) = mount_point_colon(text) else {
-            return Ok(Self {
-                image: text.parse()?,
-                mount_point: None,
-            });
+            return Ok(Self { image: text.parse()?, mount_point: None });
         };
         if colon == 0 {
             return Err(ParseError::new(
                 Expected::Uenv,
                 text,
                 0,
-                ParseErrorKind::MissingBefore {
-                    part: Expected::Image,
-                    separator: ":",
-                },
+                ParseErrorKind::MissingBefore { part: Expected::Image, separator: ":" },
             ));
         }
-        let mount_point = text[colon + 1..]
-            .parse()
-            .map_err(|e: ParseError| e.within(text, colon + 1))?;
-        let image = text[..colon]
-            .parse()
-            .map_err(|e: ParseError| e.within(text, 0))?;
-        Ok(Self {
-            image,
-            mount_point: Some(mount_point),
-        })
+        let mount_point =
+            text[colon + 1..].parse().map_err(|e: ParseError| e.within(text, colon + 1))?;
+        let image = text[..colon].parse().map_err(|e: ParseError| e.within(text, 0))?;
+        Ok(Self { image, mount_point: Some(mount_point) })
     }
 }
 

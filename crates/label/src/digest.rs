@@ -78,10 +78,7 @@ impl FromStr for ImageId {
 
 /// Tells whether a text has as many lower-case digits as `length` says.
 pub(crate) fn is_digits(text: &str, length: usize) -> bool {
-    text.len() == length
-        && text
-            .bytes()
-            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    text.len() == length && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 fn check_digits(text: &str, part: Expected, length: usize) -> Result<(), ParseError> {
@@ -97,11 +94,7 @@ fn check_digits(text: &str, part: Expected, length: usize) -> Result<(), ParseEr
         return error(offset, ParseErrorKind::Character { part, character });
     }
     if text.len() != length {
-        let kind = ParseErrorKind::DigitCount {
-            part,
-            expected: length,
-            found: text.len(),
-        };
+        let kind = ParseErrorKind::DigitCount { part, expected: length, found: text.len() };
         return error(text.len().min(length), kind);
     }
     // Upper case is refused and not converted: a digest is also the name of a

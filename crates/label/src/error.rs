@@ -174,14 +174,7 @@ impl ParseError {
         let offset = boundary(input, offset);
         let quoted = 0..input.len();
         let input = input.to_owned();
-        Self(Box::new(Details {
-            input,
-            quoted,
-            offset,
-            expected,
-            kind,
-            hint: None,
-        }))
+        Self(Box::new(Details { input, quoted, offset, expected, kind, hint: None }))
     }
 
     /// Adds what the user could type instead.
@@ -245,15 +238,8 @@ impl ParseError {
         let (before, after) = self.0.input.split_at(self.0.offset);
         let (mut first, mut last) = (0, self.0.input.len());
         if self.0.input.chars().nth(Self::QUOTED).is_some() {
-            first = before
-                .char_indices()
-                .rev()
-                .nth(BEFORE - 1)
-                .map_or(0, |(index, _)| index);
-            last = after
-                .char_indices()
-                .nth(AFTER)
-                .map_or(last, |(index, _)| self.0.offset + index);
+            first = before.char_indices().rev().nth(BEFORE - 1).map_or(0, |(index, _)| index);
+            last = after.char_indices().nth(AFTER).map_or(last, |(index, _)| self.0.offset + index);
         }
         let left = if first > 0 { "…" } else { "" };
         let right = if last < self.0.input.len() { "…" } else { "" };
@@ -301,8 +287,6 @@ impl From<ParseError> for Report {
         let pointer = error.pointer();
         let lines: Vec<_> = pointer.lines().map(|line| format!("  {line}")).collect();
         let hint = error.hint();
-        Self::new(Kind::BadInput, error)
-            .detailed(lines.join("\n"))
-            .hinted(hint)
+        Self::new(Kind::BadInput, error).detailed(lines.join("\n")).hinted(hint)
     }
 }

@@ -59,13 +59,11 @@ impl FromStr for Label {
 
 /// Returns the first segment that only a pattern may have.
 fn not_in_label(segments: &[Segment<'_>]) -> Option<(usize, ParseErrorKind)> {
-    segments
-        .iter()
-        .find_map(|segment| match (segment.part, segment.text) {
-            (Expected::Namespace, _) => Some((segment.begin(), ParseErrorKind::NamespaceInLabel)),
-            (Expected::System, "*") => Some((segment.begin(), ParseErrorKind::AnySystemInLabel)),
-            _ => None,
-        })
+    segments.iter().find_map(|segment| match (segment.part, segment.text) {
+        (Expected::Namespace, _) => Some((segment.begin(), ParseErrorKind::NamespaceInLabel)),
+        (Expected::System, "*") => Some((segment.begin(), ParseErrorKind::AnySystemInLabel)),
+        _ => None,
+    })
 }
 
 /// Points at the place where the missing part would stand.
@@ -73,24 +71,13 @@ fn incomplete(text: &str, segments: &[Segment<'_>], part: Expected) -> ParseErro
     let after = segments.iter().find(|segment| segment.part > part);
     let offset = after.map_or(text.len(), Segment::begin);
     let hint = "a label has all five parts: `name/version:tag@system%uarch`".to_owned();
-    ParseError::new(
-        Expected::Label,
-        text,
-        offset,
-        ParseErrorKind::Incomplete { part },
-    )
-    .with_hint(Some(hint))
+    ParseError::new(Expected::Label, text, offset, ParseErrorKind::Incomplete { part })
+        .with_hint(Some(hint))
 }
 
 impl fmt::Display for Label {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            name,
-            version,
-            tag,
-            system,
-            uarch,
-        } = self;
+        let Self { name, version, tag, system, uarch } = self;
         write!(f, "{name}/{version}:{tag}@{system}%{uarch}")
     }
 }

@@ -23,19 +23,14 @@ pub fn list_elements(
     let mut start = text.len() - trimmed.len();
     let trimmed = trimmed.trim_end_matches(BLANKS);
     // A path may end with a blank, but not the last of a list.
-    let list_text = trimmed
-        .strip_suffix(',')
-        .map_or(trimmed, |l| l.trim_end_matches(BLANKS));
+    let list_text = trimmed.strip_suffix(',').map_or(trimmed, |l| l.trim_end_matches(BLANKS));
     if trimmed.is_empty() {
         return Err(ParseError::new(list, text, 0, ParseErrorKind::Empty));
     }
     let mut elements = Vec::new();
     for word in list_text.split(',') {
         if word.is_empty() {
-            let kind = ParseErrorKind::MissingBefore {
-                part: element,
-                separator: ",",
-            };
+            let kind = ParseErrorKind::MissingBefore { part: element, separator: "," };
             return Err(ParseError::new(list, text, start, kind));
         }
         elements.push((start, word));

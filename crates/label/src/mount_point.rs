@@ -84,10 +84,7 @@ impl FromStr for MountPoint {
         if path.ends_with(' ') {
             // Where words are read from a list, blanks at its end are dropped.
             let offset = text.rfind(' ').unwrap_or_default();
-            let kind = ParseErrorKind::End {
-                part,
-                character: ' ',
-            };
+            let kind = ParseErrorKind::End { part, character: ' ' };
             return Err(ParseError::new(part, text, offset, kind));
         }
         if path.is_empty() {
@@ -126,14 +123,7 @@ pub(crate) fn path_problem(text: &str, part: Expected) -> Option<(usize, ParseEr
     }
     let limit = MountPoint::MAX_LENGTH;
     let length = text.chars().count();
-    (text.len() > limit).then_some((
-        limit,
-        ParseErrorKind::TooLong {
-            part,
-            length,
-            limit,
-        },
-    ))
+    (text.len() > limit).then_some((limit, ParseErrorKind::TooLong { part, length, limit }))
 }
 
 impl fmt::Display for MountPoint {

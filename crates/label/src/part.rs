@@ -32,27 +32,14 @@ pub(crate) fn part_problem(text: &str, part: Expected) -> Option<(usize, ParseEr
         return Some((0, ParseErrorKind::Empty));
     };
     if matches!(first, '-' | '.') {
-        return Some((
-            0,
-            ParseErrorKind::Start {
-                part,
-                character: first,
-            },
-        ));
+        return Some((0, ParseErrorKind::Start { part, character: first }));
     }
     if let Some((offset, character)) = text.char_indices().find(|&(_, c)| !is_part_character(c)) {
         return Some((offset, ParseErrorKind::Character { part, character }));
     }
     // Only ASCII is left, so that bytes are characters.
     let (length, limit) = (text.len(), MAX_PART_LENGTH);
-    (length > limit).then_some((
-        limit,
-        ParseErrorKind::TooLong {
-            part,
-            length,
-            limit,
-        },
-    ))
+    (length > limit).then_some((limit, ParseErrorKind::TooLong { part, length, limit }))
 }
 
 /// Tells whether a character may stand in a part.

@@ -70,16 +70,10 @@ impl LabelPattern {
             SystemPattern::Is(system) => *system == label.system,
         };
         self.name.as_ref().is_none_or(name)
-            && self
-                .version
-                .as_ref()
-                .is_none_or(|version| *version == label.version)
+            && self.version.as_ref().is_none_or(|version| *version == label.version)
             && self.tag.as_ref().is_none_or(|tag| *tag == label.tag)
             && self.system.as_ref().is_none_or(system)
-            && self
-                .uarch
-                .as_ref()
-                .is_none_or(|uarch| *uarch == label.uarch)
+            && self.uarch.as_ref().is_none_or(|uarch| *uarch == label.uarch)
     }
 
     /// Makes a label for a new image of what the user typed.
@@ -88,29 +82,19 @@ impl LabelPattern {
     /// refused: nothing can be stored under them.
     pub fn complete(&self, defaults: &LabelDefaults) -> Result<Label, IncompleteLabel> {
         if let Some(namespace) = &self.namespace {
-            return Err(IncompleteLabel::Namespace {
-                namespace: namespace.clone(),
-            });
+            return Err(IncompleteLabel::Namespace { namespace: namespace.clone() });
         }
         let system = match &self.system {
             None => defaults.system.clone(),
             Some(SystemPattern::Is(system)) => system.clone(),
             Some(SystemPattern::Any) => {
-                return Err(IncompleteLabel::AnySystem {
-                    pattern: Box::new(self.clone()),
-                });
+                return Err(IncompleteLabel::AnySystem { pattern: Box::new(self.clone()) });
             }
         };
-        let missing = |part| IncompleteLabel::Missing {
-            pattern: Box::new(self.clone()),
-            part,
-        };
+        let missing = |part| IncompleteLabel::Missing { pattern: Box::new(self.clone()), part };
         Ok(Label {
             name: self.name.clone().ok_or_else(|| missing(Expected::Name))?,
-            version: self
-                .version
-                .clone()
-                .ok_or_else(|| missing(Expected::Version))?,
+            version: self.version.clone().ok_or_else(|| missing(Expected::Version))?,
             tag: self.tag.as_ref().unwrap_or(&defaults.tag).clone(),
             system,
             uarch: self.uarch.as_ref().unwrap_or(&defaults.uarch).clone(),

@@ -62,10 +62,7 @@ pub(crate) fn parse_segments(
 
 /// Returns the text of one part, if it is there.
 pub(crate) fn find<'a>(segments: &[Segment<'a>], part: Expected) -> Option<&'a str> {
-    segments
-        .iter()
-        .find(|segment| segment.part == part)
-        .map(|segment| segment.text)
+    segments.iter().find(|segment| segment.part == part).map(|segment| segment.text)
 }
 
 /// Cuts without checking; every separator begins a segment, which may be empty.
@@ -73,11 +70,7 @@ fn cut(text: &str) -> Vec<Segment<'_>> {
     let mut segments = Vec::new();
     let mut start = 0;
     if let Some(end) = namespace_length(text) {
-        segments.push(Segment {
-            part: Expected::Namespace,
-            text: &text[..end],
-            start,
-        });
+        segments.push(Segment { part: Expected::Namespace, text: &text[..end], start });
         start = end + 2;
     }
     let mut part = Expected::Name;
@@ -85,11 +78,7 @@ fn cut(text: &str) -> Vec<Segment<'_>> {
         let rest = &text[start..];
         let end = rest.find(SEPARATORS).unwrap_or(rest.len());
         if part != Expected::Name || end > 0 {
-            segments.push(Segment {
-                part,
-                text: &rest[..end],
-                start,
-            });
+            segments.push(Segment { part, text: &rest[..end], start });
         }
         let Some(separator) = rest[end..].chars().next() else {
             return segments;
@@ -126,10 +115,7 @@ fn problem(segment: &Segment<'_>, earlier: &[Segment<'_>]) -> Option<(usize, Par
     if segment.text.is_empty() {
         let kind = match segment.separator().chars().next() {
             Some(separator) => ParseErrorKind::MissingAfter { part, separator },
-            None => ParseErrorKind::MissingBefore {
-                part,
-                separator: "::",
-            },
+            None => ParseErrorKind::MissingBefore { part, separator: "::" },
         };
         return Some((segment.start, kind));
     }
@@ -151,20 +137,14 @@ fn advice(text: &str, segments: &[Segment<'_>], kind: &ParseErrorKind) -> Option
         ParseErrorKind::Order { .. } => {
             in_order(segments).map(|corrected| format!("write `{}`", escape(&corrected)))
         }
-        ParseErrorKind::Twice {
-            part: Expected::Version,
+        ParseErrorKind::Twice { part: Expected::Version }
+        | ParseErrorKind::Character { character: '~' | '\\', .. } => {
+            Some("a path begins with `.` or `/`, as in `./image.squashfs`".to_owned())
         }
-        | ParseErrorKind::Character {
-            character: '~' | '\\',
-            ..
-        } => Some("a path begins with `.` or `/`, as in `./image.squashfs`".to_owned()),
-        ParseErrorKind::Twice {
-            part: Expected::Tag,
-        } => Some("a mount point begins with `/`, as in `name:tag:/user-environment`".to_owned()),
-        ParseErrorKind::MissingAfter {
-            part: Expected::Tag,
-            ..
-        } if text.contains(":/") => {
+        ParseErrorKind::Twice { part: Expected::Tag } => {
+            Some("a mount point begins with `/`, as in `name:tag:/user-environment`".to_owned())
+        }
+        ParseErrorKind::MissingAfter { part: Expected::Tag, .. } if text.contains(":/") => {
             Some("a mount point stands at the end, and only where an image is used".to_owned())
         }
         ParseErrorKind::Character { character: '*', .. } => Some(
@@ -173,9 +153,9 @@ fn advice(text: &str, segments: &[Segment<'_>], kind: &ParseErrorKind) -> Option
         ParseErrorKind::Character { character, .. } if character.is_whitespace() => {
             Some("several are separated by `,` without spaces".to_owned())
         }
-        ParseErrorKind::TooLong { .. } if text.bytes().all(|b| b.is_ascii_hexdigit()) => Some(
-            format!("a digest has 64 digits, and this has {}", text.len()),
-        ),
+        ParseErrorKind::TooLong { .. } if text.bytes().all(|b| b.is_ascii_hexdigit()) => {
+            Some(format!("a digest has 64 digits, and this has {}", text.len()))
+        }
         _ => None,
     }
 }

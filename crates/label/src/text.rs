@@ -16,10 +16,7 @@ pub(crate) fn check_length(text: &str, expected: Expected) -> Result<(), ParseEr
     if text.len() <= MAX_TEXT_LENGTH {
         return Ok(());
     }
-    let kind = ParseErrorKind::TextTooLong {
-        bytes: text.len(),
-        limit: MAX_TEXT_LENGTH,
-    };
+    let kind = ParseErrorKind::TextTooLong { bytes: text.len(), limit: MAX_TEXT_LENGTH };
     Err(ParseError::new(expected, text, MAX_TEXT_LENGTH, kind))
 }
 

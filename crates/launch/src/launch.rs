@@ -37,10 +37,7 @@ impl Launch {
         for warning in prepared.warnings() {
             context.warning(warning);
         }
-        Ok(Self {
-            prepared,
-            is_dry_run,
-        })
+        Ok(Self { prepared, is_dry_run })
     }
 
     /// Replaces this process with the command. Returns only if that fails.
@@ -74,10 +71,7 @@ fn choose_helper(context: &Context, prepared: &mut Prepared) -> Result<()> {
     if wanted != BackendChoice::Helper && !is_better {
         return Ok(());
     }
-    match context
-        .helper()
-        .and_then(|helper| prepared.use_helper(helper))
-    {
+    match context.helper().and_then(|helper| prepared.use_helper(helper)) {
         Ok(()) => Ok(()),
         Err(reason) if wanted == BackendChoice::Helper => {
             Err(Report::new(Kind::NotStarted, reason)

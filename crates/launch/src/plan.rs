@@ -62,10 +62,7 @@ impl LaunchPlan {
         command: Vec<OsString>,
     ) -> Result<Launch> {
         let plan = Self {
-            join: JoinOptions {
-                no_join: true,
-                ..JoinOptions::default()
-            },
+            join: JoinOptions { no_join: true, ..JoinOptions::default() },
             ..Self::default()
         };
         plan.enter(context, find_environment(context, images)?, command)
@@ -128,11 +125,8 @@ impl LaunchPlan {
         }
         let mut root = root_request(context, &self.root, &environment, &mut additions)?;
         if let Some(with) = &self.mpi {
-            let request = SubstituteRequest {
-                with,
-                libraries: &[],
-                program: self.mpi_program.as_deref(),
-            };
+            let request =
+                SubstituteRequest { with, libraries: &[], program: self.mpi_program.as_deref() };
             if environment.root().is_some() {
                 let found = (&environment, &mut additions);
                 substitute(context, request, found, &mut root, &command).map_err(as_started)?;
@@ -172,10 +166,7 @@ impl LaunchPlan {
         let found = outer.resolve(context)?;
         let mut words = context.own_program()?;
         check_is_visible(&found.0, Path::new(&words[0]))?;
-        let inner = Self {
-            mpi: Some(image.prefix.display().to_string()),
-            ..self.clone()
-        };
+        let inner = Self { mpi: Some(image.prefix.display().to_string()), ..self.clone() };
         let inner =
             serde_json::to_string(&inner).map_err(|error| Report::new(Kind::NotStarted, error))?;
         if context.is_verbose() {
@@ -193,10 +184,8 @@ fn check_is_visible(environment: &ConcreteEnvironment, program: &Path) -> Result
     let Some(image) = covering(environment, program) else {
         return Ok(());
     };
-    let message = format!(
-        "{} covers this program, which is needed there for another MPI",
-        image.mount_point
-    );
+    let message =
+        format!("{} covers this program, which is needed there for another MPI", image.mount_point);
     Err(Report::new(Kind::NotStarted, message))
 }
 
@@ -210,12 +199,8 @@ fn substitute(
 ) -> Result<()> {
     let files = EnvironmentFiles::new(context, environment, additions, root);
     let command = whole_command(environment, root, command.to_vec()).map_err(not_started)?;
-    let question = ContainerQuestion {
-        request,
-        files: &files,
-        command: &command,
-        is_launched: false,
-    };
+    let question =
+        ContainerQuestion { request, files: &files, command: &command, is_launched: false };
     let binds = substitute_in_container(context, &question, additions)?;
     root.binds.extend(binds);
     Ok(())

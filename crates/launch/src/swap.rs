@@ -341,9 +341,7 @@ fn with_variables(
     let mut words = before.to_vec();
     if !variables.is_empty() {
         words.push("env".into());
-        let each = variables
-            .iter()
-            .map(|(name, value)| format!("{name}={value}"));
+        let each = variables.iter().map(|(name, value)| format!("{name}={value}"));
         words.extend(each.map(OsString::from));
     }
     words.extend(program.iter().cloned());

@@ -36,11 +36,7 @@ impl Backend {
     /// Root inside a user namespace or a container without `CAP_SYS_ADMIN` is not
     /// really root: the kernel would refuse it the mounts.
     pub fn detect() -> Self {
-        if is_really_root() {
-            Self::Root
-        } else {
-            Self::UserNamespace
-        }
+        if is_really_root() { Self::Root } else { Self::UserNamespace }
     }
 }
 

@@ -102,10 +102,7 @@ impl fmt::Display for Error {
             }
             Self::FuseDevice { .. } => write!(f, "cannot open /dev/fuse"),
             Self::FuseProgram { programs, .. } => {
-                write!(
-                    f,
-                    "no program found that serves the image through FUSE (looked for"
-                )?;
+                write!(f, "no program found that serves the image through FUSE (looked for")?;
                 for program in programs {
                     write!(f, " {}", program.display())?;
                 }
@@ -118,11 +115,9 @@ impl fmt::Display for Error {
                     None => Ok(()),
                 }
             }
-            Self::LayerInUse { path } => write!(
-                f,
-                "another environment is writing in {}, and two cannot",
-                path.display()
-            ),
+            Self::LayerInUse { path } => {
+                write!(f, "another environment is writing in {}, and two cannot", path.display())
+            }
         }
     }
 }

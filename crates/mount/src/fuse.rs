@@ -52,14 +52,9 @@ impl FusePrograms {
             ImageFormat::Squashfs => &self.squashfs,
             ImageFormat::Erofs => &self.erofs,
         };
-        programs
-            .iter()
-            .find(|path| path.is_file())
-            .map(PathBuf::as_path)
-            .ok_or_else(|| Error::FuseProgram {
-                programs: programs.clone(),
-                package: package(format),
-            })
+        programs.iter().find(|path| path.is_file()).map(PathBuf::as_path).ok_or_else(|| {
+            Error::FuseProgram { programs: programs.clone(), package: package(format) }
+        })
     }
 }
 
@@ -81,13 +76,8 @@ pub(crate) fn attach(image: &ImageFile, programs: &FusePrograms) -> Result<Owned
         .arg("-f")
         .arg(format!("/proc/self/fd/{}", image.file.as_raw_fd()))
         .arg(format!("/dev/fd/{}", device.as_raw_fd()));
-    child::start_detached(&mut command, &[image.file.as_fd(), device.as_fd()]).map_err(
-        |source| Privileged::Step {
-            what: "start",
-            path: program.to_owned(),
-            source,
-        },
-    )?;
+    child::start_detached(&mut command, &[image.file.as_fd(), device.as_fd()])
+        .map_err(|source| Privileged::Step { what: "start", path: program.to_owned(), source })?;
     drop(device);
     check_served(image, &mount)?;
     Ok(mount)
@@ -119,14 +109,14 @@ fn fuse_mount(image: &ImageFile, device: &File) -> Result<OwnedFd, Error> {
 /// Asks for the root of the mount: a program that could not read the image has
 /// ended, and the kernel answers for it.
 fn check_served(image: &ImageFile, mount: &OwnedFd) -> Result<(), Error> {
-    open_in_image(mount.as_fd(), Path::new("."))
-        .and_then(|root| root.metadata())
-        .map_err(|source| Privileged::Image {
+    open_in_image(mount.as_fd(), Path::new(".")).and_then(|root| root.metadata()).map_err(
+        |source| Privileged::Image {
             path: image.path.clone(),
             format: image.format.name(),
             log: Some("the FUSE program gave up: the file is damaged or of another kind".into()),
             source,
-        })?;
+        },
+    )?;
     Ok(())
 }
 

@@ -65,15 +65,12 @@ impl fmt::Display for Unavailable {
             Self::NotSetUid { path } => {
                 write!(f, "{} is not set-uid root", path.display())
             }
-            Self::NoSetUidThere { path } => write!(
-                f,
-                "{} lies on a file system mounted with `nosuid`",
-                path.display()
-            ),
-            Self::NoNewPrivileges => write!(
-                f,
-                "the process cannot gain privileges (no_new_privs), as in an environment"
-            ),
+            Self::NoSetUidThere { path } => {
+                write!(f, "{} lies on a file system mounted with `nosuid`", path.display())
+            }
+            Self::NoNewPrivileges => {
+                write!(f, "the process cannot gain privileges (no_new_privs), as in an environment")
+            }
             Self::InUserNamespace => write!(f, "the process is in a user namespace"),
             Self::Policy(error) | Self::Forbidden(error) => write!(f, "{error}"),
             Self::NoMountPoint { path } => write!(
@@ -82,10 +79,7 @@ impl fmt::Display for Unavailable {
                 path.display()
             ),
             Self::WritableRoot => {
-                write!(
-                    f,
-                    "the helper makes no root file system that can be written to"
-                )
+                write!(f, "the helper makes no root file system that can be written to")
             }
             Self::MoreThanImages { target } => write!(
                 f,
@@ -121,10 +115,8 @@ impl Helper {
     ///
     /// Why not.
     pub fn find(paths: &[PathBuf]) -> Result<Self, Unavailable> {
-        let installed = paths
-            .iter()
-            .find(|path| path.is_file())
-            .ok_or(Unavailable::NotInstalled)?;
+        let installed =
+            paths.iter().find(|path| path.is_file()).ok_or(Unavailable::NotInstalled)?;
         check_installed(installed)?;
         // Asked first: inside of an environment it is the reason people know.
         if rustix::thread::no_new_privs().unwrap_or(true) {
@@ -133,10 +125,7 @@ impl Helper {
         if !is_initial_user_namespace() {
             return Err(Unavailable::InUserNamespace);
         }
-        Ok(Self {
-            path: installed.clone(),
-            policy: Policy::read().map_err(Unavailable::Policy)?,
-        })
+        Ok(Self { path: installed.clone(), policy: Policy::read().map_err(Unavailable::Policy)? })
     }
 
     /// Returns the first place where the helper would mount an image.
@@ -203,9 +192,7 @@ impl Helper {
                 if plan.has_root() {
                     continue;
                 }
-                return Err(Unavailable::MoreThanImages {
-                    target: operation.target().to_owned(),
-                });
+                return Err(Unavailable::MoreThanImages { target: operation.target().to_owned() });
             };
             let mount_point = operation.target();
             let mut others = plan.operations.iter().map(Operation::target);

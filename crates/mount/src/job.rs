@@ -78,10 +78,7 @@ impl JobMounts {
         Ok(Self {
             namespace: made?,
             home,
-            places: images
-                .iter()
-                .map(|image| image.mount_point.clone())
-                .collect(),
+            places: images.iter().map(|image| image.mount_point.clone()).collect(),
         })
     }
 
@@ -126,10 +123,7 @@ impl JobMounts {
     /// Enters a copy of the namespace, in which the places that a job has for itself are those
     /// of the namespace in which the task is. What one of the two has not, nobody sees.
     fn enter_root(&self) -> Result<(), Error> {
-        let own = OF_JOB
-            .map(Path::new)
-            .into_iter()
-            .filter(|place| place.is_dir());
+        let own = OF_JOB.map(Path::new).into_iter().filter(|place| place.is_dir());
         let own = own.map(|place| open_source(place).map(|mount| (place, mount)));
         let own = own.collect::<Result<Vec<_>, _>>()?;
         namespace::enter_mounts(self.namespace.as_fd()).map_err(ENTER)?;
@@ -173,8 +167,7 @@ pub fn place_to_look(images: &[JobImage]) -> Result<PathBuf, Error> {
     let places = Policy::read()?.mount_points;
     let is_free = |place: &&PathBuf| images.iter().all(|image| image.mount_point != **place);
     let free = places.iter().find(is_free).or(places.first());
-    free.cloned()
-        .ok_or_else(|| Error::MountPointNotAllowed { path: "/".into() })
+    free.cloned().ok_or_else(|| Error::MountPointNotAllowed { path: "/".into() })
 }
 
 /// For how long the file systems of a job may take to open its images: as long as a file server
@@ -190,11 +183,7 @@ const ENTER: fn(std::io::Error) -> Error =
     |source| about_process("change the mount namespace of")(source);
 
 fn about_process(what: &'static str) -> impl FnOnce(std::io::Error) -> Error {
-    move |source| Error::Step {
-        what,
-        path: "the process".into(),
-        source,
-    }
+    move |source| Error::Step { what, path: "the process".into(), source }
 }
 
 fn is_same(one: &File, other: &File) -> Result<bool, Error> {
@@ -239,18 +228,10 @@ fn mount(
             let place = opened.map_err(Error::step("open", &image.path))?.file;
             let (path, format) = (&image.path, image.format);
             let file = open_at_place(policy, place.as_fd(), path, format, &caller)?;
-            Ok(PrivilegedImage::opened_for_caller(
-                file,
-                image.mount_point.clone(),
-            ))
+            Ok(PrivilegedImage::opened_for_caller(file, image.mount_point.clone()))
         })
         .collect::<Result<_, Error>>()?;
-    let plan = PrivilegedPlan {
-        namespace: None,
-        images,
-        root: root.with(opened)?,
-        copies,
-    };
+    let plan = PrivilegedPlan { namespace: None, images, root: root.with(opened)?, copies };
     perform_privileged(plan, policy, &caller)
 }
 
@@ -262,11 +243,7 @@ fn open(
 ) -> Result<Vec<Result<Opened, Errno>>, Error> {
     let files = images.iter().map(|image| image.path.clone());
     let named: Vec<PathBuf> = files.chain(root.named()).collect();
-    let user = User {
-        user: owner.user,
-        group: owner.group,
-        groups: owner.groups.clone(),
-    };
+    let user = User { user: owner.user, group: owner.group, groups: owner.groups.clone() };
     open_as(&user, &named, OPENING).map_err(|source| Error::Step {
         what: "open as the owner of the job",
         path: named.first().cloned().unwrap_or_default(),

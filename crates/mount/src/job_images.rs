@@ -123,11 +123,7 @@ impl JobImage {
     /// Returns its name for messages: the label, or else the path.
     #[must_use]
     pub fn name(&self) -> String {
-        if self.label.is_empty() {
-            self.path.display().to_string()
-        } else {
-            self.label.clone()
-        }
+        if self.label.is_empty() { self.path.display().to_string() } else { self.label.clone() }
     }
 
     fn parse(text: &str) -> Option<Self> {
@@ -162,10 +158,7 @@ impl JobImage {
 impl fmt::Display for JobImage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let format = self.format.name();
-        let (path, place) = (
-            escaped(self.path.as_os_str()),
-            escaped(self.mount_point.as_os_str()),
-        );
+        let (path, place) = (escaped(self.path.as_os_str()), escaped(self.mount_point.as_os_str()));
         write!(f, "{format}:{path}:{place}")?;
         let features = self.features.join(" ");
         let glibc = self.glibc.as_deref().unwrap_or_default();
@@ -237,10 +230,7 @@ impl JobImages {
         for (position, text) in text.split(',').enumerate() {
             count = position.saturating_add(1);
             list.take(position, text)
-                .map_err(|expected| JobImagesError {
-                    text: count,
-                    expected,
-                })?;
+                .map_err(|expected| JobImagesError { text: count, expected })?;
         }
         if list.variables.is_empty() || list.variables.len() == list.ways() {
             return Ok(list);
@@ -253,19 +243,14 @@ impl JobImages {
 
     fn take(&mut self, position: usize, text: &str) -> Result<(), &'static str> {
         if position == 0 {
-            return if text == VERSION {
-                Ok(())
-            } else {
-                Err("the version, 2")
-            };
+            return if text == VERSION { Ok(()) } else { Err("the version, 2") };
         }
         let mut fields = text.split(':');
         let first = fields.next().unwrap_or_default();
         if first == VARIABLES {
             let variables = fields.map(parse_variable);
             let variables = variables.collect::<Option<_>>();
-            self.variables
-                .push(variables.ok_or("variables, each with a name")?);
+            self.variables.push(variables.ok_or("variables, each with a name")?);
             return Ok(());
         }
         if [BIND, LINES, DEVICE].contains(&first) {
@@ -376,11 +361,7 @@ mod tests {
             unfit: Unfit::Warn,
             images: vec![
                 vec![build("zen2"), build("zen3")],
-                vec![JobImage::new(
-                    ImageFormat::Erofs,
-                    "/my dir/50%,ü:",
-                    "/user-tools",
-                )],
+                vec![JobImage::new(ImageFormat::Erofs, "/my dir/50%,ü:", "/user-tools")],
             ],
             root: JobRoot {
                 binds: vec![JobBind {
@@ -427,9 +408,7 @@ mod tests {
     fn the_variables_are_those_of_the_builds() {
         let mut list = images();
         list.images.push(vec![build("zen2"), build("zen3")]);
-        list.variables = ["00", "01", "10", "11"]
-            .map(|way| vec![(way.into(), None)])
-            .into();
+        list.variables = ["00", "01", "10", "11"].map(|way| vec![(way.into(), None)]).into();
         let found = list.variables_for(&[1, 0, 0]);
         assert_eq!(found, [("10".into(), None)]);
     }

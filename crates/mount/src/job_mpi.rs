@@ -121,12 +121,7 @@ mod tests {
 
     #[test]
     fn what_is_written_can_be_read_again() {
-        let host = JobMpi {
-            path: None,
-            libraries: Vec::new(),
-            program: None,
-            directory: None,
-        };
+        let host = JobMpi { path: None, libraries: Vec::new(), program: None, directory: None };
         let named = JobMpi {
             path: Some("/opt/my, mpi=5".into()),
             libraries: vec!["/opt/fabric:1/lib".into(), "/lib".into()],
@@ -142,10 +137,7 @@ mod tests {
                  program=venv/MPI.so,directory=/home/me"
             ]
         );
-        assert_eq!(
-            texts.map(|text| JobMpi::parse(&text)),
-            [Some(host), Some(named)]
-        );
+        assert_eq!(texts.map(|text| JobMpi::parse(&text)), [Some(host), Some(named)]);
     }
 
     #[test]

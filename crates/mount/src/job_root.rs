@@ -75,11 +75,7 @@ impl JobRoot {
         let mut root = Self::default();
         for operation in operations {
             match operation {
-                Operation::Bind {
-                    source,
-                    target,
-                    read_only,
-                } => root.binds.push(JobBind {
+                Operation::Bind { source, target, read_only } => root.binds.push(JobBind {
                     source: source.clone(),
                     target: target.clone(),
                     read_only: *read_only,
@@ -110,10 +106,7 @@ impl JobRoot {
             (DEVICE, [name, flags @ ..]) => {
                 // It becomes a word of a command line.
                 let name = printable(name).filter(|name| name.starts_with(is_letter))?;
-                self.devices.push(JobDevice {
-                    name,
-                    must_be: flags.contains(&"must"),
-                });
+                self.devices.push(JobDevice { name, must_be: flags.contains(&"must") });
             }
             _ => return None,
         }
@@ -159,10 +152,7 @@ impl JobRoot {
                 Err(errno) => return Err(Error::step("show", &bind.source)(errno)),
             }
         }
-        Ok(PrivilegedRoot {
-            binds,
-            lines: self.lines.clone(),
-        })
+        Ok(PrivilegedRoot { binds, lines: self.lines.clone() })
     }
 }
 
@@ -172,10 +162,7 @@ fn is_letter(c: char) -> bool {
 
 impl fmt::Display for JobBind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (source, target) = (
-            escaped(self.source.as_os_str()),
-            escaped(self.target.as_os_str()),
-        );
+        let (source, target) = (escaped(self.source.as_os_str()), escaped(self.target.as_os_str()));
         write!(f, "{BIND}:{source}:{target}")?;
         for (is_set, flag) in [(self.read_only, "ro"), (self.must_be, "must")] {
             if is_set {

@@ -95,11 +95,7 @@ fn prepare(
     plan: MountPlan,
     from_kernel: Vec<OwnedFd>,
 ) -> Result<Vec<(Operation, Option<OwnedFd>)>, Error> {
-    let MountPlan {
-        backend,
-        fuse,
-        operations,
-    } = plan;
+    let MountPlan { backend, fuse, operations } = plan;
     let mounts = match backend {
         Backend::Root => from_kernel,
         Backend::Helper | Backend::UserNamespace => operations
@@ -141,11 +137,7 @@ fn open_layer(prepared: &[(Operation, Option<OwnedFd>)]) -> Result<Option<Opened
 /// for a while; elsewhere nothing may stay behind that nobody would ever remove. This
 /// happens in the namespace of the caller, where the files of the images are.
 fn attach_as_root(plan: &MountPlan) -> Result<Vec<OwnedFd>, Error> {
-    let images: Vec<&ImageFile> = plan
-        .operations
-        .iter()
-        .filter_map(Operation::image)
-        .collect();
+    let images: Vec<&ImageFile> = plan.operations.iter().filter_map(Operation::image).collect();
     if plan.backend != Backend::Root || images.is_empty() {
         return Ok(Vec::new());
     }
@@ -169,12 +161,7 @@ fn put_in_place(
             shadows.ensure(mount_point, Kind::Directory)?;
             Ok(attach(mount, mount_point)?)
         }
-        (
-            Operation::Bind {
-                target, read_only, ..
-            },
-            Some(mount),
-        ) => {
+        (Operation::Bind { target, read_only, .. }, Some(mount)) => {
             shadows.ensure(target, kind_of(mount))?;
             attach(mount, target)?;
             if *read_only {
@@ -186,18 +173,14 @@ fn put_in_place(
         (Operation::Hide { directory }, _) if directory.is_dir() => Ok(shadows.hide(directory)?),
         (Operation::Hide { .. }, _) => Ok(()),
         // The root is the first one, and not put into what it replaces.
-        (operation, _) => Err(Error::step("open what belongs at", operation.target())(
-            rustix::io::Errno::BADF,
-        )),
+        (operation, _) => {
+            Err(Error::step("open what belongs at", operation.target())(rustix::io::Errno::BADF))
+        }
     }
 }
 
 fn kind_of(mount: &OwnedFd) -> Kind {
     let is_directory = fstat(mount)
         .is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Directory);
-    if is_directory {
-        Kind::Directory
-    } else {
-        Kind::File
-    }
+    if is_directory { Kind::Directory } else { Kind::File }
 }

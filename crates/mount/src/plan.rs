@@ -91,13 +91,10 @@ impl MountPlan {
 
     /// Tells whether the root file system can be written to.
     pub fn is_writable(&self) -> bool {
-        let layer = self
-            .operations
-            .iter()
-            .find_map(|operation| match operation {
-                Operation::Root { layer, .. } => Some(layer),
-                _ => None,
-            });
+        let layer = self.operations.iter().find_map(|operation| match operation {
+            Operation::Root { layer, .. } => Some(layer),
+            _ => None,
+        });
         layer.is_some_and(|layer| *layer != Layer::None)
     }
 }
@@ -124,11 +121,7 @@ impl fmt::Display for MountPlan {
                     image.format,
                     mount_point.display()
                 )?,
-                Operation::Bind {
-                    source,
-                    target,
-                    read_only,
-                } => writeln!(
+                Operation::Bind { source, target, read_only } => writeln!(
                     f,
                     "bind {} at {}{}",
                     source.display(),

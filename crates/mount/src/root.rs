@@ -51,18 +51,12 @@ impl Layer {
         let Self::Kept(directory) = self else {
             return Ok(None);
         };
-        let failed = |source| Error::Layer {
-            path: directory.clone(),
-            log: None,
-            source,
-        };
+        let failed = |source| Error::Layer { path: directory.clone(), log: None, source };
         let lock = fs::File::open(directory).map_err(failed)?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
-                return Err(Error::LayerInUse {
-                    path: directory.clone(),
-                });
+                return Err(Error::LayerInUse { path: directory.clone() });
             }
             Err(errno) => return Err(failed(errno.into())),
         }
@@ -77,10 +71,7 @@ impl Layer {
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
             openat(CWD, &path, flags, Mode::empty()).map_err(|errno| failed(errno.into()))
         };
-        let opened = OpenedLayer {
-            upper: make("upper")?,
-            work: make("work")?,
-        };
+        let opened = OpenedLayer { upper: make("upper")?, work: make("work")? };
         // Two environments that write to one layer would destroy it: the command and what it
         // starts keep the lock.
         fcntl_setfd(lock.as_fd(), FdFlags::empty()).map_err(|errno| failed(errno.into()))?;
@@ -130,12 +121,11 @@ fn replace(
     let make = |name: &str| {
         let path = place.join(name);
         let made = DirBuilder::new().mode(0o755).create(&path);
-        made.map(|()| path.clone())
-            .map_err(|source| cabane_privileged::Error::Step {
-                what: "make",
-                path,
-                source,
-            })
+        made.map(|()| path.clone()).map_err(|source| cabane_privileged::Error::Step {
+            what: "make",
+            path,
+            source,
+        })
     };
     let (lower, root) = (make("lower")?, make("root")?);
     attach(image, &lower)?;

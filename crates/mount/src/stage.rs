@@ -60,17 +60,15 @@ impl Stage {
     /// [`Error::StageNotAllowed`] where the policy allows none.
     pub(crate) fn copies(self, policy: &Policy) -> Result<Box<dyn Copies>, Error> {
         let copies: Option<Box<dyn Copies>> = match self {
-            Self::Memory => policy
-                .stage_memory
-                .map(|limit| -> Box<dyn Copies> { Box::new(InMemory { limit }) }),
+            Self::Memory => {
+                policy.stage_memory.map(|limit| -> Box<dyn Copies> { Box::new(InMemory { limit }) })
+            }
             Self::Local => policy
                 .stage_local
                 .clone()
                 .map(|local| -> Box<dyn Copies> { Box::new(InDirectory(local)) }),
         };
-        copies.ok_or(Error::StageNotAllowed {
-            place: self.place(),
-        })
+        copies.ok_or(Error::StageNotAllowed { place: self.place() })
     }
 
     fn place(self) -> &'static str {
@@ -175,11 +173,7 @@ fn fill(
     size: u64,
     gets_on: &dyn Fn(),
 ) -> Result<bool, Error> {
-    let failed = |source| Error::Step {
-        what: COPY,
-        path: image.path.clone(),
-        source,
-    };
+    let failed = |source| Error::Step { what: COPY, path: image.path.clone(), source };
     let mut buffer = vec![0_u8; PART];
     let mut position = 0_u64;
     loop {
@@ -194,9 +188,7 @@ fn fill(
         if count == 0 || rest == 0 {
             return Ok(count == 0 && rest == 0);
         }
-        target
-            .write_all(part.get(..count).unwrap_or_default())
-            .map_err(failed)?;
+        target.write_all(part.get(..count).unwrap_or_default()).map_err(failed)?;
         position = position.saturating_add(u64::try_from(count).unwrap_or_default());
         gets_on();
     }
@@ -232,11 +224,7 @@ fn for_reading(copy: &File, image: &ImageFile) -> Result<ImageFile, Error> {
     let place = format!("/proc/self/fd/{}", copy.as_raw_fd());
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let file = openat(CWD, place, flags, Mode::empty()).map_err(failed(&image.path))?;
-    Ok(ImageFile {
-        file: file.into(),
-        path: image.path.clone(),
-        format: image.format,
-    })
+    Ok(ImageFile { file: file.into(), path: image.path.clone(), format: image.format })
 }
 
 fn is_same_content(one: &Stat, other: &Stat) -> bool {

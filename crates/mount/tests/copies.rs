@@ -64,12 +64,7 @@ impl Node {
     fn image(&self, name: &str, size: u64) -> PathBuf {
         let path = self.world.path(name);
         fs::copy(&self.image, &path).unwrap();
-        OpenOptions::new()
-            .write(true)
-            .open(&path)
-            .unwrap()
-            .set_len(size)
-            .unwrap();
+        OpenOptions::new().write(true).open(&path).unwrap().set_len(size).unwrap();
         path
     }
 }
@@ -85,11 +80,7 @@ fn step(image: &Path, stage: Stage) -> Result<JobMounts, String> {
         features: Vec::new(),
         glibc: None,
     };
-    let owner = JobOwner {
-        user: ORDINARY_USER,
-        group: ORDINARY_USER,
-        groups: Vec::new(),
-    };
+    let owner = JobOwner { user: ORDINARY_USER, group: ORDINARY_USER, groups: Vec::new() };
     JobMounts::make(&[image], &JobRoot::default(), &owner, Some(stage))
         .map_err(|error| error.to_string())
 }
@@ -173,11 +164,7 @@ fn a_sparse_image_counts_with_its_whole_size() {
         for stage in [Stage::Memory, Stage::Local] {
             let mut made = None;
             let most = watched(|| made = Some(step(&image, stage)), |_| {});
-            assert!(
-                made.unwrap().is_err() && most <= LIMIT,
-                "{} MiB",
-                most / MIB
-            );
+            assert!(made.unwrap().is_err() && most <= LIMIT, "{} MiB", most / MIB);
         }
     });
 }
@@ -185,36 +172,26 @@ fn a_sparse_image_counts_with_its_whole_size() {
 #[test]
 fn several_copies_at_once_keep_within_the_limit_together() {
     on_node(|node| {
-        let images: Vec<PathBuf> = (0..6)
-            .map(|number| node.image(&format!("image{number}.squashfs"), SIZE))
-            .collect();
+        let images: Vec<PathBuf> =
+            (0..6).map(|number| node.image(&format!("image{number}.squashfs"), SIZE)).collect();
         let mut made = Vec::new();
         let make_all = || {
             std::thread::scope(|scope| {
-                let steps = images
-                    .iter()
-                    .map(|image| scope.spawn(|| step(image, Stage::Memory)));
+                let steps = images.iter().map(|image| scope.spawn(|| step(image, Stage::Memory)));
                 let steps: Vec<_> = steps.collect();
                 made.extend(steps.into_iter().map(|step| step.join().unwrap()));
             });
         };
         let most = watched(make_all, |_| {});
         let made = made.iter().filter(|step| step.is_ok()).count();
-        assert!(
-            most <= LIMIT && made == 1,
-            "{} MiB, {made} copies",
-            most / MIB
-        );
+        assert!(most <= LIMIT && made == 1, "{} MiB, {made} copies", most / MIB);
     });
 }
 
 #[test]
 fn a_copy_counts_as_long_as_a_step_has_it_whose_tasks_have_not_begun() {
     on_node(|node| {
-        let (one, two) = (
-            node.image("one.squashfs", SIZE),
-            node.image("two.squashfs", SIZE),
-        );
+        let (one, two) = (node.image("one.squashfs", SIZE), node.image("two.squashfs", SIZE));
         let first = step(&one, Stage::Memory).unwrap();
         // So long that it seems unused.
         std::thread::sleep(Duration::from_millis(2500));

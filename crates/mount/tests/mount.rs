@@ -14,24 +14,13 @@ use cabane_process::child::ask;
 use cabane_testkit::{Tree, World, become_ordinary_user, erofs, is_root, not_run, squashfs};
 
 fn plan(backend: Backend, operations: Vec<Operation>) -> MountPlan {
-    MountPlan {
-        backend,
-        fuse: FusePrograms::default(),
-        operations,
-    }
+    MountPlan { backend, fuse: FusePrograms::default(), operations }
 }
 
 fn image(path: &Path, format: ImageFormat, mount_point: impl Into<PathBuf>) -> Operation {
     let file = File::open(path).expect("open the image");
-    let image = ImageFile {
-        file,
-        path: path.to_owned(),
-        format,
-    };
-    Operation::Image {
-        image,
-        mount_point: mount_point.into(),
-    }
+    let image = ImageFile { file, path: path.to_owned(), format };
+    Operation::Image { image, mount_point: mount_point.into() }
 }
 
 fn hello(world: &World) -> PathBuf {
@@ -74,12 +63,7 @@ fn root_mounts_squashfs_through_the_kernel() {
     let path = hello(&world);
     let target = world.directory("target");
     let seen = read_inside(
-        || {
-            plan(
-                Backend::Root,
-                vec![image(&path, ImageFormat::Squashfs, &target)],
-            )
-        },
+        || plan(Backend::Root, vec![image(&path, ImageFormat::Squashfs, &target)]),
         false,
         &format!("{}/hello", target.display()),
     );
@@ -97,12 +81,7 @@ fn root_mounts_erofs_through_the_kernel() {
     erofs(tree.root(), &path);
     let target = world.directory("target");
     let seen = read_inside(
-        || {
-            plan(
-                Backend::Root,
-                vec![image(&path, ImageFormat::Erofs, &target)],
-            )
-        },
+        || plan(Backend::Root, vec![image(&path, ImageFormat::Erofs, &target)]),
         false,
         &format!("{}/hello", target.display()),
     );
@@ -115,12 +94,7 @@ fn an_ordinary_user_mounts_squashfs_without_privilege() {
     let path = hello(&world);
     let target = world.directory("target");
     let seen = read_inside(
-        || {
-            plan(
-                Backend::UserNamespace,
-                vec![image(&path, ImageFormat::Squashfs, &target)],
-            )
-        },
+        || plan(Backend::UserNamespace, vec![image(&path, ImageFormat::Squashfs, &target)]),
         true,
         &format!("{}/hello", target.display()),
     );
@@ -133,25 +107,13 @@ fn a_mount_point_at_the_top_that_does_not_exist_is_made_in_a_private_root() {
     let path = hello(&world);
     for backend in backends() {
         let seen = read_inside(
-            || {
-                plan(
-                    backend,
-                    vec![image(&path, ImageFormat::Squashfs, "/cabane-test-top/deep")],
-                )
-            },
+            || plan(backend, vec![image(&path, ImageFormat::Squashfs, "/cabane-test-top/deep")]),
             backend == Backend::UserNamespace,
             "/cabane-test-top/deep/hello",
         );
-        assert_eq!(
-            seen.as_deref(),
-            Ok("from the image"),
-            "with the backend {backend}"
-        );
+        assert_eq!(seen.as_deref(), Ok("from the image"), "with the backend {backend}");
     }
-    assert!(
-        !Path::new("/cabane-test-top").exists(),
-        "the host has got a directory"
-    );
+    assert!(!Path::new("/cabane-test-top").exists(), "the host has got a directory");
 }
 
 #[test]
@@ -166,11 +128,7 @@ fn a_mount_point_below_an_existing_directory_leaves_its_neighbours_in_place() {
             backend == Backend::UserNamespace,
             &world.path("holder/neighbour").to_string_lossy(),
         );
-        assert_eq!(
-            seen.as_deref(),
-            Ok("still here"),
-            "with the backend {backend}"
-        );
+        assert_eq!(seen.as_deref(), Ok("still here"), "with the backend {backend}");
     }
 }
 
@@ -190,10 +148,7 @@ fn links_at_the_top_stay_links_in_a_private_root() {
         })
         .unwrap();
         let host = |name| fs::symlink_metadata(name).unwrap().is_symlink();
-        assert_eq!(
-            seen,
-            Ok(vec![u8::from(host("/bin")), u8::from(host("/lib"))])
-        );
+        assert_eq!(seen, Ok(vec![u8::from(host("/bin")), u8::from(host("/lib"))]));
     }
 }
 
@@ -222,16 +177,11 @@ fn the_working_directory_is_kept_in_a_private_root() {
 fn what_is_hidden_can_still_be_bound_elsewhere() {
     let world = World::new();
     world.file("home/secret", "mine");
-    let bind = |target: PathBuf| Operation::Bind {
-        source: world.path("home"),
-        target,
-        read_only: true,
-    };
+    let bind =
+        |target: PathBuf| Operation::Bind { source: world.path("home"), target, read_only: true };
     for backend in backends() {
         let operations = vec![
-            Operation::Hide {
-                directory: world.path("home"),
-            },
+            Operation::Hide { directory: world.path("home") },
             bind("/cabane-test-bound".into()),
         ];
         let seen = ask(|| {
@@ -245,11 +195,7 @@ fn what_is_hidden_can_still_be_bound_elsewhere() {
             Ok([vec![u8::from(gone), u8::from(written)], bound].concat())
         })
         .unwrap();
-        assert_eq!(
-            seen,
-            Ok([vec![1, 0], b"mine".to_vec()].concat()),
-            "{backend}"
-        );
+        assert_eq!(seen, Ok([vec![1, 0], b"mine".to_vec()].concat()), "{backend}");
     }
 }
 
@@ -284,10 +230,7 @@ fn a_damaged_image_is_an_error_that_names_it() {
         )
         .unwrap_err();
         let expected = format!("cannot mount {} as squashfs", path.display());
-        assert!(
-            error.starts_with(&expected),
-            "with the backend {backend}: {error}"
-        );
+        assert!(error.starts_with(&expected), "with the backend {backend}: {error}");
     }
 }
 
@@ -303,14 +246,8 @@ fn a_mount_point_that_is_a_file_is_refused() {
             "/dev/null",
         )
         .unwrap_err();
-        let expected = format!(
-            "cannot use {} as a mount point: Not a directory",
-            target.display()
-        );
-        assert!(
-            error.starts_with(&expected),
-            "with the backend {backend}: {error}"
-        );
+        let expected = format!("cannot use {} as a mount point: Not a directory", target.display());
+        assert!(error.starts_with(&expected), "with the backend {backend}: {error}");
     }
 }
 
@@ -320,10 +257,7 @@ fn a_missing_fuse_program_is_named_with_its_package() {
     let path = hello(&world);
     let target = world.directory("target");
     let missing = vec![PathBuf::from("/nonexistent/squashfuse_ll")];
-    let fuse = FusePrograms {
-        squashfs: missing.clone(),
-        erofs: missing,
-    };
+    let fuse = FusePrograms { squashfs: missing.clone(), erofs: missing };
     let error = read_inside(
         || MountPlan {
             backend: Backend::UserNamespace,
@@ -349,14 +283,8 @@ fn nothing_is_left_when_the_process_ends() {
             &format!("{}/hello", target.display()),
         );
         assert_eq!(seen.as_deref(), Ok("from the image"));
-        assert!(
-            !target.join("hello").exists(),
-            "the mount leaked with the backend {backend}"
-        );
-        assert!(
-            ends_within_a_second(&path),
-            "something still holds the image ({backend})"
-        );
+        assert!(!target.join("hello").exists(), "the mount leaked with the backend {backend}");
+        assert!(ends_within_a_second(&path), "something still holds the image ({backend})");
     }
 }
 

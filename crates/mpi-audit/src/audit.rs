@@ -65,10 +65,7 @@ enum AuditError {
     #[error("no installation is healthy, and nothing can be kept")]
     NoReference,
     #[error("{} cannot be used", escape(&path.display().to_string()))]
-    Reference {
-        path: PathBuf,
-        source: crate::judge::ReferenceError,
-    },
+    Reference { path: PathBuf, source: crate::judge::ReferenceError },
 }
 
 /// Audits installations of MPI.
@@ -90,10 +87,7 @@ pub fn audit(context: &Context, request: &AuditRequest) -> Result<Audited> {
     }
     let mut tried = try_everything(context, &installations, &runner, &settings)?;
     tried.sort_by_key(|one| one.verdict.class);
-    let others = tried
-        .iter()
-        .map(|one| other(one, &runner, &settings.manner))
-        .collect();
+    let others = tried.iter().map(|one| other(one, &runner, &settings.manner)).collect();
     Ok(Audited { tried, others })
 }
 
@@ -135,12 +129,8 @@ fn settings(context: &Context, request: &AuditRequest) -> Result<Settings> {
 }
 
 fn reference(path: &Path, nodes: u32) -> Result<Reference> {
-    let text = fs::read_to_string(path).or_failed(|| {
-        format!(
-            "read the references `{}`",
-            escape(&path.display().to_string())
-        )
-    })?;
+    let text = fs::read_to_string(path)
+        .or_failed(|| format!("read the references `{}`", escape(&path.display().to_string())))?;
     let reference = Reference::from_json(&text).map_err(|source| {
         let path = path.to_owned();
         Report::new(Kind::BadInput, AuditError::Reference { path, source })
@@ -159,26 +149,17 @@ fn manner(context: &Context, request: &AuditRequest) -> Result<Manner> {
     };
     let path = context.calling.get(OsStr::new(env_vars::PATH));
     let directories = path.map(std::env::split_paths).into_iter().flatten();
-    let srun = directories
-        .map(|directory| directory.join("srun"))
-        .find(|srun| srun.exists());
+    let srun = directories.map(|directory| directory.join("srun")).find(|srun| srun.exists());
     let srun = srun.ok_or_else(|| Report::new(Kind::NotFound, AuditError::NoSlurm))?;
     let list = Command::new(&srun).arg("--mpi=list").output();
     let list = list.or_failed(|| format!("run `{} --mpi=list`", srun.display()))?;
     // Releases disagree about where they say it.
     let output = [list.stdout, list.stderr].concat();
-    Ok(Manner::Slurm {
-        srun,
-        nodes,
-        types: PmiTypes::from_list(&String::from_utf8_lossy(&output)),
-    })
+    Ok(Manner::Slurm { srun, nodes, types: PmiTypes::from_list(&String::from_utf8_lossy(&output)) })
 }
 
 fn runner(context: &Context, request: &AuditRequest) -> Result<Runner> {
-    let parent = request
-        .work_directory
-        .clone()
-        .unwrap_or_else(std::env::temp_dir);
+    let parent = request.work_directory.clone().unwrap_or_else(std::env::temp_dir);
     let is_slurms =
         |name: &OsString| request.nodes.is_some() && name.as_encoded_bytes().starts_with(b"SLURM");
     let mut variables: BTreeMap<_, _> = (context.calling.iter())
@@ -189,12 +170,8 @@ fn runner(context: &Context, request: &AuditRequest) -> Result<Runner> {
         // The directory may be far away, and is the same for all nodes.
         variables.insert("TMPDIR".to_owned(), "/tmp".to_owned());
     }
-    Runner::new(&parent, variables, request.limit).or_failed(|| {
-        format!(
-            "make a directory in `{}`",
-            escape(&parent.display().to_string())
-        )
-    })
+    Runner::new(&parent, variables, request.limit)
+        .or_failed(|| format!("make a directory in `{}`", escape(&parent.display().to_string())))
 }
 
 fn try_everything(
@@ -204,11 +181,7 @@ fn try_everything(
     settings: &Settings,
 ) -> Result<Vec<Tried>> {
     let count = installations.len();
-    let runs = if count == 1 {
-        "installation"
-    } else {
-        "installations"
-    };
+    let runs = if count == 1 { "installation" } else { "installations" };
     context.note(format_args!("trying {count} {runs}"));
     let mut tell = |progress: Progress<'_>| match progress {
         Progress::Compiling(name) => {

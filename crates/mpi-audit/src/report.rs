@@ -23,16 +23,8 @@ b{font-weight:600}svg{width:100%;height:auto}svg text{font:11px sans-serif;fill:
 
 /// What is plotted, with the unit and the sizes.
 const PLOTS: [(Kind, &str, &[u64]); 4] = [
-    (
-        Kind::Latency,
-        "Latency, µs",
-        &[8, 4096, 32768, 1 << 20, 4 << 20],
-    ),
-    (
-        Kind::Bandwidth,
-        "Bandwidth of windows of 64, MB/s",
-        &[64, 4096, 1 << 20],
-    ),
+    (Kind::Latency, "Latency, µs", &[8, 4096, 32768, 1 << 20, 4 << 20]),
+    (Kind::Bandwidth, "Bandwidth of windows of 64, MB/s", &[64, 4096, 1 << 20]),
     (Kind::Allreduce, "Allreduce, µs", &[8, 4096]),
     (Kind::Alltoall, "Alltoall, µs", &[8, 4096]),
 ];
@@ -51,11 +43,7 @@ pub fn html(title: &str, tried: &[Tried]) -> String {
     for one in tried {
         let name = escaped(&one.installation.name);
         let class = one.verdict.class;
-        let _ = write!(
-            page,
-            "<tr><td>{name}<td><b style=\"color:{}\">{class}</b>",
-            color(class)
-        );
+        let _ = write!(page, "<tr><td>{name}<td><b style=\"color:{}\">{class}</b>", color(class));
         for bytes in crate::judge::LATENCIES {
             let best = one.outcome.output().best(Kind::Latency, bytes);
             let text = best.map(|figure| short(figure.p10)).unwrap_or_default();
@@ -71,13 +59,7 @@ pub fn html(title: &str, tried: &[Tried]) -> String {
     page.push_str("</table>\n<p>Times are those of the fastest tenth of single operations.</p>\n<div class=\"plots\">\n");
     for (kind, title, sizes) in PLOTS {
         for bytes in sizes {
-            plot(
-                &mut page,
-                &format!("{title}: {}", size(*bytes)),
-                tried,
-                kind,
-                *bytes,
-            );
+            plot(&mut page, &format!("{title}: {}", size(*bytes)), tried, kind, *bytes);
         }
     }
     page.push_str("</div>\n</html>\n");
@@ -91,10 +73,7 @@ fn plot(page: &mut String, title: &str, tried: &[Tried], kind: Kind, bytes: u64)
         .filter_map(|one| Some((one, one.outcome.output().best(kind, bytes)?)))
         .collect();
     let values = || figures.iter().map(|(_, figure)| figure.p10);
-    let (least, most) = (
-        values().fold(f64::INFINITY, f64::min),
-        values().fold(0.0, f64::max),
-    );
+    let (least, most) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
     if figures.is_empty() {
         return;
     }
@@ -178,19 +157,13 @@ mod tests {
             runs: 1,
             once: None,
             advice: None,
-            verdict: Verdict {
-                class: Class::Working,
-                reason,
-                is_incomplete: false,
-            },
+            verdict: Verdict { class: Class::Working, reason, is_incomplete: false },
         }
     }
 
     #[test]
     fn what_an_installation_says_cannot_become_part_of_the_page() {
-        let reason = Reason::NotCompiled {
-            message: "<script>alert('1')</script>".to_owned(),
-        };
+        let reason = Reason::NotCompiled { message: "<script>alert('1')</script>".to_owned() };
         let page = html("a & b", &[tried("<img src=x>", "", reason)]);
         let is_safe = !page.contains("<script") && !page.contains("<img");
         assert!(is_safe && page.contains("&lt;img src=x&gt;"), "{page}");

@@ -71,10 +71,7 @@ impl ContainerSwap {
         let files = question.files;
         let swap = files.read(context, image.as_ref(), |tree, here| {
             let command = ContainerCommand {
-                search: Search {
-                    tree,
-                    path: &files.path,
-                },
+                search: Search { tree, path: &files.path },
                 library_path: &files.library_path,
                 command: question.command,
                 is_launched: question.is_launched,
@@ -124,10 +121,7 @@ pub fn substitute_in_container(
     let plan = swap.plan()?;
     for (name, value) in plan.environment(|_| None) {
         let setting = if is_list(&name) {
-            VariableSetting {
-                prepend: vec![value],
-                ..VariableSetting::default()
-            }
+            VariableSetting { prepend: vec![value], ..VariableSetting::default() }
         } else {
             VariableSetting::to(&value)
         };
@@ -155,11 +149,8 @@ pub(crate) fn is_list(name: &str) -> bool {
 
 /// Returns the binds that show a substitute in a container. A directory includes its files.
 pub(crate) fn binds_of(plan: &Plan) -> Vec<Bind> {
-    let mut pairs: Vec<(&Path, &Path)> = plan
-        .carried
-        .iter()
-        .map(|one| (one.target.as_path(), one.source.as_path()))
-        .collect();
+    let mut pairs: Vec<(&Path, &Path)> =
+        plan.carried.iter().map(|one| (one.target.as_path(), one.source.as_path())).collect();
     let links: Vec<(&Path, &Path)> = plan
         .links
         .iter()

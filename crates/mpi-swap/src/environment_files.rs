@@ -61,11 +61,7 @@ impl EnvironmentFiles {
         let value = |name: &str| variables.get(OsStr::new(name)).cloned().unwrap_or_default();
         Self {
             images: environment.images.clone(),
-            binds: operations
-                .into_iter()
-                .filter_map(of_operation)
-                .chain(named)
-                .collect(),
+            binds: operations.into_iter().filter_map(of_operation).chain(named).collect(),
             path: value("PATH"),
             library_path: value("LD_LIBRARY_PATH").to_string_lossy().into_owned(),
         }
@@ -114,16 +110,12 @@ impl EnvironmentFiles {
             };
             let (own, other) = mounts.split_at(self.images.len());
             let own = self.images.iter().zip(own);
-            let mut tree = own.fold(Tree::here(), |tree, (image, mount)| {
-                with(tree, image, mount)
-            });
+            let mut tree = own.fold(Tree::here(), |tree, (image, mount)| with(tree, image, mount));
             for (target, source) in &self.binds {
                 tree = tree.with(target, source);
             }
             let other = substitute.into_iter().zip(other);
-            let here = other.fold(Tree::here(), |tree, (image, mount)| {
-                with(tree, image, mount)
-            });
+            let here = other.fold(Tree::here(), |tree, (image, mount)| with(tree, image, mount));
             serde_json::to_vec(&look(&tree, &here)).map_err(io::Error::other)
         })?;
         serde_json::from_slice(&answer).map_err(|error| Report::new(Kind::Failure, error))

@@ -11,10 +11,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum SwapError {
     /// The name of the substitute means nothing.
-    #[error(
-        "there is no MPI `{}` in the configuration, and no such file or image",
-        escape(name)
-    )]
+    #[error("there is no MPI `{}` in the configuration, and no such file or image", escape(name))]
     Unknown {
         /// The name.
         name: String,

@@ -23,10 +23,7 @@ enum InspectError {
     NoFile { path: String },
     #[error("{} is no program or library", escape(path))]
     NoProgram { path: String },
-    #[error(
-        "there is no program, library or directory {} in the image",
-        escape(path)
-    )]
+    #[error("there is no program, library or directory {} in the image", escape(path))]
     NotInImage { path: String },
 }
 
@@ -88,10 +85,7 @@ pub fn inspect_in_images(
 ) -> Result<Vec<Inspected>> {
     let files = EnvironmentFiles::of_images(context, images)?;
     let found = files.read(context, None, |tree, _| {
-        let search = Search {
-            tree,
-            path: &files.path,
-        };
+        let search = Search { tree, path: &files.path };
         let loader = Loader::new(tree).library_path(&files.library_path);
         let inspect_one = |path: &PathBuf| {
             let found = search.find(path);

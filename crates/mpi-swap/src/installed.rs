@@ -110,11 +110,7 @@ impl Machine<'_> {
         let is_only = products.len() == 1;
         let mpi = |(title, libraries): (String, Vec<&Library>)| {
             let first = *libraries.first()?;
-            let prefix = if is_only {
-                installation.prefix.clone()
-            } else {
-                first.path.clone()
-            };
+            let prefix = if is_only { installation.prefix.clone() } else { first.path.clone() };
             let (directories, missing) = self.libraries_of(first);
             Some(HostMpi {
                 name: word(&first.product),
@@ -143,11 +139,8 @@ impl Machine<'_> {
         let mut launchers = installation.launchers.iter();
         let launcher = launchers.find(|one| library.fits(one.kind) == Some(true))?;
         // Which of several a name leads to, an administrator may change.
-        let path = if is_only {
-            launcher.path.clone()
-        } else {
-            self.tree.find(&launcher.path)?.path
-        };
+        let path =
+            if is_only { launcher.path.clone() } else { self.tree.find(&launcher.path)?.path };
         Some(path.to_string_lossy().into_owned())
     }
 
@@ -155,10 +148,7 @@ impl Machine<'_> {
     fn libraries_of(&self, library: &Library) -> (Vec<PathBuf>, Vec<String>) {
         let mut directories: Vec<PathBuf> = Vec::new();
         loop {
-            let texts: Vec<_> = directories
-                .iter()
-                .map(|one| one.to_string_lossy())
-                .collect();
+            let texts: Vec<_> = directories.iter().map(|one| one.to_string_lossy()).collect();
             let loader = Loader::new(self.tree).library_path(&texts.join(":"));
             let closure = loader.follow(&library.file);
             let missing = closure.map_or(Vec::new(), |closure| closure.missing);
@@ -189,10 +179,7 @@ fn srun_words(tree: &Tree, found: &Found) -> Vec<(Protocol, &'static str)> {
         let mut places = PLUGINS.iter().map(|place| prefix.join(place).join(name));
         places.any(|path| tree.is_file(&path))
     };
-    let known = [
-        (Protocol::Pmix, "pmix", "mpi_pmix.so"),
-        (Protocol::Pmi2, "pmi2", "mpi_pmi2.so"),
-    ];
+    let known = [(Protocol::Pmix, "pmix", "mpi_pmix.so"), (Protocol::Pmi2, "pmi2", "mpi_pmi2.so")];
     let known = known.into_iter().filter(|(_, _, file)| has(file));
     known.map(|(protocol, word, _)| (protocol, word)).collect()
 }
@@ -202,15 +189,9 @@ fn matching(root: &Path, pattern: &str) -> Vec<PathBuf> {
     let inside = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
     let Some((before, after)) = pattern.split_once("/*/") else {
         let path = PathBuf::from(pattern);
-        return if inside(&path).is_dir() {
-            vec![path]
-        } else {
-            Vec::new()
-        };
+        return if inside(&path).is_dir() { vec![path] } else { Vec::new() };
     };
-    let names = fs::read_dir(inside(Path::new(before)))
-        .into_iter()
-        .flatten();
+    let names = fs::read_dir(inside(Path::new(before))).into_iter().flatten();
     let mut names: Vec<_> = names.flatten().map(|entry| entry.file_name()).collect();
     names.sort();
     let paths = names.into_iter().rev();
@@ -221,11 +202,7 @@ fn matching(root: &Path, pattern: &str) -> Vec<PathBuf> {
 /// Makes a word of the name of a product.
 fn word(product: &str) -> String {
     let plain = |c: char| {
-        if c.is_ascii_alphanumeric() {
-            c.to_ascii_lowercase()
-        } else {
-            '-'
-        }
+        if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }
     };
     product.chars().map(plain).collect()
 }
@@ -237,9 +214,7 @@ fn give_names(all: &mut [HostMpi]) {
     for one in all {
         let same = names.iter().filter(|name| **name == one.name).count();
         if let Some(version) = one.version.as_deref().filter(|_| same > 1) {
-            let version = version
-                .chars()
-                .filter(|c| c.is_ascii_alphanumeric() || *c == '.');
+            let version = version.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '.');
             one.name = format!("{}-{}", one.name, version.collect::<String>());
         }
         let plain = one.name.clone();
@@ -270,9 +245,7 @@ pub fn configuration(all: &[HostMpi]) -> String {
         let _ = writeln!(text, "prefix = {}", quoted(&one.prefix.to_string_lossy()));
         if !one.libraries.is_empty() {
             let libraries = one.libraries.iter();
-            let libraries: Vec<_> = libraries
-                .map(|one| quoted(&one.to_string_lossy()))
-                .collect();
+            let libraries: Vec<_> = libraries.map(|one| quoted(&one.to_string_lossy())).collect();
             let _ = writeln!(text, "libraries = [{}]", libraries.join(", "));
         }
         if let Some(launcher) = &one.launcher {
@@ -307,9 +280,6 @@ mod tests {
         let mut all = ["MPICH 5.0.2", "Open MPI 5.0.1", "MPICH 4.3", "MPICH 4.3"].map(mpi);
         give_names(&mut all);
         let names = all.map(|one| one.name);
-        assert_eq!(
-            names,
-            ["mpich-5.0.2", "open-mpi", "mpich-4.3", "mpich-4.3-2"]
-        );
+        assert_eq!(names, ["mpich-5.0.2", "open-mpi", "mpich-4.3", "mpich-4.3-2"]);
     }
 }

@@ -86,12 +86,7 @@ fn named(context: &Context, name: &str) -> Result<JobMpi> {
     } else {
         (Some(typed(context, name)?), Vec::new())
     };
-    Ok(JobMpi {
-        path,
-        libraries,
-        program: None,
-        directory: None,
-    })
+    Ok(JobMpi { path, libraries, program: None, directory: None })
 }
 
 /// A prefix or a library. What lies on the nodes only is named by its whole path.

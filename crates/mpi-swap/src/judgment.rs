@@ -49,23 +49,11 @@ pub fn judge_here(
     let judge = || {
         let search = search(context, &files);
         let line = CommandLine::parse(search, command, request.program, false)?;
-        let side = Side {
-            tree: &files,
-            path: &line.file,
-            library_path,
-        };
+        let side = Side { tree: &files, path: &line.file, library_path };
         let substitute = find_substitute(context, &files, request, side)?;
-        let places = Places {
-            private: None,
-            links: links_for(context, &line.file, &substitute),
-        };
+        let places = Places { private: None, links: links_for(context, &line.file, &substitute) };
         let verdict = judge(side, substitute.side(&files), &places);
-        Ok(Judgment {
-            line,
-            substitute,
-            places,
-            verdict,
-        })
+        Ok(Judgment { line, substitute, places, verdict })
     };
     judge().map_err(|error| refined(context, error).into())
 }
@@ -92,23 +80,11 @@ pub(crate) fn judge_in_container(
 ) -> Result<Judgment, SwapError> {
     let (search, is_launched) = (command.search, command.is_launched);
     let line = CommandLine::parse(search, command.command, request.program, is_launched)?;
-    let side = Side {
-        tree: search.tree,
-        path: &line.file,
-        library_path: command.library_path,
-    };
+    let side = Side { tree: search.tree, path: &line.file, library_path: command.library_path };
     let substitute = find_substitute(context, here, request, side)?;
-    let places = Places {
-        private: Some(PRIVATE.into()),
-        links: Path::new(PRIVATE).join("links"),
-    };
+    let places = Places { private: Some(PRIVATE.into()), links: Path::new(PRIVATE).join("links") };
     let verdict = judge(side, substitute.side(here), &places);
-    Ok(Judgment {
-        line,
-        substitute,
-        places,
-        verdict,
-    })
+    Ok(Judgment { line, substitute, places, verdict })
 }
 
 /// Returns where a file of a substitute is visible in a container.
@@ -215,7 +191,5 @@ pub fn make_links(plan: &Plan, places: &Places) -> Result<()> {
 /// Returns a variable of the caller, or an empty text.
 pub fn variable(context: &Context, name: &str) -> String {
     let value = context.calling.get(OsStr::new(name));
-    value
-        .map(|value| value.to_string_lossy().into_owned())
-        .unwrap_or_default()
+    value.map(|value| value.to_string_lossy().into_owned()).unwrap_or_default()
 }

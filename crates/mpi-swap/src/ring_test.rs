@@ -160,10 +160,9 @@ impl Probe {
             .and_then(|()| std::fs::write(path("mpi.c"), stub()))
             .and_then(|()| std::fs::write(path("libc.c"), c_library()));
         written.or_failed(|| "write the probe".to_owned())?;
-        for (source, name, soname) in [
-            ("mpi.c", "libmpi.so", loading.name.as_str()),
-            ("libc.c", "libc.so", "libc.so.6"),
-        ] {
+        for (source, name, soname) in
+            [("mpi.c", "libmpi.so", loading.name.as_str()), ("libc.c", "libc.so", "libc.so.6")]
+        {
             let mut compiler = Command::new("cc");
             compiler.args(["-shared", "-fPIC", "-w", "-nostdlib", "-fno-builtin"]);
             compiler.arg(format!("-Wl,-soname,{soname}"));
@@ -171,9 +170,7 @@ impl Probe {
             compiled(&mut compiler)?;
         }
         let mut compiler = Command::new("cc");
-        compiler
-            .args(PROBE_OPTIONS)
-            .arg(family_option(library.family));
+        compiler.args(PROBE_OPTIONS).arg(family_option(library.family));
         compiler.args(["probe.c", "libmpi.so", "libc.so"].map(path));
         compiler.args(&loading.search).arg("-o").arg(path("probe"));
         compiled(&mut compiler)?;
@@ -185,10 +182,8 @@ impl Probe {
 /// after the warnings that all of them give.
 fn last_lines(text: &str, most: usize) -> Vec<&str> {
     let mut known = BTreeSet::new();
-    let mut lines: Vec<&str> = text
-        .lines()
-        .filter(|line| !line.trim().is_empty() && known.insert(*line))
-        .collect();
+    let mut lines: Vec<&str> =
+        text.lines().filter(|line| !line.trim().is_empty() && known.insert(*line)).collect();
     lines.split_off(lines.len().saturating_sub(most))
 }
 
@@ -197,19 +192,12 @@ fn run(line: &[OsString], library: &Library, file: &Path, ranks: Option<u32>) ->
     let (text, errors) = finish(line)?;
     let seen = ProbeSeen::read(&text);
     seen.check(file, ranks).map_err(|failure| {
-        let error = ProveError::Failed {
-            with: library.title(),
-            failure,
-        };
+        let error = ProveError::Failed { with: library.title(), failure };
         let lines = last_lines(&errors, MOST_LINES);
         let lines = lines.iter();
         let detail: Vec<String> = lines.map(|line| format!("    {}", escape(line))).collect();
         let error = Report::new(Kind::NotProven, error);
-        if detail.is_empty() {
-            error
-        } else {
-            error.detailed(detail.join("\n"))
-        }
+        if detail.is_empty() { error } else { error.detailed(detail.join("\n")) }
     })?;
     Ok(seen)
 }
@@ -218,10 +206,7 @@ fn own_words(launcher: Vec<OsString>, kind: Option<LauncherKind>) -> Vec<OsStrin
     let mut words: Vec<OsString> = Vec::new();
     let is_openmpi = kind == Some(LauncherKind::OpenMpi);
     if is_openmpi && rustix::process::geteuid().is_root() {
-        let allowed = [
-            "OMPI_ALLOW_RUN_AS_ROOT=1",
-            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
-        ];
+        let allowed = ["OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"];
         words.push("env".into());
         words.extend(allowed.map(OsString::from));
     }
@@ -238,31 +223,21 @@ impl Loading {
     pub fn of(tree: &Tree, program: &Path, library: &Library) -> Self {
         let loader = Loader::new(tree);
         let Some(Inspected::File(file)) = inspect(tree, &loader, program) else {
-            return Self {
-                name: library.soname.clone(),
-                search: Vec::new(),
-            };
+            return Self { name: library.soname.clone(), search: Vec::new() };
         };
         let is_core =
             |name: &&String| Name::of(name).is_some_and(|name| name.language == Language::C);
         let name = file.names.iter().find(is_core).unwrap_or(&library.soname);
         let origin = file.file.parent().unwrap_or(Path::new("/"));
         let origin = origin.to_string_lossy();
-        let put = |value: &String| {
-            value
-                .replace("${ORIGIN}", &origin)
-                .replace("$ORIGIN", &origin)
-        };
+        let put = |value: &String| value.replace("${ORIGIN}", &origin).replace("$ORIGIN", &origin);
         let option = |value: &Option<String>, kind: &str| {
             let value = put(value.as_ref()?);
             Some(vec![format!("-Wl,{kind}"), format!("-Wl,-rpath,{value}")])
         };
         let search = option(&file.runpath, "--enable-new-dtags")
             .or_else(|| option(&file.rpath, "--disable-new-dtags"));
-        Self {
-            name: name.clone(),
-            search: search.unwrap_or_default(),
-        }
+        Self { name: name.clone(), search: search.unwrap_or_default() }
     }
 }
 
@@ -271,17 +246,12 @@ fn compiled(compiler: &mut Command) -> Result<()> {
         Report::new(Kind::NotProven, ProveError::Compiler(reason))
             .hinted("it needs a compiler called `cc`, and nothing else".to_owned())
     };
-    let output = compiler
-        .output()
-        .map_err(|error| failed(error.to_string()))?;
+    let output = compiler.output().map_err(|error| failed(error.to_string()))?;
     if output.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    let line = said
-        .lines()
-        .find(|line| line.contains("error"))
-        .unwrap_or_default();
+    let line = said.lines().find(|line| line.contains("error")).unwrap_or_default();
     Err(failed(escape(line).into_owned()))
 }
 
@@ -323,10 +293,7 @@ fn finish(line: &[OsString]) -> Result<(String, String)> {
         let _ = child.wait();
         return Err(Report::new(Kind::NotProven, ProveError::Hangs));
     }
-    Ok((
-        out.join().unwrap_or_default(),
-        errors.join().unwrap_or_default(),
-    ))
+    Ok((out.join().unwrap_or_default(), errors.join().unwrap_or_default()))
 }
 
 #[cfg(test)]

@@ -52,11 +52,7 @@ enum NotInStep {
         "ranks with {library} do not find each other under `srun --mpi={kind}`: each of {tasks} \
          would be alone"
     )]
-    Alone {
-        library: String,
-        kind: String,
-        tasks: u32,
-    },
+    Alone { library: String, kind: String, tasks: u32 },
     #[error(
         "{} lies in another image, and nothing of that can be shown as an MPI in a container",
         path.display()
@@ -149,10 +145,7 @@ fn judge_in_root(
     }
     let path = context.calling.get(OsStr::new(env_vars::PATH));
     let command = ContainerCommand {
-        search: Search {
-            tree: &tree,
-            path: path.map_or(OsStr::new(""), OsString::as_os_str),
-        },
+        search: Search { tree: &tree, path: path.map_or(OsStr::new(""), OsString::as_os_str) },
         library_path: request.library_path,
         command,
         is_launched: false,
@@ -185,9 +178,7 @@ fn is_list_of_programs(command: &[OsString]) -> bool {
         let is_number = |c: char| c.is_ascii_digit() || ",-*".contains(c);
         !program.is_empty() && !tasks.is_empty() && tasks.chars().all(is_number)
     };
-    let mut meant = lines
-        .by_ref()
-        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let mut meant = lines.by_ref().filter(|line| !line.is_empty() && !line.starts_with('#'));
     meant.next().is_some_and(is_of_tasks) && meant.all(is_of_tasks)
 }
 
@@ -206,11 +197,8 @@ fn check_ranks(request: &StepRequest<'_>, verdict: &Verdict) -> Result<()> {
     if request.tasks < 2 || speaks(library, kind) != Some(false) {
         return Ok(());
     }
-    let error = NotInStep::Alone {
-        library: library.title(),
-        kind: kind.to_owned(),
-        tasks: request.tasks,
-    };
+    let error =
+        NotInStep::Alone { library: library.title(), kind: kind.to_owned(), tasks: request.tasks };
     let is_new = library.protocols.contains(&Protocol::Pmix);
     let other = if is_new { "pmix" } else { "pmi2" };
     Err(Report::new(Kind::NotProven, error)

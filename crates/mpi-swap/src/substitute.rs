@@ -64,10 +64,8 @@ impl Substitute {
         } else {
             above(&path)
         };
-        let directories: Vec<String> = libraries
-            .iter()
-            .map(|one| one.to_string_lossy().into_owned())
-            .collect();
+        let directories: Vec<String> =
+            libraries.iter().map(|one| one.to_string_lossy().into_owned()).collect();
         Self {
             launchers: Launchers {
                 found: find_installation(tree, &prefix).launchers,
@@ -88,11 +86,7 @@ impl Substitute {
     }
 
     pub(crate) fn side<'a>(&'a self, tree: &'a Tree) -> Side<'a> {
-        Side {
-            tree,
-            path: &self.path,
-            library_path: &self.library_path,
-        }
+        Side { tree, path: &self.path, library_path: &self.library_path }
     }
 }
 
@@ -116,18 +110,11 @@ pub fn substitute_image(context: &Context, name: &str) -> Option<SubstituteImage
     }
     let images = ImageRequest::new(name, None, true).telling_choice();
     let (environment, _) = find_environment(context, &images).ok()?;
-    let image = environment
-        .images
-        .first()
-        .filter(|_| environment.root().is_none())?;
+    let image = environment.images.first().filter(|_| environment.root().is_none())?;
     let view = image.meta.default_view.as_ref();
     let root = view.and_then(|view| image.meta.views.get(view.as_str())?.root.clone());
     let prefix = root.map_or_else(|| image.mount_point.as_path().to_owned(), PathBuf::from);
-    Some(SubstituteImage {
-        images,
-        prefix,
-        image: image.clone(),
-    })
+    Some(SubstituteImage { images, prefix, image: image.clone() })
 }
 
 /// The prefix of a library.
@@ -201,10 +188,7 @@ fn find_fitting(
 /// Returns the error for a name that means no MPI.
 pub(crate) fn unknown(context: &Context, name: &str) -> SwapError {
     let known = context.settings.mpi.iter().map(|one| one.name.clone());
-    SwapError::Unknown {
-        name: name.to_owned(),
-        known: known.collect(),
-    }
+    SwapError::Unknown { name: name.to_owned(), known: known.collect() }
 }
 
 /// Refines the error for a name that means no MPI: it may be that of a container image.
@@ -225,8 +209,5 @@ pub(crate) fn refined(context: &Context, error: SwapError) -> SwapError {
 /// Returns where commands of the caller are searched.
 pub fn search<'a>(context: &'a Context, files: &'a Tree) -> Search<'a> {
     let path = context.calling.get(OsStr::new(env_vars::PATH));
-    Search {
-        tree: files,
-        path: path.map_or(OsStr::new(""), AsRef::as_ref),
-    }
+    Search { tree: files, path: path.map_or(OsStr::new(""), AsRef::as_ref) }
 }

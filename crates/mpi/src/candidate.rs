@@ -36,13 +36,10 @@ fn check_program(inspection: &Inspection) -> Result<Family, Refusal> {
         return Err(Refusal::SetId { path: path() });
     }
     let is_user = !inspection.is_mpi && !inspection.names.is_empty();
-    inspection
-        .family
-        .filter(|_| is_user)
-        .ok_or_else(|| Refusal::NoMpi {
-            path: path(),
-            mentions: inspection.mentions.iter().cloned().collect(),
-        })
+    inspection.family.filter(|_| is_user).ok_or_else(|| Refusal::NoMpi {
+        path: path(),
+        mentions: inspection.mentions.iter().cloned().collect(),
+    })
 }
 
 /// A substitute of the right family, for one program.
@@ -59,9 +56,7 @@ pub(crate) struct Candidate<'a> {
 impl<'a> Candidate<'a> {
     pub(crate) fn find(inspection: &Inspection, side: Side<'a>) -> Result<Self, Refusal> {
         let family = check_program(inspection)?;
-        let nothing = || Refusal::NoSubstitute {
-            path: side.path.to_owned(),
-        };
+        let nothing = || Refusal::NoSubstitute { path: side.path.to_owned() };
         let place = side.tree.find(side.path).ok_or_else(nothing)?;
         let named = if place.outside.is_dir() {
             None
@@ -78,11 +73,8 @@ impl<'a> Candidate<'a> {
             None => installation.library(family).cloned(),
         };
         let Some(core) = core else {
-            let found: BTreeSet<Family> = installation
-                .libraries
-                .iter()
-                .map(|library| library.family)
-                .collect();
+            let found: BTreeSet<Family> =
+                installation.libraries.iter().map(|library| library.family).collect();
             if found.is_empty() {
                 return Err(nothing());
             }
@@ -96,13 +88,7 @@ impl<'a> Candidate<'a> {
         let loader = Loader::new(side.tree).library_path(side.library_path);
         let all = std::iter::once(&core).chain(&companions);
         let closures = all.filter_map(|one| loader.follow(&one.path)).collect();
-        Ok(Self {
-            side,
-            installation,
-            core,
-            companions,
-            closures,
-        })
+        Ok(Self { side, installation, core, companions, closures })
     }
 
     /// Checks what needs no search.
@@ -121,11 +107,7 @@ impl<'a> Candidate<'a> {
         let is_missing = |name: &&String| !self.libraries().any(|one| one.symbols.contains(name));
         let missing = inspection.functions.iter().filter(is_missing);
         let names: Vec<String> = missing.cloned().collect();
-        if names.is_empty() {
-            Ok(())
-        } else {
-            Err(Refusal::MissingSymbols { names })
-        }
+        if names.is_empty() { Ok(()) } else { Err(Refusal::MissingSymbols { names }) }
     }
 
     /// Open MPI counts its number up when programs must be linked anew; those of the ABI of
@@ -181,19 +163,13 @@ fn companions(
         let before = found.len();
         found.extend(beside.filter(is_meant).cloned());
         let is_whole = core.family != Family::OpenMpi
-            || names
-                .iter()
-                .all(|name| found.iter().any(|one| &one.soname == name));
+            || names.iter().all(|name| found.iter().any(|one| &one.soname == name));
         // Cray has the functions for Fortran in the library for C.
         let wanted = inspection.functions.iter();
         let mut wanted = wanted.filter(|name| crate::family::language_of(name) == Some(language));
         let is_inside = wanted.all(|name| core.symbols.contains(name));
         if (found.len() == before || !is_whole) && !is_inside {
-            return Err(Refusal::NoLanguage {
-                language,
-                family: core.family,
-                names,
-            });
+            return Err(Refusal::NoLanguage { language, family: core.family, names });
         }
     }
     Ok(found)

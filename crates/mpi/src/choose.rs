@@ -42,9 +42,7 @@ impl Candidate<'_> {
             return whole;
         };
         let (plan, mut warnings) = self.choose_with(program, inspection, places, &[])?;
-        warnings.push(Warning::WithoutParts {
-            reason: reason.to_string(),
-        });
+        warnings.push(Warning::WithoutParts { reason: reason.to_string() });
         Ok((plan, warnings))
     }
 
@@ -129,9 +127,7 @@ impl Candidate<'_> {
     fn links(&self, inspection: &Inspection, places: &Places) -> Vec<(PathBuf, PathBuf)> {
         let link = |name: &String| {
             let wanted = Name::of(name)?;
-            let of_language = self
-                .libraries()
-                .find(|one| one.language == wanted.language)?;
+            let of_language = self.libraries().find(|one| one.language == wanted.language)?;
             let is_same = &of_language.soname == name;
             (!is_same).then(|| (places.links.join(name), places.of(&of_language.path)))
         };
@@ -148,18 +144,13 @@ impl Candidate<'_> {
             let real = tree.find(target).map(|place| place.outside);
             tree = tree.with(link, real.unwrap_or_else(|| target.clone()));
         }
-        let mut search: Vec<String> = plan
-            .library_path
-            .iter()
-            .map(|one| one.to_string_lossy().into_owned())
-            .collect();
+        let mut search: Vec<String> =
+            plan.library_path.iter().map(|one| one.to_string_lossy().into_owned()).collect();
         search.push(program.library_path.to_owned());
         let loader = Loader::new(&tree)
             .library_path(&search.join(":"))
             .preload(plan.preload.iter().cloned());
-        let no_program = || Refusal::NoProgram {
-            path: program.path.to_owned(),
-        };
+        let no_program = || Refusal::NoProgram { path: program.path.to_owned() };
         let closure = loader.follow(program.path).ok_or_else(no_program)?;
         self.compare(&tree, &closure)
     }
@@ -168,9 +159,7 @@ impl Candidate<'_> {
     fn compare(&self, tree: &Tree, closure: &Closure) -> Result<Vec<Warning>, Refusal> {
         check_versions(closure)?;
         if !closure.missing.is_empty() {
-            return Err(Refusal::Incomplete {
-                missing: closure.missing.clone(),
-            });
+            return Err(Refusal::Incomplete { missing: closure.missing.clone() });
         }
         let taken = core_of(tree, closure);
         let taken = taken.and_then(|library| Some((tree.find(&library.path)?, library.path)));
@@ -220,29 +209,19 @@ fn compare_own(
     for file in own.files.iter().filter(|file| !file.is_of_glibc()) {
         let name = file.links.soname.as_deref().unwrap_or(&file.name);
         let outside = &file.place.outside;
-        if closure
-            .files
-            .iter()
-            .any(|one| &one.place.outside == outside)
-        {
+        if closure.files.iter().any(|one| &one.place.outside == outside) {
             continue;
         }
         return Err(match closure.by_name(name) {
-            Some(other) => Refusal::NotTaken {
-                taken: other.path.clone(),
-            },
-            None => Refusal::NotTaken {
-                taken: file.path.clone(),
-            },
+            Some(other) => Refusal::NotTaken { taken: other.path.clone() },
+            None => Refusal::NotTaken { taken: file.path.clone() },
         });
     }
     let missing = own.missing.iter();
     for missing in missing.filter(|one| !is_of_glibc(&one.name)) {
         if let Some(file) = closure.by_name(&missing.name) {
-            warnings.push(Warning::Borrowed {
-                name: missing.name.clone(),
-                path: file.path.clone(),
-            });
+            warnings
+                .push(Warning::Borrowed { name: missing.name.clone(), path: file.path.clone() });
         }
     }
     Ok(())
@@ -262,18 +241,12 @@ fn check_versions(closure: &Closure) -> Result<(), Refusal> {
     if let Some((needed, one)) = newest {
         let has = closure.by_name("libc.so.6").into_iter();
         let has = has.flat_map(|library| &library.has);
-        let found = has
-            .filter_map(|text| text.strip_prefix("GLIBC_")?.parse().ok())
-            .max();
+        let found = has.filter_map(|text| text.strip_prefix("GLIBC_")?.parse().ok()).max();
         return Err(Refusal::OldGlibc {
             needed: needed.to_string(),
             needed_by: one.needed_by.clone(),
             found: found.map(|version: GlibcVersion| version.to_string()),
         });
     }
-    if unmet.is_empty() {
-        Ok(())
-    } else {
-        Err(Refusal::OldLibraries { unmet })
-    }
+    if unmet.is_empty() { Ok(()) } else { Err(Refusal::OldLibraries { unmet }) }
 }

@@ -100,10 +100,7 @@ impl Closure {
     pub(crate) fn rpath_above(&self, by: usize) -> Vec<PathBuf> {
         let mut directories = Vec::new();
         // A runpath switches the rpaths off for what its file needs.
-        let mut current = self
-            .files
-            .get(by)
-            .filter(|file| file.links.runpath.is_none());
+        let mut current = self.files.get(by).filter(|file| file.links.runpath.is_none());
         // Each is needed by one before it, so this ends.
         while let Some(file) = current {
             if file.links.runpath.is_none() {
@@ -140,8 +137,7 @@ impl Closure {
     #[must_use]
     pub fn glibc(&self) -> Option<(GlibcVersion, &Loaded)> {
         let all = self.files.iter().filter(|file| !file.is_of_glibc());
-        all.filter_map(|file| Some((file.glibc()?, file)))
-            .max_by_key(|(version, _)| *version)
+        all.filter_map(|file| Some((file.glibc()?, file))).max_by_key(|(version, _)| *version)
     }
 }
 
@@ -204,14 +200,8 @@ pub(crate) fn list(value: Option<&str>, file: &Path) -> Vec<PathBuf> {
     parts
         .filter(|part| !part.is_empty())
         .map(|part| {
-            let lib = if cfg!(target_pointer_width = "64") {
-                "lib64"
-            } else {
-                "lib"
-            };
-            let part = part
-                .replace("${ORIGIN}", &origin)
-                .replace("$ORIGIN", &origin);
+            let lib = if cfg!(target_pointer_width = "64") { "lib64" } else { "lib" };
+            let part = part.replace("${ORIGIN}", &origin).replace("$ORIGIN", &origin);
             PathBuf::from(part.replace("${LIB}", lib).replace("$LIB", lib))
         })
         .collect()

@@ -16,14 +16,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) const OMPI_MARK: &str = "ompi_mpi_comm_world";
 
 /// How names of Cray's libraries begin, with the compiler for which they are.
-const OF_CRAY: [&str; 6] = [
-    "mpi_gnu",
-    "mpi_cray",
-    "mpi_intel",
-    "mpi_nvidia",
-    "mpi_amd",
-    "mpi_aocc",
-];
+const OF_CRAY: [&str; 6] =
+    ["mpi_gnu", "mpi_cray", "mpi_intel", "mpi_nvidia", "mpi_amd", "mpi_aocc"];
 
 /// A family of libraries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -90,11 +84,9 @@ impl Name {
         let (family, language) = match stem {
             "mpi" if major == "12" => of_mpich(Language::C),
             "mpi" | "mpi_ibm" => of_openmpi(Language::C),
-            "mpich" | "mpichf90" => of_mpich(if stem == "mpich" {
-                Language::C
-            } else {
-                Language::Fortran
-            }),
+            "mpich" | "mpichf90" => {
+                of_mpich(if stem == "mpich" { Language::C } else { Language::Fortran })
+            }
             "mpifort" | "mpichfort" | "fmpich" => of_mpich(Language::Fortran),
             "mpicxx" | "mpichcxx" => of_mpich(Language::Cxx),
             "mpi_cxx" => of_openmpi(Language::Cxx),
@@ -123,11 +115,7 @@ pub(crate) fn language_of(symbol: &str) -> Option<Language> {
     if rest.starts_with("MPI_") || rest.starts_with("MPIX_") {
         // Some compilers for Fortran write names in capitals, without the function's form.
         let is_capital = rest.chars().all(|c| !c.is_ascii_lowercase());
-        return Some(if is_capital {
-            Language::Fortran
-        } else {
-            Language::C
-        });
+        return Some(if is_capital { Language::Fortran } else { Language::C });
     }
     let lower = symbol.strip_prefix('p').unwrap_or(symbol);
     let of_fortran = (lower.starts_with("mpi_") || lower.starts_with("mpix_"))
@@ -160,55 +148,26 @@ mod tests {
         ] {
             assert_eq!(read(name), Some((Family::Mpich, Language::C)), "{name}");
         }
-        for name in [
-            "libmpi.so.1",
-            "libmpi.so.20",
-            "libmpi.so.40",
-            "libmpi.so.80",
-        ] {
+        for name in ["libmpi.so.1", "libmpi.so.20", "libmpi.so.40", "libmpi.so.80"] {
             assert_eq!(read(name), Some((Family::OpenMpi, Language::C)), "{name}");
         }
-        assert_eq!(
-            read("libmpi_abi.so.1"),
-            Some((Family::Mpi5Abi, Language::C))
-        );
+        assert_eq!(read("libmpi_abi.so.1"), Some((Family::Mpi5Abi, Language::C)));
     }
 
     #[test]
     fn names_tell_the_language() {
-        for name in [
-            "libmpifort.so.12",
-            "libmpichfort.so.12",
-            "libmpichf90_gnu.so.3",
-        ] {
-            assert_eq!(
-                read(name),
-                Some((Family::Mpich, Language::Fortran)),
-                "{name}"
-            );
+        for name in ["libmpifort.so.12", "libmpichfort.so.12", "libmpichf90_gnu.so.3"] {
+            assert_eq!(read(name), Some((Family::Mpich, Language::Fortran)), "{name}");
         }
-        for name in [
-            "libmpi_mpifh.so.40",
-            "libmpi_mpifh-gfortran.so.40",
-            "libmpi_usempif08.so.40",
-        ] {
-            assert_eq!(
-                read(name),
-                Some((Family::OpenMpi, Language::Fortran)),
-                "{name}"
-            );
+        for name in ["libmpi_mpifh.so.40", "libmpi_mpifh-gfortran.so.40", "libmpi_usempif08.so.40"]
+        {
+            assert_eq!(read(name), Some((Family::OpenMpi, Language::Fortran)), "{name}");
         }
     }
 
     #[test]
     fn other_libraries_are_none_of_mpi() {
-        for name in [
-            "libmpi4.so.1",
-            "libmpc.so.3",
-            "libm.so.6",
-            "libmpiwrap.so",
-            "mpi.so",
-        ] {
+        for name in ["libmpi4.so.1", "libmpc.so.3", "libm.so.6", "libmpiwrap.so", "mpi.so"] {
             assert_eq!(read(name), None, "{name}");
         }
     }

@@ -144,20 +144,11 @@ pub(crate) fn inspect_file(tree: &Tree, loader: &Loader<'_>, path: &Path) -> Opt
         kind,
         architecture: binary.kind().name().to_owned(),
         loader: interpreter,
-        is_set_id: file
-            .metadata()
-            .is_ok_and(|found| found.mode() & SET_ID != 0),
+        is_set_id: file.metadata().is_ok_and(|found| found.mode() & SET_ID != 0),
         is_mpi: own.is_some(),
         has_mpi_inside: own.is_none() && has_mpi_inside(&binary),
-        family: library
-            .as_ref()
-            .map(|library| library.family)
-            .or_else(|| needs.family()),
-        mentions: if names_mpi {
-            mentions(&binary)
-        } else {
-            BTreeSet::new()
-        },
+        family: library.as_ref().map(|library| library.family).or_else(|| needs.family()),
+        mentions: if names_mpi { mentions(&binary) } else { BTreeSet::new() },
         rpath: links.as_ref().and_then(|links| links.rpath.clone()),
         runpath: links.and_then(|links| links.runpath),
         glibc: glibc.map(|(version, _)| version.to_string()),
@@ -244,12 +235,7 @@ impl Needs {
             if place > 0 && needs.functions.len() > before {
                 needs.users.push(file.path.clone());
             }
-            for name in file
-                .links
-                .needed
-                .iter()
-                .filter(|name| Name::of(name).is_some())
-            {
+            for name in file.links.needed.iter().filter(|name| Name::of(name).is_some()) {
                 if !needs.names.contains(name) {
                     needs.names.push(name.clone());
                 }
@@ -284,13 +270,8 @@ impl Needs {
 
 /// Whether a file belongs to an MPI and not to those who use it.
 fn is_part_of_mpi(file: &Loaded) -> bool {
-    const COMPANIONS: [&str; 5] = [
-        "libopen-rte",
-        "libopen-pal",
-        "libopen_mpi",
-        "liboshmem",
-        "libmca_common",
-    ];
+    const COMPANIONS: [&str; 5] =
+        ["libopen-rte", "libopen-pal", "libopen_mpi", "liboshmem", "libmca_common"];
     let name = file.links.soname.as_deref().unwrap_or(&file.name);
     let stem = name.split(".so").next().unwrap_or(name);
     Name::of(name).is_some() || COMPANIONS.iter().any(|start| stem.starts_with(start))

@@ -132,14 +132,8 @@ pub fn find_installation(tree: &Tree, prefix: &Path) -> Installation {
             let asked = directory.join(&library.soname);
             if name == library.soname || !tree.is_file(&asked) {
                 libraries.push(library);
-            } else if tree
-                .find(&asked)
-                .is_some_and(|place| place.path == library.file)
-            {
-                libraries.push(Library {
-                    path: asked,
-                    ..library
-                });
+            } else if tree.find(&asked).is_some_and(|place| place.path == library.file) {
+                libraries.push(Library { path: asked, ..library });
             }
         }
     }
@@ -148,11 +142,7 @@ pub fn find_installation(tree: &Tree, prefix: &Path) -> Installation {
         library.take_product_of(&all);
     }
     libraries.sort_by(|a, b| (a.family, a.language, &a.path).cmp(&(b.family, b.language, &b.path)));
-    Installation {
-        prefix: prefix.to_owned(),
-        launchers: launchers(tree, prefix),
-        libraries,
-    }
+    Installation { prefix: prefix.to_owned(), launchers: launchers(tree, prefix), libraries }
 }
 
 impl Library {
@@ -198,9 +188,5 @@ fn launchers(tree: &Tree, prefix: &Path) -> Vec<Launcher> {
 }
 
 fn below(prefix: &Path, directory: &str) -> PathBuf {
-    if directory.is_empty() {
-        prefix.to_owned()
-    } else {
-        prefix.join(directory)
-    }
+    if directory.is_empty() { prefix.to_owned() } else { prefix.join(directory) }
 }

@@ -20,9 +20,7 @@ pub fn judge(program: Side<'_>, substitute: Side<'_>, places: &Places) -> Verdic
         let path = program.path.to_owned();
         return Verdict::refused(Refusal::NoProgram { path });
     };
-    let mut verdict = Verdict::refused(Refusal::NoProgram {
-        path: program.path.to_owned(),
-    });
+    let mut verdict = Verdict::refused(Refusal::NoProgram { path: program.path.to_owned() });
     verdict.from.clone_from(&inspection.library);
     let judged = Candidate::find(&inspection, substitute).and_then(|candidate| {
         verdict.to = Some(candidate.core.clone());

@@ -283,9 +283,7 @@ fn is_version(text: &str) -> bool {
         && is_number(parts.next())
         && parts.next().is_none_or(|rest| {
             rest.starts_with(|c: char| c.is_ascii_digit())
-                && rest
-                    .bytes()
-                    .all(|byte| byte.is_ascii_alphanumeric() || byte == b'.')
+                && rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.')
         })
 }
 

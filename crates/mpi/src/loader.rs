@@ -37,12 +37,7 @@ impl<'a> Loader<'a> {
     /// A start without variables.
     #[must_use]
     pub fn new(tree: &'a Tree) -> Self {
-        Self {
-            tree,
-            library_path: Vec::new(),
-            preload: Vec::new(),
-            cache: OnceCell::new(),
-        }
+        Self { tree, library_path: Vec::new(), preload: Vec::new(), cache: OnceCell::new() }
     }
 
     /// Sets `LD_LIBRARY_PATH`.
@@ -68,11 +63,7 @@ impl<'a> Loader<'a> {
         // The loader is told the file without links where it is started as a program.
         let is_program = self.tree.open(path)?;
         let binary = Binary::open(&is_program).filter(Binary::is_linked)?;
-        let at = if binary.interpreter().is_some() {
-            place.path
-        } else {
-            path.to_owned()
-        };
+        let at = if binary.interpreter().is_some() { place.path } else { path.to_owned() };
         let kind = binary.kind();
         let mut closure = Closure {
             files: vec![self.load(&name, &at, kind, None, Through::Path)?],
@@ -82,10 +73,9 @@ impl<'a> Loader<'a> {
             let name = library.to_string_lossy();
             match self.load(&name, library, kind, Some(0), Through::Preload) {
                 Some(loaded) => closure.files.push(loaded),
-                None => closure.missing.push(Missing {
-                    name: name.into_owned(),
-                    needed_by: at.clone(),
-                }),
+                None => {
+                    closure.missing.push(Missing { name: name.into_owned(), needed_by: at.clone() })
+                }
             }
         }
         let mut next = 0;
@@ -103,10 +93,7 @@ impl<'a> Loader<'a> {
         of_variable
             .chain(library_cache::in_cache(self.cache(), name))
             .chain(of_system)
-            .any(|path| {
-                self.load(name, &path, kind, None, Through::System)
-                    .is_some()
-            })
+            .any(|path| self.load(name, &path, kind, None, Through::System).is_some())
     }
 
     fn add_needs(&self, closure: &mut Closure, of: usize, kind: Kind) {
@@ -120,20 +107,16 @@ impl<'a> Loader<'a> {
             if let Some(loaded) = self.search(closure, of, &name, kind) {
                 // The same file under another name is loaded once.
                 let outside = &loaded.place.outside;
-                if !closure
-                    .files
-                    .iter()
-                    .any(|one| &one.place.outside == outside)
-                {
+                if !closure.files.iter().any(|one| &one.place.outside == outside) {
                     closure.files.push(loaded);
                 }
             } else if !closure.missing.iter().any(|one| one.name == name) {
-                closure
-                    .missing
-                    .extend(closure.files.get(of).map(|file| Missing {
-                        name,
-                        needed_by: file.path.clone(),
-                    }));
+                closure.missing.extend(
+                    closure
+                        .files
+                        .get(of)
+                        .map(|file| Missing { name, needed_by: file.path.clone() }),
+                );
             }
         }
     }
@@ -144,17 +127,11 @@ impl<'a> Loader<'a> {
         if name.contains('/') {
             return load(PathBuf::from(name), Through::Path);
         }
-        let of_variable = self
-            .library_path
-            .iter()
-            .map(|one| (one.clone(), Through::LibraryPath));
+        let of_variable = self.library_path.iter().map(|one| (one.clone(), Through::LibraryPath));
         let runpath = list(file.links.runpath.as_deref(), &file.path);
         let runpath = runpath.into_iter().map(|one| (one, Through::Runpath));
         let rpath = closure.rpath_above(by).into_iter();
-        let mut before = rpath
-            .map(|one| (one, Through::Rpath))
-            .chain(of_variable)
-            .chain(runpath);
+        let mut before = rpath.map(|one| (one, Through::Rpath)).chain(of_variable).chain(runpath);
         let found = before.find_map(|(directory, through)| load(directory.join(name), through));
         if found.is_some() || file.links.is_without_default {
             return found;
@@ -197,11 +174,7 @@ impl<'a> Loader<'a> {
             let file = self.tree.open(Path::new(library_cache::PLACE));
             let mut text = Vec::new();
             let read = file.map(|file| file.take(MOST_OF_CACHE).read_to_end(&mut text));
-            if matches!(read, Some(Ok(_))) {
-                text
-            } else {
-                Vec::new()
-            }
+            if matches!(read, Some(Ok(_))) { text } else { Vec::new() }
         })
     }
 
@@ -235,13 +208,9 @@ mod tests {
     #[test]
     fn programs_of_this_machine_get_what_the_loader_gives_them() {
         let mut compared = 0;
-        for program in [
-            "/bin/sh",
-            "/usr/bin/git",
-            "/usr/bin/python3",
-            "/usr/bin/curl",
-            "/bin/mount",
-        ] {
+        for program in
+            ["/bin/sh", "/usr/bin/git", "/usr/bin/python3", "/usr/bin/curl", "/bin/mount"]
+        {
             let path = Path::new(program);
             if !path.exists() {
                 continue;
@@ -249,28 +218,17 @@ mod tests {
             compared += 1;
             let tree = Tree::here();
             let closure = Loader::new(&tree).follow(path).unwrap();
-            let ours: BTreeSet<PathBuf> = closure
-                .files
-                .iter()
-                .skip(1)
-                .map(|file| file.place.path.clone())
-                .collect();
+            let ours: BTreeSet<PathBuf> =
+                closure.files.iter().skip(1).map(|file| file.place.path.clone()).collect();
             assert_eq!(ours, asked(path), "{program}");
-            assert_eq!(
-                (closure.missing.len(), closure.unmet().len()),
-                (0, 0),
-                "{program}"
-            );
+            assert_eq!((closure.missing.len(), closure.unmet().len()), (0, 0), "{program}");
         }
         assert!(compared > 0);
     }
 
     #[test]
     fn the_origin_is_where_a_file_was_found() {
-        let directories = list(
-            Some("$ORIGIN/mpich:${ORIGIN}:/opt/lib"),
-            Path::new("/a/b.so"),
-        );
+        let directories = list(Some("$ORIGIN/mpich:${ORIGIN}:/opt/lib"), Path::new("/a/b.so"));
         let expected: Vec<PathBuf> = ["/a/mpich", "/a", "/opt/lib"].map(PathBuf::from).into();
         assert_eq!(directories, expected);
     }

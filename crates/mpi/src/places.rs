@@ -40,10 +40,7 @@ fn below(place: &Path, depth: usize) -> Vec<PathBuf> {
     }
     let inner = fs::read_dir(place).into_iter().flatten().flatten();
     let is_directory = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
-    let mut inner: Vec<_> = inner
-        .filter(is_directory)
-        .map(|entry| entry.path())
-        .collect();
+    let mut inner: Vec<_> = inner.filter(is_directory).map(|entry| entry.path()).collect();
     inner.sort();
     all.extend(inner.iter().flat_map(|inner| below(inner, depth - 1)));
     all

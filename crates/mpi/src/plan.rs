@@ -19,28 +19,13 @@ use crate::closure::{Closure, Loaded, is_of_glibc};
 use crate::{Installation, Library, Loader, Through, Tree};
 
 /// Directories beside a library in which it looks for its parts while it runs.
-const PARTS: [&str; 9] = [
-    "ucx",
-    "libfabric",
-    "prov",
-    "openmpi",
-    "openmpi3",
-    "pmix",
-    "pmix2",
-    "mpich",
-    "hwloc",
-];
+const PARTS: [&str; 9] =
+    ["ucx", "libfabric", "prov", "openmpi", "openmpi3", "pmix", "pmix2", "mpich", "hwloc"];
 /// How far below them parts may lie: Debian has `openmpi/lib/openmpi3`.
 const DEPTH: usize = 2;
 /// Directories of a prefix in which Open MPI looks for texts and settings.
-const OF_PREFIX: [&str; 6] = [
-    "share/openmpi",
-    "share/pmix",
-    "share/prte",
-    "etc/openmpi",
-    "etc",
-    "lib/openmpi",
-];
+const OF_PREFIX: [&str; 6] =
+    ["share/openmpi", "share/pmix", "share/prte", "etc/openmpi", "etc", "lib/openmpi"];
 
 /// Where a substitute will be for the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,17 +79,13 @@ impl Plan {
     #[must_use]
     pub fn environment(&self, calling: impl Fn(&str) -> Option<String>) -> Vec<(String, String)> {
         let joined = |name: &str, first: &[PathBuf]| {
-            let mut all: Vec<String> = first
-                .iter()
-                .map(|path| path.to_string_lossy().into_owned())
-                .collect();
+            let mut all: Vec<String> =
+                first.iter().map(|path| path.to_string_lossy().into_owned()).collect();
             all.extend(calling(name).filter(|value| !value.is_empty()));
             (!first.is_empty()).then(|| (name.to_owned(), all.join(":")))
         };
-        let lists = [
-            joined("LD_PRELOAD", &self.preload),
-            joined("LD_LIBRARY_PATH", &self.library_path),
-        ];
+        let lists =
+            [joined("LD_PRELOAD", &self.preload), joined("LD_LIBRARY_PATH", &self.library_path)];
         let others = self.variables.clone().into_iter();
         lists.into_iter().flatten().chain(others).collect()
     }
@@ -215,10 +196,7 @@ fn parts_in(tree: &Tree, directory: &Path, depth: usize) -> Vec<PathBuf> {
 }
 
 fn is_known(closures: &[Closure], more: &[Loaded], name: &str) -> bool {
-    let mut all = closures
-        .iter()
-        .flat_map(|closure| &closure.files)
-        .chain(more);
+    let mut all = closures.iter().flat_map(|closure| &closure.files).chain(more);
     is_of_glibc(name) || all.any(|file| file.answers_to(name))
 }
 
@@ -235,10 +213,7 @@ pub(crate) fn to_be_told(places: &Places, files: &[Loaded]) -> Vec<PathBuf> {
     let is_told = |file: &&Loaded| !matches!(file.by, Through::Rpath | Through::Runpath);
     for file in files.iter().filter(is_told) {
         let path = places.of(&file.path);
-        if let Some(directory) = path
-            .parent()
-            .filter(|one| !all.iter().any(|other| other == one))
-        {
+        if let Some(directory) = path.parent().filter(|one| !all.iter().any(|other| other == one)) {
             all.push(directory.to_owned());
         }
     }
@@ -292,18 +267,12 @@ pub(crate) fn needs_of_product(
         _ => {}
     }
     let mut homes: Vec<PathBuf> = directories.clone();
-    let loaded = closures
-        .iter()
-        .filter_map(|closure| closure.by_name("libfabric.so.1"));
+    let loaded = closures.iter().filter_map(|closure| closure.by_name("libfabric.so.1"));
     homes.extend(loaded.filter_map(|file| Some(file.path.parent()?.to_owned())));
-    let mut providers = homes
-        .iter()
-        .flat_map(|home| ["prov", "libfabric"].map(|one| home.join(one)));
-    let has_providers = |directory: &PathBuf| {
-        tree.names(directory)
-            .iter()
-            .any(|name| name.ends_with("-fi.so"))
-    };
+    let mut providers =
+        homes.iter().flat_map(|home| ["prov", "libfabric"].map(|one| home.join(one)));
+    let has_providers =
+        |directory: &PathBuf| tree.names(directory).iter().any(|name| name.ends_with("-fi.so"));
     if let Some(directory) = providers.find(has_providers) {
         variables.insert("FI_PROVIDER_PATH".to_owned(), text(&directory));
     }

@@ -103,9 +103,7 @@ pub fn c_library() -> String {
         "strlen",
         "strncmp",
     ];
-    FUNCTIONS
-        .map(|name| format!("void {name}(void) {{}}\n"))
-        .concat()
+    FUNCTIONS.map(|name| format!("void {name}(void) {{}}\n")).concat()
 }
 
 /// What one rank said.
@@ -210,9 +208,8 @@ impl ProbeSeen {
         }
         let size = ranks.unwrap_or(first.size);
         let numbers = self.ranks.iter().zip(0..);
-        let is_whole = numbers
-            .into_iter()
-            .all(|(one, number)| one.rank == number && one.size == size);
+        let is_whole =
+            numbers.into_iter().all(|(one, number)| one.rank == number && one.size == size);
         if !is_whole || u32::try_from(count) != Ok(size) {
             return Err(ProbeFailure::Incomplete { count, size });
         }
@@ -252,9 +249,7 @@ fn rank(line: &str) -> Option<RankSeen> {
 
 fn figure(line: &str) -> Option<Figure> {
     let mut words = line.split(' ');
-    let kind = words
-        .next()
-        .filter(|kind| matches!(*kind, "latency" | "bandwidth"))?;
+    let kind = words.next().filter(|kind| matches!(*kind, "latency" | "bandwidth"))?;
     Some(Figure {
         kind: kind.to_owned(),
         bytes: words.next()?.parse().ok()?,
@@ -294,10 +289,7 @@ mod tests {
     #[test]
     fn another_library_is_noticed() {
         let text = "probe 0 1 1 1 /usr/lib/libmpi.so.12 | x\n";
-        assert!(matches!(
-            check(text),
-            Err(ProbeFailure::OtherLibrary { .. })
-        ));
+        assert!(matches!(check(text), Err(ProbeFailure::OtherLibrary { .. })));
     }
 
     #[test]

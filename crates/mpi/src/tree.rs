@@ -42,10 +42,7 @@ impl Tree {
     /// The files below a directory, as if it were the root.
     #[must_use]
     pub fn below(root: impl Into<PathBuf>) -> Self {
-        Self {
-            root: root.into(),
-            mounts: Vec::new(),
-        }
+        Self { root: root.into(), mounts: Vec::new() }
     }
 
     /// The same with a directory at a mount point, which need not be there otherwise.
@@ -74,10 +71,7 @@ impl Tree {
             let outside = self.outside(&next);
             let Ok(target) = fs::read_link(&outside) else {
                 // Below something that is no directory nothing is found.
-                let is_above_mount = self
-                    .mounts
-                    .iter()
-                    .any(|(point, _)| point.starts_with(&next));
+                let is_above_mount = self.mounts.iter().any(|(point, _)| point.starts_with(&next));
                 if !is_above_mount && fs::symlink_metadata(&outside).is_err() {
                     return None;
                 }
@@ -96,10 +90,7 @@ impl Tree {
             }
         }
         let outside = self.outside(&seen);
-        outside.exists().then_some(Place {
-            path: seen,
-            outside,
-        })
+        outside.exists().then_some(Place { path: seen, outside })
     }
 
     /// Opens a file, and nothing that is no plain file.
@@ -127,9 +118,8 @@ impl Tree {
         let place = self.find(directory);
         let entries = place.and_then(|place| fs::read_dir(&place.outside).ok());
         let entries = entries.into_iter().flatten().flatten();
-        let mut names: Vec<String> = entries
-            .filter_map(|entry| entry.file_name().into_string().ok())
-            .collect();
+        let mut names: Vec<String> =
+            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
         names.sort();
         names
     }
@@ -178,10 +168,7 @@ mod tests {
         fs::write(root.path().join("etc/file"), "x").unwrap();
         symlink("/etc/file", root.path().join("link")).unwrap();
         let place = Tree::below(root.path()).find(Path::new("/link")).unwrap();
-        assert_eq!(
-            (place.path, place.outside),
-            ("/etc/file".into(), root.path().join("etc/file"))
-        );
+        assert_eq!((place.path, place.outside), ("/etc/file".into(), root.path().join("etc/file")));
     }
 
     #[test]

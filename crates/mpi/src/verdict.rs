@@ -208,12 +208,7 @@ impl Refusal {
 
 impl Verdict {
     pub(crate) fn refused(refusal: Refusal) -> Self {
-        Self {
-            from: None,
-            to: None,
-            outcome: Outcome::Refused(refusal),
-            warnings: Vec::new(),
-        }
+        Self { from: None, to: None, outcome: Outcome::Refused(refusal), warnings: Vec::new() }
     }
 
     /// Returns the plan, if there is one.

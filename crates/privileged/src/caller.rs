@@ -49,10 +49,7 @@ impl Caller {
         let (users, groups) = (privilege::users()?, privilege::groups()?);
         Ok(Self {
             user: Uid::from_raw(users.real),
-            means: Means::Process {
-                group: Gid::from_raw(groups.real),
-                users,
-            },
+            means: Means::Process { group: Gid::from_raw(groups.real), users },
         })
     }
 
@@ -60,10 +57,7 @@ impl Caller {
     /// of the user already.
     #[must_use]
     pub fn of_thread(user: u32) -> Self {
-        Self {
-            user: Uid::from_raw(user),
-            means: Means::Thread,
-        }
+        Self { user: Uid::from_raw(user), means: Means::Thread }
     }
 
     /// Tells whether the program has the rights of root, as it does where it is installed

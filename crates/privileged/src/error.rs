@@ -126,18 +126,11 @@ impl Error {
         path: impl AsRef<Path>,
     ) -> impl FnOnce(rustix::io::Errno) -> Self {
         let path = path.as_ref().to_owned();
-        move |errno| Self::Step {
-            what,
-            path,
-            source: errno.into(),
-        }
+        move |errno| Self::Step { what, path, source: errno.into() }
     }
 
     pub(crate) fn cache(what: &'static str) -> impl FnOnce(rustix::io::Errno) -> Self {
-        move |errno| Self::Cache {
-            what,
-            source: errno.into(),
-        }
+        move |errno| Self::Cache { what, source: errno.into() }
     }
 
     /// Returns what the user or the administrator can do about it.
@@ -189,9 +182,7 @@ impl fmt::Display for Error {
         match self {
             Self::Namespace { .. } => write!(f, "cannot create a mount namespace"),
             Self::LoopDevice { .. } => write!(f, "cannot get a loop device"),
-            Self::Image {
-                path, format, log, ..
-            } => {
+            Self::Image { path, format, log, .. } => {
                 write!(f, "cannot mount {} as {format}", path.display())?;
                 match log {
                     Some(log) => write!(f, " ({log})"),
@@ -222,22 +213,16 @@ impl fmt::Display for Error {
                 "{} is not among the mount points that the administrator allows",
                 path.display()
             ),
-            Self::TooManyImages { limit } => write!(
-                f,
-                "you have {limit} images in use on this node, and more are not allowed"
-            ),
-            Self::OtherStart => write!(
-                f,
-                "another of your starts on this node is blocked while it mounts an image"
-            ),
+            Self::TooManyImages { limit } => {
+                write!(f, "you have {limit} images in use on this node, and more are not allowed")
+            }
+            Self::OtherStart => {
+                write!(f, "another of your starts on this node is blocked while it mounts an image")
+            }
             Self::StageNotAllowed { place } => {
                 write!(f, "no copies of images are allowed in {place}")
             }
-            Self::NoRoomForCopy {
-                image,
-                place,
-                limit,
-            } => write!(
+            Self::NoRoomForCopy { image, place, limit } => write!(
                 f,
                 "there is no room for a copy of {} in {place}, where all copies may have {} MiB",
                 image.display(),

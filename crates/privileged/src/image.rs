@@ -101,11 +101,7 @@ pub(crate) fn open_for(image: &ImageFile, caller: &Caller) -> Result<ImageFile, 
     })?;
     let failed = Error::step("open with the rights of the user", &image.path);
     let file = reopen(clone.as_fd(), caller, failed)?;
-    Ok(ImageFile {
-        file,
-        path: image.path.clone(),
-        format: image.format,
-    })
+    Ok(ImageFile { file, path: image.path.clone(), format: image.format })
 }
 
 /// Opens an image that a user has named to a process of root that serves others. `place` is an

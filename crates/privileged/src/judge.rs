@@ -51,10 +51,7 @@ pub(crate) fn check_mount(
     };
     let mount = mount.map_err(failed())?;
     let mount = mount.ok_or_else(|| {
-        refused(
-            name,
-            "it does not lie on a mount of this host that the caller can see",
-        )
+        refused(name, "it does not lie on a mount of this host that the caller can see")
     })?;
     check_kind(policy, &mount).map_err(|reason| refused(name, reason))?;
     Ok(mount)
@@ -145,20 +142,13 @@ fn check_layers(policy: &Policy, overlay: &Mount, depth: u32) -> Result<(), Stri
     }
     for layer in layers {
         let outside = |problem: &str| {
-            format!(
-                "it lies on an overlay with the layer {}, {problem}",
-                layer.display()
-            )
+            format!("it lies on an overlay with the layer {}, {problem}", layer.display())
         };
         let directory = trusted::open_directory(&layer)
             .map_err(|error| outside(&format!("which cannot be trusted: {error}")))?;
         let id = MountId::of(directory.as_fd())
             .or_else(|_| MountId::from_process_table(directory.as_fd()));
-        let mount = id
-            .and_then(mount_table::find)
-            .ok()
-            .flatten()
-            .ok_or_else(unknown)?;
+        let mount = id.and_then(mount_table::find).ok().flatten().ok_or_else(unknown)?;
         check_kind(policy, &mount).map_err(|problem| outside(&format!("of which: {problem}")))?;
         if mount.kind == OVERLAY {
             check_layers(policy, &mount, depth.saturating_sub(1))?;
@@ -180,11 +170,7 @@ pub fn overlay_layers(options: &[u8]) -> Vec<PathBuf> {
         match key {
             b"lowerdir" => {
                 let paths = split(&value, b':').into_iter();
-                layers.extend(
-                    paths
-                        .filter(|path| !path.is_empty())
-                        .map(|path| plain(&path)),
-                );
+                layers.extend(paths.filter(|path| !path.is_empty()).map(|path| plain(&path)));
             }
             b"lowerdir+" | b"datadir+" | b"upperdir" => layers.push(plain(&value)),
             _ => {}
@@ -216,9 +202,8 @@ fn decode(text: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((first, behind)) = rest.split_first() {
-        let digits = behind
-            .get(..3)
-            .filter(|digits| digits.iter().all(|byte| (b'0'..=b'7').contains(byte)));
+        let digits =
+            behind.get(..3).filter(|digits| digits.iter().all(|byte| (b'0'..=b'7').contains(byte)));
         let number = digits.and_then(|digits| std::str::from_utf8(digits).ok());
         match number.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
             Some(byte) if *first == b'\\' => {
@@ -238,28 +223,17 @@ fn plain(path: &[u8]) -> PathBuf {
     let mut plain = Vec::with_capacity(path.len());
     let mut bytes = path.iter().copied();
     while let Some(byte) = bytes.next() {
-        plain.extend(if byte == b'\\' {
-            bytes.next()
-        } else {
-            Some(byte)
-        });
+        plain.extend(if byte == b'\\' { bytes.next() } else { Some(byte) });
     }
     PathBuf::from(OsString::from_vec(plain))
 }
 
 fn refused(image: &Path, reason: impl Into<std::borrow::Cow<'static, str>>) -> Error {
-    Error::Refused {
-        image: image.to_owned(),
-        reason: reason.into(),
-    }
+    Error::Refused { image: image.to_owned(), reason: reason.into() }
 }
 
 fn failed(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
-    move |source| Error::Step {
-        what,
-        path: path.to_owned(),
-        source,
-    }
+    move |source| Error::Step { what, path: path.to_owned(), source }
 }
 
 #[cfg(test)]
@@ -268,17 +242,12 @@ mod tests {
 
     fn found(options: &str) -> Vec<String> {
         let layers = overlay_layers(options.as_bytes()).into_iter();
-        layers
-            .map(|path| path.to_string_lossy().into_owned())
-            .collect()
+        layers.map(|path| path.to_string_lossy().into_owned()).collect()
     }
 
     #[test]
     fn the_layers_of_an_overlay_are_found_in_each_spelling() {
-        assert_eq!(
-            found("rw,lowerdir=/a:/b::/c,upperdir=/u,workdir=/w"),
-            ["/a", "/b", "/c", "/u"]
-        );
+        assert_eq!(found("rw,lowerdir=/a:/b::/c,upperdir=/u,workdir=/w"), ["/a", "/b", "/c", "/u"]);
         assert_eq!(found("ro,lowerdir+=/a:b,datadir+=/d"), ["/a:b", "/d"]);
         assert_eq!(found(r"ro,lowerdir=/a\:b:/c\040d\054e"), ["/a:b", "/c d,e"]);
     }

@@ -38,11 +38,7 @@ use crate::{Error, ImageFormat};
 /// mount cache. Waits for nothing: no file system is asked. Safe, because a clone shows nobody
 /// more than the descriptor did, and the kernel clones only what is in this mount namespace.
 pub fn clone_mount(place: BorrowedFd<'_>, is_recursive: bool) -> Result<OwnedFd, Errno> {
-    open_tree(
-        place,
-        c"",
-        OpenTreeFlags::AT_EMPTY_PATH | clone_flags(is_recursive),
-    )
+    open_tree(place, c"", OpenTreeFlags::AT_EMPTY_PATH | clone_flags(is_recursive))
 }
 
 /// Clones the mount at a name in a directory, or at an absolute path.
@@ -128,9 +124,7 @@ pub fn make_tree_read_only(mount: BorrowedFd<'_>) -> std::io::Result<()> {
 pub fn kernel_log(context: BorrowedFd<'_>) -> Option<String> {
     let mut buffer = [0_u8; 1024];
     let length = rustix::io::read(context, &mut buffer).ok()?;
-    let text = String::from_utf8_lossy(buffer.get(..length)?)
-        .trim()
-        .to_owned();
+    let text = String::from_utf8_lossy(buffer.get(..length)?).trim().to_owned();
     // Each line begins with its level: "e ", "w " or "i ".
     Some(text.get(2..).unwrap_or_default().to_owned()).filter(|text| !text.is_empty())
 }
@@ -177,10 +171,8 @@ pub fn attach_in(
 ///
 /// [`Error::MountPoint`] with the path.
 pub fn attach(mount: &OwnedFd, target: &Path) -> Result<(), Error> {
-    attach_in(mount.as_fd(), CWD, target).map_err(|errno| Error::MountPoint {
-        path: target.to_owned(),
-        source: errno.into(),
-    })
+    attach_in(mount.as_fd(), CWD, target)
+        .map_err(|errno| Error::MountPoint { path: target.to_owned(), source: errno.into() })
 }
 
 /// Takes a mount away at a name in a directory or at an absolute path, at once and for all who
@@ -257,10 +249,7 @@ pub fn make_slave() -> Result<(), Error> {
 ///
 /// Acts on the namespace of the mount cache. Waits for nothing. Safe: nobody but root looks there.
 pub(crate) fn make_tree_private(path: &str) -> Result<(), Errno> {
-    mount_change(
-        path,
-        MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
-    )
+    mount_change(path, MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
 }
 
 /// Lets mounts neither in nor out at a path, and leaves it out of recursive binds: the kernel

@@ -34,22 +34,14 @@ impl PrivilegedImage {
     /// the rights of the caller: here the kernel is asked for the mount of the file.
     #[must_use]
     pub fn opened_by_caller(image: ImageFile, mount_point: PathBuf) -> Self {
-        Self {
-            mount: judge::mount_of(image.file.as_fd()),
-            image,
-            mount_point,
-        }
+        Self { mount: judge::mount_of(image.file.as_fd()), image, mount_point }
     }
 
     /// Takes an image that was opened for the caller, and where it is to be mounted. Nothing is
     /// asked of it.
     #[must_use]
     pub fn opened_for_caller(image: ImageFile, mount_point: PathBuf) -> Self {
-        Self {
-            mount: None,
-            image,
-            mount_point,
-        }
+        Self { mount: None, image, mount_point }
     }
 }
 
@@ -92,12 +84,7 @@ pub fn perform_privileged(
 
 /// Does the same, and closes nothing that the caller handed over.
 fn perform(plan: &mut PrivilegedPlan, policy: &Policy, caller: &Caller) -> Result<(), Error> {
-    let PrivilegedPlan {
-        namespace,
-        images,
-        root,
-        copies,
-    } = plan;
+    let PrivilegedPlan { namespace, images, root, copies } = plan;
     let found = check(images, policy, caller)?;
     let places = images.iter().map(|image| image.mount_point.clone());
     let mount_points: Vec<_> = places.collect();
@@ -110,12 +97,8 @@ fn perform(plan: &mut PrivilegedPlan, policy: &Policy, caller: &Caller) -> Resul
         })?;
     }
     let pairs = images.iter().zip(found);
-    let wanted: Vec<_> = pairs
-        .map(|(image, found)| Wanted {
-            image: &image.image,
-            found,
-        })
-        .collect();
+    let wanted: Vec<_> =
+        pairs.map(|(image, found)| Wanted { image: &image.image, found }).collect();
     // Before a namespace is entered that others may have furnished: what is found in
     // its `/proc` and `/dev` is not to be relied on.
     let mounts = cache::obtain(&wanted, copies.as_deref(), policy, caller)?;
@@ -142,26 +125,14 @@ fn perform(plan: &mut PrivilegedPlan, policy: &Policy, caller: &Caller) -> Resul
 /// Checks what is asked for against the policy, and returns how the images look.
 fn check(images: &[PrivilegedImage], policy: &Policy, caller: &Caller) -> Result<Vec<Stat>, Error> {
     let mut mounts = Vec::with_capacity(images.len());
-    for PrivilegedImage {
-        image,
-        mount_point,
-        mount,
-    } in images
-    {
+    for PrivilegedImage { image, mount_point, mount } in images {
         if mount_point == Path::new("/") && !policy.root_images {
             return Err(Error::RootNotAllowed);
         }
         if !policy.allows_mount_point(mount_point) {
-            return Err(Error::MountPointNotAllowed {
-                path: mount_point.clone(),
-            });
+            return Err(Error::MountPointNotAllowed { path: mount_point.clone() });
         }
-        mounts.push(judge::check_mount(
-            policy,
-            image.file.as_fd(),
-            *mount,
-            &image.path,
-        )?);
+        mounts.push(judge::check_mount(policy, image.file.as_fd(), *mount, &image.path)?);
     }
     // None of them lies where a user could let anybody wait.
     caller.act(|| {
@@ -261,10 +232,8 @@ fn put_in_place(
     pairs.sort_by_key(|(path, _)| path.components().count());
     let places = caller.act(|| open_places(&pairs))?;
     for ((path, mount), place) in pairs.iter().zip(&places) {
-        operations::attach_at(mount.as_fd(), place.as_fd()).map_err(|errno| Error::MountPoint {
-            path: path.clone(),
-            source: errno.into(),
-        })?;
+        operations::attach_at(mount.as_fd(), place.as_fd())
+            .map_err(|errno| Error::MountPoint { path: path.clone(), source: errno.into() })?;
     }
     Ok(())
 }
@@ -291,10 +260,7 @@ fn open_places(pairs: &[(PathBuf, OwnedFd)]) -> Result<Vec<OwnedFd>, Error> {
 /// Opens a mount point inside an image. Who made the image put it there, so no link is
 /// followed and nothing that leads out is taken.
 fn open_in_tree(tree: BorrowedFd<'_>, outer: &Path, path: &Path) -> Result<OwnedFd, Error> {
-    let failed = |source: Errno| Error::MountPoint {
-        path: path.to_owned(),
-        source: source.into(),
-    };
+    let failed = |source: Errno| Error::MountPoint { path: path.to_owned(), source: source.into() };
     let relative = path.strip_prefix(outer).map_err(|_| failed(Errno::INVAL))?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH

@@ -117,10 +117,7 @@ impl Policy {
     pub fn read() -> Result<Self, Error> {
         let path = Path::new(Self::PATH);
         let text = trusted::read_file(path, Self::MAX_SIZE)?;
-        Self::parse(&text).map_err(|source| Error::Policy {
-            path: path.to_owned(),
-            source,
-        })
+        Self::parse(&text).map_err(|source| Error::Policy { path: path.to_owned(), source })
     }
 
     /// Understands the text of a policy file.
@@ -132,10 +129,9 @@ impl Policy {
         let mut draft = Draft::default();
         for (index, line) in text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or_default();
-            draft.take(line).map_err(|problem| PolicyError {
-                line: index.saturating_add(1),
-                problem,
-            })?;
+            draft
+                .take(line)
+                .map_err(|problem| PolicyError { line: index.saturating_add(1), problem })?;
         }
         if !text.is_empty() && !text.ends_with('\n') {
             return Err(PolicyError {
@@ -162,9 +158,7 @@ impl Policy {
             return self.root_images;
         }
         // Compared as text: `Path` takes `/a/` and `/a` for the same.
-        self.mount_points
-            .iter()
-            .any(|allowed| allowed.as_os_str() == path.as_os_str())
+        self.mount_points.iter().any(|allowed| allowed.as_os_str() == path.as_os_str())
     }
 
     /// Tells whether owners of files on this type of file system are trusted.
@@ -257,8 +251,7 @@ fn once<T>(place: &mut Option<T>, value: T) -> Result<(), &'static str> {
 }
 
 fn number(text: &str) -> Result<u32, &'static str> {
-    text.parse()
-        .map_err(|_| "a whole number from 0 to 4294967295 is needed")
+    text.parse().map_err(|_| "a whole number from 0 to 4294967295 is needed")
 }
 
 fn mebibytes(text: &str) -> Result<u64, &'static str> {
@@ -272,13 +265,9 @@ fn owners(words: &[&str]) -> Result<ImageOwners, &'static str> {
     // Names are not looked up: that would load code and read files of others.
     let owner = |word: &&str| match *word {
         "root" => Ok(0),
-        word => word
-            .parse()
-            .map_err(|_| "owners are `any`, `root` or numbers of users"),
+        word => word.parse().map_err(|_| "owners are `any`, `root` or numbers of users"),
     };
-    Ok(ImageOwners::Listed(
-        words.iter().map(owner).collect::<Result<_, _>>()?,
-    ))
+    Ok(ImageOwners::Listed(words.iter().map(owner).collect::<Result<_, _>>()?))
 }
 
 fn file_systems(words: &[&str]) -> Result<Vec<String>, &'static str> {
@@ -337,10 +326,7 @@ mod tests {
             root_images: true,
             root_binds: vec!["/scratch".into()],
             stage_memory: Some(2 << 20),
-            stage_local: Some(LocalStage {
-                directory: "/scratch/cabane".into(),
-                limit: 3 << 20,
-            }),
+            stage_local: Some(LocalStage { directory: "/scratch/cabane".into(), limit: 3 << 20 }),
         };
         assert_eq!(Policy::parse(text), Ok(expected));
     }
@@ -359,11 +345,7 @@ mod tests {
     fn file_systems_of_users_are_trusted_by_no_policy() {
         let policies =
             ["", "image-filesystems ext4 overlay\n"].map(|text| Policy::parse(text).unwrap());
-        let trusted = |kind| {
-            policies
-                .each_ref()
-                .map(|policy| policy.allows_file_system(kind))
-        };
+        let trusted = |kind| policies.each_ref().map(|policy| policy.allows_file_system(kind));
         assert_eq!(trusted("fuse"), [false; 2]);
         assert_eq!(trusted("ext4"), [true; 2]);
         assert_eq!(trusted("nfs4"), [true, false]);
@@ -378,21 +360,9 @@ mod tests {
     #[test]
     fn a_mount_point_is_allowed_by_its_exact_spelling_only() {
         let policy = Policy::parse("mount-point /a/b\n").unwrap();
-        let allowed = [
-            "/a/b",
-            "/a",
-            "/a/b/",
-            "/a/b/c",
-            "/a/./b",
-            "/a//b",
-            "a/b",
-            "/a/c/../b",
-        ]
-        .map(|path| policy.allows_mount_point(Path::new(path)));
-        assert_eq!(
-            allowed,
-            [true, false, false, false, false, false, false, false]
-        );
+        let allowed = ["/a/b", "/a", "/a/b/", "/a/b/c", "/a/./b", "/a//b", "a/b", "/a/c/../b"]
+            .map(|path| policy.allows_mount_point(Path::new(path)));
+        assert_eq!(allowed, [true, false, false, false, false, false, false, false]);
     }
 
     #[test]
@@ -424,10 +394,8 @@ mod tests {
             "stage-local /a 1",
             "stage-local 1 a",
         ];
-        let understood: Vec<_> = texts
-            .iter()
-            .filter(|text| Policy::parse(&format!("{text}\n")).is_ok())
-            .collect();
+        let understood: Vec<_> =
+            texts.iter().filter(|text| Policy::parse(&format!("{text}\n")).is_ok()).collect();
         assert!(understood.is_empty(), "{understood:?}");
     }
 

@@ -140,10 +140,7 @@ impl Request {
     ///
     /// The first text that is not what it should be.
     pub fn decode(bytes: &[u8]) -> Result<Self, RequestError> {
-        let mut reader = Reader {
-            rest: bytes,
-            count: 0,
-        };
+        let mut reader = Reader { rest: bytes, count: 0 };
         reader.exactly(MAGIC, "`cabane-mount`")?;
         reader.exactly(VERSION, "the version `2`")?;
         let request = match reader.next("a task")? {
@@ -194,13 +191,10 @@ impl StartRequest {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, RequestError> {
         let process = reader.process_or_none()?;
         let count = reader.count_up_to(Request::MAX_IMAGES, "a number of images, 32 at most")?;
-        let images = (0..count)
-            .map(|_| RequestedImage::decode(reader))
-            .collect::<Result<_, _>>()?;
+        let images =
+            (0..count).map(|_| RequestedImage::decode(reader)).collect::<Result<_, _>>()?;
         let count = reader.count_up_to(Request::MAX_BINDS, "a number of places, 320 at most")?;
-        let binds = (0..count)
-            .map(|_| RequestedBind::decode(reader))
-            .collect::<Result<_, _>>()?;
+        let binds = (0..count).map(|_| RequestedBind::decode(reader)).collect::<Result<_, _>>()?;
         let count = reader.count_up_to(Request::MAX_BINDS, "a number of files, 320 at most")?;
         let lines = (0..count).map(|_| {
             let file = reader.owned("a text file")?.into();
@@ -215,10 +209,7 @@ impl StartRequest {
         };
         let directory = PathBuf::from(reader.owned("a directory")?);
         let working_directory = Some(directory).filter(|path| !path.as_os_str().is_empty());
-        if working_directory
-            .as_ref()
-            .is_some_and(|path| !path.is_absolute())
-        {
+        if working_directory.as_ref().is_some_and(|path| !path.is_absolute()) {
             return Err(reader.expected("an absolute directory, or nothing"));
         }
         let command = reader.list()?;
@@ -277,10 +268,7 @@ impl Writer {
     fn text(&mut self, text: &[u8]) -> Result<(), RequestError> {
         self.count = self.count.saturating_add(1);
         if text.contains(&0) {
-            return Err(RequestError {
-                text: self.count,
-                expected: "without a zero byte",
-            });
+            return Err(RequestError { text: self.count, expected: "without a zero byte" });
         }
         self.bytes.extend_from_slice(text);
         self.bytes.push(0);
@@ -304,29 +292,21 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn expected(&self, expected: &'static str) -> RequestError {
-        RequestError {
-            text: self.count,
-            expected,
-        }
+        RequestError { text: self.count, expected }
     }
 
     fn next(&mut self, expected: &'static str) -> Result<&'a [u8], RequestError> {
         self.count = self.count.saturating_add(1);
         let end = self.rest.iter().position(|byte| *byte == 0);
-        let (text, rest) = end
-            .and_then(|end| self.rest.split_at_checked(end))
-            .ok_or(self.expected(expected))?;
+        let (text, rest) =
+            end.and_then(|end| self.rest.split_at_checked(end)).ok_or(self.expected(expected))?;
         // Without the zero byte, which is there.
         self.rest = rest.get(1..).unwrap_or_default();
         Ok(text)
     }
 
     fn exactly(&mut self, text: &[u8], expected: &'static str) -> Result<(), RequestError> {
-        if self.next(expected)? == text {
-            Ok(())
-        } else {
-            Err(self.expected(expected))
-        }
+        if self.next(expected)? == text { Ok(()) } else { Err(self.expected(expected)) }
     }
 
     fn owned(&mut self, expected: &'static str) -> Result<OsString, RequestError> {
@@ -360,19 +340,13 @@ impl<'a> Reader<'a> {
 
     fn count_up_to(&mut self, limit: usize, expected: &'static str) -> Result<usize, RequestError> {
         let count = self.number(expected)?;
-        if count <= limit {
-            Ok(count)
-        } else {
-            Err(self.expected(expected))
-        }
+        if count <= limit { Ok(count) } else { Err(self.expected(expected)) }
     }
 
     /// Room is made as texts are found, not as many as are announced.
     fn list(&mut self) -> Result<Vec<OsString>, RequestError> {
         let count = self.count_up_to(usize::MAX, "a number of texts")?;
-        (0..count)
-            .map(|_| self.owned("a text of the list"))
-            .collect()
+        (0..count).map(|_| self.owned("a text of the list")).collect()
     }
 }
 
@@ -397,22 +371,13 @@ mod tests {
     fn image() -> impl Strategy<Value = RequestedImage> {
         let format = prop_oneof![Just(ImageFormat::Squashfs), Just(ImageFormat::Erofs)];
         (0..RawFd::MAX, format, word(), word()).prop_map(|(descriptor, format, place, name)| {
-            RequestedImage {
-                descriptor,
-                format,
-                mount_point: place.into(),
-                name,
-            }
+            RequestedImage { descriptor, format, mount_point: place.into(), name }
         })
     }
 
     fn bind() -> impl Strategy<Value = RequestedBind> {
         (0..RawFd::MAX, any::<bool>(), word()).prop_map(|(descriptor, read_only, target)| {
-            RequestedBind {
-                descriptor,
-                read_only,
-                target: target.into(),
-            }
+            RequestedBind { descriptor, read_only, target: target.into() }
         })
     }
 
@@ -475,10 +440,8 @@ mod tests {
     }
 
     fn problem(texts: &[&str]) -> String {
-        let bytes: Vec<u8> = texts
-            .iter()
-            .flat_map(|text| [text.as_bytes(), b"\0"].concat())
-            .collect();
+        let bytes: Vec<u8> =
+            texts.iter().flat_map(|text| [text.as_bytes(), b"\0"].concat()).collect();
         Request::decode(&bytes).unwrap_err().to_string()
     }
 
@@ -512,18 +475,12 @@ mod tests {
 
     #[test]
     fn what_follows_the_end_is_refused() {
-        assert_eq!(
-            problem(&["cabane-mount", "2", "clean", "more"]),
-            "text 4 should be the end"
-        );
+        assert_eq!(problem(&["cabane-mount", "2", "clean", "more"]), "text 4 should be the end");
     }
 
     #[test]
     fn a_zero_byte_cannot_be_written() {
-        let start = StartRequest {
-            command: vec!["a\0b".into()],
-            ..StartRequest::default()
-        };
+        let start = StartRequest { command: vec!["a\0b".into()], ..StartRequest::default() };
         let error = Request::Start(start).encode().unwrap_err();
         assert_eq!(error.expected, "without a zero byte");
     }

@@ -93,12 +93,7 @@ pub fn check_places<'a>(
     }
     let images = mount_points.iter().map(PathBuf::as_path);
     let images = images.filter(|path| *path != root);
-    let refused = |path: &Path, reason| {
-        Err(Error::RootRefused {
-            path: path.to_owned(),
-            reason,
-        })
-    };
+    let refused = |path: &Path, reason| Err(Error::RootRefused { path: path.to_owned(), reason });
     let binds: Vec<&Path> = binds.into_iter().collect();
     if let Some(path) = binds.get(Request::MAX_BINDS) {
         return refused(path, "it is one place too many, after 320 others");
@@ -159,11 +154,7 @@ impl<'a> Assembly<'a> {
             // Closing the place as root waits for nothing, because the clone keeps its file system.
             bind.source = clone(bind)?;
         }
-        Ok(Self {
-            image,
-            directories,
-            root,
-        })
+        Ok(Self { image, directories, root })
     }
 
     fn parts(&self) -> impl Iterator<Item = Part<'_>> {
@@ -175,11 +166,7 @@ impl<'a> Assembly<'a> {
         directories.chain(self.root.binds.iter().map(|bind| Part {
             place: &bind.target,
             mount: bind.source.as_fd(),
-            kind: if bind.is_directory {
-                Kind::Directory
-            } else {
-                Kind::File
-            },
+            kind: if bind.is_directory { Kind::Directory } else { Kind::File },
         }))
     }
 
@@ -198,10 +185,7 @@ impl<'a> Assembly<'a> {
         let places = places.collect::<Result<Vec<_>, _>>()?;
         for (part, place) in self.parts().zip(&places) {
             operations::attach_at(part.mount, place.as_fd()).map_err(|errno| {
-                Error::MountPoint {
-                    path: part.place.to_owned(),
-                    source: errno.into(),
-                }
+                Error::MountPoint { path: part.place.to_owned(), source: errno.into() }
             })?;
         }
         shadows.seal()?;
@@ -236,17 +220,8 @@ fn clone(bind: &PrivilegedBind) -> Result<OwnedFd, Error> {
 }
 
 fn open_in_root(place: &Path) -> Result<OwnedFd, Error> {
-    openat2(
-        CWD,
-        place,
-        OFlags::PATH | OFlags::CLOEXEC,
-        Mode::empty(),
-        ResolveFlags::NO_MAGICLINKS,
-    )
-    .map_err(|errno| Error::MountPoint {
-        path: place.to_owned(),
-        source: errno.into(),
-    })
+    openat2(CWD, place, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::NO_MAGICLINKS)
+        .map_err(|errno| Error::MountPoint { path: place.to_owned(), source: errno.into() })
 }
 
 /// Opens a place of the host, with the rights that the thread has to files. Nothing is waited
@@ -258,13 +233,7 @@ fn open_in_root(place: &Path) -> Result<OwnedFd, Error> {
 /// Those of `openat2(2)`.
 pub fn open_place(source: &Path, target: &Path, read_only: bool) -> Result<PrivilegedBind, Errno> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let place = openat2(
-        CWD,
-        source,
-        flags,
-        Mode::empty(),
-        ResolveFlags::NO_MAGICLINKS,
-    )?;
+    let place = openat2(CWD, source, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS)?;
     let kind = FileType::from_raw_mode(fstat(&place)?.st_mode);
     Ok(PrivilegedBind {
         source: place,

@@ -52,10 +52,7 @@ impl Shadows {
             Ok(_) => return Err(wrong_kind(target, kind)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(source) => {
-                return Err(Error::MountPoint {
-                    path: target.to_owned(),
-                    source,
-                });
+                return Err(Error::MountPoint { path: target.to_owned(), source });
             }
         }
         let holder = deepest_existing(target)?;
@@ -64,36 +61,22 @@ impl Shadows {
         }
         if target.is_symlink() {
             // It leads nowhere, and what is to be mounted is meant for its name.
-            fs::remove_file(target).map_err(|source| Error::MountPoint {
-                path: target.to_owned(),
-                source,
-            })?;
+            fs::remove_file(target)
+                .map_err(|source| Error::MountPoint { path: target.to_owned(), source })?;
         }
-        make(target, kind).map_err(|source| Error::MountPoint {
-            path: target.to_owned(),
-            source,
-        })
+        make(target, kind).map_err(|source| Error::MountPoint { path: target.to_owned(), source })
     }
 
     /// Puts a file in memory in the place of one, with these lines and what is in that.
     pub fn extend(&mut self, path: &Path, lines: &str) -> Result<(), Error> {
         self.ensure(path, Kind::File)?;
-        let failed = |what| {
-            move |source| Error::Step {
-                what,
-                path: path.to_owned(),
-                source,
-            }
-        };
+        let failed = |what| move |source| Error::Step { what, path: path.to_owned(), source };
         let mut text = lines.as_bytes().to_vec();
         // Whoever made the image may have put a fifo there, for which others would wait.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let original =
             openat(CWD, path, flags, Mode::empty()).map_err(Error::step("open", path))?;
-        File::from(original)
-            .take(MAX_EXTENDED)
-            .read_to_end(&mut text)
-            .map_err(failed("read"))?;
+        File::from(original).take(MAX_EXTENDED).read_to_end(&mut text).map_err(failed("read"))?;
         let cover = operations::memory("0755", None)
             .map_err(Error::step("make a file system in memory for", path))?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
@@ -136,10 +119,8 @@ impl Shadows {
     }
 
     fn remember(&mut self, directory: &Path) -> Result<(), Error> {
-        let found = fs::metadata(directory).map_err(|source| Error::MountPoint {
-            path: directory.to_owned(),
-            source,
-        })?;
+        let found = fs::metadata(directory)
+            .map_err(|source| Error::MountPoint { path: directory.to_owned(), source })?;
         self.own.push(found.dev());
         Ok(())
     }
@@ -150,13 +131,8 @@ impl Shadows {
 
     fn shadow(&mut self, directory: &Path) -> Result<(), Error> {
         let entries = entries_of(directory)?;
-        let original = openat(
-            CWD,
-            directory,
-            OFlags::PATH | OFlags::CLOEXEC,
-            Mode::empty(),
-        )
-        .map_err(Error::step("open", directory))?;
+        let original = openat(CWD, directory, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+            .map_err(Error::step("open", directory))?;
         let cover = operations::memory("0755", None)
             .map_err(Error::step("make a file system in memory for", directory))?;
         if directory == Path::new("/") {
@@ -258,11 +234,7 @@ pub fn open_source(source: &Path) -> Result<OwnedFd, Error> {
 }
 
 fn entries_of(directory: &Path) -> Result<Vec<OsString>, Error> {
-    let failed = |source| Error::Step {
-        what: "list",
-        path: directory.to_owned(),
-        source,
-    };
+    let failed = |source| Error::Step { what: "list", path: directory.to_owned(), source };
     fs::read_dir(directory)
         .map_err(failed)?
         .map(|entry| entry.map(|entry| entry.file_name()).map_err(failed))
@@ -270,15 +242,8 @@ fn entries_of(directory: &Path) -> Result<Vec<OsString>, Error> {
 }
 
 fn deepest_existing(target: &Path) -> Result<PathBuf, Error> {
-    let found = target
-        .ancestors()
-        .skip(1)
-        .find(|path| path.is_dir())
-        .unwrap_or(Path::new("/"));
-    fs::canonicalize(found).map_err(|source| Error::MountPoint {
-        path: target.to_owned(),
-        source,
-    })
+    let found = target.ancestors().skip(1).find(|path| path.is_dir()).unwrap_or(Path::new("/"));
+    fs::canonicalize(found).map_err(|source| Error::MountPoint { path: target.to_owned(), source })
 }
 
 /// Makes a directory or a file, and the directories above it. Everybody may look at them,
@@ -301,13 +266,6 @@ fn make(target: &Path, kind: Kind) -> io::Result<()> {
 }
 
 fn wrong_kind(target: &Path, kind: Kind) -> Error {
-    let errno = if kind == Kind::Directory {
-        Errno::NOTDIR
-    } else {
-        Errno::ISDIR
-    };
-    Error::MountPoint {
-        path: target.to_owned(),
-        source: errno.into(),
-    }
+    let errno = if kind == Kind::Directory { Errno::NOTDIR } else { Errno::ISDIR };
+    Error::MountPoint { path: target.to_owned(), source: errno.into() }
 }

@@ -73,16 +73,9 @@ pub fn read_file(path: &Path, limit: u64) -> Result<String, Error> {
     if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
         return Err(untrusted(path, "is no plain file"));
     }
-    let failed = |source| Error::Step {
-        what: "read",
-        path: path.to_owned(),
-        source,
-    };
+    let failed = |source| Error::Step { what: "read", path: path.to_owned(), source };
     let mut text = String::new();
-    File::from(file)
-        .take(limit.saturating_add(1))
-        .read_to_string(&mut text)
-        .map_err(failed)?;
+    File::from(file).take(limit.saturating_add(1)).read_to_string(&mut text).map_err(failed)?;
     if u64::try_from(text.len()).is_ok_and(|length| length <= limit) {
         Ok(text)
     } else {
@@ -94,10 +87,7 @@ pub fn read_file(path: &Path, limit: u64) -> Result<String, Error> {
 pub(crate) fn check_owner(file: BorrowedFd<'_>, path: &Path) -> Result<Stat, Error> {
     let found = fstat(file).map_err(Error::step("look at", path))?;
     if found.st_uid != 0 {
-        return Err(untrusted(
-            path,
-            "or a directory above it does not belong to root",
-        ));
+        return Err(untrusted(path, "or a directory above it does not belong to root"));
     }
     if found.st_mode & OTHERS_WRITE != 0 {
         return Err(untrusted(
@@ -107,10 +97,7 @@ pub(crate) fn check_owner(file: BorrowedFd<'_>, path: &Path) -> Result<Stat, Err
     }
     // There it is the server, a process of some user, that says to whom a file belongs.
     if is_on_fuse(file).map_err(Error::step("look at", path))? {
-        return Err(untrusted(
-            path,
-            "or a directory above it lies on a FUSE file system",
-        ));
+        return Err(untrusted(path, "or a directory above it lies on a FUSE file system"));
     }
     Ok(found)
 }
@@ -122,8 +109,5 @@ fn is_on_fuse(file: BorrowedFd<'_>) -> Result<bool, Errno> {
 }
 
 fn untrusted(path: &Path, reason: &'static str) -> Error {
-    Error::Untrusted {
-        path: path.to_owned(),
-        reason,
-    }
+    Error::Untrusted { path: path.to_owned(), reason }
 }

@@ -147,10 +147,7 @@ mod tests {
     #[test]
     fn output_and_messages_are_heard_both() {
         let answer = shell("echo one; echo two >&2", LONG).unwrap();
-        assert_eq!(
-            (answer.text.as_str(), answer.is_success),
-            ("one\ntwo\n", true)
-        );
+        assert_eq!((answer.text.as_str(), answer.is_success), ("one\ntwo\n", true));
     }
 
     #[test]

@@ -27,15 +27,10 @@ pub(crate) fn gcc(machine: &Machine) -> Vec<External> {
             return true;
         };
         let hint = "install g++ or gcc-c++ of the same version";
-        machine.note(
-            c,
-            format!("gcc {version} is left out, it has no C++ compiler: {hint}"),
-        );
+        machine.note(c, format!("gcc {version} is left out, it has no C++ compiler: {hint}"));
         false
     });
-    usable
-        .filter_map(|(version, compilers)| gcc_external(version, compilers))
-        .collect()
+    usable.filter_map(|(version, compilers)| gcc_external(version, compilers)).collect()
 }
 
 fn gcc_external(version: Version, compilers: CompilerPaths) -> Option<External> {
@@ -62,17 +57,13 @@ pub(crate) fn llvm(machine: &Machine) -> Vec<External> {
             return None;
         }
         let mark = ["clang version ", "flang version ", "flang-new version "];
-        mark.iter()
-            .find_map(|mark| Version::after(&text, mark)?.numbers())
+        mark.iter().find_map(|mark| Version::after(&text, mark)?.numbers())
     });
     let found = found.into_iter().filter_map(|(version, compilers)| {
         let c = compilers.c.clone()?;
         let has_fortran = compilers.fortran.is_some();
         let mut found = external("llvm", version, compilers)?;
-        let suffix = c
-            .rsplit_once("/clang")
-            .map_or("", |(_, suffix)| suffix)
-            .to_owned();
+        let suffix = c.rsplit_once("/clang").map_or("", |(_, suffix)| suffix).to_owned();
         let beside = |name| {
             let (directory, _) = c.rsplit_once('/')?;
             machine.program(&format!("{directory}/{name}{suffix}"))
@@ -100,10 +91,7 @@ pub(crate) fn vendors(machine: &Machine) -> Vec<External> {
 
 fn nvhpc(machine: &Machine) -> Vec<External> {
     let home = "/opt/nvidia/hpc_sdk";
-    let platforms = machine
-        .names(home)
-        .into_iter()
-        .filter(|name| name.starts_with("Linux_"));
+    let platforms = machine.names(home).into_iter().filter(|name| name.starts_with("Linux_"));
     let places = platforms
         .flat_map(|platform| versions_in(machine, &format!("{home}/{platform}"), "/compilers/bin"));
     let found = places.filter_map(|(_, directory)| {
@@ -177,10 +165,7 @@ fn external(package: &'static str, version: Version, compilers: CompilerPaths) -
 
 /// Returns the directories in which compilers are looked for.
 fn all_directories(machine: &Machine) -> Vec<String> {
-    let mut all: Vec<String> = of_programs(machine)
-        .into_iter()
-        .map(str::to_owned)
-        .collect();
+    let mut all: Vec<String> = of_programs(machine).into_iter().map(str::to_owned).collect();
     for name in machine.names("/opt") {
         let directory = format!("/opt/{name}");
         let inner = machine.names(&directory).into_iter();
@@ -258,11 +243,7 @@ fn with_suffixes(machine: &Machine, directory: &str, names: &[&str]) -> Vec<Stri
         let mut suffixes = names.iter().filter_map(|name| found.strip_prefix(name));
         suffixes.any(is_suffix)
     };
-    let mut found: Vec<String> = machine
-        .names(directory)
-        .into_iter()
-        .filter(is_one)
-        .collect();
+    let mut found: Vec<String> = machine.names(directory).into_iter().filter(is_one).collect();
     found.sort_by_key(|name| (name.len(), name.clone()));
     found
 }

@@ -27,9 +27,7 @@ pub(crate) fn of_programs(machine: &Machine) -> Vec<&'static str> {
         seen.push(real);
         is_new
     };
-    BIN.into_iter()
-        .filter(|directory| unseen(directory))
-        .collect()
+    BIN.into_iter().filter(|directory| unseen(directory)).collect()
 }
 
 /// Returns a program of the system by its name.
@@ -49,9 +47,7 @@ pub(crate) fn library(machine: &Machine, name: &str) -> Option<String> {
 pub(crate) fn library_in(machine: &Machine, directory: &str, name: &str) -> Option<String> {
     let begin = format!("{name}.so");
     let names = machine.names(directory).into_iter();
-    let longest = names
-        .filter(|found| found.starts_with(&begin))
-        .max_by_key(String::len)?;
+    let longest = names.filter(|found| found.starts_with(&begin)).max_by_key(String::len)?;
     machine.real_text(&format!("{directory}/{longest}"))
 }
 
@@ -61,13 +57,7 @@ pub(crate) fn version_in_pc(
     prefixes: &[&str],
     name: &str,
 ) -> Option<(String, Version)> {
-    let below = [
-        "lib64",
-        "lib/x86_64-linux-gnu",
-        "lib/aarch64-linux-gnu",
-        "lib",
-        "share",
-    ];
+    let below = ["lib64", "lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu", "lib", "share"];
     prefixes.iter().find_map(|prefix| {
         below.iter().find_map(|below| {
             let path = format!("{prefix}/{below}/pkgconfig/{name}.pc");
@@ -83,14 +73,8 @@ pub(crate) fn version_in_pc(
 /// Returns the prefix of a program: what lies above its `bin`.
 pub(crate) fn prefix_of(program: &str) -> String {
     let above = |path: &str| path.rsplit_once('/').map(|(above, _)| above.to_owned());
-    let prefix = above(program)
-        .and_then(|bin| above(&bin))
-        .unwrap_or_default();
-    if prefix.is_empty() {
-        "/".to_owned()
-    } else {
-        prefix
-    }
+    let prefix = above(program).and_then(|bin| above(&bin)).unwrap_or_default();
+    if prefix.is_empty() { "/".to_owned() } else { prefix }
 }
 
 /// Returns what lies in `directory`, newest version first, with `below` appended, as

@@ -23,10 +23,7 @@ pub(crate) fn devices(machine: &Machine) -> Vec<Device> {
     for name in machine.names(verbs) {
         let seen = format!("{verbs}/{name}");
         let driver = machine.real(&format!("{seen}/device/driver"));
-        let driver = driver
-            .as_deref()
-            .and_then(Path::file_name)
-            .and_then(|name| name.to_str());
+        let driver = driver.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
         let kind = match driver.unwrap_or(&name) {
             driver if driver.starts_with("hfi1") => DeviceKind::OmniPath,
             driver if driver.starts_with("efa") => DeviceKind::Efa,
@@ -36,9 +33,8 @@ pub(crate) fn devices(machine: &Machine) -> Vec<Device> {
         let link = link.map(|link| link.trim().to_owned());
         let link = link.filter(|link| matches!(link.as_str(), "InfiniBand" | "Ethernet"));
         let is_mlx5 = driver.unwrap_or(&name).starts_with("mlx5");
-        let device = Device::new(kind, seen)
-            .with("link", link)
-            .with("driver", is_mlx5.then_some("mlx5"));
+        let device =
+            Device::new(kind, seen).with("link", link).with("driver", is_mlx5.then_some("mlx5"));
         if !found.iter().any(|known| known.kind == kind) {
             found.push(device);
         }
@@ -59,14 +55,7 @@ pub(crate) fn rdma_core(machine: &Machine) -> Option<External> {
     let (_, numbers) = file.rsplit_once(".so.")?;
     let mut parts = numbers.splitn(3, '.').skip(2);
     let version = Version::new(parts.next()?)?;
-    Some(external(
-        "rdma-core",
-        version,
-        String::new(),
-        "/usr".to_owned(),
-        file,
-        false,
-    ))
+    Some(external("rdma-core", version, String::new(), "/usr".to_owned(), file, false))
 }
 
 /// Looks for XPMEM: memory of other processes.
@@ -125,41 +114,27 @@ const PROVIDERS: [(&str, &str); 16] = [
 /// Looks for libfabric with its headers.
 pub(crate) fn libfabric(machine: &Machine) -> Vec<External> {
     let vendors = ["/opt/cray/libfabric", "/opt/amazon/efa", "/opt/libfabric"];
-    let found = places(machine, "fi_info", &vendors)
-        .into_iter()
-        .filter_map(|fi_info| {
-            let prefix = prefix_of(&fi_info);
-            if !machine.has(&format!("{prefix}/include/rdma/fabric.h")) {
-                machine.note(fi_info, "left out, the headers of libfabric are missing");
-                return None;
-            }
-            let text = machine.ask(&fi_info, &["--version"])?;
-            let version = Version::after(&text, "libfabric: ")?.numbers()?;
-            // Each provider has a line of its own, such as `tcp:`.
-            let list = machine.ask(&fi_info, &["--list"]).unwrap_or_default();
-            let heads: Vec<&str> = list
-                .lines()
-                .filter_map(|line| line.strip_suffix(':'))
-                .collect();
-            let known = PROVIDERS
-                .iter()
-                .filter(|(provider, _)| heads.contains(provider));
-            let mut fabrics: Vec<&str> = known.map(|(_, fabric)| *fabric).collect();
-            fabrics.sort_unstable();
-            let mut variants = libfabric_gpus(machine, &prefix);
-            if !fabrics.is_empty() {
-                let blank = if variants.is_empty() { "" } else { " " };
-                variants += &format!("{blank}fabrics={}", fabrics.join(","));
-            }
-            Some(external(
-                "libfabric",
-                version,
-                variants,
-                prefix,
-                fi_info,
-                true,
-            ))
-        });
+    let found = places(machine, "fi_info", &vendors).into_iter().filter_map(|fi_info| {
+        let prefix = prefix_of(&fi_info);
+        if !machine.has(&format!("{prefix}/include/rdma/fabric.h")) {
+            machine.note(fi_info, "left out, the headers of libfabric are missing");
+            return None;
+        }
+        let text = machine.ask(&fi_info, &["--version"])?;
+        let version = Version::after(&text, "libfabric: ")?.numbers()?;
+        // Each provider has a line of its own, such as `tcp:`.
+        let list = machine.ask(&fi_info, &["--list"]).unwrap_or_default();
+        let heads: Vec<&str> = list.lines().filter_map(|line| line.strip_suffix(':')).collect();
+        let known = PROVIDERS.iter().filter(|(provider, _)| heads.contains(provider));
+        let mut fabrics: Vec<&str> = known.map(|(_, fabric)| *fabric).collect();
+        fabrics.sort_unstable();
+        let mut variants = libfabric_gpus(machine, &prefix);
+        if !fabrics.is_empty() {
+            let blank = if variants.is_empty() { "" } else { " " };
+            variants += &format!("{blank}fabrics={}", fabrics.join(","));
+        }
+        Some(external("libfabric", version, variants, prefix, fi_info, true))
+    });
     found.collect()
 }
 
@@ -171,22 +146,13 @@ fn libfabric_gpus(machine: &Machine, prefix: &str) -> String {
         ("hsa_amd_pointer_info", "+rocm"),
         ("zeMemGetAllocProperties", "+level_zero"),
     ];
-    let below = [
-        "lib64",
-        "lib",
-        "lib/x86_64-linux-gnu",
-        "lib/aarch64-linux-gnu",
-    ];
-    let mut files = below
-        .iter()
-        .map(|below| format!("{prefix}/{below}/libfabric.so"));
+    let below = ["lib64", "lib", "lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu"];
+    let mut files = below.iter().map(|below| format!("{prefix}/{below}/libfabric.so"));
     let Some(file) = files.find(|file| machine.has(file)) else {
         return String::new();
     };
     let named = machine.words_in(&file, &functions.map(|(function, _)| function));
-    let of = functions
-        .iter()
-        .filter(|(function, _)| named.contains(function));
+    let of = functions.iter().filter(|(function, _)| named.contains(function));
     of.map(|(_, variant)| *variant).collect()
 }
 
@@ -211,28 +177,24 @@ const UCX_OPTIONS: [(&str, &str); 15] = [
 
 /// Looks for UCX with its headers.
 pub(crate) fn ucx(machine: &Machine) -> Vec<External> {
-    let found = places(machine, "ucx_info", &["/opt/ucx"])
-        .into_iter()
-        .filter_map(|ucx_info| {
-            let prefix = prefix_of(&ucx_info);
-            if !machine.has(&format!("{prefix}/include/ucp/api/ucp.h")) {
-                machine.note(ucx_info, "left out, the headers of UCX are missing");
-                return None;
-            }
-            let text = machine.ask(&ucx_info, &["-v"])?;
-            let marks = ["# Version ", "# Library version: ", "version="];
-            let version = marks
-                .iter()
-                .find_map(|mark| Version::after(&text, mark)?.numbers())?;
-            let words: Vec<&str> = text.split_whitespace().collect();
-            let is_given = |option: &str| {
-                let mut words = words.iter().filter_map(|word| word.strip_prefix(option));
-                words.any(|value| value.is_empty() || value.starts_with('=') && value != "=no")
-            };
-            let given = UCX_OPTIONS.iter().filter(|(option, _)| is_given(option));
-            let variants = given.map(|(_, variant)| *variant).collect();
-            Some(external("ucx", version, variants, prefix, ucx_info, true))
-        });
+    let found = places(machine, "ucx_info", &["/opt/ucx"]).into_iter().filter_map(|ucx_info| {
+        let prefix = prefix_of(&ucx_info);
+        if !machine.has(&format!("{prefix}/include/ucp/api/ucp.h")) {
+            machine.note(ucx_info, "left out, the headers of UCX are missing");
+            return None;
+        }
+        let text = machine.ask(&ucx_info, &["-v"])?;
+        let marks = ["# Version ", "# Library version: ", "version="];
+        let version = marks.iter().find_map(|mark| Version::after(&text, mark)?.numbers())?;
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let is_given = |option: &str| {
+            let mut words = words.iter().filter_map(|word| word.strip_prefix(option));
+            words.any(|value| value.is_empty() || value.starts_with('=') && value != "=no")
+        };
+        let given = UCX_OPTIONS.iter().filter(|(option, _)| is_given(option));
+        let variants = given.map(|(_, variant)| *variant).collect();
+        Some(external("ucx", version, variants, prefix, ucx_info, true))
+    });
     found.collect()
 }
 

@@ -34,9 +34,7 @@ pub struct Found {
 impl Found {
     /// Returns what there is of a package.
     pub fn of<'a>(&'a self, package: &'a str) -> impl Iterator<Item = &'a External> {
-        self.externals
-            .iter()
-            .filter(move |external| external.package == package)
+        self.externals.iter().filter(move |external| external.package == package)
     }
 
     /// Returns the device of a kind.
@@ -135,13 +133,8 @@ pub struct CompilerPaths {
 impl CompilerPaths {
     /// Returns the languages that there are, with the program of each.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        let all = [
-            ("c", &self.c),
-            ("cxx", &self.cxx),
-            ("fortran", &self.fortran),
-        ];
-        all.into_iter()
-            .filter_map(|(language, path)| Some((language, path.as_deref()?)))
+        let all = [("c", &self.c), ("cxx", &self.cxx), ("fortran", &self.fortran)];
+        all.into_iter().filter_map(|(language, path)| Some((language, path.as_deref()?)))
     }
 }
 
@@ -209,11 +202,7 @@ pub struct Note {
 
 impl Device {
     pub(crate) fn new(kind: DeviceKind, seen: impl Into<String>) -> Self {
-        Self {
-            kind,
-            seen: seen.into(),
-            details: BTreeMap::new(),
-        }
+        Self { kind, seen: seen.into(), details: BTreeMap::new() }
     }
 
     /// Adds a detail, if it is known.
@@ -229,9 +218,6 @@ impl Device {
 
 impl Note {
     pub(crate) fn new(subject: impl Into<String>, text: impl Into<String>) -> Self {
-        Self {
-            subject: subject.into(),
-            text: text.into(),
-        }
+        Self { subject: subject.into(), text: text.into() }
     }
 }

@@ -31,11 +31,7 @@ pub(crate) fn nvidia(machine: &Machine) -> Option<Device> {
     archs.dedup();
     let archs = (!archs.is_empty()).then(|| archs.join(","));
     let device = Device::new(DeviceKind::NvidiaGpu, seen);
-    Some(
-        device
-            .with("cuda_arch", archs)
-            .with("driver", driver.map(|v| v.to_string())),
-    )
+    Some(device.with("cuda_arch", archs).with("driver", driver.map(|v| v.to_string())))
 }
 
 /// Looks for CUDA, every release of it.
@@ -73,9 +69,7 @@ pub(crate) fn amd(machine: &Machine) -> Option<Device> {
         .iter()
         .filter_map(|node| {
             let text = machine.text(&format!("{nodes}/{node}/properties"))?;
-            let value = text
-                .lines()
-                .find_map(|line| line.strip_prefix("gfx_target_version "))?;
+            let value = text.lines().find_map(|line| line.strip_prefix("gfx_target_version "))?;
             amdgpu_target(value.trim().parse().ok()?)
         })
         .collect();
@@ -98,10 +92,8 @@ fn amdgpu_target(number: u32) -> Option<String> {
 /// Looks for the libraries of `ROCm` from which an MPI is built.
 pub(crate) fn rocm(machine: &Machine) -> Vec<External> {
     let names = machine.names("/opt").into_iter();
-    let mut prefixes: Vec<_> = names
-        .filter(|name| name.starts_with("rocm-"))
-        .map(|name| format!("/opt/{name}"))
-        .collect();
+    let mut prefixes: Vec<_> =
+        names.filter(|name| name.starts_with("rocm-")).map(|name| format!("/opt/{name}")).collect();
     if prefixes.is_empty() {
         prefixes.push("/opt/rocm".to_owned());
     }
@@ -142,25 +134,16 @@ pub(crate) fn intel(machine: &Machine) -> Option<(External, Device)> {
         vendor.is_some_and(|vendor| vendor.trim() == "0x8086")
     };
     let names = machine.names(cards).into_iter();
-    let card = names
-        .filter(|name| name.starts_with("render"))
-        .find(is_intel)?;
+    let card = names.filter(|name| name.starts_with("render")).find(is_intel)?;
     if !machine.has(header) {
         return None;
     }
     let file = library(machine, "libze_loader")?;
-    let in_name = file
-        .rsplit_once(".so.")
-        .and_then(|(_, version)| Version::new(version));
+    let in_name = file.rsplit_once(".so.").and_then(|(_, version)| Version::new(version));
     let in_pc = || Some(version_in_pc(machine, &["/usr"], "level-zero")?.1);
-    let version = in_name
-        .filter(|version| version.as_str().contains('.'))
-        .or_else(in_pc)?;
+    let version = in_name.filter(|version| version.as_str().contains('.')).or_else(in_pc)?;
     let device = Device::new(DeviceKind::IntelGpu, format!("{cards}/{card}"));
-    Some((
-        external("oneapi-level-zero", version, "/usr".to_owned(), file),
-        device,
-    ))
+    Some((external("oneapi-level-zero", version, "/usr".to_owned(), file), device))
 }
 
 fn external(package: &'static str, version: Version, prefix: String, origin: String) -> External {

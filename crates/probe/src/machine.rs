@@ -30,11 +30,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            answer: Duration::from_secs(5),
-            total: Duration::from_secs(15),
-            bytes: 1 << 20,
-        }
+        Self { answer: Duration::from_secs(5), total: Duration::from_secs(15), bytes: 1 << 20 }
     }
 }
 
@@ -42,13 +38,7 @@ impl Default for Limits {
 const LARGEST_FILE: u64 = 8 << 20;
 
 /// What belongs to the system, whoever calls it his home.
-const SYSTEM: [&str; 5] = [
-    "/usr/bin",
-    "/usr/sbin",
-    "/usr/lib",
-    "/usr/local/bin",
-    "/opt",
-];
+const SYSTEM: [&str; 5] = ["/usr/bin", "/usr/sbin", "/usr/lib", "/usr/local/bin", "/opt"];
 
 /// The number of links that are followed on one path.
 const LINKS: usize = 40;
@@ -80,11 +70,8 @@ impl Machine {
         };
         // A home may be a link itself: `/users/me` to `/nfs/users/me`.
         let named = usual.iter().chain(homes).filter(|home| is_home(home));
-        let real: Vec<PathBuf> = named
-            .clone()
-            .filter_map(|home| machine.resolved(home))
-            .filter(is_home)
-            .collect();
+        let real: Vec<PathBuf> =
+            named.clone().filter_map(|home| machine.resolved(home)).filter(is_home).collect();
         machine.homes = named.cloned().chain(real).collect();
         machine
     }
@@ -181,10 +168,7 @@ impl Machine {
         let mut part = vec![0; 1 << 16];
         while let Ok(length @ 1..) = file.read(&mut part) {
             window.extend(part.iter().take(length));
-            for word in words
-                .iter()
-                .filter(|word| contains(&window, word.as_bytes()))
-            {
+            for word in words.iter().filter(|word| contains(&window, word.as_bytes())) {
                 if !found.contains(word) {
                     found.push(*word);
                 }
@@ -314,11 +298,7 @@ mod tests {
     fn links_are_followed_inside_of_the_machine() {
         let root = tempfile::tempdir().unwrap();
         shim(root.path(), "opt/tool/bin/cmake");
-        symlink(
-            "../../../../opt/tool/bin/cmake",
-            root.path().join("usr/bin/cmake"),
-        )
-        .unwrap();
+        symlink("../../../../opt/tool/bin/cmake", root.path().join("usr/bin/cmake")).unwrap();
         let real = machine(root.path()).real_text("/usr/bin/cmake");
         assert_eq!(real.as_deref(), Some("/opt/tool/bin/cmake"));
     }

@@ -23,10 +23,7 @@ const ELSEWHERE: [&str; 6] = [
 ];
 
 fn directories(machine: &Machine) -> Vec<String> {
-    let mut all: Vec<String> = of_programs(machine)
-        .into_iter()
-        .map(str::to_owned)
-        .collect();
+    let mut all: Vec<String> = of_programs(machine).into_iter().map(str::to_owned).collect();
     all.extend(ELSEWHERE.map(str::to_owned));
     for name in ["mpich", "openmpi"] {
         let parent = format!("/opt/{name}");
@@ -66,11 +63,7 @@ pub(crate) fn openmpi(machine: &Machine) -> Vec<External> {
 
 /// Asks `mpicc` whose it is.
 fn has_wrapper(machine: &Machine, directory: &str, program: &str, owner: &str) -> Option<()> {
-    let question = if owner == "MPICH" {
-        "-v"
-    } else {
-        "--showme:version"
-    };
+    let question = if owner == "MPICH" { "-v" } else { "--showme:version" };
     let Some(mpicc) = machine.program(&format!("{directory}/mpicc")) else {
         let text = format!("{owner} is left out, there is no mpicc beside it: install its headers");
         machine.note(program, text);
@@ -90,9 +83,7 @@ fn has_wrapper(machine: &Machine, directory: &str, program: &str, owner: &str) -
 pub(crate) fn cray_mpich(machine: &Machine) -> Vec<External> {
     let versions = versions_in(machine, "/opt/cray/pe/mpich", "/ofi/gnu").into_iter();
     let found = versions.filter_map(|(version, directory)| {
-        let (_, inner) = versions_in(machine, &directory, "/bin/mpicc")
-            .into_iter()
-            .next()?;
+        let (_, inner) = versions_in(machine, &directory, "/bin/mpicc").into_iter().next()?;
         let mpicc = machine.program(&inner)?;
         let mut found = external("cray-mpich", version, "+wrappers".to_owned(), mpicc);
         found.buildable = false;

@@ -12,9 +12,7 @@ pub(crate) fn mpich_variants(text: &str) -> String {
         let mut words = text.split(|c: char| c.is_whitespace() || matches!(c, '\'' | '"'));
         words.find_map(|word| word.strip_prefix(option))
     };
-    let device = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MPICH Device:"));
+    let device = text.lines().find_map(|line| line.strip_prefix("MPICH Device:"));
     let device = device.map(str::trim).unwrap_or_default();
     let (kind, netmod) = device.split_once(':').unwrap_or((device, ""));
     let mut signs = String::new();
@@ -37,9 +35,8 @@ pub(crate) fn mpich_variants(text: &str) -> String {
     }
     let pmi = [("=pmix", "pmix"), ("=pmi2", "pmi2"), ("=cray", "cray")];
     let said = word("--with-pmi").or_else(|| word("--with-pm"));
-    if let Some((_, pmi)) = pmi
-        .into_iter()
-        .find(|(value, _)| said.is_some_and(|s| s.starts_with(value)))
+    if let Some((_, pmi)) =
+        pmi.into_iter().find(|(value, _)| said.is_some_and(|s| s.starts_with(value)))
     {
         values.push(format!("pmi={pmi}"));
     }
@@ -61,11 +58,7 @@ pub(crate) fn openmpi_variants(text: &str) -> String {
             all.any(|(framework, component)| frameworks.contains(framework) && *component == **name)
         };
         let there: Vec<&str> = names.iter().filter(is_there).copied().collect();
-        if there.is_empty() {
-            "none".to_owned()
-        } else {
-            there.join(",")
-        }
+        if there.is_empty() { "none".to_owned() } else { there.join(",") }
     };
     let is_built_with = |what: &str| {
         let mark = format!("mpi_built_with_{what}_support\" (current value: \"true\"");
@@ -84,11 +77,7 @@ pub(crate) fn openmpi_variants(text: &str) -> String {
 /// Writes signs without blanks and values with, as Spack does.
 fn join(signs: String, values: Vec<String>) -> String {
     let first = Some(signs).filter(|signs| !signs.is_empty());
-    first
-        .into_iter()
-        .chain(values)
-        .collect::<Vec<_>>()
-        .join(" ")
+    first.into_iter().chain(values).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

@@ -36,11 +36,7 @@ pub struct Rule {
 
 impl PackageRules {
     fn new(package: &'static str) -> Self {
-        Self {
-            package,
-            require: Vec::new(),
-            prefer: Vec::new(),
-        }
+        Self { package, require: Vec::new(), prefer: Vec::new() }
     }
 
     fn must(&mut self, spec: impl Into<String>, because: impl Into<String>) {
@@ -87,11 +83,7 @@ fn fabric(found: &Found) -> Option<(DeviceKind, Library, String)> {
     ];
     kinds.into_iter().find_map(|(kind, library)| {
         let device = found.device(kind)?;
-        Some((
-            kind,
-            library,
-            format!("{} at {}", kind.title(), device.seen),
-        ))
+        Some((kind, library, format!("{} at {}", kind.title(), device.seen)))
     })
 }
 
@@ -109,10 +101,7 @@ fn mpich(found: &Found) -> PackageRules {
             rules.must("+slurm", format!("Slurm, with {headers}"));
         }
         if let Some(pmi2) = slurm.detail("pmi2") {
-            rules.must(
-                "pmi=pmi2",
-                format!("srun --mpi=pmi2 starts it, with {pmi2}"),
-            );
+            rules.must("pmi=pmi2", format!("srun --mpi=pmi2 starts it, with {pmi2}"));
         }
     }
     gpus(found, &mut rules, &["+cuda", "+rocm", "+level_zero"]);
@@ -126,11 +115,7 @@ fn openmpi(found: &Found) -> PackageRules {
             Library::Libfabric => "ofi",
             Library::Ucx => "ucx",
         };
-        let xpmem = if found.of("xpmem").next().is_some() {
-            ",xpmem"
-        } else {
-            ""
-        };
+        let xpmem = if found.of("xpmem").next().is_some() { ",xpmem" } else { "" };
         rules.must(format!("fabrics=cma,{library}{xpmem}"), because);
     }
     if let Some(slurm) = found.device(DeviceKind::Slurm) {
@@ -154,14 +139,10 @@ fn gpus(found: &Found, rules: &mut PackageRules, variants: &[&str]) {
     for (variant, kind) in kinds {
         if let Some(device) = found.device(kind).filter(|_| variants.contains(&variant)) {
             let details = device.details.iter().filter(|(key, _)| **key != "driver");
-            let details: Vec<String> = details
-                .map(|(key, value)| format!(", {key}={value}"))
-                .collect();
+            let details: Vec<String> =
+                details.map(|(key, value)| format!(", {key}={value}")).collect();
             let details = details.concat();
-            rules.may(
-                variant,
-                format!("{} at {}{details}", kind.title(), device.seen),
-            );
+            rules.may(variant, format!("{} at {}{details}", kind.title(), device.seen));
         }
     }
 }
@@ -192,16 +173,11 @@ pub(crate) fn libraries(found: &Found) -> Vec<PackageRules> {
             }
         }
     }
-    [libfabric, ucx]
-        .into_iter()
-        .filter(|rules| !rules.is_empty())
-        .collect()
+    [libfabric, ucx].into_iter().filter(|rules| !rules.is_empty()).collect()
 }
 
 fn has_provider(found: &Found, provider: &str) -> bool {
-    found
-        .of("libfabric")
-        .any(|external| provides(external, provider))
+    found.of("libfabric").any(|external| provides(external, provider))
 }
 
 /// Says at every external whose package has rules what it lacks of them: Spack will not
@@ -244,10 +220,7 @@ fn has_word(has: &[String], wanted: &str) -> bool {
 
 /// Tells whether a libfabric has a provider.
 pub(crate) fn provides(libfabric: &External, provider: &str) -> bool {
-    let fabrics = libfabric
-        .variants
-        .split(' ')
-        .find_map(|word| word.strip_prefix("fabrics="));
+    let fabrics = libfabric.variants.split(' ').find_map(|word| word.strip_prefix("fabrics="));
     fabrics.is_some_and(|fabrics| fabrics.split(',').any(|fabric| fabric == provider))
 }
 
@@ -258,14 +231,8 @@ mod tests {
     #[test]
     fn an_external_has_what_is_required_only_if_it_says_so() {
         let has = words("~cuda+slurm device=ch4 fabrics=cxi,rxm,tcp");
-        let wanted = [
-            "+slurm",
-            "+cuda",
-            "device=ch4",
-            "fabrics=tcp,cxi",
-            "fabrics=efa",
-            "pmi=pmi2",
-        ];
+        let wanted =
+            ["+slurm", "+cuda", "device=ch4", "fabrics=tcp,cxi", "fabrics=efa", "pmi=pmi2"];
         let answers = wanted.map(|word| has_word(&has, word));
         assert_eq!(answers, [true, false, true, true, false, false]);
     }

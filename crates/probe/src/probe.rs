@@ -40,10 +40,7 @@ struct Pieces {
 
 impl From<Vec<External>> for Pieces {
     fn from(externals: Vec<External>) -> Self {
-        Self {
-            externals,
-            devices: Vec::new(),
-        }
+        Self { externals, devices: Vec::new() }
     }
 }
 
@@ -55,10 +52,7 @@ impl From<Option<External>> for Pieces {
 
 impl From<Vec<Device>> for Pieces {
     fn from(devices: Vec<Device>) -> Self {
-        Self {
-            externals: Vec::new(),
-            devices,
-        }
+        Self { externals: Vec::new(), devices }
     }
 }
 
@@ -102,9 +96,7 @@ pub fn probe(request: &Request) -> Found {
     let machine = Machine::new(&request.root, &request.homes, request.limits);
     let tools = TOOLS.iter().map(Search::Tool);
     // What takes longest begins first; the order in which it is told is made below.
-    let searches: Vec<Search> = tools
-        .chain(SEARCHES.iter().copied().map(Search::Of))
-        .collect();
+    let searches: Vec<Search> = tools.chain(SEARCHES.iter().copied().map(Search::Of)).collect();
     let pieces = all_at_once(&searches, |search| match search {
         Search::Tool(tool) => tools::look(&machine, tool).into(),
         Search::Of(look) => look(&machine),
@@ -150,10 +142,7 @@ fn remark(machine: &Machine, externals: &[External], devices: &[Device]) {
         machine.note(&device.seen, text);
     }
     if let Some(device) = device(DeviceKind::NvidiaGpu).filter(|_| !has("cuda")) {
-        machine.note(
-            &device.seen,
-            "NVIDIA GPU without CUDA: Spack downloads its own",
-        );
+        machine.note(&device.seen, "NVIDIA GPU without CUDA: Spack downloads its own");
     }
 }
 
@@ -165,18 +154,14 @@ fn no_building_of_cxi(found: &mut Found) {
         .iter()
         .any(|external| external.package == "libfabric" && network::provides(external, "cxi"))
     {
-        let libfabrics = all
-            .iter_mut()
-            .filter(|external| external.package == "libfabric");
+        let libfabrics = all.iter_mut().filter(|external| external.package == "libfabric");
         libfabrics.for_each(|external| external.buildable = false);
     }
 }
 
 fn operating_system(machine: &Machine) -> Option<String> {
     let text = machine.text("/etc/os-release")?;
-    let name = text
-        .lines()
-        .find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
+    let name = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
     let name = name.trim_matches(['"', '\'']);
     let is_plain = |c: char| c.is_ascii_alphanumeric() || " ()./+-_,:".contains(c);
     let name: String = name.chars().filter(|c| is_plain(*c)).take(80).collect();

@@ -14,20 +14,10 @@ use crate::machine::Machine;
 const X86: [(&str, &[&str]); 3] = [
     (
         "x86_64_v2",
-        &[
-            "cx16", "lahf_lm", "mmx", "sse", "sse2", "ssse3", "sse4_1", "sse4_2", "popcnt",
-        ],
+        &["cx16", "lahf_lm", "mmx", "sse", "sse2", "ssse3", "sse4_1", "sse4_2", "popcnt"],
     ),
-    (
-        "x86_64_v3",
-        &[
-            "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave",
-        ],
-    ),
-    (
-        "x86_64_v4",
-        &["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"],
-    ),
+    ("x86_64_v3", &["avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave"]),
+    ("x86_64_v4", &["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"]),
 ];
 
 /// What all of the sets for Arm contain.
@@ -38,17 +28,10 @@ const NEOVERSE: &[&str] = &[
 
 /// Sets for Arm beyond that, the largest first. The two with vectors are no sequence.
 const ARM: [(&str, &[&str]); 3] = [
-    (
-        "neoverse_v2",
-        &[
-            "bf16", "flagm2", "frint", "i8mm", "sb", "sha3", "sha512", "sve", "sve2",
-        ],
-    ),
+    ("neoverse_v2", &["bf16", "flagm2", "frint", "i8mm", "sb", "sha3", "sha512", "sve", "sve2"]),
     (
         "neoverse_v1",
-        &[
-            "bf16", "dit", "fcma", "flagm", "i8mm", "jscvt", "rng", "sha3", "sha512", "sve",
-        ],
+        &["bf16", "dit", "fcma", "flagm", "i8mm", "jscvt", "rng", "sha3", "sha512", "sve"],
     ),
     ("neoverse_n1", &[]),
 ];
@@ -98,9 +81,7 @@ impl std::str::FromStr for TargetChoice {
         if is_target {
             Ok(Self(text.to_owned()))
         } else {
-            Err(TargetError {
-                text: text.to_owned(),
-            })
+            Err(TargetError { text: text.to_owned() })
         }
     }
 }
@@ -120,11 +101,7 @@ pub(crate) fn look(machine: &Machine, choice: Option<&TargetChoice>) -> Processo
         );
     }
     // An image is for many nodes, and few clusters have the same in all of them.
-    let usual = if has == Some("x86_64_v4") {
-        Some("x86_64_v3")
-    } else {
-        has
-    };
+    let usual = if has == Some("x86_64_v4") { Some("x86_64_v3") } else { has };
     Processor {
         has,
         target: match choice {
@@ -140,10 +117,7 @@ pub(crate) fn look(machine: &Machine, choice: Option<&TargetChoice>) -> Processo
 fn is_within(wanted: &str, has: &str) -> bool {
     let place = |name: &str| match name {
         "x86_64" => Some(0),
-        name => X86
-            .iter()
-            .position(|(level, _)| *level == name)
-            .map(|place| place + 1),
+        name => X86.iter().position(|(level, _)| *level == name).map(|place| place + 1),
     };
     match (place(wanted), place(has)) {
         (Some(wanted), Some(has)) => wanted <= has,
@@ -161,24 +135,16 @@ fn best(cpuinfo: &str) -> Option<&'static str> {
     }
     if let Some(features) = common(cpuinfo, "Features") {
         let has_all = |names: &[&str]| names.iter().all(|name| features.contains(name));
-        let mut sets = ARM
-            .iter()
-            .filter(|(_, more)| has_all(NEOVERSE) && has_all(more));
+        let mut sets = ARM.iter().filter(|(_, more)| has_all(NEOVERSE) && has_all(more));
         return Some(sets.next().map_or("aarch64", |(name, _)| name));
     }
     let value = |key| values(cpuinfo, key).next();
     if value("isa").is_some_and(|isa| isa.starts_with("rv64")) {
         return Some("riscv64");
     }
-    let power = [
-        ("POWER10", "power10le"),
-        ("POWER9", "power9le"),
-        ("POWER8", "power8le"),
-    ];
+    let power = [("POWER10", "power10le"), ("POWER9", "power9le"), ("POWER8", "power8le")];
     let cpu = value("cpu")?;
-    power
-        .into_iter()
-        .find_map(|(begin, name)| cpu.starts_with(begin).then_some(name))
+    power.into_iter().find_map(|(begin, name)| cpu.starts_with(begin).then_some(name))
 }
 
 /// Returns the words that stand behind every occurrence of a key.
@@ -206,10 +172,7 @@ mod tests {
     use super::*;
 
     fn x86(levels: usize) -> String {
-        let features = X86
-            .iter()
-            .take(levels)
-            .flat_map(|(_, features)| features.iter().copied());
+        let features = X86.iter().take(levels).flat_map(|(_, features)| features.iter().copied());
         let flags = features.collect::<Vec<_>>().join(" ");
         format!("model name\t: x86_64_v4 Zen 5\nflags\t\t: fpu {flags}\n")
     }
@@ -236,9 +199,6 @@ mod tests {
     fn an_arm_processor_has_the_set_of_which_it_has_all() {
         let (_, v1) = ARM[1];
         let features = [NEOVERSE, v1].concat().join(" ");
-        assert_eq!(
-            best(&format!("Features\t: {features}\n")),
-            Some("neoverse_v1")
-        );
+        assert_eq!(best(&format!("Features\t: {features}\n")), Some("neoverse_v1"));
     }
 }

@@ -23,16 +23,10 @@ xml.parsers.expat xml.etree.ElementTree tkinter.tix compression.zstd crypt'.spli
 /// Returns the variants in Spack's words.
 pub(crate) fn python(machine: &Machine, path: &str, text: &str) -> Option<String> {
     let version = Version::after(text, "Python ")?;
-    let mut numbers = version
-        .as_str()
-        .split('.')
-        .map(|part| part.parse().unwrap_or(0));
+    let mut numbers = version.as_str().split('.').map(|part| part.parse().unwrap_or(0));
     let version: (u32, u32) = (numbers.next()?, numbers.next()?);
     let answer = machine.ask(path, &["-I", "-W", "ignore", "-c", SCRIPT])?;
-    let modules: Vec<&str> = answer
-        .lines()
-        .filter_map(|line| line.strip_prefix("has "))
-        .collect();
+    let modules: Vec<&str> = answer.lines().filter_map(|line| line.strip_prefix("has ")).collect();
     let has = |name: &&str| modules.contains(name);
     let all = |names: &[&str]| names.iter().all(has);
     let (directory, _) = path.rsplit_once('/')?;
@@ -43,14 +37,8 @@ pub(crate) fn python(machine: &Machine, path: &str, text: &str) -> Option<String
         ("dbm", has(&"dbm")),
         ("freethreading", false),
         ("lzma", has(&"lzma")),
-        (
-            "pyexpat",
-            all(&["xml.parsers.expat", "xml.etree.ElementTree"]),
-        ),
-        (
-            "pythoncmd",
-            machine.program(&format!("{directory}/python")).is_some(),
-        ),
+        ("pyexpat", all(&["xml.parsers.expat", "xml.etree.ElementTree"])),
+        ("pythoncmd", machine.program(&format!("{directory}/python")).is_some()),
         ("readline", has(&"readline")),
         ("sqlite3", has(&"sqlite3")),
         ("ssl", all(&["ssl", "hashlib"])),

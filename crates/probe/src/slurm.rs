@@ -9,19 +9,10 @@ use crate::machine::Machine;
 use crate::version::Version;
 
 /// Where sites put it, beside the directories of the system.
-const OPT: [&str; 3] = [
-    "/opt/slurm/bin",
-    "/opt/slurm/default/bin",
-    "/opt/slurm/current/bin",
-];
+const OPT: [&str; 3] = ["/opt/slurm/bin", "/opt/slurm/default/bin", "/opt/slurm/current/bin"];
 
 /// Libraries below its prefix.
-const LIB: [&str; 4] = [
-    "lib64",
-    "lib",
-    "lib/x86_64-linux-gnu",
-    "lib/aarch64-linux-gnu",
-];
+const LIB: [&str; 4] = ["lib64", "lib", "lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu"];
 
 /// Looks for Slurm.
 pub(crate) fn look(machine: &Machine) -> Option<(External, Device)> {
@@ -40,18 +31,11 @@ pub(crate) fn look(machine: &Machine) -> Option<(External, Device)> {
         let mut paths = LIB.iter().map(|lib| format!("{prefix}/{lib}/{name}"));
         paths.find(|path| machine.has(path))
     };
-    let plugin = || {
-        ["slurm/mpi_pmix.so", "slurm-wlm/mpi_pmix.so"]
-            .into_iter()
-            .find_map(library)
-    };
+    let plugin = || ["slurm/mpi_pmix.so", "slurm-wlm/mpi_pmix.so"].into_iter().find_map(library);
     let can_link = header("slurm.h").filter(|_| library("libslurm.so").is_some());
     let device = Device::new(DeviceKind::Slurm, srun.as_str())
         .with("headers", can_link)
-        .with(
-            "pmi2",
-            header("pmi2.h").filter(|_| library("libpmi2.so").is_some()),
-        )
+        .with("pmi2", header("pmi2.h").filter(|_| library("libpmi2.so").is_some()))
         .with("pmix", plugin());
     let mut checks = Vec::new();
     if device.detail("headers").is_none() {
@@ -94,20 +78,16 @@ fn version_of(machine: &Machine, srun: &str) -> Option<Version> {
 /// Looks for `PMIx` with its header, which Debian hides elsewhere.
 pub(crate) fn pmix(machine: &Machine) -> Option<External> {
     let (pc, version) = version_in_pc(machine, &["/usr", "/opt/pmix"], "pmix")?;
-    let prefix = ["/opt/pmix", "/usr"]
-        .into_iter()
-        .find(|prefix| pc.starts_with(prefix))?;
-    machine
-        .has(&format!("{prefix}/include/pmix.h"))
-        .then(|| External {
-            section: Section::Scheduler,
-            package: "pmix",
-            version,
-            variants: String::new(),
-            prefix: prefix.to_owned(),
-            compilers: None,
-            buildable: true,
-            origin: pc,
-            checks: Vec::new(),
-        })
+    let prefix = ["/opt/pmix", "/usr"].into_iter().find(|prefix| pc.starts_with(prefix))?;
+    machine.has(&format!("{prefix}/include/pmix.h")).then(|| External {
+        section: Section::Scheduler,
+        package: "pmix",
+        version,
+        variants: String::new(),
+        prefix: prefix.to_owned(),
+        compilers: None,
+        buildable: true,
+        origin: pc,
+        checks: Vec::new(),
+    })
 }

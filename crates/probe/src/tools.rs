@@ -40,10 +40,7 @@ const fn base(package: &'static str, program: &'static str, mark: &'static str) 
 
 /// A tool that a recipe may want to have newer.
 const fn wanted(package: &'static str, program: &'static str, mark: &'static str) -> Tool {
-    Tool {
-        buildable: true,
-        ..base(package, program, mark)
-    }
+    Tool { buildable: true, ..base(package, program, mark) }
 }
 
 /// All tools, in the order in which they are written.
@@ -53,55 +50,25 @@ pub(crate) const TOOLS: &[Tool] = &[
     base("bison", "bison", "bison (GNU Bison) "),
     wanted("cmake", "cmake", "cmake version "),
     base("coreutils", "md5sum", "(GNU coreutils) "),
-    Tool {
-        more: curl,
-        ..wanted("curl", "curl", "curl ")
-    },
+    Tool { more: curl, ..wanted("curl", "curl", "curl ") },
     base("diffutils", "diff", "diff (GNU diffutils) "),
     base("file", "file", "file-"),
     base("findutils", "find", "find (GNU findutils) "),
-    Tool {
-        more: flex,
-        ..base("flex", "flex", "flex ")
-    },
+    Tool { more: flex, ..base("flex", "flex", "flex ") },
     base("gawk", "gawk", "GNU Awk "),
     base("gettext", "gettext", "gettext (GNU gettext-runtime) "),
-    Tool {
-        more: git,
-        ..wanted("git", "git", "git version ")
-    },
+    Tool { more: git, ..wanted("git", "git", "git version ") },
     base("gmake", "make", "GNU Make "),
     base("groff", "groff", "GNU groff version "),
     base("libtool", "libtoolize", "(GNU libtool) "),
     base("m4", "m4", "(GNU M4) "),
     wanted("ninja", "ninja", ""),
-    Tool {
-        arguments: &["version"],
-        more: openssl,
-        ..wanted("openssl", "openssl", "OpenSSL ")
-    },
-    Tool {
-        more: patchelf,
-        ..wanted("patchelf", "patchelf", "patchelf ")
-    },
-    Tool {
-        arguments: PERL,
-        more: perl,
-        ..base("perl", "perl", "version=")
-    },
-    Tool {
-        more: is_pkgconf,
-        ..base("pkgconf", "pkgconf", "")
-    },
-    Tool {
-        more: is_pkg_config,
-        ..base("pkg-config", "pkg-config", "")
-    },
-    Tool {
-        more: python,
-        arguments: &["-I", "-S", "-V"],
-        ..wanted("python", "python3", "Python ")
-    },
+    Tool { arguments: &["version"], more: openssl, ..wanted("openssl", "openssl", "OpenSSL ") },
+    Tool { more: patchelf, ..wanted("patchelf", "patchelf", "patchelf ") },
+    Tool { arguments: PERL, more: perl, ..base("perl", "perl", "version=") },
+    Tool { more: is_pkgconf, ..base("pkgconf", "pkgconf", "") },
+    Tool { more: is_pkg_config, ..base("pkg-config", "pkg-config", "") },
+    Tool { more: python, arguments: &["-I", "-S", "-V"], ..wanted("python", "python3", "Python ") },
     base("sed", "sed", "(GNU sed) "),
     base("tar", "tar", "tar (GNU tar) "),
     base("texinfo", "makeinfo", "(GNU texinfo) "),
@@ -167,10 +134,7 @@ fn perl(machine: &Machine, path: &str, text: &str) -> Option<String> {
         ("opcode", has("opcode=1")),
         ("open", has("open=1")),
         ("shared", has("-Duseshrplib")),
-        (
-            "threads",
-            has("-Dusethreads") || has("-Duseithreads") || has("-Duse5005threads"),
-        ),
+        ("threads", has("-Dusethreads") || has("-Duseithreads") || has("-Duse5005threads")),
     ];
     Some(signs(&parts))
 }
@@ -179,9 +143,7 @@ fn perl(machine: &Machine, path: &str, text: &str) -> Option<String> {
 pub(crate) fn signs(parts: &[(&str, bool)]) -> String {
     let sign = |is_there| if is_there { "+" } else { "~" };
     let parts = parts.iter();
-    parts
-        .flat_map(|(name, is_there)| [sign(*is_there), name])
-        .collect()
+    parts.flat_map(|(name, is_there)| [sign(*is_there), name]).collect()
 }
 
 fn curl(machine: &Machine, path: &str, text: &str) -> Option<String> {
@@ -191,9 +153,7 @@ fn curl(machine: &Machine, path: &str, text: &str) -> Option<String> {
     }
     let line = |begin: &str| {
         let mut lines = text.lines();
-        let line = lines
-            .find_map(|line| line.strip_prefix(begin))
-            .unwrap_or_default();
+        let line = lines.find_map(|line| line.strip_prefix(begin)).unwrap_or_default();
         line.split_whitespace().collect::<Vec<_>>()
     };
     // Only what is there is said; for the rest Spack's own defaults may be right.
@@ -202,13 +162,7 @@ fn curl(machine: &Machine, path: &str, text: &str) -> Option<String> {
         ("+ldap", line("Protocols:").contains(&"ldap")),
         ("+nghttp2", text.contains("nghttp2")),
     ];
-    Some(
-        parts
-            .iter()
-            .filter(|(_, is_there)| *is_there)
-            .map(|(name, _)| *name)
-            .collect(),
-    )
+    Some(parts.iter().filter(|(_, is_there)| *is_there).map(|(name, _)| *name).collect())
 }
 
 fn openssl(machine: &Machine, path: &str, _: &str) -> Option<String> {
@@ -223,9 +177,7 @@ fn has_header(machine: &Machine, program: &str, header: &str) -> bool {
     let prefix = prefix_of(program);
     // Debian puts some of them below the name of the platform.
     let platforms = ["", "x86_64-linux-gnu/", "aarch64-linux-gnu/"];
-    platforms
-        .iter()
-        .any(|platform| machine.has(&format!("{prefix}/include/{platform}{header}")))
+    platforms.iter().any(|platform| machine.has(&format!("{prefix}/include/{platform}{header}")))
 }
 
 /// Release 0.18 misplaces what it moves: programs whose search path it has set do not
@@ -245,10 +197,7 @@ fn flex(machine: &Machine, path: &str, _: &str) -> Option<String> {
 
 fn git(machine: &Machine, path: &str, _: &str) -> Option<String> {
     let (directory, _) = path.rsplit_once('/')?;
-    Some(signs(&[(
-        "tcltk",
-        machine.has(&format!("{directory}/gitk")),
-    )]))
+    Some(signs(&[("tcltk", machine.has(&format!("{directory}/gitk")))]))
 }
 
 /// The two that go by the name `pkg-config` differ in how they help.

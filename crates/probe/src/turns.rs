@@ -27,10 +27,7 @@ pub(crate) fn all_at_once<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R 
     };
     thread::scope(|scope| {
         for _ in 1..items.len().min(MOST) {
-            if thread::Builder::new()
-                .spawn_scoped(scope, take_turns)
-                .is_err()
-            {
+            if thread::Builder::new().spawn_scoped(scope, take_turns).is_err() {
                 break;
             }
         }
@@ -50,9 +47,6 @@ mod tests {
     fn results_come_in_the_order_of_the_items() {
         let items: Vec<u64> = (0..100).collect();
         let doubled = all_at_once(&items, |item| item * 2);
-        assert_eq!(
-            doubled,
-            items.iter().map(|item| item * 2).collect::<Vec<_>>()
-        );
+        assert_eq!(doubled, items.iter().map(|item| item * 2).collect::<Vec<_>>());
     }
 }

@@ -65,11 +65,7 @@ impl Version {
     pub(crate) fn order(&self) -> std::cmp::Reverse<Vec<u64>> {
         let parts = self.0.split(|c: char| !c.is_ascii_digit());
         let numbers = parts.filter(|part| !part.is_empty());
-        std::cmp::Reverse(
-            numbers
-                .map(|part| part.parse().unwrap_or(u64::MAX))
-                .collect(),
-        )
+        std::cmp::Reverse(numbers.map(|part| part.parse().unwrap_or(u64::MAX)).collect())
     }
 }
 
@@ -100,10 +96,7 @@ mod tests {
     fn the_newest_comes_first_by_number_and_not_by_letter() {
         let mut versions = ["9.5", "12.2.0", "12.10.0"].map(|text| Version::new(text).unwrap());
         versions.sort_by_key(Version::order);
-        assert_eq!(
-            versions.map(|v| v.to_string()),
-            ["12.10.0", "12.2.0", "9.5"]
-        );
+        assert_eq!(versions.map(|v| v.to_string()), ["12.10.0", "12.2.0", "9.5"]);
     }
 
     proptest! {

@@ -34,11 +34,7 @@ unsafe extern "C" {
 ///
 /// Those of fork.
 pub fn start_alone(command: &mut Command, kept: BorrowedFd<'_>, group: &str) -> io::Result<()> {
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .current_dir("/");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/");
     // SAFETY: the child makes system calls, allocates (which the C libraries keep possible
     // across fork) and ends by exec or _exit.
     match unsafe { fork() } {
@@ -73,13 +69,8 @@ fn leave_and_become(command: &mut Command, kept: BorrowedFd<'_>, group: &str) ->
 fn leave_control_groups(group: &str) {
     let text = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     for root in text.lines().filter_map(|line| root_to_go_to(line, group)) {
-        for place in [
-            format!("/sys/fs/cgroup/{root}"),
-            "/sys/fs/cgroup".to_owned(),
-        ] {
-            let file = File::options()
-                .write(true)
-                .open(format!("{place}/cgroup.procs"));
+        for place in [format!("/sys/fs/cgroup/{root}"), "/sys/fs/cgroup".to_owned()] {
+            let file = File::options().write(true).open(format!("{place}/cgroup.procs"));
             if file.and_then(|mut file| file.write_all(b"0")).is_ok() {
                 break;
             }
@@ -108,19 +99,10 @@ pub(crate) fn close_all_with_exec() -> io::Result<()> {
 /// the output of a task, whose reader would then wait for us.
 fn close_with_exec(kept: RawFd) -> io::Result<()> {
     let numbers = fs::read_dir("/proc/self/fd")?
-        .map(|entry| {
-            Ok(entry?
-                .file_name()
-                .to_str()
-                .and_then(|name| name.parse().ok()))
-        })
+        .map(|entry| Ok(entry?.file_name().to_str().and_then(|name| name.parse().ok())))
         .collect::<io::Result<Vec<Option<RawFd>>>>()?;
     for number in numbers.into_iter().flatten().filter(|number| *number > 2) {
-        let flags = if number == kept {
-            FdFlags::empty()
-        } else {
-            FdFlags::CLOEXEC
-        };
+        let flags = if number == kept { FdFlags::empty() } else { FdFlags::CLOEXEC };
         // SAFETY: not -1. The one with which the directory was read is closed by now, and
         // then nothing is marked.
         match fcntl_setfd(unsafe { BorrowedFd::borrow_raw(number) }, flags) {
@@ -168,13 +150,7 @@ mod tests {
             "4:memory:/user.slice",
             "",
         ];
-        let expected = [
-            Some("freezer"),
-            Some("systemd"),
-            Some("unified"),
-            None,
-            None,
-        ];
+        let expected = [Some("freezer"), Some("systemd"), Some("unified"), None, None];
         assert_eq!(lines.map(|line| root_to_go_to(line, "/job_")), expected);
     }
 

@@ -103,10 +103,7 @@ pub fn output_as(
 fn wait(child: &Child, limit: Duration) -> io::Result<bool> {
     let number = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let process = pidfd_open(number.ok_or(Errno::SRCH)?, PidfdFlags::empty())?;
-    let limit = Timespec {
-        tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: 0,
-    };
+    let limit = Timespec { tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX), tv_nsec: 0 };
     loop {
         let mut watched = [PollFd::new(&process, PollFlags::IN)];
         match poll(&mut watched, Some(&limit)) {
@@ -160,11 +157,7 @@ mod tests {
         if !geteuid().is_root() {
             cabane_testkit::not_run!("only root can become somebody else");
         }
-        let user = User {
-            user: 61234,
-            group: 61235,
-            groups: vec![61236],
-        };
+        let user = User { user: 61234, group: 61235, groups: vec![61236] };
         let script = "id -u; id -g; id -G; grep NoNewPrivs /proc/self/status";
         let found = said(script, &user, 60).unwrap();
         let text = String::from_utf8(found.output).unwrap();
@@ -177,12 +170,7 @@ mod tests {
         if !geteuid().is_root() {
             cabane_testkit::not_run!("only root can set groups");
         }
-        let found = said(
-            "echo no >&2; ls /proc/self/fd | wc -l; exit 3",
-            &myself(),
-            60,
-        )
-        .unwrap();
+        let found = said("echo no >&2; ls /proc/self/fd | wc -l; exit 3", &myself(), 60).unwrap();
         let expected = Said {
             is_well: false,
             code: Some(3),

@@ -51,10 +51,7 @@ where
 /// Those of fork and exec, `ENOENT` if the program does not exist.
 pub fn start_detached(command: &mut Command, keep: &[BorrowedFd<'_>]) -> io::Result<()> {
     let keep: Vec<_> = keep.iter().map(AsRawFd::as_raw_fd).collect();
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.current_dir("/");
     prepare_child(command, move || {
         rustix::process::setsid()?;
@@ -96,10 +93,7 @@ where
         -1 => Err(io::Error::last_os_error()),
         0 => {
             drop(reader);
-            give(
-                writer,
-                std::panic::catch_unwind(std::panic::AssertUnwindSafe(answer)),
-            );
+            give(writer, std::panic::catch_unwind(std::panic::AssertUnwindSafe(answer)));
             // SAFETY: ends the copy without running what belongs to the parent.
             unsafe { _exit(0) }
         }
@@ -200,9 +194,7 @@ fn understand(bytes: &[u8]) -> io::Result<Result<Vec<u8>, String>> {
     match bytes.split_first() {
         Some((0, rest)) => Ok(Ok(rest.to_vec())),
         Some((_, rest)) => Ok(Err(String::from_utf8_lossy(rest).into_owned())),
-        None => Err(io::Error::other(
-            "the process that was asked ended without an answer",
-        )),
+        None => Err(io::Error::other("the process that was asked ended without an answer")),
     }
 }
 
@@ -214,9 +206,7 @@ fn give(writer: OwnedFd, outcome: std::thread::Result<Result<Vec<u8>, String>>) 
     };
     let mut writer = File::from(writer);
     // If the parent is gone there is nobody left to tell.
-    let _ = writer
-        .write_all(&[kind])
-        .and_then(|()| writer.write_all(&bytes));
+    let _ = writer.write_all(&[kind]).and_then(|()| writer.write_all(&bytes));
 }
 
 fn wait_for(child: i32) -> io::Result<()> {
@@ -243,10 +233,7 @@ mod tests {
     #[test]
     fn a_panic_of_the_asked_process_is_an_error_and_not_a_crash() {
         let answer = ask(|| panic!("no")).unwrap();
-        assert_eq!(
-            answer,
-            Err("the process that was asked panicked".to_owned())
-        );
+        assert_eq!(answer, Err("the process that was asked panicked".to_owned()));
     }
 
     #[test]
@@ -257,10 +244,7 @@ mod tests {
             Ok(Vec::new())
         })
         .unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "the process that was asked ended without an answer"
-        );
+        assert_eq!(error.to_string(), "the process that was asked ended without an answer");
     }
 
     #[test]

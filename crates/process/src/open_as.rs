@@ -57,12 +57,8 @@ pub fn open_as(
     if named.is_empty() {
         return Ok(Vec::new());
     }
-    let (ours, theirs) = socketpair(
-        AddressFamily::UNIX,
-        SocketType::SEQPACKET,
-        SocketFlags::CLOEXEC,
-        None,
-    )?;
+    let (ours, theirs) =
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     // SAFETY: the child makes system calls, allocates (which the C libraries keep possible
     // across fork) and ends by _exit.
     let child = match unsafe { fork() } {
@@ -80,11 +76,7 @@ pub fn open_as(
         // It has ended, or waits for something that may never come. Then it is left to the
         // kernel, which reaps it for whoever is its parent in the end.
         let _ = kill_process(child, Signal::KILL);
-        let options = if received.is_ok() {
-            WaitOptions::empty()
-        } else {
-            WaitOptions::NOHANG
-        };
+        let options = if received.is_ok() { WaitOptions::empty() } else { WaitOptions::NOHANG };
         while waitpid(Some(child), options).is_err_and(|errno| errno == Errno::INTR) {}
     }
     received
@@ -124,12 +116,7 @@ fn send(socket: BorrowedFd<'_>, opened: &Result<Opened, Errno>) -> Result<(), Er
     if !files.is_empty() {
         ancillary.push(SendAncillaryMessage::ScmRights(&files));
     }
-    sendmsg(
-        socket,
-        &[IoSlice::new(&bytes)],
-        &mut ancillary,
-        SendFlags::NOSIGNAL,
-    )?;
+    sendmsg(socket, &[IoSlice::new(&bytes)], &mut ancillary, SendFlags::NOSIGNAL)?;
     Ok(())
 }
 
@@ -171,10 +158,7 @@ fn receive(socket: BorrowedFd<'_>, end: Instant) -> io::Result<Result<Opened, Er
     let [a, b, c, d, mode @ ..] = bytes;
     let errno = i32::from_ne_bytes([a, b, c, d]);
     Ok(match file {
-        Some(file) => Ok(Opened {
-            file,
-            mode: u32::from_ne_bytes(mode),
-        }),
+        Some(file) => Ok(Opened { file, mode: u32::from_ne_bytes(mode) }),
         None => Err(Errno::from_raw_os_error(errno)),
     })
 }
@@ -188,11 +172,7 @@ mod tests {
 
     use super::*;
 
-    const USER: User = User {
-        user: 61234,
-        group: 61235,
-        groups: Vec::new(),
-    };
+    const USER: User = User { user: 61234, group: 61235, groups: Vec::new() };
 
     #[test]
     fn what_the_user_may_not_open_is_told_one_by_one() {
@@ -212,20 +192,11 @@ mod tests {
         ];
         let found = open_as(&USER, &wanted, Duration::from_secs(60)).unwrap();
         fs::remove_dir(&closed).unwrap();
-        let answers: Vec<_> = found
-            .iter()
-            .map(|one| one.as_ref().map(|_| ()).map_err(|errno| *errno))
-            .collect();
+        let answers: Vec<_> =
+            found.iter().map(|one| one.as_ref().map(|_| ()).map_err(|errno| *errno)).collect();
         assert_eq!(
             answers,
-            [
-                Ok(()),
-                Err(Errno::ACCESS),
-                Ok(()),
-                Err(Errno::NOENT),
-                Err(Errno::LOOP),
-                Ok(())
-            ]
+            [Ok(()), Err(Errno::ACCESS), Ok(()), Err(Errno::NOENT), Err(Errno::LOOP), Ok(())]
         );
         let directory = found.last().unwrap().as_ref().unwrap();
         assert_eq!(directory.mode & 0o170_000, 0o040_000);

@@ -44,11 +44,7 @@ const SYS_CLOSE_RANGE: i64 = 436;
 const SYS_CLONE: Option<i64> = Some(56);
 #[cfg(any(target_arch = "aarch64", target_arch = "riscv64"))]
 const SYS_CLONE: Option<i64> = Some(220);
-#[cfg(not(any(
-    target_arch = "x86_64",
-    target_arch = "aarch64",
-    target_arch = "riscv64"
-)))]
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 const SYS_CLONE: Option<i64> = None;
 
 /// What the first process says when it has everything it needs.
@@ -179,10 +175,7 @@ fn default_action(number: i32) {
 
 /// Ends this process by a signal, without a dump of its memory.
 fn end_by(number: i32) -> ! {
-    let none = Rlimit {
-        current: Some(0),
-        maximum: Some(0),
-    };
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
     let _ = setrlimit(Resource::Core, none);
     if let Some(signal) = Signal::from_named_raw(number) {
         let _ = kill_process(getpid(), signal);
@@ -214,10 +207,7 @@ fn wait_for(child: Option<Pid>) -> io::Result<()> {
 
 fn is_closed(pipe: BorrowedFd<'_>) -> bool {
     let mut wanted = [PollFd::from_borrowed_fd(pipe, PollFlags::IN)];
-    let at_once = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut wanted, Some(&at_once)).is_ok_and(|count| count > 0)
 }
 

@@ -49,10 +49,7 @@ impl Scratch {
         let lock = File::open(directory.path())?;
         // Without locks it is removed too late at worst.
         let _ = flock(&lock, FlockOperation::NonBlockingLockExclusive);
-        Ok(Self {
-            directory,
-            _lock: lock,
-        })
+        Ok(Self { directory, _lock: lock })
     }
 
     /// Where it is.

@@ -42,12 +42,7 @@ impl<'n> Field<'n> {
     }
 
     pub(crate) fn item(name: impl Into<String>, node: &'n Node) -> Self {
-        Self {
-            name: name.into(),
-            key: None,
-            key_place: node.place,
-            node,
-        }
+        Self { name: name.into(), key: None, key_place: node.place, node }
     }
 
     /// Gives it other words than its key.
@@ -84,10 +79,7 @@ impl<'n> Field<'n> {
     fn found(&self, language: Language) -> String {
         match &self.node.value {
             // With its quotes, because they may be what is wrong.
-            Value::Scalar(Scalar {
-                text,
-                kind: Kind::Quoted,
-            }) => quote(&format!("\"{text}\"")),
+            Value::Scalar(Scalar { text, kind: Kind::Quoted }) => quote(&format!("\"{text}\"")),
             Value::Scalar(scalar) => quote(&scalar.text),
             _ => self.node.describe(language).to_owned(),
         }
@@ -110,10 +102,7 @@ impl<'n> Section<'n> {
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<Field<'n>> {
-        self.entries
-            .iter()
-            .find(|entry| entry.key == key)
-            .map(Field::of)
+        self.entries.iter().find(|entry| entry.key == key).map(Field::of)
     }
 
     /// Returns a value unless it is missing or `null`.
@@ -146,11 +135,7 @@ impl<'n> Section<'n> {
         known: &[&str],
         elsewhere: impl Fn(&str) -> Option<(Option<String>, String)>,
     ) {
-        for entry in self
-            .entries
-            .iter()
-            .filter(|entry| !known.contains(&entry.key.as_str()))
-        {
+        for entry in self.entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
             let (message, hint) = elsewhere(&entry.key).unwrap_or_else(|| {
                 let hint = match (nearest(&entry.key, known), known) {
                     (Some(meant), _) => format!("did you mean `{meant}`?"),
@@ -170,11 +155,9 @@ impl Report<'_> {
     /// Returns the keys of a whole file.
     pub(crate) fn file<'n>(&mut self, root: &'n Node, example: &str) -> Option<Section<'n>> {
         match &root.value {
-            Value::Section(entries) => Some(Section {
-                within: String::new(),
-                place: None,
-                entries,
-            }),
+            Value::Section(entries) => {
+                Some(Section { within: String::new(), place: None, entries })
+            }
             Value::Null => {
                 self.note(None, "there is nothing in this file", Some(example));
                 None
@@ -204,21 +187,16 @@ impl Report<'_> {
                     (Language::Toml, Some(key)) => {
                         (TABLE, format!("write its keys below a line `[{key}]`"))
                     }
-                    (Language::Toml, None) => (
-                        TABLE,
-                        "write its keys below a line with its name in brackets".into(),
-                    ),
+                    (Language::Toml, None) => {
+                        (TABLE, "write its keys below a line with its name in brackets".into())
+                    }
                 };
                 self.wrong_type(field, expected, Some(&hint));
                 return None;
             }
         };
         let within = format!(" in {}", field.name);
-        Some(Section {
-            within,
-            place: Some(field.key_place),
-            entries,
-        })
+        Some(Section { within, place: Some(field.key_place), entries })
     }
 
     /// Returns the items of a list; nothing is an empty list.
@@ -315,15 +293,8 @@ impl Report<'_> {
 
     /// Notes why a text is not what it should be, under its wrong character.
     pub(crate) fn parse_error(&mut self, field: &Field<'_>, text: &str, error: &ParseError) {
-        let offset = text
-            .char_indices()
-            .nth(error.position())
-            .map_or(text.len(), |(at, _)| at);
-        let place = if offset == 0 {
-            field.place()
-        } else {
-            self.place_within(field, offset)
-        };
+        let offset = text.char_indices().nth(error.position()).map_or(text.len(), |(at, _)| at);
+        let place = if offset == 0 { field.place() } else { self.place_within(field, offset) };
         self.note(Some(place), &error.to_string(), error.hint().as_deref());
     }
 
@@ -365,12 +336,8 @@ impl Report<'_> {
             return Some(*value);
         }
         let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        let message = format!(
-            "{} must be {}, not {}",
-            field.name,
-            enumerate(&known, "or"),
-            quote(text)
-        );
+        let message =
+            format!("{} must be {}, not {}", field.name, enumerate(&known, "or"), quote(text));
         let hint = nearest(text, &known).map(|meant| format!("did you mean `{meant}`?"));
         self.note(Some(field.place()), &message, hint.as_deref());
         None
@@ -404,14 +371,9 @@ impl Report<'_> {
         } else {
             return place;
         };
-        let length = text
-            .get(offset..)
-            .and_then(|rest| rest.chars().next())
-            .map_or(0, char::len_utf8);
-        Place {
-            start,
-            end: start + length,
-        }
+        let length =
+            text.get(offset..).and_then(|rest| rest.chars().next()).map_or(0, char::len_utf8);
+        Place { start, end: start + length }
     }
 
     /// A scalar as it would be written in the language.

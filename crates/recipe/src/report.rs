@@ -40,12 +40,7 @@ pub(crate) struct Report<'a> {
 
 impl<'a> Report<'a> {
     pub(crate) fn new(source: &'a Source<'a>, language: Language) -> Self {
-        Self {
-            source,
-            language,
-            problems: Vec::new(),
-            remarks: Vec::new(),
-        }
+        Self { source, language, problems: Vec::new(), remarks: Vec::new() }
     }
 
     pub(crate) fn source(&self) -> &'a Source<'a> {
@@ -127,18 +122,10 @@ mod tests {
         let source = Source::new(Path::new("f"), "a\nb\n");
         let mut report = Report::new(&source, Language::Yaml);
         for number in 0..count {
-            let place = Place {
-                start: 2 * (1 - number % 2),
-                end: 2,
-            };
+            let place = Place { start: 2 * (1 - number % 2), end: 2 };
             report.problem_with_hint(place, &format!("problem {number}"), "hint");
         }
-        report
-            .finish(Some(()))
-            .unwrap_err()
-            .iter()
-            .map(ToString::to_string)
-            .collect()
+        report.finish(Some(())).unwrap_err().iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -153,10 +140,7 @@ mod tests {
         let last = problems.last().unwrap().as_str();
         assert_eq!(
             (problems.len(), last),
-            (
-                41,
-                "f:2:1: there are more problems; mend those above first\n  | b\n  | ^"
-            )
+            (41, "f:2:1: there are more problems; mend those above first\n  | b\n  | ^")
         );
     }
 }

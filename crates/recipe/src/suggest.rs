@@ -26,11 +26,7 @@ pub(crate) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
         .iter()
         .map(|&candidate| {
             let letters = fold(candidate);
-            let distance = if is_cut(&letters) {
-                1
-            } else {
-                distance(&folded, &letters)
-            };
+            let distance = if is_cut(&letters) { 1 } else { distance(&folded, &letters) };
             (distance, candidate)
         })
         .filter(|(distance, candidate)| {
@@ -52,11 +48,7 @@ pub(crate) fn enumerate(words: &[&str], last: &str) -> String {
 
 fn fold(word: &str) -> Vec<char> {
     let fold = |c: char| {
-        if c == '_' {
-            '-'
-        } else {
-            c.to_ascii_lowercase()
-        }
+        if c == '_' { '-' } else { c.to_ascii_lowercase() }
     };
     word.chars().map(fold).collect()
 }

@@ -22,16 +22,11 @@ pub(crate) fn check<'a>(file: &Path, bytes: &'a [u8]) -> Result<&'a str, Diagnos
             .with_hint("no recipe needs so much; is this the right file?"));
     }
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
-        return Err(
-            Diagnostic::about_file(file, "the file is written in UTF-16")
-                .with_hint("save it as UTF-8 without changing the text"),
-        );
+        return Err(Diagnostic::about_file(file, "the file is written in UTF-16")
+            .with_hint("save it as UTF-8 without changing the text"));
     }
     let text = str::from_utf8(bytes).map_err(|error| not_utf8(file, bytes, error.valid_up_to()))?;
-    match text
-        .char_indices()
-        .find(|&(offset, c)| is_refused(offset, c))
-    {
+    match text.char_indices().find(|&(offset, c)| is_refused(offset, c)) {
         None => Ok(text),
         Some((offset, character)) => Err(unwanted(file, text, offset, character)),
     }
@@ -53,10 +48,7 @@ fn unwanted(file: &Path, text: &str, offset: usize, character: char) -> Diagnost
     let message = match character {
         '\0' => "the file contains a NUL character".to_owned(),
         '\u{feff}' => "the file contains a byte order mark in the middle".to_owned(),
-        _ => format!(
-            "the file contains the control character {}",
-            quote(&character.to_string())
-        ),
+        _ => format!("the file contains the control character {}", quote(&character.to_string())),
     };
     let hint = if text.contains('\0') {
         "the file is not a text; copy or write it again"
@@ -73,17 +65,9 @@ fn not_utf8(file: &Path, bytes: &[u8], offset: usize) -> Diagnostic {
     // character in the shown text, and as many lines come before it.
     let end = bytes.len().min(offset + 1_000);
     let text = String::from_utf8_lossy(&bytes[..end]);
-    let message = format!(
-        "the file is not UTF-8: the byte 0x{:02x} stands alone",
-        bytes[offset]
-    );
-    Diagnostic::new(
-        file,
-        &text,
-        offset..offset + '\u{fffd}'.len_utf8(),
-        &message,
-    )
-    .with_hint("save the file as UTF-8; many editors call it the encoding of the file")
+    let message = format!("the file is not UTF-8: the byte 0x{:02x} stands alone", bytes[offset]);
+    Diagnostic::new(file, &text, offset..offset + '\u{fffd}'.len_utf8(), &message)
+        .with_hint("save the file as UTF-8; many editors call it the encoding of the file")
 }
 
 #[cfg(test)]
@@ -91,18 +75,13 @@ mod tests {
     use super::*;
 
     fn refusal(bytes: &[u8]) -> String {
-        check(Path::new("config.yaml"), bytes)
-            .unwrap_err()
-            .to_string()
+        check(Path::new("config.yaml"), bytes).unwrap_err().to_string()
     }
 
     #[test]
     fn a_file_of_latin_1_is_refused_where_it_stops_being_utf_8() {
         assert_eq!(
-            refusal(b"name: a\ndescription: Z\xfcrich\n")
-                .lines()
-                .take(3)
-                .collect::<Vec<_>>(),
+            refusal(b"name: a\ndescription: Z\xfcrich\n").lines().take(3).collect::<Vec<_>>(),
             [
                 "config.yaml:2:15: the file is not UTF-8: the byte 0xfc stands alone",
                 "  | description: Z\u{fffd}rich",
@@ -129,10 +108,7 @@ mod tests {
     #[test]
     fn a_byte_order_mark_at_the_end_is_refused() {
         let told = refusal("name\u{feff}".as_bytes());
-        assert!(
-            told.starts_with("config.yaml:1:5: the file contains a byte order mark"),
-            "{told}"
-        );
+        assert!(told.starts_with("config.yaml:1:5: the file contains a byte order mark"), "{told}");
     }
 
     #[test]

@@ -22,27 +22,17 @@ pub(crate) fn parse(report: &mut Report<'_>) -> Option<Rc<Node>> {
     match DeTable::parse(report.source().text()) {
         Ok(table) => {
             let place = place(table.span());
-            Some(Rc::new(Node {
-                place,
-                value: section(table.into_inner()),
-            }))
+            Some(Rc::new(Node { place, value: section(table.into_inner()) }))
         }
         Err(error) => {
-            words::explain(
-                report,
-                error.message(),
-                place(error.span().unwrap_or_default()),
-            );
+            words::explain(report, error.message(), place(error.span().unwrap_or_default()));
             None
         }
     }
 }
 
 fn place(span: Range<usize>) -> Place {
-    Place {
-        start: span.start,
-        end: span.end,
-    }
+    Place { start: span.start, end: span.end }
 }
 
 // The parser refuses what is nested more than 80 deep, so that neither this nor

@@ -114,9 +114,7 @@ impl FromStr for Address {
             "http" => true,
             "https" => false,
             _ => {
-                return Err(AddressError::Scheme {
-                    scheme: scheme.to_owned(),
-                });
+                return Err(AddressError::Scheme { scheme: scheme.to_owned() });
             }
         };
         let (host, prefix) = rest.split_once('/').unwrap_or((rest, ""));
@@ -124,22 +122,14 @@ impl FromStr for Address {
             return Err(AddressError::User);
         }
         if !is_host(host) {
-            return Err(AddressError::Host {
-                host: host.to_owned(),
-            });
+            return Err(AddressError::Host { host: host.to_owned() });
         }
         let prefix = prefix.trim_end_matches('/');
         let mut components = prefix.split('/').filter(|_| !prefix.is_empty());
         if let Some(component) = components.find(|component| !is_component(component)) {
-            return Err(AddressError::Prefix {
-                component: component.to_owned(),
-            });
+            return Err(AddressError::Prefix { component: component.to_owned() });
         }
-        Ok(Self {
-            is_plain,
-            host: host.to_ascii_lowercase(),
-            prefix: prefix.to_owned(),
-        })
+        Ok(Self { is_plain, host: host.to_ascii_lowercase(), prefix: prefix.to_owned() })
     }
 }
 
@@ -164,9 +154,7 @@ fn is_host(text: &str) -> bool {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
         !name.is_empty() && name.bytes().all(allowed) && !name.starts_with(['-', '.'])
     };
-    let inside = name
-        .strip_prefix('[')
-        .and_then(|name| name.strip_suffix(']'));
+    let inside = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
     let is_six = inside.is_some_and(|name| name.parse::<std::net::Ipv6Addr>().is_ok());
     (is_six || is_name(name)) && port.is_none_or(is_port)
 }
@@ -224,13 +212,7 @@ impl Place {
     /// Returns the name of the repository below the prefix of a registry:
     /// `namespace/system/uarch/name/version`.
     pub(crate) fn repository(&self) -> Result<String, UnfitPart> {
-        let Label {
-            name,
-            version,
-            system,
-            uarch,
-            tag: _,
-        } = &self.label;
+        let Label { name, version, system, uarch, tag: _ } = &self.label;
         let parts = [
             self.namespace.as_str(),
             system.as_str(),
@@ -239,9 +221,7 @@ impl Place {
             version.as_str(),
         ];
         match parts.iter().find(|part| !is_component(part)) {
-            Some(part) => Err(UnfitPart {
-                part: (*part).to_owned(),
-            }),
+            Some(part) => Err(UnfitPart { part: (*part).to_owned() }),
             None => Ok(parts.join("/")),
         }
     }
@@ -298,10 +278,7 @@ mod tests {
     #[test]
     fn an_address_has_a_host_and_a_prefix() {
         let address: Address = "https://registry.example.org:5000/uenv/".parse().unwrap();
-        assert_eq!(
-            (address.host(), address.prefix()),
-            ("registry.example.org:5000", "uenv")
-        );
+        assert_eq!((address.host(), address.prefix()), ("registry.example.org:5000", "uenv"));
     }
 
     #[test]
@@ -373,9 +350,7 @@ mod tests {
         for good in ["a", "a.b", "a_b", "a__b", "a---b", "24.11", "x86_64"] {
             assert!(is_component(good), "{good}");
         }
-        for bad in [
-            "", ".", "a..b", "a___b", "-a", "a-", "a._b", "é", "aéb", "A",
-        ] {
+        for bad in ["", ".", "a..b", "a___b", "-a", "a-", "a._b", "é", "aéb", "A"] {
             assert!(!is_component(bad), "{bad}");
         }
     }

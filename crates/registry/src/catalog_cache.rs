@@ -139,32 +139,14 @@ fn render(cached_list: &CachedList, question: &str) -> String {
     }
     let state = cached_list.state.as_ref().map(|state| state.0.as_str());
     let state = state.unwrap_or("-");
-    format!(
-        "{MAGIC} {:016x} {state}\n{body}",
-        cabane_label::corrupt_sum(body.as_bytes())
-    )
+    format!("{MAGIC} {:016x} {state}\n{body}", cabane_label::corrupt_sum(body.as_bytes()))
 }
 
 fn push_line(lines: &mut String, image: &CachedImage) {
-    let CachedImage {
-        label,
-        digest,
-        size,
-        date,
-        manifest,
-    } = image;
-    let Label {
-        name,
-        version,
-        tag,
-        system,
-        uarch,
-    } = label;
+    let CachedImage { label, digest, size, date, manifest } = image;
+    let Label { name, version, tag, system, uarch } = label;
     // Writing to a string does not fail.
-    let _ = write!(
-        lines,
-        "{name}\t{version}\t{tag}\t{system}\t{uarch}\t{digest}\t{size}\t"
-    );
+    let _ = write!(lines, "{name}\t{version}\t{tag}\t{system}\t{uarch}\t{digest}\t{size}\t");
     let _ = match date {
         Some(date) => write!(lines, "{}\t", date.as_second()),
         None => write!(lines, "-\t"),
@@ -178,10 +160,7 @@ fn push_line(lines: &mut String, image: &CachedImage) {
 fn read(bytes: &[u8], question: &str) -> Option<CachedList> {
     let text = std::str::from_utf8(bytes).ok()?;
     let (head, body) = text.split_once('\n')?;
-    let (expected, state) = head
-        .strip_prefix(MAGIC)?
-        .strip_prefix(' ')?
-        .split_once(' ')?;
+    let (expected, state) = head.strip_prefix(MAGIC)?.strip_prefix(' ')?.split_once(' ')?;
     if u64::from_str_radix(expected, 16).ok()? != cabane_label::corrupt_sum(body.as_bytes()) {
         return None;
     }
@@ -245,10 +224,7 @@ mod tests {
             manifest: None,
             ..image.clone()
         };
-        CachedList {
-            state: Some(OciDigest(digest("c"))),
-            images: vec![image, other],
-        }
+        CachedList { state: Some(OciDigest(digest("c"))), images: vec![image, other] }
     }
 
     #[test]
@@ -264,10 +240,7 @@ mod tests {
         let text = render(&cached_list(), QUESTION);
         let other = "index build https://registry.example/uenv";
         assert_eq!(read(text.as_bytes(), other), None);
-        assert_eq!(
-            read(text.as_bytes(), "index deploy https://registry.example"),
-            None
-        );
+        assert_eq!(read(text.as_bytes(), "index deploy https://registry.example"), None);
     }
 
     proptest! {

@@ -133,10 +133,7 @@ impl ChunkList {
     }
 
     fn size(&self) -> u64 {
-        self.chunks
-            .iter()
-            .map(|chunk| u64::from(chunk.length))
-            .sum()
+        self.chunks.iter().map(|chunk| u64::from(chunk.length)).sum()
     }
 
     /// Returns which pieces of the image are in files, the pieces as long as can be.
@@ -144,9 +141,7 @@ impl ChunkList {
         let mut places: HashMap<Id, (usize, u64, u32)> = HashMap::new();
         for (file, list) in files.iter().enumerate() {
             for chunk in &list.chunks {
-                places
-                    .entry(chunk.id)
-                    .or_insert((file, chunk.offset, chunk.length));
+                places.entry(chunk.id).or_insert((file, chunk.offset, chunk.length));
             }
         }
         let mut known: Vec<Known> = Vec::new();
@@ -166,12 +161,7 @@ impl ChunkList {
                 {
                     last.length += length;
                 }
-                _ => known.push(Known {
-                    file,
-                    from,
-                    to,
-                    length,
-                }),
+                _ => known.push(Known { file, from, to, length }),
             }
         }
         known
@@ -199,10 +189,7 @@ fn average_for(size: u64, format: Format) -> u32 {
     };
     let wanted = (size / part).isqrt();
     // The nearest power of two, by ratio.
-    let nearest = (wanted * wanted / 2)
-        .isqrt()
-        .max(1)
-        .checked_next_power_of_two();
+    let nearest = (wanted * wanted / 2).isqrt().max(1).checked_next_power_of_two();
     let average = nearest.and_then(|average| u32::try_from(average).ok());
     let (least, most) = AVERAGES.into_inner();
     average.unwrap_or(most).clamp(least, most)
@@ -259,10 +246,7 @@ mod tests {
         let content = noise(1, 3 << 20);
         let list = list_of(&content);
         let bytes = list.to_bytes();
-        assert_eq!(
-            ChunkList::from_bytes(&bytes, content.len() as u64),
-            Some(list)
-        );
+        assert_eq!(ChunkList::from_bytes(&bytes, content.len() as u64), Some(list));
     }
 
     #[test]
@@ -277,15 +261,7 @@ mod tests {
 
     #[test]
     fn the_larger_an_image_is_the_larger_are_its_chunks() {
-        let sizes = [
-            16 << 20,
-            256 << 20,
-            1 << 30,
-            5 << 30,
-            22 << 30,
-            1 << 40,
-            u64::MAX,
-        ];
+        let sizes = [16 << 20, 256 << 20, 1 << 30, 5 << 30, 22 << 30, 1 << 40, u64::MAX];
         let averages = |format| sizes.map(|size| average_for(size, format) >> 10);
         assert_eq!(averages(Format::Squashfs), [4, 8, 16, 32, 64, 256, 256]);
         assert_eq!(averages(Format::Erofs), [4, 4, 4, 8, 16, 128, 256]);

@@ -75,9 +75,7 @@ impl FromStr for ContainerName {
             Some((rest, digest)) => (rest, Some(read_digest(digest)?)),
             None => (rest, None),
         };
-        let short = || ContainerNameError::Short {
-            name: text.to_owned(),
-        };
+        let short = || ContainerNameError::Short { name: text.to_owned() };
         let (host, path) = rest.split_once('/').ok_or_else(short)?;
         // `library/debian` names no host.
         let is_host = host == "localhost" || host.contains(['.', ':']);
@@ -111,9 +109,7 @@ const MAX_CONFIG: u64 = 4 * 1024 * 1024;
 
 fn read_digest(text: &str) -> Result<Digest, ContainerNameError> {
     let digest = OciDigest::parse(text);
-    let digest = digest.ok_or_else(|| ContainerNameError::Digest {
-        digest: text.to_owned(),
-    })?;
+    let digest = digest.ok_or_else(|| ContainerNameError::Digest { digest: text.to_owned() })?;
     Ok(digest.0)
 }
 
@@ -222,10 +218,7 @@ impl Registry {
 }
 
 fn no_container(name: &ContainerName, reason: &str) -> Error {
-    Error::NoContainer {
-        name: name.to_string(),
-        reason: reason.to_owned(),
-    }
+    Error::NoContainer { name: name.to_string(), reason: reason.to_owned() }
 }
 
 #[cfg(test)]
@@ -234,8 +227,7 @@ mod tests {
 
     fn read(text: &str) -> Result<String, String> {
         let name = text.parse::<ContainerName>();
-        name.map(|name| name.to_string())
-            .map_err(|error| error.to_string())
+        name.map(|name| name.to_string()).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -66,11 +66,7 @@ impl Registry {
         let digest = OciDigest::of(manifest);
         let before = self.tag_before(request, &digest)?;
         if before.as_ref() == Some(&digest) {
-            return Ok(PushedContainer {
-                sent: 0,
-                unchanged: true,
-                replaced: None,
-            });
+            return Ok(PushedContainer { sent: 0, unchanged: true, replaced: None });
         }
         let total = request.blobs.iter().map(|blob| blob.size).sum();
         let (mut done, mut sent) = (0, 0);
@@ -93,11 +89,7 @@ impl Registry {
         // Sending takes time, in which somebody may have taken the tag.
         let replaced = self.tag_before(request, &digest)?;
         self.put_document(&name.repository, &name.reference(), MANIFEST, manifest)?;
-        Ok(PushedContainer {
-            sent,
-            unchanged: false,
-            replaced: replaced.map(|digest| digest.0),
-        })
+        Ok(PushedContainer { sent, unchanged: false, replaced: replaced.map(|digest| digest.0) })
     }
 
     /// Whether the registry has a blob, also after it was asked to take it from elsewhere.
@@ -112,9 +104,7 @@ impl Registry {
         }
         match from.filter(|from| *from != name.repository) {
             // What cannot be taken from there is sent.
-            Some(from) => Ok(self
-                .mount_blob(&name.repository, from, digest)
-                .unwrap_or(false)),
+            Some(from) => Ok(self.mount_blob(&name.repository, from, digest).unwrap_or(false)),
             None => Ok(false),
         }
     }
@@ -128,10 +118,9 @@ impl Registry {
         let name = request.name;
         let before = self.digest_of(&name.repository, &name.reference())?;
         match before {
-            Some(before) if before != *digest && !request.replace => Err(Error::TagTaken {
-                name: name.to_string(),
-                digest: before.0,
-            }),
+            Some(before) if before != *digest && !request.replace => {
+                Err(Error::TagTaken { name: name.to_string(), digest: before.0 })
+            }
             before => Ok(before),
         }
     }

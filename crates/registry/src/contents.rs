@@ -49,9 +49,7 @@ pub(crate) struct Packages {
 impl Packages {
     /// Packs lines; the same ones give the same bytes.
     pub(crate) fn pack(lines: &str) -> Option<Self> {
-        let mut packed = GzBuilder::new()
-            .mtime(0)
-            .write(Vec::new(), Compression::best());
+        let mut packed = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
         packed.write_all(lines.as_bytes()).ok()?;
         let bytes = packed.finish().ok()?;
         Some(Self { bytes })

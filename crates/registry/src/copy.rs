@@ -48,9 +48,7 @@ impl Registry {
             Err(Error::NotAnImage { .. }) if replace => None,
             outcome => outcome?,
         };
-        let unchanged = before
-            .as_ref()
-            .is_some_and(|image| image.manifest == source.manifest);
+        let unchanged = before.as_ref().is_some_and(|image| image.manifest == source.manifest);
         if let Some(image) = before.as_ref().filter(|_| !unchanged && !replace) {
             return Err(Error::LabelTaken {
                 place: Box::new(to.clone()),
@@ -104,9 +102,7 @@ impl Registry {
         if !is_there && *blob == OciDigest::of(EMPTY) {
             self.put_small_blob(target, EMPTY)?;
         } else if !is_there {
-            return Err(self
-                .client
-                .odd("it cannot give a blob to another repository"));
+            return Err(self.client.odd("it cannot give a blob to another repository"));
         }
         Ok(())
     }
@@ -133,10 +129,7 @@ impl Registry {
             self.delete_by_digest(&image.repository, &subject)?;
         }
         self.forget_label(place)?;
-        Ok(Deleted {
-            image,
-            remains: others,
-        })
+        Ok(Deleted { image, remains: others })
     }
 
     /// Returns whether other tags of the repository stand for the same manifest.
@@ -187,10 +180,9 @@ impl Registry {
     ) -> Result<(), Error> {
         match self.delete_document(repository, &digest.to_string())? {
             (Deletion::Done | Deletion::WasGone, _) => Ok(()),
-            (Deletion::Unsupported, details) => Err(Error::NoDeletion {
-                host: self.client.host(),
-                details,
-            }),
+            (Deletion::Unsupported, details) => {
+                Err(Error::NoDeletion { host: self.client.host(), details })
+            }
         }
     }
 }

@@ -202,9 +202,6 @@ mod tests {
 
     #[test]
     fn a_digest_of_another_kind_is_refused() {
-        assert_eq!(
-            OciDigest::parse(&format!("sha512:{}", "a".repeat(128))),
-            None
-        );
+        assert_eq!(OciDigest::parse(&format!("sha512:{}", "a".repeat(128))), None);
     }
 }

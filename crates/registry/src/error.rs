@@ -285,9 +285,7 @@ impl Error {
                 "log in with `podman login {host}` or `docker login {host}`, or use \
                  `--username NAME --token FILE`"
             )),
-            Self::Forbidden {
-                user: None, host, ..
-            } => Some(format!(
+            Self::Forbidden { user: None, host, .. } => Some(format!(
                 "no credentials for {host}: use `podman login {host}`, or `--username NAME --token FILE`"
             )),
             Self::Forbidden { .. } => {
@@ -325,10 +323,9 @@ impl Error {
             Self::Trust(error) => error.hint(),
             Self::Key(error) => error.hint(),
             Self::Proxy(error) => Some(error.hint()),
-            Self::Status {
-                status: 429 | 500..=599,
-                ..
-            } => Some("the registry has trouble or is busy; try again later".to_owned()),
+            Self::Status { status: 429 | 500..=599, .. } => {
+                Some("the registry has trouble or is busy; try again later".to_owned())
+            }
             Self::Status { status: 413, .. } => {
                 Some("something in front of the registry limits the size of uploads".to_owned())
             }
@@ -346,11 +343,7 @@ impl Error {
         action: &'static str,
         path: &'a Path,
     ) -> impl FnOnce(io::Error) -> Self + 'a {
-        move |source| Self::Io {
-            action,
-            path: path.to_owned(),
-            source,
-        }
+        move |source| Self::Io { action, path: path.to_owned(), source }
     }
 }
 
@@ -362,10 +355,9 @@ pub(crate) fn is_passing(status: u16) -> bool {
 fn unauthorized(host: &str, user: Option<&str>, words: &str) -> String {
     let words = in_words(words);
     match user {
-        Some(user) => format!(
-            "the registry {host} does not accept the password of `{}`{words}",
-            escape(user)
-        ),
+        Some(user) => {
+            format!("the registry {host} does not accept the password of `{}`{words}", escape(user))
+        }
         None => format!("the registry {host} wants to know who you are{words}"),
     }
 }
@@ -375,11 +367,7 @@ fn who(user: Option<&str>) -> String {
 }
 
 fn in_words(words: &str) -> String {
-    if words.is_empty() {
-        String::new()
-    } else {
-        format!(" ({})", escape(words))
-    }
+    if words.is_empty() { String::new() } else { format!(" ({})", escape(words)) }
 }
 
 /// Returns a path as it may stand in a message.
@@ -419,9 +407,7 @@ mod tests {
 
     #[test]
     fn what_a_registry_sends_does_not_reach_the_terminal() {
-        let error = Error::Settings {
-            reason: "a sum is \u{7}\u{1b}[2J".to_owned(),
-        };
+        let error = Error::Settings { reason: "a sum is \u{7}\u{1b}[2J".to_owned() };
         assert_eq!(error.to_string(), "a sum is \\u{7}\\u{1b}[2J");
     }
 }

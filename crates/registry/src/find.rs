@@ -52,10 +52,7 @@ impl Listed {
     /// Returns where it is.
     #[must_use]
     pub fn place(&self) -> Place {
-        Place {
-            namespace: self.namespace.clone(),
-            label: self.label.clone(),
-        }
+        Place { namespace: self.namespace.clone(), label: self.label.clone() }
     }
 }
 
@@ -72,8 +69,7 @@ pub struct Wanted<'a> {
 
 impl Wanted<'_> {
     fn fits(&self, label: &Label) -> bool {
-        self.pattern
-            .is_none_or(|pattern| pattern.matches(label, self.how))
+        self.pattern.is_none_or(|pattern| pattern.matches(label, self.how))
     }
 
     /// Whether a repository may hold what is looked for: all but the tag is in its name.
@@ -83,10 +79,7 @@ impl Wanted<'_> {
         };
         let label = name.place(any).label;
         let without_tag = |pattern: &LabelPattern| {
-            let pattern = LabelPattern {
-                tag: None,
-                ..pattern.clone()
-            };
+            let pattern = LabelPattern { tag: None, ..pattern.clone() };
             pattern.matches(&label, self.how)
         };
         name.namespace == *self.namespace && self.pattern.is_none_or(without_tag)
@@ -116,9 +109,7 @@ impl Registry {
         if let Some(found) = &mut found {
             found.sort_by(|one, other| one.label.cmp(&other.label));
         }
-        found.ok_or_else(|| Error::NoListing {
-            host: self.client.host(),
-        })
+        found.ok_or_else(|| Error::NoListing { host: self.client.host() })
     }
 
     /// Asks the registry itself; `None` if it does not tell.
@@ -128,9 +119,7 @@ impl Registry {
         };
         let names = repositories.iter().filter_map(|repository| {
             let name = RepositoryName::parse(self.address().below_prefix(repository)?)?;
-            wanted
-                .may_be_in(&name)
-                .then_some((repository.as_str(), name))
+            wanted.may_be_in(&name).then_some((repository.as_str(), name))
         });
         let names: Vec<_> = names.collect();
         let places = side_by_side(&names, |(repository, name)| {
@@ -142,11 +131,8 @@ impl Registry {
         let places = places.into_iter().flatten();
         let places: Vec<Place> = places.filter(|place| wanted.fits(&place.label)).collect();
         let cached_list = self.cached_list(wanted.namespace, CATALOG);
-        let known: BTreeMap<&Label, &CachedImage> = cached_list
-            .images
-            .iter()
-            .map(|one| (&one.label, one))
-            .collect();
+        let known: BTreeMap<&Label, &CachedImage> =
+            cached_list.images.iter().map(|one| (&one.label, one)).collect();
         let found = side_by_side(&places, |place| {
             self.look_again(place, known.get(&place.label).copied())
         })?;
@@ -155,23 +141,10 @@ impl Registry {
         let listed: Vec<Listed> = listed.collect();
         // What was not asked for now may still be so the next time.
         let mut images = found;
-        images.extend(
-            cached_list
-                .images
-                .iter()
-                .filter(|one| !wanted.fits(&one.label))
-                .cloned(),
-        );
+        images.extend(cached_list.images.iter().filter(|one| !wanted.fits(&one.label)).cloned());
         images.sort_by(|one, other| one.label.cmp(&other.label));
         if images != cached_list.images {
-            self.cache_list(
-                wanted.namespace,
-                CATALOG,
-                &CachedList {
-                    state: None,
-                    images,
-                },
-            );
+            self.cache_list(wanted.namespace, CATALOG, &CachedList { state: None, images });
         }
         Ok(Some(listed))
     }
@@ -183,9 +156,7 @@ impl Registry {
         known: Option<&CachedImage>,
     ) -> Result<Option<CachedImage>, Error> {
         let repository = self.repository(place)?;
-        let manifest = known
-            .and_then(|known| known.manifest.clone())
-            .map(OciDigest);
+        let manifest = known.and_then(|known| known.manifest.clone()).map(OciDigest);
         let changed = self.document_unless(&repository, place.tag(), manifest.as_ref())?;
         match (changed, known) {
             (Changed::Not, Some(known)) => Ok(Some(known.clone())),

@@ -52,10 +52,7 @@ impl Registry {
     }
 
     pub(crate) fn no_such_image(&self, place: &Place) -> Error {
-        Error::NoSuchImage {
-            place: Box::new(place.clone()),
-            registry: self.address().to_string(),
-        }
+        Error::NoSuchImage { place: Box::new(place.clone()), registry: self.address().to_string() }
     }
 
     /// Finds the image that has a label; `None` if none has.
@@ -77,10 +74,7 @@ impl Registry {
         repository: String,
         document: &Document,
     ) -> Result<RemoteImage, Error> {
-        let not_one = |reason: String| Error::NotAnImage {
-            place: Box::new(place.clone()),
-            reason,
-        };
+        let not_one = |reason: String| Error::NotAnImage { place: Box::new(place.clone()), reason };
         let kind: Kind = self.parse(&document.bytes, "a manifest")?;
         if kind.media_type.as_deref() == Some(INDEX) || kind.manifests.is_some() {
             return Err(not_one("it is a list of images".to_owned()));
@@ -88,10 +82,7 @@ impl Registry {
         let manifest: Manifest = self.parse(&document.bytes, "a manifest")?;
         let layer = image_layer(&manifest).ok_or_else(|| {
             let kind = escape(manifest.kind());
-            not_one(format!(
-                "it is a `{kind}` of {} parts",
-                manifest.layers.len()
-            ))
+            not_one(format!("it is a `{kind}` of {} parts", manifest.layers.len()))
         })?;
         let created = manifest.annotations.get(CREATED);
         Ok(RemoteImage {
@@ -193,10 +184,7 @@ impl Registry {
 }
 
 fn refused(image: &RemoteImage, reason: String) -> Error {
-    Error::Metadata {
-        place: Box::new(image.place.clone()),
-        reason,
-    }
+    Error::Metadata { place: Box::new(image.place.clone()), reason }
 }
 
 /// What is looked at first: an index has no layers.

@@ -40,8 +40,7 @@ impl Registry {
     }
 
     pub(crate) fn index_of(&self, namespace: &Namespace) -> String {
-        self.address()
-            .repository(&format!("{namespace}/{}", entry::REPOSITORY))
+        self.address().repository(&format!("{namespace}/{}", entry::REPOSITORY))
     }
 
     /// Sees to it that the index says of a label what the registry says.
@@ -68,9 +67,7 @@ impl Registry {
                 return self.change_state(&place.namespace);
             }
         }
-        Err(self
-            .client
-            .odd("the label gets another image again and again"))
+        Err(self.client.odd("the label gets another image again and again"))
     }
 
     /// Writes a line for an image, and takes those before it away.
@@ -80,9 +77,7 @@ impl Registry {
         let before: Vec<String> = self.lines_of(&repository, &place.label)?;
         let known = before.iter().filter_map(|tag| Entry::read(tag));
         let newest = known.max_by_key(|entry| entry.date);
-        let is_noted = newest
-            .as_ref()
-            .is_some_and(|newest| newest.digest == image.digest);
+        let is_noted = newest.as_ref().is_some_and(|newest| newest.digest == image.digest);
         if let ([line], true) = (before.as_slice(), is_noted)
             && (packages.is_none() || self.packages_of_line(&repository, line)?.is_some())
         {
@@ -130,13 +125,11 @@ impl Registry {
         known: Option<&OciDigest>,
     ) -> Result<State, Error> {
         let repository = self.state_of(namespace);
-        Ok(
-            match self.document_unless(&repository, entry::STATE, known)? {
-                Changed::Not => State::Same,
-                Changed::Gone => State::Other(None),
-                Changed::To(document) => State::Other(Some(document.digest)),
-            },
-        )
+        Ok(match self.document_unless(&repository, entry::STATE, known)? {
+            Changed::Not => State::Same,
+            Changed::Gone => State::Other(None),
+            Changed::To(document) => State::Other(Some(document.digest)),
+        })
     }
 
     /// Gives a list another state. Comes after every change of it.
@@ -160,16 +153,12 @@ impl Registry {
     }
 
     fn state_of(&self, namespace: &Namespace) -> String {
-        self.address()
-            .repository(&format!("{namespace}/{}", entry::STATE_REPOSITORY))
+        self.address().repository(&format!("{namespace}/{}", entry::STATE_REPOSITORY))
     }
 
     fn lines_of(&self, repository: &str, label: &Label) -> Result<Vec<String>, Error> {
         let tags = self.tags(repository)?;
-        Ok(tags
-            .into_iter()
-            .filter(|tag| entry::is_of(tag, label))
-            .collect())
+        Ok(tags.into_iter().filter(|tag| entry::is_of(tag, label)).collect())
     }
 
     fn remove_line(&self, repository: &str, tag: &str) -> Result<(), Error> {

@@ -48,18 +48,13 @@ pub(crate) fn pack(directory: &Path) -> Result<MetaArchive, Error> {
         builder.finish().map_err(Error::io("pack", directory))?;
     }
     let content = OciDigest::of(&archive);
-    let packed = GzBuilder::new()
-        .mtime(0)
-        .write(Vec::new(), Compression::default());
+    let packed = GzBuilder::new().mtime(0).write(Vec::new(), Compression::default());
     let packed = write_all(packed, &archive).map_err(Error::io("pack", directory))?;
     let descriptor = Descriptor::of(ARCHIVE, &packed)
         .with(TITLE, DIRECTORY)
         .with(CONTENT_DIGEST, content.to_string())
         .with(UNPACK, "true");
-    Ok(MetaArchive {
-        bytes: packed,
-        descriptor,
-    })
+    Ok(MetaArchive { bytes: packed, descriptor })
 }
 
 fn write_all(mut packed: flate2::write::GzEncoder<Vec<u8>>, bytes: &[u8]) -> io::Result<Vec<u8>> {
@@ -114,10 +109,7 @@ fn append(builder: &mut Builder<&mut Vec<u8>>, path: &Path, name: &Path) -> Resu
 /// come out, and no more than is usual. Returns what is wrong with it.
 pub(crate) fn unpack(layer: &Descriptor, bytes: &[u8], into: &Path) -> Result<(), String> {
     let mut content = Sha256::new();
-    let reader = Summed {
-        inner: GzDecoder::new(bytes).take(2 * MAX_BYTES),
-        sum: &mut content,
-    };
+    let reader = Summed { inner: GzDecoder::new(bytes).take(2 * MAX_BYTES), sum: &mut content };
     let mut archive = Archive::new(reader);
     let entries = archive.entries().map_err(|error| error.to_string())?;
     let mut left = MAX_BYTES;
@@ -126,17 +118,13 @@ pub(crate) fn unpack(layer: &Descriptor, bytes: &[u8], into: &Path) -> Result<()
         if count >= MAX_ENTRIES {
             return Err(format!("it has more than {MAX_ENTRIES} entries"));
         }
-        let name = entry
-            .path()
-            .map_err(|error| error.to_string())?
-            .into_owned();
+        let name = entry.path().map_err(|error| error.to_string())?.into_owned();
         let Some(inside) = below_directory(&name)? else {
             continue;
         };
         let size = entry.size();
-        left = left
-            .checked_sub(size)
-            .ok_or_else(|| format!("it has more than {MAX_BYTES} bytes"))?;
+        left =
+            left.checked_sub(size).ok_or_else(|| format!("it has more than {MAX_BYTES} bytes"))?;
         let target = into.join(&inside);
         let outcome = match entry.header().entry_type() {
             EntryType::Directory => make_directory(into, &inside),
@@ -151,10 +139,7 @@ pub(crate) fn unpack(layer: &Descriptor, bytes: &[u8], into: &Path) -> Result<()
                     .and_then(|()| std::os::unix::fs::symlink(&link, &target))
             }
             _ => {
-                return Err(format!(
-                    "`{}` is neither a file nor a link",
-                    inside.display()
-                ));
+                return Err(format!("`{}` is neither a file nor a link", inside.display()));
             }
         };
         outcome.map_err(|error| format!("`{}`: {error}", inside.display()))?;
@@ -169,10 +154,7 @@ pub(crate) fn files_of(
     names: &[&str],
 ) -> Result<BTreeMap<String, Vec<u8>>, String> {
     let mut content = Sha256::new();
-    let reader = Summed {
-        inner: GzDecoder::new(bytes).take(2 * MAX_BYTES),
-        sum: &mut content,
-    };
+    let reader = Summed { inner: GzDecoder::new(bytes).take(2 * MAX_BYTES), sum: &mut content };
     let mut archive = Archive::new(reader);
     let mut files = BTreeMap::new();
     let mut left = MAX_BYTES;
@@ -197,9 +179,7 @@ pub(crate) fn files_of(
 /// Reads an archive to its end, and tells whether it was what was announced.
 fn finish<R: Read>(layer: &Descriptor, mut rest: Summed<'_, R>) -> Result<(), String> {
     io::copy(&mut rest, &mut io::sink()).map_err(|error| error.to_string())?;
-    let found = OciDigest(cabane_label::Digest::from_bytes(
-        rest.sum.clone().finalize().into(),
-    ));
+    let found = OciDigest(cabane_label::Digest::from_bytes(rest.sum.clone().finalize().into()));
     match layer.annotations.get(CONTENT_DIGEST) {
         Some(expected) if *expected != found.to_string() => {
             Err("its content is not what its manifest says".to_owned())
@@ -210,12 +190,7 @@ fn finish<R: Read>(layer: &Descriptor, mut rest: Summed<'_, R>) -> Result<(), St
 
 /// Takes the name of the directory off the name of an entry; `None` for the directory itself.
 fn below_directory(name: &Path) -> Result<Option<PathBuf>, String> {
-    let odd = || {
-        format!(
-            "it has an entry `{}`",
-            cabane_label::escape(&name.to_string_lossy())
-        )
-    };
+    let odd = || format!("it has an entry `{}`", cabane_label::escape(&name.to_string_lossy()));
     let mut parts = Vec::new();
     for part in name.components() {
         match part {
@@ -249,9 +224,7 @@ fn make_directory(root: &Path, inside: &Path) -> io::Result<()> {
 }
 
 fn make_parents(root: &Path, inside: &Path) -> io::Result<()> {
-    inside
-        .parent()
-        .map_or(Ok(()), |parent| make_directory(root, parent))
+    inside.parent().map_or(Ok(()), |parent| make_directory(root, parent))
 }
 
 fn write_file(root: &Path, inside: &Path, mode: u32, content: &mut impl Read) -> io::Result<()> {
@@ -323,22 +296,13 @@ mod tests {
         unpack(&archive.descriptor, &archive.bytes, target.path()).unwrap();
         let program = target.path().join("recipe/post-install");
         assert_eq!(fs::read_to_string(&program).unwrap(), "#!/bin/sh");
-        assert_eq!(
-            fs::metadata(&program).unwrap().permissions().mode() & 0o100,
-            0o100
-        );
-        assert_eq!(
-            fs::read_to_string(target.path().join("link")).unwrap(),
-            "{}"
-        );
+        assert_eq!(fs::metadata(&program).unwrap().permissions().mode() & 0o100, 0o100);
+        assert_eq!(fs::read_to_string(target.path().join("link")).unwrap(), "{}");
     }
 
     #[test]
     fn the_same_metadata_give_the_same_bytes() {
-        assert_eq!(
-            pack(sample().path()).unwrap().bytes,
-            pack(sample().path()).unwrap().bytes
-        );
+        assert_eq!(pack(sample().path()).unwrap().bytes, pack(sample().path()).unwrap().bytes);
     }
 
     #[test]

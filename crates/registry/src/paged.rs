@@ -45,9 +45,7 @@ impl PagedList {
             return Err("its list leads back to a page that was already read".to_owned());
         }
         if self.pages.len() > MAX_PAGES {
-            return Err(format!(
-                "its list has more than {MAX_PAGES} pages, which is the limit"
-            ));
+            return Err(format!("its list has more than {MAX_PAGES} pages, which is the limit"));
         }
         if self.start.elapsed() > self.time_limit {
             let seconds = self.time_limit.as_secs();
@@ -106,10 +104,7 @@ mod tests {
             let page = format!("http://localhost/{number}").parse().unwrap();
             list.open(&page)
         });
-        assert_eq!(
-            outcome.unwrap_err(),
-            "its list has more than 10000 pages, which is the limit"
-        );
+        assert_eq!(outcome.unwrap_err(), "its list has more than 10000 pages, which is the limit");
     }
 
     #[test]
@@ -125,10 +120,6 @@ mod tests {
         let mut list = PagedList::new(Duration::ZERO);
         std::thread::sleep(Duration::from_millis(2));
         let outcome = list.open(&"http://localhost/".parse().unwrap());
-        assert!(
-            outcome
-                .unwrap_err()
-                .contains("not complete after 0 seconds")
-        );
+        assert!(outcome.unwrap_err().contains("not complete after 0 seconds"));
     }
 }

@@ -81,11 +81,7 @@ impl ProxySettings {
             "https" => ("https", &self.https),
             _ => ("http", &self.http),
         };
-        let Some(text) = address
-            .as_deref()
-            .map(str::trim)
-            .filter(|text| !text.is_empty())
-        else {
+        let Some(text) = address.as_deref().map(str::trim).filter(|text| !text.is_empty()) else {
             return Ok(None);
         };
         let address = Address::parse(scheme, text)?;
@@ -208,11 +204,7 @@ impl Target {
         let (name, port) = split_port(host);
         let name = bare(name).trim_end_matches('.').to_ascii_lowercase();
         let default = if scheme == "https" { "443" } else { "80" };
-        Self {
-            address: name.parse().ok(),
-            name,
-            port: port.unwrap_or(default).to_owned(),
-        }
+        Self { address: name.parse().ok(), name, port: port.unwrap_or(default).to_owned() }
     }
 
     fn is_in(&self, exception: &str) -> bool {
@@ -244,9 +236,7 @@ fn split_port(text: &str) -> (&str, Option<&str>) {
 fn bare(place: &str) -> &str {
     let place = place.strip_prefix('*').unwrap_or(place);
     let place = place.strip_prefix('.').unwrap_or(place);
-    let inside = place
-        .strip_prefix('[')
-        .and_then(|place| place.strip_suffix(']'));
+    let inside = place.strip_prefix('[').and_then(|place| place.strip_suffix(']'));
     inside.unwrap_or(place)
 }
 
@@ -292,11 +282,7 @@ mod tests {
         let or_none = |text: Option<&str>| text.unwrap_or("-").to_owned();
         let (username, password) = (or_none(proxy.username()), or_none(proxy.password()));
         let protocol = proxy.protocol();
-        format!(
-            "{protocol} {username} {password} {} {}",
-            proxy.host(),
-            proxy.port()
-        )
+        format!("{protocol} {username} {password} {} {}", proxy.host(), proxy.port())
     }
 
     #[test]
@@ -304,22 +290,13 @@ mod tests {
         let table = [
             ("http://proxy.example:3128", "HTTP - - proxy.example 3128"),
             ("proxy.example:3128", "HTTP - - proxy.example 3128"),
-            (
-                " HTTP://proxy.example:3128/ ",
-                "HTTP - - proxy.example 3128",
-            ),
+            (" HTTP://proxy.example:3128/ ", "HTTP - - proxy.example 3128"),
             ("http://proxy.example", "HTTP - - proxy.example 80"),
             ("https://proxy.example", "HTTPS - - proxy.example 443"),
             ("http://me:pw@proxy.example:1", "HTTP me pw proxy.example 1"),
             ("http://me@proxy.example:1", "HTTP me - proxy.example 1"),
-            (
-                "me:p%40w%2f@proxy.example:1",
-                "HTTP me p@w/ proxy.example 1",
-            ),
-            (
-                "http://me:p@w:/100%@proxy.example:1",
-                "HTTP me p@w:/100% proxy.example 1",
-            ),
+            ("me:p%40w%2f@proxy.example:1", "HTTP me p@w/ proxy.example 1"),
+            ("http://me:p@w:/100%@proxy.example:1", "HTTP me p@w:/100% proxy.example 1"),
             ("http://[::1]:3128", "HTTP - - [::1] 3128"),
         ];
         for (text, expected) in table {
@@ -418,23 +395,13 @@ mod tests {
 
     #[test]
     fn a_proxy_knows_the_exceptions_that_are_names() {
-        let settings = settings(
-            "http://proxy.example",
-            "a.example,.b.example,c.*,10.0.0.0/8",
-        );
+        let settings = settings("http://proxy.example", "a.example,.b.example,c.*,10.0.0.0/8");
         let proxy = settings.for_scheme("https").unwrap().unwrap();
         let is_direct =
             |host: &str| proxy.is_no_proxy(&format!("https://{host}/").parse().unwrap());
         assert_eq!(
-            [
-                "a.example",
-                "x.a.example",
-                "b.example",
-                "x.b.example",
-                "c.example",
-                "10.0.0.1"
-            ]
-            .map(is_direct),
+            ["a.example", "x.a.example", "b.example", "x.b.example", "c.example", "10.0.0.1"]
+                .map(is_direct),
             [true, true, true, true, false, false]
         );
     }

@@ -96,10 +96,7 @@ impl Registry {
     ) -> Result<Pushed, Error> {
         let repository = self.repository(request.place)?;
         let before = self.before(request)?;
-        if let Some(image) = before
-            .as_ref()
-            .filter(|image| image.digest == request.digest)
-        {
+        if let Some(image) = before.as_ref().filter(|image| image.digest == request.digest) {
             return self.push_again(request, image);
         }
         let blob = FileBlob {
@@ -128,13 +125,7 @@ impl Registry {
         self.put_document(&repository, request.place.tag(), MANIFEST, &manifest)?;
         let image = self.image(request.place)?;
         self.note_label(&image.place, &image, packages_of(request).as_ref())?;
-        Ok(Pushed {
-            image,
-            sent,
-            unchanged: false,
-            replaced,
-            signed,
-        })
+        Ok(Pushed { image, sent, unchanged: false, replaced, signed })
     }
 
     /// Returns the image that has the label, unless it must not be taken from it.
@@ -155,29 +146,15 @@ impl Registry {
     /// Sees to it that an image that is there has its metadata and is listed.
     fn push_again(&self, request: &PushRequest<'_>, image: &RemoteImage) -> Result<Pushed, Error> {
         let subject = OciDigest(image.manifest.clone());
-        let has_meta = !self
-            .referrers(&image.repository, &subject, META)?
-            .is_empty();
+        let has_meta = !self.referrers(&image.repository, &subject, META)?.is_empty();
         if !has_meta || request.replace {
             let document = self.document(&image.repository, &subject.to_string())?;
             let document = document.ok_or_else(|| self.no_such_image(request.place))?;
-            self.attach(
-                &image.repository,
-                &document.bytes,
-                &image.media_type,
-                request,
-                None,
-            )?;
+            self.attach(&image.repository, &document.bytes, &image.media_type, request, None)?;
         }
         let signed = self.sign_if_wanted(&image.repository, &subject, request)?;
         self.note_label(&image.place, image, packages_of(request).as_ref())?;
-        Ok(Pushed {
-            image: image.clone(),
-            sent: false,
-            unchanged: true,
-            replaced: None,
-            signed,
-        })
+        Ok(Pushed { image: image.clone(), sent: false, unchanged: true, replaced: None, signed })
     }
 
     fn sign_if_wanted(

@@ -111,9 +111,7 @@ impl Registry {
         known: Option<&OciDigest>,
     ) -> Result<Changed, Error> {
         let action = format!("read {repository}");
-        let uri = self
-            .client
-            .uri(&format!("{repository}/manifests/{reference}"))?;
+        let uri = self.client.uri(&format!("{repository}/manifests/{reference}"))?;
         let accept = [MANIFEST, INDEX, DOCKER_MANIFEST, DOCKER_INDEX].join(", ");
         let mut request =
             Request::new(Method::GET, uri, Scope::pull(repository)).header(ACCEPT, accept);
@@ -130,9 +128,7 @@ impl Registry {
         if answer.status != 200 {
             return Err(self.client.refused(answer, &action));
         }
-        let announced = answer
-            .header("docker-content-digest")
-            .and_then(OciDigest::parse);
+        let announced = answer.header("docker-content-digest").and_then(OciDigest::parse);
         let bytes = self.read(answer, MAX_DOCUMENT)?;
         let digest = OciDigest::of(&bytes);
         let expected = OciDigest::parse(reference).or(announced);
@@ -163,9 +159,7 @@ impl Registry {
         bytes: &[u8],
     ) -> Result<bool, Error> {
         let action = format!("write {repository}");
-        let uri = self
-            .client
-            .uri(&format!("{repository}/manifests/{reference}"))?;
+        let uri = self.client.uri(&format!("{repository}/manifests/{reference}"))?;
         let mut request = Request::new(Method::PUT, uri, Scope::push(repository))
             .header(CONTENT_TYPE, media_type);
         request.body = Body::Bytes(bytes.to_vec());
@@ -174,9 +168,7 @@ impl Registry {
             return Err(self.client.refused(answer, &action));
         }
         let notes_subject = answer.header("oci-subject").is_some();
-        let announced = answer
-            .header("docker-content-digest")
-            .and_then(OciDigest::parse);
+        let announced = answer.header("docker-content-digest").and_then(OciDigest::parse);
         let digest = OciDigest::of(bytes);
         match announced {
             Some(other) if other != digest => Err(self.wrong(&digest, &other.to_string())),
@@ -191,9 +183,7 @@ impl Registry {
         reference: &str,
     ) -> Result<(Deletion, String), Error> {
         let action = format!("delete from {repository}");
-        let uri = self
-            .client
-            .uri(&format!("{repository}/manifests/{reference}"))?;
+        let uri = self.client.uri(&format!("{repository}/manifests/{reference}"))?;
         let request = Request::new(Method::DELETE, uri, Scope::delete(repository));
         let answer = self.client.send(&request)?;
         match answer.status.as_u16() {
@@ -240,11 +230,7 @@ impl Registry {
         }
         let bytes = self.read(answer, descriptor.size)?;
         let found = OciDigest::of(&bytes);
-        if found == *digest {
-            Ok(bytes)
-        } else {
-            Err(self.wrong(digest, &found.to_string()))
-        }
+        if found == *digest { Ok(bytes) } else { Err(self.wrong(digest, &found.to_string())) }
     }
 
     /// Lists the tags of a repository; none if there is no such repository.
@@ -276,10 +262,7 @@ impl Registry {
             Err(
                 Error::Unauthorized { .. }
                 | Error::Forbidden { .. }
-                | Error::Status {
-                    status: 400 | 405 | 501,
-                    ..
-                },
+                | Error::Status { status: 400 | 405 | 501, .. },
             ) => Ok(None),
             Err(error) => Err(error),
         }
@@ -351,9 +334,7 @@ impl Registry {
         digest: &OciDigest,
     ) -> Result<Option<Index>, Error> {
         let action = format!("read {repository}");
-        let uri = self
-            .client
-            .uri(&format!("{repository}/referrers/{digest}"))?;
+        let uri = self.client.uri(&format!("{repository}/referrers/{digest}"))?;
         let request = Request::new(Method::GET, uri, Scope::pull(repository)).header(ACCEPT, INDEX);
         let answer = self.client.send(&request)?;
         match answer.status.as_u16() {
@@ -397,32 +378,20 @@ impl Registry {
         // index afterwards writes it again. That leaves a moment, since registries have no
         // condition for writing: somebody who read before us may write after our look.
         for _ in 0..REFERRER_ATTEMPTS {
-            let mut index = self
-                .referrers_by_tag(repository, subject)?
-                .unwrap_or_default();
-            if index
-                .manifests
-                .iter()
-                .any(|found| found.digest == referrer.digest)
-            {
+            let mut index = self.referrers_by_tag(repository, subject)?.unwrap_or_default();
+            if index.manifests.iter().any(|found| found.digest == referrer.digest) {
                 return Ok(());
             }
             index.manifests.push(referrer.clone());
             self.put_document(repository, &tag, INDEX, &to_bytes(&index))?;
         }
-        Err(self
-            .client
-            .odd("what was noted in it is gone again and again"))
+        Err(self.client.odd("what was noted in it is gone again and again"))
     }
 
     /// Reads a body up to a limit.
     pub(crate) fn read(&self, mut answer: Answer, limit: u64) -> Result<Vec<u8>, Error> {
         let mut bytes = Vec::new();
-        let read = answer
-            .body
-            .as_reader()
-            .take(limit + 1)
-            .read_to_end(&mut bytes);
+        let read = answer.body.as_reader().take(limit + 1).read_to_end(&mut bytes);
         read.map_err(|error| self.client.failed_reading(&answer.uri, error))?;
         if bytes.len() as u64 > limit {
             let reason = format!("its answer has more than {limit} bytes, which is the limit");

@@ -104,10 +104,7 @@ fn owned(certificate: &CertificateDer<'_>) -> Certificate<'static> {
 /// Reads a file of certificates. All must be good: who names a file wants what is in it.
 fn certificates_of(path: &Path) -> Result<Vec<Certificate<'static>>, TrustError> {
     let pem = read(path)?;
-    let bad = |number| TrustError::Bad {
-        path: path.to_owned(),
-        number,
-    };
+    let bad = |number| TrustError::Bad { path: path.to_owned(), number };
     let mut certificates = Vec::new();
     for item in parse_pem(&pem) {
         let number = certificates.len() + 1;
@@ -122,9 +119,7 @@ fn certificates_of(path: &Path) -> Result<Vec<Certificate<'static>>, TrustError>
         }
     }
     if certificates.is_empty() {
-        return Err(TrustError::None {
-            path: path.to_owned(),
-        });
+        return Err(TrustError::None { path: path.to_owned() });
     }
     Ok(certificates)
 }
@@ -135,19 +130,12 @@ fn check(certificate: &Certificate<'_>) -> Result<(), rustls::Error> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, TrustError> {
-    let failed = |source| TrustError::Read {
-        path: path.to_owned(),
-        source,
-    };
+    let failed = |source| TrustError::Read { path: path.to_owned(), source };
     let file = File::open(path).map_err(failed)?;
     let mut bytes = Vec::new();
-    file.take(MOST_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .map_err(failed)?;
+    file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > MOST_BYTES {
-        return Err(TrustError::TooLarge {
-            path: path.to_owned(),
-        });
+        return Err(TrustError::TooLarge { path: path.to_owned() });
     }
     Ok(bytes)
 }
@@ -210,11 +198,7 @@ qX2EveSjAiAxQKS7IldFaD4nw1k/d7qh5E/61wxQIzxvQY/ZWjF95Q==
     #[test]
     fn a_file_without_certificates_is_an_error() {
         let none = Err("FILE has no certificate in the form PEM".to_owned());
-        for text in [
-            "",
-            "words\n",
-            "-----BEGIN SOMETHING-----\nYQ==\n-----END SOMETHING-----\n",
-        ] {
+        for text in ["", "words\n", "-----BEGIN SOMETHING-----\nYQ==\n-----END SOMETHING-----\n"] {
             assert_eq!(read_from(text), none, "{text:?}");
         }
     }
@@ -233,9 +217,6 @@ qX2EveSjAiAxQKS7IldFaD4nw1k/d7qh5E/61wxQIzxvQY/ZWjF95Q==
     #[test]
     fn a_file_that_is_not_there_is_an_error() {
         let error = roots(Some(Path::new("/nonexistent/site.pem"))).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "cannot read the certificates /nonexistent/site.pem"
-        );
+        assert_eq!(error.to_string(), "cannot read the certificates /nonexistent/site.pem");
     }
 }

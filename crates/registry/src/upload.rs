@@ -233,10 +233,7 @@ impl Upload<'_> {
     }
 
     /// Deals with an answer that is no success; returns the pause to make, if one helps.
-    #[expect(
-        clippy::option_option,
-        reason = "no pause at all, or one of a length to be chosen"
-    )]
+    #[expect(clippy::option_option, reason = "no pause at all, or one of a length to be chosen")]
     fn refused(&mut self, answer: Answer) -> Result<Option<Option<Duration>>, Error> {
         let client = &self.registry.client;
         let action = format!("write {}", self.repository);
@@ -326,26 +323,17 @@ impl Upload<'_> {
 
     fn complete(&mut self, place: &Uri) -> Result<Step, Error> {
         let digest = &self.blob.digest;
-        let outcome = self
-            .registry
-            .commit(self.repository, place, digest, Body::None);
+        let outcome = self.registry.commit(self.repository, place, digest, Body::None);
         match outcome {
             Ok(()) => Ok(Step::Complete),
             // The answer may have been lost, and not the blob.
-            Err(error)
-                if self
-                    .registry
-                    .has_blob(self.repository, digest)
-                    .unwrap_or(false) =>
-            {
+            Err(error) if self.registry.has_blob(self.repository, digest).unwrap_or(false) => {
                 let _ = error;
                 Ok(Step::Complete)
             }
             // What was sent is not what was summed: the file is another now.
             Err(Error::Status { status: 400, .. }) if self.has_changed()? => {
-                Err(Error::SourceChanged {
-                    path: self.blob.path.to_owned(),
-                })
+                Err(Error::SourceChanged { path: self.blob.path.to_owned() })
             }
             Err(error) => Err(error),
         }
@@ -371,10 +359,7 @@ impl Upload<'_> {
         if answer.status == 204 || answer.status == 202 {
             let offset = received(&answer).unwrap_or(0);
             if offset <= self.blob.size {
-                let place = self
-                    .registry
-                    .location(&answer)
-                    .unwrap_or_else(|_| place.clone());
+                let place = self.registry.location(&answer).unwrap_or_else(|_| place.clone());
                 self.arrive(place);
                 self.offset = offset;
                 return Ok(());
@@ -415,9 +400,7 @@ impl Note {
     fn new(registry: &Registry, repository: &str, blob: &FileBlob<'_>) -> Self {
         let what = format!("{} {repository} {}", registry.address(), blob.digest);
         let name = OciDigest::of(what.as_bytes()).0;
-        let path = blob
-            .notes
-            .map(|notes| notes.join(format!("{}.upload", name.id())));
+        let path = blob.notes.map(|notes| notes.join(format!("{}.upload", name.id())));
         Self(path.and_then(|path| Some((path.clone(), lock(&path)?))))
     }
 
@@ -455,10 +438,7 @@ impl Note {
 fn lock(path: &Path) -> Option<File> {
     fs::create_dir_all(path.parent()?).ok()?;
     let mut options = File::options();
-    let lock = options
-        .append(true)
-        .create(true)
-        .open(path.with_extension("lock"));
+    let lock = options.append(true).create(true).open(path.with_extension("lock"));
     let lock = lock.ok()?;
     lock.try_lock().ok()?;
     Some(lock)

@@ -62,12 +62,7 @@ pub struct Report {
 impl Report {
     /// Makes a report of an error or of a text.
     pub fn new(kind: Kind, error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self {
-            kind,
-            error: error.into(),
-            detail: None,
-            hints: Vec::new(),
-        }
+        Self { kind, error: error.into(), detail: None, hints: Vec::new() }
     }
 
     /// Adds lines that are shown unchanged between the error and its causes:
@@ -232,9 +227,6 @@ mod tests {
     #[test]
     fn sizes_have_two_digits_at_the_most_significant_end() {
         let sizes = [999, 1_000, 9_990, 10_000, 87_498_752, 5_800_000_000].map(size);
-        assert_eq!(
-            sizes,
-            ["999 B", "1.0 kB", "9.9 kB", "10 kB", "87 MB", "5.8 GB"]
-        );
+        assert_eq!(sizes, ["999 B", "1.0 kB", "9.9 kB", "10 kB", "87 MB", "5.8 GB"]);
     }
 }

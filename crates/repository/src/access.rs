@@ -128,11 +128,7 @@ impl Access {
             }
             fs::set_permissions(path, Permissions::from_mode(mode))
         };
-        shut().map_err(|source| Error::Access {
-            path: path.to_owned(),
-            group,
-            source,
-        })
+        shut().map_err(|source| Error::Access { path: path.to_owned(), group, source })
     }
 }
 

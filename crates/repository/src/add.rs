@@ -101,9 +101,7 @@ impl Repository {
     ) -> Result<Added, Error> {
         let source = Source::open(request.image)?;
         if request.how == Transfer::Move && source.is_inside(self.layout()) {
-            return Err(Error::InsideRepository {
-                path: request.image.to_owned(),
-            });
+            return Err(Error::InsideRepository { path: request.image.to_owned() });
         }
         let meta = read_meta_directory(request.meta)?;
         let mut writer = Writer::open(self.layout())?;
@@ -149,32 +147,17 @@ impl Repository {
             opened => opened,
         };
         let file = file.map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Error::NoSuchImage {
-                digest: digest.clone(),
-                repository: self.path().to_owned(),
-            },
+            io::ErrorKind::NotFound => {
+                Error::NoSuchImage { digest: digest.clone(), repository: self.path().to_owned() }
+            }
             _ => Error::io("read", &path)(error),
         })?;
         let format = ImageFormat::of_file(&file);
-        let format = format.map_err(|source| Error::Image {
-            path: path.clone(),
-            source,
-        })?;
+        let format = format.map_err(|source| Error::Image { path: path.clone(), source })?;
         let size = file.metadata().map_err(Error::io("inspect", &path))?.len();
-        let image = KnownImage {
-            digest: digest.clone(),
-            size,
-            format,
-        };
+        let image = KnownImage { digest: digest.clone(), size, format };
         let meta = read_meta(self.layout(), digest)?;
-        let naming = Naming {
-            label,
-            date,
-            image,
-            meta: meta.as_ref(),
-            replace,
-            spare: None,
-        };
+        let naming = Naming { label, date, image, meta: meta.as_ref(), replace, spare: None };
         let added = naming.execute(&writer)?;
         // Only now: a killed writer may have left this very image without a label.
         writer.sweep()?;
@@ -199,10 +182,7 @@ fn refuse_early(
 }
 
 pub(crate) fn taken(label: &Label, digest: Digest) -> Error {
-    Error::LabelTaken {
-        label: Box::new(label.clone()),
-        digest,
-    }
+    Error::LabelTaken { label: Box::new(label.clone()), digest }
 }
 
 /// A complete image directory that nobody sees yet.
@@ -323,14 +303,7 @@ impl Naming<'_> {
             }
             _ => None,
         };
-        Ok(Added {
-            record,
-            unchanged,
-            replaced,
-            kept,
-            removed,
-            source_remains: false,
-        })
+        Ok(Added { record, unchanged, replaced, kept, removed, source_remains: false })
     }
 
     /// Retires the refs that the label had before, when their time has come.

@@ -43,14 +43,7 @@ impl Repository {
     /// This is as safe as [`Repository::add`]. When the label is taken, or something else is in
     /// the way that is found out in time, what was downloaded stays for the next attempt.
     pub fn add_verified(&self, request: VerifiedRequest<'_>) -> Result<Added, Error> {
-        let VerifiedRequest {
-            label,
-            incoming,
-            digest,
-            meta,
-            access,
-            replace,
-        } = request;
+        let VerifiedRequest { label, incoming, digest, meta, access, replace } = request;
         if incoming.digest() != digest {
             return Err(Error::OtherImage {
                 expected: incoming.digest().clone(),
@@ -86,10 +79,7 @@ impl Repository {
         }
         let place = directory.join("image");
         fs::rename(&image, &place).map_err(Error::io("move", &image))?;
-        let parcel = Parcel {
-            directory: directory.clone(),
-            image: known_image,
-        };
+        let parcel = Parcel { directory: directory.clone(), image: known_image };
         let added = disk::sync_directory(&directory)
             .map_err(Error::io("write", &directory))
             .and_then(|()| parcel.publish(&writer, label, replace, known.as_ref()));
@@ -143,9 +133,7 @@ fn look_at(path: &Path, digest: &Digest) -> Result<KnownImage, Error> {
     if found.is_symlink() {
         return Err(Error::Image {
             path: path.to_owned(),
-            source: ImageError::NotAFile {
-                kind: "a symbolic link",
-            },
+            source: ImageError::NotAFile { kind: "a symbolic link" },
         });
     }
     let file = disk::open(path).map_err(Error::io("read", path))?;
@@ -156,9 +144,5 @@ fn look_at(path: &Path, digest: &Digest) -> Result<KnownImage, Error> {
         }
         _ => {}
     }
-    Ok(KnownImage {
-        digest: digest.clone(),
-        size: found.len(),
-        format,
-    })
+    Ok(KnownImage { digest: digest.clone(), size: found.len(), format })
 }

@@ -134,17 +134,9 @@ impl fmt::Display for Corruption {
                 let id = digest.id();
                 write!(f, "the image {id} of the label `{label}` is missing")
             }
-            Self::WrongSize {
-                digest,
-                expected,
-                found,
-                ..
-            } => {
+            Self::WrongSize { digest, expected, found, .. } => {
                 let id = digest.id();
-                write!(
-                    f,
-                    "the image {id} has {found} bytes and should have {expected}"
-                )
+                write!(f, "the image {id} has {found} bytes and should have {expected}")
             }
             Self::WrongDigest { digest, .. } => {
                 write!(f, "the content of the image {} has changed", digest.id())
@@ -164,10 +156,7 @@ impl fmt::Display for Corruption {
             }
             Self::Overtaken { label, digest } => {
                 let id = digest.id();
-                write!(
-                    f,
-                    "an earlier ref of the label `{label}` to the image {id} is left"
-                )
+                write!(f, "an earlier ref of the label `{label}` to the image {id} is left")
             }
             Self::BadIndex => f.write_str("the index is damaged, and lists take longer"),
             Self::UnreadablePin { path } => write!(
@@ -176,11 +165,7 @@ impl fmt::Display for Corruption {
                 shown(path)
             ),
             Self::Leftover { name } => {
-                write!(
-                    f,
-                    "`tmp/{}` was left by a writer that is gone",
-                    escape(name)
-                )
+                write!(f, "`tmp/{}` was left by a writer that is gone", escape(name))
             }
             Self::Stranger { path } => write!(f, "`{}` does not belong there", shown(path)),
             Self::UnreadableDirectory { path, reason } => {
@@ -188,11 +173,7 @@ impl fmt::Display for Corruption {
             }
             Self::OpenToAll { path } => write!(f, "anybody may change `{}`", shown(path)),
             Self::OtherOwner { path, owner, .. } => {
-                write!(
-                    f,
-                    "`{}` belongs to the user {owner}, who may change it",
-                    shown(path)
-                )
+                write!(f, "`{}` belongs to the user {owner}, who may change it", shown(path))
             }
             Self::HalfClosed { path, .. } => write!(
                 f,
@@ -234,17 +215,10 @@ impl Corruption {
             Self::OtherOwner { path, expected, .. } => {
                 vec![format!("chown {expected} {}", inside(path))]
             }
-            Self::HalfClosed {
-                path,
-                group,
-                is_for_group,
-            } => {
+            Self::HalfClosed { path, group, is_for_group } => {
                 let path = inside(path);
                 if *is_for_group {
-                    vec![
-                        format!("chgrp {group} {path}"),
-                        format!("chmod g=rx,o= {path}"),
-                    ]
+                    vec![format!("chgrp {group} {path}"), format!("chmod g=rx,o= {path}")]
                 } else {
                     vec![format!("chmod go= {path}")]
                 }

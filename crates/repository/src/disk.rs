@@ -52,9 +52,7 @@ impl Names {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
         let starts = iter::once(0).chain(self.ends.iter().copied());
-        starts
-            .zip(&self.ends)
-            .map(|(start, end)| &self.text[start..*end])
+        starts.zip(&self.ends).map(|(start, end)| &self.text[start..*end])
     }
 }
 
@@ -90,10 +88,7 @@ pub(crate) fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
         let file = open(path)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "it is not a regular file",
-            ));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
         }
         let mut bytes = Vec::with_capacity(usize::try_from(metadata.len().min(limit)).unwrap_or(0));
         file.take(limit + 1).read_to_end(&mut bytes)?;
@@ -109,11 +104,7 @@ pub(crate) fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 
 /// Creates a file that must not exist, with the mode that the umask leaves.
 pub(crate) fn create_new(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .open(path)
+    OpenOptions::new().read(true).write(true).create_new(true).open(path)
 }
 
 /// Writes a new file and waits until it is on disk.
@@ -138,14 +129,8 @@ pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
 /// then it compares what the server says. So the times are set, which needs no more than the
 /// permission to write. Elsewhere this does nothing of interest, and failure is no error.
 pub(crate) fn freshen(directory: &Path) {
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: UTIME_NOW,
-    };
-    let times = Timestamps {
-        last_access: now,
-        last_modification: now,
-    };
+    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+    let times = Timestamps { last_access: now, last_modification: now };
     let _ = rustix::fs::utimensat(CWD, directory, &times, AtFlags::empty());
 }
 
@@ -208,10 +193,7 @@ fn make_writable(directory: &Path) {
 /// Returns whether an error says that the destination of a rename is taken.
 pub(crate) fn is_taken(error: &io::Error) -> bool {
     use io::ErrorKind::{AlreadyExists, DirectoryNotEmpty, NotADirectory};
-    matches!(
-        error.kind(),
-        AlreadyExists | DirectoryNotEmpty | NotADirectory
-    )
+    matches!(error.kind(), AlreadyExists | DirectoryNotEmpty | NotADirectory)
 }
 
 /// Returns whether an error of a link or clone only says that it cannot be done here.
@@ -276,11 +258,7 @@ mod tests {
         let mut calls = 0;
         let outcome = retry_stale(|| {
             calls += 1;
-            if calls < 3 {
-                Err(Errno::STALE.into())
-            } else {
-                Ok(calls)
-            }
+            if calls < 3 { Err(Errno::STALE.into()) } else { Ok(calls) }
         });
         assert_eq!(outcome.unwrap(), 3);
     }
@@ -288,10 +266,7 @@ mod tests {
     #[test]
     fn a_handle_that_stays_stale_is_an_error() {
         let outcome: io::Result<()> = retry_stale(|| Err(Errno::STALE.into()));
-        assert_eq!(
-            outcome.unwrap_err().kind(),
-            io::ErrorKind::StaleNetworkFileHandle
-        );
+        assert_eq!(outcome.unwrap_err().kind(), io::ErrorKind::StaleNetworkFileHandle);
     }
 
     #[test]
@@ -311,9 +286,6 @@ mod tests {
         let pipe = place.path().join("pipe");
         let mode = rustix::fs::Mode::RUSR;
         rustix::fs::mknodat(CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-        assert_eq!(
-            read(&pipe, 10).unwrap_err().to_string(),
-            "it is not a regular file"
-        );
+        assert_eq!(read(&pipe, 10).unwrap_err().to_string(), "it is not a regular file");
     }
 }

@@ -253,8 +253,7 @@ pub enum EntryProblem {
 /// What is there of a path: who may do something with it decides about the rest.
 fn there(path: &Path) -> PathBuf {
     let is_missing = |path: &&Path| {
-        path.symlink_metadata()
-            .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     };
     let found = path.ancestors().find(|path| !is_missing(path));
     found.unwrap_or(path).to_owned()
@@ -269,9 +268,7 @@ impl Error {
             }
             Self::NotEmpty { path, .. } => {
                 let inside = shown(&path.join("repository"));
-                Some(format!(
-                    "`cabane repo create {inside}` makes one inside that directory"
-                ))
+                Some(format!("`cabane repo create {inside}` makes one inside that directory"))
             }
             Self::LabelTaken { .. } => {
                 Some("`--force` gives the label to the new image".to_owned())
@@ -281,23 +278,19 @@ impl Error {
             }
             Self::NewerFormat { .. } => Some("install a later version of cabane".to_owned()),
             Self::RemovedMeanwhile { .. } => Some("try the same command again".to_owned()),
-            Self::Exists { path } => Some(format!(
-                "`cabane repo status {}` shows what is in it",
-                shown(path)
-            )),
+            Self::Exists { path } => {
+                Some(format!("`cabane repo status {}` shows what is in it", shown(path)))
+            }
             Self::OtherLabels { .. } => {
                 Some("`--sync` adds to it what it does not have".to_owned())
             }
             Self::Pin { path } => Some(format!("`rm {}` removes it", shown(path))),
-            Self::Access {
-                group: Some(group), ..
-            } => Some(format!(
+            Self::Access { group: Some(group), .. } => Some(format!(
                 "`getent group {group}` shows who may: only its members give files to it"
             )),
-            Self::UenvRepository { path } => Some(format!(
-                "`cabane repo import {}` copies its images",
-                shown(path)
-            )),
+            Self::UenvRepository { path } => {
+                Some(format!("`cabane repo import {}` copies its images", shown(path)))
+            }
             Self::Io { source, path, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 Some(format!("`ls -ld {}` shows who may", shown(&there(path))))
             }
@@ -323,25 +316,16 @@ impl Error {
         path: &'a Path,
     ) -> impl FnOnce(io::Error) -> Self + 'a {
         move |source| match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace {
-                path: path.to_owned(),
-                need: None,
-                free: None,
-            },
-            _ => Self::Io {
-                action,
-                path: path.to_owned(),
-                source,
-            },
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Self::NoSpace { path: path.to_owned(), need: None, free: None }
+            }
+            _ => Self::Io { action, path: path.to_owned(), source },
         }
     }
 }
 
 fn readers(group: Option<u32>) -> String {
-    group.map_or_else(
-        || "its owner".to_owned(),
-        |group| format!("the group {group} and its owner"),
-    )
+    group.map_or_else(|| "its owner".to_owned(), |group| format!("the group {group} and its owner"))
 }
 
 fn amounts(need: Option<u64>, free: Option<u64>) -> String {

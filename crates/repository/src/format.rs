@@ -39,9 +39,7 @@ impl ImageFormat {
     pub fn of_file(file: &File) -> Result<Self, ImageError> {
         let metadata = file.metadata()?;
         if !metadata.is_file() {
-            return Err(ImageError::NotAFile {
-                kind: kind_of(metadata.file_type()),
-            });
+            return Err(ImageError::NotAFile { kind: kind_of(metadata.file_type()) });
         }
         let head = read_head(file)?;
         let (format, need) = announced(&head)?;
@@ -111,15 +109,10 @@ fn announced(head: &[u8]) -> Result<(ImageFormat, u64), ImageError> {
     if head.starts_with(SQUASHFS_MAGIC) {
         return Ok((ImageFormat::Squashfs, squashfs_size(head)?));
     }
-    if head
-        .get(EROFS_OFFSET..)
-        .is_some_and(|superblock| superblock.starts_with(&EROFS_MAGIC))
-    {
+    if head.get(EROFS_OFFSET..).is_some_and(|superblock| superblock.starts_with(&EROFS_MAGIC)) {
         return Ok((ImageFormat::Erofs, erofs_size(&head[EROFS_OFFSET..])));
     }
-    Err(ImageError::NotAnImage {
-        found: what_it_looks_like(head),
-    })
+    Err(ImageError::NotAnImage { found: what_it_looks_like(head) })
 }
 
 fn squashfs_size(superblock: &[u8]) -> Result<u64, ImageError> {
@@ -141,10 +134,7 @@ fn erofs_size(superblock: &[u8]) -> u64 {
     // as anything one could say about such a file.
     let block_size = 1_u64.checked_shl(u32::from(u8::from_le_bytes(block_bits)));
     let blocks = u64::from(u32::from_le_bytes(blocks));
-    block_size
-        .unwrap_or(u64::MAX)
-        .saturating_mul(blocks)
-        .max(EROFS_HEADER)
+    block_size.unwrap_or(u64::MAX).saturating_mul(blocks).max(EROFS_HEADER)
 }
 
 fn field<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {
@@ -178,8 +168,7 @@ const LOOKALIKES: &[(usize, &[u8], &str)] = &[
 
 fn what_it_looks_like(head: &[u8]) -> &'static str {
     let known = LOOKALIKES.iter().find(|(offset, magic, _)| {
-        head.get(*offset..)
-            .is_some_and(|bytes| bytes.starts_with(magic))
+        head.get(*offset..).is_some_and(|bytes| bytes.starts_with(magic))
     });
     if let Some((_, _, name)) = known {
         return name;
@@ -278,10 +267,7 @@ mod tests {
     #[test]
     fn a_text_is_called_one() {
         let message = "it is a text, and neither squashfs nor EROFS";
-        assert_eq!(
-            format_of("name: küche\n".as_bytes()),
-            Err(message.to_owned())
-        );
+        assert_eq!(format_of("name: küche\n".as_bytes()), Err(message.to_owned()));
     }
 
     #[test]

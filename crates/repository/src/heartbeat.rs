@@ -65,10 +65,7 @@ impl Line {
 }
 
 pub(crate) fn write(place: &Path, state: State, number: u64) {
-    let (state, kernel) = (
-        state.as_str(),
-        kernel_id().unwrap_or_else(|| "-".to_owned()),
-    );
+    let (state, kernel) = (state.as_str(), kernel_id().unwrap_or_else(|| "-".to_owned()));
     let process = rustix::process::getpid();
     let line = format!("{state} {kernel} {process} {number}\n");
     // Who cannot write it is taken for dead, and then the image is downloaded twice.
@@ -102,10 +99,7 @@ impl KeepAlive {
                 }
             }
         };
-        Self {
-            stop: Some(stop),
-            thread: thread::Builder::new().spawn(beats).ok(),
-        }
+        Self { stop: Some(stop), thread: thread::Builder::new().spawn(beats).ok() }
     }
 }
 

@@ -95,11 +95,7 @@ impl Repository {
         if need <= free {
             return Ok(());
         }
-        Err(Error::NoSpace {
-            path: path.to_owned(),
-            need: Some(need),
-            free: Some(free),
-        })
+        Err(Error::NoSpace { path: path.to_owned(), need: Some(need), free: Some(free) })
     }
 }
 

@@ -78,12 +78,7 @@ impl Processes {
     fn ask() -> Self {
         let mut found = Self::default();
         for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
-            if process
-                .file_name()
-                .as_bytes()
-                .first()
-                .is_some_and(u8::is_ascii_digit)
-            {
+            if process.file_name().as_bytes().first().is_some_and(u8::is_ascii_digit) {
                 found.open_files(&process.path().join("fd"));
                 let variables = fs::read(process.path().join("environ"));
                 found.variables(&variables.unwrap_or_default());

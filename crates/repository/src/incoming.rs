@@ -82,10 +82,7 @@ pub(crate) fn try_lock(place: &Path, make: bool) -> Lock {
 /// Returns whether this process may write what is in a place.
 pub(crate) fn may_go_on(place: &Path) -> bool {
     let names = disk::names(place).unwrap_or_default();
-    disk::is_writable(place)
-        && names
-            .iter()
-            .all(|name| disk::is_writable_file(&place.join(name)))
+    disk::is_writable(place) && names.iter().all(|name| disk::is_writable_file(&place.join(name)))
 }
 
 impl Incoming {

@@ -44,11 +44,7 @@ pub(crate) fn render(records: &[Record]) -> String {
     let images: Tally = images.into_iter().collect();
     let tally = |tally: Tally| format!("{} {:016x}", tally.count, tally.sum);
     let sum = sum(body.as_bytes());
-    format!(
-        "{MAGIC} {sum:016x} {} {}\n{body}",
-        tally(refs),
-        tally(images)
-    )
+    format!("{MAGIC} {sum:016x} {} {}\n{body}", tally(refs), tally(images))
 }
 
 /// An index that is not damaged.
@@ -68,14 +64,8 @@ impl<'a> Index<'a> {
         let mut fields = head.strip_prefix(MAGIC)?.strip_prefix(' ')?.split(' ');
         let mut number = |radix| u64::from_str_radix(fields.next()?, radix).ok();
         let expected = number(16)?;
-        let refs = Tally {
-            count: number(10)?,
-            sum: number(16)?,
-        };
-        let images = Tally {
-            count: number(10)?,
-            sum: number(16)?,
-        };
+        let refs = Tally { count: number(10)?, sum: number(16)? };
+        let images = Tally { count: number(10)?, sum: number(16)? };
         let is_whole = fields.next().is_none() && expected == sum(body.as_bytes());
         is_whole.then_some(Self { refs, images, body })
     }
@@ -131,11 +121,7 @@ pub(crate) struct Fields<'a> {
 
 impl Fields<'_> {
     pub(crate) fn label(&self) -> Option<Label> {
-        if self.label.is_empty() {
-            self.name.label()
-        } else {
-            self.label.parse().ok()
-        }
+        if self.label.is_empty() { self.name.label() } else { self.label.parse().ok() }
     }
 
     /// Reads everything but the label.
@@ -157,31 +143,15 @@ impl Fields<'_> {
 }
 
 fn push_line(lines: &mut String, record: &Record) {
-    let Record {
-        label,
-        digest,
-        size,
-        format,
-        mount,
-        description,
-        views,
-        default_view,
-        ..
-    } = record;
+    let Record { label, digest, size, format, mount, description, views, default_view, .. } =
+        record;
     let mount = mount.as_ref().map_or("-", |mount| mount.as_str());
     let default_view = default_view.as_ref().map_or("-", |view| view.as_str());
     let name = record.ref_name();
-    let label = if name.label().is_some() {
-        String::new()
-    } else {
-        label.to_string()
-    };
+    let label = if name.label().is_some() { String::new() } else { label.to_string() };
     let name = name.as_str();
     // Writing to a string does not fail.
-    let _ = write!(
-        lines,
-        "{name}\t{label}\t{digest}\t{size}\t{format}\t{mount}\t{default_view}\t"
-    );
+    let _ = write!(lines, "{name}\t{label}\t{digest}\t{size}\t{format}\t{mount}\t{default_view}\t");
     for view in views {
         let _ = write!(lines, "{view} ");
     }
@@ -224,10 +194,7 @@ fn unescaped(text: &str) -> String {
     description
 }
 
-#[expect(
-    clippy::option_option,
-    reason = "absent and not understood are two things"
-)]
+#[expect(clippy::option_option, reason = "absent and not understood are two things")]
 fn optional<T: std::str::FromStr>(text: &str) -> Option<Option<T>> {
     match text {
         "-" => Some(None),
@@ -253,10 +220,7 @@ mod tests {
 
     #[test]
     fn what_is_written_into_the_index_can_be_read_again() {
-        let records = vec![
-            Some(record("a/1:v1@s%u", 'a')),
-            Some(record("b/1:v1@s%u", 'b')),
-        ];
+        let records = vec![Some(record("a/1:v1@s%u", 'a')), Some(record("b/1:v1@s%u", 'b'))];
         assert_eq!(read(&index()), Some(records));
     }
 

@@ -138,13 +138,7 @@ impl RefName {
 
     /// Returns what the names of all refs of a label start with, and of no other label.
     fn prefix(label: &Label) -> String {
-        let Label {
-            name,
-            version,
-            tag,
-            system,
-            uarch,
-        } = label;
+        let Label { name, version, tag, system, uarch } = label;
         let prefix = format!("{name},{version},{tag},{system},{uarch},");
         if prefix.len() + TAIL <= LONGEST {
             return prefix;
@@ -249,11 +243,7 @@ mod tests {
     }
 
     fn ref_name(label: &Label) -> RefName {
-        RefName::new(
-            label,
-            &digest('a'),
-            "2026-11-21T10:00:00.5Z".parse().unwrap(),
-        )
+        RefName::new(label, &digest('a'), "2026-11-21T10:00:00.5Z".parse().unwrap())
     }
 
     fn long_label() -> Label {
@@ -308,9 +298,6 @@ mod tests {
 
     #[test]
     fn a_file_without_an_id_is_not_a_ref() {
-        assert_eq!(
-            RefName::from_file_name("cp2k,2024.1,v2,daint,gh200.json"),
-            None
-        );
+        assert_eq!(RefName::from_file_name("cp2k,2024.1,v2,daint,gh200.json"), None);
     }
 }

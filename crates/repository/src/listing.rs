@@ -45,10 +45,7 @@ impl Listing {
     pub(crate) fn read(layout: &Layout) -> Result<Self, Error> {
         let bytes = read_index(layout);
         let listing = Self::read_with(layout, Index::open(&bytes).unwrap_or_default())?;
-        Ok(Self {
-            index: sum(&bytes),
-            ..listing
-        })
+        Ok(Self { index: sum(&bytes), ..listing })
     }
 
     /// Reads the refs without the index.
@@ -61,10 +58,7 @@ impl Listing {
         // One directly after the other, the refs first: an image is there before its ref.
         let names = disk::names(&refs).map_err(Error::io("read", &refs))?;
         let images = disk::names(&images).map_err(Error::io("read", &images))?;
-        let mut listing = Self {
-            images,
-            ..Self::default()
-        };
+        let mut listing = Self { images, ..Self::default() };
         listing.refs.reserve(names.len());
         let mut unread: NameSet<'_> = names.iter().collect();
         for line in index.lines() {
@@ -82,10 +76,7 @@ impl Listing {
         // The index is in order, so there is little to sort.
         listing.refs.sort_by(Record::in_order);
         let there = listing.image_names();
-        listing.is_complete = listing
-            .refs
-            .iter()
-            .all(|one| there.contains(one.digest.as_str()));
+        listing.is_complete = listing.refs.iter().all(|one| there.contains(one.digest.as_str()));
         Ok(listing)
     }
 
@@ -109,11 +100,7 @@ impl Listing {
 
     /// Returns the digests of the images that are there, whole or not, sorted.
     pub(crate) fn images(&self) -> Vec<Digest> {
-        let mut digests: Vec<_> = self
-            .images
-            .iter()
-            .filter_map(|name| name.parse().ok())
-            .collect();
+        let mut digests: Vec<_> = self.images.iter().filter_map(|name| name.parse().ok()).collect();
         digests.sort();
         digests
     }
@@ -121,10 +108,7 @@ impl Listing {
     /// Returns the images that no ref names, sorted. A ref that cannot be read still names one.
     pub(crate) fn images_without_ref(&self) -> Vec<Digest> {
         let readable = self.refs.iter().map(|one| one.digest.id().to_string());
-        let unreadable = self
-            .unreadable
-            .iter()
-            .map(|(name, _)| name.id_part().to_owned());
+        let unreadable = self.unreadable.iter().map(|(name, _)| name.id_part().to_owned());
         let ids: HashSet<String> = readable.chain(unreadable).collect();
         let mut digests = self.images();
         digests.retain(|digest| !ids.contains(digest.id().as_str()));
@@ -134,10 +118,7 @@ impl Listing {
     /// Returns the refs for which there is no image.
     pub(crate) fn without_image(&self) -> Vec<&Record> {
         let there = self.image_names();
-        self.refs
-            .iter()
-            .filter(|one| !there.contains(one.digest.as_str()))
-            .collect()
+        self.refs.iter().filter(|one| !there.contains(one.digest.as_str())).collect()
     }
 
     /// Returns the refs that another ref of the same label has overtaken, longer ago than the

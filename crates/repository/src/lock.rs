@@ -52,11 +52,7 @@ impl WriterLock {
 /// Opens the file of the lock. On NFS only a file opened for writing can be locked; elsewhere
 /// reading suffices, and in a repository of several users it may be all that is allowed.
 fn open(path: &Path) -> Option<File> {
-    let for_writing = OpenOptions::new()
-        .read(true)
-        .append(true)
-        .create(true)
-        .open(path);
+    let for_writing = OpenOptions::new().read(true).append(true).create(true).open(path);
     for_writing.or_else(|_| File::open(path)).ok()
 }
 
@@ -73,10 +69,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join(".lock");
         let _first = WriterLock::acquire(&path);
-        assert!(!is_held(&WriterLock::acquire_within(
-            &path,
-            Duration::from_millis(20)
-        )));
+        assert!(!is_held(&WriterLock::acquire_within(&path, Duration::from_millis(20))));
     }
 
     #[test]
@@ -89,8 +82,6 @@ mod tests {
 
     #[test]
     fn a_writer_goes_on_where_no_lock_can_be_made() {
-        assert!(!is_held(&WriterLock::acquire(Path::new(
-            "/proc/no/such/place"
-        ))));
+        assert!(!is_held(&WriterLock::acquire(Path::new("/proc/no/such/place"))));
     }
 }

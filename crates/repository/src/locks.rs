@@ -25,9 +25,8 @@ pub(crate) enum Reach {
 }
 
 /// File systems that only one host has mounted.
-const LOCAL: &[&str] = &[
-    "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs", "tmpfs", "ramfs", "overlay",
-];
+const LOCAL: &[&str] =
+    &["ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs", "tmpfs", "ramfs", "overlay"];
 
 impl Reach {
     /// Tells how far the locks of files in a directory reach.
@@ -71,11 +70,7 @@ fn options_of(mounts: &str, device: &str) -> Option<String> {
     lines.find_map(|(mount, file_system)| {
         let mut fields = mount.split(' ');
         (fields.nth(2)? == device).then_some(())?;
-        Some(format!(
-            "{},{}",
-            fields.nth(2)?,
-            file_system.splitn(3, ' ').nth(2)?
-        ))
+        Some(format!("{},{}", fields.nth(2)?, file_system.splitn(3, ' ').nth(2)?))
     })
 }
 
@@ -109,12 +104,7 @@ mod tests {
                 reach("rw,local_lock=all"),
                 reach("")
             ],
-            [
-                Reach::AllHosts,
-                Reach::ThisHost,
-                Reach::ThisHost,
-                Reach::ThisHost
-            ]
+            [Reach::AllHosts, Reach::ThisHost, Reach::ThisHost, Reach::ThisHost]
         );
     }
 
@@ -122,11 +112,7 @@ mod tests {
     fn lustre_has_the_locks_that_it_was_mounted_with() {
         let reach = |options| Reach::on("lustre", options);
         assert_eq!(
-            [
-                reach("rw,flock,lazystatfs"),
-                reach("rw,localflock"),
-                reach("rw,noflock")
-            ],
+            [reach("rw,flock,lazystatfs"), reach("rw,localflock"), reach("rw,noflock")],
             [Reach::AllHosts, Reach::ThisHost, Reach::Nobody]
         );
     }
@@ -142,10 +128,7 @@ mod tests {
 22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw,errors=remount-ro
 40 22 0:52 / /project rw,nosuid - nfs server:/project rw,vers=3,nolock
 ";
-        assert_eq!(
-            options_of(mounts, "0:52").as_deref(),
-            Some("rw,nosuid,rw,vers=3,nolock")
-        );
+        assert_eq!(options_of(mounts, "0:52").as_deref(), Some("rw,nosuid,rw,vers=3,nolock"));
     }
 
     #[test]

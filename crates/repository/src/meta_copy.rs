@@ -24,10 +24,7 @@ const FEW: u64 = 64;
 
 /// Makes `target`, a copy of the directory `source`, and waits until it is on disk.
 pub(crate) fn copy_meta(source: &Path, target: &Path) -> Result<(), Error> {
-    let mut copy = Copy {
-        bytes: 0,
-        entries: 0,
-    };
+    let mut copy = Copy { bytes: 0, entries: 0 };
     copy.directory(source, target, 0)?;
     copy.sync(target).map_err(Error::io("write", target))
 }
@@ -42,9 +39,7 @@ impl Copy {
         if depth > MAX_DEPTH {
             return Err(refused(source, EntryProblem::TooDeep { limit: MAX_DEPTH }));
         }
-        DirBuilder::new()
-            .create(target)
-            .map_err(Error::io("create", target))?;
+        DirBuilder::new().create(target).map_err(Error::io("create", target))?;
         for entry in fs::read_dir(source).map_err(Error::io("read", source))? {
             let entry = entry.map_err(Error::io("read", source))?;
             let (from, to) = (entry.path(), target.join(entry.file_name()));
@@ -75,16 +70,8 @@ impl Copy {
         if !metadata.is_file() {
             return Err(refused(from, EntryProblem::Special));
         }
-        let mode = if metadata.permissions().mode() & 0o111 == 0 {
-            0o666
-        } else {
-            0o777
-        };
-        let target = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(mode)
-            .open(to);
+        let mode = if metadata.permissions().mode() & 0o111 == 0 { 0o666 } else { 0o777 };
+        let target = OpenOptions::new().write(true).create_new(true).mode(mode).open(to);
         let mut target = target.map_err(Error::io("create", to))?;
         let left = MAX_BYTES - self.bytes;
         let copied = io::copy(&mut (&source).take(left + 1), &mut target);
@@ -118,14 +105,8 @@ fn link(from: &Path, to: &Path, depth: usize) -> Result<(), Error> {
 /// Steps upward are allowed at the beginning only. After another part, which may be a link
 /// itself, nobody can say without looking where a step upward leads.
 fn stays_inside(target: &Path, depth: usize) -> bool {
-    let parts = || {
-        target
-            .components()
-            .filter(|part| *part != Component::CurDir)
-    };
-    let upward = parts()
-        .take_while(|part| *part == Component::ParentDir)
-        .count();
+    let parts = || target.components().filter(|part| *part != Component::CurDir);
+    let upward = parts().take_while(|part| *part == Component::ParentDir).count();
     let mut rest = parts().skip(upward);
     upward <= depth && rest.all(|part| matches!(part, Component::Normal(_)))
 }
@@ -144,10 +125,7 @@ fn sync_tree(directory: &Path) -> io::Result<()> {
 }
 
 fn refused(path: &Path, source: EntryProblem) -> Error {
-    Error::MetaEntry {
-        path: path.to_owned(),
-        source,
-    }
+    Error::MetaEntry { path: path.to_owned(), source }
 }
 
 #[cfg(test)]
@@ -172,10 +150,7 @@ mod tests {
             symlink("../env.json", source.join("recipe/link")).unwrap();
         });
         outcome.unwrap();
-        assert_eq!(
-            fs::read_to_string(place.path().join("target/recipe/link")).unwrap(),
-            "{}"
-        );
+        assert_eq!(fs::read_to_string(place.path().join("target/recipe/link")).unwrap(), "{}");
     }
 
     #[test]
@@ -186,9 +161,7 @@ mod tests {
             fs::set_permissions(source.join("post-install"), mode).unwrap();
         });
         outcome.unwrap();
-        let mode = fs::metadata(place.path().join("target/post-install"))
-            .unwrap()
-            .permissions();
+        let mode = fs::metadata(place.path().join("target/post-install")).unwrap().permissions();
         assert_eq!(mode.mode() & 0o100, 0o100);
     }
 
@@ -232,19 +205,13 @@ mod tests {
             let deep: std::path::PathBuf = std::iter::repeat_n("d", MAX_DEPTH + 1).collect();
             fs::create_dir_all(source.join(deep)).unwrap();
         });
-        assert_eq!(
-            outcome,
-            Err("its directories are nested more than 64 deep".to_owned())
-        );
+        assert_eq!(outcome, Err("its directories are nested more than 64 deep".to_owned()));
     }
 
     #[test]
     fn too_many_bytes_are_refused() {
         let (_place, outcome) = copy_of(|source| {
-            File::create(source.join("huge"))
-                .unwrap()
-                .set_len(MAX_BYTES + 1)
-                .unwrap();
+            File::create(source.join("huge")).unwrap().set_len(MAX_BYTES + 1).unwrap();
         });
         assert_eq!(outcome, Err("it has more than 268435456 bytes".to_owned()));
     }

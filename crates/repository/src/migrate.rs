@@ -54,22 +54,15 @@ impl Repository {
         progress: &mut MigrationProgress<'_>,
     ) -> Result<Migrated, Error> {
         if is_same(self, target) {
-            return Err(Error::SameRepository {
-                path: self.path().to_owned(),
-            });
+            return Err(Error::SameRepository { path: self.path().to_owned() });
         }
         let (records, there) = (self.records()?, target.records()?);
-        let there: BTreeMap<Label, Digest> = there
-            .into_iter()
-            .map(|one| (one.label, one.digest))
-            .collect();
+        let there: BTreeMap<Label, Digest> =
+            there.into_iter().map(|one| (one.label, one.digest)).collect();
         if !how.sync {
             refuse_others(target, &records, &there)?;
         }
-        let sizes: Vec<_> = records
-            .iter()
-            .map(|one| (one.digest.clone(), one.size))
-            .collect();
+        let sizes: Vec<_> = records.iter().map(|one| (one.digest.clone(), one.size)).collect();
         target.check_room(self.path(), &sizes)?;
         let mut migrated = Migrated::default();
         for record in &records {

@@ -109,12 +109,7 @@ impl Queue {
         }
         let own = self.name();
         let is_busy = |one: &String| Some(one) != own.as_ref();
-        if self
-            .places()?
-            .iter()
-            .filter(|one| is_busy(one))
-            .any(|one| self.is_alive(one))
-        {
+        if self.places()?.iter().filter(|one| is_busy(one)).any(|one| self.is_alive(one)) {
             return Ok(Claim::Busy);
         }
         let incoming = match own {
@@ -174,10 +169,7 @@ impl Queue {
 
     fn has_changed(&mut self, name: &str, line: Option<Line>) -> bool {
         let now = Instant::now();
-        let seen = self
-            .seen
-            .entry(name.to_owned())
-            .or_insert((line.clone(), now));
+        let seen = self.seen.entry(name.to_owned()).or_insert((line.clone(), now));
         if seen.0 != line {
             *seen = (line, now);
         }
@@ -232,21 +224,14 @@ impl Queue {
     /// two who want to, the one whose place has the lesser name.
     fn is_second(&mut self, own: &Path) -> Result<bool, Error> {
         sleep(self.settle);
-        let own = own
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let own = own.file_name().unwrap_or_default().to_string_lossy().into_owned();
         for name in self.places()?.into_iter().filter(|name| *name != own) {
             let Some(line) = Line::of(&self.path(&name)) else {
                 continue;
             };
             let goes_first = line.downloads() || name < own;
             // A line that was there before and has not changed is that of a dead one.
-            let is_known = self
-                .seen
-                .get(&name)
-                .is_some_and(|seen| seen.0.as_ref() == Some(&line));
+            let is_known = self.seen.get(&name).is_some_and(|seen| seen.0.as_ref() == Some(&line));
             if goes_first && !is_known {
                 self.has_changed(&name, Some(line));
                 return Ok(true);

@@ -43,10 +43,7 @@ fn wait(queue: &mut Queue) -> (Incoming, Duration) {
         if let Some(incoming) = taken(queue) {
             return (incoming, started.elapsed());
         }
-        assert!(
-            started.elapsed() < Duration::from_secs(20),
-            "it never comes"
-        );
+        assert!(started.elapsed() < Duration::from_secs(20), "it never comes");
         sleep(Duration::from_millis(5));
     }
 }
@@ -117,10 +114,7 @@ fn a_host_that_is_gone_is_waited_for_as_long_as_its_lease_and_no_longer() {
         let mut other = queue(&layout, reach, 'b');
         let lease = other.lease;
         let (_, waited) = wait(&mut other);
-        assert!(
-            waited >= lease && waited < 3 * lease,
-            "{reach:?}: {waited:?}"
-        );
+        assert!(waited >= lease && waited < 3 * lease, "{reach:?}: {waited:?}");
     }
 }
 

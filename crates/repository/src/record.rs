@@ -86,9 +86,7 @@ impl Record {
             date,
             format: image.format,
             mount: meta.and_then(|meta| meta.mount.clone()),
-            description: meta
-                .and_then(|meta| meta.description.as_deref())
-                .map(shortened),
+            description: meta.and_then(|meta| meta.description.as_deref()).map(shortened),
             views: meta.map_or_else(Vec::new, |meta| meta.views.keys().cloned().collect()),
             default_view: meta.and_then(|meta| meta.default_view.clone()),
         }
@@ -120,9 +118,7 @@ impl Record {
     pub(crate) fn in_order(&self, other: &Self) -> Ordering {
         let labels = self.label.cmp(&other.label);
         let dates = || self.date.cmp(&other.date);
-        labels
-            .then_with(dates)
-            .then_with(|| self.digest.cmp(&other.digest))
+        labels.then_with(dates).then_with(|| self.digest.cmp(&other.digest))
     }
 
     pub(crate) fn ref_name(&self) -> RefName {
@@ -130,10 +126,7 @@ impl Record {
     }
 
     pub(crate) fn to_ref(&self) -> Vec<u8> {
-        let file = RefFile {
-            version: REF_VERSION,
-            record: self.clone(),
-        };
+        let file = RefFile { version: REF_VERSION, record: self.clone() };
         // Strings, numbers and lists of them are always JSON.
         let mut bytes = serde_json::to_vec_pretty(&file).unwrap_or_default();
         bytes.push(b'\n');
@@ -163,9 +156,7 @@ pub(crate) struct KnownImage {
 
 fn shortened(description: &str) -> String {
     let longest = description.len().min(MAX_DESCRIPTION);
-    let end = (0..=longest)
-        .rev()
-        .find(|end| description.is_char_boundary(*end));
+    let end = (0..=longest).rev().find(|end| description.is_char_boundary(*end));
     description[..end.unwrap_or(0)].to_owned()
 }
 
@@ -178,11 +169,9 @@ pub(crate) fn overtaken(refs: &[Record], grace: Duration) -> impl Iterator<Item 
         let end = next.date.checked_add(grace);
         grace.is_zero() || end.is_ok_and(|end| end <= now)
     };
-    refs.iter()
-        .zip(refs.iter().skip(1))
-        .filter_map(move |(one, next)| {
-            (Some(&one.digest) == newest || is_over(next)).then_some(one)
-        })
+    refs.iter().zip(refs.iter().skip(1)).filter_map(move |(one, next)| {
+        (Some(&one.digest) == newest || is_over(next)).then_some(one)
+    })
 }
 
 #[cfg(test)]
@@ -221,10 +210,7 @@ pub(crate) mod tests {
     fn a_ref_of_a_later_version_is_told_from_a_broken_one() {
         let name = record("a/1:v1@s%u", 'a').ref_name();
         let error = Record::from_ref(&name, br#"{"version":2,"names":[]}"#).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "it was written by a later version of this program"
-        );
+        assert_eq!(error.to_string(), "it was written by a later version of this program");
     }
 
     #[test]

@@ -28,10 +28,7 @@ impl Repository {
         let refs = writer.refs_of(label)?;
         if refs.is_empty() {
             let repository = self.path().to_owned();
-            return Err(Error::NoSuchLabel {
-                label: Box::new(label.clone()),
-                repository,
-            });
+            return Err(Error::NoSuchLabel { label: Box::new(label.clone()), repository });
         }
         retire(&writer, refs)
     }
@@ -49,10 +46,7 @@ impl Repository {
         let refs: Vec<Record> = refs.cloned().collect();
         if refs.is_empty() && !self.layout().image_directory(digest).exists() {
             let repository = self.path().to_owned();
-            return Err(Error::NoSuchImage {
-                digest: digest.clone(),
-                repository,
-            });
+            return Err(Error::NoSuchImage { digest: digest.clone(), repository });
         }
         let mut removed = retire(&writer, refs)?;
         if writer.collect(digest)? {
@@ -72,8 +66,5 @@ impl Repository {
 fn retire(writer: &Writer<'_>, refs: Vec<Record>) -> Result<Removed, Error> {
     let images = writer.retire(&refs)?;
     writer.write_index();
-    Ok(Removed {
-        records: refs,
-        images,
-    })
+    Ok(Removed { records: refs, images })
 }

@@ -67,9 +67,7 @@ impl Repository {
     pub fn create(path: &Path) -> Result<Self, Error> {
         match Self::open(path) {
             Ok(repository) => {
-                return Err(Error::Exists {
-                    path: repository.path().to_owned(),
-                });
+                return Err(Error::Exists { path: repository.path().to_owned() });
             }
             Err(Error::NotARepository { .. }) => {}
             Err(error) => return Err(error),
@@ -103,11 +101,7 @@ impl Repository {
 
     /// Returns the records of all images that are there, sorted by label.
     pub fn records(&self) -> Result<Vec<Record>, Error> {
-        let wanted = Wanted {
-            digest: &|_| true,
-            label: &|_| true,
-            is_everything: true,
-        };
+        let wanted = Wanted { digest: &|_| true, label: &|_| true, is_everything: true };
         search::records(&self.layout, &wanted)
     }
 
@@ -132,25 +126,11 @@ impl Repository {
     }
 
     fn with_label(&self, label: &dyn Fn(&Label) -> bool) -> Result<Vec<Record>, Error> {
-        search::records(
-            &self.layout,
-            &Wanted {
-                digest: &|_| true,
-                label,
-                is_everything: false,
-            },
-        )
+        search::records(&self.layout, &Wanted { digest: &|_| true, label, is_everything: false })
     }
 
     fn with_digest(&self, digest: &dyn Fn(&str) -> bool) -> Result<Vec<Record>, Error> {
-        search::records(
-            &self.layout,
-            &Wanted {
-                digest,
-                label: &|_| true,
-                is_everything: false,
-            },
-        )
+        search::records(&self.layout, &Wanted { digest, label: &|_| true, is_everything: false })
     }
 
     /// Returns the path of an image; nothing is checked.
@@ -206,8 +186,7 @@ pub(crate) fn read_meta_directory(directory: &Path) -> Result<Option<Meta>, Erro
     match disk::read(&path, Meta::MAX_SIZE) {
         Ok(text) => {
             let meta = Meta::from_json(&text);
-            meta.map(Some)
-                .map_err(|source| Error::Meta { path, source })
+            meta.map(Some).map_err(|source| Error::Meta { path, source })
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::io("read", &path)(error)),
@@ -225,32 +204,19 @@ fn write_marker(layout: &Layout) -> Result<(), Error> {
 }
 
 fn is_absence(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-    )
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 fn check_format(layout: &Layout, marker: &[u8]) -> Result<(), Error> {
-    let bad = || Error::BadMarker {
-        path: layout.marker(),
-    };
+    let bad = || Error::BadMarker { path: layout.marker() };
     let text = std::str::from_utf8(marker).map_err(|_| bad())?;
     let line = text.lines().next().ok_or_else(bad)?;
-    let number = line
-        .strip_prefix(MARK)
-        .and_then(|rest| rest.strip_prefix(' '));
-    let found: u32 = number
-        .and_then(|number| number.parse().ok())
-        .ok_or_else(bad)?;
+    let number = line.strip_prefix(MARK).and_then(|rest| rest.strip_prefix(' '));
+    let found: u32 = number.and_then(|number| number.parse().ok()).ok_or_else(bad)?;
     match found {
         FORMAT => Ok(()),
         0 => Err(bad()),
-        _ => Err(Error::NewerFormat {
-            path: layout.root().to_owned(),
-            found,
-            known: FORMAT,
-        }),
+        _ => Err(Error::NewerFormat { path: layout.root().to_owned(), found, known: FORMAT }),
     }
 }
 
@@ -259,10 +225,7 @@ fn refuse_full_directory(layout: &Layout) -> Result<(), Error> {
     let root = layout.root();
     let foreign = |directory: &Path, ours: &[&str]| -> Result<Option<String>, Error> {
         match disk::names(directory) {
-            Ok(names) => Ok(names
-                .iter()
-                .find(|name| !ours.contains(name))
-                .map(str::to_owned)),
+            Ok(names) => Ok(names.iter().find(|name| !ours.contains(name)).map(str::to_owned)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Error::io("read", directory)(error)),
         }
@@ -273,10 +236,7 @@ fn refuse_full_directory(layout: &Layout) -> Result<(), Error> {
         (layout.refs(), &[]),
     ] {
         if let Some(entry) = foreign(&directory, ours)? {
-            return Err(Error::NotEmpty {
-                path: directory,
-                entry,
-            });
+            return Err(Error::NotEmpty { path: directory, entry });
         }
     }
     Ok(())

@@ -221,12 +221,7 @@ fn newest(records: &[Record], limits: &Limits) -> BTreeSet<usize> {
     };
     let mut groups: BTreeMap<_, Vec<(Timestamp, usize)>> = BTreeMap::new();
     for (place, record) in records.iter().enumerate() {
-        let Label {
-            name,
-            system,
-            uarch,
-            ..
-        } = &record.label;
+        let Label { name, system, uarch, .. } = &record.label;
         let group = groups.entry((name, system, uarch)).or_default();
         group.push((record.date, place));
     }
@@ -244,9 +239,7 @@ fn shrink(labels: &mut [Verdict], max_size: u64) {
     let mut images: BTreeMap<Digest, (Timestamp, u64, bool)> = BTreeMap::new();
     for one in labels.iter().filter(|one| stays(one)) {
         let may_go = one.fate == Fate::Kept(Kept::WithinLimits);
-        let image = images
-            .entry(one.digest.clone())
-            .or_insert((one.used, one.size, true));
+        let image = images.entry(one.digest.clone()).or_insert((one.used, one.size, true));
         *image = (image.0.max(one.used), one.size, image.2 && may_go);
     }
     let mut total: u64 = images.values().map(|(_, size, _)| size).sum();
@@ -273,11 +266,8 @@ fn shrink(labels: &mut [Verdict], max_size: u64) {
 
 /// Returns the bytes of the images that have one of these labels.
 fn bytes(labels: &[Verdict], wanted: impl Fn(&Verdict) -> bool) -> u64 {
-    let images: BTreeMap<&Digest, u64> = labels
-        .iter()
-        .filter(|one| wanted(one))
-        .map(|one| (&one.digest, one.size))
-        .collect();
+    let images: BTreeMap<&Digest, u64> =
+        labels.iter().filter(|one| wanted(one)).map(|one| (&one.digest, one.size)).collect();
     images.values().sum()
 }
 

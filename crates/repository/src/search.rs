@@ -63,9 +63,7 @@ fn from_index(layout: &Layout, wanted: &Wanted<'_>) -> Option<Vec<Record>> {
     // The refs before the images: an image is there before its ref.
     let records = knows_refs(layout, index).then(|| pick(index, wanted))??;
     let is_there = if records.len() <= FEW {
-        records
-            .iter()
-            .all(|one| layout.image_directory(&one.digest).is_dir())
+        records.iter().all(|one| layout.image_directory(&one.digest).is_dir())
     } else {
         has_images(layout, index)
     };
@@ -88,9 +86,7 @@ fn has_images(layout: &Layout, index: Index<'_>) -> bool {
     // There may be an image without a ref, which is no reason to read every ref.
     let there: NameSet<'_> = images.iter().collect();
     let is_there = |fields: Fields<'_>| there.contains(fields.digest);
-    index
-        .lines()
-        .all(|line| line.fields().is_some_and(is_there))
+    index.lines().all(|line| line.fields().is_some_and(is_there))
 }
 
 /// Takes what is wanted from the lines; `None` if one is not understood.
@@ -158,11 +154,7 @@ mod tests {
         (place, layout)
     }
 
-    const ALL: Wanted<'_> = Wanted {
-        digest: &|_| true,
-        label: &|_| true,
-        is_everything: true,
-    };
+    const ALL: Wanted<'_> = Wanted { digest: &|_| true, label: &|_| true, is_everything: true };
 
     fn two_refs_of_one_label() -> [Record; 2] {
         let (old, mut new) = (record("a/1:v1@s%u", 'b'), record("a/1:v1@s%u", 'a'));
@@ -210,11 +202,8 @@ mod tests {
     fn an_image_that_lost_its_label_is_not_found_by_its_digest() {
         let [old, new] = two_refs_of_one_label();
         let (_place, layout) = repository(&[old.clone(), new]);
-        let wanted = Wanted {
-            digest: &|one| one == old.digest.as_str(),
-            is_everything: false,
-            ..ALL
-        };
+        let wanted =
+            Wanted { digest: &|one| one == old.digest.as_str(), is_everything: false, ..ALL };
         assert_eq!(from_index(&layout, &wanted), Some(Vec::new()));
     }
 

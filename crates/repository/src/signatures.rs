@@ -50,10 +50,7 @@ impl Repository {
 /// Writes the file, at once or not at all.
 pub(crate) fn keep(writer: &Writer<'_>, digest: &Digest, bytes: &[u8]) -> Result<(), Error> {
     let directory = writer.layout.image_directory(digest);
-    let (new, place) = (
-        writer.staging.free_name(SIGNATURES),
-        directory.join(SIGNATURES),
-    );
+    let (new, place) = (writer.staging.free_name(SIGNATURES), directory.join(SIGNATURES));
     disk::write_new(&new, bytes).map_err(Error::io("write", &new))?;
     match fs::rename(&new, &place) {
         Ok(()) => disk::sync_directory(&directory).map_err(Error::io("write", &directory)),

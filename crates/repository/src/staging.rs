@@ -84,14 +84,7 @@ impl Owner {
     }
 
     fn name(&self) -> String {
-        let Self {
-            host,
-            pid_namespace,
-            pid,
-            start,
-            created,
-            random,
-        } = self;
+        let Self { host, pid_namespace, pid, start, created, random } = self;
         format!("{host}-{pid_namespace:x}-{pid}-{start:x}-{created}-{random:016x}")
     }
 
@@ -129,9 +122,7 @@ impl Temporary {
         if let Some(rest) = name.strip_prefix(PULL) {
             return Self::incoming(rest).unwrap_or(Self::Unknown);
         }
-        let trash = name
-            .strip_prefix(TRASH)
-            .and_then(|rest| rest.split_once('-'));
+        let trash = name.strip_prefix(TRASH).and_then(|rest| rest.split_once('-'));
         let trash = trash.and_then(|(digest, owner)| {
             Some(Self::Trash(digest.parse().ok()?, Owner::from_name(owner)?))
         });
@@ -203,10 +194,7 @@ impl Staging {
 /// Returns the images that a writer noted in its staging area.
 pub(crate) fn noted_orphans(staging: &Path) -> Vec<Digest> {
     let names = disk::names(staging).unwrap_or_default();
-    names
-        .iter()
-        .filter_map(|name| name.strip_prefix(ORPHAN)?.parse().ok())
-        .collect()
+    names.iter().filter_map(|name| name.strip_prefix(ORPHAN)?.parse().ok()).collect()
 }
 
 /// Returns whether a file that no version of this program made has been lying about for long.
@@ -248,24 +236,14 @@ fn host_name() -> String {
     let names = rustix::system::uname();
     let host = names.nodename().to_string_lossy();
     let allowed = |character: char| {
-        if character.is_ascii_alphanumeric() {
-            character
-        } else {
-            '_'
-        }
+        if character.is_ascii_alphanumeric() { character } else { '_' }
     };
     let host: String = host.chars().take(48).map(allowed).collect();
-    if host.is_empty() {
-        "_".to_owned()
-    } else {
-        host
-    }
+    if host.is_empty() { "_".to_owned() } else { host }
 }
 
 fn seconds_now() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |time| time.as_secs())
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
 #[cfg(test)]
@@ -277,10 +255,7 @@ mod tests {
     #[test]
     fn an_owner_can_be_read_back_from_its_name() {
         let owner = Owner::this_process();
-        assert_eq!(
-            Temporary::from_name(&owner.name()),
-            Temporary::Staging(owner)
-        );
+        assert_eq!(Temporary::from_name(&owner.name()), Temporary::Staging(owner));
     }
 
     #[test]
@@ -292,10 +267,7 @@ mod tests {
         let digest: Digest = "a".repeat(64).parse().unwrap();
         let trash = staging.trash(&layout, &digest);
         let name = trash.file_name().unwrap().to_str().unwrap();
-        assert_eq!(
-            Temporary::from_name(name),
-            Temporary::Trash(digest, staging.owner)
-        );
+        assert_eq!(Temporary::from_name(name), Temporary::Trash(digest, staging.owner));
     }
 
     #[test]
@@ -314,12 +286,7 @@ mod tests {
                 read(&format!("{name}-{}", owner.name())),
                 read("pull-123")
             ],
-            [
-                Some(Holders::All),
-                Some(Holders::Kernel(kernel)),
-                Some(Holders::One(owner)),
-                None
-            ]
+            [Some(Holders::All), Some(Holders::Kernel(kernel)), Some(Holders::One(owner)), None]
         );
     }
 
@@ -333,55 +300,31 @@ mod tests {
         let mut child = Command::new("true").spawn().unwrap();
         let pid = i32::try_from(child.id()).unwrap();
         child.wait().unwrap();
-        assert!(
-            Owner {
-                pid,
-                start: 0,
-                ..Owner::this_process()
-            }
-            .is_gone()
-        );
+        assert!(Owner { pid, start: 0, ..Owner::this_process() }.is_gone());
     }
 
     #[test]
     fn a_process_that_was_given_the_number_of_another_is_not_the_other() {
         let this = Owner::this_process();
-        assert!(
-            Owner {
-                start: this.start + 1,
-                ..this
-            }
-            .is_gone()
-        );
+        assert!(Owner { start: this.start + 1, ..this }.is_gone());
     }
 
     #[test]
     fn a_writer_on_another_host_is_given_a_day() {
-        let other = Owner {
-            host: "other".to_owned(),
-            ..Owner::this_process()
-        };
+        let other = Owner { host: "other".to_owned(), ..Owner::this_process() };
         assert!(!other.is_gone());
     }
 
     #[test]
     fn a_writer_on_another_host_is_not_given_two_days() {
         let created = seconds_now() - 2 * FOREIGN_AGE;
-        let other = Owner {
-            host: "other".to_owned(),
-            created,
-            ..Owner::this_process()
-        };
+        let other = Owner { host: "other".to_owned(), created, ..Owner::this_process() };
         assert!(other.is_gone());
     }
 
     #[test]
     fn a_writer_in_another_container_is_not_judged_by_its_process_number() {
-        let other = Owner {
-            pid_namespace: 1,
-            pid: i32::MAX,
-            ..Owner::this_process()
-        };
+        let other = Owner { pid_namespace: 1, pid: i32::MAX, ..Owner::this_process() };
         assert!(!other.is_gone());
     }
 }

@@ -105,11 +105,7 @@ impl Survey<'_> {
         let images = listing.images();
         self.refs(&listing);
         let unnamed = listing.images_without_ref();
-        self.damaged.extend(
-            unnamed
-                .into_iter()
-                .map(|digest| Corruption::NoLabel { digest }),
-        );
+        self.damaged.extend(unnamed.into_iter().map(|digest| Corruption::NoLabel { digest }));
         let mut refs: BTreeMap<&Digest, Vec<&Record>> = BTreeMap::new();
         for one in &listing.refs {
             refs.entry(&one.digest).or_default().push(one);
@@ -166,25 +162,19 @@ impl Survey<'_> {
 
     fn unreadable(&mut self, path: &Path, error: &io::Error) {
         let (path, reason) = (self.inside(path), error.to_string());
-        self.damaged
-            .push(Corruption::UnreadableDirectory { path, reason });
+        self.damaged.push(Corruption::UnreadableDirectory { path, reason });
     }
 
     /// Returns a path as it is in the repository.
     fn inside(&self, path: &Path) -> PathBuf {
         let inside = path.strip_prefix(self.repository.path()).unwrap_or(path);
-        if inside.as_os_str().is_empty() {
-            PathBuf::from(".")
-        } else {
-            inside.to_owned()
-        }
+        if inside.as_os_str().is_empty() { PathBuf::from(".") } else { inside.to_owned() }
     }
 
     fn refs(&mut self, listing: &Listing) {
         for one in listing.without_image() {
             let (label, digest) = (one.label.clone(), one.digest.clone());
-            self.damaged
-                .push(Corruption::MissingImage { label, digest });
+            self.damaged.push(Corruption::MissingImage { label, digest });
         }
         for one in listing.overtaken(self.repository.layout().grace()) {
             let (label, digest) = (one.label.clone(), one.digest.clone());
@@ -192,8 +182,7 @@ impl Survey<'_> {
         }
         for (name, error) in &listing.unreadable {
             let (file, reason) = (RefName::as_str(name).to_owned(), error.to_string());
-            self.damaged
-                .push(Corruption::UnreadableRef { file, reason });
+            self.damaged.push(Corruption::UnreadableRef { file, reason });
         }
         for name in &listing.strangers {
             let path = PathBuf::from("refs").join(name);
@@ -338,9 +327,7 @@ impl Survey<'_> {
                     let path = PathBuf::from("tmp").join(name);
                     self.damaged.push(Corruption::Stranger { path });
                 }
-                _ => self.damaged.push(Corruption::Leftover {
-                    name: name.to_owned(),
-                }),
+                _ => self.damaged.push(Corruption::Leftover { name: name.to_owned() }),
             }
         }
         Ok(())

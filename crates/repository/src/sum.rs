@@ -21,9 +21,7 @@ fn sum_on(start: u64, bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
-    let sum = words
-        .iter()
-        .fold(start, |sum, word| step(sum, u64::from_le_bytes(*word)));
+    let sum = words.iter().fold(start, |sum, word| step(sum, u64::from_le_bytes(*word)));
     step(step(sum, u64::from_le_bytes(last)), bytes.len() as u64)
 }
 

@@ -91,11 +91,7 @@ impl<'a> Source<'a> {
         };
         let file = File::open(target).map_err(Error::io("read", target))?;
         file.sync_all().map_err(failed)?;
-        Ok(KnownImage {
-            digest,
-            size,
-            format: format_of(&file, self.path)?,
-        })
+        Ok(KnownImage { digest, size, format: format_of(&file, self.path)? })
     }
 
     /// Tries to give the file a second name, which makes moving it a matter of microseconds.
@@ -132,22 +128,14 @@ impl<'a> Source<'a> {
         if free >= need.saturating_add(MARGIN) {
             return Ok(());
         }
-        Err(Error::NoSpace {
-            path: place.to_owned(),
-            need: Some(need),
-            free: Some(free),
-        })
+        Err(Error::NoSpace { path: place.to_owned(), need: Some(need), free: Some(free) })
     }
 
     fn failure(&self, action: &'static str, path: &Path, error: io::Error) -> Error {
         match Error::io(action, path)(error) {
             Error::NoSpace { path, .. } => {
                 let free = disk::free_space(path.parent().unwrap_or(&path)).ok();
-                Error::NoSpace {
-                    path,
-                    need: Some(self.size),
-                    free,
-                }
+                Error::NoSpace { path, need: Some(self.size), free }
             }
             other => other,
         }
@@ -169,10 +157,7 @@ pub(crate) fn digest_of(path: &Path) -> Result<(Digest, u64), Error> {
 }
 
 pub(crate) fn format_of(file: &File, path: &Path) -> Result<ImageFormat, Error> {
-    ImageFormat::of_file(file).map_err(|source| Error::Image {
-        path: path.to_owned(),
-        source,
-    })
+    ImageFormat::of_file(file).map_err(|source| Error::Image { path: path.to_owned(), source })
 }
 
 /// Reads a file to its end, sums what was read and writes it if there is somewhere to write.

@@ -117,14 +117,8 @@ fn record_of(
     let Ok(format) = ImageFormat::of_file(&file) else {
         return Ok(None);
     };
-    let size = fs::metadata(&path)
-        .map_err(Error::io("inspect", &path))?
-        .len();
-    let image = KnownImage {
-        digest: digest.clone(),
-        size,
-        format,
-    };
+    let size = fs::metadata(&path).map_err(Error::io("inspect", &path))?.len();
+    let image = KnownImage { digest: digest.clone(), size, format };
     let meta = read_meta(writer.layout, digest).ok().flatten();
     let meta = meta.filter(|_| !writer.layout.is_closed(digest));
     Ok(Some(Record::new(label, &image, meta.as_ref(), date)))

@@ -55,11 +55,7 @@ impl<'a> Writer<'a> {
                 outcome => outcome.map_err(Error::io("create", &directory))?,
             }
         }
-        Ok(Self {
-            layout,
-            staging: Staging::open(layout)?,
-            lock: None,
-        })
+        Ok(Self { layout, staging: Staging::open(layout)?, lock: None })
     }
 
     /// Takes the lock and learns what other hosts have changed.
@@ -155,9 +151,7 @@ impl<'a> Writer<'a> {
             }
         }
         self.remove_ref(&record.ref_name())?;
-        Err(Error::RemovedMeanwhile {
-            digest: digest.clone(),
-        })
+        Err(Error::RemovedMeanwhile { digest: digest.clone() })
     }
 
     /// Takes an image back that somebody is throwing away; returns whether there was one.
@@ -211,10 +205,7 @@ impl<'a> Writer<'a> {
     pub(crate) fn retire_overtaken(&self) -> Result<Vec<Digest>, Error> {
         let mut labels: HashMap<String, Vec<RefName>> = HashMap::new();
         for name in listing::ref_names(self.layout)? {
-            labels
-                .entry(name.label_part().to_owned())
-                .or_default()
-                .push(name);
+            labels.entry(name.label_part().to_owned()).or_default().push(name);
         }
         let mut removed = Vec::new();
         for names in labels.into_values().filter(|names| names.len() > 1) {
@@ -269,9 +260,7 @@ impl<'a> Writer<'a> {
     pub(crate) fn write_index_of(&self, listing: &Listing) -> bool {
         let new = self.staging.free_name("index");
         let text = index::render(&listing.refs);
-        fs::write(&new, text)
-            .and_then(|()| fs::rename(&new, self.layout.index()))
-            .is_ok()
+        fs::write(&new, text).and_then(|()| fs::rename(&new, self.layout.index())).is_ok()
     }
 }
 

@@ -46,17 +46,15 @@ pub fn assemble(
     views: &[ViewDescription],
     use_default_view: bool,
 ) -> Result<ConcreteEnvironment, AssembleError> {
-    let requested = located
-        .into_iter()
-        .map(|(located, description)| RequestedImage {
-            located,
-            description,
-            default_view: match use_default_view {
-                true if views.is_empty() => DefaultView::Used,
-                true => DefaultView::UsedOfRoot,
-                false => DefaultView::Left,
-            },
-        });
+    let requested = located.into_iter().map(|(located, description)| RequestedImage {
+        located,
+        description,
+        default_view: match use_default_view {
+            true if views.is_empty() => DefaultView::Used,
+            true => DefaultView::UsedOfRoot,
+            false => DefaultView::Left,
+        },
+    });
     let requested: Vec<RequestedImage> = requested.collect();
     let all = requested.len();
     assemble_requested(requested, all, views)
@@ -72,12 +70,7 @@ pub fn assemble_requested(
     views: &[ViewDescription],
 ) -> Result<ConcreteEnvironment, AssembleError> {
     let (mut images, mut typed, mut defaults) = (Vec::new(), Vec::new(), Vec::new());
-    for RequestedImage {
-        located,
-        description,
-        default_view,
-    } in requested
-    {
+    for RequestedImage { located, description, default_view } in requested {
         typed.push(description.image.to_string());
         images.push(with_mount_point(located, &description)?);
         defaults.push(default_view);
@@ -99,58 +92,29 @@ pub fn assemble_requested(
     // What a root image sets is what the others add to.
     views.sort_by_key(|view| !images[view.image].mount_point.is_root());
     let warnings = images.iter().filter_map(warning).collect();
-    Ok(ConcreteEnvironment {
-        patch: merged(&images, &views),
-        images,
-        views,
-        warnings,
-    })
+    Ok(ConcreteEnvironment { patch: merged(&images, &views), images, views, warnings })
 }
 
 fn with_mount_point(
     located: LocatedImage,
     description: &UenvDescription,
 ) -> Result<ConcreteImage, AssembleError> {
-    let LocatedImage {
-        path,
-        digest,
-        label,
-        repository,
-        format,
-        meta,
-    } = located;
+    let LocatedImage { path, digest, label, repository, format, meta } = located;
     let mut meta = meta.unwrap_or_else(|| no_meta(&path));
-    let mount_point = description
-        .mount_point
-        .clone()
-        .or_else(|| meta.mount.clone());
-    let missing = || AssembleError::NoMountPoint {
-        image: description.image.to_string(),
-    };
+    let mount_point = description.mount_point.clone().or_else(|| meta.mount.clone());
+    let missing = || AssembleError::NoMountPoint { image: description.image.to_string() };
     let mount_point = mount_point.ok_or_else(missing)?;
     if mount_point.is_root() && meta.container.is_none() {
         let image = description.image.to_string();
         return Err(AssembleError::NoRoot { image });
     }
     meta.relocate_views(&mount_point);
-    Ok(ConcreteImage {
-        path,
-        digest,
-        label,
-        repository,
-        format,
-        meta,
-        mount_point,
-    })
+    Ok(ConcreteImage { path, digest, label, repository, format, meta, mount_point })
 }
 
 /// Returns metadata that say nothing, for an image that has none.
 fn no_meta(path: &std::path::Path) -> Meta {
-    let name = path
-        .file_stem()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
+    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     Meta {
         name,
         description: None,
@@ -170,9 +134,7 @@ fn refuse_doubles(images: &[ConcreteImage], typed: &[String]) -> Result<(), Asse
         match earlier.find(|(other, _)| other.mount_point == image.mount_point) {
             None => {}
             Some((other, _)) if is_same(image, other) => {
-                return Err(AssembleError::SameImage {
-                    image: typed[second].clone(),
-                });
+                return Err(AssembleError::SameImage { image: typed[second].clone() });
             }
             Some((other, first)) => {
                 return Err(AssembleError::SameMountPoint {
@@ -202,10 +164,7 @@ fn default_views(images: &[ConcreteImage]) -> Vec<ConcreteView> {
 fn merged(images: &[ConcreteImage], views: &[ConcreteView]) -> EnvPatch {
     let mut patch = EnvPatch::new();
     for ConcreteView { image, name } in views {
-        if let Some(view) = images
-            .get(*image)
-            .and_then(|image| image.meta.views.get(name))
-        {
+        if let Some(view) = images.get(*image).and_then(|image| image.meta.views.get(name)) {
             patch.merge(&view.patch);
         }
     }
@@ -220,9 +179,5 @@ fn warning(image: &ConcreteImage) -> Option<Warning> {
         // Who mounts a root image elsewhere wants to look into it.
         .filter(|wanted| *wanted != image.mount_point && !wanted.is_root())?;
     let (image, mounted_at) = (image.name().to_owned(), image.mount_point.clone());
-    Some(Warning::MountPointDiffers {
-        image,
-        built_for,
-        mounted_at,
-    })
+    Some(Warning::MountPointDiffers { image, built_for, mounted_at })
 }

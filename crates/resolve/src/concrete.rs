@@ -56,9 +56,7 @@ impl ConcreteImage {
     ///
     /// It is the name in the label, or else what the metadata say, which may be any text.
     pub fn name(&self) -> &str {
-        self.label
-            .as_ref()
-            .map_or(self.meta.name.as_str(), |label| label.name.as_str())
+        self.label.as_ref().map_or(self.meta.name.as_str(), |label| label.name.as_str())
     }
 }
 
@@ -89,11 +87,7 @@ pub enum Warning {
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::MountPointDiffers {
-                image,
-                built_for,
-                mounted_at,
-            } => write!(
+            Self::MountPointDiffers { image, built_for, mounted_at } => write!(
                 f,
                 "`{}` was built for {built_for} and is mounted at {mounted_at}: \
                  paths inside may not work",

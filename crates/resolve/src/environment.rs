@@ -112,16 +112,10 @@ impl EnvironmentError {
     /// Returns what the user may type to get further, when there is such a thing.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::NotFound {
-                similar: Some(similar),
-                ..
-            } => Some(format!(
-                "did you mean {}?",
-                any_of(std::slice::from_ref(similar))
-            )),
-            Self::NotFound {
-                name, directories, ..
-            } => {
+            Self::NotFound { similar: Some(similar), .. } => {
+                Some(format!("did you mean {}?", any_of(std::slice::from_ref(similar))))
+            }
+            Self::NotFound { name, directories, .. } => {
                 let searched: Vec<String> = directories.iter().map(|one| shown(one)).collect();
                 Some(format!(
                     "`{}.{ENDING}` is looked for in {}; a path is written `./{}.{ENDING}`",
@@ -172,9 +166,7 @@ impl EnvironmentFinder<'_> {
             }
         }
         let found = found.into_iter();
-        found
-            .map(|(name, path)| FoundEnvironment { name, path })
-            .collect()
+        found.map(|(name, path)| FoundEnvironment { name, path }).collect()
     }
 
     fn find(
@@ -186,10 +178,7 @@ impl EnvironmentFinder<'_> {
             EnvironmentReference::Path(path) => return Ok(path.clone()),
             EnvironmentReference::Name(name) => name,
         };
-        let candidates = self
-            .directories
-            .iter()
-            .map(|one| one.join(format!("{name}.{ENDING}")));
+        let candidates = self.directories.iter().map(|one| one.join(format!("{name}.{ENDING}")));
         if let Some(path) = candidates.into_iter().find(|path| path.is_file()) {
             return Ok(path);
         }
@@ -223,15 +212,11 @@ impl EnvironmentFinder<'_> {
         let shown =
             |chain: &[(PathBuf, PathBuf)]| chain.iter().map(|(_, path)| path.clone()).collect();
         if is_waiting {
-            return Err(EnvironmentError::Loop {
-                chain: shown(chain),
-            });
+            return Err(EnvironmentError::Loop { chain: shown(chain) });
         }
         let levels_below = known.get(&real).map_or(0, |(_, levels)| *levels - 1);
         if chain.len() + levels_below > MAX_LEVELS {
-            return Err(EnvironmentError::TooDeep {
-                chain: shown(chain),
-            });
+            return Err(EnvironmentError::TooDeep { chain: shown(chain) });
         }
         if !known.contains_key(&real) {
             let file = self.read(path).map_err(|error| match error {
@@ -253,17 +238,8 @@ impl EnvironmentFinder<'_> {
         known: &mut Known,
     ) -> Result<(EnvironmentFile, usize), EnvironmentError> {
         let (mut together, mut levels) = (EnvironmentFile::default(), 1);
-        for BaseReference {
-            file: reference,
-            line,
-            column,
-        } in std::mem::take(&mut file.bases)
-        {
-            let named = Named {
-                path: path.to_owned(),
-                line,
-                column,
-            };
+        for BaseReference { file: reference, line, column } in std::mem::take(&mut file.bases) {
+            let named = Named { path: path.to_owned(), line, column };
             let base = self.find(&reference, Some(&named))?;
             let (base, below) = self.with_bases(&base, Some(&named), chain, known)?;
             together = together.merge(base);
@@ -279,16 +255,10 @@ impl EnvironmentFinder<'_> {
         let absolute = std::path::absolute(path)?;
         let mut directory = absolute.parent().unwrap_or(Path::new("/")).to_owned();
         // Links stay as users know them; what `..` means behind one nobody can see.
-        if directory
-            .components()
-            .any(|part| part == Component::ParentDir)
-        {
+        if directory.components().any(|part| part == Component::ParentDir) {
             directory = fs::canonicalize(directory)?;
         }
-        let file_context = FileContext {
-            directory: &directory,
-            variable: self.variable,
-        };
+        let file_context = FileContext { directory: &directory, variable: self.variable };
         parse_environment_file(path, &text, &file_context).map_err(ReadError::Malformed)
     }
 }

@@ -172,9 +172,7 @@ impl LocateError {
     /// Returns what the user may type to get further, when there is such a thing.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::NotFound {
-                near: Some(near), ..
-            } => Some(near.to_string()),
+            Self::NotFound { near: Some(near), .. } => Some(near.to_string()),
             Self::NotFound { image, source, .. } => {
                 image.hint().or_else(|| Some(source.hint().to_owned()))
             }
@@ -183,28 +181,19 @@ impl LocateError {
                 Some(format!("write a label in full: `{}`", record.label))
             }
             Self::Namespace { pattern } => {
-                let local = LabelPattern {
-                    namespace: None,
-                    ..LabelPattern::clone(pattern)
-                };
+                let local = LabelPattern { namespace: None, ..LabelPattern::clone(pattern) };
                 Some(format!("write `{local}` for the image in a repository"))
             }
             Self::Repository { source, .. } => source.hint(),
-            Self::Directory {
-                inside: Some(inside),
-                ..
-            } => Some(format!("write `{}` for the image inside", shown(inside))),
+            Self::Directory { inside: Some(inside), .. } => {
+                Some(format!("write `{}` for the image inside", shown(inside)))
+            }
             Self::Directory { .. } => {
                 Some("`cabane build` makes an image from a recipe".to_owned())
             }
-            Self::NotAnImage {
-                repository: Some(repository),
-                ..
-            } => {
+            Self::NotAnImage { repository: Some(repository), .. } => {
                 let repository = shown(repository);
-                Some(format!(
-                    "`cabane repo status --verify {repository}` finds what is damaged"
-                ))
+                Some(format!("`cabane repo status --verify {repository}` finds what is damaged"))
             }
             Self::Closed { group, .. } => Some(format!(
                 "`getent group {group}` shows which group that is, and `id` shows yours"
@@ -220,20 +209,16 @@ impl AssembleError {
         match self {
             Self::NoRoot { image } | Self::NoMountPoint { image } => {
                 let image = escape(image);
-                Some(format!(
-                    "write the place after the image: `{image}:/user-environment`"
-                ))
+                Some(format!("write the place after the image: `{image}:/user-environment`"))
             }
             Self::SameMountPoint { second, .. } => {
                 let second = escape(second);
-                Some(format!(
-                    "write another place after one of them: `{second}:/mount/point`"
-                ))
+                Some(format!("write another place after one of them: `{second}:/mount/point`"))
             }
             Self::SameImage { .. } => None,
-            Self::UnknownView { similar, .. } => similar
-                .as_ref()
-                .map(|similar| format!("did you mean `{}`?", escape(similar))),
+            Self::UnknownView { similar, .. } => {
+                similar.as_ref().map(|similar| format!("did you mean `{}`?", escape(similar)))
+            }
             Self::UnknownImage { images, .. } => Some(format!("the images are {}", quoted(images))),
             Self::AmbiguousView { qualified, .. } => Some(format!("write {}", any_of(qualified))),
         }
@@ -270,11 +255,7 @@ impl fmt::Display for Candidate {
     /// Writes label, id, size and date.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(record) = self;
-        let (label, id, day) = (
-            &record.label,
-            record.digest.id(),
-            record.date.strftime("%F"),
-        );
+        let (label, id, day) = (&record.label, record.digest.id(), record.date.strftime("%F"));
         write!(f, "{label}  {id}  {}  {day}", human_size(record.size))
     }
 }
@@ -292,11 +273,7 @@ fn human_size(bytes: u64) -> String {
     }
     let (whole, tenth) = (tenths / 10, tenths % 10);
     let unit = UNITS[unit];
-    if whole < 10 {
-        format!("{whole}.{tenth} {unit}")
-    } else {
-        format!("{whole} {unit}")
-    }
+    if whole < 10 { format!("{whole}.{tenth} {unit}") } else { format!("{whole} {unit}") }
 }
 
 fn listed(candidates: &[Candidate]) -> String {
@@ -328,18 +305,11 @@ fn offered(views: &[(String, Vec<String>)]) -> String {
         views => format!("`{}` has {}", escape(image), quoted(views)),
     };
     let all: Vec<String> = views.iter().map(one).collect();
-    if all.is_empty() {
-        ": there is no image".to_owned()
-    } else {
-        format!(": {}", all.join(", "))
-    }
+    if all.is_empty() { ": there is no image".to_owned() } else { format!(": {}", all.join(", ")) }
 }
 
 fn quoted(names: &[String]) -> String {
-    let names: Vec<String> = names
-        .iter()
-        .map(|name| format!("`{}`", escape(name)))
-        .collect();
+    let names: Vec<String> = names.iter().map(|name| format!("`{}`", escape(name))).collect();
     names.join(", ")
 }
 
@@ -400,14 +370,7 @@ mod tests {
 
     #[test]
     fn sizes_have_the_unit_that_suits_them() {
-        let sizes = [
-            999,
-            1000,
-            9_990_000,
-            4_712_345_678,
-            999_999_999_999,
-            u64::MAX,
-        ];
+        let sizes = [999, 1000, 9_990_000, 4_712_345_678, 999_999_999_999, u64::MAX];
         assert_eq!(
             sizes.map(human_size),
             ["999 B", "1.0 kB", "9.9 MB", "4.7 GB", "999 GB", "18446 PB"]
@@ -418,9 +381,6 @@ mod tests {
     fn of_many_labels_only_some_are_shown() {
         let label = |number| format!("a/{number}:v1@s%u").parse().unwrap();
         let labels: Vec<Label> = (1..6).map(label).collect();
-        assert_eq!(
-            some_of(&labels),
-            "`a/1:v1@s%u`, `a/2:v1@s%u`, `a/3:v1@s%u` or one of 2 more"
-        );
+        assert_eq!(some_of(&labels), "`a/1:v1@s%u`, `a/2:v1@s%u`, `a/3:v1@s%u` or one of 2 more");
     }
 }

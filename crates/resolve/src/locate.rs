@@ -62,10 +62,7 @@ impl Resolver {
     pub fn new(mut repositories: Vec<NamedRepository>, system: Option<System>) -> Self {
         // The sort is stable: of equal priorities the first comes first.
         repositories.sort_by_key(|one| Reverse(one.priority));
-        Self {
-            repositories,
-            system,
-        }
+        Self { repositories, system }
     }
 
     /// Finds the one image that a description means.
@@ -107,9 +104,7 @@ impl Resolver {
         match image {
             ImageDescription::Path(path) => from_path(path).map(Box::new).map(Found::File),
             ImageDescription::Pattern(pattern) if pattern.namespace.is_some() => {
-                Err(LocateError::Namespace {
-                    pattern: Box::new(pattern.clone()),
-                })
+                Err(LocateError::Namespace { pattern: Box::new(pattern.clone()) })
             }
             ImageDescription::Pattern(pattern) => {
                 let limited = self.limited(pattern);
@@ -123,10 +118,7 @@ impl Resolver {
     /// Adds the current system to a pattern that names none.
     fn limited(&self, pattern: &LabelPattern) -> LabelPattern {
         let current = || self.system.clone().map(SystemPattern::Is);
-        LabelPattern {
-            system: pattern.system.clone().or_else(current),
-            ..pattern.clone()
-        }
+        LabelPattern { system: pattern.system.clone().or_else(current), ..pattern.clone() }
     }
 
     fn search(
@@ -147,37 +139,19 @@ impl Resolver {
         let (near, system) = match image {
             ImageDescription::Pattern(pattern) => {
                 let near = near_miss(pattern, self.labels().iter());
-                (
-                    near,
-                    self.system.clone().filter(|_| pattern.system.is_none()),
-                )
+                (near, self.system.clone().filter(|_| pattern.system.is_none()))
             }
             _ => (None, None),
         };
-        let repositories = self
-            .repositories
-            .iter()
-            .map(|named| named.name.clone())
-            .collect();
-        let source = Searched {
-            repositories,
-            system,
-        };
-        LocateError::NotFound {
-            image: Box::new(image.clone()),
-            source,
-            near,
-        }
+        let repositories = self.repositories.iter().map(|named| named.name.clone()).collect();
+        let source = Searched { repositories, system };
+        LocateError::NotFound { image: Box::new(image.clone()), source, near }
     }
 
     /// Returns all labels, for finding out what may have been meant.
     fn labels(&self) -> Vec<Label> {
         let records = |named: &NamedRepository| named.repository.records().unwrap_or_default();
-        self.repositories
-            .iter()
-            .flat_map(records)
-            .map(|one| one.label)
-            .collect()
+        self.repositories.iter().flat_map(records).map(|one| one.label).collect()
     }
 }
 
@@ -210,10 +184,7 @@ fn are_builds(records: &[Record]) -> bool {
 }
 
 fn unreadable(named: &NamedRepository, source: cabane_repository::Error) -> LocateError {
-    LocateError::Repository {
-        name: named.name.clone(),
-        source,
-    }
+    LocateError::Repository { name: named.name.clone(), source }
 }
 
 fn located(named: &NamedRepository, record: &Record) -> Result<LocatedImage, LocateError> {
@@ -221,9 +192,7 @@ fn located(named: &NamedRepository, record: &Record) -> Result<LocatedImage, Loc
     let path = repository.image_path(digest);
     let format = check_image(&path, Some(repository.path()))
         .map_err(|error| closed(&path, record).unwrap_or(error))?;
-    let meta = repository
-        .meta_if_present(digest)
-        .map_err(|source| unreadable(named, source))?;
+    let meta = repository.meta_if_present(digest).map_err(|source| unreadable(named, source))?;
     Ok(LocatedImage {
         path,
         digest: Some(digest.clone()),
@@ -257,12 +226,5 @@ fn ambiguous(named: &NamedRepository, image: &ImageDescription, records: &[Recor
 
 fn from_path(path: &Path) -> Result<LocatedImage, LocateError> {
     let (path, format) = locate_path(path)?;
-    Ok(LocatedImage {
-        path,
-        digest: None,
-        label: None,
-        repository: None,
-        format,
-        meta: None,
-    })
+    Ok(LocatedImage { path, digest: None, label: None, repository: None, format, meta: None })
 }

@@ -37,10 +37,8 @@ impl fmt::Display for NearMiss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OtherSystem { pattern, systems } => {
-                let with = |system| LabelPattern {
-                    system: Some(system),
-                    ..LabelPattern::clone(pattern)
-                };
+                let with =
+                    |system| LabelPattern { system: Some(system), ..LabelPattern::clone(pattern) };
                 let names: Vec<String> =
                     systems.iter().map(|system| format!("@{system}")).collect();
                 let first = systems.first().cloned().map(SystemPattern::Is);
@@ -68,17 +66,12 @@ fn other_systems<'a>(
     pattern: &LabelPattern,
     labels: impl Iterator<Item = &'a Label>,
 ) -> Option<NearMiss> {
-    let anywhere = LabelPattern {
-        system: Some(SystemPattern::Any),
-        ..pattern.clone()
-    };
+    let anywhere = LabelPattern { system: Some(SystemPattern::Any), ..pattern.clone() };
     let fitting = labels.filter(|label| anywhere.matches(label, NameMatch::Exact));
     let systems: BTreeSet<System> = fitting.map(|label| label.system.clone()).collect();
     let systems: Vec<System> = systems.into_iter().collect();
-    (!systems.is_empty()).then(|| NearMiss::OtherSystem {
-        pattern: Box::new(pattern.clone()),
-        systems,
-    })
+    (!systems.is_empty())
+        .then(|| NearMiss::OtherSystem { pattern: Box::new(pattern.clone()), systems })
 }
 
 fn same_name<'a>(
@@ -86,10 +79,7 @@ fn same_name<'a>(
     labels: impl Iterator<Item = &'a Label>,
 ) -> Option<NearMiss> {
     let name = pattern.name.as_ref()?;
-    let labels: BTreeSet<Label> = labels
-        .filter(|label| label.name == *name)
-        .cloned()
-        .collect();
+    let labels: BTreeSet<Label> = labels.filter(|label| label.name == *name).cloned().collect();
     // What fits in the most parts comes first; the newest version is likely the last.
     let mut labels: Vec<Label> = labels.into_iter().rev().collect();
     labels.sort_by_key(|label| differences(pattern, label));
@@ -102,16 +92,10 @@ fn differences(pattern: &LabelPattern, label: &Label) -> usize {
         _ => false,
     };
     let differs = [
-        pattern
-            .version
-            .as_ref()
-            .is_some_and(|version| *version != label.version),
+        pattern.version.as_ref().is_some_and(|version| *version != label.version),
         pattern.tag.as_ref().is_some_and(|tag| *tag != label.tag),
         system,
-        pattern
-            .uarch
-            .as_ref()
-            .is_some_and(|uarch| *uarch != label.uarch),
+        pattern.uarch.as_ref().is_some_and(|uarch| *uarch != label.uarch),
     ];
     differs.into_iter().filter(|differs| *differs).count()
 }
@@ -132,9 +116,7 @@ fn similar_names<'a>(
         return Some(NearMiss::SimilarName { names: longer });
     }
     let similar = similar(name, names.into_iter())?.to_owned();
-    Some(NearMiss::SimilarName {
-        names: vec![similar],
-    })
+    Some(NearMiss::SimilarName { names: vec![similar] })
 }
 
 /// Returns the word that differs least from the one that was typed, if it differs little.
@@ -142,10 +124,7 @@ fn similar_names<'a>(
 pub fn similar<'a>(typed: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let allowed = (typed.chars().count() / 3).clamp(1, 3);
     let distances = words.map(|word| (distance(typed, word), word));
-    distances
-        .filter(|(distance, _)| *distance <= allowed)
-        .min()
-        .map(|(_, word)| word)
+    distances.filter(|(distance, _)| *distance <= allowed).min().map(|(_, word)| word)
 }
 
 /// Counts the letters to insert, delete, replace or swap with their neighbour.
@@ -188,11 +167,7 @@ mod tests {
     #[test]
     fn another_version_of_the_same_name_is_named() {
         assert_eq!(
-            hint(
-                "cp2k/2024.2",
-                &["cp2k/2024.1:v1@daint%gh200", "vasp/1:v1@daint%gh200"]
-            )
-            .unwrap(),
+            hint("cp2k/2024.2", &["cp2k/2024.1:v1@daint%gh200", "vasp/1:v1@daint%gh200"]).unwrap(),
             "there is `cp2k/2024.1:v1@daint%gh200`"
         );
     }
@@ -200,11 +175,7 @@ mod tests {
     #[test]
     fn what_differs_least_is_named_first() {
         assert_eq!(
-            hint(
-                "a/1:v3%zen2",
-                &["a/2:v1@s%zen3", "a/1:v1@s%zen3", "a/1:v2@s%zen2"]
-            )
-            .unwrap(),
+            hint("a/1:v3%zen2", &["a/2:v1@s%zen3", "a/1:v1@s%zen3", "a/1:v2@s%zen2"]).unwrap(),
             "there is `a/1:v2@s%zen2`, `a/1:v1@s%zen3` or `a/2:v1@s%zen3`"
         );
     }
@@ -232,12 +203,7 @@ mod tests {
 
     #[test]
     fn the_distance_counts_single_mistakes() {
-        let words = [
-            "gromacs", "gromac", "gromacss", "gromaxs", "groamcs", "cp2k",
-        ];
-        assert_eq!(
-            words.map(|word| distance("gromacs", word)),
-            [0, 1, 1, 1, 1, 7]
-        );
+        let words = ["gromacs", "gromac", "gromacss", "gromaxs", "groamcs", "cp2k"];
+        assert_eq!(words.map(|word| distance("gromacs", word)), [0, 1, 1, 1, 1, 7]);
     }
 }

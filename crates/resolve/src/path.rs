@@ -18,16 +18,10 @@ pub(crate) fn locate_path(path: &Path) -> Result<(PathBuf, ImageFormat), LocateE
     if fs::metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
         let inside = NAMES.iter().map(|name| path.join(name));
         let inside = inside.into_iter().find(|inside| inside.is_file());
-        return Err(LocateError::Directory {
-            path: path.to_owned(),
-            inside,
-        });
+        return Err(LocateError::Directory { path: path.to_owned(), inside });
     }
     let format = check_image(path, None)?;
-    let unreadable = |source| LocateError::Unreadable {
-        path: path.to_owned(),
-        source,
-    };
+    let unreadable = |source| LocateError::Unreadable { path: path.to_owned(), source };
     Ok((std::path::absolute(path).map_err(unreadable)?, format))
 }
 
@@ -40,10 +34,6 @@ pub(crate) fn check_image(
     let path = path.to_owned();
     ImageFormat::of_path(&path).map_err(|error| match error {
         ImageError::Io(source) => LocateError::Unreadable { path, source },
-        source => LocateError::NotAnImage {
-            path,
-            source,
-            repository,
-        },
+        source => LocateError::NotAnImage { path, source, repository },
     })
 }

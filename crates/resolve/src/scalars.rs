@@ -47,10 +47,7 @@ pub fn scalar_conflicts<'a>(patches: impl Iterator<Item = &'a EnvPatch>) -> Vec<
             }
         }
     }
-    touched
-        .into_iter()
-        .filter_map(|(variable, effects)| conflict(variable, effects))
-        .collect()
+    touched.into_iter().filter_map(|(variable, effects)| conflict(variable, effects)).collect()
 }
 
 fn conflict(variable: &str, mut effects: Vec<(usize, Effect)>) -> Option<ScalarConflict> {
@@ -89,11 +86,7 @@ pub fn effect(changes: &[Change]) -> Option<Effect> {
 fn add(values: &[String], before: Option<Effect>, is_first: bool) -> Effect {
     let joined = |old: Vec<String>| {
         let new = values.to_vec();
-        if is_first {
-            [new, old].concat()
-        } else {
-            [old, new].concat()
-        }
+        if is_first { [new, old].concat() } else { [old, new].concat() }
     };
     match before {
         None => Effect::Added(values.to_vec()),
@@ -120,10 +113,7 @@ mod tests {
     }
 
     fn list(operation: ListOperation, value: &str) -> Change {
-        Change::List {
-            operation,
-            values: vec![value.to_owned()],
-        }
+        Change::List { operation, values: vec![value.to_owned()] }
     }
 
     fn told(patches: &[EnvPatch]) -> Vec<(String, usize, usize)> {

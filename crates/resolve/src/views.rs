@@ -41,18 +41,12 @@ fn choose_view(
     if rest.iter().any(|(_, image)| !is_same(image, first.1)) {
         let qualified = |(_, image): &Placed<'_>| qualified(images, image, &view.view);
         let qualified = having.iter().map(qualified).collect();
-        return Err(AssembleError::AmbiguousView {
-            view: view.clone(),
-            qualified,
-        });
+        return Err(AssembleError::AmbiguousView { view: view.clone(), qualified });
     }
     // Of one image at several places the paths in the views are right at one only.
     let in_place = |(_, image): &&Placed<'_>| image.meta.mount.as_ref() == Some(&image.mount_point);
     let (image, _) = having.iter().find(in_place).unwrap_or(first);
-    Ok(ConcreteView {
-        image: *image,
-        name: view.view.clone(),
-    })
+    Ok(ConcreteView { image: *image, name: view.view.clone() })
 }
 
 /// Writes a view with the shortest words before it that mean one image only.
@@ -97,9 +91,8 @@ fn considered<'a>(
 ) -> Result<Vec<Placed<'a>>, AssembleError> {
     let owner = view.uenv.as_ref();
     let all = images.iter().enumerate();
-    let meant: Vec<Placed<'_>> = all
-        .filter(|(_, image)| owner.is_none_or(|owner| is_meant(owner, image)))
-        .collect();
+    let meant: Vec<Placed<'_>> =
+        all.filter(|(_, image)| owner.is_none_or(|owner| is_meant(owner, image))).collect();
     if let Some(owner) = owner.filter(|_| meant.is_empty()) {
         return Err(AssembleError::UnknownImage {
             owner: owner.clone(),
@@ -125,9 +118,7 @@ fn unknown(
     view: &ViewDescription,
 ) -> AssembleError {
     let names = |image: &ConcreteImage| image.meta.views.keys().map(ToString::to_string).collect();
-    let views = considered
-        .iter()
-        .map(|(_, image)| (image.name().to_owned(), names(image)));
+    let views = considered.iter().map(|(_, image)| (image.name().to_owned(), names(image)));
     AssembleError::UnknownView {
         view: view.clone(),
         views: views.collect(),
@@ -141,19 +132,11 @@ fn similar_view(
     considered: &[Placed<'_>],
     view: &ViewDescription,
 ) -> Option<String> {
-    if let Some(other) = images
-        .iter()
-        .find(|image| image.meta.views.contains_key(&view.view))
-    {
+    if let Some(other) = images.iter().find(|image| image.meta.views.contains_key(&view.view)) {
         return Some(qualified(images, other, &view.view));
     }
-    let names = considered
-        .iter()
-        .flat_map(|(_, image)| image.meta.views.keys());
+    let names = considered.iter().flat_map(|(_, image)| image.meta.views.keys());
     let similar = similar(view.view.as_str(), names.map(ViewName::as_str))?;
-    let prefix = view
-        .uenv
-        .as_ref()
-        .map_or_else(String::new, |uenv| format!("{uenv}:"));
+    let prefix = view.uenv.as_ref().map_or_else(String::new, |uenv| format!("{uenv}:"));
     Some(format!("{prefix}{similar}"))
 }

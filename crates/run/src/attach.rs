@@ -78,11 +78,8 @@ impl Attachment {
             (variables, _) = variables_inside(environment, additions, &variables, &of_devices);
         }
         let door = self.target.door()?;
-        let mut plan = MountPlan {
-            backend: self.backend,
-            fuse: std::mem::take(&mut self.fuse),
-            operations,
-        };
+        let mut plan =
+            MountPlan { backend: self.backend, fuse: std::mem::take(&mut self.fuse), operations };
         match door {
             Door::User => plan.backend = Backend::UserNamespace,
             Door::Mounts if self.backend != Backend::Root => {
@@ -133,11 +130,7 @@ impl Attachment {
 
     /// Goes where the process is, or else where the caller was, or else to `/`.
     fn go_to_work(&self, from: Option<PathBuf>) {
-        let places = [
-            self.target.working_directory.clone(),
-            from,
-            Some("/".into()),
-        ];
+        let places = [self.target.working_directory.clone(), from, Some("/".into())];
         for place in places.into_iter().flatten() {
             if std::env::set_current_dir(place).is_ok() {
                 return;

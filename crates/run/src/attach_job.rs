@@ -138,10 +138,7 @@ impl JobDescription {
             (Some(member), None) => Ok(member.process),
             _ => Err(AttachError::SeveralSteps {
                 job: job(),
-                steps: steps
-                    .keys()
-                    .map(|(job, step)| format!("{job}.{step}"))
-                    .collect(),
+                steps: steps.keys().map(|(job, step)| format!("{job}.{step}")).collect(),
             }),
         }
     }
@@ -191,13 +188,7 @@ mod tests {
 
     fn member(process: u32, start: u64, step: &str, has_images: bool) -> Member {
         let step = step.to_owned();
-        Member {
-            process,
-            start,
-            job: 7,
-            step,
-            has_images,
-        }
+        Member { process, start, job: 7, step, has_images }
     }
 
     fn chosen(text: &str, members: &[Member]) -> Result<u32, String> {
@@ -215,11 +206,7 @@ mod tests {
     #[test]
     fn what_names_no_job_is_refused() {
         let texts = ["", "a", "1.", "1.a", "_1", "1_", "1_2_3", "-1", "1.2.3"];
-        assert!(
-            texts
-                .iter()
-                .all(|text| text.parse::<JobDescription>().is_err())
-        );
+        assert!(texts.iter().all(|text| text.parse::<JobDescription>().is_err()));
     }
 
     #[test]
@@ -237,10 +224,7 @@ mod tests {
     #[test]
     fn a_step_must_be_named_where_there_are_several() {
         let members = [member(90, 20, "0", true), member(80, 21, "1", true)];
-        assert_eq!(
-            chosen("7", &members),
-            Err("job 7 has several steps on this node".to_owned())
-        );
+        assert_eq!(chosen("7", &members), Err("job 7 has several steps on this node".to_owned()));
         assert_eq!(chosen("7.1", &members), Ok(80));
     }
 }

@@ -154,9 +154,9 @@ impl AttachError {
                  IMAGE -- COMMAND` is enough"
                     .to_owned(),
             ),
-            Self::OtherUser { id, user } => Some(format!(
-                "be that user: `sudo -u '#{user}' cabane attach {id}`"
-            )),
+            Self::OtherUser { id, user } => {
+                Some(format!("be that user: `sudo -u '#{user}' cabane attach {id}`"))
+            }
             Self::NoTask { job } => Some(format!(
                 "`squeue --me --jobs={}` tells on which nodes it runs",
                 job.split(['.', '_']).next().unwrap_or(job)
@@ -226,12 +226,7 @@ impl Target {
         if !has_environment(&variables) {
             return Err(AttachError::NoEnvironment { id });
         }
-        Ok(Self {
-            id,
-            namespaces,
-            variables,
-            working_directory,
-        })
+        Ok(Self { id, namespaces, variables, working_directory })
     }
 
     /// Returns the job of Slurm to which the process belongs.

@@ -32,22 +32,14 @@ pub(crate) fn operations(
 ) -> Result<Vec<Operation>, RunError> {
     let (mut implied, mut named) = (Vec::new(), Vec::new());
     for bind in &additions.binds {
-        let Bind {
-            source,
-            target,
-            read_only,
-        } = bind;
+        let Bind { source, target, read_only } = bind;
         let images = environment.images.iter().map(|image| &image.mount_point);
         let binds = additions.binds.iter().map(|bind| &bind.target);
         if images.chain(binds).filter(|other| *other == target).count() > 1 {
-            return Err(RunError::SameTarget {
-                mount_point: target.clone(),
-            });
+            return Err(RunError::SameTarget { mount_point: target.clone() });
         }
-        let real = fs::canonicalize(source).map_err(|error| RunError::BindSource {
-            path: source.clone(),
-            source: error,
-        })?;
+        let real = fs::canonicalize(source)
+            .map_err(|error| RunError::BindSource { path: source.clone(), source: error })?;
         named.push(Operation::Bind {
             source: source.clone(),
             target: target.as_path().to_owned(),
@@ -79,11 +71,7 @@ fn below(mounts: &[u8], directory: &Path, target: &Path) -> Vec<Operation> {
     places.dedup();
     let bind = |place: PathBuf| {
         let relative = place.strip_prefix(directory).ok()?;
-        Some(Operation::Bind {
-            target: target.join(relative),
-            source: place,
-            read_only: true,
-        })
+        Some(Operation::Bind { target: target.join(relative), source: place, read_only: true })
     };
     places.into_iter().filter_map(bind).collect()
 }
@@ -95,9 +83,7 @@ fn unescaped(field: &[u8]) -> OsString {
     while let Some((&first, after)) = rest.split_first() {
         let number = after.get(..3).and_then(octal).filter(|_| first == b'\\');
         bytes.push(number.unwrap_or(first));
-        rest = after
-            .get(if number.is_some() { 3 } else { 0 }..)
-            .unwrap_or_default();
+        rest = after.get(if number.is_some() { 3 } else { 0 }..).unwrap_or_default();
     }
     OsString::from_vec(bytes)
 }

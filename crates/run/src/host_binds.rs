@@ -53,9 +53,8 @@ const FILES: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
 /// Directories that are made for one person, or for the processes of one step.
 const NAMED_BY: [&str; 2] = ["XDG_RUNTIME_DIR", "PMIX_SERVER_TMPDIR"];
 /// Where a working directory of the host is not shown: the image has its own.
-const OF_SYSTEM: [&str; 10] = [
-    "/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/sbin", "/sys", "/usr",
-];
+const OF_SYSTEM: [&str; 10] =
+    ["/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/sbin", "/sys", "/usr"];
 
 /// Variables that tell programs of the host where its files are, and programs of an image
 /// nothing but nonsense.
@@ -114,15 +113,9 @@ pub fn seen_in_root(
     calling: &BTreeMap<OsString, OsString>,
     working_directory: Option<&Path>,
 ) -> Vec<Operation> {
-    let mut shown = Shown {
-        taken: additions.binds.iter().map(target_of).collect(),
-        operations: Vec::new(),
-    };
-    for place in COMMON
-        .into_iter()
-        .map(Path::new)
-        .filter(|path| path.is_dir())
-    {
+    let mut shown =
+        Shown { taken: additions.binds.iter().map(target_of).collect(), operations: Vec::new() };
+    for place in COMMON.into_iter().map(Path::new).filter(|path| path.is_dir()) {
         shown.same(place);
     }
     let directory = |name: &&str| {
@@ -130,11 +123,7 @@ pub fn seen_in_root(
         (path.is_absolute() && path.is_dir()).then_some(path)
     };
     let home = directory(&"HOME").filter(|home| !request.without_home && home != Path::new("/"));
-    for place in home
-        .iter()
-        .cloned()
-        .chain(NAMED_BY.iter().filter_map(directory))
-    {
+    for place in home.iter().cloned().chain(NAMED_BY.iter().filter_map(directory)) {
         shown.same(&place);
     }
     for bind in request.binds.iter().filter(|bind| bind.source.exists()) {
@@ -146,11 +135,7 @@ pub fn seen_in_root(
     if let Some(place) = working_directory.filter(|path| is_own(path)) {
         shown.same(place);
     }
-    for file in FILES
-        .into_iter()
-        .map(Path::new)
-        .filter(|path| path.is_file())
-    {
+    for file in FILES.into_iter().map(Path::new).filter(|path| path.is_file()) {
         shown.same(file);
     }
     if request.layer == Layer::None || geteuid().is_root() {
@@ -182,11 +167,9 @@ impl Shown {
 
     fn bind(&mut self, source: &Path, target: &Path, read_only: bool) {
         let is_seen = |operation: &Operation| match operation {
-            Operation::Bind {
-                source: around,
-                target: place,
-                read_only: false,
-            } => around == place && !read_only && source == target && source.starts_with(around),
+            Operation::Bind { source: around, target: place, read_only: false } => {
+                around == place && !read_only && source == target && source.starts_with(around)
+            }
             _ => false,
         };
         let is_taken = self.taken.iter().any(|taken| taken == target);
@@ -222,11 +205,7 @@ impl Shown {
         if user == 0 {
             return;
         }
-        let text = |name: &str| {
-            calling
-                .get(OsStr::new(name))
-                .and_then(|value| value.to_str())
-        };
+        let text = |name: &str| calling.get(OsStr::new(name)).and_then(|value| value.to_str());
         let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
         let known = name_of(&passwd, user);
         let name = known.or_else(|| text("USER").filter(|name| is_word(name)));
@@ -255,10 +234,7 @@ impl Shown {
         if self.taken.iter().any(|taken| taken == Path::new(file)) {
             return;
         }
-        self.operations.push(Operation::Extend {
-            file: file.into(),
-            lines,
-        });
+        self.operations.push(Operation::Extend { file: file.into(), lines });
     }
 }
 
@@ -315,10 +291,7 @@ mod tests {
 
     #[test]
     fn the_home_directory_can_be_left_out() {
-        let request = RootRequest {
-            without_home: true,
-            ..RootRequest::default()
-        };
+        let request = RootRequest { without_home: true, ..RootRequest::default() };
         assert!(!targets(&request, &Additions::default(), "").contains(&"/var/lib".to_owned()));
     }
 
@@ -378,19 +351,13 @@ mod tests {
         let inside = variables(&calling.into());
         assert_eq!(
             inside,
-            BTreeMap::from([
-                ("EDITOR".into(), "/x".into()),
-                ("PATH".into(), USUAL_PATH.into())
-            ])
+            BTreeMap::from([("EDITOR".into(), "/x".into()), ("PATH".into(), USUAL_PATH.into())])
         );
     }
 
     #[test]
     fn names_are_looked_up_by_number() {
         let passwd = "root:x:0:0::/:/bin/sh\nalice:x:1000:100::/:/bin/sh\n";
-        assert_eq!(
-            [name_of(passwd, 1000), name_of(passwd, 100)],
-            [Some("alice"), None]
-        );
+        assert_eq!([name_of(passwd, 1000), name_of(passwd, 100)], [Some("alice"), None]);
     }
 }

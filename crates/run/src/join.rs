@@ -127,9 +127,7 @@ impl JoinError {
     /// Returns what the user can do about it.
     pub fn hint(&self) -> String {
         match self {
-            Self::Kept {
-                holder: Some(id), ..
-            } => {
+            Self::Kept { holder: Some(id), .. } => {
                 return format!(
                     "if it was stopped, `kill -CONT {id}` lets it go on; `--no-join` starts \
                      anyway, but then ranks cannot read each other's memory"
@@ -236,21 +234,12 @@ pub(crate) fn perform_or_join(
     let (directory, path) = joining.directory()?;
     let failed = |what| {
         let directory = path.to_owned();
-        move |source| JoinError::File {
-            what,
-            directory,
-            source,
-        }
+        move |source| JoinError::File { what, directory, source }
     };
-    let mut rendezvous = directory
-        .lock(&place.file, TIME_LIMIT)
-        .map_err(|error| match error {
-            LockError::Kept(holder) => JoinError::Kept {
-                seconds: TIME_LIMIT.as_secs(),
-                holder,
-            },
-            LockError::File(error) => failed("wait for the others")(error),
-        })?;
+    let mut rendezvous = directory.lock(&place.file, TIME_LIMIT).map_err(|error| match error {
+        LockError::Kept(holder) => JoinError::Kept { seconds: TIME_LIMIT.as_secs(), holder },
+        LockError::File(error) => failed("wait for the others")(error),
+    })?;
     let world = world().map_err(|source| JoinError::Own { source })?;
     let known = rendezvous
         .read()
@@ -262,9 +251,7 @@ pub(crate) fn perform_or_join(
     {
         let member = own_member()?;
         enter(&namespaces, &content)?;
-        return Ok(rendezvous
-            .add(content, member)
-            .map_err(failed("tell who is there"))?);
+        return Ok(rendezvous.add(content, member).map_err(failed("tell who is there"))?);
     }
     // Others may have died without tidying up. Nobody needs this to succeed.
     let _ = directory.sweep(&world, false);
@@ -277,9 +264,7 @@ pub(crate) fn perform_or_join(
         namespaces: NamespaceNumbers::own().map_err(|source| JoinError::Own { source })?,
         members: vec![own_member()?],
     };
-    Ok(rendezvous
-        .begin(&content)
-        .map_err(failed("tell who is there"))?)
+    Ok(rendezvous.begin(&content).map_err(failed("tell who is there"))?)
 }
 
 fn own_member() -> Result<Member, JoinError> {
@@ -335,11 +320,7 @@ fn enter(namespaces: &Namespaces, content: &Content) -> Result<(), JoinError> {
     namespaces.enter().map_err(failed)?;
     // By path, as everybody else in there has come to his.
     let moved = working_directory.is_ok_and(|path| std::env::set_current_dir(path).is_ok());
-    if moved {
-        Ok(())
-    } else {
-        std::env::set_current_dir("/").map_err(failed)
-    }
+    if moved { Ok(()) } else { std::env::set_current_dir("/").map_err(failed) }
 }
 
 /// Keeps the namespaces that a process is about to leave within reach of others, if
@@ -373,12 +354,8 @@ pub fn sweep(directories: &[PathBuf], dry_run: bool) -> Vec<PathBuf> {
     let Ok(world) = world() else {
         return Vec::new();
     };
-    let opened = directories
-        .iter()
-        .filter_map(|path| Directory::open(path).ok());
-    opened
-        .flat_map(|directory| directory.sweep(&world, dry_run).unwrap_or_default())
-        .collect()
+    let opened = directories.iter().filter_map(|path| Directory::open(path).ok());
+    opened.flat_map(|directory| directory.sweep(&world, dry_run).unwrap_or_default()).collect()
 }
 
 #[cfg(test)]
@@ -389,10 +366,7 @@ mod tests {
 
     #[test]
     fn who_has_stopped_the_others_is_named_with_the_command_that_lets_him_go_on() {
-        let error = JoinError::Kept {
-            seconds: 60,
-            holder: Some(4711),
-        };
+        let error = JoinError::Kept { seconds: 60, holder: Some(4711) };
         assert_eq!(
             (error.to_string().as_str(), &error.hint()[..42]),
             (

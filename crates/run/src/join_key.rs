@@ -33,9 +33,7 @@ pub(crate) fn digest_of(plan: &MountPlan) -> io::Result<String> {
                 hash.update(format!("image {} ", identity(&found)));
             }
             Operation::Extend { lines, .. } => hash.update(format!("lines {lines} ")),
-            Operation::Bind {
-                source, read_only, ..
-            } => {
+            Operation::Bind { source, read_only, .. } => {
                 let found = rustix::fs::stat(source)?;
                 let (device, inode) = (found.st_dev, found.st_ino);
                 hash.update(format!("bind {device} {inode} {read_only} "));

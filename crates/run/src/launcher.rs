@@ -31,9 +31,7 @@ impl fmt::Display for Launcher {
 
 /// Whether a launcher has given this process a number.
 pub(crate) fn is_rank(variables: &BTreeMap<OsString, OsString>, names: &[&str]) -> bool {
-    names
-        .iter()
-        .any(|name| variables.contains_key(OsStr::new(name)))
+    names.iter().any(|name| variables.contains_key(OsStr::new(name)))
 }
 
 /// Finds the launcher of this process, which is a rank.
@@ -62,14 +60,10 @@ pub(crate) fn find(names: &[&str]) -> Option<Launcher> {
 }
 
 fn is_within_step(process: &Process, status: Status, names: &[&str]) -> bool {
-    let is_mine = process
-        .owner()
-        .is_ok_and(|owner| owner == geteuid().as_raw());
+    let is_mine = process.owner().is_ok_and(|owner| owner == geteuid().as_raw());
     // The first process of a container has no parent that could be seen.
     if !is_mine || status.parent == 0 {
         return false;
     }
-    process
-        .variables()
-        .map_or(true, |variables| is_rank(&variables, names))
+    process.variables().map_or(true, |variables| is_rank(&variables, names))
 }

@@ -120,10 +120,7 @@ impl Loaded {
                 views: Vec::new(),
             })
         };
-        Self {
-            images: value.split(',').filter_map(image).collect(),
-            ..Self::default()
-        }
+        Self { images: value.split(',').filter_map(image).collect(), ..Self::default() }
     }
 
     /// Tells whether there is nothing around the process.
@@ -148,10 +145,7 @@ impl Loaded {
     pub fn view_list(&self) -> String {
         let views = self.images.iter().flat_map(|image| {
             let (mount, name) = (image.mount_point.display(), &image.name);
-            image
-                .views
-                .iter()
-                .map(move |view| format!("{mount}:{name}:{view}"))
+            image.views.iter().map(move |view| format!("{mount}:{name}:{view}"))
         });
         views.collect::<Vec<_>>().join(",")
     }
@@ -166,14 +160,10 @@ impl Loaded {
             let Some(Effect::Set(new)) = effect(changes) else {
                 continue;
             };
-            let old = calling
-                .get(OsStr::new(variable))
-                .and_then(|old| old.to_str());
+            let old = calling.get(OsStr::new(variable)).and_then(|old| old.to_str());
             if let Some(old) = old.filter(|old| *old != new && old.len() <= LONGEST_REPLACED) {
                 // In an environment inside another, the first one had the caller's.
-                self.replaced
-                    .entry(variable.to_owned())
-                    .or_insert_with(|| old.to_owned());
+                self.replaced.entry(variable.to_owned()).or_insert_with(|| old.to_owned());
             }
         }
     }
@@ -183,10 +173,7 @@ impl Loaded {
     pub fn enter(&mut self, environment: &ConcreteEnvironment, additions: &Additions) {
         if environment.root().is_some() {
             // Nothing of what was mounted around it is seen in it.
-            *self = Self {
-                replaced: std::mem::take(&mut self.replaced),
-                ..Self::default()
-            };
+            *self = Self { replaced: std::mem::take(&mut self.replaced), ..Self::default() };
         }
         for bind in &additions.binds {
             self.cover(bind.target.as_path());
@@ -204,10 +191,7 @@ impl Loaded {
         for (position, image) in environment.images.iter().enumerate() {
             let mount_point = image.mount_point.as_path().to_owned();
             self.cover(&mount_point);
-            let views = environment
-                .views
-                .iter()
-                .filter(|view| view.image == position);
+            let views = environment.views.iter().filter(|view| view.image == position);
             self.images.push(LoadedImage {
                 name: image.name().to_owned(),
                 label: image.label.as_ref().map(ToString::to_string),
@@ -250,9 +234,7 @@ pub fn file_system_at<'a>(mounts: &'a str, mount_point: &Path) -> Option<&'a str
         .replace('\t', "\\011")
         .replace('\n', "\\012");
     // The last one covers those before it.
-    let line = mounts
-        .lines()
-        .rfind(|line| line.split(' ').nth(4) == Some(&wanted))?;
+    let line = mounts.lines().rfind(|line| line.split(' ').nth(4) == Some(&wanted))?;
     line.split(" - ").nth(1)?.split(' ').next()
 }
 
@@ -277,10 +259,7 @@ mod tests {
 
     #[test]
     fn what_is_written_can_be_read_again() {
-        assert_eq!(
-            Loaded::from_variable(&loaded().to_variable()),
-            Some(loaded())
-        );
+        assert_eq!(Loaded::from_variable(&loaded().to_variable()), Some(loaded()));
     }
 
     #[test]
@@ -291,10 +270,7 @@ mod tests {
     #[test]
     fn the_lists_have_the_form_that_scripts_know() {
         assert_eq!(
-            (
-                loaded().mount_list().as_str(),
-                loaded().view_list().as_str()
-            ),
+            (loaded().mount_list().as_str(), loaded().view_list().as_str()),
             (
                 "/images/app:/user-environment",
                 "/user-environment:app:default,/user-environment:app:develop"
@@ -311,9 +287,6 @@ mod tests {
     #[test]
     fn a_mount_point_with_a_blank_is_found() {
         let mounts = "36 35 0:1 / /user\\040environment ro - squashfs /dev/loop0 ro\n";
-        assert_eq!(
-            file_system_at(mounts, Path::new("/user environment")),
-            Some("squashfs")
-        );
+        assert_eq!(file_system_at(mounts, Path::new("/user environment")), Some("squashfs"));
     }
 }

@@ -71,10 +71,7 @@ pub fn read(image: &ImageFile, methods: &MountMethods) -> Result<Option<Vec<u8>>
 pub fn copy(image: &ImageFile, methods: &MountMethods, destination: &Path) -> Result<(), RunError> {
     look_into(&[image], methods, |mounts| {
         let mount = only(mounts)?;
-        let mut budget = Budget {
-            files: MAX_FILES,
-            bytes: MAX_BYTES,
-        };
+        let mut budget = Budget { files: MAX_FILES, bytes: MAX_BYTES };
         copy_directory(mount, Path::new(DIRECTORY), destination, &mut budget)?;
         Ok(Vec::new())
     })
@@ -106,9 +103,7 @@ pub fn names_in(
     })?;
     let names = answer.split(|byte| *byte == 0);
     let names = names.filter(|name| !matches!(*name, b"" | b"." | b".."));
-    Ok(names
-        .map(|name| OsString::from_vec(name.to_vec()).into())
-        .collect())
+    Ok(names.map(|name| OsString::from_vec(name.to_vec()).into()).collect())
 }
 
 /// Separates what stood in the way from what can be done about it: an error crosses
@@ -133,10 +128,7 @@ pub fn look_into(
             None => (text, None),
         };
         RunError::Metadata {
-            path: images
-                .first()
-                .map(|image| image.path.clone())
-                .unwrap_or_default(),
+            path: images.first().map(|image| image.path.clone()).unwrap_or_default(),
             reason,
             hint,
         }
@@ -148,9 +140,7 @@ pub fn look_into(
     if let Some(Ok(held)) = held {
         let roots = held.iter().map(|held| held.root.try_clone());
         let roots: io::Result<Vec<_>> = roots.collect();
-        return roots
-            .and_then(|roots| look(&roots))
-            .map_err(|error| failed(error.to_string()));
+        return roots.and_then(|roots| look(&roots)).map_err(|error| failed(error.to_string()));
     }
     ask(|| {
         enter_private_namespace(methods.backend).map_err(|error| as_text(&error))?;
@@ -167,10 +157,7 @@ pub fn look_into(
 }
 
 fn as_text(error: &cabane_mount::Error) -> String {
-    let hint = error
-        .hint()
-        .map(|hint| format!("{HINT}{hint}"))
-        .unwrap_or_default();
+    let hint = error.hint().map(|hint| format!("{HINT}{hint}")).unwrap_or_default();
     chain(error) + &hint
 }
 

@@ -39,13 +39,11 @@ pub(crate) fn warnings(environment: &ConcreteEnvironment) -> Vec<RunWarning> {
             // A root image brings its own.
             Some(found) => Some((needed, found.filter(|found| *found < needed)?)),
         });
-        warnings.extend(library.map(
-            |(needed, found): (GlibcVersion, _)| RunWarning::OldLibrary {
-                image: name_of(image),
-                needed: needed.to_string(),
-                found: found.to_string(),
-            },
-        ));
+        warnings.extend(library.map(|(needed, found): (GlibcVersion, _)| RunWarning::OldLibrary {
+            image: name_of(image),
+            needed: needed.to_string(),
+            found: found.to_string(),
+        }));
         let processor = needs.processor.as_ref();
         warnings.extend(processor.and_then(|need| other_processor(image, need)));
     }
@@ -90,10 +88,7 @@ pub(crate) fn check_before(
 pub(crate) fn check_interpreter(image: &str, need: &InterpreterNeed) -> Result<(), RunError> {
     let wanted = minor(&need.version);
     // The usual name carries the version; only others must be asked.
-    let named = need
-        .path
-        .file_name()
-        .is_some_and(|name| *name == *format!("python{wanted}"));
+    let named = need.path.file_name().is_some_and(|name| *name == *format!("python{wanted}"));
     let missing = |found: String| RunError::Interpreter {
         image: image.to_owned(),
         version: wanted.to_owned(),
@@ -109,9 +104,7 @@ pub(crate) fn check_interpreter(image: &str, need: &InterpreterNeed) -> Result<(
     match version_of(&need.path) {
         Some(version) if minor(&version) == wanted => Ok(()),
         Some(version) => Err(missing(format!("this system has {version} there"))),
-        None => Err(missing(
-            "what is there does not tell its version".to_owned(),
-        )),
+        None => Err(missing("what is there does not tell its version".to_owned())),
     }
 }
 
@@ -124,10 +117,7 @@ fn version_of(interpreter: &Path) -> Option<String> {
 /// `3.11.2` and `3.11` have the minor version `3.11`: extension modules fit every
 /// release of one minor version and no other.
 fn minor(version: &str) -> &str {
-    let end = version
-        .match_indices('.')
-        .nth(1)
-        .map_or(version.len(), |(position, _)| position);
+    let end = version.match_indices('.').nth(1).map_or(version.len(), |(position, _)| position);
     version.get(..end).unwrap_or(version)
 }
 
@@ -137,10 +127,7 @@ mod tests {
 
     #[test]
     fn the_minor_version_leaves_out_the_release() {
-        assert_eq!(
-            [minor("3.11.2"), minor("3.11"), minor("3")],
-            ["3.11", "3.11", "3"]
-        );
+        assert_eq!([minor("3.11.2"), minor("3.11"), minor("3")], ["3.11", "3.11", "3"]);
     }
 
     #[test]
@@ -159,16 +146,8 @@ mod tests {
 
     #[test]
     fn a_program_that_is_no_interpreter_is_refused() {
-        let need = InterpreterNeed {
-            path: "/bin/true".into(),
-            version: "3.11.2".to_owned(),
-        };
+        let need = InterpreterNeed { path: "/bin/true".into(), version: "3.11.2".to_owned() };
         let error = check_interpreter("tools/1:v1", &need).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .ends_with("what is there does not tell its version"),
-            "{error}"
-        );
+        assert!(error.to_string().ends_with("what is there does not tell its version"), "{error}");
     }
 }

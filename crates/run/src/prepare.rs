@@ -64,16 +64,8 @@ pub struct Prepared {
 /// [`RunError::Open`] if an image cannot be read, [`RunError::BindSource`] if
 /// something else to be mounted is not there.
 pub fn prepare(request: RunRequest) -> Result<Prepared, RunError> {
-    let RunRequest {
-        environment,
-        additions,
-        root,
-        backend,
-        fuse,
-        calling,
-        joining,
-        command,
-    } = request;
+    let RunRequest { environment, additions, root, backend, fuse, calling, joining, command } =
+        request;
     let mut working_directory = additions.working_directory.clone();
     let container = environment.root().map(container_of);
     let is_default = root.entry_point || command.is_empty();
@@ -85,23 +77,14 @@ pub fn prepare(request: RunRequest) -> Result<Prepared, RunError> {
     let (mut operations, needs) = operations_of(&environment, &additions, &root.layer)?;
     if container.is_some() {
         let here = std::env::current_dir().ok();
-        operations.extend(host_binds::seen_in_root(
-            &root,
-            &additions,
-            &calling,
-            here.as_deref(),
-        ));
+        operations.extend(host_binds::seen_in_root(&root, &additions, &calling, here.as_deref()));
     }
     in_order(&mut operations);
     let (variables, mut warnings) =
         variables_inside(&environment, &additions, &calling, &root.device_variables);
     warnings.extend(needs::warnings(&environment));
     Ok(Prepared {
-        plan: MountPlan {
-            backend,
-            fuse,
-            operations,
-        },
+        plan: MountPlan { backend, fuse, operations },
         helper: None,
         variables,
         command,
@@ -165,15 +148,9 @@ pub(crate) fn operations_of(
     for image in &environment.images {
         let file = open_image(&image.path, image.format)?;
         operations.push(if image.mount_point.is_root() {
-            Operation::Root {
-                image: file,
-                layer: layer.clone(),
-            }
+            Operation::Root { image: file, layer: layer.clone() }
         } else {
-            Operation::Image {
-                image: file,
-                mount_point: image.mount_point.as_path().to_owned(),
-            }
+            Operation::Image { image: file, mount_point: image.mount_point.as_path().to_owned() }
         });
         if let Some(need) = &image.meta.needs.interpreter {
             needs.push((needs::name_of(image), need.clone()));
@@ -189,19 +166,13 @@ pub(crate) fn operations_of(
 ///
 /// [`RunError::Open`] if it cannot be read.
 pub fn open_image(path: &Path, format: ImageFormat) -> Result<ImageFile, RunError> {
-    let file = File::open(path).map_err(|source| RunError::Open {
-        path: path.to_owned(),
-        source,
-    })?;
+    let file =
+        File::open(path).map_err(|source| RunError::Open { path: path.to_owned(), source })?;
     let format = match format {
         ImageFormat::Squashfs => cabane_mount::ImageFormat::Squashfs,
         ImageFormat::Erofs => cabane_mount::ImageFormat::Erofs,
     };
-    Ok(ImageFile {
-        file,
-        path: path.to_owned(),
-        format,
-    })
+    Ok(ImageFile { file, path: path.to_owned(), format })
 }
 
 /// Returns the variables of a command in an environment, for those who ask before it is started.
@@ -247,9 +218,7 @@ pub(crate) fn variables_inside(
     warnings.extend(replaced_lists(environment, additions));
     if let Some(directory) = &additions.working_directory {
         // Shells take it for the name of the directory, which has no `..` in it.
-        let is_plain = directory
-            .components()
-            .all(|part| part != Component::ParentDir);
+        let is_plain = directory.components().all(|part| part != Component::ParentDir);
         variables.remove(OsStr::new("PWD"));
         if is_plain {
             variables.insert("PWD".into(), directory.into());
@@ -275,9 +244,7 @@ fn replaced_lists(
     let changes = environment.patch.iter();
     changes
         .filter(move |(variable, changes)| is_replaced(variable) && changes.iter().any(is_list))
-        .map(|(variable, _)| RunWarning::ListReplaced {
-            variable: variable.to_owned(),
-        })
+        .map(|(variable, _)| RunWarning::ListReplaced { variable: variable.to_owned() })
 }
 
 impl Prepared {
@@ -366,10 +333,6 @@ impl Prepared {
 /// Gives up the means to gain rights, before anything of an image runs, and that may be
 /// an interpreter; then looks whether the host has what the images need.
 pub(crate) fn settle(needs: &[Need]) -> Result<(), RunError> {
-    set_no_new_privs(true).map_err(|errno| RunError::Rights {
-        source: errno.into(),
-    })?;
-    needs
-        .iter()
-        .try_for_each(|(image, need)| needs::check_interpreter(image, need))
+    set_no_new_privs(true).map_err(|errno| RunError::Rights { source: errno.into() })?;
+    needs.iter().try_for_each(|(image, need)| needs::check_interpreter(image, need))
 }

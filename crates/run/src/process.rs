@@ -29,10 +29,7 @@ impl NamespaceNumbers {
     /// Returns those of this process.
     pub(crate) fn own() -> io::Result<Self> {
         let number = |path| Ok::<_, io::Error>(rustix::fs::stat(path)?.st_ino);
-        Ok(Self {
-            user: number("/proc/self/ns/user")?,
-            mount: number("/proc/self/ns/mnt")?,
-        })
+        Ok(Self { user: number("/proc/self/ns/user")?, mount: number("/proc/self/ns/mnt")? })
     }
 }
 
@@ -45,10 +42,7 @@ pub(crate) struct Namespaces {
 
 impl Namespaces {
     pub(crate) fn numbers(&self) -> io::Result<NamespaceNumbers> {
-        Ok(NamespaceNumbers {
-            user: fstat(&self.user)?.st_ino,
-            mount: fstat(&self.mount)?.st_ino,
-        })
+        Ok(NamespaceNumbers { user: fstat(&self.user)?.st_ino, mount: fstat(&self.mount)?.st_ino })
     }
 
     /// Moves this process, which must have one thread, into both.
@@ -104,10 +98,7 @@ impl Process {
 
     /// Opens the namespaces in which the process is now.
     pub(crate) fn namespaces(&self) -> io::Result<Namespaces> {
-        Ok(Namespaces {
-            user: self.open_below("ns/user")?,
-            mount: self.open_below("ns/mnt")?,
-        })
+        Ok(Namespaces { user: self.open_below("ns/user")?, mount: self.open_below("ns/mnt")? })
     }
 
     /// Opens namespaces that the process has left but still holds open.
@@ -133,11 +124,7 @@ impl Process {
             mount: open(mount.ok_or_else(gone)?)?,
         };
         // The numbers of descriptors may have changed hands since they were listed.
-        if namespaces.numbers()? == wanted {
-            Ok(namespaces)
-        } else {
-            Err(gone())
-        }
+        if namespaces.numbers()? == wanted { Ok(namespaces) } else { Err(gone()) }
     }
 
     /// Returns the variables with which the program of the process was started.
@@ -202,11 +189,7 @@ mod tests {
     #[test]
     fn a_program_whose_name_looks_like_a_state_confuses_nobody() {
         let text = "12 (a) Z 9 ) S 7 12 12 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4711 9 9";
-        let expected = Status {
-            parent: 7,
-            start: 4711,
-            has_ended: false,
-        };
+        let expected = Status { parent: 7, start: 4711, has_ended: false };
         assert_eq!(parse_status(text), Some(expected));
     }
 
@@ -224,9 +207,6 @@ mod tests {
         let process = Process::open(child.id()).unwrap();
         child.wait().unwrap();
         let error = process.status().unwrap_err();
-        assert_eq!(
-            error.raw_os_error(),
-            Some(rustix::io::Errno::SRCH.raw_os_error())
-        );
+        assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::SRCH.raw_os_error()));
     }
 }

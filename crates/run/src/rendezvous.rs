@@ -51,10 +51,7 @@ impl Member {
     pub(crate) fn own() -> io::Result<Self> {
         let process = Process::own()?;
         let start = process.status()?.start;
-        Ok(Self {
-            id: process.id,
-            start,
-        })
+        Ok(Self { id: process.id, start })
     }
 
     /// Opens the process, unless it has ended.
@@ -174,10 +171,9 @@ impl Directory {
     }
 
     fn is_still_there(&self, name: &OsStr, file: &File) -> bool {
-        let (Ok(there), Ok(here)) = (
-            statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW),
-            fstat(file),
-        ) else {
+        let (Ok(there), Ok(here)) =
+            (statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW), fstat(file))
+        else {
             return false;
         };
         (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
@@ -275,10 +271,9 @@ impl Rendezvous {
 
     fn is_stale(&mut self, world: &str) -> bool {
         match self.read() {
-            Ok(Some(content)) if content.world == world => content
-                .members
-                .iter()
-                .all(|member| member.living().is_none()),
+            Ok(Some(content)) if content.world == world => {
+                content.members.iter().all(|member| member.living().is_none())
+            }
             // Of an earlier start of the system, or of a container that may live.
             Ok(Some(content)) => boot_of(&content.world) != boot_of(world),
             Ok(None) => true,
@@ -357,10 +352,7 @@ mod tests {
     }
 
     fn dead() -> Member {
-        Member {
-            start: 0,
-            ..Member::own().unwrap()
-        }
+        Member { start: 0, ..Member::own().unwrap() }
     }
 
     fn closed() -> (tempfile::TempDir, Directory) {
@@ -398,10 +390,7 @@ mod tests {
         let _kept = directory.lock("a", TIME_LIMIT).unwrap();
         let error = directory.lock("a", TIME_LIMIT).unwrap_err();
         let own = std::process::id();
-        assert!(
-            matches!(error, LockError::Kept(Some(id)) if id == own),
-            "{error:?}"
-        );
+        assert!(matches!(error, LockError::Kept(Some(id)) if id == own), "{error:?}");
     }
 
     #[test]
@@ -424,20 +413,14 @@ mod tests {
     fn only_namespaces_in_which_nobody_lives_are_swept() {
         let (_place, directory) = closed();
         let own = Member::own().unwrap();
-        let elsewhere = Content {
-            world: format!("{} 1", boot_of(&world().unwrap())),
-            ..content(vec![dead()])
-        };
+        let elsewhere =
+            Content { world: format!("{} 1", boot_of(&world().unwrap())), ..content(vec![dead()]) };
         for (name, content) in [
             ("dead", content(vec![dead()])),
             ("elsewhere", elsewhere),
             ("living", content(vec![dead(), own])),
         ] {
-            directory
-                .lock(name, TIME_LIMIT)
-                .unwrap()
-                .begin(&content)
-                .unwrap();
+            directory.lock(name, TIME_LIMIT).unwrap().begin(&content).unwrap();
         }
         let in_use = directory.lock("in-use", TIME_LIMIT).unwrap();
         let swept = directory.sweep(&world().unwrap(), false).unwrap();

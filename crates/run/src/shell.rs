@@ -43,10 +43,7 @@ mod tests {
 
     #[test]
     fn the_variable_wins() {
-        assert_eq!(
-            login_shell(Some("/bin/sh".as_ref()), 0, PASSWD),
-            Path::new("/bin/sh")
-        );
+        assert_eq!(login_shell(Some("/bin/sh".as_ref()), 0, PASSWD), Path::new("/bin/sh"));
     }
 
     #[test]

@@ -47,10 +47,7 @@ pub(crate) fn become_helper(
     variables: &BTreeMap<OsString, OsString>,
     working_directory: WorkingDirectory,
 ) -> Result<Infallible, RunError> {
-    let failed = |source| RunError::Helper {
-        path: helper.to_owned(),
-        source,
-    };
+    let failed = |source| RunError::Helper { path: helper.to_owned(), source };
     let (must_enter, directory) = match working_directory {
         WorkingDirectory::Must(path) => (true, Some(path)),
         WorkingDirectory::May(path) => (false, path),
@@ -65,10 +62,7 @@ pub(crate) fn become_helper(
         // One that lies outside of everything to be seen begins with a remark.
         working_directory: directory.filter(|path| path.is_absolute()),
         command,
-        variables: variables
-            .iter()
-            .map(|(name, value)| variable(name, value))
-            .collect(),
+        variables: variables.iter().map(|(name, value)| variable(name, value)).collect(),
     });
     let file = written_down(&request).map_err(failed)?;
     Err(failed(called(helper, &file).exec()))
@@ -80,17 +74,10 @@ pub(crate) fn become_helper(
 ///
 /// [`RunError::Helper`] if it cannot be started, or says no.
 pub fn clean_through(helper: &Path) -> Result<(), RunError> {
-    let failed = |source| RunError::Helper {
-        path: helper.to_owned(),
-        source,
-    };
+    let failed = |source| RunError::Helper { path: helper.to_owned(), source };
     let file = written_down(&Request::Clean).map_err(failed)?;
     let status = called(helper, &file).status().map_err(failed)?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(failed(io::Error::other(status.to_string())))
-    }
+    if status.success() { Ok(()) } else { Err(failed(io::Error::other(status.to_string()))) }
 }
 
 /// Lets the helper start `true` with no image, and returns what it said if it did not.
@@ -100,21 +87,14 @@ pub fn clean_through(helper: &Path) -> Result<(), RunError> {
 ///
 /// [`RunError::Helper`] if it cannot be started, or says no.
 pub fn try_helper(helper: &Path) -> Result<(), RunError> {
-    let failed = |source| RunError::Helper {
-        path: helper.to_owned(),
-        source,
-    };
+    let failed = |source| RunError::Helper { path: helper.to_owned(), source };
     let request = Request::Start(StartRequest {
         command: vec!["/bin/true".into()],
         ..StartRequest::default()
     });
     let request = written_down(&request).map_err(failed)?;
     let output = called(helper, &request).output().map_err(failed)?;
-    if output.status.success() {
-        Ok(())
-    } else {
-        Err(failed(refusal(&output.stderr)))
-    }
+    if output.status.success() { Ok(()) } else { Err(failed(refusal(&output.stderr))) }
 }
 
 /// The first lines that the helper wrote, as one.
@@ -123,10 +103,7 @@ fn refusal(said: &[u8]) -> io::Error {
     let lines = said
         .lines()
         .take_while(|line| !line.starts_with("hint: "))
-        .map(|line| {
-            line.trim_start_matches("error: ")
-                .trim_start_matches("cause: ")
-        });
+        .map(|line| line.trim_start_matches("error: ").trim_start_matches("cause: "));
     io::Error::other(lines.collect::<Vec<_>>().join(": "))
 }
 
@@ -230,12 +207,7 @@ impl Places {
     fn open(plan: &MountPlan) -> io::Result<Self> {
         let mut places = Self::default();
         for operation in &plan.operations {
-            if let Operation::Bind {
-                source,
-                target,
-                read_only,
-            } = operation
-            {
+            if let Operation::Bind { source, target, read_only } = operation {
                 // Not closed on exec, and nothing but a place.
                 let place = open(source, OFlags::PATH, Mode::empty())?;
                 places.requested.push(RequestedBind {
@@ -251,13 +223,10 @@ impl Places {
 }
 
 fn lines_of(plan: &MountPlan) -> Vec<(PathBuf, String)> {
-    let lines = plan
-        .operations
-        .iter()
-        .filter_map(|operation| match operation {
-            Operation::Extend { file, lines } => Some((file.clone(), lines.clone())),
-            _ => None,
-        });
+    let lines = plan.operations.iter().filter_map(|operation| match operation {
+        Operation::Extend { file, lines } => Some((file.clone(), lines.clone())),
+        _ => None,
+    });
     lines.collect()
 }
 
@@ -274,9 +243,8 @@ fn request_for(image: &ImageFile, mount_point: &Path) -> io::Result<RequestedIma
 
 /// A file in memory with the request.
 fn written_down(request: &Request) -> io::Result<File> {
-    let bytes = request
-        .encode()
-        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+    let bytes =
+        request.encode().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     if u64::try_from(bytes.len()).is_ok_and(|length| length > Request::MAX_SIZE) {
         return Err(io::ErrorKind::ArgumentListTooLong.into());
     }
@@ -288,8 +256,6 @@ fn written_down(request: &Request) -> io::Result<File> {
 
 fn called(helper: &Path, request: &File) -> Command {
     let mut command = Command::new(helper);
-    command
-        .arg(request.as_fd().as_raw_fd().to_string())
-        .env_clear();
+    command.arg(request.as_fd().as_raw_fd().to_string()).env_clear();
     command
 }

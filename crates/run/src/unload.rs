@@ -48,24 +48,16 @@ mod tests {
         let before = [
             ("CABANE_LOADED", "{}"),
             ("UENV_MOUNT_LIST", "/images/app:/user-environment"),
-            (
-                "PATH",
-                "/user-environment/bin:/usr/bin:/user-environment-2/bin",
-            ),
+            ("PATH", "/user-environment/bin:/usr/bin:/user-environment-2/bin"),
             ("MANPATH", "/user-environment/man:"),
             ("APP_ROOT", "/user-environment/env/app"),
             ("CC", "/user-environment/bin/cc"),
             ("HOME", "/home/alice"),
         ];
-        let mut variables = before
-            .map(|(name, value)| (name.into(), value.into()))
-            .into();
+        let mut variables = before.map(|(name, value)| (name.into(), value.into())).into();
         unload(&mut variables, &loaded);
-        let after = [
-            ("PATH", "/usr/bin:/user-environment-2/bin"),
-            ("CC", "gcc"),
-            ("HOME", "/home/alice"),
-        ];
+        let after =
+            [("PATH", "/usr/bin:/user-environment-2/bin"), ("CC", "gcc"), ("HOME", "/home/alice")];
         let after = after.map(|(name, value)| (name.into(), value.into()));
         assert_eq!(variables, after.into());
     }

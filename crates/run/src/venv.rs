@@ -63,11 +63,8 @@ impl Venv {
         }
         let packages = self.packages();
         if let Some(path) = changed(variables, PYTHONPATH, calling) {
-            let is_own = |element: &[u8]| {
-                packages
-                    .iter()
-                    .any(|own| own.as_os_str().as_bytes() == element)
-            };
+            let is_own =
+                |element: &[u8]| packages.iter().any(|own| own.as_os_str().as_bytes() == element);
             let others = elements(path).filter(|element| !is_own(element));
             let path = joined(&packages, others);
             variables.insert(PYTHONPATH.into(), path);
@@ -76,9 +73,7 @@ impl Venv {
             return Vec::new();
         }
         restore(variables, PYTHONHOME, before(PYTHONHOME));
-        vec![RunWarning::PythonHome {
-            venv: self.root.clone(),
-        }]
+        vec![RunWarning::PythonHome { venv: self.root.clone() }]
     }
 
     fn is_bin(&self, element: &[u8]) -> bool {
@@ -87,10 +82,7 @@ impl Venv {
 
     /// Returns the directories that hold packages: the name has the version of Python.
     fn packages(&self) -> Vec<PathBuf> {
-        let entries = fs::read_dir(self.root.join("lib"))
-            .into_iter()
-            .flatten()
-            .flatten();
+        let entries = fs::read_dir(self.root.join("lib")).into_iter().flatten().flatten();
         let mut found: Vec<PathBuf> = entries
             .filter(|entry| entry.file_name().as_bytes().starts_with(b"python"))
             .map(|entry| entry.path().join("site-packages"))
@@ -108,9 +100,7 @@ fn changed<'a>(
     calling: &Environment,
 ) -> Option<&'a OsString> {
     let name = OsStr::new(name);
-    variables
-        .get(name)
-        .filter(|value| calling.get(name) != Some(*value))
+    variables.get(name).filter(|value| calling.get(name) != Some(*value))
 }
 
 fn restore(variables: &mut Environment, name: &str, value: Option<&OsString>) {
@@ -144,19 +134,12 @@ mod tests {
     #[test]
     fn its_programs_come_first_again() {
         let calling = environment(&ACTIVE);
-        let mut inside = environment(&[
-            ("VIRTUAL_ENV", "/image"),
-            ("PATH", "/image/bin:/v/bin:/usr/bin"),
-        ]);
-        Venv::active(&calling, &[])
-            .unwrap()
-            .win(&calling, &mut inside);
+        let mut inside =
+            environment(&[("VIRTUAL_ENV", "/image"), ("PATH", "/image/bin:/v/bin:/usr/bin")]);
+        Venv::active(&calling, &[]).unwrap().win(&calling, &mut inside);
         assert_eq!(
             inside,
-            environment(&[
-                ("VIRTUAL_ENV", "/v"),
-                ("PATH", "/v/bin:/image/bin:/usr/bin")
-            ])
+            environment(&[("VIRTUAL_ENV", "/v"), ("PATH", "/v/bin:/image/bin:/usr/bin")])
         );
     }
 
@@ -164,9 +147,7 @@ mod tests {
     fn a_python_home_of_a_view_is_left_out_with_a_warning() {
         let calling = environment(&ACTIVE);
         let mut inside = environment(&[ACTIVE[0], ACTIVE[1], ("PYTHONHOME", "/image")]);
-        let warnings = Venv::active(&calling, &[])
-            .unwrap()
-            .win(&calling, &mut inside);
+        let warnings = Venv::active(&calling, &[]).unwrap().win(&calling, &mut inside);
         assert_eq!((inside, warnings.len()), (calling, 1));
     }
 

@@ -63,32 +63,23 @@ impl fmt::Display for RunWarning {
                 "the directory {} cannot be entered in the environment: the command starts in /",
                 escape(&path.to_string_lossy())
             ),
-            Self::Elsewhere { path: None } => write!(
-                f,
-                "the working directory does not exist any more: the command starts in /"
-            ),
+            Self::Elsewhere { path: None } => {
+                write!(f, "the working directory does not exist any more: the command starts in /")
+            }
             Self::RanksApart => write!(
                 f,
                 "each rank of this node gets a user namespace of its own, and none can read the \
                  memory of another: libraries of MPI then end at the start, hang on large \
                  messages or are slow. Leave out `--no-join` and CABANE_JOIN=no"
             ),
-            Self::OldLibrary {
-                image,
-                needed,
-                found,
-            } => write!(
+            Self::OldLibrary { image, needed, found } => write!(
                 f,
                 "the image {} needs glibc {}, and this system has {found}: programs that use what \
                  is new in it will not start",
                 escape(image),
                 escape(needed)
             ),
-            Self::OtherProcessor {
-                image,
-                targets,
-                missing,
-            } => write!(
+            Self::OtherProcessor { image, targets, missing } => write!(
                 f,
                 "the image {} was built for {}, and this processor lacks {}: its programs may end \
                  with `illegal instruction`",

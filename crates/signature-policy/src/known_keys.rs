@@ -75,12 +75,8 @@ impl KnownKeys {
                 });
             }
         }
-        let all: Vec<PublicKey> = self
-            .wanted
-            .iter()
-            .flatten()
-            .map(|(_, key)| key.clone())
-            .collect();
+        let all: Vec<PublicKey> =
+            self.wanted.iter().flatten().map(|(_, key)| key.clone()).collect();
         let distrust = signatures.accepted_by(&all).err();
         let accepts = |keys: &Vec<(PathBuf, PublicKey)>| {
             let keys: Vec<_> = keys.iter().map(|(_, key)| key.clone()).collect();

@@ -40,9 +40,7 @@ impl Wanted {
     ///
     /// A file that is no public key.
     pub fn new(who: String, paths: &[PathBuf]) -> Result<Self> {
-        let keys = paths
-            .iter()
-            .map(|path| Ok((path.clone(), PublicKey::read(path)?)));
+        let keys = paths.iter().map(|path| Ok((path.clone(), PublicKey::read(path)?)));
         let keys: Result<_, KeyError> = keys.collect();
         let keys = keys.map_err(|error| Report::from(cabane_registry::Error::from(error)))?;
         Ok(Self { who, keys })
@@ -105,9 +103,7 @@ impl Wanted {
             detail += &format!("    {} ({})\n", path.display(), key.fingerprint().id());
         }
         let reason = reason.into();
-        Report::new(Kind::Untrusted, Untrusted { what, reason })
-            .detailed(detail)
-            .hinted(hint)
+        Report::new(Kind::Untrusted, Untrusted { what, reason }).detailed(detail).hinted(hint)
     }
 }
 
@@ -158,10 +154,7 @@ pub fn check_at_pull(
         let signer = one.signer_of_remote(image, &signatures)?.display();
         context.detail(format_args!("{} is signed with {signer}", image.place));
     }
-    Ok(Checked {
-        is_signed: !wanted.is_empty(),
-        record: Some(registry.record(image, &signatures)),
-    })
+    Ok(Checked { is_signed: !wanted.is_empty(), record: Some(registry.record(image, &signatures)) })
 }
 
 /// Keeps what is known of the signatures of an image beside it.

@@ -59,9 +59,7 @@ pub enum Doubt {
 /// Why it is not to be started, or keys that cannot be read.
 pub fn check_at_start(context: &Context, image: &LocatedImage) -> Result<()> {
     let settings = context.settings.trust.iter();
-    let mut settings = settings
-        .filter(|setting| setting.policy.is_for_starts())
-        .peekable();
+    let mut settings = settings.filter(|setting| setting.policy.is_for_starts()).peekable();
     if settings.peek().is_none() {
         return Ok(());
     }
@@ -181,11 +179,7 @@ impl<'a> Candidate<'a> {
             return Err(Doubt::OpenToAll);
         }
         let signer = self.signer(wanted)?;
-        if self.is_as_it_was() {
-            Ok(signer)
-        } else {
-            Err(Doubt::Changed)
-        }
+        if self.is_as_it_was() { Ok(signer) } else { Err(Doubt::Changed) }
     }
 
     /// Returns the file of the key with which the image of this digest was signed.

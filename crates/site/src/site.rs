@@ -75,13 +75,7 @@ impl Site {
                     .hinted("without `--backend` the best way is chosen".to_owned()));
             }
         };
-        Ok(Self {
-            calling,
-            settings,
-            backend,
-            fuse: FusePrograms::default(),
-            program,
-        })
+        Ok(Self { calling, settings, backend, fuse: FusePrograms::default(), program })
     }
 
     /// Returns the set-uid helper, if this process can use it.
@@ -209,18 +203,9 @@ impl Site {
         let Some(value) = self.calling.get(OsStr::new(env_vars::SOURCE_DATE_EPOCH)) else {
             return Ok((DEFAULT_EPOCH, false));
         };
-        value
-            .to_str()
-            .and_then(|text| text.parse().ok())
-            .map(|epoch| (epoch, true))
-            .ok_or_else(|| {
-                Report::new(
-                    Kind::Usage,
-                    BadEpoch {
-                        value: value.display().to_string(),
-                    },
-                )
-            })
+        value.to_str().and_then(|text| text.parse().ok()).map(|epoch| (epoch, true)).ok_or_else(
+            || Report::new(Kind::Usage, BadEpoch { value: value.display().to_string() }),
+        )
     }
 
     /// The first one that was typed, or the user's own: those of a site are for
@@ -251,11 +236,7 @@ pub fn helper_places(
         return vec![path.into()];
     }
     let prefix = program.and_then(|path| path.parent()?.parent());
-    let places = [
-        prefix,
-        Some(Path::new("/usr/local")),
-        Some(Path::new("/usr")),
-    ];
+    let places = [prefix, Some(Path::new("/usr/local")), Some(Path::new("/usr"))];
     let below = |prefix: &Path| prefix.join("libexec/cabane").join(NAME);
     places.into_iter().flatten().map(below).collect()
 }
@@ -275,9 +256,5 @@ pub fn open_repository(path: &Path) -> Result<Repository, cabane_repository::Err
 
 fn open(setting: &RepositorySetting) -> Result<NamedRepository> {
     let repository = open_repository(&setting.path)?;
-    Ok(NamedRepository {
-        name: setting.name.clone(),
-        repository,
-        priority: setting.priority,
-    })
+    Ok(NamedRepository { name: setting.name.clone(), repository, priority: setting.priority })
 }

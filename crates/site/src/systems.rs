@@ -48,16 +48,10 @@ pub fn find_system(site: &Site, typed: Option<&Path>) -> Result<Option<SystemDir
     };
     let name = typed.to_str().and_then(|name| name.parse::<System>().ok());
     let Some(name) = name.filter(|_| !typed.is_dir()) else {
-        return Ok(Some(SystemDirectory {
-            directory: typed.to_owned(),
-            name: None,
-        }));
+        return Ok(Some(SystemDirectory { directory: typed.to_owned(), name: None }));
     };
     match named(name.as_str()) {
-        Some(directory) => Ok(Some(SystemDirectory {
-            directory,
-            name: Some(name),
-        })),
+        Some(directory) => Ok(Some(SystemDirectory { directory, name: Some(name) })),
         None => Err(no_such_system(directories, name.as_str())),
     }
 }

@@ -17,10 +17,8 @@ fn effective(site: &str, user: &str, variables: &[(&str, &str)]) -> Effective {
     fs::create_dir_all(place("user/cabane")).unwrap();
     fs::write(place("site.toml"), site).unwrap();
     fs::write(place("user/cabane/config.toml"), user).unwrap();
-    let mut calling: BTreeMap<OsString, OsString> = variables
-        .iter()
-        .map(|(name, value)| (name.into(), value.into()))
-        .collect();
+    let mut calling: BTreeMap<OsString, OsString> =
+        variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
     calling.insert("CABANE_SITE_CONFIG".into(), place("site.toml").into());
     calling.insert("XDG_CONFIG_HOME".into(), place("user").into());
     calling.insert("HOME".into(), "/home/alice".into());
@@ -37,20 +35,11 @@ fn the_file_of_the_user_overrides_single_values_of_the_site() {
     assert_eq!(
         (
             settings.color.value,
-            settings
-                .system
-                .value
-                .map(|name| name.to_string())
-                .as_deref(),
+            settings.system.value.map(|name| name.to_string()).as_deref(),
             settings.jobs.value,
             settings.image_format.value,
         ),
-        (
-            ColorChoice::Always,
-            Some("daint"),
-            Some(2),
-            FormatChoice::Erofs
-        )
+        (ColorChoice::Always, Some("daint"), Some(2), FormatChoice::Erofs)
     );
 }
 
@@ -68,10 +57,7 @@ fn a_repository_of_the_user_replaces_the_one_of_the_same_name() {
         .filter(|one| one.name != "default")
         .map(|one| (one.name.as_str(), one.path.to_str().unwrap(), one.priority))
         .collect();
-    assert_eq!(
-        paths,
-        [("b", "/b", 10), ("c", "/c", 10), ("a", "/other", 1)]
-    );
+    assert_eq!(paths, [("b", "/b", 10), ("c", "/c", 10), ("a", "/other", 1)]);
 }
 
 #[test]

@@ -96,10 +96,7 @@ impl Answer {
             .strip_suffix(b"\0\0")
             .or(bytes.strip_suffix(b"\0").filter(|rest| rest.is_empty()))?;
         let mut answer = Self::default();
-        for text in texts
-            .split(|byte| *byte == 0)
-            .filter(|text| !text.is_empty())
-        {
+        for text in texts.split(|byte| *byte == 0).filter(|text| !text.is_empty()) {
             let (kind, rest) = split(text, b':')?;
             match kind {
                 b"bind" => answer.places.add_place(str::from_utf8(text).ok()?).ok()?,
@@ -212,10 +209,7 @@ mod tests {
     fn what_comes_first_comes_once() {
         let lists = [("/a", ""), ("/a", "/b"), ("/a", "/a:/b"), ("/a", "/ab")];
         let found = lists.map(|(first, list)| put_before(first.as_ref(), list.into()));
-        assert_eq!(
-            found,
-            ["/a", "/a:/b", "/a:/b", "/a:/ab"].map(OsString::from)
-        );
+        assert_eq!(found, ["/a", "/a:/b", "/a:/b", "/a:/ab"].map(OsString::from));
     }
 
     #[test]

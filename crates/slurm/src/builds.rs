@@ -40,9 +40,7 @@ pub(crate) fn take(list: &JobImages) -> Result<Taken<'_>, Vec<String>> {
         Vec::new()
     };
     let node = rustix::system::uname();
-    take_for(&node.nodename().to_string_lossy(), list, &order, |build| {
-        build.lack()
-    })
+    take_for(&node.nodename().to_string_lossy(), list, &order, |build| build.lack())
 }
 
 fn take_for<'a>(
@@ -72,11 +70,7 @@ fn take_for<'a>(
         images.extend(builds.get(place).cloned());
         places.push(place);
     }
-    Ok(Taken {
-        images,
-        variables: list.variables_for(&places),
-        notes,
-    })
+    Ok(Taken { images, variables: list.variables_for(&places), notes })
 }
 
 fn build_of(image: &JobImage) -> Build<'_> {
@@ -131,11 +125,7 @@ fn not_chosen(
         }
     }];
     for (image, (_, lack)) in builds.iter().zip(looked_at) {
-        let why = if lack.is_nothing() {
-            String::new()
-        } else {
-            format!(": {lack}")
-        };
+        let why = if lack.is_nothing() { String::new() } else { format!(": {lack}") };
         lines.push(format!("  {}{why}", image.name()));
     }
     let name = builds.first().map(JobImage::name).unwrap_or_default();
@@ -196,24 +186,14 @@ mod tests {
         } else {
             Vec::new()
         };
-        JobImages {
-            root: cabane_mount::JobRoot::default(),
-            unfit,
-            images: vec![builds],
-            variables,
-        }
+        JobImages { root: cabane_mount::JobRoot::default(), unfit, images: vec![builds], variables }
     }
 
     /// What a node takes whose processor has no avx512f.
     fn taken(list: &JobImages, order: &[&str]) -> Result<(Vec<String>, Vec<String>), Vec<String>> {
         let order: Vec<String> = order.iter().map(ToString::to_string).collect();
         let lack = |build: &Build<'_>| Lack {
-            features: build
-                .features
-                .iter()
-                .filter(|name| *name == "avx512f")
-                .cloned()
-                .collect(),
+            features: build.features.iter().filter(|name| *name == "avx512f").cloned().collect(),
             ..Lack::default()
         };
         let taken = take_for("n1", list, &order, lack)?;
@@ -228,10 +208,7 @@ mod tests {
     fn a_choice_is_told_and_brings_its_variables() {
         let builds = vec![image("zen2", &["avx2"]), image("zen3", &["avx2", "vaes"])];
         let found = taken(&list(builds, Unfit::Refuse), &[]);
-        let expected = (
-            vec!["app/1:v1@here%zen3 on n1".to_owned()],
-            vec!["zen3".to_owned()],
-        );
+        let expected = (vec!["app/1:v1@here%zen3 on n1".to_owned()], vec!["zen3".to_owned()]);
         assert_eq!(found, Ok(expected));
     }
 

@@ -51,11 +51,7 @@ fn words(images: &[JobImage], root: &JobRoot) -> Vec<OsString> {
         words.extend(["--image".into(), image.path.clone().into()]);
     }
     for device in &root.devices {
-        let option = if device.must_be {
-            "--device"
-        } else {
-            "--usual-device"
-        };
+        let option = if device.must_be { "--device" } else { "--usual-device" };
         words.extend([option.into(), OsString::from(&device.name)]);
     }
     words

@@ -113,9 +113,7 @@ pub extern "C" fn slurm_spank_init(spank: *mut c_void, _: c_int, _: *const *cons
             let answer = unsafe { spank_option_register(spank, &raw const option) };
             if answer != SUCCESS {
                 let name = known.name.to_string_lossy();
-                tell(&format!(
-                    "cannot add the option --{name}: does another plugin have it?"
-                ));
+                tell(&format!("cannot add the option --{name}: does another plugin have it?"));
                 return Err(());
             }
         }
@@ -217,10 +215,7 @@ fn tell(line: &str) {
 }
 
 fn own_line(line: &str) -> Option<CString> {
-    let line: String = line
-        .chars()
-        .filter(|character| *character != '\0')
-        .collect();
+    let line: String = line.chars().filter(|character| *character != '\0').collect();
     CString::new(format!("cabane: {line}")).ok()
 }
 
@@ -307,11 +302,7 @@ impl Spank for Slurm {
             // SAFETY: Slurm keeps so many numbers there for the time of the step.
             unsafe { std::slice::from_raw_parts(groups, count) }.to_vec()
         };
-        Ok(JobOwner {
-            user,
-            group,
-            groups,
-        })
+        Ok(JobOwner { user, group, groups })
     }
 
     fn step(&self) -> Result<Step, SlurmError> {
@@ -365,11 +356,7 @@ impl Spank for Slurm {
             // SAFETY: Slurm reads the text.
             None => unsafe { spank_unsetenv(self.spank, name.as_ptr()) },
         };
-        if answer == SUCCESS {
-            Ok(())
-        } else {
-            Err(SlurmError(answer))
-        }
+        if answer == SUCCESS { Ok(()) } else { Err(SlurmError(answer)) }
     }
 
     fn is_first_task(&self) -> bool {

@@ -12,10 +12,7 @@
 
 #![deny(unsafe_code)]
 // What calls them is Slurm, through the border, and that cannot be linked without Slurm.
-#![cfg_attr(
-    test,
-    expect(dead_code, reason = "the border is left out of unit tests")
-)]
+#![cfg_attr(test, expect(dead_code, reason = "the border is left out of unit tests"))]
 
 mod abort_step;
 mod asking;

@@ -74,20 +74,12 @@ fn try_mount(
         builds::set_variables(spank, &taken)?;
     }
     let mut root = seen(list.root.clone());
-    let asked = Asked {
-        command,
-        owner: &owner,
-    };
+    let asked = Asked { command, owner: &owner };
     if !root.devices.is_empty() {
         notes.extend(devices::add(spank, asked, &taken.images, &mut root)?);
     }
     if let Some(mpi) = &mpi {
-        let on = On {
-            asked,
-            owner: &owner,
-            images: &taken.images,
-            stage,
-        };
+        let on = On { asked, owner: &owner, images: &taken.images, stage };
         let given = substitute::give(spank, &on, mpi, &mut root);
         notes.extend(given.map_err(Outcome::Refused)?);
     }
@@ -101,12 +93,9 @@ fn try_mount(
 
 /// Reads the list of images; an empty one if there is none.
 fn list(spank: &dyn Spank) -> Result<JobImages, Vec<String>> {
-    let text = spank.variable(JOB_IMAGES).map_err(|error| {
-        vec![format!(
-            "cannot read the variable {JOB_IMAGES}: {}",
-            error.0
-        )]
-    })?;
+    let text = spank
+        .variable(JOB_IMAGES)
+        .map_err(|error| vec![format!("cannot read the variable {JOB_IMAGES}: {}", error.0)])?;
     let Some(text) = text.filter(|text| !text.is_empty()) else {
         return Ok(JobImages::default());
     };
@@ -135,11 +124,7 @@ fn stage(spank: &dyn Spank) -> Result<Option<Stage>, Vec<String>> {
         return Ok(None);
     };
     let stage = text.to_str().and_then(Stage::from_name);
-    let wrong = || {
-        vec![format!(
-            "the variable {JOB_STAGE} should be memory or local"
-        )]
-    };
+    let wrong = || vec![format!("the variable {JOB_STAGE} should be memory or local")];
     stage.map(Some).ok_or_else(wrong)
 }
 

@@ -77,11 +77,7 @@ fn told(spank: &dyn Spank, images: &[JobImage], is_mounted: bool) -> Option<Vec<
     }
     for name in SAID {
         let value = spank.variable(name).ok().flatten();
-        texts.extend(
-            value
-                .filter(|value| value.len() <= LONGEST)
-                .map(|value| (name, value)),
-        );
+        texts.extend(value.filter(|value| value.len() <= LONGEST).map(|value| (name, value)));
     }
     let mut bytes = Vec::new();
     for (name, value) in texts {

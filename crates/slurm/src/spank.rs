@@ -102,10 +102,6 @@ pub(crate) fn change_variable(
 ) -> Result<(), Vec<String>> {
     spank.change_step_variable(name, value).map_err(|error| {
         let name = name.to_string_lossy();
-        vec![format!(
-            "cannot set the variable {} of the step: {}",
-            name.escape_debug(),
-            error.0
-        )]
+        vec![format!("cannot set the variable {} of the step: {}", name.escape_debug(), error.0)]
     })
 }

@@ -20,12 +20,8 @@ use crate::spank::Spank;
 pub(crate) const COMMANDS: [&str; 2] = ["/usr/local/bin/cabane", "/usr/bin/cabane"];
 
 /// Variables that tell of images that are loaded, or were, and of what a job has.
-const LOADED: [&str; 4] = [
-    "CABANE_LOADED",
-    "UENV_MOUNT_LIST",
-    cabane_mount::JOB_IMAGES,
-    cabane_mount::JOB_MPI,
-];
+const LOADED: [&str; 4] =
+    ["CABANE_LOADED", "UENV_MOUNT_LIST", cabane_mount::JOB_IMAGES, cabane_mount::JOB_MPI];
 
 /// Finds out and sets what there is to be set.
 ///
@@ -65,10 +61,7 @@ pub(crate) fn refuse_parts(spank: &dyn Spank) {
 
 fn find_command(configured: Option<&Path>) -> PathBuf {
     let there = COMMANDS.iter().map(Path::new).find(|path| path.is_file());
-    configured
-        .or(there)
-        .unwrap_or(Path::new("cabane"))
-        .to_owned()
+    configured.or(there).unwrap_or(Path::new("cabane")).to_owned()
 }
 
 type Change = (OsString, Option<OsString>);
@@ -87,19 +80,15 @@ fn ask(program: &Path, from: &str, given: &Given) -> Result<Vec<Change>, Option<
     if !output.status.success() {
         return Err(None);
     }
-    parse(&output.stdout).ok_or_else(|| {
-        Some(io::Error::other(
-            "its answer is malformed: is it another version?",
-        ))
-    })
+    parse(&output.stdout)
+        .ok_or_else(|| Some(io::Error::other("its answer is malformed: is it another version?")))
 }
 
 /// Reads the answer: texts, each ended by a zero byte, `NAME=VALUE` to set a variable and
 /// `NAME` to remove it; an empty one is the last.
 fn parse(bytes: &[u8]) -> Option<Vec<Change>> {
-    let texts = bytes
-        .strip_suffix(b"\0\0")
-        .or(bytes.strip_suffix(b"\0").filter(|rest| rest.is_empty()))?;
+    let texts =
+        bytes.strip_suffix(b"\0\0").or(bytes.strip_suffix(b"\0").filter(|rest| rest.is_empty()))?;
     let change = |text: &[u8]| {
         let end = text.iter().position(|byte| *byte == b'=');
         let (name, value) = text.split_at(end.unwrap_or(text.len()));
@@ -139,11 +128,7 @@ mod tests {
     #[test]
     fn an_answer_sets_and_removes_variables() {
         let found = parse(b"A=1=2\0B=\0C\0\0");
-        let expected = [
-            change("A", Some("1=2")),
-            change("B", Some("")),
-            change("C", None),
-        ];
+        let expected = [change("A", Some("1=2")), change("B", Some("")), change("C", None)];
         assert_eq!(found, Some(expected.into()));
     }
 

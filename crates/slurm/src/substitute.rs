@@ -96,13 +96,10 @@ pub(crate) fn give(
     root: &mut JobRoot,
 ) -> Result<Vec<String>, Refusal> {
     let failed = |reason: String| {
-        Refusal::from(vec![format!(
-            "cannot find out how the step gets another MPI: {reason}"
-        )])
+        Refusal::from(vec![format!("cannot find out how the step gets another MPI: {reason}")])
     };
-    let program = spank
-        .words()
-        .map_err(|error| failed(format!("its program is not known: {}", error.0)))?;
+    let program =
+        spank.words().map_err(|error| failed(format!("its program is not known: {}", error.0)))?;
     let sight = Sight::make(on)?;
     let mut words = sight.words(root);
     words.extend(words_for(spank, mpi, *step));
@@ -156,9 +153,7 @@ impl Sight {
             root = Some(place);
         }
         let places = images.iter().map(|image| image.mount_point.clone());
-        let stacks = places
-            .filter(|place| Some(place) != root.as_ref())
-            .collect();
+        let stacks = places.filter(|place| Some(place) != root.as_ref()).collect();
         let nothing = JobRoot::default();
         let mounts = if images.is_empty() {
             None
@@ -166,11 +161,7 @@ impl Sight {
             let made = JobMounts::make(&images, &nothing, on.owner, on.stage);
             Some(made.map_err(|error| lines(&error))?)
         };
-        Ok(Self {
-            mounts,
-            root,
-            stacks,
-        })
+        Ok(Self { mounts, root, stacks })
     }
 
     fn namespace(&self) -> Option<&std::fs::File> {

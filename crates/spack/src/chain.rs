@@ -95,12 +95,7 @@ fn one(
         spack.insert("view", views);
     }
     let is_built = |name: &CompilerName| recipe.compilers.request(*name).is_some();
-    let built: Vec<CompilerName> = environment
-        .compilers
-        .iter()
-        .copied()
-        .filter(is_built)
-        .collect();
+    let built: Vec<CompilerName> = environment.compilers.iter().copied().filter(is_built).collect();
     let external_find = match recipe.config.format {
         FormatVersion::V3 => Vec::new(),
         FormatVersion::V1 | FormatVersion::V2 => environment.packages.clone(),
@@ -126,10 +121,7 @@ fn environment_of(name: CompilerName) -> String {
 }
 
 fn need(compiler: CompilerName) -> CompilerNeed {
-    CompilerNeed {
-        environment: environment_of(compiler),
-        compiler,
-    }
+    CompilerNeed { environment: environment_of(compiler), compiler }
 }
 
 /// A compiler that was built, and where it lies.
@@ -159,16 +151,10 @@ pub fn compiler_externals(compilers: &[InstalledCompiler]) -> String {
         let external = Yaml::map([
             ("spec", installed.spec.as_str().into()),
             ("prefix", path(&installed.prefix)),
-            (
-                "extra_attributes",
-                Yaml::map([("compilers", programs.into())]),
-            ),
+            ("extra_attributes", Yaml::map([("compilers", programs.into())])),
         ]);
         let package = installed.compiler.package();
-        let mut externals = match described
-            .get(package)
-            .and_then(|one| one.at(&["externals"]))
-        {
+        let mut externals = match described.get(package).and_then(|one| one.at(&["externals"])) {
             Some(Yaml::List(externals)) => externals.clone(),
             _ => Vec::new(),
         };

@@ -14,9 +14,7 @@ use serde_json::{Map, Value};
 /// The database, below a store.
 pub const DATABASE: &str = ".spack-db/index.json";
 /// Variants of every package that are flags of its compiler.
-const FLAGS: [&str; 6] = [
-    "cflags", "cxxflags", "fflags", "cppflags", "ldflags", "ldlibs",
-];
+const FLAGS: [&str; 6] = ["cflags", "cxxflags", "fflags", "cppflags", "ldflags", "ldlibs"];
 
 /// The packages of a store, by their hashes.
 pub type Installs = BTreeMap<String, Install>;
@@ -121,10 +119,7 @@ impl Spec {
     pub fn target(&self) -> &str {
         match &self.arch.target {
             Value::String(name) => name,
-            other => other
-                .get("name")
-                .and_then(Value::as_str)
-                .unwrap_or_default(),
+            other => other.get("name").and_then(Value::as_str).unwrap_or_default(),
         }
     }
 
@@ -165,11 +160,7 @@ fn joined(values: &[Value], by: &str) -> String {
 /// As Spack quotes values: where it could not read them otherwise.
 fn quoted(value: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || ",/_.-[]".contains(c);
-    if value.chars().all(is_plain) {
-        value.to_owned()
-    } else {
-        format!("'{value}'")
-    }
+    if value.chars().all(is_plain) { value.to_owned() } else { format!("'{value}'") }
 }
 
 #[cfg(test)]

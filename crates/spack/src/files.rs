@@ -28,10 +28,7 @@ pub(crate) fn config(
     add("packages.yaml", packages::file(all));
     add("repos.yaml", repos(places));
     add("config.yaml", config_yaml(recipe, &system.mirrors, places));
-    add(
-        "mirrors.yaml",
-        mirrors::file(recipe, &system.mirrors, places),
-    );
+    add("mirrors.yaml", mirrors::file(recipe, &system.mirrors, places));
     if let Some(text) = mirrors::guarded_file(recipe, &system.mirrors) {
         add(&format!("{}/mirrors.yaml", mirrors::GUARDED), text);
     }
@@ -44,11 +41,8 @@ pub(crate) fn config(
 
 /// Returns the package repositories: the first that has a package is asked.
 fn repos(places: &Places) -> String {
-    let repos: YamlMap = places
-        .repositories
-        .iter()
-        .map(|place| (place.name.as_str(), path(&place.path)))
-        .collect();
+    let repos: YamlMap =
+        places.repositories.iter().map(|place| (place.name.as_str(), path(&place.path))).collect();
     Yaml::map([("repos", repos.into())]).to_string()
 }
 
@@ -111,19 +105,11 @@ pub(crate) fn upstream(
         })
         .collect();
     let files = [
-        (
-            "packages.yaml",
-            packages::file(packages::upstream(recipe, system)),
-        ),
+        ("packages.yaml", packages::file(packages::upstream(recipe, system))),
         ("upstreams.yaml", upstreams.to_string()),
-        (
-            "repos.yaml",
-            Yaml::map([("repos", repos.into())]).to_string(),
-        ),
+        ("repos.yaml", Yaml::map([("repos", repos.into())]).to_string()),
     ];
-    let files = files
-        .into_iter()
-        .map(|(name, text)| (name.to_owned(), text));
+    let files = files.into_iter().map(|(name, text)| (name.to_owned(), text));
     files.collect()
 }
 

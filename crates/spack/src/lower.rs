@@ -37,18 +37,11 @@ pub fn lower(
         chain::environments(recipe, system)?
     };
     let views = recipe.views().map(|(environment, view)| {
-        let maker = if has_groups {
-            groups::NAME
-        } else {
-            &environment.name
-        };
+        let maker = if has_groups { groups::NAME } else { &environment.name };
         views::for_build(recipe, environment, view, maker)
     });
     Ok(SpackStack {
-        sources: Sources {
-            spack: recipe.spack.source.clone(),
-            repositories,
-        },
+        sources: Sources { spack: recipe.spack.source.clone(), repositories },
         version,
         environments,
         config: files::config(recipe, system, places, version),

@@ -32,14 +32,9 @@ pub(crate) fn file(recipe: &StackRecipe, mirrors: &Mirrors, places: &Places) -> 
             signed: Some(false),
             autopush: Some(cache.autopush),
         };
-        let connection = Connection {
-            url: format!("file://{}", cache.path.display()),
-            ..Connection::default()
-        };
-        all.insert(
-            LOCAL_CACHE,
-            mirror(flags, Some(&connection), Some(&connection), None),
-        );
+        let connection =
+            Connection { url: format!("file://{}", cache.path.display()), ..Connection::default() };
+        all.insert(LOCAL_CACHE, mirror(flags, Some(&connection), Some(&connection), None));
     }
     if let Some(cache) = &mirrors.build_cache
         && !is_guarded(cache.fetch.as_ref())
@@ -55,11 +50,7 @@ pub(crate) fn file(recipe: &StackRecipe, mirrors: &Mirrors, places: &Places) -> 
         }
     }
     // Two colons: what other scopes say does not count.
-    let key = if places.only_named_mirrors {
-        "mirrors:"
-    } else {
-        "mirrors"
-    };
+    let key = if places.only_named_mirrors { "mirrors:" } else { "mirrors" };
     Yaml::map([(key, all.into())]).to_string()
 }
 
@@ -96,11 +87,7 @@ fn is_s3(connection: &Connection) -> bool {
 }
 
 fn without_secrets(connection: &Connection) -> Connection {
-    Connection {
-        access_pair: None,
-        access_token_variable: None,
-        ..connection.clone()
-    }
+    Connection { access_pair: None, access_token_variable: None, ..connection.clone() }
 }
 
 /// Whether a mirror is in S3.
@@ -129,16 +116,11 @@ fn connections(mirrors: &Mirrors) -> impl Iterator<Item = &Connection> {
 }
 
 fn of_cache(recipe: &StackRecipe, cache: &BuildCache, push: Option<&Connection>) -> Yaml {
-    let below = cache
-        .mount_specific
-        .then(|| recipe.config.store.as_str().trim_start_matches('/'));
+    let below = cache.mount_specific.then(|| recipe.config.store.as_str().trim_start_matches('/'));
     // Who signs, or has a secret, does so when all packages are there: what builds them is
     // kept away from it.
     let is_open = cache.flags.signed == Some(false) && !is_guarded(cache.push.as_ref());
-    let flags = MirrorFlags {
-        autopush: cache.flags.autopush.filter(|_| is_open),
-        ..cache.flags
-    };
+    let flags = MirrorFlags { autopush: cache.flags.autopush.filter(|_| is_open), ..cache.flags };
     mirror(flags, cache.fetch.as_ref(), push, below)
 }
 
@@ -178,12 +160,7 @@ fn of_connection(connection: &Connection, below: Option<&str>) -> Yaml {
         ("access_token_variable", &connection.access_token_variable),
     ];
     insert_words(&mut map, words);
-    if let Some(AccessPair {
-        id,
-        id_variable,
-        secret_variable,
-    }) = &connection.access_pair
-    {
+    if let Some(AccessPair { id, id_variable, secret_variable }) = &connection.access_pair {
         let mut pair = YamlMap::new();
         insert_words(&mut pair, [("id", id), ("id_variable", id_variable)]);
         pair.insert("secret_variable", secret_variable.as_str());
@@ -209,10 +186,7 @@ pub(crate) fn add_bootstrap(
 ) {
     let mut sources = Vec::new();
     let mut add = |name: String, metadata: String| {
-        let source = [
-            ("name", name.as_str().into()),
-            ("metadata", metadata.into()),
-        ];
+        let source = [("name", name.as_str().into()), ("metadata", metadata.into())];
         sources.push((name.clone(), Yaml::map(source)));
     };
     for directory in &places.bootstrap_metadata {
@@ -225,15 +199,9 @@ pub(crate) fn add_bootstrap(
         let metadata = Yaml::map([("type", "install".into()), ("info", url)]);
         config.insert(BOOTSTRAP_METADATA.to_owned(), metadata.to_string());
         let directory = places.config.join("bootstrap");
-        add(
-            "bootstrap-mirror".to_owned(),
-            directory.display().to_string(),
-        );
+        add("bootstrap-mirror".to_owned(), directory.display().to_string());
     }
-    let trusted: YamlMap = sources
-        .iter()
-        .map(|(name, _)| (name.as_str(), true.into()))
-        .collect();
+    let trusted: YamlMap = sources.iter().map(|(name, _)| (name.as_str(), true.into())).collect();
     let mut bootstrap = YamlMap::new();
     bootstrap.insert("enable", true);
     // Two colons, as in `mirrors.yaml`.
@@ -251,17 +219,10 @@ pub(crate) fn keys(mirrors: &Mirrors) -> Vec<Key> {
     let Some(cache) = &mirrors.build_cache else {
         return Vec::new();
     };
-    let keys = [
-        (KeyPurpose::Sign, &cache.private_key),
-        (KeyPurpose::Verify, &cache.public_key),
-    ];
+    let keys = [(KeyPurpose::Sign, &cache.private_key), (KeyPurpose::Verify, &cache.public_key)];
     let keys = keys.into_iter().filter_map(|(purpose, source)| {
         let mirror = cache.name.clone();
-        source.clone().map(|source| Key {
-            mirror,
-            purpose,
-            source,
-        })
+        source.clone().map(|source| Key { mirror, purpose, source })
     });
     keys.collect()
 }

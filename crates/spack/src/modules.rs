@@ -18,10 +18,7 @@ pub(crate) fn files(recipe: &StackRecipe) -> Option<ModuleFiles> {
         _ => YamlMap::new(),
     };
     let words = modules.kinds.iter().map(|kind| kind.as_str());
-    let roots: YamlMap = words
-        .clone()
-        .map(|kind| (kind, root.as_str().into()))
-        .collect();
+    let roots: YamlMap = words.clone().map(|kind| (kind, root.as_str().into())).collect();
     default.insert("arch_folder", false);
     default.insert("enable", Yaml::texts(words));
     default.insert("roots", roots);

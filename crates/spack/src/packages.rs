@@ -8,11 +8,7 @@ use cabane_recipe::{StackRecipe, SystemConfig, Yaml, YamlMap};
 
 /// Returns everything that is said about packages.
 pub(crate) fn merged(recipe: &StackRecipe, system: &SystemConfig) -> YamlMap {
-    system
-        .packages
-        .clone()
-        .overlaid(&system.network_packages)
-        .overlaid(&recipe.packages)
+    system.packages.clone().overlaid(&system.network_packages).overlaid(&recipe.packages)
 }
 
 /// Returns what is said to all environments of a chain: that which builds gcc
@@ -23,9 +19,7 @@ pub(crate) fn of_chain(recipe: &StackRecipe, system: &SystemConfig) -> YamlMap {
     }
     let mut packages = system.packages.clone();
     packages.remove("gcc");
-    packages
-        .overlaid(&system.network_packages)
-        .overlaid(&recipe.packages)
+    packages.overlaid(&system.network_packages).overlaid(&recipe.packages)
 }
 
 /// Returns what those need to know who use the image as an upstream.

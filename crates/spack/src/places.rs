@@ -53,11 +53,7 @@ impl Places {
         if own.system {
             names.push(SYSTEM_REPOSITORY.to_owned());
         }
-        names.extend(
-            sources::package_repositories(recipe)
-                .into_iter()
-                .map(|one| one.name),
-        );
+        names.extend(sources::package_repositories(recipe).into_iter().map(|one| one.name));
         Self {
             config: config.to_owned(),
             repositories: names

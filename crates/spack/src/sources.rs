@@ -28,10 +28,7 @@ pub fn package_repositories(recipe: &StackRecipe) -> Vec<PackageRepository> {
     };
     vec![PackageRepository {
         name: "builtin".to_owned(),
-        source: GitSource {
-            repo: SPACK_PACKAGES.to_owned(),
-            commit: Some(commit.to_owned()),
-        },
+        source: GitSource { repo: SPACK_PACKAGES.to_owned(), commit: Some(commit.to_owned()) },
         path: "repos/spack_repo/builtin".to_owned(),
     }]
 }

@@ -34,10 +34,7 @@ impl Texts {
             .map(|text| CString::new(text.clone().into_vec()))
             .collect::<Result<Vec<_>, _>>()?;
         let places = texts.iter().map(|text| text.as_ptr());
-        Ok(Self {
-            list: places.chain([ptr::null()]).collect(),
-            _texts: texts,
-        })
+        Ok(Self { list: places.chain([ptr::null()]).collect(), _texts: texts })
     }
 }
 
@@ -52,10 +49,7 @@ impl Program {
         if words.is_empty() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        Ok(Self {
-            words: Texts::new(words)?,
-            variables: Texts::new(variables)?,
-        })
+        Ok(Self { words: Texts::new(words)?, variables: Texts::new(variables)? })
     }
 
     /// Starts it in the place of this process, which must have one thread. Returns only if that

@@ -166,11 +166,7 @@ pub fn attach(file: BorrowedFd<'_>, binding: &Binding) -> io::Result<LoopDevice>
         };
         match configure(&device, file, binding) {
             Ok(()) => {
-                return Ok(LoopDevice {
-                    number,
-                    path,
-                    _device: device,
-                });
+                return Ok(LoopDevice { number, path, _device: device });
             }
             Err(errno @ Errno::BUSY) => problem = errno,
             Err(errno) => return Err(errno.into()),
@@ -237,10 +233,7 @@ pub fn remove(number: u32) -> io::Result<()> {
 }
 
 fn control() -> io::Result<File> {
-    let control = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open("/dev/loop-control")?;
+    let control = OpenOptions::new().read(true).write(true).open("/dev/loop-control")?;
     let found = fstat(&control)?;
     let is_character = FileType::from_raw_mode(found.st_mode) == FileType::CharacterDevice;
     if is_character && (major(found.st_rdev), minor(found.st_rdev)) == CONTROL {
@@ -304,24 +297,14 @@ fn configure(device: &File, file: BorrowedFd<'_>, binding: &Binding) -> Result<(
     };
     // SAFETY: the structure has the size and layout the kernel reads (asserted
     // above), lives until the call returns, and the kernel does not write to it.
-    unsafe {
-        ioctl(
-            device.as_fd(),
-            Setter::<LOOP_CONFIGURE, LoopConfig>::new(config),
-        )
-    }
+    unsafe { ioctl(device.as_fd(), Setter::<LOOP_CONFIGURE, LoopConfig>::new(config)) }
 }
 
 fn status(device: &File) -> Result<LoopInfo64, Errno> {
     let mut info = LoopInfo64::EMPTY;
     // SAFETY: the kernel writes a structure of the size and layout that is asserted above,
     // which lives until the call returns; every pattern of bytes is a value of it.
-    unsafe {
-        ioctl(
-            device.as_fd(),
-            Updater::<LOOP_GET_STATUS64, LoopInfo64>::new(&mut info),
-        )
-    }?;
+    unsafe { ioctl(device.as_fd(), Updater::<LOOP_GET_STATUS64, LoopInfo64>::new(&mut info)) }?;
     Ok(info)
 }
 

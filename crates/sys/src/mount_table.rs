@@ -99,9 +99,7 @@ impl Mount {
         let kind = words.next()?.split(|byte| *byte == b'.').next()?;
         let mount = Self {
             kind: String::from_utf8_lossy(kind).into_owned(),
-            is_id_mapped: attributes
-                .split(|byte| *byte == b',')
-                .any(|word| word == b"idmapped"),
+            is_id_mapped: attributes.split(|byte| *byte == b',').any(|word| word == b"idmapped"),
             number,
         };
         Some((mount, words.nth(1)?.to_vec()))
@@ -130,9 +128,7 @@ pub fn find(mount: MountId) -> io::Result<Option<Mount>> {
         None if of_first_process()?.is_some() => found("/proc/1/mountinfo")?,
         line => line,
     };
-    Ok(line
-        .and_then(|line| Mount::from_line(&line, number))
-        .map(|(mount, _)| mount))
+    Ok(line.and_then(|line| Mount::from_line(&line, number)).map(|(mount, _)| mount))
 }
 
 /// Returns the options of the file system itself, as the table of this process has them.
@@ -175,19 +171,11 @@ fn stat_mount(number: u64) -> Result<Mount, Errno> {
         mount: number,
         wanted: STATMOUNT_MNT_BASIC | STATMOUNT_FS_TYPE,
     };
-    let mut answer = Answer {
-        bytes: [0; HEADER + TEXTS],
-    };
+    let mut answer = Answer { bytes: [0; HEADER + TEXTS] };
     // SAFETY: the kernel reads a structure that says how large it is, and writes no more than
     // the size it is told; both live until it returns.
     let result = unsafe {
-        syscall(
-            SYS_STATMOUNT,
-            &raw const request,
-            &raw mut answer,
-            size_of::<Answer>(),
-            0_u32,
-        )
+        syscall(SYS_STATMOUNT, &raw const request, &raw mut answer, size_of::<Answer>(), 0_u32)
     };
     if result < 0 {
         let code = io::Error::last_os_error().raw_os_error();
@@ -248,10 +236,9 @@ mod tests {
     #[test]
     fn a_file_without_a_place_is_on_no_mount_of_the_table() {
         let file = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
-        for id in [
-            MountId::of(file.as_fd()).unwrap(),
-            MountId::from_process_table(file.as_fd()).unwrap(),
-        ] {
+        for id in
+            [MountId::of(file.as_fd()).unwrap(), MountId::from_process_table(file.as_fd()).unwrap()]
+        {
             assert_eq!(find(id).unwrap(), None);
         }
     }

@@ -88,11 +88,7 @@ pub fn unshare_directories() -> io::Result<()> {
 /// Those of `open(2)`; `EINVAL` if `/proc` is not the kernel's.
 pub fn own_mounts() -> io::Result<File> {
     let file = File::open("/proc/thread-self/ns/mnt")?;
-    if is_mount_namespace(file.as_fd()) {
-        Ok(file)
-    } else {
-        Err(Errno::INVAL.into())
-    }
+    if is_mount_namespace(file.as_fd()) { Ok(file) } else { Err(Errno::INVAL.into()) }
 }
 
 /// Tells whether a descriptor is a mount namespace.

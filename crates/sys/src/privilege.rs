@@ -69,19 +69,10 @@ pub fn groups() -> io::Result<Numbers> {
 }
 
 fn numbers(get: unsafe extern "C" fn(*mut u32, *mut u32, *mut u32) -> i32) -> io::Result<Numbers> {
-    let mut numbers = Numbers {
-        real: u32::MAX,
-        effective: u32::MAX,
-        saved: u32::MAX,
-    };
+    let mut numbers = Numbers { real: u32::MAX, effective: u32::MAX, saved: u32::MAX };
     // SAFETY: three places that live until the call returns, of the type it writes.
-    let result = unsafe {
-        get(
-            &raw mut numbers.real,
-            &raw mut numbers.effective,
-            &raw mut numbers.saved,
-        )
-    };
+    let result =
+        unsafe { get(&raw mut numbers.real, &raw mut numbers.effective, &raw mut numbers.saved) };
     answer(result).map(|()| numbers)
 }
 
@@ -104,11 +95,7 @@ impl FileSystemUser {
         let before = file_system_user();
         // SAFETY: changes a number of the calling thread, no memory.
         unsafe { setfsuid(user) };
-        if file_system_user() == user {
-            Ok(Self { before })
-        } else {
-            Err(Errno::PERM.into())
-        }
+        if file_system_user() == user { Ok(Self { before }) } else { Err(Errno::PERM.into()) }
     }
 }
 
@@ -202,19 +189,11 @@ fn set_mask(mask: u64) -> io::Result<u64> {
             size_of::<u64>(),
         )
     };
-    if result == 0 {
-        Ok(before)
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    if result == 0 { Ok(before) } else { Err(io::Error::last_os_error()) }
 }
 
 fn answer(result: i32) -> io::Result<()> {
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]

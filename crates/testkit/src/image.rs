@@ -49,10 +49,7 @@ impl Tree {
     pub fn copy_of(self, original: &Path, path: &str) -> Self {
         let target = self.root.join(path);
         fs::create_dir_all(&target).expect("make a directory");
-        run(Command::new("cp")
-            .arg("-r")
-            .arg(original.join("."))
-            .arg(target));
+        run(Command::new("cp").arg("-r").arg(original.join(".")).arg(target));
         self
     }
 
@@ -102,16 +99,11 @@ pub fn squashfs(tree: &Path, image: &Path) {
 ///
 /// If `mkfs.erofs` is missing or fails.
 pub fn erofs(tree: &Path, image: &Path) {
-    run(Command::new("mkfs.erofs")
-        .args(["--all-root", "-zlz4"])
-        .arg(image)
-        .arg(tree));
+    run(Command::new("mkfs.erofs").args(["--all-root", "-zlz4"]).arg(image).arg(tree));
 }
 
 fn run(command: &mut Command) {
-    let output = command
-        .output()
-        .unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
+    let output = command.output().unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
     assert!(
         output.status.success(),
         "{command:?} failed:\n{}",

@@ -7,10 +7,7 @@
 //! line, and fails when `CI` is set: there, nothing is left out silently.
 
 #![forbid(unsafe_code)]
-#![expect(
-    clippy::missing_panics_doc,
-    reason = "a test that cannot set the scene has failed"
-)]
+#![expect(clippy::missing_panics_doc, reason = "a test that cannot set the scene has failed")]
 
 mod compiler;
 mod device;

@@ -51,9 +51,12 @@ pub fn again_in_private_world<F>(inside: &str, kept: &[&str]) {
     command.args(["--fork", "--pid", "--mount", "--mount-proc", "--kill-child"]);
     // As an ordinary user, this process has hidden nothing.
     command.args(["sh", "-c", HIDING, "sh"]);
-    command
-        .arg(std::env::current_exe().expect("the test program"))
-        .args(["--exact", &name, "--nocapture", "--test-threads=1"]);
+    command.arg(std::env::current_exe().expect("the test program")).args([
+        "--exact",
+        &name,
+        "--nocapture",
+        "--test-threads=1",
+    ]);
     let output = command.output().expect("a private world");
     let said = String::from_utf8_lossy(&output.stdout);
     let complained = String::from_utf8_lossy(&output.stderr);
@@ -99,13 +102,6 @@ fn name_of<F>() -> String {
 ///
 /// With what it said, if it fails.
 pub fn run_as_root(script: &str) {
-    let output = Command::new("sh")
-        .args(["-ec", script])
-        .output()
-        .expect("a shell");
-    assert!(
-        output.status.success(),
-        "{script}\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let output = Command::new("sh").args(["-ec", script]).output().expect("a shell");
+    assert!(output.status.success(), "{script}\n{}", String::from_utf8_lossy(&output.stderr));
 }

@@ -41,9 +41,7 @@ impl Program {
 fn in_path(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let usual = ["/usr/bin", "/usr/sbin"].map(PathBuf::from);
-    let mut candidates = env::split_paths(&path)
-        .chain(usual)
-        .map(|directory| directory.join(name));
+    let mut candidates = env::split_paths(&path).chain(usual).map(|directory| directory.join(name));
     candidates.find(|candidate| candidate.is_file())
 }
 

@@ -80,9 +80,7 @@ impl Tree {
     pub fn host_libraries_of(self, directory: &str) -> Self {
         let output = Command::new("find")
             .arg(self.root().join(directory))
-            .args([
-                "-type", "f", "(", "-perm", "-100", "-o", "-name", "*.so*", ")",
-            ])
+            .args(["-type", "f", "(", "-perm", "-100", "-o", "-name", "*.so*", ")"])
             .output()
             .expect("run find");
         let found = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -55,11 +55,7 @@ impl Server {
         });
         let child = from_starter.recv().expect("an answer of the starter");
         let child = child.unwrap_or_else(|error| panic!("cannot start setpriv: {error}"));
-        Self {
-            child,
-            log: log.to_owned(),
-            _starter: to_starter,
-        }
+        Self { child, log: log.to_owned(), _starter: to_starter }
     }
 
     /// What it has said so far.
@@ -96,10 +92,7 @@ impl Server {
             if let Some(value) = found(&log) {
                 return value;
             }
-            assert!(
-                started.elapsed() < time_limit(TIME_LIMIT),
-                "a server does not answer:\n{log}"
-            );
+            assert!(started.elapsed() < time_limit(TIME_LIMIT), "a server does not answer:\n{log}");
             sleep(Duration::from_millis(10));
         }
     }

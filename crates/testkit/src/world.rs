@@ -29,10 +29,7 @@ impl World {
     ///
     /// If it cannot be made, like every function here.
     pub fn new() -> Self {
-        let directory = tempfile::Builder::new()
-            .prefix("cabane-test-")
-            .tempdir()
-            .expect("a world");
+        let directory = tempfile::Builder::new().prefix("cabane-test-").tempdir().expect("a world");
         open_to_all(directory.path());
         let world = Self { directory };
         world.directory("home");
@@ -71,10 +68,7 @@ impl World {
         command
             .env_clear()
             .env("HOME", self.path("home"))
-            .env(
-                "PATH",
-                "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
-            )
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin")
             .env("LANG", "C.UTF-8")
             .env("TERM", "dumb")
             .current_dir(self.path("work"))
@@ -120,9 +114,8 @@ pub struct Finished {
 impl Finished {
     /// Runs a command to its end.
     pub fn of(command: &mut Command) -> Self {
-        let output = command
-            .output()
-            .unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
+        let output =
+            command.output().unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
         let code = output.status.code().unwrap_or_else(|| {
             128 + std::os::unix::process::ExitStatusExt::signal(&output.status).unwrap_or(0)
         });
@@ -138,18 +131,9 @@ impl Finished {
     /// # Panics
     ///
     /// With everything it said if it did not.
-    #[expect(
-        clippy::return_self_not_must_use,
-        reason = "most callers only want the check"
-    )]
+    #[expect(clippy::return_self_not_must_use, reason = "most callers only want the check")]
     pub fn success(self) -> Self {
-        assert!(
-            self.code == 0,
-            "exit code {}\n{}\n{}",
-            self.code,
-            self.stdout,
-            self.stderr
-        );
+        assert!(self.code == 0, "exit code {}\n{}\n{}", self.code, self.stdout, self.stderr);
         self
     }
 }

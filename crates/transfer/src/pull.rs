@@ -146,9 +146,7 @@ pub fn find_remote(
         None => look_up_places(context, connection, typed, description)?,
     };
     let images = places.iter().map(|place| connection.registry.image(place));
-    images
-        .collect::<std::result::Result<_, _>>()
-        .map_err(Report::from)
+    images.collect::<std::result::Result<_, _>>().map_err(Report::from)
 }
 
 /// Returns the place that a pattern names, if nothing is left open: then nobody has to list
@@ -166,13 +164,7 @@ fn whole_place(
         Some(SystemPattern::Any) => return None,
         None => context.system()?,
     };
-    let LabelPattern {
-        name,
-        version,
-        tag,
-        uarch,
-        ..
-    } = pattern.clone();
+    let LabelPattern { name, version, tag, uarch, .. } = pattern.clone();
     Some(Place {
         namespace: connection.namespace_of(Some(pattern)),
         label: cabane_label::Label {
@@ -191,22 +183,10 @@ fn look_up_places(
     typed: &str,
     description: &ImageDescription,
 ) -> Result<Vec<Place>> {
-    let mut found = look_up(
-        context,
-        connection,
-        Some(description),
-        NameMatch::Exact,
-        false,
-    )?;
+    let mut found = look_up(context, connection, Some(description), NameMatch::Exact, false)?;
     if found.is_empty() {
         // It may have been pushed a moment ago.
-        found = look_up(
-            context,
-            connection,
-            Some(description),
-            NameMatch::Exact,
-            true,
-        )?;
+        found = look_up(context, connection, Some(description), NameMatch::Exact, true)?;
     }
     let is_pattern = matches!(description, ImageDescription::Pattern(_));
     if found.is_empty() {
@@ -220,10 +200,8 @@ fn look_up_places(
             .detailed(lines.collect::<Vec<_>>().join("\n"))
             .hinted("name the one you mean".to_owned()));
     }
-    let places = found.into_iter().map(|image| Place {
-        namespace: image.namespace,
-        label: image.label,
-    });
+    let places =
+        found.into_iter().map(|image| Place { namespace: image.namespace, label: image.label });
     Ok(places.collect())
 }
 
@@ -249,10 +227,8 @@ fn one(
     // Before gigabytes are on their way.
     let known = repository.by_label(&label)?;
     if let Some(known) = known.filter(|known| known.digest != image.digest && !force) {
-        let error = cabane_repository::Error::LabelTaken {
-            label: Box::new(label),
-            digest: known.digest,
-        };
+        let error =
+            cabane_repository::Error::LabelTaken { label: Box::new(label), digest: known.digest };
         return Err(Report::from(error));
     }
     let mut waiting = false;
@@ -276,10 +252,7 @@ fn one(
             }
             Claim::Busy => {
                 if !waiting {
-                    context.note(format_args!(
-                        "waiting for another pull of {}",
-                        image.digest.id()
-                    ));
+                    context.note(format_args!("waiting for another pull of {}", image.digest.id()));
                 }
                 waiting = true;
                 sleep(PAUSE);
@@ -317,9 +290,7 @@ fn download(
     let fetched = fetched?;
     if fetched.reused > 0 {
         let (reused, whole) = (size(fetched.reused), size(image.size));
-        context.note(format_args!(
-            "{reused} of {whole} were in other images of that name"
-        ));
+        context.note(format_args!("{reused} of {whole} were in other images of that name"));
     }
     // What mounts must have no other thread.
     drop(alive);
@@ -343,10 +314,7 @@ fn download(
 /// name, the newest first.
 fn other_versions(repository: &Repository, image: &RemoteImage) -> Result<Vec<PathBuf>> {
     let label = &image.place.label;
-    let pattern = LabelPattern {
-        name: Some(label.name.clone()),
-        ..LabelPattern::default()
-    };
+    let pattern = LabelPattern { name: Some(label.name.clone()), ..LabelPattern::default() };
     let found = repository.find(&pattern, NameMatch::Exact);
     let mut found = found?;
     // Those for the same processors have the same programs in them.
@@ -362,10 +330,7 @@ fn other_versions(repository: &Repository, image: &RemoteImage) -> Result<Vec<Pa
 fn copy_metadata(context: &Context, path: &Path, directory: &Path) -> Result<()> {
     let file = fs::File::open(path).or_failed(|| format!("read {}", path.display()))?;
     let format = ImageFormat::of_file(&file).map_err(|source| {
-        Report::from(cabane_repository::Error::Image {
-            path: path.to_owned(),
-            source,
-        })
+        Report::from(cabane_repository::Error::Image { path: path.to_owned(), source })
     })?;
     let file = open_image(path, format)?;
     metadata::copy(&file, &context.mount_methods(), directory)
@@ -404,10 +369,8 @@ pub fn look_up(
         Some(ImageDescription::Pattern(pattern)) => Some(pattern),
         _ => None,
     };
-    let by_digest = matches!(
-        description,
-        Some(ImageDescription::Id(_) | ImageDescription::Digest(_))
-    );
+    let by_digest =
+        matches!(description, Some(ImageDescription::Id(_) | ImageDescription::Digest(_)));
     let namespace = connection.namespace_of(typed);
     let mut pattern = typed.cloned().unwrap_or_default();
     // A digest is meant wherever it is.
@@ -417,14 +380,8 @@ pub fn look_up(
     if refresh {
         connection.registry.forget_lists(&namespace);
     }
-    let wanted = cabane_registry::Wanted {
-        namespace: &namespace,
-        pattern: Some(&pattern),
-        how,
-    };
-    let found = connection
-        .registry
-        .find(&wanted, context.settings.registry.listing.value);
+    let wanted = cabane_registry::Wanted { namespace: &namespace, pattern: Some(&pattern), how };
+    let found = connection.registry.find(&wanted, context.settings.registry.listing.value);
     let mut found = found?;
     match description {
         Some(ImageDescription::Id(id)) => found.retain(|image| image.digest.id() == *id),

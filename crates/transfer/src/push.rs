@@ -45,9 +45,7 @@ pub fn push(
     upload: &Upload,
 ) -> Result<(Pushed, Option<SigningKey>)> {
     let key = upload.sign.as_deref();
-    let key = key
-        .map(|path| signature_policy::signing_key(context, path))
-        .transpose()?;
+    let key = key.map(|path| signature_policy::signing_key(context, path)).transpose()?;
     let description: ImageDescription = upload.image.parse()?;
     let pattern = upload.label.as_deref().map(str::parse::<LabelPattern>);
     let pattern = pattern.transpose()?;
@@ -118,10 +116,7 @@ fn metadata_of(
     located: &LocatedImage,
     directory: &std::path::Path,
 ) -> Result<PathBuf> {
-    let beside = located
-        .digest
-        .as_ref()
-        .map(|_| located.path.with_file_name("meta"));
+    let beside = located.digest.as_ref().map(|_| located.path.with_file_name("meta"));
     if let Some(beside) = beside.filter(|beside| beside.is_dir()) {
         return Ok(beside);
     }

@@ -57,18 +57,13 @@ impl RegistryRequest {
             ..options(context, self.given(context, &address)?)
         };
         let registry = Registry::new(address, &options)?;
-        Ok(Connection {
-            registry,
-            namespace: setting.namespace.value.clone(),
-        })
+        Ok(Connection { registry, namespace: setting.namespace.value.clone() })
     }
 
     fn address(&self, context: &Context) -> Result<Address> {
         if let Some(text) = &self.registry {
             let origin = Origin::Option("--registry");
-            return text
-                .parse()
-                .map_err(|error| bad_address(&origin, text, &error));
+            return text.parse().map_err(|error| bad_address(&origin, text, &error));
         }
         let configured = context.settings.registry.address.value.clone();
         configured.ok_or_else(|| {
@@ -91,10 +86,7 @@ impl RegistryRequest {
         let Some(token) = token else {
             return Ok(None);
         };
-        let username = self
-            .username
-            .as_deref()
-            .or(setting.username.value.as_deref());
+        let username = self.username.as_deref().or(setting.username.value.as_deref());
         let read = Credential::from_token_file(token, username);
         let read = read.map_err(|error| Report::from(cabane_registry::Error::from(error)))?;
         if let Some(warning) = &read.warning {
@@ -158,10 +150,7 @@ impl Connection {
     ///
     /// A name or version that is missing.
     pub fn new_place(&self, context: &Context, pattern: &LabelPattern) -> Result<Place> {
-        let without = LabelPattern {
-            namespace: None,
-            ..pattern.clone()
-        };
+        let without = LabelPattern { namespace: None, ..pattern.clone() };
         Ok(Place {
             namespace: self.namespace_of(Some(pattern)),
             label: complete_label(context, &without)?,

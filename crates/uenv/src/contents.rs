@@ -107,46 +107,28 @@ impl fmt::Display for Corruption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::MissingImage { label, digest } => {
-                write!(
-                    f,
-                    "the image {} of the label `{label}` has no file",
-                    digest.id()
-                )
+                write!(f, "the image {} of the label `{label}` has no file", digest.id())
             }
             Self::NoLabel { digest } => write!(f, "the image {digest} has no label"),
-            Self::EmptyRow { sha256 } => write!(
-                f,
-                "the database has an image `{}` without label and file",
-                escape(sha256)
-            ),
+            Self::EmptyRow { sha256 } => {
+                write!(f, "the database has an image `{}` without label and file", escape(sha256))
+            }
             Self::BadRow { row, reason } => write!(
                 f,
                 "the database has a label `{}` that cannot be kept: {}",
                 escape(row),
                 escape(reason)
             ),
-            Self::WrongDigest {
-                labels,
-                digest,
-                found,
-            } => write!(
+            Self::WrongDigest { labels, digest, found } => write!(
                 f,
                 "the content of the image {}{} has changed: its digest is that of {}",
                 digest.id(),
                 of(labels),
                 found.id()
             ),
-            Self::Unusable {
-                labels,
-                digest,
-                reason,
-            } => write!(
-                f,
-                "the image {}{}: {}",
-                digest.id(),
-                of(labels),
-                escape(reason)
-            ),
+            Self::Unusable { labels, digest, reason } => {
+                write!(f, "the image {}{}: {}", digest.id(), of(labels), escape(reason))
+            }
         }
     }
 }
@@ -189,10 +171,7 @@ impl UenvRepository {
                     image.0 = image.0.or_else(|| date::parse(&row.date));
                     image.1.insert(label);
                 }
-                Err(reason) => damaged.push(Corruption::BadRow {
-                    row: written(row),
-                    reason,
-                }),
+                Err(reason) => damaged.push(Corruption::BadRow { row: written(row), reason }),
             }
         }
         let mut files = self.files()?;
@@ -275,13 +254,6 @@ fn checked(row: &Row) -> Result<(Digest, Label), String> {
 }
 
 fn written(row: &Row) -> String {
-    let Row {
-        name,
-        version,
-        tag,
-        system,
-        uarch,
-        ..
-    } = row;
+    let Row { name, version, tag, system, uarch, .. } = row;
     format!("{name}/{version}:{tag}@{system}%{uarch}")
 }

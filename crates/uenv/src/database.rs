@@ -46,13 +46,9 @@ pub(crate) fn read<T>(
         }
         let answer = if before.has_companion() {
             let copy = copy(path)?;
-            open(
-                &copy.path().join("index.db"),
-                OpenFlags::SQLITE_OPEN_READ_WRITE,
-                "",
-            )
-            .map_err(failed(path))
-            .and_then(|connection| ask(&connection))
+            open(&copy.path().join("index.db"), OpenFlags::SQLITE_OPEN_READ_WRITE, "")
+                .map_err(failed(path))
+                .and_then(|connection| ask(&connection))
         } else {
             open(path, OpenFlags::SQLITE_OPEN_READ_ONLY, "?immutable=1")
                 .map_err(failed(path))
@@ -62,17 +58,12 @@ pub(crate) fn read<T>(
             return answer;
         }
     }
-    Err(Error::Changing {
-        path: path.to_owned(),
-    })
+    Err(Error::Changing { path: path.to_owned() })
 }
 
 /// Returns a function that says of which database an answer of SQLite is.
 pub(crate) fn failed(path: &Path) -> impl Fn(rusqlite::Error) -> Error + '_ {
-    |source| Error::Database {
-        path: path.to_owned(),
-        source,
-    }
+    |source| Error::Database { path: path.to_owned(), source }
 }
 
 /// What can be seen of a database from outside.
@@ -168,9 +159,6 @@ mod tests {
     #[test]
     fn no_letter_of_a_path_is_taken_for_an_option() {
         let address = address(Path::new("/a b?mode=rw#c/ä%41"), "?immutable=1");
-        assert_eq!(
-            address,
-            "file:/a%20b%3fmode%3drw%23c/%c3%a4%2541?immutable=1"
-        );
+        assert_eq!(address, "file:/a%20b%3fmode%3drw%23c/%c3%a4%2541?immutable=1");
     }
 }

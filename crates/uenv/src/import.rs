@@ -111,11 +111,8 @@ pub fn plan(
 ) -> Result<Plan, Error> {
     let Contents { images, damaged } = source.contents()?;
     let records = target.map(Repository::records).transpose()?;
-    let there: BTreeMap<Label, Digest> = records
-        .unwrap_or_default()
-        .into_iter()
-        .map(|one| (one.label, one.digest))
-        .collect();
+    let there: BTreeMap<Label, Digest> =
+        records.unwrap_or_default().into_iter().map(|one| (one.label, one.digest)).collect();
     let fits = |label: &Label| {
         let fits = |pattern: &LabelPattern| pattern.matches(label, NameMatch::Exact);
         how.pattern.is_none_or(fits)
@@ -154,8 +151,7 @@ pub fn plan(
             plan.images.push(image);
         }
     }
-    plan.labels
-        .sort_by(|one, other| one.label.cmp(&other.label));
+    plan.labels.sort_by(|one, other| one.label.cmp(&other.label));
     Ok(plan)
 }
 
@@ -188,10 +184,7 @@ pub fn import(
     let new = plan.labels.iter().filter(|one| one.fate == Fate::Copied);
     let sizes: Vec<(Digest, u64)> = new.map(|one| (one.digest.clone(), one.size)).collect();
     target.check_room(source.path(), &sizes)?;
-    let mut imported = Imported {
-        damaged: plan.damaged.clone(),
-        ..Imported::default()
-    };
+    let mut imported = Imported { damaged: plan.damaged.clone(), ..Imported::default() };
     for image in &plan.images {
         let of_image = |one: &&Planned| one.digest == image.digest;
         for planned in plan.labels.iter().filter(of_image) {
@@ -199,12 +192,7 @@ pub fn import(
                 Fate::There => imported.unchanged += 1,
                 Fate::Taken => imported.differing.push(planned.label.clone()),
                 Fate::Copied | Fate::Labelled => {
-                    let errand = Errand {
-                        source,
-                        target,
-                        image,
-                        how,
-                    };
+                    let errand = Errand { source, target, image, how };
                     match errand.run(&planned.label, inner_meta, progress)? {
                         Outcome::Brought => {
                             imported.bytes += image.size;
@@ -252,9 +240,7 @@ impl Errand<'_> {
         let image = self.image;
         if self.target.has_whole_image(&image.digest, image.size) {
             let (date, replace) = (Some(image.date), self.how.replace);
-            let tagged = self
-                .target
-                .tag_since(&image.digest, label.clone(), date, replace);
+            let tagged = self.target.tag_since(&image.digest, label.clone(), date, replace);
             return match tagged {
                 Ok(_) => Ok(Outcome::Labelled),
                 // Somebody removes it at this moment.
@@ -288,11 +274,7 @@ impl Errand<'_> {
             date: image.date,
             image: &image.path,
             meta,
-            how: if self.how.link {
-                Transfer::Share
-            } else {
-                Transfer::Copy
-            },
+            how: if self.how.link { Transfer::Share } else { Transfer::Copy },
             replace: self.how.replace,
         };
         let mut report = |done, total| progress(label, done, total);

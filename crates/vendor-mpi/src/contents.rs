@@ -88,11 +88,7 @@ impl Contents {
                     };
                     Item::File(file.clone())
                 }
-                Kind::File {
-                    size,
-                    is_executable,
-                    inode,
-                } => {
+                Kind::File { size, is_executable, inode } => {
                     if let Some(inode) = inode {
                         let names = by_inode.entry(*inode).or_default();
                         names.push((entry.path.clone(), *size > 0));
@@ -203,9 +199,7 @@ impl Contents {
                 };
                 let place = directory.join(taken.len().to_string());
                 if io::copy(bytes, &mut File::create(&place)?)? != *size {
-                    return Err(ArchiveError::Damaged {
-                        what: "it ends too early",
-                    });
+                    return Err(ArchiveError::Damaged { what: "it ends too early" });
                 }
                 taken.insert(file.clone(), Content::Blob(place, *size));
                 Ok(())
@@ -221,10 +215,8 @@ fn visit(
     file: &mut File,
     visitor: &mut archive::Visitor<'_>,
 ) -> Result<(), VendorError> {
-    archive::visit(file, Limits::default(), visitor).map_err(|source| VendorError::Archive {
-        path: path.to_owned(),
-        source,
-    })
+    archive::visit(file, Limits::default(), visitor)
+        .map_err(|source| VendorError::Archive { path: path.to_owned(), source })
 }
 
 /// Returns the checksum of a file, and its size.
@@ -273,10 +265,7 @@ mod tests {
                 let name = number.to_string();
                 fs::write(directory.join(&name), bytes).unwrap();
                 VendorPackage {
-                    file: Placed {
-                        value: name,
-                        place: 0..0,
-                    },
+                    file: Placed { value: name, place: 0..0 },
                     sha256: sha256(&mut io::Cursor::new(bytes)).unwrap().0,
                     url: None,
                 }
@@ -296,11 +285,7 @@ mod tests {
     #[test]
     fn all_names_of_a_file_of_an_rpm_have_its_bytes() {
         let directory = tempfile::tempdir().unwrap();
-        let name = |name, content| Made {
-            inode: 7,
-            links: 2,
-            ..file(name, content)
-        };
+        let name = |name, content| Made { inode: 7, links: 2, ..file(name, content) };
         let package = rpm(&cpio(&[name("./first", ""), name("./last", "bytes")]));
         let mut contents = contents(directory.path(), &[package]).unwrap();
         assert_eq!(bytes_of(&mut contents, directory.path(), "first"), "bytes");
@@ -309,10 +294,8 @@ mod tests {
     #[test]
     fn a_file_is_found_through_links_of_another_package() {
         let directory = tempfile::tempdir().unwrap();
-        let packages = [
-            deb(&tar(&[link("./bin/a", "../lib/b")])),
-            rpm(&cpio(&[file("./lib/b", "bytes")])),
-        ];
+        let packages =
+            [deb(&tar(&[link("./bin/a", "../lib/b")])), rpm(&cpio(&[file("./lib/b", "bytes")]))];
         let mut contents = contents(directory.path(), &packages).unwrap();
         assert_eq!(bytes_of(&mut contents, directory.path(), "bin/a"), "bytes");
     }

@@ -26,10 +26,7 @@ pub enum VendorError {
         url: Option<String>,
     },
     /// A package is not the one that the manifest means.
-    #[error(
-        "`{}` is another file than the manifest means: its sha256 is {found}",
-        shown(path)
-    )]
+    #[error("`{}` is another file than the manifest means: its sha256 is {found}", shown(path))]
     OtherPackage {
         /// The file.
         path: PathBuf,
@@ -91,11 +88,7 @@ impl VendorError {
 
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
-        move |source| Self::Io {
-            action,
-            path,
-            source,
-        }
+        move |source| Self::Io { action, path, source }
     }
 }
 

@@ -13,16 +13,10 @@ pub(crate) fn matches(pattern: &str, path: &str) -> bool {
 /// Returns what of a path stands where the wildcards begin: for `include/**` and
 /// `include/a/b.h`, `a/b.h`. Without wildcards it is the name.
 pub(crate) fn below<'p>(pattern: &str, path: &'p str) -> &'p str {
-    let fixed = pattern
-        .split('/')
-        .take_while(|part| !part.contains(['*', '?']))
-        .count();
+    let fixed = pattern.split('/').take_while(|part| !part.contains(['*', '?'])).count();
     let all = path.split('/').count();
     let skipped = fixed.min(all - 1);
-    let at = path
-        .match_indices('/')
-        .nth(skipped.wrapping_sub(1))
-        .map_or(0, |(at, _)| at + 1);
+    let at = path.match_indices('/').nth(skipped.wrapping_sub(1)).map_or(0, |(at, _)| at + 1);
     &path[at..]
 }
 
@@ -36,12 +30,7 @@ fn parts(pattern: &[&str], path: &[&str]) -> bool {
         |part, name| {
             let (part, name): (Vec<char>, Vec<char>) =
                 (part.chars().collect(), name.chars().collect());
-            wild(
-                &part,
-                &name,
-                |c| *c == '*',
-                |c, found| *c == '?' || c == found,
-            )
+            wild(&part, &name, |c| *c == '*', |c, found| *c == '?' || c == found)
         },
     )
 }

@@ -52,10 +52,8 @@ pub fn pack(request: &Request<'_>) -> Result<Packed, VendorError> {
         .tempdir_in(request.mirror)
         .map_err(VendorError::io("create a directory in", request.mirror))?;
     let taken = contents.take(&select::wanted(&selections), work.path())?;
-    let trees: Vec<Tree> = selections
-        .iter()
-        .map(|selection| selection.tree(&taken))
-        .collect::<Result<_, _>>()?;
+    let trees: Vec<Tree> =
+        selections.iter().map(|selection| selection.tree(&taken)).collect::<Result<_, _>>()?;
     let mut tarballs = Vec::new();
     for (compiler, tree) in manifest.compilers.iter().zip(&trees) {
         tarballs.push(store(request, &compiler.name.value, tree, work.path())?);
@@ -69,10 +67,7 @@ pub fn pack(request: &Request<'_>) -> Result<Packed, VendorError> {
     files.push(("package.py".to_owned(), spack::package(&records)));
     record::save(&directory, &files)?;
     spack::save_repository(request.output)?;
-    Ok(Packed {
-        package: directory.join("package.py"),
-        tarballs,
-    })
+    Ok(Packed { package: directory.join("package.py"), tarballs })
 }
 
 /// Decides for all compilers, so that everything that is wrong is told at once.
@@ -87,10 +82,7 @@ fn selections<'m>(
             Ok(selection) => selections.push(selection),
             // What all compilers get is wrong for all of them.
             Err(found) => problems.extend(
-                found
-                    .into_iter()
-                    .filter(|one| !problems.contains(one))
-                    .collect::<Vec<_>>(),
+                found.into_iter().filter(|one| !problems.contains(one)).collect::<Vec<_>>(),
             ),
         }
     }
@@ -133,10 +125,5 @@ fn store(
     }
     std::os::unix::fs::symlink(format!("../{stored}"), &named)
         .map_err(VendorError::io("link", &named))?;
-    Ok(Tarball {
-        compiler: compiler.to_owned(),
-        file,
-        sha256,
-        size,
-    })
+    Ok(Tarball { compiler: compiler.to_owned(), file, sha256, size })
 }

@@ -65,39 +65,26 @@ pub struct Tarball {
 
 impl Record {
     pub(crate) fn new(manifest: &VendorManifest, tarballs: &[Tarball]) -> Self {
-        let wrappers = manifest
-            .compilers
-            .iter()
-            .flat_map(|compiler| &compiler.wrappers);
+        let wrappers = manifest.compilers.iter().flat_map(|compiler| &compiler.wrappers);
         let mut languages: Vec<_> = wrappers.map(|wrapper| wrapper.language).collect();
         languages.sort_unstable();
         languages.dedup();
-        let recorded = manifest
-            .compilers
-            .iter()
-            .zip(tarballs)
-            .map(|(compiler, tarball)| {
-                let recorded = Recorded {
-                    file: tarball.file.clone(),
-                    sha256: tarball.sha256.clone(),
-                    versions: compiler.versions.clone(),
-                };
-                (compiler.name.value.clone(), recorded)
-            });
-        let gpu = manifest
-            .gpu
-            .iter()
-            .map(|gpu| (gpu.name.clone(), gpu.depends.clone()));
+        let recorded = manifest.compilers.iter().zip(tarballs).map(|(compiler, tarball)| {
+            let recorded = Recorded {
+                file: tarball.file.clone(),
+                sha256: tarball.sha256.clone(),
+                versions: compiler.versions.clone(),
+            };
+            (compiler.name.value.clone(), recorded)
+        });
+        let gpu = manifest.gpu.iter().map(|gpu| (gpu.name.clone(), gpu.depends.clone()));
         Self {
             name: manifest.name.clone(),
             version: manifest.version.clone(),
             description: manifest.description.clone(),
             homepage: manifest.homepage.clone(),
             url: manifest.url.clone(),
-            languages: languages
-                .iter()
-                .map(|language| language.name().to_owned())
-                .collect(),
+            languages: languages.iter().map(|language| language.name().to_owned()).collect(),
             depends: manifest.depends.clone(),
             conflicts: manifest.conflicts.clone(),
             gpu: gpu.collect(),
@@ -127,9 +114,7 @@ impl Record {
 /// Returns the records of all versions with a new one, the newest version first.
 pub(crate) fn all(directory: &Path, new: Record) -> Result<Vec<Record>, VendorError> {
     let mut records = earlier(directory)?;
-    let same = records
-        .iter()
-        .position(|record| record.version == new.version);
+    let same = records.iter().position(|record| record.version == new.version);
     let same = same.map(|at| records.remove(at));
     records.push(new.with(same));
     records.sort_by_key(|record| std::cmp::Reverse(parts(&record.version)));
@@ -158,9 +143,7 @@ fn earlier(directory: &Path) -> Result<Vec<Record>, VendorError> {
 /// The numbers and words of a version, for sorting.
 fn parts(version: &str) -> Vec<(u64, String)> {
     let parts = version.split(['.', '-', '_']);
-    parts
-        .map(|part| (part.parse().unwrap_or(0), part.to_owned()))
-        .collect()
+    parts.map(|part| (part.parse().unwrap_or(0), part.to_owned())).collect()
 }
 
 /// Writes the records and the package.

@@ -69,13 +69,7 @@ impl<'m> Selection<'m> {
         if !chooser.problems.is_empty() {
             return Err(chooser.problems);
         }
-        Ok(Self {
-            manifest,
-            compiler,
-            files,
-            links,
-            wrappers,
-        })
+        Ok(Self { manifest, compiler, files, links, wrappers })
     }
 
     /// Returns the files whose bytes are wanted.
@@ -89,29 +83,20 @@ impl<'m> Selection<'m> {
         for (path, file) in &self.files {
             let content = content(taken, file);
             let is_executable = file.is_executable;
-            let node = Node::File {
-                content,
-                is_executable,
-            };
+            let node = Node::File { content, is_executable };
             tree.0.insert(path.clone(), node);
         }
         for (path, target) in &self.links {
             tree.0.insert(path.clone(), Node::Link(target.clone()));
         }
         let mut problems = Vec::new();
-        let libraries: Vec<&str> = LIBRARY_DIRECTORIES
-            .into_iter()
-            .filter(|name| tree.has(name))
-            .collect();
+        let libraries: Vec<&str> =
+            LIBRARY_DIRECTORIES.into_iter().filter(|name| tree.has(name)).collect();
         self.add_wrappers(&mut tree, taken, &libraries, &mut problems)?;
         self.edit(&mut tree, &mut problems)?;
         self.add_links(&mut tree, &mut problems);
         self.add_about(&mut tree, &libraries, &mut problems);
-        if problems.is_empty() {
-            Ok(tree)
-        } else {
-            Err(VendorError::Manifest { problems })
-        }
+        if problems.is_empty() { Ok(tree) } else { Err(VendorError::Manifest { problems }) }
     }
 
     fn add_wrappers(
@@ -128,15 +113,10 @@ impl<'m> Selection<'m> {
             };
             self.refuse_taken(tree, &wrapper.name, &path, problems);
             let script = content(taken, file);
-            let script = script
-                .read()
-                .map_err(VendorError::io("read", Path::new(&path)))?;
+            let script = script.read().map_err(VendorError::io("read", Path::new(&path)))?;
             match wrapper::parametrise(self.manifest, self.compiler, wrapper, &script, libraries) {
                 Ok(script) => {
-                    let node = Node::File {
-                        content: Content::Bytes(script),
-                        is_executable: true,
-                    };
+                    let node = Node::File { content: Content::Bytes(script), is_executable: true };
                     tree.0.insert(path, node);
                 }
                 Err(found) => problems.extend(found),
@@ -151,16 +131,10 @@ impl<'m> Selection<'m> {
             let Some(Node::File { content, .. }) = tree.0.get_mut(path) else {
                 let message = format!("`{path}` is no file of the tarball");
                 let hint = "`files` says what is taken; write where it goes there";
-                problems.push(
-                    self.manifest
-                        .diagnostic(&edit.file, &message)
-                        .with_hint(hint),
-                );
+                problems.push(self.manifest.diagnostic(&edit.file, &message).with_hint(hint));
                 continue;
             };
-            let text = content
-                .read()
-                .map_err(VendorError::io("read", Path::new(path)))?;
+            let text = content.read().map_err(VendorError::io("read", Path::new(path)))?;
             match wrapper::replace(self.manifest, &edit.replace, &text) {
                 Ok(text) => *content = Content::Bytes(text),
                 Err(found) => problems.extend(found),
@@ -177,8 +151,7 @@ impl<'m> Selection<'m> {
                 let hint = "write the name of a file beside it, or a path relative to it";
                 problems.push(self.manifest.diagnostic(name, &message).with_hint(hint));
             }
-            tree.0
-                .insert(name.value.clone(), Node::Link(target.clone()));
+            tree.0.insert(name.value.clone(), Node::Link(target.clone()));
         }
     }
 
@@ -203,9 +176,8 @@ impl<'m> Selection<'m> {
             let mut files = Vec::new();
             for pattern in &gpu.files {
                 let paths = tree.0.keys().map(String::as_str);
-                let found: Vec<&str> = paths
-                    .filter(|path| glob::matches(&pattern.value, path))
-                    .collect();
+                let found: Vec<&str> =
+                    paths.filter(|path| glob::matches(&pattern.value, path)).collect();
                 if found.is_empty() {
                     let message = format!("nothing in the tarball matches `{}`", pattern.value);
                     let hint = "this is a path in the tarball, as `to` of `files` says";
@@ -217,9 +189,7 @@ impl<'m> Selection<'m> {
             all.insert(gpu.name.as_str(), AboutGpu { files, link });
         }
         let wrappers = &self.compiler.wrappers;
-        let wrappers = wrappers
-            .iter()
-            .map(|one| (one.name.value.as_str(), one.language.name()));
+        let wrappers = wrappers.iter().map(|one| (one.name.value.as_str(), one.language.name()));
         let about = About {
             compiler: &self.compiler.name.value,
             wrappers: wrappers.collect(),
@@ -229,10 +199,7 @@ impl<'m> Selection<'m> {
         // These types have nothing that JSON has not.
         let mut text = serde_json::to_vec_pretty(&about).unwrap_or_default();
         text.push(b'\n');
-        let node = Node::File {
-            content: Content::Bytes(text),
-            is_executable: false,
-        };
+        let node = Node::File { content: Content::Bytes(text), is_executable: false };
         tree.0.insert(ABOUT.to_owned(), node);
     }
 }
@@ -266,11 +233,8 @@ impl<'m> Chooser<'m, '_> {
     fn choose(&mut self, rule: &'m VendorFiles) {
         let contents = self.contents;
         for from in &rule.from {
-            let is_left_out = |path: &str| {
-                rule.except
-                    .iter()
-                    .any(|one| glob::matches(&one.value, path))
-            };
+            let is_left_out =
+                |path: &str| rule.except.iter().any(|one| glob::matches(&one.value, path));
             let found = contents.matching(|path| glob::matches(&from.value, path));
             if found.is_empty() {
                 self.nothing_matches(from);
@@ -298,9 +262,7 @@ impl<'m> Chooser<'m, '_> {
             }
             return;
         }
-        self.sources
-            .entry(source.to_owned())
-            .or_insert_with(|| target.clone());
+        self.sources.entry(source.to_owned()).or_insert_with(|| target.clone());
         let source = source.to_owned();
         self.targets.insert(target, Chosen { source, rule });
     }
@@ -312,9 +274,7 @@ impl<'m> Chooser<'m, '_> {
                 Some(file) => {
                     wrappers.insert(wrapper.name.value.clone(), file.clone());
                     let target = format!("bin/{}", wrapper.name.value);
-                    self.sources
-                        .entry(wrapper.from.value.clone())
-                        .or_insert(target);
+                    self.sources.entry(wrapper.from.value.clone()).or_insert(target);
                 }
                 None => self.nothing_matches(&wrapper.from),
             }
@@ -361,10 +321,7 @@ impl<'m> Chooser<'m, '_> {
     fn link(&self, source: &str, link: &str) -> Result<String, (String, &'static str)> {
         if link.starts_with('/') {
             let message = format!("`{source}` is an absolute link to `{link}`");
-            return Err((
-                message,
-                "leave it out with `except`, and add it with `links`",
-            ));
+            return Err((message, "leave it out with `except`, and add it with `links`"));
         }
         let Some(leads) = resolve(source, link) else {
             let message = format!("`{source}` is a link that leads out of the package: `{link}`");
@@ -373,10 +330,7 @@ impl<'m> Chooser<'m, '_> {
         let gone = self.sources.get(&leads).cloned();
         gone.ok_or_else(|| {
             let message = format!("`{source}` is a link to `{leads}`, which is not taken");
-            (
-                message,
-                "take that as well, or leave out the link with `except`",
-            )
+            (message, "take that as well, or leave out the link with `except`")
         })
     }
 
@@ -391,9 +345,5 @@ impl<'m> Chooser<'m, '_> {
 
 /// Returns the files whose bytes are wanted by any of several selections.
 pub(crate) fn wanted(selections: &[Selection<'_>]) -> BTreeSet<FileId> {
-    selections
-        .iter()
-        .flat_map(Selection::wanted)
-        .cloned()
-        .collect()
+    selections.iter().flat_map(Selection::wanted).cloned().collect()
 }

@@ -46,10 +46,7 @@ fn add(builder: &mut Builder<impl Write>, path: &str, node: &Node) -> io::Result
             let mut header = header(EntryType::Symlink, 0o777, 0);
             builder.append_link(&mut header, path, target)
         }
-        Node::File {
-            content,
-            is_executable,
-        } => {
+        Node::File { content, is_executable } => {
             let mode = if *is_executable { 0o755 } else { 0o644 };
             let (size, bytes): (u64, Box<dyn Read + '_>) = match content {
                 Content::Blob(place, size) => (*size, Box::new(File::open(place)?)),

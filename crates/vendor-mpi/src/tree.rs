@@ -16,10 +16,7 @@ pub(crate) struct Tree(pub(crate) BTreeMap<String, Node>);
 
 #[derive(Clone, Debug)]
 pub(crate) enum Node {
-    File {
-        content: Content,
-        is_executable: bool,
-    },
+    File { content: Content, is_executable: bool },
     Link(String),
 }
 
@@ -75,9 +72,7 @@ pub(crate) fn relative(from: &str, to: &str) -> String {
     let shared = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
     let shared = shared.min(to.len() - 1);
     let up = from[shared..].iter().map(|_| "..");
-    up.chain(to[shared..].iter().copied())
-        .collect::<Vec<_>>()
-        .join("/")
+    up.chain(to[shared..].iter().copied()).collect::<Vec<_>>().join("/")
 }
 
 #[cfg(test)]

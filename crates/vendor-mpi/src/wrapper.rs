@@ -29,45 +29,26 @@ pub(crate) fn parametrise(
     if !is_shell(first) {
         let message = format!("`{}` is not a shell script", wrapper.from.value);
         let hint = "take it with `files`, and replace in the files that it reads with `edit`";
-        return Err(vec![
-            manifest.diagnostic(&wrapper.from, &message).with_hint(hint),
-        ]);
+        return Err(vec![manifest.diagnostic(&wrapper.from, &message).with_hint(hint)]);
     }
     let rest = replace(manifest, &wrapper.replace, rest)?;
-    let has = |word: &str| {
-        rest.windows(word.len())
-            .any(|found| found == word.as_bytes())
-    };
+    let has = |word: &str| rest.windows(word.len()).any(|found| found == word.as_bytes());
     let mut problems = Vec::new();
     let mut need = |word: &str, why: &str, example: &str| {
         if !has(word) {
-            let message = format!(
-                "the wrapper `{}` does not use ${word}, so {why}",
-                wrapper.name.value
-            );
+            let message =
+                format!("the wrapper `{}` does not use ${word}, so {why}", wrapper.name.value);
             let hint = format!("replace something, such as\nreplace:\n  - find: {example}");
-            problems.push(
-                manifest
-                    .diagnostic(&wrapper.name, &message)
-                    .with_hint(&hint),
-            );
+            problems.push(manifest.diagnostic(&wrapper.name, &message).with_hint(&hint));
         }
     };
-    need(
-        "mpi_prefix",
-        "it cannot be moved",
-        "prefix=/usr\n    with: prefix=$mpi_prefix",
-    );
+    need("mpi_prefix", "it cannot be moved", "prefix=/usr\n    with: prefix=$mpi_prefix");
     need(
         "mpi_compiler",
         "it cannot call another compiler",
         "CC=\"gcc\"\n    with: CC=\"$mpi_compiler\"",
     );
-    need(
-        "mpi_link",
-        "programs do not find the libraries",
-        "-L/usr/lib\n    with: $mpi_link",
-    );
+    need("mpi_link", "programs do not find the libraries", "-L/usr/lib\n    with: $mpi_link");
     if manifest.gpu.iter().any(|gpu| !gpu.link.is_empty()) {
         need(
             "mpi_gpu_libs",
@@ -86,16 +67,11 @@ pub(crate) fn parametrise(
 
 /// Tells whether the first line of a file names a shell.
 fn is_shell(line: &[u8]) -> bool {
-    let Some(line) = line
-        .strip_prefix(b"#!")
-        .and_then(|line| str::from_utf8(line).ok())
-    else {
+    let Some(line) = line.strip_prefix(b"#!").and_then(|line| str::from_utf8(line).ok()) else {
         return false;
     };
     let shells = ["sh", "bash", "dash", "ksh"];
-    let mut words = line
-        .split_whitespace()
-        .map(|word| word.rsplit('/').next().unwrap_or(word));
+    let mut words = line.split_whitespace().map(|word| word.rsplit('/').next().unwrap_or(word));
     words.any(|word| shells.contains(&word))
 }
 
@@ -138,11 +114,7 @@ pub(crate) fn replace(
             problems.push(manifest.diagnostic(find, message).with_hint(hint));
         }
     }
-    if problems.is_empty() {
-        Ok(text)
-    } else {
-        Err(problems)
-    }
+    if problems.is_empty() { Ok(text) } else { Err(problems) }
 }
 
 fn replaced(text: &[u8], find: &[u8], with: &[u8]) -> Option<Vec<u8>> {
@@ -165,23 +137,12 @@ mod tests {
 
     #[test]
     fn the_first_line_says_whether_a_file_is_a_script_of_a_shell() {
-        let lines = [
-            "#! /bin/bash\n",
-            "#!/usr/bin/env sh\n",
-            "#!/usr/bin/python3\n",
-            "\x7fELF",
-        ];
-        assert_eq!(
-            lines.map(|line| is_shell(line.as_bytes())),
-            [true, true, false, false]
-        );
+        let lines = ["#! /bin/bash\n", "#!/usr/bin/env sh\n", "#!/usr/bin/python3\n", "\x7fELF"];
+        assert_eq!(lines.map(|line| is_shell(line.as_bytes())), [true, true, false, false]);
     }
 
     #[test]
     fn what_stands_there_afterwards_is_not_replaced_again() {
-        assert_eq!(
-            replaced(b"a-a", b"a", b"aa").as_deref(),
-            Some(&b"aa-aa"[..])
-        );
+        assert_eq!(replaced(b"a-a", b"a", b"aa").as_deref(), Some(&b"aa-aa"[..]));
     }
 }

@@ -79,20 +79,13 @@ impl State {
             None => Value::Unset,
             Some(text) => Value::Text(text.as_bytes().to_vec()),
         };
-        Self {
-            value,
-            keeps_empty: variable == "MANPATH",
-        }
+        Self { value, keeps_empty: variable == "MANPATH" }
     }
 
     fn apply(&mut self, change: &Change, value_of: ValueOf<'_>) {
         match change {
             Change::Set(text) => self.value = Value::Text(value_of(text)),
-            Change::Unset
-            | Change::List {
-                operation: ListOperation::Unset,
-                ..
-            } => {
+            Change::Unset | Change::List { operation: ListOperation::Unset, .. } => {
                 self.value = Value::Unset;
             }
             Change::List { operation, values } => {
@@ -108,11 +101,8 @@ impl State {
         let mut elements = Vec::with_capacity(texts.len());
         for text in texts {
             let parts = text.split(|&byte| byte == b':');
-            elements.extend(
-                parts
-                    .filter(|e| self.keeps_empty || !e.is_empty())
-                    .map(<[u8]>::to_vec),
-            );
+            elements
+                .extend(parts.filter(|e| self.keeps_empty || !e.is_empty()).map(<[u8]>::to_vec));
         }
         elements
     }
@@ -153,10 +143,7 @@ impl State {
 
 fn join_first_occurrences(list: &VecDeque<Vec<u8>>) -> Vec<u8> {
     let mut seen = HashSet::new();
-    let elements: Vec<&[u8]> = list
-        .iter()
-        .map(Vec::as_slice)
-        .filter(|&element| seen.insert(element))
-        .collect();
+    let elements: Vec<&[u8]> =
+        list.iter().map(Vec::as_slice).filter(|&element| seen.insert(element)).collect();
     elements.join(&b':')
 }

@@ -97,9 +97,7 @@ impl<'a> Reader<'a> {
             let text = || self.plain_text(value, &what).map(Some);
             let texts = || {
                 let texts: Vec<String> = self.document.read(value, &what, TEXTS)?;
-                texts
-                    .iter()
-                    .try_for_each(|text| self.check_nul(text, value, &what))?;
+                texts.iter().try_for_each(|text| self.check_nul(text, value, &what))?;
                 Ok(texts)
             };
             match key.as_str() {

@@ -37,26 +37,15 @@ impl<'a> Document<'a> {
     /// Checks that a text is JSON of bounded size and depth; returns its root.
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<(Self, &'a RawValue), MetaError> {
         if u64::try_from(bytes.len()).is_ok_and(|length| length > Meta::MAX_SIZE) {
-            let kind = MetaErrorKind::TooLarge {
-                bytes: bytes.len(),
-                limit: Meta::MAX_SIZE,
-            };
-            return Err(MetaError {
-                kind,
-                line: 1,
-                column: 1,
-            });
+            let kind = MetaErrorKind::TooLarge { bytes: bytes.len(), limit: Meta::MAX_SIZE };
+            return Err(MetaError { kind, line: 1, column: 1 });
         }
         let text = str::from_utf8(bytes).map_err(|error| {
             let valid = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
             error_at(&valid, valid.len(), MetaErrorKind::NotUtf8)
         })?;
         if let Some(offset) = too_deep(text) {
-            return Err(error_at(
-                text,
-                offset,
-                MetaErrorKind::TooDeep { limit: MAX_DEPTH },
-            ));
+            return Err(error_at(text, offset, MetaErrorKind::TooDeep { limit: MAX_DEPTH }));
         }
         let root = serde_json::from_str(text)
             .map_err(|error| error_at(text, offset_of(text, &error), not_json(&error)))?;
@@ -65,11 +54,7 @@ impl<'a> Document<'a> {
 
     /// Makes an error that points to the beginning of a value or a key.
     pub(crate) fn error(self, place: &RawValue, kind: MetaErrorKind) -> MetaError {
-        let offset = place
-            .get()
-            .as_ptr()
-            .addr()
-            .saturating_sub(self.text.as_ptr().addr());
+        let offset = place.get().as_ptr().addr().saturating_sub(self.text.as_ptr().addr());
         error_at(self.text, offset, kind)
     }
 
@@ -85,17 +70,10 @@ impl<'a> Document<'a> {
         for (written_key, value) in entries.0 {
             let key: String = self.read(written_key, &"a key", "a text")?;
             if !keys.insert(key.clone()) {
-                let kind = MetaErrorKind::Duplicate {
-                    what: what.to_string(),
-                    key,
-                };
+                let kind = MetaErrorKind::Duplicate { what: what.to_string(), key };
                 return Err(self.error(written_key, kind));
             }
-            members.push(Member {
-                key,
-                written_key,
-                value,
-            });
+            members.push(Member { key, written_key, value });
         }
         Ok(members)
     }
@@ -109,10 +87,7 @@ impl<'a> Document<'a> {
     ) -> Result<T, MetaError> {
         serde_json::from_str(value.get()).map_err(|error| {
             let kind = match error.classify() {
-                Category::Data => MetaErrorKind::WrongType {
-                    what: what.to_string(),
-                    expected,
-                },
+                Category::Data => MetaErrorKind::WrongType { what: what.to_string(), expected },
                 // Such as half of a surrogate pair, which only shows now.
                 _ => not_json(&error),
             };
@@ -128,9 +103,7 @@ pub(crate) fn is_null(value: &RawValue) -> bool {
 
 /// Returns the byte at which the parser stopped; it counts columns in bytes.
 fn offset_of(text: &str, error: &serde_json::Error) -> usize {
-    let lines = text
-        .split_inclusive('\n')
-        .take(error.line().saturating_sub(1));
+    let lines = text.split_inclusive('\n').take(error.line().saturating_sub(1));
     lines.map(str::len).sum::<usize>() + error.column().saturating_sub(1)
 }
 
@@ -140,11 +113,7 @@ fn error_at(text: &str, offset: usize, kind: MetaErrorKind) -> MetaError {
     let before = before.map_or("", |(index, last)| &text[..index + last.len_utf8()]);
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
     let line = before.bytes().filter(|&byte| byte == b'\n').count() + 1;
-    MetaError {
-        kind,
-        line,
-        column: before[line_start..].chars().count() + 1,
-    }
+    MetaError { kind, line, column: before[line_start..].chars().count() + 1 }
 }
 
 /// Takes the message without the place, which the error tells by itself.

@@ -113,11 +113,7 @@ pub enum MetaErrorKind {
         name: String,
     },
     /// A part of the file was written in a form that is not known yet.
-    #[error(
-        "{} has version {}, and only version 1 is known",
-        escape(what),
-        escape(found)
-    )]
+    #[error("{} has version {}, and only version 1 is known", escape(what), escape(found))]
     UnknownVersion {
         /// Which part.
         what: String,

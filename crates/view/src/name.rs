@@ -59,9 +59,7 @@ impl Serialize for ViewName {
 
 impl<'de> Deserialize<'de> for ViewName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(de::Error::custom)
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
     }
 }
 
@@ -136,35 +134,21 @@ impl FromStr for ViewDescription {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         // A label has colons of its own; the name of a view has none.
         let Some((uenv, view)) = text.rsplit_once(':') else {
-            return Ok(Self {
-                uenv: None,
-                view: text.parse()?,
-            });
+            return Ok(Self { uenv: None, view: text.parse()? });
         };
         let error = |offset, kind| Err(ParseError::new(Expected::View, text, offset, kind));
         if uenv.is_empty() {
-            let kind = ParseErrorKind::MissingBefore {
-                part: Expected::Uenv,
-                separator: ":",
-            };
+            let kind = ParseErrorKind::MissingBefore { part: Expected::Uenv, separator: ":" };
             return error(0, kind);
         }
         if view.is_empty() {
-            let kind = ParseErrorKind::MissingAfter {
-                part: Expected::View,
-                separator: ':',
-            };
+            let kind = ParseErrorKind::MissingAfter { part: Expected::View, separator: ':' };
             return error(text.len(), kind);
         }
         let start = uenv.len() + 1;
         let uenv = uenv.parse().map_err(|e: ParseError| e.within(text, 0))?;
-        let view = view
-            .parse()
-            .map_err(|e: ParseError| e.within(text, start))?;
-        Ok(Self {
-            uenv: Some(uenv),
-            view,
-        })
+        let view = view.parse().map_err(|e: ParseError| e.within(text, start))?;
+        Ok(Self { uenv: Some(uenv), view })
     }
 }
 
@@ -181,10 +165,6 @@ impl fmt::Display for ViewDescription {
 pub fn parse_view_list(text: &str) -> Result<Vec<ViewDescription>, ParseError> {
     list_elements(text, Expected::ViewList, Expected::View)?
         .into_iter()
-        .map(|(start, element)| {
-            element
-                .parse()
-                .map_err(|e: ParseError| e.within(text, start))
-        })
+        .map(|(start, element)| element.parse().map_err(|e: ParseError| e.within(text, start)))
         .collect()
 }

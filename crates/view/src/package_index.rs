@@ -90,11 +90,7 @@ impl PackageIndex {
             rest = after;
         }
         let images = read;
-        rest.is_empty().then_some(Self {
-            lines,
-            count,
-            images,
-        })
+        rest.is_empty().then_some(Self { lines, count, images })
     }
 
     /// Writes everything; the same content gives the same bytes.
@@ -107,11 +103,9 @@ impl PackageIndex {
             body.extend_from_slice(numbers);
         }
         let (length, images) = (self.lines.len(), self.images.len());
-        let mut bytes = format!(
-            "{MAGIC} {:016x} {length} {images}\n",
-            cabane_label::corrupt_sum(&body)
-        )
-        .into_bytes();
+        let mut bytes =
+            format!("{MAGIC} {:016x} {length} {images}\n", cabane_label::corrupt_sum(&body))
+                .into_bytes();
         bytes.append(&mut body);
         bytes
     }
@@ -140,10 +134,8 @@ impl PackageIndex {
     /// Adds images with the lines of their packages; `None` for one that does not say.
     /// What is no line of a package is left out.
     pub fn add<'l>(&mut self, images: impl IntoIterator<Item = (Digest, Option<&'l str>)>) {
-        let mut known: HashMap<Box<str>, u32> = (0..)
-            .zip(self.lines.lines())
-            .map(|(number, line)| (line.into(), number))
-            .collect();
+        let mut known: HashMap<Box<str>, u32> =
+            (0..).zip(self.lines.lines()).map(|(number, line)| (line.into(), number)).collect();
         for (digest, lines) in images {
             let numbers = lines.map(|lines| {
                 let lines = lines.lines();
@@ -169,12 +161,8 @@ impl PackageIndex {
     pub fn merge(&mut self, other: &Self) {
         let lines: Vec<&str> = other.lines.lines().collect();
         let new = other.images.iter().filter(|(one, _)| !self.knows(one));
-        let new: Vec<_> = new
-            .map(|(one, numbers)| (one, text_of(numbers, &lines)))
-            .collect();
-        let new = new
-            .iter()
-            .map(|(one, text)| ((*one).clone(), text.as_deref()));
+        let new: Vec<_> = new.map(|(one, numbers)| (one, text_of(numbers, &lines))).collect();
+        let new = new.iter().map(|(one, text)| ((*one).clone(), text.as_deref()));
         self.add(new);
     }
 
@@ -184,16 +172,11 @@ impl PackageIndex {
         let lines: Vec<&str> = self.lines.lines().collect();
         let mut kept = Self::default();
         let images = self.images.iter().filter(|(one, _)| wanted.contains(one));
-        let texts: Vec<_> = images
-            .map(|(one, numbers)| (one, text_of(numbers, &lines)))
-            .collect();
+        let texts: Vec<_> = images.map(|(one, numbers)| (one, text_of(numbers, &lines))).collect();
         // Many at a time: each time the lines are looked through.
         for some in texts.chunks(256) {
             let before = kept.clone();
-            kept.add(
-                some.iter()
-                    .map(|(one, text)| ((*one).clone(), text.as_deref())),
-            );
+            kept.add(some.iter().map(|(one, text)| ((*one).clone(), text.as_deref())));
             if kept.size() > limit {
                 return before;
             }
@@ -218,12 +201,7 @@ impl PackageIndex {
                 }
             }
         }
-        Found {
-            index: self,
-            lines,
-            fits,
-            any,
-        }
+        Found { index: self, lines, fits, any }
     }
 }
 
@@ -340,14 +318,8 @@ mod tests {
     fn index() -> PackageIndex {
         let mut index = PackageIndex::default();
         index.add([
-            (
-                digest('a'),
-                Some(lines(&["hdf5@1.14", "zlib@1.3"]).as_str()),
-            ),
-            (
-                digest('b'),
-                Some(lines(&["hdf5@1.12", "zlib@1.3"]).as_str()),
-            ),
+            (digest('a'), Some(lines(&["hdf5@1.14", "zlib@1.3"]).as_str())),
+            (digest('b'), Some(lines(&["hdf5@1.12", "zlib@1.3"]).as_str())),
             (digest('c'), None),
             (digest('d'), Some("")),
         ]);
@@ -375,10 +347,7 @@ mod tests {
             said(&index, &["hdf5@1.13:", "zlib"]),
             ["hdf5@1.14 zlib@1.3", "Lacks", "Silent", "Lacks", "Unknown"]
         );
-        assert_eq!(
-            said(&index, &["zlib"]),
-            ["zlib@1.3", "zlib@1.3", "Silent", "Lacks", "Unknown"]
-        );
+        assert_eq!(said(&index, &["zlib"]), ["zlib@1.3", "zlib@1.3", "Silent", "Lacks", "Unknown"]);
     }
 
     #[test]
@@ -400,10 +369,7 @@ mod tests {
         let mut other = PackageIndex::default();
         other.add([(digest('e'), Some(lines(&["zlib@1.3", "lz4@1.10"]).as_str()))]);
         one.merge(&other);
-        assert_eq!(
-            said(&one, &["zlib"]),
-            ["zlib@1.3", "zlib@1.3", "Silent", "Lacks", "zlib@1.3"]
-        );
+        assert_eq!(said(&one, &["zlib"]), ["zlib@1.3", "zlib@1.3", "Silent", "Lacks", "zlib@1.3"]);
     }
 
     #[test]
@@ -421,10 +387,8 @@ mod tests {
     fn large_numbers_can_be_read_again() {
         let numbers = BTreeSet::from([0, 127, 128, 16_383, 16_384, u32::MAX]);
         let bytes = encode(Some(&numbers));
-        let read: BTreeSet<u32> = decode(&bytes)
-            .unwrap()
-            .map(|one| one.try_into().unwrap())
-            .collect();
+        let read: BTreeSet<u32> =
+            decode(&bytes).unwrap().map(|one| one.try_into().unwrap()).collect();
         assert_eq!(read, numbers);
     }
 

@@ -143,12 +143,7 @@ mod tests {
 
     #[test]
     fn other_lines_are_none() {
-        for line in [
-            "",
-            "hdf5",
-            "hdf5\t1\t\t\t\t\t\tspack",
-            "\t1\t\t\t\t\t\tspack\t",
-        ] {
+        for line in ["", "hdf5", "hdf5\t1\t\t\t\t\t\tspack", "\t1\t\t\t\t\t\tspack\t"] {
             assert_eq!(PackageLine::read(line), None, "{line}");
         }
     }

@@ -51,16 +51,10 @@ impl PackagePattern {
     pub fn matches(&self, package: &PackageLine<'_>) -> bool {
         let has_name = |name: &String| is_name(name, package);
         self.name.as_ref().is_none_or(has_name)
-            && self
-                .hash
-                .as_ref()
-                .is_none_or(|hash| package.hash.starts_with(hash.as_str()))
+            && self.hash.as_ref().is_none_or(|hash| package.hash.starts_with(hash.as_str()))
             && contain(&self.versions, package.version)
             && self.compilers.iter().all(|one| one.made(package))
-            && self
-                .variants
-                .iter()
-                .all(|(name, value)| has_value(package, name, value))
+            && self.variants.iter().all(|(name, value)| has_value(package, name, value))
     }
 }
 
@@ -79,9 +73,7 @@ fn is_name(name: &str, package: &PackageLine<'_>) -> bool {
         '_' | '.' => '-',
         other => other.to_ascii_lowercase(),
     };
-    name.chars()
-        .map(letter)
-        .eq(package.name.chars().map(letter))
+    name.chars().map(letter).eq(package.name.chars().map(letter))
 }
 
 fn contain(ranges: &[VersionRange], version: &str) -> bool {
@@ -130,9 +122,9 @@ fn is_switch(wanted: &WantedValue, is_on: bool) -> bool {
 fn is_value(wanted: &WantedValue, found: &str) -> bool {
     match wanted {
         WantedValue::Any => !found.is_empty(),
-        WantedValue::All(values) => values
-            .iter()
-            .all(|value| found.split([',', ' ']).any(|one| one == value)),
+        WantedValue::All(values) => {
+            values.iter().all(|value| found.split([',', ' ']).any(|one| one == value))
+        }
         WantedValue::On | WantedValue::Off => false,
     }
 }
@@ -235,13 +227,7 @@ mod tests {
 
     #[test]
     fn a_package_without_a_version_is_found_by_its_name_alone() {
-        let package = PackageLine {
-            version: "",
-            ..HDF5
-        };
-        assert_eq!(
-            ["hdf5", "hdf5@1.14:"].map(|pattern| fits(pattern, &package)),
-            [true, false]
-        );
+        let package = PackageLine { version: "", ..HDF5 };
+        assert_eq!(["hdf5", "hdf5@1.14:"].map(|pattern| fits(pattern, &package)), [true, false]);
     }
 }

@@ -91,9 +91,7 @@ impl<'a> Reader<'a> {
         match first {
             '@' => {
                 if !pattern.versions.is_empty() {
-                    let kind = ParseErrorKind::Twice {
-                        part: Expected::Version,
-                    };
+                    let kind = ParseErrorKind::Twice { part: Expected::Version };
                     let hint = "several versions are separated by commas: `@1.12,1.14:`";
                     return Err(self.error(begin, kind).with_hint(Some(hint.to_owned())));
                 }
@@ -153,10 +151,7 @@ impl<'a> Reader<'a> {
         self.take_if('/');
         let hash = self.word(Expected::Hash, Some('/'))?;
         let at = self.at - hash.len();
-        match hash
-            .char_indices()
-            .find(|(_, c)| !c.is_ascii_lowercase() && !c.is_ascii_digit())
-        {
+        match hash.char_indices().find(|(_, c)| !c.is_ascii_lowercase() && !c.is_ascii_digit()) {
             None => Ok(hash.to_owned()),
             Some((offset, character)) => {
                 let part = Expected::Hash;
@@ -245,10 +240,7 @@ impl<'a> Reader<'a> {
             Some('=') if is_first && self.rest().starts_with("==") => {
                 let hint = format!("write `{word}@…`, or `{word}@=…` for one very version");
                 let part = Expected::Name;
-                let kind = ParseErrorKind::Character {
-                    part,
-                    character: '=',
-                };
+                let kind = ParseErrorKind::Character { part, character: '=' };
                 return Err(self.error(self.at, kind).with_hint(Some(hint)));
             }
             Some('=') => {

@@ -8,9 +8,7 @@
 //! end come before the release itself.
 
 /// The names of branches, in their order.
-const BRANCHES: [&str; 7] = [
-    "stable", "nightly", "trunk", "head", "master", "main", "develop",
-];
+const BRANCHES: [&str; 7] = ["stable", "nightly", "trunk", "head", "master", "main", "develop"];
 const PRERELEASES: [&str; 3] = ["alpha", "beta", "rc"];
 
 /// A part of a version.
@@ -114,10 +112,7 @@ pub(crate) enum VersionRange {
     /// `=1.14.3`: this one and no other.
     Exact(PackageVersion),
     /// `1.12:1.14`, of which either end may be open; `1.14` is a range from itself to itself.
-    Between {
-        low: Option<PackageVersion>,
-        high: Option<PackageVersion>,
-    },
+    Between { low: Option<PackageVersion>, high: Option<PackageVersion> },
 }
 
 impl VersionRange {
@@ -134,10 +129,7 @@ impl VersionRange {
     /// Whether no version can be in it.
     pub(crate) fn is_empty(&self) -> bool {
         match self {
-            Self::Between {
-                low: Some(low),
-                high: Some(high),
-            } => low > high && !high.covers(low),
+            Self::Between { low: Some(low), high: Some(high) } => low > high && !high.covers(low),
             _ => false,
         }
     }
@@ -181,10 +173,7 @@ mod tests {
 
     #[test]
     fn a_version_stands_for_those_that_begin_with_it() {
-        let range = VersionRange::Between {
-            low: Some(version("1.1")),
-            high: Some(version("1.1")),
-        };
+        let range = VersionRange::Between { low: Some(version("1.1")), high: Some(version("1.1")) };
         let seen =
             ["1.1", "1.1.7", "1.10", "1.0", "1.1rc1"].map(|text| range.contains(&version(text)));
         assert_eq!(seen, [true, true, false, false, false]);

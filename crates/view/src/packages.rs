@@ -82,10 +82,7 @@ impl PackageList {
     pub fn new(mut packages: Vec<PackageRecord>) -> Self {
         packages.sort();
         packages.dedup();
-        Self {
-            version: Self::VERSION,
-            packages,
-        }
+        Self { version: Self::VERSION, packages }
     }
 
     /// Reads the contents of a `packages.json`.
@@ -123,10 +120,8 @@ mod tests {
 
     #[test]
     fn the_order_in_which_packages_are_found_does_not_matter() {
-        let [one, other] = ["zlib", "bzip2"].map(|name| PackageRecord {
-            name: name.to_owned(),
-            ..PackageRecord::default()
-        });
+        let [one, other] = ["zlib", "bzip2"]
+            .map(|name| PackageRecord { name: name.to_owned(), ..PackageRecord::default() });
         let forward = PackageList::new(vec![one.clone(), other.clone()]).to_json();
         assert_eq!(forward, PackageList::new(vec![other, one]).to_json());
     }
@@ -138,18 +133,12 @@ mod tests {
             size: Some(17),
             ..PackageRecord::default()
         }]);
-        assert_eq!(
-            PackageList::from_json(list.to_json().as_bytes()).ok(),
-            Some(list)
-        );
+        assert_eq!(PackageList::from_json(list.to_json().as_bytes()).ok(), Some(list));
     }
 
     #[test]
     fn a_list_of_the_future_is_refused() {
         let error = PackageList::from_json(br#"{"version": 2, "packages": []}"#).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "version 2 of the list of packages is not known"
-        );
+        assert_eq!(error.to_string(), "version 2 of the list of packages is not known");
     }
 }

@@ -88,9 +88,7 @@ impl EnvPatch {
 
     /// Goes through the variables and what happens to each.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &[Change])> {
-        self.entries
-            .iter()
-            .map(|(variable, changes)| (variable.as_str(), changes.as_slice()))
+        self.entries.iter().map(|(variable, changes)| (variable.as_str(), changes.as_slice()))
     }
 }
 

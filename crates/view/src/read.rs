@@ -74,23 +74,15 @@ impl<'a> Reader<'a> {
         let name = self.text(value, &"`default-view`")?;
         match views.get_key_value(name.as_str()) {
             Some((name, _)) => Ok(name.clone()),
-            None => Err(self
-                .document
-                .error(value, MetaErrorKind::UnknownDefaultView { name })),
+            None => Err(self.document.error(value, MetaErrorKind::UnknownDefaultView { name })),
         }
     }
 
     fn views(&self, value: &'a RawValue) -> Result<BTreeMap<ViewName, View>, MetaError> {
         let mut views = BTreeMap::new();
-        for Member {
-            key,
-            written_key,
-            value,
-        } in self.document.object(value, &"`views`")?
-        {
+        for Member { key, written_key, value } in self.document.object(value, &"`views`")? {
             let name: ViewName = key.parse().map_err(|reason: ParseError| {
-                self.document
-                    .error(written_key, MetaErrorKind::ViewName { reason })
+                self.document.error(written_key, MetaErrorKind::ViewName { reason })
             })?;
             let view = self.view(value, &name)?;
             views.insert(name, view);
@@ -101,10 +93,7 @@ impl<'a> Reader<'a> {
     fn view(&self, value: &'a RawValue, name: &ViewName) -> Result<View, MetaError> {
         let mut view = View::default();
         for Member { key, value, .. } in self.members(value, &format_args!("view `{name}`"))? {
-            let text = || {
-                self.text(value, &format_args!("`{key}` of view `{name}`"))
-                    .map(Some)
-            };
+            let text = || self.text(value, &format_args!("`{key}` of view `{name}`")).map(Some);
             match key.as_str() {
                 "description" => view.description = text()?,
                 "root" => view.root = text()?,
@@ -155,9 +144,7 @@ impl<'a> Reader<'a> {
         what: &dyn Display,
     ) -> Result<(), MetaError> {
         if text.contains('\0') {
-            let kind = MetaErrorKind::Nul {
-                what: what.to_string(),
-            };
+            let kind = MetaErrorKind::Nul { what: what.to_string() };
             return Err(self.document.error(place, kind));
         }
         Ok(())
@@ -168,10 +155,7 @@ impl<'a> Reader<'a> {
             return Ok(());
         }
         let found = value.get().chars().take(20).collect();
-        let kind = MetaErrorKind::UnknownVersion {
-            what: what.to_owned(),
-            found,
-        };
+        let kind = MetaErrorKind::UnknownVersion { what: what.to_owned(), found };
         Err(self.document.error(value, kind))
     }
 }

@@ -29,10 +29,7 @@ impl<'a> Reader<'a> {
     fn processor(&self, value: &'a RawValue) -> Result<ProcessorNeed, MetaError> {
         let mut need = ProcessorNeed::default();
         for Member { key, value, .. } in self.members(value, &"`processor`")? {
-            let list = || {
-                self.document
-                    .read(value, &format_args!("`{key}` of `processor`"), TEXTS)
-            };
+            let list = || self.document.read(value, &format_args!("`{key}` of `processor`"), TEXTS);
             match key.as_str() {
                 "targets" => need.targets = list()?,
                 "features" => need.features = list()?,
@@ -51,10 +48,7 @@ impl<'a> Reader<'a> {
             let members = self.members(value, &what)?;
             let package = members.iter().find(|member| member.key == "package");
             let package = package.map(|member| self.text(member.value, &"`package` of `outside`"));
-            Ok(OutsideNeed {
-                path,
-                package: package.transpose()?,
-            })
+            Ok(OutsideNeed { path, package: package.transpose()? })
         };
         listed.into_iter().map(one).collect()
     }
@@ -78,13 +72,8 @@ impl<'a> Reader<'a> {
     ) -> Result<&'a RawValue, MetaError> {
         let members = self.members(value, &what)?;
         let found = members.iter().find(|member| member.key == key);
-        let kind = || MetaErrorKind::Missing {
-            what: what.to_owned(),
-            key,
-        };
-        found
-            .map(|member| member.value)
-            .ok_or_else(|| self.document.error(value, kind()))
+        let kind = || MetaErrorKind::Missing { what: what.to_owned(), key };
+        found.map(|member| member.value).ok_or_else(|| self.document.error(value, kind()))
     }
 
     pub(crate) fn absolute_path(
@@ -95,10 +84,8 @@ impl<'a> Reader<'a> {
         let path = self.text(value, &what)?;
         self.check_nul(&path, value, &what)?;
         if !path.starts_with('/') {
-            let kind = MetaErrorKind::WrongType {
-                what: what.to_owned(),
-                expected: "an absolute path",
-            };
+            let kind =
+                MetaErrorKind::WrongType { what: what.to_owned(), expected: "an absolute path" };
             return Err(self.document.error(value, kind));
         }
         Ok(PathBuf::from(path))

@@ -67,13 +67,7 @@ impl<'a> Reader<'a> {
         let members = self.document.object(value, &what)?;
         let find = |key| members.iter().find(|member| member.key == key);
         let missing = |key| {
-            self.document.error(
-                value,
-                MetaErrorKind::Missing {
-                    what: what.to_string(),
-                    key,
-                },
-            )
+            self.document.error(value, MetaErrorKind::Missing { what: what.to_string(), key })
         };
         let op = find("op").ok_or_else(|| missing("op"))?.value;
         let operation = match self.text(op, &format_args!("`op` of {what}"))?.as_str() {
@@ -83,10 +77,7 @@ impl<'a> Reader<'a> {
             "unset" => ListOperation::Unset,
             unknown => {
                 let (variable, operation) = (variable.to_owned(), unknown.to_owned());
-                let kind = MetaErrorKind::UnknownOperation {
-                    variable,
-                    operation,
-                };
+                let kind = MetaErrorKind::UnknownOperation { variable, operation };
                 return Err(self.document.error(op, kind));
             }
         };
@@ -120,9 +111,7 @@ impl<'a> Reader<'a> {
         match members.iter().find(|member| !is_variable_name(&member.key)) {
             None => Ok(members),
             Some(wrong) => {
-                let kind = MetaErrorKind::VariableName {
-                    name: wrong.key.clone(),
-                };
+                let kind = MetaErrorKind::VariableName { name: wrong.key.clone() };
                 Err(self.document.error(wrong.written_key, kind))
             }
         }

@@ -42,10 +42,7 @@ impl View {
                     Change::Unset => Change::Unset,
                     Change::List { operation, values } => Change::List {
                         operation: *operation,
-                        values: values
-                            .iter()
-                            .map(|text| relocated(text, from, to))
-                            .collect(),
+                        values: values.iter().map(|text| relocated(text, from, to)).collect(),
                     },
                 };
                 patch.push(variable, change);

@@ -35,10 +35,7 @@ impl VariableSetting {
     /// Returns the setting that removes a variable or gives it a value.
     #[must_use]
     pub fn to(value: &str) -> Self {
-        Self {
-            set: Some(value.to_owned()),
-            ..Self::default()
-        }
+        Self { set: Some(value.to_owned()), ..Self::default() }
     }
 
     /// Adds what a later setting says about the same variable.
@@ -57,10 +54,8 @@ impl VariableSetting {
             Some("") => patch.push(variable, Change::Unset),
             Some(value) => patch.push(variable, Change::Set(value.to_owned())),
         }
-        let lists = [
-            (ListOperation::Prepend, &self.prepend),
-            (ListOperation::Append, &self.append),
-        ];
+        let lists =
+            [(ListOperation::Prepend, &self.prepend), (ListOperation::Append, &self.append)];
         for (operation, values) in lists {
             if !values.is_empty() {
                 let values = values.clone();
@@ -111,11 +106,7 @@ mod tests {
 
     fn list(prepend: &[&str], append: &[&str]) -> VariableSetting {
         let texts = |list: &[&str]| list.iter().map(ToString::to_string).collect();
-        VariableSetting {
-            set: None,
-            prepend: texts(prepend),
-            append: texts(append),
-        }
+        VariableSetting { set: None, prepend: texts(prepend), append: texts(append) }
     }
 
     fn settings(pairs: &[(&str, VariableSetting)]) -> VariableSettings {
@@ -125,9 +116,7 @@ mod tests {
 
     fn applied(settings: &VariableSettings, name: &str) -> Option<String> {
         let before = [("PATH", "/usr/bin:/bin"), ("GONE", "x")];
-        let before = before
-            .map(|(name, value)| (name.into(), value.into()))
-            .into();
+        let before = before.map(|(name, value)| (name.into(), value.into())).into();
         let value = settings.apply(&before).remove(&OsString::from(name));
         value.map(|value| value.into_string().unwrap())
     }

@@ -98,11 +98,7 @@ impl<'a> From<&'a Meta> for Document<'a> {
             description: meta.description.as_deref(),
             mount: meta.mount.as_ref().map(MountPoint::as_str),
             default_view: meta.default_view.as_ref(),
-            views: meta
-                .views
-                .iter()
-                .map(|(name, view)| (name, view.into()))
-                .collect(),
+            views: meta.views.iter().map(|(name, view)| (name, view.into())).collect(),
             cabane: OwnSection {
                 version: 1,
                 engine: meta.engine.as_deref(),
@@ -115,10 +111,7 @@ impl<'a> From<&'a Meta> for Document<'a> {
 
 impl<'a> From<&'a View> for ViewDocument<'a> {
     fn from(view: &'a View) -> Self {
-        let values = Values {
-            list: Lists(&view.patch),
-            scalar: Scalars(&view.patch),
-        };
+        let values = Values { list: Lists(&view.patch), scalar: Scalars(&view.patch) };
         Self {
             description: view.description.as_deref(),
             root: view.root.as_deref(),
@@ -134,10 +127,7 @@ impl<'a> From<&'a View> for ViewDocument<'a> {
 /// Nothing before it has an effect; and scalars are read before lists, so that
 /// this pair is all that has to be written.
 fn split(changes: &[Change]) -> (Option<&Change>, &[Change]) {
-    match changes
-        .iter()
-        .rposition(|change| !matches!(change, Change::List { .. }))
-    {
+    match changes.iter().rposition(|change| !matches!(change, Change::List { .. })) {
         None => (None, changes),
         Some(last) => (Some(&changes[last]), &changes[last + 1..]),
     }

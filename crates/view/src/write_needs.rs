@@ -52,27 +52,18 @@ impl<'a> NeedsDocument<'a> {
 
 impl<'a> From<&'a InterpreterNeed> for Interpreter<'a> {
     fn from(need: &'a InterpreterNeed) -> Self {
-        Self {
-            path: need.path.to_string_lossy().into_owned(),
-            version: &need.version,
-        }
+        Self { path: need.path.to_string_lossy().into_owned(), version: &need.version }
     }
 }
 
 impl<'a> From<&'a ProcessorNeed> for Processor<'a> {
     fn from(need: &'a ProcessorNeed) -> Self {
-        Self {
-            targets: &need.targets,
-            features: &need.features,
-        }
+        Self { targets: &need.targets, features: &need.features }
     }
 }
 
 impl<'a> From<&'a OutsideNeed> for Outside<'a> {
     fn from(need: &'a OutsideNeed) -> Self {
-        Self {
-            path: need.path.to_string_lossy().into_owned(),
-            package: need.package.as_deref(),
-        }
+        Self { path: need.path.to_string_lossy().into_owned(), package: need.package.as_deref() }
     }
 }

@@ -63,10 +63,7 @@ pub fn archive(bytes: &[u8]) -> Verdict {
         return Verdict::Refused;
     };
     let scratch = &memory();
-    let verdicts = [
-        read_layout(&file.path(), scratch),
-        read_saved(&file.path(), scratch),
-    ];
+    let verdicts = [read_layout(&file.path(), scratch), read_saved(&file.path(), scratch)];
     let mut verdict = Verdict::Refused;
     for one in verdicts {
         match one.map_or_else(|error| check(&error), |()| Verdict::Accepted) {
@@ -173,11 +170,7 @@ fn of_layers(bytes: &[u8]) -> ContainerImage<'static> {
 }
 
 fn amd64() -> Platform {
-    Platform {
-        os: "linux".to_owned(),
-        architecture: "amd64".to_owned(),
-        variant: None,
-    }
+    Platform { os: "linux".to_owned(), architecture: "amd64".to_owned(), variant: None }
 }
 
 /// Checks that an error can be shown on a terminal.

@@ -26,10 +26,7 @@ pub fn run(bytes: &[u8]) -> Verdict {
         check::<ImageDescription>(&text),
         check::<UenvDescription>(&text),
     ];
-    match words
-        .into_iter()
-        .find(|verdict| matches!(verdict, Verdict::Wrong(_)))
-    {
+    match words.into_iter().find(|verdict| matches!(verdict, Verdict::Wrong(_))) {
         Some(wrong) => wrong,
         None => check_list(&text),
     }

@@ -48,9 +48,7 @@ fn wrong_about(entry: &Entry, read: usize) -> Option<String> {
     let stored: u64 = match &entry.pieces {
         None => entry.size,
         Some(pieces) => {
-            let is_inside = pieces
-                .iter()
-                .all(|piece| piece.start + piece.length <= entry.size);
+            let is_inside = pieces.iter().all(|piece| piece.start + piece.length <= entry.size);
             if !is_inside {
                 return Some(format!("pieces behind the end: {entry:?}"));
             }

@@ -13,11 +13,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 /// Returns a directory whose files are in memory, where there is one.
 pub(super) fn memory() -> PathBuf {
     let memory = PathBuf::from("/dev/shm");
-    if memory.is_dir() {
-        memory
-    } else {
-        std::env::temp_dir()
-    }
+    if memory.is_dir() { memory } else { std::env::temp_dir() }
 }
 
 pub(super) struct MemoryFile(File);

@@ -33,21 +33,15 @@ fn check_refusal(error: &MetaError) -> Verdict {
 
 /// Enters every view, and returns a variable that no process can have.
 fn wrong_variable(meta: &Meta) -> Option<OsString> {
-    let calling: BTreeMap<OsString, OsString> = [
-        ("PATH", "/usr/bin:/bin"),
-        ("MANPATH", ":"),
-        ("HOME", "/home/ada"),
-    ]
-    .map(|(name, value)| (name.into(), value.into()))
-    .into();
+    let calling: BTreeMap<OsString, OsString> =
+        [("PATH", "/usr/bin:/bin"), ("MANPATH", ":"), ("HOME", "/home/ada")]
+            .map(|(name, value)| (name.into(), value.into()))
+            .into();
     let mut environments = meta.views.values().map(|view| view.patch.apply(&calling));
     environments.find_map(|environment| {
         let is_wrong = |name: &OsString, value: &OsString| {
             !name.to_str().is_some_and(is_variable_name) || value.as_encoded_bytes().contains(&0)
         };
-        environment
-            .into_iter()
-            .find(|(name, value)| is_wrong(name, value))
-            .map(|(name, _)| name)
+        environment.into_iter().find(|(name, value)| is_wrong(name, value)).map(|(name, _)| name)
     })
 }

@@ -52,9 +52,7 @@ fn check_error(error: &ParseError, input: &str) -> Verdict {
     let (message, pointer) = (error.to_string(), error.pointer());
     let hint = error.hint().unwrap_or_default();
     let lines: Vec<&str> = pointer.split('\n').collect();
-    let shown = [message.as_str(), hint.as_str()]
-        .into_iter()
-        .chain(lines.iter().copied());
+    let shown = [message.as_str(), hint.as_str()].into_iter().chain(lines.iter().copied());
     if error.input() != input {
         return Verdict::Wrong("the error does not hold the input".to_owned());
     }

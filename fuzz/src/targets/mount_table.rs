@@ -26,14 +26,7 @@ pub fn run(bytes: &[u8]) -> Verdict {
     if mount.kind.contains([' ', '.']) {
         return Verdict::Wrong(format!("this is no type: {mount:?}"));
     }
-    let plain = [
-        b"1 1 0:1 / / rw - ",
-        mount.kind.as_bytes(),
-        b" x ",
-        &options,
-        b" end",
-    ]
-    .concat();
+    let plain = [b"1 1 0:1 / / rw - ", mount.kind.as_bytes(), b" x ", &options, b" end"].concat();
     match Mount::from_line(&plain, 1) {
         Some((again, rest)) if again.kind == mount.kind && rest == options => Verdict::Accepted,
         other => Verdict::Wrong(format!("{mount:?} is read again as {other:?}")),

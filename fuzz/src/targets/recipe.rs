@@ -11,10 +11,7 @@ use super::Verdict;
 
 /// Reads the `config.yaml` of a recipe.
 pub fn recipe(bytes: &[u8]) -> Verdict {
-    let text = ConfigText {
-        path: Path::new("config.yaml"),
-        text: bytes,
-    };
+    let text = ConfigText { path: Path::new("config.yaml"), text: bytes };
     match parse_config(&text) {
         Ok(_) => Verdict::Accepted,
         Err(error) => check(error.diagnostics()),

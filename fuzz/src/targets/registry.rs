@@ -79,24 +79,19 @@ fn ask(wanted: &[u8]) -> Result<(), Error> {
     };
     let registry = Registry::new(address, &options)?;
     let find = |listing| {
-        let wanted = Wanted {
-            namespace: &namespace,
-            pattern: None,
-            how: NameMatch::Prefix,
-        };
+        let wanted = Wanted { namespace: &namespace, pattern: None, how: NameMatch::Prefix };
         registry.find(&wanted, listing)
     };
     let image = || {
-        let label = "app/1:v1@here%zen2".parse().map_err(|_| Error::Settings {
-            reason: "no label".to_owned(),
-        })?;
+        let label = "app/1:v1@here%zen2"
+            .parse()
+            .map_err(|_| Error::Settings { reason: "no label".to_owned() })?;
         let namespace = namespace.clone();
         registry.image(&Place { namespace, label })
     };
     let directory = || {
-        tempfile::tempdir_in(memory()).map_err(|_| Error::Settings {
-            reason: "no directory".to_owned(),
-        })
+        tempfile::tempdir_in(memory())
+            .map_err(|_| Error::Settings { reason: "no directory".to_owned() })
     };
     match wanted {
         b"catalog" => find(Listing::Catalog).map(drop),
@@ -105,12 +100,8 @@ fn ask(wanted: &[u8]) -> Result<(), Error> {
             let found = find(Listing::Auto)?;
             registry.contents(&found, &["env.json"]).map(drop)
         }
-        b"meta" => registry
-            .fetch_meta(&image()?, directory()?.path())
-            .map(drop),
-        b"files" => registry
-            .fetch_meta_files(&image()?, &["env.json"])
-            .map(drop),
+        b"meta" => registry.fetch_meta(&image()?, directory()?.path()).map(drop),
+        b"files" => registry.fetch_meta_files(&image()?, &["env.json"]).map(drop),
         b"signatures" => registry.fetch_record(&image()?).map(drop),
         b"pull" => {
             let place = directory()?;

@@ -19,10 +19,7 @@ use super::{Verdict, compare};
 pub fn run(bytes: &[u8]) -> Verdict {
     let files = split(bytes);
     let file = |name: &'static str| {
-        files.get(name.as_bytes()).map(|text| FileText {
-            path: Path::new(name),
-            text,
-        })
+        files.get(name.as_bytes()).map(|text| FileText { path: Path::new(name), text })
     };
     let Some(config) = file("config.yaml") else {
         return Verdict::Refused;
@@ -52,10 +49,7 @@ pub fn run(bytes: &[u8]) -> Verdict {
         Some(Ok(system)) => Some(system),
         None => None,
     };
-    let options = StackOptions {
-        system: system.as_ref(),
-        accept_old_spack: false,
-    };
+    let options = StackOptions { system: system.as_ref(), accept_old_spack: false };
     let recipe = match parse_stack(&stack, &options) {
         Err(error) => return check(error.diagnostics()),
         Ok(recipe) => recipe,
@@ -71,10 +65,7 @@ pub fn run(bytes: &[u8]) -> Verdict {
             let files = stack.config.values().chain(stack.upstream.values());
             let verdicts = specs.chain(files).map(|text| read_again(text));
             let is_wrong = |verdict: &Verdict| matches!(verdict, Verdict::Wrong(_));
-            verdicts
-                .into_iter()
-                .find(is_wrong)
-                .unwrap_or(Verdict::Accepted)
+            verdicts.into_iter().find(is_wrong).unwrap_or(Verdict::Accepted)
         }
     }
 }

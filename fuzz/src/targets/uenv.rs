@@ -25,10 +25,7 @@ pub fn run(bytes: &[u8]) -> Verdict {
         }
         Ok(contents) => {
             let damaged = contents.damaged.iter();
-            (
-                Verdict::Accepted,
-                damaged.map(ToString::to_string).collect(),
-            )
+            (Verdict::Accepted, damaged.map(ToString::to_string).collect())
         }
     };
     let is_shown = |text: &String| !text.chars().any(char::is_control);

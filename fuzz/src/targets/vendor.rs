@@ -16,10 +16,7 @@ pub fn run(bytes: &[u8]) -> Verdict {
     match parse_vendor_manifest(&FileText { path, text: bytes }) {
         Err(error) => check(error.diagnostics()),
         Ok(manifest) => {
-            let rules = manifest
-                .compilers
-                .iter()
-                .flat_map(|compiler| &compiler.files);
+            let rules = manifest.compilers.iter().flat_map(|compiler| &compiler.files);
             let outside =
                 |path: &str| path.starts_with('/') || path.split('/').any(|part| part == "..");
             match rules.map(|rule| &rule.to).find(|to| outside(to)) {

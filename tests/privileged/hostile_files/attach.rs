@@ -21,11 +21,8 @@ fn entered(arena: &Arena, system: System, target: &str, hang: &str) -> Option<En
     attacker.trust("any");
     let image = arena.any_image();
     let begin = arena.world.path("begin");
-    let options = [
-        "open=directory".to_owned(),
-        format!("hang={hang}"),
-        format!("from={}", begin.display()),
-    ];
+    let options =
+        ["open=directory".to_owned(), format!("hang={hang}"), format!("from={}", begin.display())];
     let first = arena.start().image(&plain(arena), "/".as_ref());
     let first = attacker.descriptor(first, system, &options.each_ref().map(|one| &**one));
     attacker.forget();
@@ -66,12 +63,7 @@ fn root_does_not_wait_for_a_mount_point_that_the_user_serves() {
 #[test]
 fn root_does_not_wait_for_a_mount_point_on_an_overlay_of_the_user() {
     in_private_world(|arena| {
-        assert_nobody_waits(
-            arena,
-            ["overlay", "loose", "fuse-there"],
-            "/mnt/a",
-            "getattr",
-        );
+        assert_nobody_waits(arena, ["overlay", "loose", "fuse-there"], "/mnt/a", "getattr");
     });
 }
 

@@ -8,15 +8,10 @@ use crate::arena::{Arena, in_private_world};
 use crate::hostile_files::{Attacker, GIVEN, System};
 use crate::roots::plain;
 
-const SYSTEMS: [System; 3] = [
-    ["fuse", "here", ""],
-    ["overlay", "loose", "fuse-here"],
-    ["overlay", "loose", "fuse-there"],
-];
+const SYSTEMS: [System; 3] =
+    [["fuse", "here", ""], ["overlay", "loose", "fuse-here"], ["overlay", "loose", "fuse-there"]];
 
-const OPERATIONS: [&str; 6] = [
-    "getattr", "statfs", "lookup", "opendir", "access", "getxattr",
-];
+const OPERATIONS: [&str; 6] = ["getattr", "statfs", "lookup", "opendir", "access", "getxattr"];
 
 /// Starts in a root image with something of the user's at a place, and returns which starts
 /// waited for it with the rights of root.

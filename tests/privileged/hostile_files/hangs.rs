@@ -8,9 +8,8 @@ use crate::arena::{Arena, in_private_world};
 use crate::hostile_files::{Attacker, System};
 
 /// What the server leaves without an answer. The file is open by then.
-const OPERATIONS: [&str; 8] = [
-    "getattr", "statfs", "read", "open", "lookup", "getxattr", "flush", "release",
-];
+const OPERATIONS: [&str; 8] =
+    ["getattr", "statfs", "read", "open", "lookup", "getxattr", "flush", "release"];
 
 /// Starts with a file on a system that stops answering, and returns which starts waited with
 /// the rights of root.

@@ -20,11 +20,7 @@ use crate::hostile_files::Attacker;
 use crate::limits::Up;
 
 fn owner(arena: &Arena) -> User {
-    User {
-        user: arena.user(),
-        group: arena.user(),
-        groups: Vec::new(),
-    }
+    User { user: arena.user(), group: arena.user(), groups: Vec::new() }
 }
 
 #[test]
@@ -66,10 +62,7 @@ fn to_open_and_close_what_the_owner_of_a_job_names_asks_no_server() {
             attacker.kill_server();
             up.end();
             attacker.unmount();
-            assert!(
-                was_opened && !attacker.log().contains("hang "),
-                "{operation}"
-            );
+            assert!(was_opened && !attacker.log().contains("hang "), "{operation}");
         }
     });
 }

@@ -17,11 +17,8 @@ const LIES: [&[&str]; 6] = [
 ];
 
 /// The file systems of the user that look least like FUSE.
-const SYSTEMS: [System; 3] = [
-    ["fuse", "here", ""],
-    ["overlay", "loose", "fuse-here"],
-    ["overlay", "loose", "fuse-there"],
-];
+const SYSTEMS: [System; 3] =
+    [["fuse", "here", ""], ["overlay", "loose", "fuse-here"], ["overlay", "loose", "fuse-there"]];
 
 fn believed(attacker: &Attacker<'_>, owners: &str) -> Vec<String> {
     attacker.trust(owners);

@@ -78,13 +78,7 @@ impl<'a> Attacker<'a> {
             arena.user(),
             place.display()
         ));
-        Self {
-            arena,
-            program,
-            image: arena.any_image(),
-            place,
-            log: arena.world.path("log"),
-        }
+        Self { arena, program, image: arena.any_image(), place, log: arena.world.path("log") }
     }
 
     /// Writes the policy of a private world, with another word about owners.
@@ -149,10 +143,7 @@ impl<'a> Attacker<'a> {
         self.forget();
         let ended = self.watch(start);
         self.unmount();
-        assert_ne!(
-            ended.finished.code, 99,
-            "the attack cannot be made: {ended:?}"
-        );
+        assert_ne!(ended.finished.code, 99, "the attack cannot be made: {ended:?}");
         ended
     }
 
@@ -179,10 +170,7 @@ impl<'a> Attacker<'a> {
             if waits > 3 * MOMENT {
                 self.kill_server();
             }
-            assert!(
-                waits < SOON,
-                "it goes on although its user has killed all he has: {stuck:?}"
-            );
+            assert!(waits < SOON, "it goes on although its user has killed all he has: {stuck:?}");
             std::thread::sleep(Duration::from_millis(2));
         }
         let finished = running.finished();
@@ -198,9 +186,7 @@ impl<'a> Attacker<'a> {
     /// Ends the servers of the attacker, as he could himself.
     pub(super) fn kill_server(&self) {
         for line in self.log().lines() {
-            let server = line
-                .strip_prefix("server ")
-                .and_then(|text| text.parse().ok());
+            let server = line.strip_prefix("server ").and_then(|text| text.parse().ok());
             if let Some(server) = server.and_then(Pid::from_raw) {
                 let _ = kill_process(server, Signal::KILL);
             }
@@ -223,27 +209,15 @@ impl Running {
     }
 
     fn has_ended(&mut self) -> bool {
-        self.child
-            .as_mut()
-            .is_none_or(|child| child.try_wait().unwrap().is_some())
+        self.child.as_mut().is_none_or(|child| child.try_wait().unwrap().is_some())
     }
 
     fn finished(mut self) -> Finished {
         let mut child = self.child.take().unwrap();
         let status = child.wait().unwrap();
         let (mut stdout, mut stderr) = (String::new(), String::new());
-        child
-            .stdout
-            .take()
-            .unwrap()
-            .read_to_string(&mut stdout)
-            .unwrap();
-        child
-            .stderr
-            .take()
-            .unwrap()
-            .read_to_string(&mut stderr)
-            .unwrap();
+        child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
+        child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
         let signal = std::os::unix::process::ExitStatusExt::signal(&status);
         Finished {
             code: status.code().unwrap_or_else(|| 128 + signal.unwrap_or(0)),
@@ -277,11 +251,9 @@ impl Stuck {
         let read =
             |name: &str| fs::read_to_string(format!("/proc/{process}/{name}")).unwrap_or_default();
         let status = read("status");
-        let lines = status.lines().filter(|line| {
-            ["Name:", "State:", "Uid:"]
-                .iter()
-                .any(|key| line.starts_with(key))
-        });
+        let lines = status
+            .lines()
+            .filter(|line| ["Name:", "State:", "Uid:"].iter().any(|key| line.starts_with(key)));
         let lines: Vec<&str> = lines.collect();
         Self {
             can_be_killed: can_be_killed(process),
@@ -322,11 +294,7 @@ pub(super) struct Ended {
 impl Ended {
     /// It was refused in words, and soon.
     pub(super) fn is_refused(&self) -> bool {
-        let Finished {
-            code,
-            stdout,
-            stderr,
-        } = &self.finished;
+        let Finished { code, stdout, stderr } = &self.finished;
         self.stuck.is_none() && *code == 125 && stdout.is_empty() && stderr.starts_with("error: ")
     }
 

@@ -44,16 +44,11 @@ fn a_file_of_the_host_that_was_handed_over_is_mounted() {
     in_private_world(|arena| {
         let attacker = Attacker::new(arena);
         let image = arena.any_image();
-        root(&format!(
-            "cp {} /mnt/handed; chmod 644 /mnt/handed",
-            image.display()
-        ));
+        root(&format!("cp {} /mnt/handed; chmod 644 /mnt/handed", image.display()));
         let start = attacker.image(["disk", "here", ""], &["image=/mnt/handed"]);
         for owners in ["any", "root"] {
             attacker.trust(owners);
-            let finished = attacker
-                .finish(&start.clone().script("cat /mnt/a/name"))
-                .finished;
+            let finished = attacker.finish(&start.clone().script("cat /mnt/a/name")).finished;
             assert_eq!(finished.success().stdout, "any");
         }
     });
@@ -73,10 +68,7 @@ fn a_file_in_a_namespace_that_root_has_made_for_a_job_is_mounted() {
                      dup2(fileno($file), {GIVEN}); exec @ARGV' /mnt/c/image \"$@\"",
             image.display()
         );
-        let start = arena
-            .start()
-            .user(0)
-            .through(&["unshare", "-m", "sh", "-ec", &script, "sh"]);
+        let start = arena.start().user(0).through(&["unshare", "-m", "sh", "-ec", &script, "sh"]);
         let start = start.image_at(GIVEN, "given".as_ref(), arena.first());
         for owners in ["any", "root"] {
             attacker.trust(owners);

@@ -14,14 +14,7 @@ use crate::metadata::Words;
 
 /// Whether the image is another one than an import makes.
 fn alters(recipe: &Recipe, config: &ContainerConfig) -> bool {
-    let ContainerConfig {
-        images,
-        files,
-        entrypoint,
-        command,
-        working_directory,
-        ..
-    } = config;
+    let ContainerConfig { images, files, entrypoint, command, working_directory, .. } = config;
     !files.is_empty()
         || !images.is_empty()
         || entrypoint.is_some()
@@ -46,18 +39,11 @@ pub(super) fn edit(
     if let Some(added) = added {
         put_views(added, meta);
     }
-    let of_image = meta
-        .default_view
-        .as_ref()
-        .and_then(|view| meta.views.get(view));
+    let of_image = meta.default_view.as_ref().and_then(|view| meta.views.get(view));
     let of_image = of_image.cloned().unwrap_or_default();
     for (name, said) in &recipe.views {
         let mut patch = of_image.patch.clone();
-        let words = Words {
-            mount: "",
-            view_path: "",
-            view_name: name.as_str(),
-        };
+        let words = Words { mount: "", view_path: "", view_name: name.as_str() };
         words.apply(&said.env_vars, &mut patch);
         let view = View {
             description: said.description.clone().or(of_image.description.clone()),
@@ -90,16 +76,10 @@ fn put_views(added: &AddedImages, meta: &mut Meta) {
     if let Some(view) = default.and_then(|view| meta.views.get_mut(&view)) {
         view.patch.merge(&added.patch);
     }
-    let needs = added
-        .images
-        .iter()
-        .filter_map(|image| image.processor.as_ref());
+    let needs = added.images.iter().filter_map(|image| image.processor.as_ref());
     for need in needs {
         let whole = meta.needs.processor.get_or_insert_default();
-        let pairs = [
-            (&mut whole.targets, &need.targets),
-            (&mut whole.features, &need.features),
-        ];
+        let pairs = [(&mut whole.targets, &need.targets), (&mut whole.features, &need.features)];
         for (all, new) in pairs {
             let missing = new.iter().filter(|one| !all.contains(one));
             let missing: Vec<String> = missing.cloned().collect();

@@ -218,9 +218,7 @@ fn taken<'a>(layer: &mut Layer<'static>) -> Layer<'a> {
 
 fn containers(request: &BuildRequest) -> Result<&dyn Containers, BuildError> {
     let containers = request.containers.as_deref();
-    containers.ok_or(BuildError::UnknownEngine {
-        engine: "container",
-    })
+    containers.ok_or(BuildError::UnknownEngine { engine: "container" })
 }
 
 /// Ends the work when the build is to end.
@@ -262,10 +260,7 @@ impl Engine for ContainerEngine {
     }
 
     fn tree(&self) -> Tree<'_> {
-        Tree {
-            path: &self.work,
-            ours: false,
-        }
+        Tree { path: &self.work, ours: false }
     }
 
     fn facts(&self) -> Result<Facts, BuildError> {

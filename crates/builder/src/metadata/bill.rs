@@ -138,12 +138,7 @@ fn namespace(text: &str) -> String {
     let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
     // Eight stands for numbers that are made in a way of one's own.
     let (third, fourth) = (part(13, 16), part(17, 20));
-    format!(
-        "urn:uuid:{}-{}-8{third}-8{fourth}-{}",
-        part(0, 8),
-        part(8, 12),
-        part(20, 32)
-    )
+    format!("urn:uuid:{}-{}-8{third}-8{fourth}-{}", part(0, 8), part(8, 12), part(20, 32))
 }
 
 fn created(epoch: u32) -> String {
@@ -155,18 +150,9 @@ fn ids(parts: &[&Part]) -> BTreeMap<String, String> {
     let id = |part: &&Part| {
         let record = &part.record;
         let hash = record.hash.as_ref().map(|hash| format!("-{hash}"));
-        let name = format!(
-            "{}-{}{}",
-            record.name,
-            record.version,
-            hash.unwrap_or_default()
-        );
+        let name = format!("{}-{}{}", record.name, record.version, hash.unwrap_or_default());
         let allowed = |c: char| {
-            if c.is_ascii_alphanumeric() || c == '.' {
-                c
-            } else {
-                '-'
-            }
+            if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }
         };
         let name: String = name.chars().map(allowed).collect();
         (part.key.clone(), format!("SPDXRef-Package-{name}"))
@@ -197,10 +183,7 @@ fn package<'a>(part: &'a Part, ids: &BTreeMap<String, String>) -> Package<'a> {
     let record = &part.record;
     let licence = part.licence.clone().filter(|text| is_expression(text));
     let sha256 = part.source.iter().filter_map(|one| one.sha256.as_deref());
-    let checksum = |checksum_value| Checksum {
-        algorithm: "SHA256",
-        checksum_value,
-    };
+    let checksum = |checksum_value| Checksum { algorithm: "SHA256", checksum_value };
     Package {
         id: ids.get(&part.key).cloned().unwrap_or_default(),
         name: &record.name,
@@ -212,10 +195,7 @@ fn package<'a>(part: &'a Part, ids: &BTreeMap<String, String>) -> Package<'a> {
         license_declared: licence.unwrap_or_else(|| NO_ASSERTION.to_owned()),
         copyright_text: NO_ASSERTION,
         supplier: NO_ASSERTION,
-        checksums: sha256
-            .filter(|text| is_sha256(text))
-            .map(checksum)
-            .collect(),
+        checksums: sha256.filter(|text| is_sha256(text)).map(checksum).collect(),
         source_info: source_info(part),
         comment: comment(part),
         external_refs: vec![ExternalRef {
@@ -234,10 +214,7 @@ fn source_info(part: &Part) -> String {
     };
     let target = record.target.as_deref().unwrap_or("any");
     let variants = &record.variants;
-    format!(
-        "built by {} with {variants} target={target}, as /{hash}",
-        record.manager
-    )
+    format!("built by {} with {variants} target={target}, as /{hash}", record.manager)
 }
 
 fn comment(part: &Part) -> String {
@@ -251,23 +228,13 @@ fn comment(part: &Part) -> String {
 fn package_url(part: &Part) -> String {
     let record = &part.record;
     if record.manager == "python" {
-        return format!(
-            "pkg:pypi/{}@{}",
-            escaped(&part.key),
-            escaped(&record.version)
-        );
+        return format!("pkg:pypi/{}@{}", escaped(&part.key), escaped(&record.version));
     }
-    let url = format!(
-        "pkg:generic/{}@{}",
-        escaped(&record.name),
-        escaped(&record.version)
-    );
+    let url = format!("pkg:generic/{}@{}", escaped(&record.name), escaped(&record.version));
     let Some(SourceFile { url: from, sha256 }) = &part.source else {
         return url;
     };
-    let sha256 = sha256
-        .iter()
-        .map(|sha256| format!("checksum=sha256:{sha256}&"));
+    let sha256 = sha256.iter().map(|sha256| format!("checksum=sha256:{sha256}&"));
     let sha256: String = sha256.collect();
     format!("{url}?{sha256}download_url={}", escaped(from))
 }
@@ -314,10 +281,7 @@ fn relationships(parts: &[&Part], ids: &BTreeMap<String, String>) -> BTreeSet<Re
 }
 
 fn is_sha256(text: &str) -> bool {
-    text.len() == 64
-        && text
-            .bytes()
-            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// Whether a text has the form of a licence expression: names with words between them.
@@ -326,9 +290,7 @@ fn is_expression(text: &str) -> bool {
     let mut depth = 0_i32;
     let mut wants_name = true;
     for word in apart.split_whitespace() {
-        let is_name = word
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || "-.+".contains(c));
+        let is_name = word.chars().all(|c| c.is_ascii_alphanumeric() || "-.+".contains(c));
         match word {
             "(" if wants_name => depth += 1,
             ")" if !wants_name => depth -= 1,
@@ -357,10 +319,7 @@ mod tests {
         ];
         let bad = ["", "see LICENSE", "MIT AND", "(MIT", "MIT)", "BSD, MIT"];
         let seen = good.iter().chain(&bad).map(|text| is_expression(text));
-        assert_eq!(
-            seen.collect::<Vec<_>>(),
-            [[true; 3].as_slice(), &[false; 6]].concat()
-        );
+        assert_eq!(seen.collect::<Vec<_>>(), [[true; 3].as_slice(), &[false; 6]].concat());
     }
 
     #[test]

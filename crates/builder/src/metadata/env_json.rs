@@ -72,10 +72,8 @@ fn read(path: &Path) -> Result<(Meta, Map<String, Value>), BuildError> {
     // One byte more than is allowed tells the parser that there is too much.
     let text =
         disk::read_start(path, Meta::MAX_SIZE + 1).map_err(BuildError::file("read", path))?;
-    let meta = Meta::from_json(&text).map_err(|source| BuildError::Meta {
-        path: path.to_owned(),
-        source,
-    })?;
+    let meta = Meta::from_json(&text)
+        .map_err(|source| BuildError::Meta { path: path.to_owned(), source })?;
     let document = serde_json::from_slice(&text)
         .map_err(|error| BuildError::file("read", path)(error.into()))?;
     Ok((meta, document))

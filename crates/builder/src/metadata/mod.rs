@@ -100,9 +100,7 @@ pub(crate) fn write(job: &Job) -> Result<(), BuildError> {
     complete(&meta.join(CONFIGURE_JSON), |path| {
         write_file(path, configure_json(job, &facts).as_bytes())
     })?;
-    complete(&meta.join(RECIPE), |path| {
-        RecipeFiles::find(job)?.copy_to(path)
-    })?;
+    complete(&meta.join(RECIPE), |path| RecipeFiles::find(job)?.copy_to(path))?;
     for (name, source) in &facts.files {
         let content = fs::read(source).map_err(BuildError::file("read", source))?;
         write_file(&meta.join(name), &content)?;
@@ -113,9 +111,8 @@ pub(crate) fn write(job: &Job) -> Result<(), BuildError> {
 /// Completes what the engine knows with what can be seen in the tree.
 fn look_through(job: &Job, facts: &mut Facts) {
     let numbered = facts.parts.iter().enumerate();
-    let (numbers, prefixes): (Vec<usize>, Vec<PathBuf>) = numbered
-        .filter_map(|(number, part)| Some((number, part.here.clone()?)))
-        .unzip();
+    let (numbers, prefixes): (Vec<usize>, Vec<PathBuf>) =
+        numbered.filter_map(|(number, part)| Some((number, part.here.clone()?))).unzip();
     let store = job.recipe.store.as_path();
     let found = contents::look_through(job.engine.tree().path, store, &prefixes);
     for (number, size) in numbers.into_iter().zip(found.sizes) {
@@ -128,10 +125,7 @@ fn look_through(job: &Job, facts: &mut Facts) {
     let interpreter = needs.interpreter.as_ref().map(|need| need.path.clone());
     let links = found.links.into_iter();
     let links = links.filter(|path| Some(path) != interpreter.as_ref());
-    needs.outside.extend(links.map(|path| OutsideNeed {
-        path,
-        package: None,
-    }));
+    needs.outside.extend(links.map(|path| OutsideNeed { path, package: None }));
     needs.outside.truncate(MOST_OUTSIDE);
 }
 
@@ -148,9 +142,7 @@ fn write_parts(job: &Job, parts: Vec<Part>, meta: &Path) -> Result<(), BuildErro
     };
     let bill = bill::compose(&subject, &parts);
     let list = PackageList::new(parts.into_iter().map(|part| part.record).collect());
-    complete(&meta.join(PackageList::FILE), |path| {
-        write_file(path, list.to_json().as_bytes())
-    })?;
+    complete(&meta.join(PackageList::FILE), |path| write_file(path, list.to_json().as_bytes()))?;
     complete(&meta.join(BILL), |path| write_file(path, bill.as_bytes()))
 }
 

@@ -79,19 +79,14 @@ impl RecipeFiles {
             self.size += found.len();
         }
         if self.size > LIMIT {
-            return Err(BuildError::RecipeTooLarge {
-                path: root.to_owned(),
-                limit: LIMIT,
-            });
+            return Err(BuildError::RecipeTooLarge { path: root.to_owned(), limit: LIMIT });
         }
         Ok(())
     }
 
     /// Goes through the paths in the recipe and the paths in the system.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Path, &Path)> {
-        self.files
-            .iter()
-            .map(|(relative, path)| (relative.as_path(), path.as_path()))
+        self.files.iter().map(|(relative, path)| (relative.as_path(), path.as_path()))
     }
 
     /// Copies the files into a directory.
@@ -128,12 +123,10 @@ fn copy_directory(source: &Path, target: &Path, room: &mut u64) -> Result<(), Bu
                 .and_then(|destination| symlink(destination, &target))
                 .map_err(failed())?;
         } else {
-            *room = room
-                .checked_sub(found.len())
-                .ok_or_else(|| BuildError::RecipeTooLarge {
-                    path: source.to_owned(),
-                    limit: LIMIT,
-                })?;
+            *room = room.checked_sub(found.len()).ok_or_else(|| BuildError::RecipeTooLarge {
+                path: source.to_owned(),
+                limit: LIMIT,
+            })?;
             copy(&path, &target)?;
         }
     }
@@ -146,10 +139,8 @@ fn copy(source: &Path, target: &Path) -> Result<(), BuildError> {
     if let Some(parent) = target.parent() {
         disk::make_directory(parent)?;
     }
-    let mode = fs::metadata(source)
-        .map_err(BuildError::file("look at", source))?
-        .permissions()
-        .mode();
+    let mode =
+        fs::metadata(source).map_err(BuildError::file("look at", source))?.permissions().mode();
     fs::copy(source, target).map_err(BuildError::file("copy", source))?;
     let wanted = if mode & 0o111 == 0 { 0o644 } else { 0o755 };
     fs::set_permissions(target, fs::Permissions::from_mode(wanted))

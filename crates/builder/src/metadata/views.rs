@@ -28,20 +28,13 @@ pub(crate) fn directories_patch(tree: &Path, root: &str) -> EnvPatch {
     if has("share/man") {
         prepend(&mut patch, "MANPATH", format!("{root}/share/man"));
         // An empty element stands for the pages of the system.
-        let system = Change::List {
-            operation: ListOperation::Append,
-            values: vec![String::new()],
-        };
+        let system = Change::List { operation: ListOperation::Append, values: vec![String::new()] };
         patch.push("MANPATH", system);
     }
     if CMAKE.into_iter().any(has) {
         prepend(&mut patch, "CMAKE_PREFIX_PATH", root.to_owned());
     }
-    for directory in PKG_CONFIG
-        .into_iter()
-        .rev()
-        .filter(|&directory| has(directory))
-    {
+    for directory in PKG_CONFIG.into_iter().rev().filter(|&directory| has(directory)) {
         prepend(&mut patch, "PKG_CONFIG_PATH", format!("{root}/{directory}"));
     }
     patch
@@ -104,9 +97,6 @@ impl Words<'_> {
 }
 
 fn prepend(patch: &mut EnvPatch, variable: &str, value: String) {
-    let change = Change::List {
-        operation: ListOperation::Prepend,
-        values: vec![value],
-    };
+    let change = Change::List { operation: ListOperation::Prepend, values: vec![value] };
     patch.push(variable, change);
 }

@@ -100,9 +100,7 @@ fn paths(first: &[PathBuf]) -> String {
 }
 
 fn kinds(first: &[(PathBuf, &'static str)]) -> String {
-    let first: Vec<_> = first
-        .iter()
-        .map(|(path, kind)| format!("{} ({kind})", shown(path)))
-        .collect();
+    let first: Vec<_> =
+        first.iter().map(|(path, kind)| format!("{} ({kind})", shown(path))).collect();
     first.join(", ")
 }

@@ -64,9 +64,7 @@ pub(crate) fn pack(
     let new = layout.new_image();
     tool.check(&new, &census)?;
     if !tree.ours && scan(tree.path, Some(META))?.fingerprint != census.fingerprint {
-        return Err(BuildError::Pack(PackError::Changed {
-            path: tree.path.to_owned(),
-        }));
+        return Err(BuildError::Pack(PackError::Changed { path: tree.path.to_owned() }));
     }
     put_in_place(&new, &layout.image(tool.format), bench.interrupt)
 }
@@ -147,18 +145,12 @@ pub(crate) fn put_in_place(
 }
 
 fn mark(digest: cabane_label::Digest, found: &Metadata) -> ImageMark {
-    ImageMark {
-        digest,
-        size: found.len(),
-        modified: (found.mtime(), found.mtime_nsec()),
-    }
+    ImageMark { digest, size: found.len(), modified: (found.mtime(), found.mtime_nsec()) }
 }
 
 /// Tells whether an image is still the one that was made.
 pub(crate) fn is_unchanged(image: &Path, made: &ImageMark) -> bool {
-    image
-        .metadata()
-        .is_ok_and(|found| mark(made.digest.clone(), &found) == *made)
+    image.metadata().is_ok_and(|found| mark(made.digest.clone(), &found) == *made)
 }
 
 /// Returns the mode, with the kind of file, that a file of ours has in an image.

@@ -155,12 +155,7 @@ impl Scan<'_> {
     fn identify(&mut self, path: &Path, found: &Metadata) {
         let relative = path.strip_prefix(self.root).unwrap_or(path);
         self.hash.bytes(relative.as_os_str().as_bytes());
-        let times = [
-            found.mtime(),
-            found.mtime_nsec(),
-            found.ctime(),
-            found.ctime_nsec(),
-        ];
+        let times = [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()];
         self.hash.number(found.mode().into());
         self.hash.number(found.ino());
         self.hash.number(found.len());
@@ -195,16 +190,12 @@ impl Scan<'_> {
 }
 
 fn entries(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    fs::read_dir(directory)?
-        .map(|entry| entry.map(|entry| entry.path()))
-        .collect()
+    fs::read_dir(directory)?.map(|entry| entry.map(|entry| entry.path())).collect()
 }
 
 fn vanished(path: &Path, error: io::Error) -> BuildError {
     if error.kind() == io::ErrorKind::NotFound {
-        return BuildError::Pack(PackError::Changed {
-            path: path.to_owned(),
-        });
+        return BuildError::Pack(PackError::Changed { path: path.to_owned() });
     }
     BuildError::file("look at", path)(error)
 }
@@ -224,11 +215,7 @@ fn special(kind: FileType) -> Option<&'static str> {
 /// Tells whether others may not do what the owner may: read, enter, execute.
 fn is_private(found: &Metadata) -> bool {
     let mode = found.mode();
-    let wanted = if found.is_dir() || mode & 0o111 != 0 {
-        0o005
-    } else {
-        0o004
-    };
+    let wanted = if found.is_dir() || mode & 0o111 != 0 { 0o005 } else { 0o004 };
     !found.is_symlink() && mode & wanted != wanted
 }
 
@@ -241,10 +228,7 @@ struct Some10<T> {
 
 impl<T> Default for Some10<T> {
     fn default() -> Self {
-        Self {
-            count: 0,
-            first: Vec::new(),
-        }
+        Self { count: 0, first: Vec::new() }
     }
 }
 

@@ -44,31 +44,19 @@ impl Tool {
                         needed: OLDEST_MKSQUASHFS,
                     });
                 }
-                Ok(Self {
-                    format: request.format,
-                    program,
-                    version,
-                })
+                Ok(Self { format: request.format, program, version })
             }
             ImageFormat::Erofs => {
                 let program = program::find("mkfs.erofs", request.programs.mkfs_erofs.as_deref())?;
                 let version = program::ask_version(&program, "--version")?;
-                Ok(Self {
-                    format: request.format,
-                    program,
-                    version,
-                })
+                Ok(Self { format: request.format, program, version })
             }
         }
     }
 
     /// A program that is not asked for anything, where there will be no image.
     pub(crate) fn unused(format: ImageFormat) -> Self {
-        Self {
-            format,
-            program: PathBuf::new(),
-            version: String::new(),
-        }
+        Self { format, program: PathBuf::new(), version: String::new() }
     }
 
     /// Returns what decides about the bytes of an image, beside the tree.
@@ -130,10 +118,7 @@ impl Tool {
             .map(str::to_owned);
         match complaint {
             None => Ok(()),
-            Some(first) => Err(PackError::Complaint {
-                first,
-                log: log.to_owned(),
-            }),
+            Some(first) => Err(PackError::Complaint { first, log: log.to_owned() }),
         }
     }
 
@@ -148,18 +133,13 @@ impl Tool {
 
     /// Fails if the image holds fewer files than were counted.
     pub(crate) fn check(&self, image: &Path, census: &Census) -> Result<(), PackError> {
-        let not_an_image = || PackError::NotAnImage {
-            path: image.to_owned(),
-        };
+        let not_an_image = || PackError::NotAnImage { path: image.to_owned() };
         let packed = self.inodes(image).ok_or_else(not_an_image)?;
         let possible = census.inodes..=census.inodes + census.further_links;
         if possible.contains(&packed) {
             return Ok(());
         }
-        Err(PackError::Lost {
-            counted: census.inodes,
-            packed,
-        })
+        Err(PackError::Lost { counted: census.inodes, packed })
     }
 
     /// Reads from the head of an image how many files and directories it holds.
@@ -174,9 +154,7 @@ impl Tool {
             ImageFormat::Erofs => {
                 let magic: [u8; 4] = read(&file, 1024)?;
                 let is_erofs = magic == 0xE0F5_E1E2_u32.to_le_bytes();
-                is_erofs
-                    .then(|| read(&file, 1024 + 16))?
-                    .map(u64::from_le_bytes)
+                is_erofs.then(|| read(&file, 1024 + 16))?.map(u64::from_le_bytes)
             }
         }
     }

@@ -22,9 +22,7 @@ pub(super) fn parts(environment: &Path) -> Vec<Part> {
     let is_one = |path: &Path| path.extension().is_some_and(|end| end == "dist-info");
     let installed = installed.filter(|path| is_one(path));
     let texts = installed.filter_map(|path| disk::read_start(&path.join("METADATA"), MOST).ok());
-    texts
-        .filter_map(|text| part(&String::from_utf8_lossy(&text)))
-        .collect()
+    texts.filter_map(|text| part(&String::from_utf8_lossy(&text))).collect()
 }
 
 fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
@@ -50,9 +48,7 @@ fn part(text: &str) -> Option<Part> {
         key: normal(&record.name),
         // What older packages write under `License` may be anything.
         licence: all("License-Expression").next(),
-        needs: all("Requires-Dist")
-            .filter_map(|text| need(&text))
-            .collect(),
+        needs: all("Requires-Dist").filter_map(|text| need(&text)).collect(),
         ..Part::of(record)
     })
 }
@@ -65,10 +61,7 @@ fn need(text: &str) -> Option<Need> {
     }
     let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let end = wanted.find(|c| !is_name(c)).unwrap_or(wanted.len());
-    Some(Need {
-        key: normal(wanted.get(..end)?),
-        kind: NeedKind::Run,
-    })
+    Some(Need { key: normal(wanted.get(..end)?), kind: NeedKind::Run })
 }
 
 /// Names are the same with `-`, `_` and `.`, large and small.
@@ -87,12 +80,8 @@ mod tests {
                     Requires-Dist: pytest; extra == \"test\"\n\nVersion: of the description\n";
         let part = part(text).unwrap();
         let needs: Vec<_> = part.needs.iter().map(|need| need.key.as_str()).collect();
-        let seen = (
-            part.key.as_str(),
-            part.record.version.as_str(),
-            part.licence.as_deref(),
-            needs,
-        );
+        let seen =
+            (part.key.as_str(), part.record.version.as_str(), part.licence.as_deref(), needs);
         assert_eq!(seen, ("some-tool", "1.2", Some("MIT"), vec!["numpy"]));
     }
 }

@@ -91,11 +91,7 @@ fn clean(environment: &Path) -> Result<(), BuildError> {
     disk::remove(&environment.join(".lock"))?;
     for directory in directories_below(&environment.join("lib"))? {
         let cache = directory.join(UV_CACHE);
-        if directory
-            .extension()
-            .is_some_and(|name| name == "dist-info")
-            && cache.exists()
-        {
+        if directory.extension().is_some_and(|name| name == "dist-info") && cache.exists() {
             disk::remove(&cache)?;
             forget_in_record(&directory.join("RECORD"))?;
         }

@@ -64,9 +64,7 @@ pub(crate) fn find(
         InterpreterRequest::Version(version) => {
             let wanted = Version::parse(version);
             let names = names(version);
-            look_at(&candidates(request, &names), version, |found| {
-                found.is(&wanted)
-            })
+            look_at(&candidates(request, &names), version, |found| found.is(&wanted))
         }
         InterpreterRequest::Any => {
             let names = ["python3".to_owned(), "python".to_owned()];
@@ -78,11 +76,8 @@ pub(crate) fn find(
 /// `python3.11`, `python3`, `python` for `3.11.2`.
 fn names(version: &str) -> Vec<String> {
     let minor: Vec<_> = version.split('.').take(2).collect();
-    let mut names = vec![
-        format!("python{}", minor.join(".")),
-        "python3".to_owned(),
-        "python".to_owned(),
-    ];
+    let mut names =
+        vec![format!("python{}", minor.join(".")), "python3".to_owned(), "python".to_owned()];
     names.dedup();
     names
 }
@@ -91,8 +86,7 @@ fn candidates(request: &BuildRequest, names: &[String]) -> Vec<PathBuf> {
     let home = request.effective_home();
     let is_hidden = |path: &Path| {
         let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        home.iter()
-            .any(|home| path.starts_with(home) || real.starts_with(home))
+        home.iter().any(|home| path.starts_with(home) || real.starts_with(home))
     };
     let mut seen = HashSet::new();
     SYSTEM
@@ -119,27 +113,15 @@ fn look_at(
                 if version >= Version::parse(OLDEST) && fits(&version) {
                     return Ok(answer);
                 }
-                found.push(FoundInterpreter {
-                    path: path.clone(),
-                    version: answer.version,
-                });
+                found.push(FoundInterpreter { path: path.clone(), version: answer.version });
             }
-            Err(reason) => found.push(FoundInterpreter {
-                path: path.clone(),
-                version: reason,
-            }),
+            Err(reason) => found.push(FoundInterpreter { path: path.clone(), version: reason }),
         }
     }
-    let mut searched: Vec<_> = candidates
-        .iter()
-        .filter_map(|path| path.parent().map(Path::to_owned))
-        .collect();
+    let mut searched: Vec<_> =
+        candidates.iter().filter_map(|path| path.parent().map(Path::to_owned)).collect();
     searched.dedup();
-    Err(BuildError::NoInterpreter {
-        wanted: wanted.to_owned(),
-        searched,
-        found,
-    })
+    Err(BuildError::NoInterpreter { wanted: wanted.to_owned(), searched, found })
 }
 
 fn ask(path: &Path) -> Result<Interpreter, String> {
@@ -163,9 +145,6 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_python_is_no_interpreter() {
-        assert_eq!(
-            ask(Path::new("/bin/echo")),
-            Err("not a Python 3".to_owned())
-        );
+        assert_eq!(ask(Path::new("/bin/echo")), Err("not a Python 3".to_owned()));
     }
 }

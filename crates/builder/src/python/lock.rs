@@ -114,9 +114,9 @@ impl Source {
                 .uv(Inside::RECIPE)
                 .with(["pip", "compile", "--quiet"])
                 .with([Path::new(&format!("./{}", path.display()))]),
-            How::CompileProject(_) => tools
-                .uv(PROJECT)
-                .with(["pip", "compile", "--quiet", PYPROJECT]),
+            How::CompileProject(_) => {
+                tools.uv(PROJECT).with(["pip", "compile", "--quiet", PYPROJECT])
+            }
             How::Export(_) => {
                 // A lock file that no longer fits its project is an error.
                 let options = ["--locked", "--no-dev", "--no-emit-project", "--no-header"];

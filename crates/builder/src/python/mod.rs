@@ -103,11 +103,8 @@ impl PythonEngine {
     }
 
     fn tool_inputs(&self) -> Inputs {
-        let interpreter = format!(
-            "{} {}",
-            self.interpreter.path.display(),
-            self.interpreter.version
-        );
+        let interpreter =
+            format!("{} {}", self.interpreter.path.display(), self.interpreter.version);
         let mut inputs = Inputs::from([
             ("uv".to_owned(), self.uv_version.clone()),
             ("interpreter".to_owned(), interpreter),
@@ -156,10 +153,7 @@ impl PythonEngine {
         for (variable, value) in settings {
             sandbox.set(variable, value);
         }
-        let tools = Tools {
-            uv,
-            interpreter: self.interpreter.path.clone(),
-        };
+        let tools = Tools { uv, interpreter: self.interpreter.path.clone() };
         (sandbox, tools)
     }
 
@@ -170,14 +164,8 @@ impl PythonEngine {
 
 /// Whether a variable decides which packages are found.
 fn decides_about_packages(variable: &str) -> bool {
-    const WORDS: [&str; 6] = [
-        "INDEX",
-        "FIND_LINKS",
-        "PRERELEASE",
-        "RESOLUTION",
-        "EXCLUDE_NEWER",
-        "CONSTRAINT",
-    ];
+    const WORDS: [&str; 6] =
+        ["INDEX", "FIND_LINKS", "PRERELEASE", "RESOLUTION", "EXCLUDE_NEWER", "CONSTRAINT"];
     WORDS.iter().any(|word| variable.contains(word))
 }
 
@@ -229,10 +217,7 @@ impl Engine for PythonEngine {
     }
 
     fn tree(&self) -> Tree<'_> {
-        Tree {
-            path: &self.store_here,
-            ours: true,
-        }
+        Tree { path: &self.store_here, ours: true }
     }
 
     fn facts(&self) -> Result<Facts, BuildError> {
@@ -249,10 +234,7 @@ impl Engine for PythonEngine {
             activate: Some(format!("{root}/bin/activate")),
             view_root: root,
             patch,
-            needs: Needs {
-                interpreter: Some(interpreter),
-                ..Needs::default()
-            },
+            needs: Needs { interpreter: Some(interpreter), ..Needs::default() },
             versions: BTreeMap::from([("uv".to_owned(), self.uv_version.clone())]),
             parts: inside::parts(&self.environment_here()),
             files: vec![(lock::LOCK.to_owned(), lock::path(&self.layout))],
@@ -261,11 +243,7 @@ impl Engine for PythonEngine {
     }
 
     fn outside_recipe(&self) -> Vec<PathBuf> {
-        self.source
-            .project()
-            .map(Path::to_owned)
-            .into_iter()
-            .collect()
+        self.source.project().map(Path::to_owned).into_iter().collect()
     }
 
     fn named_files(&self) -> Vec<PathBuf> {
@@ -273,11 +251,7 @@ impl Engine for PythonEngine {
     }
 
     fn needs_visible(&self) -> Vec<PathBuf> {
-        vec![
-            self.interpreter.path.clone(),
-            self.interpreter.prefix.clone(),
-            self.uv.clone(),
-        ]
+        vec![self.interpreter.path.clone(), self.interpreter.prefix.clone(), self.uv.clone()]
     }
 
     fn warnings(&self) -> Vec<String> {

@@ -27,11 +27,7 @@ pub(crate) struct Requirements {
 impl Requirements {
     /// Reads a requirements file of a recipe, and those that it includes.
     pub(crate) fn read(recipe: &RecipeDir, path: &Path) -> Result<Self, BuildError> {
-        let mut requirements = Self {
-            path: path.to_owned(),
-            files: BTreeMap::new(),
-            locked: true,
-        };
+        let mut requirements = Self { path: path.to_owned(), files: BTreeMap::new(), locked: true };
         let mut pending = vec![path.to_owned()];
         while let Some(path) = pending.pop() {
             let real = recipe.find_inside(&path, Kind::File)?;
@@ -87,10 +83,7 @@ fn logical_lines(text: &str) -> Vec<String> {
 /// it belongs to an address.
 fn without_comment(line: &str) -> &str {
     let is_comment = |&(place, _): &(usize, &str)| {
-        line[..place]
-            .chars()
-            .next_back()
-            .is_none_or(char::is_whitespace)
+        line[..place].chars().next_back().is_none_or(char::is_whitespace)
     };
     match line.match_indices('#').find(is_comment) {
         Some((place, _)) => &line[..place],
@@ -116,13 +109,8 @@ fn is_locked(line: &str) -> bool {
 
 /// Options such as `--index-url` say where packages come from, not which.
 fn is_option_without_file(line: &str) -> bool {
-    const HARMLESS: [&str; 5] = [
-        "--index-url",
-        "--extra-index-url",
-        "--no-index",
-        "--only-binary",
-        "--no-binary",
-    ];
+    const HARMLESS: [&str; 5] =
+        ["--index-url", "--extra-index-url", "--no-index", "--only-binary", "--no-binary"];
     let option = line.split(['=', ' ']).next().unwrap_or_default();
     HARMLESS.contains(&option)
 }
@@ -158,10 +146,7 @@ mod tests {
 
     #[test]
     fn the_fragment_of_an_address_is_no_comment() {
-        assert_eq!(
-            without_comment("a @ https://b/c#egg=a # d"),
-            "a @ https://b/c#egg=a "
-        );
+        assert_eq!(without_comment("a @ https://b/c#egg=a # d"), "a @ https://b/c#egg=a ");
     }
 
     #[test]

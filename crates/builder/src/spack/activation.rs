@@ -76,10 +76,7 @@ mod tests {
 
     fn shown(script: &str) -> Vec<String> {
         let patch = read(script, "/user-environment");
-        patch
-            .iter()
-            .map(|(name, changes)| format!("{name} {changes:?}"))
-            .collect()
+        patch.iter().map(|(name, changes)| format!("{name} {changes:?}")).collect()
     }
 
     #[test]
@@ -87,14 +84,9 @@ mod tests {
         let script = "export PATH=/user-environment/env/default/bin:/usr/bin:/bin;\n\
                       export ACLOCAL_PATH=/usr/share/aclocal;\n";
         let patch = read(script, "/user-environment");
-        let expected = list(
-            ListOperation::Prepend,
-            vec!["/user-environment/env/default/bin".to_owned()],
-        );
-        assert_eq!(
-            patch.iter().collect::<Vec<_>>(),
-            [("PATH", &[expected][..])]
-        );
+        let expected =
+            list(ListOperation::Prepend, vec!["/user-environment/env/default/bin".to_owned()]);
+        assert_eq!(patch.iter().collect::<Vec<_>>(), [("PATH", &[expected][..])]);
     }
 
     #[test]
@@ -108,10 +100,7 @@ mod tests {
     fn pages_of_the_system_are_still_found() {
         let script = "export MANPATH=/user-environment/env/default/man:;\n";
         let patch = read(script, "/user-environment");
-        let operations = patch
-            .iter()
-            .map(|(_, changes)| changes.len())
-            .collect::<Vec<_>>();
+        let operations = patch.iter().map(|(_, changes)| changes.len()).collect::<Vec<_>>();
         assert_eq!(operations, [2]);
     }
 
@@ -119,9 +108,6 @@ mod tests {
     fn quotes_are_taken_off_and_nothing_is_expanded() {
         let patch = read("export NOTE='a; \"b\" $HOME'\\''s';\n", "/user-environment");
         let expected = Change::Set("a; \"b\" $HOME's".to_owned());
-        assert_eq!(
-            patch.iter().collect::<Vec<_>>(),
-            [("NOTE", &[expected][..])]
-        );
+        assert_eq!(patch.iter().collect::<Vec<_>>(), [("NOTE", &[expected][..])]);
     }
 }

@@ -87,15 +87,8 @@ impl Sources {
     }
 
     fn download(&self, source: &Source, to: &Path) -> Invocation {
-        let words = [
-            "--fail",
-            "--location",
-            "--silent",
-            "--show-error",
-            "--retry",
-            "3",
-            "--output",
-        ];
+        let words =
+            ["--fail", "--location", "--silent", "--show-error", "--retry", "3", "--output"];
         let words = words.map(PathBuf::from).into_iter();
         let words = words.chain([to.to_owned(), PathBuf::from(&source.address)]);
         Invocation::new(&self.curl, "/").with(words)
@@ -104,12 +97,8 @@ impl Sources {
     fn unpack(&self, file: &Path, to: &Path) -> Invocation {
         let words = ["--extract", "--no-same-owner", "--strip-components=1"];
         let words = words.map(PathBuf::from).into_iter();
-        let places = [
-            PathBuf::from("--file"),
-            file.to_owned(),
-            PathBuf::from("--directory"),
-            to.to_owned(),
-        ];
+        let places =
+            [PathBuf::from("--file"), file.to_owned(), PathBuf::from("--directory"), to.to_owned()];
         Invocation::new(&self.tar, "/").with(words.chain(places))
     }
 }
@@ -132,9 +121,7 @@ fn digest(file: &Path) -> Result<String, BuildError> {
 }
 
 fn id_of(address: &Path) -> String {
-    fingerprint::of_bytes(address.as_os_str().as_encoded_bytes())
-        .id()
-        .to_string()
+    fingerprint::of_bytes(address.as_os_str().as_encoded_bytes()).id().to_string()
 }
 
 fn is_sha256(name: &str) -> bool {
@@ -147,11 +134,8 @@ mod tests {
 
     #[test]
     fn a_repository_is_no_archive() {
-        let addresses = [
-            "https://example.org/spack.git",
-            "/srv/spack",
-            "https://example.org/v1.2.0.tar.gz",
-        ];
+        let addresses =
+            ["https://example.org/spack.git", "/srv/spack", "https://example.org/v1.2.0.tar.gz"];
         assert_eq!(addresses.map(is_archive), [false, false, true]);
     }
 }

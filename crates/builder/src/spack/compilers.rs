@@ -33,19 +33,15 @@ pub(super) type Found = BTreeMap<&'static str, PathBuf>;
 /// Reads where the gcc of a system is: the first that its configuration describes.
 pub(super) fn of_system(system: &SystemConfig) -> Found {
     let mut found = Found::new();
-    let gcc = system
-        .packages
-        .get("gcc")
-        .and_then(|gcc| gcc.at(&["externals"]));
+    let gcc = system.packages.get("gcc").and_then(|gcc| gcc.at(&["externals"]));
     let first = gcc.and_then(Yaml::as_list).and_then(<[Yaml]>::first);
     for (language, program) in programs(CompilerName::Gcc) {
         let installer_output =
             first.and_then(|one| one.at(&["extra_attributes", "compilers", language]));
         if let Some(path) = installer_output.and_then(Yaml::as_text) {
             found.insert(language, path.into());
-        } else if let Some(prefix) = first
-            .and_then(|one| one.at(&["prefix"]))
-            .and_then(Yaml::as_text)
+        } else if let Some(prefix) =
+            first.and_then(|one| one.at(&["prefix"])).and_then(Yaml::as_text)
         {
             found.insert(language, Path::new(prefix).join("bin").join(program));
         }
@@ -71,9 +67,7 @@ impl Installed {
             compiler,
             spec: self.spec,
             prefix: self.prefix,
-            programs: programs
-                .map(|(language, path)| (language.to_owned(), path))
-                .collect(),
+            programs: programs.map(|(language, path)| (language.to_owned(), path)).collect(),
         }
     }
 }
@@ -94,11 +88,7 @@ pub(super) fn installed(
             let programs = look_below(&here, &prefix, name);
             if !programs.is_empty() {
                 let spec = package.spec();
-                return Ok(Some(Installed {
-                    spec,
-                    prefix,
-                    programs,
-                }));
+                return Ok(Some(Installed { spec, prefix, programs }));
             }
         }
     }
@@ -112,11 +102,8 @@ fn look_below(here: &Path, prefix: &Path, name: CompilerName) -> Found {
     let wanted = programs(name);
     let mut directories = vec![here.to_owned()];
     while let Some(directory) = directories.pop() {
-        let mut entries: Vec<_> = fs::read_dir(&directory)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .collect();
+        let mut entries: Vec<_> =
+            fs::read_dir(&directory).into_iter().flatten().flatten().collect();
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
             let path = entry.path();
@@ -127,12 +114,8 @@ fn look_below(here: &Path, prefix: &Path, name: CompilerName) -> Found {
                 directories.push(path);
                 continue;
             }
-            let named = wanted
-                .iter()
-                .find(|(_, program)| entry.file_name() == *program);
-            let inside = path
-                .strip_prefix(here)
-                .map(|relative| prefix.join(relative));
+            let named = wanted.iter().find(|(_, program)| entry.file_name() == *program);
+            let inside = path.strip_prefix(here).map(|relative| prefix.join(relative));
             if let (Some((language, _)), Ok(inside), true) = (named, inside, is_program(&path)) {
                 found.entry(language).or_insert(inside);
             }

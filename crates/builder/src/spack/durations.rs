@@ -72,21 +72,10 @@ impl Durations {
 
     /// Remembers how long a package took.
     pub(super) fn remember(&self, origin: Origin, package: Key<'_>, took: Duration) {
-        let Key {
-            name,
-            version,
-            hash,
-        } = package;
-        let line = format!(
-            "{} {name} {version} {hash} {:.1}\n",
-            word(origin),
-            took.as_secs_f64()
-        );
+        let Key { name, version, hash } = package;
+        let line = format!("{} {name} {version} {hash} {:.1}\n", word(origin), took.as_secs_f64());
         // Whatever prevents it prevents nothing else.
-        let file = OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(&self.path);
+        let file = OpenOptions::new().append(true).create(true).open(&self.path);
         let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
     }
 
@@ -106,12 +95,7 @@ impl Durations {
             parse(line).is_some_and(|(key, _)| last.get(key) == Some(&number))
         };
         // Of many packages, those that were seen last.
-        let lines: Vec<&str> = text
-            .lines()
-            .enumerate()
-            .filter(counts)
-            .map(|it| it.1)
-            .collect();
+        let lines: Vec<&str> = text.lines().enumerate().filter(counts).map(|it| it.1).collect();
         let kept = lines.get(lines.len() / 2..).filter(|_| lines.len() > 8000);
         let kept = kept.unwrap_or(&lines).join("\n") + "\n";
         let new = self.path.with_extension(std::process::id().to_string());
@@ -139,11 +123,7 @@ fn parse(line: &str) -> Option<(&str, Duration)> {
 mod tests {
     use super::*;
 
-    const MPICH: Key<'_> = Key {
-        name: "mpich",
-        version: "4.0.2",
-        hash: "q6ugoeg",
-    };
+    const MPICH: Key<'_> = Key { name: "mpich", version: "4.0.2", hash: "q6ugoeg" };
 
     fn cache() -> tempfile::TempDir {
         let cache = tempfile::tempdir().unwrap();
@@ -173,10 +153,7 @@ mod tests {
     fn another_build_of_the_same_version_is_the_best_guess() {
         let cache = cache();
         remember(cache.path(), MPICH, 362);
-        let other = Key {
-            hash: "zzzzzzz",
-            ..MPICH
-        };
+        let other = Key { hash: "zzzzzzz", ..MPICH };
         assert_eq!(of(cache.path(), other), Some(362));
     }
 

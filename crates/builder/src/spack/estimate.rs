@@ -29,10 +29,7 @@ pub(super) fn left(open: &BTreeMap<&str, Open<'_>>, lanes: u32) -> Option<Durati
     let count = u32::try_from(known.len()).unwrap_or(u32::MAX);
     let mean = known.iter().sum::<Duration>() / count;
     let mut chains = BTreeMap::new();
-    let longest = open
-        .keys()
-        .map(|hash| chain(hash, open, mean, &mut chains))
-        .max();
+    let longest = open.keys().map(|hash| chain(hash, open, mean, &mut chains)).max();
     let all: Duration = open.values().map(|one| one.left(mean)).sum();
     Some((all / lanes.max(1)).max(longest.unwrap_or_default()))
 }
@@ -59,11 +56,7 @@ fn chain<'a>(
     let own = one.left(mean);
     // Should packages need each other in a circle, it ends here.
     known.insert(hash, own);
-    let before = one
-        .needs
-        .iter()
-        .map(|need| chain(need, open, mean, known))
-        .max();
+    let before = one.needs.iter().map(|need| chain(need, open, mean, known)).max();
     let all = own + before.unwrap_or_default();
     known.insert(hash, all);
     all
@@ -79,11 +72,8 @@ mod tests {
         let needs: [&[String]; 3] = [&needs, &[], &[]];
         let packages = ["a", "b", "c"].into_iter().zip(seconds).zip(needs);
         let open = packages.map(|((name, seconds), needs)| {
-            let one = Open {
-                expected: seconds.map(Duration::from_secs),
-                gone: Duration::ZERO,
-                needs,
-            };
+            let one =
+                Open { expected: seconds.map(Duration::from_secs), gone: Duration::ZERO, needs };
             (name, one)
         });
         left(&open.collect(), lanes).map(|left| left.as_secs())

@@ -94,9 +94,8 @@ impl Guarded {
                 let unset: Vec<_> = unset.into_iter().collect();
                 let verb = if unset.len() == 1 { "is" } else { "are" };
                 let unset = unset.join(", ");
-                warnings.push(format!(
-                    "nothing {what} the mirror `{name}`: {unset} {verb} not set"
-                ));
+                warnings
+                    .push(format!("nothing {what} the mirror `{name}`: {unset} {verb} not set"));
                 *connection = None;
             }
         };
@@ -128,11 +127,7 @@ impl Guarded {
         let values = values.filter_map(|name| value(&name).map(|value| (name, value)));
         Self {
             values: values.collect(),
-            python: if cabane_spack::has_s3(system) {
-                solver.with_s3()
-            } else {
-                solver.clone()
-            },
+            python: if cabane_spack::has_s3(system) { solver.with_s3() } else { solver.clone() },
             warnings,
             mirrors,
         }
@@ -197,9 +192,8 @@ impl Guarded {
         let sources = sources.map(|one| (&one.name, &one.fetch));
         let all = cache.chain(sources).filter_map(|(name, connection)| {
             let connection = connection.as_ref()?;
-            let named: BTreeSet<String> = variables(connection)
-                .map(|one| format!("`{one}`"))
-                .collect();
+            let named: BTreeSet<String> =
+                variables(connection).map(|one| format!("`{one}`")).collect();
             let host = host(&connection.url);
             let is_meant = refusals.iter().any(|line| line.contains(host));
             (!named.is_empty()).then_some((name, named, is_meant))
@@ -211,9 +205,8 @@ impl Guarded {
             if *is_meant || !is_known {
                 let named: Vec<_> = named.iter().map(String::as_str).collect();
                 let named = named.join(", ");
-                progress.warning(&format!(
-                    "the mirror `{name}` may have refused what is in {named}"
-                ));
+                progress
+                    .warning(&format!("the mirror `{name}` may have refused what is in {named}"));
             }
         }
     }
@@ -234,11 +227,7 @@ fn connections(mirrors: &Mirrors) -> impl Iterator<Item = &Connection> {
 
 /// The command that puts packages into a mirror, or speaks about one.
 pub(super) fn spack_for_push(engine: &SpackEngine) -> Invocation {
-    if pushes(engine) {
-        session::guarded()
-    } else {
-        session::spack()
-    }
+    if pushes(engine) { session::guarded() } else { session::spack() }
 }
 
 /// Whether packages go to a guarded mirror.
@@ -298,10 +287,7 @@ pub(super) fn fetch_all(
         let mut sandbox = Session::new(engine).sandbox();
         engine.guarded.admit(&mut sandbox);
         let command = keys.trusting_guarded(&mut sandbox, command);
-        let mut ear = Ear {
-            watch: Some(watch),
-            refusals: Vec::new(),
-        };
+        let mut ear = Ear { watch: Some(watch), refusals: Vec::new() };
         let ended = bench.run_heard(&sandbox, &command, &mut ear);
         if !ear.refusals.is_empty() {
             engine.guarded.warn(&ear.refusals, false, bench.progress);
@@ -323,10 +309,7 @@ pub(super) fn put(
     command: &Invocation,
     bench: &mut BuildContext<'_>,
 ) -> Result<(), BuildError> {
-    let mut ear = Ear {
-        watch: None,
-        refusals: Vec::new(),
-    };
+    let mut ear = Ear { watch: None, refusals: Vec::new() };
     let ended = bench.run_heard(sandbox, command, &mut ear);
     if ended.is_err() && !ear.refusals.is_empty() {
         engine.guarded.warn(&ear.refusals, true, bench.progress);
@@ -344,13 +327,8 @@ struct Ear<'a, 'w> {
 impl Listener for Ear<'_, '_> {
     fn line(&mut self, line: &str, progress: &mut dyn Progress) -> bool {
         let installer_output = installer_output::parse(line);
-        let is_failure = matches!(
-            installer_output,
-            Some(InstallerLine {
-                what: What::Failed { .. },
-                ..
-            })
-        );
+        let is_failure =
+            matches!(installer_output, Some(InstallerLine { what: What::Failed { .. }, .. }));
         if installer_output.is_none() && REFUSALS.iter().any(|word| line.contains(word)) {
             self.refusals.push(line.to_owned());
         }

@@ -96,9 +96,7 @@ pub(super) fn fill_in(
         let Some((name, after)) = from.split_once("}}") else {
             return Err(unknown(from.lines().next().unwrap_or_default()));
         };
-        let place = places
-            .find(name.trim())
-            .ok_or_else(|| unknown(name.trim()))?;
+        let place = places.find(name.trim()).ok_or_else(|| unknown(name.trim()))?;
         text.push_str(&place.to_string_lossy());
         rest = after;
     }

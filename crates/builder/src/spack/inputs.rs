@@ -72,10 +72,7 @@ pub(super) fn lower(
         config: Inside::work(INPUTS).join("config"),
         repositories: own.chain(others).collect(),
         source_cache: Some(cache.join("archives")),
-        binary_cache: Some(BinaryCache {
-            path: cache.join("packages"),
-            autopush: true,
-        }),
+        binary_cache: Some(BinaryCache { path: cache.join("packages"), autopush: true }),
         build_stage: Some(Path::new(Inside::TMP).join("stage")),
         ..Places::default()
     };
@@ -105,10 +102,7 @@ pub(super) fn lock_file(layout: &Layout, name: &str) -> PathBuf {
 /// Returns every file with its path below the directory.
 pub(super) fn files(engine: &SpackEngine) -> BTreeMap<String, &str> {
     let stack = &engine.stack;
-    let config = stack
-        .config
-        .iter()
-        .map(|(name, text)| (format!("config/{name}"), text));
+    let config = stack.config.iter().map(|(name, text)| (format!("config/{name}"), text));
     let environments = stack.environments.iter();
     let environments =
         environments.map(|one| (format!("env/{}/spack.yaml", one.name), &one.spack_yaml));
@@ -131,9 +125,7 @@ pub(super) fn package_directories(
     let mut of_system = Vec::new();
     for relative in &config.package_repositories {
         let path = system.join(relative).join("packages");
-        let real = path
-            .canonicalize()
-            .map_err(BuildError::file("find", &path))?;
+        let real = path.canonicalize().map_err(BuildError::file("find", &path))?;
         of_system.push(real);
     }
     if !of_system.is_empty() {
@@ -186,10 +178,7 @@ pub(super) fn write(engine: &SpackEngine) -> Result<(), BuildError> {
 pub(super) fn copy_archived(engine: &SpackEngine) -> Result<(), BuildError> {
     let commits = engine.sources.commits(&engine.layout).unwrap_or_default();
     for one in cabane_spack::package_repositories(&engine.recipe) {
-        let Some(digest) = commits
-            .get(&one.name)
-            .filter(|_| is_archive(&one.source.repo))
-        else {
+        let Some(digest) = commits.get(&one.name).filter(|_| is_archive(&one.source.repo)) else {
             continue;
         };
         let from = engine.sources.tree(digest).join(&one.path);

@@ -91,9 +91,8 @@ fn record(hash: &str, install: &Install, spec: &Spec, names: &Names) -> PackageR
     };
     let all = spec.dependencies.iter();
     let compilers = all.filter(|one| is_compiler(&one.parameters.virtuals));
-    let compilers: BTreeSet<String> = compilers
-        .map(|one| names.get(&one.hash).unwrap_or(&one.name).clone())
-        .collect();
+    let compilers: BTreeSet<String> =
+        compilers.map(|one| names.get(&one.hash).unwrap_or(&one.name).clone()).collect();
     PackageRecord {
         name: spec.name.clone(),
         version: spec.version.clone(),

@@ -35,14 +35,8 @@ pub(super) fn concretize(
 ) -> Result<(), BuildError> {
     inputs::write(engine)?;
     hooks::run(engine, hooks::PRE_INSTALL, bench)?;
-    let first = engine
-        .stack
-        .environments
-        .iter()
-        .filter(|one| one.needs.is_empty());
-    first
-        .into_iter()
-        .try_for_each(|one| concretize_one(engine, one, bench))
+    let first = engine.stack.environments.iter().filter(|one| one.needs.is_empty());
+    first.into_iter().try_for_each(|one| concretize_one(engine, one, bench))
 }
 
 fn concretize_one(
@@ -60,10 +54,8 @@ fn concretize_one(
     let is_kept = !hooks::exists(engine, hooks::PRE_INSTALL);
     let kept = kept(engine, environment, &described);
     // Who asks for it wants to see it decided, not to have it looked up.
-    let is_asked_for = matches!(
-        engine.request.part.from.as_deref(),
-        Some("sources" | "concretize")
-    );
+    let is_asked_for =
+        matches!(engine.request.part.from.as_deref(), Some("sources" | "concretize"));
     if is_kept && kept.exists() && !is_asked_for {
         return copy(&kept, &lock);
     }
@@ -117,12 +109,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), BuildError> {
 pub(super) fn inputs(engine: &SpackEngine) -> Result<Inputs, BuildError> {
     let cleanup = engine.stack.cleanup.as_str().to_owned();
     let mut inputs = Inputs::from([("cleanup".to_owned(), cleanup)]);
-    for environment in engine
-        .stack
-        .environments
-        .iter()
-        .filter(|one| one.needs.is_empty())
-    {
+    for environment in engine.stack.environments.iter().filter(|one| one.needs.is_empty()) {
         let lock = inputs::lock_file(&engine.layout, &environment.name);
         let digest = match fingerprint::of_file(&lock) {
             Ok(digest) => digest.to_string(),
@@ -146,10 +133,7 @@ pub(super) fn invocations(engine: &SpackEngine) -> Vec<Invocation> {
             .chain([session::install(engine, &one.name)])
             .chain(push)
     });
-    commands
-        .chain(keys::publish(engine))
-        .chain(session::clean_up(engine))
-        .collect()
+    commands.chain(keys::publish(engine)).chain(session::clean_up(engine)).collect()
 }
 
 /// Builds the packages, or takes them from caches.

@@ -56,9 +56,7 @@ pub(super) fn parse(line: &str) -> Option<InstallerLine<'_>> {
         "[e] " => of(rest, |_| Some(What::External)),
         "[x] " => of(rest, |rest| {
             let log = without_time(rest).strip_prefix("failed")?;
-            Some(What::Failed {
-                log: log.strip_prefix(": "),
-            })
+            Some(What::Failed { log: log.strip_prefix(": ") })
         }),
         "[+] " if rest.starts_with('/') => parse_prefix(rest),
         "[+] " => of(rest, |_| Some(What::Installed)),
@@ -97,11 +95,7 @@ fn without_time(rest: &str) -> &str {
         // Nothing but a time.
         return if rest.starts_with('(') { "" } else { rest };
     };
-    if rest.ends_with(')') {
-        &rest[..open]
-    } else {
-        rest
-    }
+    if rest.ends_with(')') { &rest[..open] } else { rest }
 }
 
 /// `/user-environment/linux-zen3/mpich-4.0.2-q6u…`, `/usr (external glibc-2.36-zir…)`
@@ -126,16 +120,10 @@ fn parse_sentence(rest: &str) -> Option<InstallerLine<'_>> {
         return id(&rest[..first(rest)], What::Phase(FETCHING));
     }
     if let Some(rest) = rest.strip_prefix("Extracting ") {
-        return id(
-            rest.strip_suffix(" from binary cache")?,
-            What::Phase(RELOCATING),
-        );
+        return id(rest.strip_suffix(" from binary cache")?, What::Phase(RELOCATING));
     }
     if let Some(rest) = rest.strip_prefix("No binary for ") {
-        return id(
-            rest.strip_suffix(" found: installing from source")?,
-            What::Phase(STAGING),
-        );
+        return id(rest.strip_suffix(" found: installing from source")?, What::Phase(STAGING));
     }
     if let Some(rest) = rest.strip_prefix("Error: Failed to install ") {
         let (name, _) = rest.split_once(" due to ")?;
@@ -147,11 +135,7 @@ fn parse_sentence(rest: &str) -> Option<InstallerLine<'_>> {
 
 fn named<'a>(name: &'a str, what: What<'a>) -> Option<InstallerLine<'a>> {
     let is_name = !name.is_empty() && !name.contains([' ', '/']);
-    is_name.then_some(InstallerLine {
-        hash: "",
-        name,
-        what,
-    })
+    is_name.then_some(InstallerLine { hash: "", name, what })
 }
 
 fn is_hash(text: &str) -> bool {
@@ -166,10 +150,7 @@ fn parse_log(line: &str) -> Option<InstallerLine<'_>> {
     let stage = path.strip_suffix("/spack-build-out.txt")?;
     let (_, stage) = stage.rsplit_once('/')?;
     let log = path.starts_with('/').then_some(path)?;
-    id(
-        stage.strip_prefix("spack-stage-")?,
-        What::Failed { log: Some(log) },
-    )
+    id(stage.strip_prefix("spack-stage-")?, What::Failed { log: Some(log) })
 }
 
 #[cfg(test)]
@@ -186,11 +167,7 @@ mod tests {
     fn a_phase_is_read_with_its_package() {
         assert_eq!(
             parse("[ ] nnle3nx mpich@4.0.2 configure (3s)"),
-            Some(InstallerLine {
-                hash: "nnle3nx",
-                name: "mpich",
-                what: What::Phase("configure"),
-            })
+            Some(InstallerLine { hash: "nnle3nx", name: "mpich", what: What::Phase("configure") })
         );
     }
 
@@ -200,10 +177,7 @@ mod tests {
             what("[ ] ern2rvi compiler-wrapper@1.1.0 fetching from build cache (1h02m)"),
             Some(What::Phase(FETCHING))
         );
-        assert_eq!(
-            what("[ ] ern2rvi lz4@1.10.0 staging"),
-            Some(What::Phase(STAGING))
-        );
+        assert_eq!(what("[ ] ern2rvi lz4@1.10.0 staging"), Some(What::Phase(STAGING)));
     }
 
     #[test]
@@ -218,22 +192,14 @@ mod tests {
     fn the_log_of_a_package_that_failed_is_read() {
         assert_eq!(
             what("[x] ern2rvi lz4@1.10.0 failed: /tmp/stage/spack-stage-lz4.log (2s)"),
-            Some(What::Failed {
-                log: Some("/tmp/stage/spack-stage-lz4.log")
-            })
+            Some(What::Failed { log: Some("/tmp/stage/spack-stage-lz4.log") })
         );
     }
 
     #[test]
     fn packages_that_are_there_are_told_from_those_of_the_system() {
-        assert_eq!(
-            what("[+] rowvn6w lz4@1.10.0 /user-environment/x (0s)"),
-            Some(What::Installed)
-        );
-        assert_eq!(
-            what("[e] zirfsst glibc@2.36 /usr (0s)"),
-            Some(What::External)
-        );
+        assert_eq!(what("[+] rowvn6w lz4@1.10.0 /user-environment/x (0s)"), Some(What::Installed));
+        assert_eq!(what("[e] zirfsst glibc@2.36 /usr (0s)"), Some(What::External));
     }
 
     #[test]
@@ -246,18 +212,9 @@ mod tests {
             (HASH_OF_ZLIB, What::Phase(FETCHING))
         );
         for (line, expected) in [
-            (
-                format!("==> No binary for {id} found: installing from source"),
-                What::Phase(STAGING),
-            ),
-            (
-                format!("==> Extracting {id} from binary cache"),
-                What::Phase(RELOCATING),
-            ),
-            (
-                "==> zlib: Executing phase: 'build'".to_owned(),
-                What::Phase("build"),
-            ),
+            (format!("==> No binary for {id} found: installing from source"), What::Phase(STAGING)),
+            (format!("==> Extracting {id} from binary cache"), What::Phase(RELOCATING)),
+            ("==> zlib: Executing phase: 'build'".to_owned(), What::Phase("build")),
             (format!("[+] /store/linux-zen3/{id}"), What::Installed),
             (format!("[+] /usr (external {id})"), What::External),
             (

@@ -97,9 +97,7 @@ fn find(key: &Key, directory: &Path) -> Result<Source, BuildError> {
     let path = directory.join(&key.source);
     if path.is_file() {
         let real = path.canonicalize();
-        return real
-            .map(Source::File)
-            .map_err(BuildError::file("find", &path));
+        return real.map(Source::File).map_err(BuildError::file("find", &path));
     }
     // As long as a key is no name of a file, and is not told to anybody.
     let is_name = key.source.len() < 256;
@@ -122,18 +120,11 @@ impl Keys {
     pub(super) fn open(engine: &SpackEngine) -> Result<Self, BuildError> {
         let directory = directory(&engine.layout);
         disk::remove(&directory)?;
-        let mut keys = Self {
-            cache: None,
-            directory,
-        };
+        let mut keys = Self { cache: None, directory };
         let Some(cache) = signed_cache(&engine.system.mirrors) else {
             return Ok(keys);
         };
-        let mut signed = Signed {
-            mirror: cache.name.clone(),
-            verify: None,
-            sign: None,
-        };
+        let mut signed = Signed { mirror: cache.name.clone(), verify: None, sign: None };
         for key in &engine.stack.keys {
             let found = find(key, &engine.mirrors_dir)?;
             match key.purpose {
@@ -157,16 +148,11 @@ impl Keys {
         };
         let path = self.directory.join(format!("{purpose:?}").to_lowercase());
         let failed = || BuildError::file("write", &path);
-        let private = DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.directory);
+        let private = DirBuilder::new().recursive(true).mode(0o700).create(&self.directory);
         private.map_err(failed())?;
         let mut options = OpenOptions::new();
         let opened = options.write(true).create_new(true).mode(0o600).open(&path);
-        opened
-            .and_then(|mut file| file.write_all(bytes))
-            .map_err(failed())?;
+        opened.and_then(|mut file| file.write_all(bytes)).map_err(failed())?;
         Ok(path)
     }
 
@@ -336,11 +322,7 @@ fn push_directory(mirrors: &Mirrors, store: &Path) -> Option<PathBuf> {
     }
     let below = store.strip_prefix("/").unwrap_or(store);
     let path = Path::new(path);
-    Some(if cache.mount_specific {
-        path.join(below)
-    } else {
-        path.to_owned()
-    })
+    Some(if cache.mount_specific { path.join(below) } else { path.to_owned() })
 }
 
 /// Whether bytes begin as keys do: in letters, or with the mark of a packet.
@@ -377,11 +359,7 @@ mod tests {
     use super::*;
 
     fn key(source: &str) -> Key {
-        Key {
-            mirror: "site".to_owned(),
-            purpose: KeyPurpose::Sign,
-            source: source.to_owned(),
-        }
+        Key { mirror: "site".to_owned(), purpose: KeyPurpose::Sign, source: source.to_owned() }
     }
 
     #[test]
@@ -405,9 +383,6 @@ mod tests {
     fn what_may_be_a_secret_is_not_told() {
         let secret = "c2VjcmV0".repeat(40);
         let error = find(&key(&secret), Path::new("/nowhere")).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "the `private_key` of the mirror `site` is no key"
-        );
+        assert_eq!(error.to_string(), "the `private_key` of the mirror `site` is no key");
     }
 }

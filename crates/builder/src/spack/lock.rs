@@ -76,9 +76,8 @@ impl Lock {
     pub(super) fn built(&self, name: &str) -> Vec<(&Package, PathBuf)> {
         let all = self.concrete_specs.iter();
         let named = all.filter(|(_, one)| one.name == name && one.external.is_none());
-        let mut found: Vec<_> = named
-            .map(|(hash, one)| (one, PathBuf::from(one.prefix(hash))))
-            .collect();
+        let mut found: Vec<_> =
+            named.map(|(hash, one)| (one, PathBuf::from(one.prefix(hash)))).collect();
         found.sort_by_key(|(one, _)| std::cmp::Reverse(Version::parse(&one.version)));
         found
     }
@@ -96,11 +95,8 @@ impl Package {
             .parameters
             .get("languages")
             .and_then(|installer_output| installer_output.as_array());
-        let languages: Vec<_> = languages
-            .into_iter()
-            .flatten()
-            .filter_map(|one| one.as_str())
-            .collect();
+        let languages: Vec<_> =
+            languages.into_iter().flatten().filter_map(|one| one.as_str()).collect();
         let spec = format!("{}@{}", self.name, self.version);
         if languages.is_empty() {
             return spec;
@@ -112,14 +108,8 @@ impl Package {
     fn prefix(&self, hash: &str) -> String {
         let target = match &self.arch.target {
             serde_json::Value::String(name) => name,
-            other => other
-                .get("name")
-                .and_then(|name| name.as_str())
-                .unwrap_or_default(),
+            other => other.get("name").and_then(|name| name.as_str()).unwrap_or_default(),
         };
-        format!(
-            "{}-{target}/{}-{}-{hash}",
-            self.arch.platform, self.name, self.version
-        )
+        format!("{}-{target}/{}-{}-{hash}", self.arch.platform, self.name, self.version)
     }
 }

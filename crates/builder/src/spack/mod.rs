@@ -91,10 +91,7 @@ impl SpackEngine {
         let variables = &request.path_variables;
         system.mirrors = read::expand(system.mirrors, &|name| variables.get(name).cloned())?;
         let profiles = guarded::without_profiles(&mut system.mirrors);
-        let options = StackOptions {
-            system: Some(&system),
-            ..StackOptions::default()
-        };
+        let options = StackOptions { system: Some(&system), ..StackOptions::default() };
         let mut stack_recipe = StackTexts::read(&directory.path)?.parse(&options)?;
         stack_recipe.config.store = recipe.store.clone();
         let packages = inputs::package_directories(&directory.path, &system_dir, &system)?;
@@ -219,24 +216,15 @@ impl Engine for SpackEngine {
             StepDraft::new(StepName::Sources, "get Spack, its packages and its solver")
                 .running(&get)
                 .from(sources),
-            StepDraft::new(
-                StepName::Concretize,
-                "decide which packages are built, and how",
-            )
-            .running(&all(&session::concretize))
-            .from(self.handed_inputs()),
-            StepDraft::new(
-                StepName::Install,
-                "build the packages, or take them from caches",
-            )
-            .running(&install::invocations(self))
-            .from(install::inputs(self)?),
-            StepDraft::new(
-                StepName::Views,
-                "make views, module files and configuration",
-            )
-            .running(&views::invocations(self))
-            .from(views::inputs(self)),
+            StepDraft::new(StepName::Concretize, "decide which packages are built, and how")
+                .running(&all(&session::concretize))
+                .from(self.handed_inputs()),
+            StepDraft::new(StepName::Install, "build the packages, or take them from caches")
+                .running(&install::invocations(self))
+                .from(install::inputs(self)?),
+            StepDraft::new(StepName::Views, "make views, module files and configuration")
+                .running(&views::invocations(self))
+                .from(views::inputs(self)),
         ])
     }
 
@@ -272,10 +260,7 @@ impl Engine for SpackEngine {
     }
 
     fn tree(&self) -> Tree<'_> {
-        Tree {
-            path: &self.store_here,
-            ours: true,
-        }
+        Tree { path: &self.store_here, ours: true }
     }
 
     fn facts(&self) -> Result<Facts, BuildError> {

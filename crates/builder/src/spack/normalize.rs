@@ -89,15 +89,11 @@ fn settle_manifest(document: &mut Value, epoch: u32) {
 
 /// Settles a view: it links the notes of its packages.
 pub(super) fn view(view: &Path) -> Result<(), BuildError> {
-    directories(&view.join(NOTES))
-        .iter()
-        .try_for_each(|notes| forget(notes))
+    directories(&view.join(NOTES)).iter().try_for_each(|notes| forget(notes))
 }
 
 fn forget(notes: &Path) -> Result<(), BuildError> {
-    PASSING
-        .iter()
-        .try_for_each(|name| disk::remove(&notes.join(name)))
+    PASSING.iter().try_for_each(|name| disk::remove(&notes.join(name)))
 }
 
 /// Takes the time out of the heads of module files.
@@ -127,10 +123,7 @@ pub(super) fn modules(directory: &Path) -> Result<(), BuildError> {
 
 /// `## Module file created by spack (…) on 2026-11-21 15:51:27.5` loses its end.
 fn without_time(line: &str) -> String {
-    let end = line
-        .contains("created by spack")
-        .then(|| line.rfind(" on "))
-        .flatten();
+    let end = line.contains("created by spack").then(|| line.rfind(" on ")).flatten();
     match end.and_then(|end| line.get(..end)) {
         Some(start) => format!("{start}\n"),
         None => line.to_owned(),
@@ -176,10 +169,7 @@ mod tests {
     #[test]
     fn the_head_of_a_module_file_loses_its_time() {
         let head = "## Module file created by spack (https://example.org) on 2026-11-21 15:51:27\n";
-        assert_eq!(
-            without_time(head),
-            "## Module file created by spack (https://example.org)\n",
-        );
+        assert_eq!(without_time(head), "## Module file created by spack (https://example.org)\n",);
     }
 
     #[test]

@@ -32,10 +32,7 @@ impl Text {
     }
 
     fn as_file(&self) -> FileText<'_> {
-        FileText {
-            path: &self.path,
-            text: &self.bytes,
-        }
+        FileText { path: &self.path, text: &self.bytes }
     }
 }
 
@@ -58,9 +55,7 @@ impl StackTexts {
     /// file cannot be read.
     pub fn read(directory: &Path) -> Result<Self, BuildError> {
         let read = |name: &str| Text::read(directory.join(name));
-        let no_recipe = || BuildError::NoRecipe {
-            path: directory.to_owned(),
-        };
+        let no_recipe = || BuildError::NoRecipe { path: directory.to_owned() };
         Ok(Self {
             config: read("config.yaml")?.ok_or_else(no_recipe)?,
             compilers: read("compilers.yaml")?,
@@ -117,9 +112,7 @@ pub fn read_system(directory: &Path, mirrors: Option<&Path>) -> Result<SystemCon
     };
     let mut system = parse_system(&files).map_err(BuildError::System)?;
     if let Some(path) = mirrors {
-        let missing = || BuildError::NoMirrors {
-            path: path.to_owned(),
-        };
+        let missing = || BuildError::NoMirrors { path: path.to_owned() };
         let text = Text::read(path.to_owned())?.ok_or_else(missing)?;
         system.mirrors = parse_mirrors(&text.as_file()).map_err(BuildError::System)?;
     }

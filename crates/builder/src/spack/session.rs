@@ -116,9 +116,7 @@ pub(super) fn guarded() -> Invocation {
 
 /// Where these are named.
 pub(super) fn guarded_scope() -> PathBuf {
-    Inside::work(INPUTS)
-        .join("config")
-        .join(cabane_spack::GUARDED)
+    Inside::work(INPUTS).join("config").join(cabane_spack::GUARDED)
 }
 
 /// Decides what an environment is made of.
@@ -159,10 +157,7 @@ pub(super) fn clean_up(engine: &SpackEngine) -> Option<Invocation> {
     let kept = stack.environments.iter();
     let kept = kept.filter(|one| one.is_explicit || stack.cleanup == Cleanup::Build);
     for one in kept {
-        command = command.with([
-            "--except-environment".into(),
-            text_of(&environment(&one.name)),
-        ]);
+        command = command.with(["--except-environment".into(), text_of(&environment(&one.name))]);
     }
     Some(command)
 }
@@ -174,9 +169,7 @@ fn local_mirrors(stack: &SpackStack) -> Vec<PathBuf> {
     let ends = |c: char| c.is_whitespace() || c == '"' || c == '\'';
     let paths = urls.filter_map(|url| url.split(ends).next());
     let found = paths.map(PathBuf::from).filter(|path| path.is_dir());
-    found
-        .filter(|path| !path.starts_with(Inside::ROOT))
-        .collect()
+    found.filter(|path| !path.starts_with(Inside::ROOT)).collect()
 }
 
 /// Names what Spack knows about the packages of a build.
@@ -191,20 +184,12 @@ fn handed_id(engine: &SpackEngine, commits: &[String]) -> String {
 pub(super) fn host() -> String {
     let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
     let kind = ["ID", "VERSION_ID"].map(|key| {
-        let line = release
-            .lines()
-            .find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+        let line = release.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
         line.unwrap_or_default().trim_matches('"').to_owned()
     });
     let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let features = processor
-        .lines()
-        .find(|line| line.starts_with("flags") || line.starts_with("Features"));
+    let features =
+        processor.lines().find(|line| line.starts_with("flags") || line.starts_with("Features"));
     let features = digest_of([features.unwrap_or_default()]);
-    format!(
-        "{} on {} {}",
-        kind.join(" "),
-        std::env::consts::ARCH,
-        &features[..16]
-    )
+    format!("{} on {} {}", kind.join(" "), std::env::consts::ARCH, &features[..16])
 }

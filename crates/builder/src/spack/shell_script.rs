@@ -84,10 +84,7 @@ mod tests {
     }
 
     fn list(operation: ListOperation, values: &[&str]) -> Change {
-        Change::List {
-            operation,
-            values: values.iter().map(ToString::to_string).collect(),
-        }
+        Change::List { operation, values: values.iter().map(ToString::to_string).collect() }
     }
 
     #[test]
@@ -97,10 +94,7 @@ mod tests {
         patch.push("LIST", list(ListOperation::Append, &["/z"]));
         let question = "echo \"$LIST\"";
         let lists = [None, Some(""), Some("/mine")].map(|before| seen(&patch, before, question));
-        assert_eq!(
-            lists,
-            ["/a b:/c:/z\n", "/a b:/c:/z\n", "/a b:/c:/mine:/z\n"]
-        );
+        assert_eq!(lists, ["/a b:/c:/z\n", "/a b:/c:/z\n", "/a b:/c:/mine:/z\n"]);
     }
 
     #[test]

@@ -131,11 +131,7 @@ impl Environment {
             hash.text(text);
         }
         hash.text(&self.interpreter.path.to_string_lossy());
-        Self {
-            id: hash.finish().id().to_string(),
-            requirements,
-            ..self.clone()
-        }
+        Self { id: hash.finish().id().to_string(), requirements, ..self.clone() }
     }
 
     fn input(&self) -> String {
@@ -192,11 +188,7 @@ impl Environment {
     ) -> Result<(), BuildError> {
         let here = self.here();
         disk::make_directory(here.parent().unwrap_or(&self.cache))?;
-        let _turn = Turn::take(
-            &here.with_extension("lock"),
-            bench.progress,
-            bench.interrupt,
-        )?;
+        let _turn = Turn::take(&here.with_extension("lock"), bench.progress, bench.interrupt)?;
         if self.exists() {
             return Ok(());
         }

@@ -62,10 +62,7 @@ impl Sources {
     pub(super) fn inputs(&self) -> Inputs {
         let installer_output = |source: &Source| {
             let reference = source.reference.as_deref().unwrap_or("the default branch");
-            (
-                source.name.clone(),
-                format!("{} {reference}", source.address),
-            )
+            (source.name.clone(), format!("{} {reference}", source.address))
         };
         self.list.iter().map(installer_output).collect()
     }
@@ -83,10 +80,7 @@ impl Sources {
             let commit = commits.get(&source.name)?;
             self.tree(commit).is_dir().then_some(())
         };
-        self.list
-            .iter()
-            .all(|source| is_there(source).is_some())
-            .then_some(commits)
+        self.list.iter().all(|source| is_there(source).is_some()).then_some(commits)
     }
 
     /// Returns where the files of a commit are.
@@ -134,18 +128,11 @@ impl Sources {
             return self.get_local(local, source, bench);
         }
         let clone = self.clone_of(&source.address);
-        let _turn = Turn::take(
-            &clone.with_extension("lock"),
-            bench.progress,
-            bench.interrupt,
-        )?;
+        let _turn = Turn::take(&clone.with_extension("lock"), bench.progress, bench.interrupt)?;
         if !clone.is_dir() {
             self.make_clone(&clone, bench)?;
         }
-        let known = source
-            .reference
-            .as_deref()
-            .filter(|reference| is_commit(reference));
+        let known = source.reference.as_deref().filter(|reference| is_commit(reference));
         let commit = match known {
             Some(commit) if self.has(&clone, commit) => commit.to_owned(),
             _ => self.look_up(&clone, source, bench)?,
@@ -163,16 +150,13 @@ impl Sources {
     ) -> Result<String, BuildError> {
         let question = ["rev-parse", "--absolute-git-dir"];
         let directory = program::ask_line(&self.git, clone, &question);
-        let directory = directory.map_err(|answer| BuildError::NoRepository {
-            path: clone.to_owned(),
-            answer,
-        })?;
+        let directory = directory
+            .map_err(|answer| BuildError::NoRepository { path: clone.to_owned(), answer })?;
         let directory = Path::new(&directory);
         let name = source.reference.as_deref().unwrap_or("HEAD");
         let remote = format!("origin/{name}");
-        let found = [name, &remote]
-            .iter()
-            .find_map(|name| self.commit_of(directory, name, source).ok());
+        let found =
+            [name, &remote].iter().find_map(|name| self.commit_of(directory, name, source).ok());
         let commit = match found {
             Some(commit) => commit,
             None => self.commit_of(directory, name, source)?,
@@ -184,12 +168,8 @@ impl Sources {
     fn make_clone(&self, clone: &Path, bench: &mut BuildContext<'_>) -> Result<(), BuildError> {
         let new = clone.with_extension("new");
         disk::remove(&new)?;
-        let arguments: [&OsStr; 4] = [
-            "init".as_ref(),
-            "--quiet".as_ref(),
-            "--bare".as_ref(),
-            new.as_ref(),
-        ];
+        let arguments: [&OsStr; 4] =
+            ["init".as_ref(), "--quiet".as_ref(), "--bare".as_ref(), new.as_ref()];
         bench.run_outside(&self.git_in(Path::new("/")).with(arguments), &quiet())?;
         disk::rename(&new, clone)
     }
@@ -239,12 +219,10 @@ impl Sources {
         let wanted = format!("{name}^{{commit}}");
         let question = ["rev-parse", "--verify", "--quiet", &wanted];
         let installer_output = program::ask_line(&self.git, clone, &question).ok();
-        installer_output
-            .filter(|commit| is_commit(commit))
-            .ok_or_else(|| BuildError::NoCommit {
-                address: source.address.clone(),
-                reference: name.to_owned(),
-            })
+        installer_output.filter(|commit| is_commit(commit)).ok_or_else(|| BuildError::NoCommit {
+            address: source.address.clone(),
+            reference: name.to_owned(),
+        })
     }
 
     /// Makes the tree of a commit or an archive, unless it is there. The same one may
@@ -284,8 +262,7 @@ impl Sources {
             ];
             let commands = [
                 self.git_in(new).with(["read-tree", commit]),
-                self.git_in(new)
-                    .with(["checkout-index", "--all", "--force"]),
+                self.git_in(new).with(["checkout-index", "--all", "--force"]),
             ];
             for command in &commands {
                 bench.run_outside(command, &variables)?;

@@ -31,11 +31,7 @@ pub(super) fn inputs(engine: &SpackEngine) -> Inputs {
     let mut inputs = Inputs::from([("views".to_owned(), hash.finish().to_string())]);
     let upstream = engine.upstream();
     let texts = upstream.iter();
-    let modules = engine
-        .stack
-        .modules
-        .as_ref()
-        .map(|modules| &modules.modules_yaml);
+    let modules = engine.stack.modules.as_ref().map(|modules| &modules.modules_yaml);
     let name = "modules.yaml".to_owned();
     for (name, text) in texts.chain(modules.map(|text| (&name, text))) {
         let digest = fingerprint::of_bytes(text.as_bytes());
@@ -51,14 +47,8 @@ pub(super) fn inputs(engine: &SpackEngine) -> Inputs {
 /// Returns the commands, as they could be typed.
 pub(super) fn invocations(engine: &SpackEngine) -> Vec<Invocation> {
     let views = engine.stack.views.iter().map(activate);
-    let modules = engine
-        .stack
-        .modules
-        .iter()
-        .flat_map(|modules| &modules.kinds);
-    views
-        .chain(modules.map(|kind| refresh_modules(kind.as_str())))
-        .collect()
+    let modules = engine.stack.modules.iter().flat_map(|modules| &modules.kinds);
+    views.chain(modules.map(|kind| refresh_modules(kind.as_str()))).collect()
 }
 
 /// Writes how Spack enters a view.
@@ -196,11 +186,7 @@ fn view_of(engine: &SpackEngine, view: &StackView) -> Result<(ViewName, View), B
     let mut patch = activation::read(&text, &mount);
     let here = view_here(engine, &view.name);
     add_prefix_paths(view, &here, &root, &mut patch);
-    let words = Words {
-        mount: &mount,
-        view_path: &root,
-        view_name: view.name.as_str(),
-    };
+    let words = Words { mount: &mount, view_path: &root, view_name: view.name.as_str() };
     words.apply(&view.env_vars, &mut patch);
     let made = View {
         description: None,
@@ -214,12 +200,8 @@ fn view_of(engine: &SpackEngine, view: &StackView) -> Result<(ViewName, View), B
 /// Directories of the view, where they exist, for the variables that the recipe names.
 fn add_prefix_paths(view: &StackView, here: &Path, root: &str, patch: &mut EnvPatch) {
     for (variable, directories) in &view.prefix_paths {
-        let there = directories
-            .iter()
-            .filter(|directory| here.join(directory).is_dir());
-        let values: Vec<String> = there
-            .map(|directory| format!("{root}/{directory}"))
-            .collect();
+        let there = directories.iter().filter(|directory| here.join(directory).is_dir());
+        let values: Vec<String> = there.map(|directory| format!("{root}/{directory}")).collect();
         if !values.is_empty() {
             patch.push(variable, prepend(values));
         }
@@ -227,10 +209,7 @@ fn add_prefix_paths(view: &StackView, here: &Path, root: &str, patch: &mut EnvPa
 }
 
 fn prepend(values: Vec<String>) -> Change {
-    Change::List {
-        operation: ListOperation::Prepend,
-        values,
-    }
+    Change::List { operation: ListOperation::Prepend, values }
 }
 
 /// The views that do not show packages: `modules`, and `spack` for those who build on
@@ -240,15 +219,7 @@ fn special(engine: &SpackEngine, mount: &str) -> Vec<(ViewName, View)> {
     let mut add = |name: &str, description: &str, patch: EnvPatch| {
         if let Ok(name) = name.parse::<ViewName>() {
             let description = Some(description.to_owned());
-            views.push((
-                name,
-                View {
-                    description,
-                    root: None,
-                    activate: None,
-                    patch,
-                },
-            ));
+            views.push((name, View { description, root: None, activate: None, patch }));
         }
     };
     if let Some(modules) = &engine.stack.modules {
@@ -258,10 +229,7 @@ fn special(engine: &SpackEngine, mount: &str) -> Vec<(ViewName, View)> {
             // The first floor of the hierarchy; what is loaded there leads to the others.
             ModuleKind::Lmod => format!("{mount}/modules/Core"),
         };
-        patch.push(
-            "MODULEPATH",
-            prepend(modules.kinds.iter().map(entry).collect()),
-        );
+        patch.push("MODULEPATH", prepend(modules.kinds.iter().map(entry).collect()));
         add("modules", "module files of the packages", patch);
     }
     let commits = engine.sources.commits(&engine.layout).unwrap_or_default();
@@ -271,10 +239,7 @@ fn special(engine: &SpackEngine, mount: &str) -> Vec<(ViewName, View)> {
     set("UENV_SPACK_CONFIG_PATH", format!("{mount}/config"));
     set("UENV_SPACK_URL", spack.repo.clone());
     set("UENV_SPACK_REF", spack.commit.clone().unwrap_or_default());
-    set(
-        "UENV_SPACK_COMMIT",
-        commits.get("spack").cloned().unwrap_or_default(),
-    );
+    set("UENV_SPACK_COMMIT", commits.get("spack").cloned().unwrap_or_default());
     add("spack", "for Spack: build on top of this image", patch);
     views
 }

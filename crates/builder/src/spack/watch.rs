@@ -78,17 +78,9 @@ impl<'a> Watch<'a> {
     /// Adds the packages of a lock file.
     pub(super) fn expect(&mut self, lock: &Path) -> Result<(), BuildError> {
         for (hash, one) in lock::read(lock)?.all() {
-            let key = Key {
-                name: &one.name,
-                version: &one.version,
-                hash,
-            };
+            let key = Key { name: &one.name, version: &one.version, hash };
             let is_cached = self.is_cached(key);
-            let origin = if is_cached {
-                Origin::Cache
-            } else {
-                Origin::Built
-            };
+            let origin = if is_cached { Origin::Cache } else { Origin::Built };
             let known = self.durations.of(origin, key);
             let package = Package {
                 name: one.name.clone(),
@@ -103,14 +95,7 @@ impl<'a> Watch<'a> {
         Ok(())
     }
 
-    fn is_cached(
-        &self,
-        Key {
-            name,
-            version,
-            hash,
-        }: Key<'_>,
-    ) -> bool {
+    fn is_cached(&self, Key { name, version, hash }: Key<'_>) -> bool {
         let file = format!("{name}-{version}-{hash}.spec.manifest.json");
         self.cache.join(name).join(file).exists()
     }
@@ -131,9 +116,7 @@ impl<'a> Watch<'a> {
             package.is_some_and(|package| package.name == installer_output.name)
         };
         let running = self.running.keys().find(named);
-        running
-            .or_else(|| self.packages.keys().find(named))
-            .cloned()
+        running.or_else(|| self.packages.keys().find(named)).cloned()
     }
 
     fn take(&mut self, hash: &str, what: &What<'_>, progress: &mut dyn Progress) {
@@ -143,10 +126,10 @@ impl<'a> Watch<'a> {
             What::Phase(phase) => {
                 let phase = *phase;
                 let begins = phase == installer_output::STAGING;
-                let running = self.running.entry(hash.to_owned()).or_insert(Running {
-                    since: Instant::now(),
-                    origin: Origin::Built,
-                });
+                let running = self
+                    .running
+                    .entry(hash.to_owned())
+                    .or_insert(Running { since: Instant::now(), origin: Origin::Built });
                 if begins {
                     // It was looked for in caches before.
                     running.since = Instant::now();
@@ -215,10 +198,7 @@ impl<'a> Watch<'a> {
     }
 
     fn left(&self) -> Option<Duration> {
-        let open = self
-            .packages
-            .iter()
-            .filter(|(hash, _)| !self.done.contains(*hash));
+        let open = self.packages.iter().filter(|(hash, _)| !self.done.contains(*hash));
         let open = open.map(|(hash, one)| {
             let running = self.running.get(hash);
             let open = Open {
@@ -234,11 +214,7 @@ impl<'a> Watch<'a> {
 
 impl Package {
     fn key<'a>(&'a self, hash: &'a str) -> Key<'a> {
-        Key {
-            name: &self.name,
-            version: &self.version,
-            hash,
-        }
+        Key { name: &self.name, version: &self.version, hash }
     }
 }
 
@@ -319,9 +295,7 @@ mod tests {
                 PackageChange::Done { origin, .. } => format!("{origin:?}"),
                 PackageChange::Failed => "failed".to_owned(),
             };
-            let PackageEvent {
-                name, done, total, ..
-            } = event;
+            let PackageEvent { name, done, total, .. } = event;
             self.0.push(format!("{name} {change} {done}/{total}"));
         }
     }

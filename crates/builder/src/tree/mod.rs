@@ -35,10 +35,7 @@ impl TreeEngine {
         let build_dir = std::path::absolute(&request.build_dir)
             .map_err(BuildError::file("find", &request.build_dir))?;
         if build_dir.starts_with(&source) {
-            return Err(BuildError::BuildInTree {
-                build_dir,
-                tree: source,
-            });
+            return Err(BuildError::BuildInTree { build_dir, tree: source });
         }
         let meta = source.join(META);
         if meta.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
@@ -71,10 +68,7 @@ impl Engine for TreeEngine {
     }
 
     fn tree(&self) -> Tree<'_> {
-        Tree {
-            path: &self.source,
-            ours: false,
-        }
+        Tree { path: &self.source, ours: false }
     }
 
     fn facts(&self) -> Result<Facts, BuildError> {

@@ -30,11 +30,7 @@ pub(crate) enum Who {
 
 /// Both of them, or one if the tests run as an ordinary user.
 pub(crate) fn everybody() -> Vec<Who> {
-    if is_root() {
-        vec![Who::Me, Who::User]
-    } else {
-        vec![Who::User]
-    }
+    if is_root() { vec![Who::Me, Who::User] } else { vec![Who::User] }
 }
 
 /// What became of a build.
@@ -59,14 +55,9 @@ impl Outcome {
 
     /// Reads a file from the image.
     pub(crate) fn file(&self, path: &str) -> String {
-        Finished::of(
-            Command::new("unsquashfs")
-                .arg("-cat")
-                .arg(&self.image)
-                .arg(path),
-        )
-        .success()
-        .stdout
+        Finished::of(Command::new("unsquashfs").arg("-cat").arg(&self.image).arg(path))
+            .success()
+            .stdout
     }
 
     /// Reads the metadata from the image.
@@ -76,13 +67,9 @@ impl Outcome {
 
     /// Lists everything in the image: mode, owner, size, time and name.
     pub(crate) fn listing(&self) -> String {
-        Finished::of(
-            Command::new("unsquashfs")
-                .args(["-lln", "-d", ""])
-                .arg(&self.image),
-        )
-        .success()
-        .stdout
+        Finished::of(Command::new("unsquashfs").args(["-lln", "-d", ""]).arg(&self.image))
+            .success()
+            .stdout
     }
 }
 

@@ -19,10 +19,7 @@ use crate::python;
 
 fn tree() -> World {
     let world = World::new();
-    recipe(
-        &world,
-        "name: t\nversion: 3\nengine: tree\ntree: {source: ../tree}\n",
-    );
+    recipe(&world, "name: t\nversion: 3\nengine: tree\ntree: {source: ../tree}\n");
     for number in 0..400_u32 {
         let content = vec![number.to_le_bytes()[0]; 20_000];
         let path = world.path(&format!("tree/d{}/f{number}", number % 20));
@@ -165,9 +162,7 @@ fn a_build_killed_again_and_again_gets_further_every_time() {
     };
     assert_eq!(
         outcome.digest,
-        build(&crate::bench::request(&world, "other"), Who::User)
-            .unwrap()
-            .digest
+        build(&crate::bench::request(&world, "other"), Who::User).unwrap().digest
     );
 }
 
@@ -181,13 +176,7 @@ fn two_builds_in_one_directory_take_turns_and_the_second_finds_all_done() {
     });
     events.sort_by_key(|events| events.iter().any(|event| event.starts_with("started")));
     let all_done = ["skipped metadata", "skipped pack"];
-    assert_eq!(
-        events[0]
-            .iter()
-            .filter(|event| *event != "waiting")
-            .collect::<Vec<_>>(),
-        all_done
-    );
+    assert_eq!(events[0].iter().filter(|event| *event != "waiting").collect::<Vec<_>>(), all_done);
 }
 
 #[test]

@@ -23,10 +23,7 @@ fn world() -> World {
     let source = world.path("tree");
     recipe(
         &world,
-        &format!(
-            "name: t\nversion: 3\nengine: tree\ntree: {{source: {}}}\n",
-            source.display()
-        ),
+        &format!("name: t\nversion: 3\nengine: tree\ntree: {{source: {}}}\n", source.display()),
     );
     world
 }
@@ -49,8 +46,7 @@ fn set_times(root: &Path, seconds: u64) {
         let entry = entry.unwrap();
         if entry.file_type().unwrap().is_file() {
             let file = fs::File::open(entry.path()).unwrap();
-            file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
-                .unwrap();
+            file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
         }
     }
 }
@@ -93,10 +89,8 @@ fn the_same_tree_gives_the_same_erofs_whoever_packs_it() {
 #[test]
 fn everybody_may_read_what_was_private_and_nobody_becomes_root() {
     let world = world();
-    let tree = Tree::new(world.path("tree"))
-        .file("private", "")
-        .file("setuid", "")
-        .file("shared", "");
+    let tree =
+        Tree::new(world.path("tree")).file("private", "").file("setuid", "").file("shared", "");
     for (name, mode) in [("private", 0o600), ("setuid", 0o4711), ("shared", 0o666)] {
         chmod(&tree.root().join(name), mode);
     }
@@ -136,9 +130,7 @@ fn erofs_keeps_modes_so_private_files_are_refused() {
 #[test]
 fn what_cannot_be_read_is_an_error_and_not_left_out() {
     let world = world();
-    let tree = Tree::new(world.path("tree"))
-        .file("open", "")
-        .file("closed", "x");
+    let tree = Tree::new(world.path("tree")).file("open", "").file("closed", "x");
     chmod(&tree.root().join("closed"), 0);
     let error = build(&request(&world, "build"), Who::User).unwrap_err();
     assert_eq!(
@@ -161,10 +153,7 @@ fn only_the_first_ten_of_many_unreadable_directories_are_named() {
         chmod(&world.path(&format!("tree/{number}")), 0o755);
     }
     let named = world.blank(&error).matches("[WORLD]/tree/").count();
-    assert_eq!(
-        (error.contains("12 files or directories"), named),
-        (true, 10)
-    );
+    assert_eq!((error.contains("12 files or directories"), named), (true, 10));
 }
 
 #[test]
@@ -249,11 +238,9 @@ fn an_image_that_holds_fewer_files_than_the_tree_is_refused() {
 #[test]
 fn a_complaint_of_the_packing_program_is_an_error_although_it_succeeds() {
     let world = world();
-    let error = pack_with(
-        &world,
-        "REAL \"$@\"; echo Failed to read file x, creating empty file >&2",
-    )
-    .unwrap_err();
+    let error =
+        pack_with(&world, "REAL \"$@\"; echo Failed to read file x, creating empty file >&2")
+            .unwrap_err();
     assert_eq!(
         world.blank(&error),
         "error: the image is not whole: Failed to read file x, creating empty file\n\

@@ -55,10 +55,7 @@ pub(crate) fn world() -> World {
     let world = World::new();
     recipe(&world, CONFIG);
     world.file("recipe/requirements.txt", "");
-    make_wheel(
-        &world.path("recipe/wheels/demo_package-1.0-py3-none-any.whl"),
-        "hello",
-    );
+    make_wheel(&world.path("recipe/wheels/demo_package-1.0-py3-none-any.whl"), "hello");
     world
 }
 
@@ -70,10 +67,7 @@ fn programs_of_packages_name_the_interpreter_at_the_mount_point() {
     let world = world();
     let built = build(&request(&world, "build"), Who::User).unwrap();
     let script = built.file("env/default/bin/demo-hello");
-    assert_eq!(
-        script.lines().next(),
-        Some("#!/user-environment/env/default/bin/python")
-    );
+    assert_eq!(script.lines().next(), Some("#!/user-environment/env/default/bin/python"));
 }
 
 #[test]
@@ -132,9 +126,7 @@ fn two_users_in_two_directories_build_the_same_image() {
     let mut other = request(&second, "some/where/else");
     other.jobs = 1;
     let digests = [
-        build(&request(&first, "build"), *everybody().first().unwrap())
-            .unwrap()
-            .digest,
+        build(&request(&first, "build"), *everybody().first().unwrap()).unwrap().digest,
         build(&other, Who::User).unwrap().digest,
     ];
     assert_eq!(digests[0], digests[1]);
@@ -148,10 +140,7 @@ fn modules_are_compiled_for_the_mount_point() {
     let world = world();
     let built = build(&request(&world, "build"), Who::User).unwrap();
     let listing = built.listing();
-    let compiled: Vec<_> = listing
-        .lines()
-        .filter(|line| line.contains("/__pycache__/"))
-        .collect();
+    let compiled: Vec<_> = listing.lines().filter(|line| line.contains("/__pycache__/")).collect();
     // The module that is not Python is left out, as it would be by Python itself.
     assert_eq!(compiled.len(), 1, "{listing}");
 }
@@ -175,19 +164,11 @@ fn a_changed_view_does_not_install_again() {
     }
     let world = world();
     build(&request(&world, "build"), Who::User).unwrap();
-    recipe(
-        &world,
-        &format!("{CONFIG}views:\n  default:\n    env_vars: {{set: [{{A: b}}]}}\n"),
-    );
+    recipe(&world, &format!("{CONFIG}views:\n  default:\n    env_vars: {{set: [{{A: b}}]}}\n"));
     let second = build(&request(&world, "build"), Who::User).unwrap();
     assert_eq!(
         second.events[..4],
-        [
-            "skipped lock",
-            "skipped install",
-            "skipped bytecode",
-            "started metadata"
-        ]
+        ["skipped lock", "skipped install", "skipped bytecode", "started metadata"]
     );
 }
 
@@ -201,10 +182,7 @@ fn a_changed_wheel_begins_anew_and_the_plan_says_why() {
     let wheel = "wheels/demo_package-1.0-py3-none-any.whl";
     make_wheel(&world.path("recipe").join(wheel), "good morning");
     let plan = cabane_builder::plan(&request(&world, "build")).unwrap();
-    assert_eq!(
-        plan.steps[0].state,
-        State::ToDo(format!("`{wheel}` changed"))
-    );
+    assert_eq!(plan.steps[0].state, State::ToDo(format!("`{wheel}` changed")));
 }
 
 #[test]
@@ -265,20 +243,11 @@ fn a_lock_file_that_does_not_fit_its_project_is_refused() {
     let project = "[project]\nname = \"p\"\nversion = \"1\"\nrequires-python = \">=3.8\"\n";
     world.file("recipe/pyproject.toml", project);
     let mut lock = world.command(find_in_path("uv").unwrap());
-    lock.args([
-        "lock",
-        "--offline",
-        "--python",
-        "/usr/bin/python3",
-        "--project",
-    ])
-    .arg(world.path("recipe"));
+    lock.args(["lock", "--offline", "--python", "/usr/bin/python3", "--project"])
+        .arg(world.path("recipe"));
     let _ = Finished::of(&mut lock).success();
     build(&request(&world, "build"), Who::User).unwrap();
-    world.file(
-        "recipe/pyproject.toml",
-        &format!("{project}dependencies = [\"six\"]\n"),
-    );
+    world.file("recipe/pyproject.toml", &format!("{project}dependencies = [\"six\"]\n"));
     let error = build(&request(&world, "build"), Who::User).unwrap_err();
     assert!(error.starts_with("error: step `lock` failed"), "{error}");
 }

@@ -41,10 +41,7 @@ fn for_everybody(script: &str, expected: &str) {
 #[test]
 fn the_home_and_the_temporary_directory_are_empty() {
     // But for what a variable names: see below.
-    for_everybody(
-        "ls -A \"$HOME\"; find /tmp -type f",
-        "[WORLD]/home/certificates.pem",
-    );
+    for_everybody("ls -A \"$HOME\"; find /tmp -type f", "[WORLD]/home/certificates.pem");
 }
 
 #[test]

@@ -27,10 +27,7 @@ views:
 fn world() -> World {
     let world = World::new();
     let tree = Tree::new(world.path("tree")).program("bin/hello", "echo hello");
-    recipe(
-        &world,
-        &CONFIG.replace("/TREE", &tree.root().to_string_lossy()),
-    );
+    recipe(&world, &CONFIG.replace("/TREE", &tree.root().to_string_lossy()));
     world
 }
 
@@ -81,10 +78,8 @@ fn the_recipe_travels_with_the_image() {
 fn the_directory_itself_stays_as_it_was() {
     let world = world();
     build(&request(&world, "build"), Who::Me).unwrap();
-    let names: Vec<_> = fs::read_dir(world.path("tree"))
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name())
-        .collect();
+    let names: Vec<_> =
+        fs::read_dir(world.path("tree")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["bin"]);
 }
 
@@ -176,21 +171,13 @@ fn a_wrong_recipe_is_reported_with_its_line() {
     let world = world();
     recipe(&world, "name: tools\nversion: 3\nengine: oven\n");
     let error = build(&request(&world, "build"), Who::User).unwrap_err();
-    assert!(
-        world
-            .blank(&error)
-            .starts_with("error: [WORLD]/recipe/config.yaml:3:9: "),
-        "{error}"
-    );
+    assert!(world.blank(&error).starts_with("error: [WORLD]/recipe/config.yaml:3:9: "), "{error}");
 }
 
 #[test]
 fn the_recipe_is_found_without_what_it_packs() {
     let world = World::new();
-    recipe(
-        &world,
-        "name: t\nversion: 3\nengine: tree\ntree: {source: tools}\n",
-    );
+    recipe(&world, "name: t\nversion: 3\nengine: tree\ntree: {source: tools}\n");
     world.file("recipe/tools/bin/tool", "");
     world.file("recipe/README", "");
     world.file("recipe/.git/config", "");
@@ -206,10 +193,7 @@ fn the_recipe_is_found_without_what_it_packs() {
 #[test]
 fn a_directory_made_for_another_mount_point_is_refused() {
     let world = world();
-    world.file(
-        "tree/meta/env.json",
-        r#"{"name": "old", "mount": "/elsewhere", "views": {}}"#,
-    );
+    world.file("tree/meta/env.json", r#"{"name": "old", "mount": "/elsewhere", "views": {}}"#);
     let error = build(&request(&world, "build"), Who::User).unwrap_err();
     assert_eq!(
         world.blank(&error),
@@ -249,14 +233,7 @@ fn the_plan_says_what_is_left_and_why() {
     build(&request, Who::Me).unwrap();
     request.epoch += 1;
     let plan = cabane_builder::plan(&request).unwrap();
-    let states: Vec<_> = plan
-        .steps
-        .iter()
-        .map(|step| step.state.to_string())
-        .collect();
-    let expected = [
-        "to do: `epoch` changed",
-        "to do: `metadata` comes before it",
-    ];
+    let states: Vec<_> = plan.steps.iter().map(|step| step.state.to_string()).collect();
+    let expected = ["to do: `epoch` changed", "to do: `metadata` comes before it"];
     assert_eq!(states, expected);
 }

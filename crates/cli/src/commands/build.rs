@@ -34,10 +34,7 @@ Examples:
 An interrupted build resumes, and unchanged steps are not repeated. Defaults for
 missing parts of the label: the tag v1; the system from --system, this system, or
 `local`; the micro-architecture of this processor family.")]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a word of its own on the command line"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a word of its own on the command line")]
 pub(crate) struct BuildArgs {
     /// The directory of the recipe
     recipe: PathBuf,
@@ -134,9 +131,7 @@ pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> CommandResult<ExitCode> 
     let built = execute(plan, &mut progress, &interrupt)?;
     if let Some(step) = &args.until {
         let place = plan.build_dir.display();
-        printer.note(format_args!(
-            "stopped after `{step}`; the build is in {place}"
-        ));
+        printer.note(format_args!("stopped after `{step}`; the build is in {place}"));
         printer.hint("the same command without `--until` goes on");
         return Ok(exit_codes::SUCCESS);
     }
@@ -166,10 +161,7 @@ pub(crate) fn build(setup: &Setup, args: &BuildArgs) -> CommandResult<ExitCode> 
         printer.note(format_args!("installed in {}", directory.display()));
     }
     if let Some(label) = &planned.label {
-        printer.hint(&format!(
-            "`cabane start {}/{}:{}`",
-            label.name, label.version, label.tag
-        ));
+        printer.hint(&format!("`cabane start {}/{}:{}`", label.name, label.version, label.tag));
     }
     Ok(exit_codes::SUCCESS)
 }

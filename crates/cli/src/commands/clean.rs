@@ -41,10 +41,7 @@ pub(crate) fn clean(setup: &Setup, args: &CleanArgs) -> CommandResult<ExitCode> 
     let builds = setup.settings.build_directory.value.as_deref();
     for build in builds.map_or_else(Vec::new, cabane_builder::build_directories) {
         if cabane_builder::is_under_way(&build) {
-            setup.printer.note(format_args!(
-                "kept {}: a build is under way",
-                build.display()
-            ));
+            setup.printer.note(format_args!("kept {}: a build is under way", build.display()));
         } else {
             remove(setup, args, &build)?;
         }
@@ -53,13 +50,7 @@ pub(crate) fn clean(setup: &Setup, args: &CleanArgs) -> CommandResult<ExitCode> 
     for part in cabane_builder::left_in_memory(memory) {
         remove(setup, args, &part)?;
     }
-    if let Some(cache) = setup
-        .settings
-        .cache_directory
-        .value
-        .as_deref()
-        .filter(|_| args.cache)
-    {
+    if let Some(cache) = setup.settings.cache_directory.value.as_deref().filter(|_| args.cache) {
         for name in cabane_builder::CACHE_DIRECTORIES {
             let directory = cache.join(name);
             if directory.is_dir() {
@@ -68,14 +59,8 @@ pub(crate) fn clean(setup: &Setup, args: &CleanArgs) -> CommandResult<ExitCode> 
         }
     }
     for file in cabane_run::sweep(&directories(&setup.calling), args.dry_run) {
-        let what = if args.dry_run {
-            "would remove"
-        } else {
-            "removed"
-        };
-        setup
-            .printer
-            .note(format_args!("{what} {}", file.display()));
+        let what = if args.dry_run { "would remove" } else { "removed" };
+        setup.printer.note(format_args!("{what} {}", file.display()));
     }
     Ok(exit_codes::SUCCESS)
 }
@@ -90,14 +75,10 @@ fn clean_mounts(setup: &Setup) -> CommandResult<ExitCode> {
     match setup.helper() {
         Ok(helper) => {
             cabane_run::clean_through(&helper.path)?;
-            setup
-                .printer
-                .note("gave up the images of yours that nobody uses");
+            setup.printer.note("gave up the images of yours that nobody uses");
         }
         // Without the helper nothing is ever held.
-        Err(reason) => setup
-            .printer
-            .note(format_args!("no images are held: {reason}")),
+        Err(reason) => setup.printer.note(format_args!("no images are held: {reason}")),
     }
     Ok(exit_codes::SUCCESS)
 }
@@ -105,15 +86,10 @@ fn clean_mounts(setup: &Setup) -> CommandResult<ExitCode> {
 fn remove(setup: &Setup, args: &CleanArgs, directory: &Path) -> CommandResult<()> {
     let bytes = size(cabane_builder::size_of(directory));
     if args.dry_run {
-        setup.printer.note(format_args!(
-            "would remove {} ({bytes})",
-            directory.display()
-        ));
+        setup.printer.note(format_args!("would remove {} ({bytes})", directory.display()));
         return Ok(());
     }
     cabane_builder::remove_tree(directory)?;
-    setup
-        .printer
-        .note(format_args!("removed {} ({bytes})", directory.display()));
+    setup.printer.note(format_args!("removed {} ({bytes})", directory.display()));
     Ok(())
 }

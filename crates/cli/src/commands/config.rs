@@ -42,14 +42,8 @@ pub(crate) fn config(setup: &Setup, args: &ConfigArgs) -> CommandResult<ExitCode
         setup.printer.data(json(&rows));
         return Ok(exit_codes::SUCCESS);
     }
-    let mut table = Table::new(
-        &[
-            ("key", Align::Left),
-            ("value", Align::Left),
-            ("from", Align::Left),
-        ],
-        true,
-    );
+    let mut table =
+        Table::new(&[("key", Align::Left), ("value", Align::Left), ("from", Align::Left)], true);
     for row in rows {
         table.push([&row.key, &row.value, &row.origin]);
     }
@@ -62,11 +56,7 @@ struct Rows(Vec<Row>);
 
 impl Rows {
     fn push(&mut self, key: &str, value: String, origin: &Origin) {
-        self.0.push(Row {
-            key: key.to_owned(),
-            value,
-            origin: origin.to_string(),
-        });
+        self.0.push(Row { key: key.to_owned(), value, origin: origin.to_string() });
     }
 
     fn value(&mut self, key: &str, value: &Value<impl Display>) {
@@ -97,33 +87,14 @@ fn rows(settings: &Effective) -> Vec<Row> {
     rows.optional(&table::SYSTEM, &settings.system, "*", System::to_string);
     rows.value(table::UARCH.key, &settings.uarch);
     rows.value("backend", &settings.backend);
-    rows.optional(
-        &table::CACHE_DIRECTORY,
-        &settings.cache_directory,
-        NO_HOME,
-        path,
-    );
-    rows.optional(
-        &table::BUILD_DIRECTORY,
-        &settings.build_directory,
-        NO_HOME,
-        path,
-    );
+    rows.optional(&table::CACHE_DIRECTORY, &settings.cache_directory, NO_HOME, path);
+    rows.optional(&table::BUILD_DIRECTORY, &settings.build_directory, NO_HOME, path);
     let memory = &settings.memory_directory;
-    rows.push(
-        table::MEMORY_DIRECTORY.key,
-        path(&memory.value),
-        &memory.origin,
-    );
+    rows.push(table::MEMORY_DIRECTORY.key, path(&memory.value), &memory.origin);
     rows.value(table::FORMAT.key, &settings.image_format);
     let jobs = settings.jobs.value.unwrap_or_else(processors);
     rows.push(table::JOBS.key, jobs.to_string(), &settings.jobs.origin);
-    rows.optional(
-        &table::SPACK_PYTHON,
-        &settings.spack_python,
-        "made when it is needed",
-        path,
-    );
+    rows.optional(&table::SPACK_PYTHON, &settings.spack_python, "made when it is needed", path);
     rows.optional(&table::UV, &settings.uv, "the first in PATH", path);
     if !settings.index_urls.value.is_empty() {
         let urls = settings.index_urls.value.join(" ");
@@ -169,11 +140,7 @@ fn machine_rows(settings: &Effective, rows: &mut Rows) {
 fn repository_rows(settings: &Effective, rows: &mut Rows) {
     for repository in &settings.repositories {
         let key = format!("repositories.{}", repository.name);
-        let mut value = format!(
-            "{} (priority {})",
-            repository.path.display(),
-            repository.priority
-        );
+        let mut value = format!("{} (priority {})", repository.path.display(), repository.priority);
         if let Some(reason) = &repository.unusable {
             value += &format!(", left out: {reason}");
         }
@@ -187,12 +154,7 @@ fn repository_rows(settings: &Effective, rows: &mut Rows) {
 
 fn registry_rows(settings: &Effective, rows: &mut Rows) {
     let registry = &settings.registry;
-    rows.optional(
-        &table::REGISTRY_URL,
-        &registry.address,
-        "none",
-        Address::to_string,
-    );
+    rows.optional(&table::REGISTRY_URL, &registry.address, "none", Address::to_string);
     if registry.address.value.is_none() {
         return;
     }
@@ -200,10 +162,9 @@ fn registry_rows(settings: &Effective, rows: &mut Rows) {
     rows.value(table::NAMESPACE.key, namespace);
     let word = format!("{:?}", listing.value).to_lowercase();
     rows.push(table::LISTING.key, word, &listing.origin);
-    for (setting, value) in [
-        (&table::REGISTRY_CA, &registry.authorities),
-        (&table::REGISTRY_TOKEN, &registry.token),
-    ] {
+    for (setting, value) in
+        [(&table::REGISTRY_CA, &registry.authorities), (&table::REGISTRY_TOKEN, &registry.token)]
+    {
         if let Some(found) = &value.value {
             rows.push(setting.key, path(found), &value.origin);
         }
@@ -219,14 +180,8 @@ fn limits(retention: &RetentionSettings) -> String {
     };
     let limits = [
         ("older_than", retention.older_than.map(time)),
-        (
-            "keep_last",
-            retention.keep_last.map(|count| count.to_string()),
-        ),
-        (
-            "max_size",
-            retention.max_size.map(|bytes| bytes.to_string()),
-        ),
+        ("keep_last", retention.keep_last.map(|count| count.to_string())),
+        ("max_size", retention.max_size.map(|bytes| bytes.to_string())),
         ("spare", retention.spare.map(time)),
     ];
     let limits = limits.into_iter();

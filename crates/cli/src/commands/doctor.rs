@@ -50,11 +50,7 @@ pub(crate) fn doctor(
     } else {
         printer.data(text(&report, args.verbose || global.verbose > 0));
     }
-    Ok(if report.healthy {
-        exit_codes::SUCCESS
-    } else {
-        exit_codes::UNHEALTHY
-    })
+    Ok(if report.healthy { exit_codes::SUCCESS } else { exit_codes::UNHEALTHY })
 }
 
 fn text(report: &Diagnosis, explain: bool) -> String {
@@ -77,11 +73,7 @@ fn text(report: &Diagnosis, explain: bool) -> String {
         (true, count) => format!("environments can be started here; {}", problems(count)),
         (false, _) => "environments cannot be started here as things are".to_owned(),
     };
-    let color = if report.healthy {
-        style::GOOD
-    } else {
-        style::ERROR
-    };
+    let color = if report.healthy { style::GOOD } else { style::ERROR };
     let _ = writeln!(text, "\n{color}{verdict}{color:#}");
     text
 }

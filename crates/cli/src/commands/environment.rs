@@ -100,14 +100,8 @@ pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> CommandResult<ExitCode> {
     }
     if rows.is_empty() {
         let directories = &setup.settings.environment_directories.value;
-        let list: Vec<String> = directories
-            .iter()
-            .map(|one| one.display().to_string())
-            .collect();
-        setup.printer.note(format_args!(
-            "there is no environment file in {}",
-            list.join(", ")
-        ));
+        let list: Vec<String> = directories.iter().map(|one| one.display().to_string()).collect();
+        setup.printer.note(format_args!("there is no environment file in {}", list.join(", ")));
         return Ok(exit_codes::SUCCESS);
     }
     let columns = ["name", "file", "description"].map(|column| (column, Align::Left));

@@ -94,19 +94,12 @@ pub(crate) fn export(setup: &Setup, args: &ExportArgs) -> CommandResult<ExitCode
 fn lines(made: &MadeImage) -> Vec<String> {
     let sum = |of: fn(&Walked) -> u64| made.walked.iter().map(of).sum::<u64>();
     let counted = [
-        (
-            sum(|one| one.set_id),
-            "lost their set-user-id or set-group-id bit",
-        ),
-        (
-            sum(|one| one.special),
-            "were devices, pipes or sockets and are left out",
-        ),
+        (sum(|one| one.set_id), "lost their set-user-id or set-group-id bit"),
+        (sum(|one| one.special), "were devices, pipes or sockets and are left out"),
     ];
     let counted = counted.iter().filter(|(count, _)| *count > 0);
-    let mut lines: Vec<String> = counted
-        .map(|(count, what)| format!("{count} files {what}"))
-        .collect();
+    let mut lines: Vec<String> =
+        counted.map(|(count, what)| format!("{count} files {what}")).collect();
     if !made.left_out.is_empty() {
         lines.push(format!(
             "variables that depend on yours, and are left out: {}",
@@ -140,11 +133,7 @@ fn print(setup: &Setup, done: &Exported, as_json: bool) {
     let exported = &made.exported;
     let written = digest::written(&exported.blob.digest);
     let bytes = exported.layers.iter().map(|layer| layer.size).sum();
-    let what = if done.unchanged {
-        "is this image already"
-    } else {
-        "is written"
-    };
+    let what = if done.unchanged { "is this image already" } else { "is written" };
     printer.note(format_args!(
         "{} {what} ({}, {}, {})",
         done.destination,
@@ -170,10 +159,10 @@ fn print(setup: &Setup, done: &Exported, as_json: bool) {
         ));
     }
     if as_json {
-        let layers = exported.layers.iter().map(|layer| DoneLayer {
-            digest: digest::written(&layer.digest),
-            size: layer.size,
-        });
+        let layers = exported
+            .layers
+            .iter()
+            .map(|layer| DoneLayer { digest: digest::written(&layer.digest), size: layer.size });
         printer.data(json(&Done {
             image: done.destination.clone(),
             digest: written,

@@ -25,10 +25,7 @@ use crate::setup::Setup;
 use crate::table::{Align, Table};
 
 /// Import a container image into the repository
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is an option that is given or not"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option that is given or not")]
 #[derive(Debug, Args)]
 #[command(override_usage = "\
 cabane import [OPTIONS] <IMAGE> <LABEL>
@@ -90,10 +87,7 @@ pub(crate) fn import(setup: &Setup, args: &ImportArgs) -> CommandResult<ExitCode
         label => {
             // With `--check` every argument is a label, also the first.
             let labels = std::iter::once(&args.image).chain(label);
-            let labels: Vec<&str> = labels
-                .chain(&args.more_labels)
-                .map(String::as_str)
-                .collect();
+            let labels: Vec<&str> = labels.chain(&args.more_labels).map(String::as_str).collect();
             return check(setup, &labels, args.json);
         }
     };
@@ -176,11 +170,7 @@ fn check(setup: &Setup, labels: &[&str], as_json: bool) -> CommandResult<ExitCod
         setup.printer.data(table.to_string());
     }
     let has_moved = checked.iter().any(|one| one.moved);
-    Ok(if has_moved {
-        exit_codes::DIFFERENT
-    } else {
-        exit_codes::SUCCESS
-    })
+    Ok(if has_moved { exit_codes::DIFFERENT } else { exit_codes::SUCCESS })
 }
 
 fn short(digest: &str) -> String {

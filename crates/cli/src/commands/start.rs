@@ -51,18 +51,13 @@ pub(crate) fn start(setup: &Setup, args: &StartArgs) -> CommandResult<ExitCode> 
         ));
     }
     let shell = shell(setup);
-    setup
-        .printer
-        .detail(format_args!("the shell is {}", shell.display()));
+    setup.printer.detail(format_args!("the shell is {}", shell.display()));
     let plan = launch_plan(&args.images, &args.join);
     finish(setup, plan.launch_shell(setup, shell.into_os_string())?)
 }
 
 fn nobody_types(setup: &Setup) -> Option<&'static str> {
-    if setup
-        .calling
-        .contains_key(OsStr::new(env_vars::BASH_EXECUTION_STRING))
-    {
+    if setup.calling.contains_key(OsStr::new(env_vars::BASH_EXECUTION_STRING)) {
         Some("it was called by `bash -c`")
     } else if !io::stdin().is_terminal() {
         Some("standard input is not a terminal")

@@ -61,10 +61,7 @@ struct Outcome<'a> {
 
 pub(crate) fn vendor_mpi(setup: &Setup, args: &VendorMpiArgs) -> CommandResult<ExitCode> {
     let manifest = read(&args.manifest)?;
-    let beside = args
-        .manifest
-        .parent()
-        .filter(|path| !path.as_os_str().is_empty());
+    let beside = args.manifest.parent().filter(|path| !path.as_os_str().is_empty());
     let beside = beside.unwrap_or(Path::new("."));
     let request = Request {
         manifest: &manifest,
@@ -101,19 +98,12 @@ fn tell(setup: &Setup, args: &VendorMpiArgs, manifest: &VendorManifest, packed: 
         return;
     }
     for tarball in &packed.tarballs {
-        setup
-            .printer
-            .data(format!("{}  {}\n", tarball.sha256, tarball.file));
+        setup.printer.data(format!("{}  {}\n", tarball.sha256, tarball.file));
     }
     let package = packed.package.display().to_string();
-    setup
-        .printer
-        .note(format_args!("wrote {}", escape(&package)));
+    setup.printer.note(format_args!("wrote {}", escape(&package)));
     let mirror = args.mirror.display().to_string();
-    setup.printer.note(format_args!(
-        "the tarballs are in the source mirror {}",
-        escape(&mirror)
-    ));
+    setup.printer.note(format_args!("the tarballs are in the source mirror {}", escape(&mirror)));
 }
 
 fn vendor_error(error: VendorError) -> Report {
@@ -131,9 +121,5 @@ fn vendor_error(error: VendorError) -> Report {
         _ => String::new(),
     };
     let error = Report::new(kind, error).hinted(hint);
-    if detail.is_empty() {
-        error
-    } else {
-        error.detailed(detail)
-    }
+    if detail.is_empty() { error } else { error.detailed(detail) }
 }

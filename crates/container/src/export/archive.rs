@@ -44,9 +44,7 @@ impl ArchiveTarget {
     ///
     /// Nothing can be written there.
     pub fn new(path: &Path, form: ArchiveForm) -> Result<Self, Error> {
-        let parent = path
-            .parent()
-            .filter(|parent| !parent.as_os_str().is_empty());
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let unseen = Unseen::new(parent.unwrap_or(Path::new(".")));
         Ok(Self {
             place: path.to_owned(),
@@ -143,9 +141,7 @@ impl Target for ArchiveTarget {
         if self.blobs.contains(&blob) {
             // A layer may be there twice, its content not.
             let file = &mut self.unseen.file;
-            let back = file
-                .set_len(before)
-                .and_then(|()| file.seek(SeekFrom::Start(before)));
+            let back = file.set_len(before).and_then(|()| file.seek(SeekFrom::Start(before)));
             back.map_err(Error::io("write", &self.place))?;
         } else {
             self.blobs.push(blob.clone());
@@ -163,10 +159,7 @@ fn manifest_of(name: Option<&str>, exported: &Exported) -> String {
     let path = |blob: &Blob| format!("blobs/sha256/{}", blob.digest.as_str());
     let tags: Vec<String> = name
         .map(|name| {
-            let has_tag = name
-                .rsplit('/')
-                .next()
-                .is_some_and(|last| last.contains(':'));
+            let has_tag = name.rsplit('/').next().is_some_and(|last| last.contains(':'));
             let tag = if has_tag { "" } else { ":latest" };
             format!("{}{tag}", escape(name))
         })

@@ -35,9 +35,7 @@ impl FromStr for Compression {
         match text {
             "gzip" => Ok(Self::Gzip),
             "zstd" => Ok(Self::Zstd),
-            text => Err(CompressionError {
-                text: text.to_owned(),
-            }),
+            text => Err(CompressionError { text: text.to_owned() }),
         }
     }
 }

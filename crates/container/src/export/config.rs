@@ -45,19 +45,13 @@ pub struct Variables {
 #[must_use]
 pub fn config_of(container: &Container) -> Value {
     let mut run = Map::new();
-    let lists = [
-        ("Entrypoint", &container.entrypoint),
-        ("Cmd", &container.command),
-    ];
+    let lists = [("Entrypoint", &container.entrypoint), ("Cmd", &container.command)];
     for (key, texts) in lists {
         if !texts.is_empty() {
             run.insert(key.to_owned(), json!(texts));
         }
     }
-    let texts = [
-        ("WorkingDir", &container.working_directory),
-        ("User", &container.user),
-    ];
+    let texts = [("WorkingDir", &container.working_directory), ("User", &container.user)];
     for (key, text) in texts {
         if let Some(text) = text {
             run.insert(key.to_owned(), json!(text));
@@ -205,10 +199,7 @@ mod tests {
         patch.push("A", Change::Unset);
         patch.push("CACHE", Change::Set("${@HOME@}/cache".to_owned()));
         let variables = variables_of(&base, &patch);
-        assert_eq!(
-            variables.texts,
-            ["B=1", "PATH=/user-environment/bin:/bin", "NEW=x=y"]
-        );
+        assert_eq!(variables.texts, ["B=1", "PATH=/user-environment/bin:/bin", "NEW=x=y"]);
         assert_eq!(variables.left_out, ["CACHE"]);
     }
 

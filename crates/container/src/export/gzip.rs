@@ -69,11 +69,7 @@ pub(super) fn gzip(
         let (digest, size) = written?;
         let read = read.map_err(|_| io::Error::other("the thread that reads has ended"));
         let diff_id = read.and_then(|read| read).map_err(Failure::Read)?;
-        Ok(Compressed {
-            diff_id,
-            digest,
-            size,
-        })
+        Ok(Compressed { diff_id, digest, size })
     })
 }
 
@@ -130,11 +126,7 @@ fn write_all(
 fn piece(plain: &[u8]) -> Piece {
     let mut crc = Crc::new();
     crc.update(plain);
-    Piece {
-        bytes: deflate(plain),
-        plain: plain.len() as u64,
-        crc,
-    }
+    Piece { bytes: deflate(plain), plain: plain.len() as u64, crc }
 }
 
 /// Compresses a piece such that another one can follow.

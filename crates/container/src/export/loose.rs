@@ -46,10 +46,7 @@ impl Unseen {
                     match options.create_new(true).open(&path) {
                         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                         file => {
-                            return Ok(Self {
-                                file: file?,
-                                named: Some(path),
-                            });
+                            return Ok(Self { file: file?, named: Some(path) });
                         }
                     }
                 }
@@ -90,9 +87,7 @@ fn is_unknown(error: &io::Error) -> bool {
         rustix::io::Errno::NOSYS,
     ];
     let number = error.raw_os_error();
-    unknown
-        .iter()
-        .any(|errno| number == Some(errno.raw_os_error()))
+    unknown.iter().any(|errno| number == Some(errno.raw_os_error()))
 }
 
 fn link(from: &Path, to: &Path, replace: bool) -> io::Result<bool> {
@@ -124,11 +119,7 @@ impl LooseTarget {
     /// Makes one whose files are in a directory; `place` is what errors name.
     #[must_use]
     pub fn new(directory: &Path, place: &Path) -> Self {
-        Self {
-            directory: directory.to_owned(),
-            place: place.to_owned(),
-            blobs: Vec::new(),
-        }
+        Self { directory: directory.to_owned(), place: place.to_owned(), blobs: Vec::new() }
     }
 
     /// Returns all blobs, each with a path under which this process can open it.
@@ -169,9 +160,7 @@ impl LooseTarget {
             // One that is there already has the same content, if it is whole.
             let is_whole = fs::metadata(&file).is_ok_and(|found| found.len() == blob.size);
             if !is_whole {
-                unseen
-                    .publish(&file, true)
-                    .map_err(Error::io("write", &file))?;
+                unseen.publish(&file, true).map_err(Error::io("write", &file))?;
             }
         }
         let documents = [("oci-layout", LAYOUT.to_vec()), ("index.json", index)];
@@ -222,9 +211,7 @@ pub fn check_layout(path: &Path) -> Result<(), Error> {
     if is_empty || path.join("oci-layout").is_file() {
         return Ok(());
     }
-    Err(Error::NotALayout {
-        path: path.to_owned(),
-    })
+    Err(Error::NotALayout { path: path.to_owned() })
 }
 
 /// Returns the index of a layout with one more image, or with another one of the name.
@@ -246,9 +233,8 @@ fn with_image(
     let new = entry(name, &exported.blob);
     let name_of = |one: &Value| one.pointer(&format!("/annotations/{NAME}")).cloned();
     let digest_of = |one: &Value| one.get("digest").cloned();
-    let other = list
-        .iter()
-        .find(|one| name_of(one) == name_of(&new) && digest_of(one) != digest_of(&new));
+    let other =
+        list.iter().find(|one| name_of(one) == name_of(&new) && digest_of(one) != digest_of(&new));
     if let Some(other) = other.filter(|_| !replace) {
         let digest = other.get("digest").and_then(Value::as_str);
         return Err(Error::NameTaken {

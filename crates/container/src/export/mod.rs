@@ -130,23 +130,14 @@ struct Descriptor<'a> {
 
 impl<'a> Descriptor<'a> {
     fn new(media_type: &'a str, blob: &Blob) -> Self {
-        Self {
-            media_type,
-            digest: digest::written(&blob.digest),
-            size: blob.size,
-        }
+        Self { media_type, digest: digest::written(&blob.digest), size: blob.size }
     }
 }
 
 impl<'a> Export<'a> {
     /// Begins to write.
     pub fn new(target: &'a mut dyn Target, settings: ExportSettings<'a>) -> Self {
-        Self {
-            target,
-            settings,
-            layers: Vec::new(),
-            done: 0,
-        }
+        Self { target, settings, layers: Vec::new(), done: 0 }
     }
 
     /// Adds a layer of a base as it is, or compresses it where it comes without a digest.
@@ -163,15 +154,10 @@ impl<'a> Export<'a> {
         let blob = self.target.put(&mut |output| {
             let mut source = (layer.open)().map_err(failed)?;
             let mut start = Vec::new();
-            (&mut source)
-                .take(4)
-                .read_to_end(&mut start)
-                .map_err(failed)?;
+            (&mut source).take(4).read_to_end(&mut start).map_err(failed)?;
             kind = kind_of(&start);
             let mut output = Summing::new(output);
-            output
-                .write_all(&start)
-                .map_err(Error::io("write", &place))?;
+            output.write_all(&start).map_err(Error::io("write", &place))?;
             copy(&mut source, &mut output, layer, &place, &self.settings)?;
             let (found, size) = output.finish().map_err(Error::io("write", &place))?;
             let wrong = |what, expected: &Digest, found: &Digest| {
@@ -184,17 +170,9 @@ impl<'a> Export<'a> {
             if found != *digest {
                 return Err(wrong("bytes", digest, &found));
             }
-            Ok(Blob {
-                digest: found,
-                size,
-            })
+            Ok(Blob { digest: found, size })
         })?;
-        self.layers.push(Made {
-            kind,
-            blob,
-            diff_id: diff_id.clone(),
-            comment: None,
-        });
+        self.layers.push(Made { kind, blob, diff_id: diff_id.clone(), comment: None });
         Ok(())
     }
 
@@ -204,12 +182,7 @@ impl<'a> Export<'a> {
     ///
     /// It cannot be read, or the target not be written.
     pub fn pack(&mut self, layer: &Layer<'_>, comment: Option<String>) -> Result<(), Error> {
-        let ExportSettings {
-            compression,
-            zstd,
-            jobs,
-            progress,
-        } = self.settings;
+        let ExportSettings { compression, zstd, jobs, progress } = self.settings;
         let method = match (compression, zstd) {
             (Compression::Gzip, _) => Method::Gzip,
             (Compression::Zstd, Some(program)) => Method::Zstd(program),
@@ -240,11 +213,7 @@ impl<'a> Export<'a> {
                 Failure::Interrupted => Error::Interrupted,
             })?;
             plain = seen.get();
-            let Compressed {
-                diff_id: found,
-                digest,
-                size,
-            } = compressed;
+            let Compressed { diff_id: found, digest, size } = compressed;
             if let Some(expected) = layer.diff_id.as_ref().filter(|one| **one != found) {
                 return Err(layer.failed(LayerProblem::Other {
                     what: "content",
@@ -262,12 +231,7 @@ impl<'a> Export<'a> {
         };
         // A target calls once.
         let diff_id = diff_id.ok_or(Error::Interrupted)?;
-        self.layers.push(Made {
-            kind,
-            blob,
-            diff_id,
-            comment,
-        });
+        self.layers.push(Made { kind, blob, diff_id, comment });
         Ok(())
     }
 
@@ -285,11 +249,7 @@ impl<'a> Export<'a> {
             schema_version: 2,
             media_type: MANIFEST,
             config: Descriptor::new(CONFIG, &config),
-            layers: self
-                .layers
-                .iter()
-                .map(|one| Descriptor::new(&one.kind, &one.blob))
-                .collect(),
+            layers: self.layers.iter().map(|one| Descriptor::new(&one.kind, &one.blob)).collect(),
             annotations: about.annotations.clone(),
         };
         // Strings, numbers and lists are always JSON.
@@ -308,13 +268,8 @@ impl dyn Target + '_ {
     fn document(&mut self, bytes: &[u8]) -> Result<Blob, Error> {
         let place = self.place().to_owned();
         self.put(&mut |output| {
-            output
-                .write_all(bytes)
-                .map_err(Error::io("write", &place))?;
-            Ok(Blob {
-                digest: digest::of(bytes),
-                size: bytes.len() as u64,
-            })
+            output.write_all(bytes).map_err(Error::io("write", &place))?;
+            Ok(Blob { digest: digest::of(bytes), size: bytes.len() as u64 })
         })
     }
 }

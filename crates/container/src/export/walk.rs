@@ -79,16 +79,8 @@ pub fn write_tree(
         name.extend_from_slice(part.as_bytes());
         // The last one is the root of the image, and the others are nowhere.
         let is_last = index + 1 == parts.len();
-        let above = Head {
-            path: &name,
-            mode: 0o755,
-            mtime: 0,
-        };
-        let head = if is_last {
-            walk.head(&name, &of_root)
-        } else {
-            above
-        };
+        let above = Head { path: &name, mode: 0o755, mtime: 0 };
+        let head = if is_last { walk.head(&name, &of_root) } else { above };
         if is_last && is_directory || !is_last && walking.settled.is_none() {
             walk.output.directory(head)?;
             walk.walked.entries += 1;
@@ -134,8 +126,7 @@ impl<W: Write> Walk<W> {
                 inside.push(b'/');
             }
             inside.extend_from_slice(entry.to_bytes());
-            self.entry(directory, &entry, &inside)
-                .map_err(|error| about(&inside, error))?;
+            self.entry(directory, &entry, &inside).map_err(|error| about(&inside, error))?;
         }
         Ok(())
     }
@@ -160,10 +151,7 @@ impl<W: Write> Walk<W> {
             }
             FileType::Symlink => {
                 let target = rustix::fs::readlinkat(directory, entry, Vec::new())?;
-                let head = Head {
-                    mode: 0o777,
-                    ..head
-                };
+                let head = Head { mode: 0o777, ..head };
                 self.output.symlink(head, target.to_bytes())
             }
             FileType::RegularFile => self.file(directory, entry, head, &found),
@@ -211,11 +199,7 @@ impl<W: Write> Walk<W> {
             Some(_) if is_directory || found.st_mode & 0o111 != 0 => 0o755,
             Some(_) => 0o644,
         };
-        Head {
-            path,
-            mode,
-            mtime: self.settled.unwrap_or_else(|| time_of(found)),
-        }
+        Head { path, mode, mtime: self.settled.unwrap_or_else(|| time_of(found)) }
     }
 
     fn rights(&mut self, found: &Stat) {
@@ -290,11 +274,7 @@ mod tests {
         let directory = File::open(root).unwrap();
         let mut bytes = Vec::new();
         let walked = {
-            let walking = Walking {
-                place,
-                without: &["left"],
-                settled: None,
-            };
+            let walking = Walking { place, without: &["left"], settled: None };
             write_tree(directory.as_fd(), &walking, &mut bytes)
         }
         .unwrap();
@@ -357,11 +337,7 @@ mod tests {
         let mut bytes = Vec::new();
         let directory = File::open(root.path()).unwrap();
         {
-            let walking = Walking {
-                place: "/",
-                without: &[],
-                settled: None,
-            };
+            let walking = Walking { place: "/", without: &[], settled: None };
             write_tree(directory.as_fd(), &walking, &mut bytes)
         }
         .unwrap();

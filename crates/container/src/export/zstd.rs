@@ -99,9 +99,5 @@ pub(super) fn zstd(
         let line = said.lines().next().unwrap_or_default();
         return Err(Failure::Program(format!("{line} ({status})")));
     }
-    Ok(Compressed {
-        diff_id: diff_id?,
-        digest,
-        size,
-    })
+    Ok(Compressed { diff_id: diff_id?, digest, size })
 }

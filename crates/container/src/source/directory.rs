@@ -103,9 +103,7 @@ impl Walk {
             return self.output.symlink(head, &target);
         }
         if !kind.is_file() {
-            return self
-                .output
-                .special(head, kind.is_fifo() || kind.is_socket());
+            return self.output.special(head, kind.is_fifo() || kind.is_socket());
         }
         if found.nlink() > 1 {
             let place = (found.dev(), found.ino());

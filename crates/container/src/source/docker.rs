@@ -62,10 +62,7 @@ impl DockerArchive {
     ///
     /// Something else.
     pub fn open(path: &Path, scratch: &Path) -> Result<Self, Error> {
-        Ok(Self {
-            path: path.to_owned(),
-            archive: Archive::open(path, scratch)?,
-        })
+        Ok(Self { path: path.to_owned(), archive: Archive::open(path, scratch)? })
     }
 
     /// Chooses an image, by its name if there are several. Returns its identity, too.
@@ -136,11 +133,7 @@ impl DockerArchive {
         let config = config.map_err(|error| {
             not_understood("the configuration of the image", &error.to_string())
         })?;
-        Ok(Parts {
-            config,
-            layers: one.layers.clone(),
-            is_old: false,
-        })
+        Ok(Parts { config, layers: one.layers.clone(), is_old: false })
     }
 
     /// Reads an archive without a manifest.
@@ -155,8 +148,7 @@ impl DockerArchive {
         let all: Vec<(String, &String)> = names
             .iter()
             .flat_map(|(name, tags)| {
-                tags.iter()
-                    .map(move |(tag, id)| (format!("{name}:{tag}"), id))
+                tags.iter().map(move |(tag, id)| (format!("{name}:{tag}"), id))
             })
             .collect();
         let fits = |(tag, _): &&(String, &String)| match name {
@@ -181,11 +173,7 @@ impl DockerArchive {
             }
         }
         layers.reverse();
-        Ok(Parts {
-            config: config.unwrap_or_default(),
-            layers,
-            is_old: true,
-        })
+        Ok(Parts { config: config.unwrap_or_default(), layers, is_old: true })
     }
 
     fn no_such_name(&self, name: Option<&str>, names: impl Iterator<Item = String>) -> Error {

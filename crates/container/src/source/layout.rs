@@ -41,18 +41,13 @@ impl Layout {
     ///
     /// Something else.
     pub fn open(path: &Path, scratch: &Path) -> Result<Self, Error> {
-        let is_directory = fs::metadata(path)
-            .map_err(Error::io("read", path))?
-            .is_dir();
+        let is_directory = fs::metadata(path).map_err(Error::io("read", path))?.is_dir();
         let store = if is_directory {
             Store::Directory
         } else {
             Store::Archive(Archive::open(path, scratch)?)
         };
-        Ok(Self {
-            path: path.to_owned(),
-            store,
-        })
+        Ok(Self { path: path.to_owned(), store })
     }
 
     /// Tells whether there is a list of images.
@@ -147,10 +142,7 @@ impl Layout {
 
 /// Whether a name in an index is meant: the whole, or the tag at its end.
 fn is_called(its: &str, name: &str) -> bool {
-    its == name
-        || its
-            .rsplit_once(':')
-            .is_some_and(|(_, tag)| tag == name && !tag.contains('/'))
+    its == name || its.rsplit_once(':').is_some_and(|(_, tag)| tag == name && !tag.contains('/'))
 }
 
 impl Blobs for Layout {

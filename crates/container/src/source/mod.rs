@@ -69,9 +69,7 @@ impl Archive {
     /// Reads a member that is a document.
     fn document(&self, name: &[u8]) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        self.member(name)?
-            .take(MAX_DOCUMENT)
-            .read_to_end(&mut bytes)?;
+        self.member(name)?.take(MAX_DOCUMENT).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 }
@@ -100,12 +98,10 @@ fn unpack(
                 });
             }
         };
-        left = left
-            .checked_sub(read as u64)
-            .ok_or_else(|| Error::NotAnImage {
-                place: escape(&path.to_string_lossy()).to_string(),
-                reason: format!("it unpacks to more than {MAX_UNPACKED} bytes, which is the limit"),
-            })?;
+        left = left.checked_sub(read as u64).ok_or_else(|| Error::NotAnImage {
+            place: escape(&path.to_string_lossy()).to_string(),
+            reason: format!("it unpacks to more than {MAX_UNPACKED} bytes, which is the limit"),
+        })?;
         let bytes = buffer.get(..read).unwrap_or_default();
         let written = unpacked.write_all(bytes);
         written.map_err(Error::io("write to", scratch))?;
@@ -124,10 +120,7 @@ fn members(file: &File, path: &Path) -> Result<Members, Error> {
     };
     let mut reader = Reader::new(BufReader::with_capacity(1 << 20, file));
     let (mut members, mut links) = (Members::new(), Vec::new());
-    while let Some(entry) = reader
-        .next_entry()
-        .map_err(|error| damaged(error.to_string()))?
-    {
+    while let Some(entry) = reader.next_entry().map_err(|error| damaged(error.to_string()))? {
         if members.len() + links.len() >= MOST_MEMBERS {
             let reason = format!("it has more than {MOST_MEMBERS} members, which is the limit");
             return Err(damaged(reason));
@@ -180,11 +173,7 @@ pub(crate) struct Slice<'a> {
 
 impl<'a> Slice<'a> {
     pub(crate) fn new(file: &'a File, start: u64, length: u64) -> Self {
-        Self {
-            file,
-            place: start,
-            end: start.saturating_add(length),
-        }
+        Self { file, place: start, end: start.saturating_add(length) }
     }
 }
 
@@ -192,9 +181,7 @@ impl Read for Slice<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let left = usize::try_from(self.end.saturating_sub(self.place)).unwrap_or(usize::MAX);
         let most = buffer.len().min(left);
-        let read = self
-            .file
-            .read_at(buffer.get_mut(..most).unwrap_or_default(), self.place)?;
+        let read = self.file.read_at(buffer.get_mut(..most).unwrap_or_default(), self.place)?;
         self.place += read as u64;
         Ok(read)
     }

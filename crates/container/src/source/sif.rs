@@ -49,12 +49,7 @@ const ARCHITECTURES: &[(&[u8], &str)] = &[
 /// What runs a container, as its author wrote it.
 const RUNSCRIPT: &str = ".singularity.d/runscript";
 /// Files of these names are about the runtime, and not about the image.
-const NOT_OF_THE_IMAGE: &[&str] = &[
-    "01-base.sh",
-    "95-apps.sh",
-    "99-base.sh",
-    "99-runtimevars.sh",
-];
+const NOT_OF_THE_IMAGE: &[&str] = &["01-base.sh", "95-apps.sh", "99-base.sh", "99-runtimevars.sh"];
 const LARGEST: u64 = 1024 * 1024;
 
 /// An image of Singularity or Apptainer.
@@ -124,10 +119,7 @@ impl Sif {
         if there.is_empty() {
             return Err(not_one("it has no root file system"));
         }
-        Err(Error::NoPlatform {
-            wanted: platform.to_string(),
-            there,
-        })
+        Err(Error::NoPlatform { wanted: platform.to_string(), there })
     }
 
     /// Unpacks the image into a new directory, of which it can be read then. Its files may have
@@ -154,20 +146,12 @@ impl Sif {
         let mut lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
         if let Some(line) = lines.find(|line| !is_about_devices(line)) {
             if line.contains("No space left on device") {
-                return Err(Error::NoSpace {
-                    path: place.to_owned(),
-                });
+                return Err(Error::NoSpace { path: place.to_owned() });
             }
-            return Err(Error::Program {
-                program: "unsquashfs",
-                said: escape(line).to_string(),
-            });
+            return Err(Error::Program { program: "unsquashfs", said: escape(line).to_string() });
         }
         if !place.is_dir() {
-            return Err(Error::Program {
-                program: "unsquashfs",
-                said: output.status.to_string(),
-            });
+            return Err(Error::Program { program: "unsquashfs", said: output.status.to_string() });
         }
         let mut image = directory(place, &self.platform, true);
         image.config.run = Some(settings(place));
@@ -224,9 +208,7 @@ fn count(mut lines: impl BufRead, budget: &Budget<'_>) -> Result<(), LayerProble
         if line.is_empty() {
             return Ok(());
         }
-        let mut words = line
-            .split(|byte| *byte == b' ')
-            .filter(|word| !word.is_empty());
+        let mut words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
         let is_file = words.next().is_some_and(|mode| mode.starts_with(b"-"));
         let size = words.nth(1).filter(|_| is_file);
         let size = size.and_then(|size| std::str::from_utf8(size).ok()?.parse().ok());
@@ -269,16 +251,12 @@ impl Partition {
 }
 
 fn number(bytes: &[u8], place: usize) -> u64 {
-    let field = bytes
-        .get(place..place + 8)
-        .and_then(|field| field.try_into().ok());
+    let field = bytes.get(place..place + 8).and_then(|field| field.try_into().ok());
     field.map_or(0, u64::from_le_bytes)
 }
 
 fn small(bytes: &[u8], place: usize) -> i32 {
-    let field = bytes
-        .get(place..place + 4)
-        .and_then(|field| field.try_into().ok());
+    let field = bytes.get(place..place + 4).and_then(|field| field.try_into().ok());
     field.map_or(0, i32::from_le_bytes)
 }
 
@@ -305,17 +283,9 @@ fn settings(root: &Path) -> Run {
     }
     let labels = text_of(&root.join(".singularity.d/labels.json"));
     let labels = labels.and_then(|text| serde_json::from_str(&text).ok());
-    let has_script = root
-        .join(RUNSCRIPT)
-        .symlink_metadata()
-        .is_ok_and(|found| found.is_file());
+    let has_script = root.join(RUNSCRIPT).symlink_metadata().is_ok_and(|found| found.is_file());
     Run {
-        env: Some(
-            variables
-                .iter()
-                .map(|(name, value)| format!("{name}={value}"))
-                .collect(),
-        ),
+        env: Some(variables.iter().map(|(name, value)| format!("{name}={value}")).collect()),
         entrypoint: has_script.then(|| vec![format!("/{RUNSCRIPT}")]),
         labels,
         ..Run::default()
@@ -343,22 +313,16 @@ fn assignment(line: &str, known: &BTreeMap<String, String>) -> Option<(String, S
     let (name, value) = line.split_once('=')?;
     let is_name = !name.is_empty()
         && !name.starts_with(|c: char| c.is_ascii_digit())
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if !is_name {
         return None;
     }
     // So the variables of a container image are written: what is set already stays.
     let default = format!("${{{name}:-");
     let value = value.trim_end_matches(';').trim();
-    let inner = value
-        .strip_prefix('"')
-        .and_then(|rest| rest.strip_suffix('"'));
-    let default = inner
-        .unwrap_or(value)
-        .strip_prefix(&default)
-        .and_then(|rest| rest.strip_suffix('}'));
+    let inner = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    let default =
+        inner.unwrap_or(value).strip_prefix(&default).and_then(|rest| rest.strip_suffix('}'));
     let value = default.unwrap_or(value);
     Some((name.to_owned(), literal(value, known)?))
 }
@@ -409,10 +373,7 @@ mod tests {
                 known.insert(name, value);
             }
         }
-        known
-            .iter()
-            .map(|(name, value)| format!("{name}={value}"))
-            .collect()
+        known.iter().map(|(name, value)| format!("{name}={value}")).collect()
     }
 
     #[test]
@@ -424,32 +385,18 @@ mod tests {
             "B=plain",
             "export C=\"${C:-\"from docker\"}\"",
         ]);
-        assert_eq!(
-            seen,
-            ["A=x y", "B=plain", "C=from docker", "PATH=/opt/bin:/bin"]
-        );
+        assert_eq!(seen, ["A=x y", "B=plain", "C=from docker", "PATH=/opt/bin:/bin"]);
     }
 
     #[test]
     fn what_is_known_is_put_in() {
-        let seen = read(&[
-            "export PATH=/bin",
-            "export PATH=/opt/bin:$PATH",
-            "R=${PATH}:x",
-        ]);
+        let seen = read(&["export PATH=/bin", "export PATH=/opt/bin:$PATH", "R=${PATH}:x"]);
         assert_eq!(seen, ["PATH=/opt/bin:/bin", "R=/opt/bin:/bin:x"]);
     }
 
     #[test]
     fn what_a_shell_would_have_to_find_out_is_left_to_it() {
-        let seen = read(&[
-            "A=$(date)",
-            "B=`date`",
-            "C=$UNKNOWN",
-            "if x; then",
-            "D=a b",
-            "1=x",
-        ]);
+        let seen = read(&["A=$(date)", "B=`date`", "C=$UNKNOWN", "if x; then", "D=a b", "1=x"]);
         assert!(seen.is_empty(), "{seen:?}");
     }
 }

@@ -81,9 +81,7 @@ pub(super) fn read(image: &File, head: &Superblock, members: u32) -> io::Result<
     let mut inodes = BufReader::new(&mut table);
     for _ in 0..head.inodes() {
         if let Some((number, data)) = inode(&mut inodes)?
-            && let Some(place) = usize::try_from(number)
-                .ok()
-                .and_then(|number| all.get_mut(number))
+            && let Some(place) = usize::try_from(number).ok().and_then(|number| all.get_mut(number))
         {
             *place = Some(data);
         }
@@ -133,11 +131,7 @@ fn inode(table: &mut impl Read) -> io::Result<Option<(u32, Data)>> {
     }
     let count = size.div_ceil(BLOCK as u64);
     let blocks = (0..count).map(|_| word(table));
-    let data = Data {
-        start,
-        sparse,
-        blocks: blocks.collect::<io::Result<_>>()?,
-    };
+    let data = Data { start, sparse, blocks: blocks.collect::<io::Result<_>>()? };
     Ok(Some((number, data)))
 }
 

@@ -140,10 +140,7 @@ impl<'a> Tables<'a> {
     /// Goes through the tree: a directory is written when everything in it was.
     fn write_all(&mut self) -> io::Result<()> {
         // The attributes of the root in a layer count for nothing.
-        let attributes = Attributes {
-            mode: 0o755,
-            ..Attributes::default()
-        };
+        let attributes = Attributes { mode: 0o755, ..Attributes::default() };
         let mut open = vec![self.open(b"", ROOT, attributes)?];
         while let Some(last) = open.last_mut() {
             if let Some((name, id)) = last.children.next() {
@@ -212,22 +209,13 @@ impl<'a> Tables<'a> {
             }
             Node::Symlink { target, attributes } => {
                 let number = self.next_number()?;
-                let common = Common {
-                    mode: 0o777,
-                    mtime: attributes.mtime,
-                    number,
-                };
+                let common = Common { mode: 0o777, mtime: attributes.mtime, number };
                 let inode = self.write(&inode::symlink(common, target), number)?;
                 (inode, number, inode::SYMLINK)
             }
             Node::Special(_) | Node::Directory { .. } => return Ok(None),
         };
-        Ok(Some(Entry {
-            name,
-            inode,
-            number,
-            kind,
-        }))
+        Ok(Some(Entry { name, inode, number, kind }))
     }
 
     /// Writes a file when its first name comes.
@@ -235,22 +223,15 @@ impl<'a> Tables<'a> {
         if let Some(Some(known)) = self.files.get(id) {
             return Ok(*known);
         }
-        let Contents {
-            tree,
-            places,
-            names,
-        } = self.contents;
+        let Contents { tree, places, names } = self.contents;
         let (Some(file), Some(place), Some(names)) =
             (tree.files.get(id), places.get(id), names.get(id))
         else {
             return Err(io::Error::other("a file is missing"));
         };
         let number = self.next_number()?;
-        let common = Common {
-            mode: mode_of(file.attributes, false),
-            mtime: file.attributes.mtime,
-            number,
-        };
+        let common =
+            Common { mode: mode_of(file.attributes, false), mtime: file.attributes.mtime, number };
         let bytes = inode::file(common, *place, file.size, *names, self.data);
         let written = (self.write(&bytes, number)?, number);
         if let Some(known) = self.files.get_mut(id) {
@@ -267,9 +248,7 @@ impl<'a> Tables<'a> {
     fn write(&mut self, bytes: &[u8], number: u32) -> io::Result<Spot> {
         let spot = self.inodes.spot()?;
         self.inodes.push(bytes);
-        let index = usize::try_from(number)
-            .ok()
-            .and_then(|it| it.checked_sub(1));
+        let index = usize::try_from(number).ok().and_then(|it| it.checked_sub(1));
         if let Some(place) = index.and_then(|index| self.references.get_mut(index)) {
             *place = spot.reference();
         }

@@ -36,12 +36,7 @@ impl Bytes {
         // Everything belongs to root, the only owner there is.
         let owners = 0;
         let (mtime, number) = (common.mtime, common.number);
-        Self(Vec::with_capacity(64))
-            .short(kind)
-            .short(mode)
-            .word(owners)
-            .word(mtime)
-            .word(number)
+        Self(Vec::with_capacity(64)).short(kind).short(mode).word(owners).word(mtime).word(number)
     }
 
     fn short(mut self, number: u16) -> Self {
@@ -62,11 +57,7 @@ impl Bytes {
 
 /// A file with so many names.
 pub(super) fn file(common: Common, place: Place, size: u64, names: u32, data: &[Data]) -> Vec<u8> {
-    let hole = Data {
-        sparse: size,
-        blocks: Box::new([0]),
-        ..Data::default()
-    };
+    let hole = Data { sparse: size, blocks: Box::new([0]), ..Data::default() };
     let none = Data::default();
     let (data, fragment, offset) = match place {
         Place::Empty => (&none, NONE, 0),
@@ -79,11 +70,9 @@ pub(super) fn file(common: Common, place: Place, size: u64, names: u32, data: &[
     };
     let small = (u32::try_from(data.start), u32::try_from(size));
     let bytes = match small {
-        (Ok(start), Ok(size)) if names == 1 && data.sparse == 0 => Bytes::begin(FILE, common)
-            .word(start)
-            .word(fragment)
-            .word(offset)
-            .word(size),
+        (Ok(start), Ok(size)) if names == 1 && data.sparse == 0 => {
+            Bytes::begin(FILE, common).word(start).word(fragment).word(offset).word(size)
+        }
         _ => Bytes::begin(LONG_FILE, common)
             .long(data.start)
             .long(size)
@@ -93,10 +82,7 @@ pub(super) fn file(common: Common, place: Place, size: u64, names: u32, data: &[
             .word(offset)
             .word(NONE),
     };
-    data.blocks
-        .iter()
-        .fold(bytes, |bytes, block| bytes.word(*block))
-        .0
+    data.blocks.iter().fold(bytes, |bytes, block| bytes.word(*block)).0
 }
 
 /// A symbolic link.

@@ -37,10 +37,7 @@ pub(super) struct Listing {
 
 /// Writes a list; the entries are sorted.
 pub(super) fn write(table: &mut Table, entries: &[Entry<'_>]) -> io::Result<Listing> {
-    let mut listing = Listing {
-        spot: table.spot()?,
-        ..Listing::default()
-    };
+    let mut listing = Listing { spot: table.spot()?, ..Listing::default() };
     let mut block = listing.spot.block;
     let mut left = entries;
     while let [first, ..] = left {

@@ -84,12 +84,7 @@ impl Squash {
         });
         let input = child.stdin.take().ok_or(Error::NoProgram)?;
         let _ = rustix::pipe::fcntl_setpipe_size(&input, BUFFER);
-        let squash = Self {
-            child,
-            said,
-            output: output.to_owned(),
-            is_done: false,
-        };
+        let squash = Self { child, said, output: output.to_owned(), is_done: false };
         Ok((squash, Pool::new(BufWriter::with_capacity(BUFFER, input))))
     }
 
@@ -128,26 +123,18 @@ impl Squash {
 
     /// Tells what is wrong when the program does not read on.
     fn settle(&mut self, outcome: io::Result<()>) -> Result<(), Error> {
-        let status = self
-            .child
-            .wait()
-            .map_err(Error::io("write", &self.output))?;
+        let status = self.child.wait().map_err(Error::io("write", &self.output))?;
         let said = self.said.take().and_then(|said| said.join().ok());
         let said = said.unwrap_or_default();
         if said.contains("No space left on device") || said.contains("Disk quota exceeded") {
-            return Err(Error::NoSpace {
-                path: self.output.clone(),
-            });
+            return Err(Error::NoSpace { path: self.output.clone() });
         }
         let first = said.lines().map(str::trim).find(|line| !line.is_empty());
         if let (true, None) = (status.success(), first) {
             return outcome.map_err(Error::io("write", &self.output));
         }
         let said = first.map_or_else(|| status.to_string(), str::to_owned);
-        Err(Error::Program {
-            program: "mksquashfs",
-            said: cabane_label::escape(&said).to_string(),
-        })
+        Err(Error::Program { program: "mksquashfs", said: cabane_label::escape(&said).to_string() })
     }
 }
 

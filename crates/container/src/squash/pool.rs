@@ -118,11 +118,7 @@ impl Pool {
     fn member(&mut self, size: u64, content: &mut impl Read) -> io::Result<u32> {
         let number = self.members;
         let path = format!("{:x}/{number:x}", number / SHARD);
-        let head = Head {
-            path: path.as_bytes(),
-            mode: 0o644,
-            mtime: number,
-        };
+        let head = Head { path: path.as_bytes(), mode: 0o644, mtime: number };
         self.output.file(head, size, content)?;
         let next = number.checked_add(1);
         self.members = next.ok_or_else(|| io::Error::other("there are too many files"))?;
@@ -132,11 +128,7 @@ impl Pool {
     /// Writes the end.
     pub(super) fn finish(mut self) -> io::Result<Archived> {
         self.end_pack()?;
-        Ok(Archived {
-            members: self.members,
-            packs: self.packs,
-            input: self.output.finish()?,
-        })
+        Ok(Archived { members: self.members, packs: self.packs, input: self.output.finish()? })
     }
 }
 

@@ -44,10 +44,7 @@ impl Table {
         let block = block.map_err(|_| {
             io::Error::other("there are too many files and directories for one image")
         })?;
-        Ok(Spot {
-            block,
-            offset: u16::try_from(offset).unwrap_or_default(),
-        })
+        Ok(Spot { block, offset: u16::try_from(offset).unwrap_or_default() })
     }
 
     /// Writes all blocks, and returns how many bytes these were.

@@ -26,11 +26,7 @@ pub(super) fn check(pieces: &[Piece], size: u64, stored: u64) -> Result<(), TarE
         end = next.ok_or(TarError::Holes)?;
         sum += piece.length;
     }
-    if sum == stored {
-        Ok(())
-    } else {
-        Err(TarError::Holes)
-    }
+    if sum == stored { Ok(()) } else { Err(TarError::Holes) }
 }
 
 /// Reads pieces in the way of GNU's header, until an empty one; `numbers` reads a field.
@@ -49,10 +45,7 @@ pub(super) fn old_pieces(
         if into.len() >= MOST_PIECES {
             return Err(TarError::Holes);
         }
-        into.push(Piece {
-            start: numbers(start)?,
-            length: numbers(length)?,
-        });
+        into.push(Piece { start: numbers(start)?, length: numbers(length)? });
     }
     Ok(())
 }
@@ -63,23 +56,14 @@ pub(super) fn pieces_before(
     content: &mut impl Read,
     stored: u64,
 ) -> Result<(Vec<Piece>, u64), TarError> {
-    let mut lines = Lines {
-        content,
-        block: [0; BLOCK],
-        place: BLOCK,
-        taken: 0,
-        limit: stored,
-    };
+    let mut lines = Lines { content, block: [0; BLOCK], place: BLOCK, taken: 0, limit: stored };
     let count = usize::try_from(lines.number()?).unwrap_or(usize::MAX);
     if count > MOST_PIECES {
         return Err(TarError::Holes);
     }
     let mut pieces = Vec::new();
     for _ in 0..count {
-        pieces.push(Piece {
-            start: lines.number()?,
-            length: lines.number()?,
-        });
+        pieces.push(Piece { start: lines.number()?, length: lines.number()? });
     }
     Ok((pieces, lines.taken))
 }
@@ -131,12 +115,7 @@ pub(crate) struct Unfolded<'a, R> {
 
 impl<'a, R: Read> Unfolded<'a, R> {
     pub(crate) fn new(pieces: &'a [Piece], inner: R, size: u64) -> Self {
-        Self {
-            pieces,
-            inner,
-            place: 0,
-            size,
-        }
+        Self { pieces, inner, place: 0, size }
     }
 }
 

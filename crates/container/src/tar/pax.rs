@@ -77,10 +77,7 @@ impl HoleRecords {
             b"name" => self.name = Some(value.to_vec()),
             b"realsize" | b"size" => self.real_size = Some(number(value)?),
             // The first version says each number in a record of its own.
-            b"offset" => self.pieces.push(Piece {
-                start: number(value)?,
-                length: 0,
-            }),
+            b"offset" => self.pieces.push(Piece { start: number(value)?, length: 0 }),
             b"numbytes" => {
                 self.pieces.last_mut().ok_or(TarError::Pax)?.length = number(value)?;
             }
@@ -95,10 +92,7 @@ fn map_of(value: &[u8]) -> Result<Vec<Piece>, TarError> {
     let numbers = value.split(|byte| *byte == b',').map(number);
     let numbers: Vec<u64> = numbers.collect::<Result<_, _>>()?;
     let pairs = numbers.chunks(2).map(|pair| match pair {
-        [start, length] => Ok(Piece {
-            start: *start,
-            length: *length,
-        }),
+        [start, length] => Ok(Piece { start: *start, length: *length }),
         _ => Err(TarError::Pax),
     });
     pairs.collect()

@@ -210,11 +210,7 @@ impl<R: Read> Reader<R> {
             return Err(TarError::NoHeader { at });
         }
         let header = Header(block);
-        if header.is_whole() {
-            Ok(Some(header))
-        } else {
-            Err(TarError::NoHeader { at })
-        }
+        if header.is_whole() { Ok(Some(header)) } else { Err(TarError::NoHeader { at }) }
     }
 
     fn read_block(&mut self, block: &mut [u8; BLOCK]) -> Result<(), TarError> {
@@ -266,14 +262,9 @@ impl<R: Read> Read for Reader<R> {
         if most == 0 {
             return Ok(0);
         }
-        let read = self
-            .inner
-            .read(buffer.get_mut(..most).unwrap_or_default())?;
+        let read = self.inner.read(buffer.get_mut(..most).unwrap_or_default())?;
         if read == 0 {
-            return Err(io::Error::new(
-                io::ErrorKind::UnexpectedEof,
-                "it is cut off",
-            ));
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it is cut off"));
         }
         self.left -= read as u64;
         self.place += read as u64;
@@ -391,12 +382,10 @@ fn read_number(field: &[u8]) -> Option<u64> {
         _ => {
             let digits = field.iter().skip_while(|byte| **byte == b' ');
             let digits = digits.take_while(|byte| !matches!(**byte, 0 | b' '));
-            digits
-                .into_iter()
-                .try_fold(0_u64, |number, byte| match byte {
-                    b'0'..=b'7' => number.checked_mul(8)?.checked_add(u64::from(byte - b'0')),
-                    _ => None,
-                })
+            digits.into_iter().try_fold(0_u64, |number, byte| match byte {
+                b'0'..=b'7' => number.checked_mul(8)?.checked_add(u64::from(byte - b'0')),
+                _ => None,
+            })
         }
     }
 }

@@ -28,10 +28,7 @@ const MOST_OCTAL: u64 = 0o777_7777_7777;
 
 impl<W: Write> Writer<W> {
     pub(crate) fn new(inner: W) -> Self {
-        Self {
-            inner,
-            records: Vec::new(),
-        }
+        Self { inner, records: Vec::new() }
     }
 
     /// Gives the next entry an extended attribute.
@@ -42,15 +39,7 @@ impl<W: Write> Writer<W> {
 
     pub(crate) fn directory(&mut self, head: Head<'_>) -> io::Result<()> {
         let path = [head.path, b"/"].concat();
-        self.header(
-            Head {
-                path: &path,
-                ..head
-            },
-            b'5',
-            0,
-            b"",
-        )
+        self.header(Head { path: &path, ..head }, b'5', 0, b"")
     }
 
     pub(crate) fn symlink(&mut self, head: Head<'_>, target: &[u8]) -> io::Result<()> {
@@ -77,18 +66,14 @@ impl<W: Write> Writer<W> {
         self.header(head, b'0', size, b"")?;
         let copied = io::copy(&mut content.take(size), &mut self.inner)?;
         if copied < size {
-            return Err(io::Error::new(
-                io::ErrorKind::UnexpectedEof,
-                "it is cut off",
-            ));
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it is cut off"));
         }
         self.fill(size)
     }
 
     fn fill(&mut self, size: u64) -> io::Result<()> {
         let fill = usize::try_from(padding(size)).unwrap_or_default();
-        self.inner
-            .write_all([0; BLOCK].get(..fill).unwrap_or_default())
+        self.inner.write_all([0; BLOCK].get(..fill).unwrap_or_default())
     }
 
     fn header(&mut self, head: Head<'_>, letter: u8, size: u64, link: &[u8]) -> io::Result<()> {
@@ -103,11 +88,7 @@ impl<W: Write> Writer<W> {
             records.extend(record(b"size", size.to_string().as_bytes()));
         }
         if !records.is_empty() {
-            let about = Head {
-                path: b"pax",
-                mode: 0o644,
-                mtime: 0,
-            };
+            let about = Head { path: b"pax", mode: 0o644, mtime: 0 };
             self.plain_header(about, b'x', records.len() as u64, b"")?;
             self.inner.write_all(&records)?;
             self.fill(records.len() as u64)?;
@@ -136,11 +117,7 @@ impl<W: Write> Writer<W> {
 
 /// Returns the head of a member that is a file, whose size any number may be.
 pub(crate) fn member_head(name: &str, size: u64) -> [u8; BLOCK] {
-    let head = Head {
-        path: name.as_bytes(),
-        mode: 0o644,
-        mtime: 0,
-    };
+    let head = Head { path: name.as_bytes(), mode: 0o644, mtime: 0 };
     let mut block = block(head, b'0', size, b"");
     if size > MOST_OCTAL {
         // The number in bytes, marked by the highest bit; GNU's way.

@@ -35,10 +35,7 @@ fn counted(layers: &[&[Entry]]) -> (Flat, Vec<usize>) {
     let mut store = Store::default();
     let manifest = store.image(&packed, amd64());
     let chosen = chosen(&store, manifest).unwrap();
-    let counted = Counted {
-        store,
-        opened: Mutex::default(),
-    };
+    let counted = Counted { store, opened: Mutex::default() };
     let image = ContainerImage::new(&chosen, &counted, &here()).unwrap();
     let flat = look_into(&image).unwrap();
     drop(image);
@@ -77,9 +74,7 @@ fn an_ordinary_image_is_read_once() {
     ]);
     assert_eq!(
         flat.names(),
-        [
-            "bin", "bin/a", "bin/sh", "bin/su", "lib", "lib/x", "lib64", "over", "over/w"
-        ]
+        ["bin", "bin/a", "bin/sh", "bin/su", "lib", "lib/x", "lib64", "over", "over/w"]
     );
     let contents = ["bin/a", "bin/sh", "lib/x"].map(|path| flat.content(path));
     assert_eq!(contents, ["old", "new", "newest"]);
@@ -102,17 +97,10 @@ fn without_further_names_of_hidden_files_every_layer_is_read_once() {
 #[test]
 fn a_file_behind_a_link_of_a_lower_layer_lies_where_that_leads() {
     let (flat, counts) = counted(&[
-        &[
-            dir("usr/lib/"),
-            link("lib", "usr/lib"),
-            file("usr/lib/x", "old"),
-        ],
+        &[dir("usr/lib/"), link("lib", "usr/lib"), file("usr/lib/x", "old")],
         &[file("lib/x", "new"), file("lib/y", "y")],
     ]);
-    assert_eq!(
-        flat.names(),
-        ["lib", "usr", "usr/lib", "usr/lib/x", "usr/lib/y"]
-    );
+    assert_eq!(flat.names(), ["lib", "usr", "usr/lib", "usr/lib/x", "usr/lib/y"]);
     assert_eq!(flat.content("usr/lib/x"), "new");
     // Content is written without its name, so that it does not matter where the name leads.
     assert_eq!(counts, [1, 1]);
@@ -120,12 +108,8 @@ fn a_file_behind_a_link_of_a_lower_layer_lies_where_that_leads() {
 
 #[test]
 fn the_last_of_several_files_of_one_name_counts() {
-    let (flat, counts) = counted(&[&[
-        file("a", "first"),
-        file("d/b", ""),
-        file("a", "last"),
-        link("d", "e"),
-    ]]);
+    let (flat, counts) =
+        counted(&[&[file("a", "first"), file("d/b", ""), file("a", "last"), link("d", "e")]]);
     assert_eq!(flat.names(), ["a", "d"]);
     assert_eq!(flat.content("a"), "last");
     assert_eq!(counts, [2]);
@@ -135,10 +119,8 @@ fn the_last_of_several_files_of_one_name_counts() {
 fn a_directory_that_is_not_named_takes_the_place_of_a_file() {
     // So much that `mksquashfs` reads it before all is known.
     let rest = "x".repeat(4 << 20);
-    let (flat, counts) = counted(&[
-        &[file("a", "file"), file("b", &rest)],
-        &[file("a/in", "in it")],
-    ]);
+    let (flat, counts) =
+        counted(&[&[file("a", "file"), file("b", &rest)], &[file("a/in", "in it")]]);
     assert_eq!(flat.names(), ["a", "a/in", "b"]);
     assert_eq!(counts, [1, 1]);
     for both in [["a", "a/in"], ["a/in", "a"]] {
@@ -149,10 +131,8 @@ fn a_directory_that_is_not_named_takes_the_place_of_a_file() {
 
 #[test]
 fn a_file_that_loses_its_first_name_keeps_the_others() {
-    let (flat, counts) = counted(&[
-        &[file("a", "text"), hard("b", "a"), hard("c", "a")],
-        &[file(".wh.a", "")],
-    ]);
+    let (flat, counts) =
+        counted(&[&[file("a", "text"), hard("b", "a"), hard("c", "a")], &[file(".wh.a", "")]]);
     assert_eq!(flat.names(), ["b", "c"]);
     assert_eq!(flat.content("c"), "text");
     assert_eq!(flat.entries["b"].names, 2);

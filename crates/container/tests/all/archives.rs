@@ -39,12 +39,7 @@ fn gzip_may_have_several_members() {
 fn zstd_may_have_several_frames_and_some_without_content() {
     let plain = layer(&[file("a", &"x".repeat(5000))]);
     let (start, end) = plain.split_at(777);
-    let note = [
-        &0x184d_2a50_u32.to_le_bytes()[..],
-        &3_u32.to_le_bytes(),
-        b"abc",
-    ]
-    .concat();
+    let note = [&0x184d_2a50_u32.to_le_bytes()[..], &3_u32.to_le_bytes(), b"abc"].concat();
     let all = [note.clone(), zstd(start), note.clone(), zstd(end), note].concat();
     assert_eq!(packed(all, &plain).unwrap().content("a").len(), 5000);
 }
@@ -87,10 +82,7 @@ fn a_layer_that_was_damaged_is_not_called_something_else() {
     let longer = damaged(&|bytes| bytes.extend(b"junk"));
     assert!(longer.contains(" bytes, and not "), "{longer}");
     let other = damaged(&|bytes| bytes[20] ^= 0xff);
-    assert!(
-        other.contains("its bytes should have the digest"),
-        "{other}"
-    );
+    assert!(other.contains("its bytes should have the digest"), "{other}");
 }
 
 #[test]
@@ -125,19 +117,13 @@ fn long_names_are_read_as_every_format_writes_them() {
     fs::hard_link(deep.join(&name), place.path().join("hard")).unwrap();
     std::os::unix::fs::symlink(&target, place.path().join("link")).unwrap();
     for format in ["gnu", "posix"] {
-        let bytes = gnu_tar(
-            &[&format!("--format={format}"), "--owner=0", "--group=0"],
-            place.path(),
-        );
+        let bytes =
+            gnu_tar(&[&format!("--format={format}"), "--owner=0", "--group=0"], place.path());
         let flat = flat(&[bytes]).unwrap();
         let path = format!("{}/{name}", "d".repeat(120));
         let expected = crate::kit::What::Link(target.clone());
         assert_eq!(
-            (
-                flat.content(&path).as_str(),
-                flat.entries["hard"].names,
-                &flat.entries["link"].what
-            ),
+            (flat.content(&path).as_str(), flat.entries["hard"].names, &flat.entries["link"].what),
             ("x", 2, &expected),
             "in format {format}"
         );
@@ -151,11 +137,7 @@ fn older_formats_are_read() {
     fs::write(place.path().join("d/a"), "x").unwrap();
     for format in ["v7", "ustar", "oldgnu"] {
         let bytes = gnu_tar(&[&format!("--format={format}")], place.path());
-        assert_eq!(
-            flat(&[bytes]).unwrap().content("d/a"),
-            "x",
-            "in format {format}"
-        );
+        assert_eq!(flat(&[bytes]).unwrap().content("d/a"), "x", "in format {format}");
     }
 }
 
@@ -219,9 +201,7 @@ fn pieces_that_overlap_are_refused() {
     builder.append_pax_extensions(records).unwrap();
     let mut header = tar::Header::new_ustar();
     header.set_size(body.len() as u64);
-    builder
-        .append_data(&mut header, "x", body.as_slice())
-        .unwrap();
+    builder.append_data(&mut header, "x", body.as_slice()).unwrap();
     let outcome = flat(&[builder.into_inner().unwrap()]);
     assert!(reason(outcome).ends_with("there is a file with holes that cannot be understood"));
 }

@@ -21,10 +21,7 @@ const MANY: usize = 30_000;
 
 /// Makes an image with a `mksquashfs` that keeps a copy of what it reads.
 fn watched(layers: &[Vec<u8>], place: &Path) -> Vec<(String, u64)> {
-    let layers: Vec<_> = layers
-        .iter()
-        .map(|one| (one.clone(), one.clone()))
-        .collect();
+    let layers: Vec<_> = layers.iter().map(|one| (one.clone(), one.clone())).collect();
     let mut store = Store::default();
     let manifest = store.image(&layers, amd64());
     let chosen = chosen(&store, manifest).unwrap();
@@ -66,15 +63,11 @@ fn mksquashfs_gets_few_members_for_many_small_files() {
 fn mksquashfs_gets_no_directory_with_many_names() {
     let place = tempfile::tempdir().unwrap();
     let large = "x".repeat(128 * 1024);
-    let files: Vec<_> = (0..1200)
-        .map(|number| file(&format!("crowd/{number}"), &large))
-        .collect();
+    let files: Vec<_> = (0..1200).map(|number| file(&format!("crowd/{number}"), &large)).collect();
     let members = watched(&[layer(&files)], place.path());
     let mut directories: HashMap<&str, usize> = HashMap::new();
     for (path, _) in &members {
-        *directories
-            .entry(path.split_once('/').unwrap().0)
-            .or_default() += 1;
+        *directories.entry(path.split_once('/').unwrap().0).or_default() += 1;
     }
     assert!(members.len() > 1200 && directories.values().all(|names| *names <= 512));
 }
@@ -87,9 +80,7 @@ fn every_name_of_a_crowded_directory_is_in_the_image() {
         (0..MANY).map(|number| hard(&format!("more/{number}"), &format!("crowd/{number}"))),
     );
     let whiteouts = (0..MANY).step_by(3);
-    let middle: Vec<_> = whiteouts
-        .map(|number| file(&format!("crowd/.wh.{number}"), ""))
-        .collect();
+    let middle: Vec<_> = whiteouts.map(|number| file(&format!("crowd/.wh.{number}"), "")).collect();
     let upper: Vec<_> = (0..MANY)
         .step_by(5)
         .map(|number| file(&format!("link/{number}"), "new"))
@@ -104,30 +95,17 @@ fn every_name_of_a_crowded_directory_is_in_the_image() {
             (_, 0) => None,
             _ => Some((own.as_str(), 2)),
         };
-        let second = (
-            own.as_str(),
-            1 + u64::from(first.is_some_and(|(_, names)| names == 2)),
-        );
+        let second = (own.as_str(), 1 + u64::from(first.is_some_and(|(_, names)| names == 2)));
         writeln!(expected, "{number} {first:?} {second:?}").unwrap();
         let look = |directory: &str| {
             let path = format!("{directory}/{number}");
             let names = flat.entries.get(&path)?.names;
             Some((flat.content(&path), names))
         };
-        writeln!(
-            seen,
-            "{number} {:?} {:?}",
-            look("crowd"),
-            look("more").unwrap()
-        )
-        .unwrap();
+        writeln!(seen, "{number} {:?} {:?}", look("crowd"), look("more").unwrap()).unwrap();
     }
     assert_eq!(seen, expected);
-    let directories = flat
-        .names()
-        .iter()
-        .filter(|name| name.contains("directory"))
-        .count();
+    let directories = flat.names().iter().filter(|name| name.contains("directory")).count();
     assert_eq!(directories, 300);
 }
 
@@ -137,12 +115,7 @@ fn equal_files_are_stored_once_and_zeros_not_at_all() {
     let size = |files: &[Entry]| flat(&[layer(files)]).unwrap().image.len();
     let (one, zeros) = (text("0123456789abcdefghijkl"), "\0".repeat(100_000));
     let single = size(&[file("a", &one)]);
-    let several = size(&[
-        file("a", &one),
-        file("b", &one),
-        file("c", &zeros),
-        file("d", &zeros),
-    ]);
+    let several = size(&[file("a", &one), file("b", &one), file("c", &zeros), file("d", &zeros)]);
     assert_eq!(several, single);
 }
 
@@ -153,28 +126,17 @@ fn content_of_every_size_comes_out_as_it_went_in() {
     let text = |size: usize| -> String {
         let mut state = size;
         let next = |_| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             char::from(b'!' + u8::try_from(state >> 33 & 63).unwrap())
         };
         (0..size).map(next).collect()
     };
-    let holes = format!(
-        "{}{}{}",
-        "\0".repeat(block),
-        text(9),
-        "\0".repeat(2 * block)
-    );
-    let mut files: Vec<_> = sizes
-        .iter()
-        .map(|size| file(&format!("f{size}"), &text(*size)))
-        .collect();
+    let holes = format!("{}{}{}", "\0".repeat(block), text(9), "\0".repeat(2 * block));
+    let mut files: Vec<_> =
+        sizes.iter().map(|size| file(&format!("f{size}"), &text(*size))).collect();
     files.push(file("holes", &holes));
     files.push(hard("holes2", "holes"));
     let flat = flat(&[layer(&files)]).unwrap();
-    let whole = sizes
-        .iter()
-        .all(|size| flat.content(&format!("f{size}")) == text(*size));
+    let whole = sizes.iter().all(|size| flat.content(&format!("f{size}")) == text(*size));
     assert!(whole && flat.content("holes2") == holes);
 }

@@ -33,25 +33,10 @@ fn of_an_index_the_image_for_this_platform_is_taken_and_the_others_may_be_lost()
     let own = image(&mut store, "amd64", &amd64());
     let manifest = index(&[lost, own]);
     let flat = flat_in(&store, manifest.clone()).unwrap();
-    let source = flat
-        .converted
-        .meta
-        .container
-        .clone()
-        .unwrap()
-        .source
-        .unwrap();
+    let source = flat.converted.meta.container.clone().unwrap().source.unwrap();
     assert_eq!(
-        (
-            flat.content("is").as_str(),
-            source.index,
-            source.platform.as_str()
-        ),
-        (
-            "amd64",
-            Some(digest::written(&digest::of(&manifest))),
-            "linux/amd64"
-        )
+        (flat.content("is").as_str(), source.index, source.platform.as_str()),
+        ("amd64", Some(digest::written(&digest::of(&manifest))), "linux/amd64")
     );
 }
 
@@ -69,29 +54,23 @@ fn what_is_attached_to_images_is_no_image() {
 fn an_image_for_no_better_processor_than_is_asked_for_is_taken() {
     let mut store = Store::default();
     let of = |level: &str| json!({"os": "linux", "architecture": "amd64", "variant": level});
-    let images: Vec<Value> = ["v1", "v3", "v4", "v2"]
-        .iter()
-        .map(|level| image(&mut store, level, &of(level)))
-        .collect();
+    let images: Vec<Value> =
+        ["v1", "v3", "v4", "v2"].iter().map(|level| image(&mut store, level, &of(level))).collect();
     let bytes = index(&images);
     let taken = |wanted: &str| {
         let wanted: Platform = wanted.parse().unwrap();
         let found = cabane_container::choose(bytes.clone(), &wanted, &mut |one| {
             Ok(store.blobs[&one.digest].clone())
         });
-        found
-            .map(|found| digest::written(&found.digest))
-            .map_err(said)
+        found.map(|found| digest::written(&found.digest)).map_err(said)
     };
     let expected = |place: usize| Ok(images[place]["digest"].as_str().unwrap().to_owned());
     assert_eq!(
         ["linux/amd64/v3", "linux/amd64/v4", "amd64/v2"].map(taken),
         [expected(1), expected(2), Err("`amd64/v2`".to_owned())].map(|one| match one {
-            Err(_) => Err(
-                "the image is not there for amd64/v2; it is for linux/amd64/v1, \
+            Err(_) => Err("the image is not there for amd64/v2; it is for linux/amd64/v1, \
                            linux/amd64/v3, linux/amd64/v4, linux/amd64/v2"
-                    .to_owned()
-            ),
+                .to_owned()),
             found => found,
         })
     );
@@ -102,10 +81,7 @@ fn where_there_is_none_for_the_platform_those_there_are_named() {
     let mut store = Store::default();
     let other = image(&mut store, "arm64", &arm64());
     let outcome = flat_in(&store, index(&[other]));
-    assert_eq!(
-        reason(outcome),
-        "the image is not there for linux/amd64; it is for linux/arm64/v8"
-    );
+    assert_eq!(reason(outcome), "the image is not there for linux/amd64; it is for linux/arm64/v8");
 }
 
 #[test]
@@ -124,10 +100,7 @@ fn an_index_in_an_index_is_followed() {
     let own = image(&mut store, "amd64", &amd64());
     let mut inner = store.put(index(&[own]));
     inner["platform"] = amd64();
-    assert_eq!(
-        flat_in(&store, index(&[inner])).unwrap().content("is"),
-        "amd64"
-    );
+    assert_eq!(flat_in(&store, index(&[inner])).unwrap().content("is"), "amd64");
 }
 
 #[test]
@@ -137,11 +110,7 @@ fn a_manifest_that_was_changed_is_refused() {
     let digest = digest::parse(own["digest"].as_str().unwrap()).unwrap();
     store.blobs.get_mut(&digest).unwrap().push(b' ');
     let outcome = chosen(&store, index(&[own])).map_err(said);
-    assert!(
-        outcome
-            .unwrap_err()
-            .starts_with("a manifest is not what it should be")
-    );
+    assert!(outcome.unwrap_err().starts_with("a manifest is not what it should be"));
 }
 
 #[test]
@@ -172,12 +141,7 @@ fn what_follows_the_end_of_an_archive_is_verified_too() {
     let mut bytes = layer(&[file("a", "content")]);
     bytes.extend([0; 4096]);
     let manifest = store.image(&[(bytes.clone(), bytes.clone())], amd64());
-    *store
-        .blobs
-        .get_mut(&digest::of(&bytes))
-        .unwrap()
-        .last_mut()
-        .unwrap() = 1;
+    *store.blobs.get_mut(&digest::of(&bytes)).unwrap().last_mut().unwrap() = 1;
     assert!(reason(flat_in(&store, manifest)).starts_with("its bytes should have the digest"));
 }
 
@@ -208,10 +172,7 @@ fn platforms_are_read_as_they_are_printed() {
     let texts = ["linux/amd64", "linux/arm64/v8"];
     let seen = texts.map(|text| text.parse::<Platform>().unwrap().to_string());
     assert_eq!(
-        (
-            seen.each_ref().map(String::as_str),
-            here().to_string().as_str()
-        ),
+        (seen.each_ref().map(String::as_str), here().to_string().as_str()),
         (texts, texts[0])
     );
 }

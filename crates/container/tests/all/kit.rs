@@ -36,11 +36,7 @@ fn entry(path: &str, kind: EntryType, link: &str, content: &[u8]) -> Entry {
         kind,
         link: link.to_owned(),
         content: content.to_owned(),
-        mode: if kind == EntryType::Directory {
-            0o755
-        } else {
-            0o644
-        },
+        mode: if kind == EntryType::Directory { 0o755 } else { 0o644 },
         owner: (0, 0),
     }
 }
@@ -131,18 +127,14 @@ impl Store {
 
     /// Puts an image of layers as they come and as they are when they are decompressed.
     pub(crate) fn image(&mut self, layers: &[(Vec<u8>, Vec<u8>)], mut config: Value) -> Vec<u8> {
-        let ids: Vec<String> = layers
-            .iter()
-            .map(|(_, plain)| digest::written(&digest::of(plain)))
-            .collect();
+        let ids: Vec<String> =
+            layers.iter().map(|(_, plain)| digest::written(&digest::of(plain))).collect();
         if config["rootfs"].is_null() {
             config["rootfs"] = json!({"type": "layers", "diff_ids": ids});
         }
         let config = self.put(serde_json::to_vec(&config).unwrap());
-        let layers: Vec<Value> = layers
-            .iter()
-            .map(|(packed, _)| self.put(packed.clone()))
-            .collect();
+        let layers: Vec<Value> =
+            layers.iter().map(|(packed, _)| self.put(packed.clone())).collect();
         let manifest = json!({"schemaVersion": 2, "config": config, "layers": layers});
         serde_json::to_vec(&manifest).unwrap()
     }
@@ -166,15 +158,11 @@ pub(crate) fn here() -> Platform {
 }
 
 pub(crate) fn mksquashfs() -> PathBuf {
-    [
-        "/usr/bin/mksquashfs",
-        "/usr/sbin/mksquashfs",
-        "/usr/local/bin/mksquashfs",
-    ]
-    .iter()
-    .map(PathBuf::from)
-    .find(|path| path.exists())
-    .expect("mksquashfs is installed")
+    ["/usr/bin/mksquashfs", "/usr/sbin/mksquashfs", "/usr/local/bin/mksquashfs"]
+        .iter()
+        .map(PathBuf::from)
+        .find(|path| path.exists())
+        .expect("mksquashfs is installed")
 }
 
 /// Makes an image in a file.
@@ -226,10 +214,7 @@ pub(crate) enum What {
 
 /// Makes an image of plain layers.
 pub(crate) fn flat(layers: &[Vec<u8>]) -> Result<Flat, String> {
-    let layers: Vec<_> = layers
-        .iter()
-        .map(|one| (one.clone(), one.clone()))
-        .collect();
+    let layers: Vec<_> = layers.iter().map(|one| (one.clone(), one.clone())).collect();
     flat_of(&layers, amd64())
 }
 
@@ -267,11 +252,7 @@ pub(crate) fn look_into(image: &ContainerImage<'_>) -> Result<Flat, String> {
         entries.remove(*path);
     }
     entries.retain(|path, _| path != "meta" && !path.starts_with("meta/"));
-    Ok(Flat {
-        entries,
-        converted,
-        image: fs::read(&file).unwrap(),
-    })
+    Ok(Flat { entries, converted, image: fs::read(&file).unwrap() })
 }
 
 const STANDARD: &[&str] = &[

@@ -87,11 +87,7 @@ fn a_file_that_announces_more_than_the_limit_is_refused_at_its_header() {
         let plain = announces(size);
         limited(plain.clone(), &plain)
     });
-    let sizes = [
-        "1099511627776",
-        "4611686018427387904",
-        "18446744073709551615",
-    ];
+    let sizes = ["1099511627776", "4611686018427387904", "18446744073709551615"];
     for (error, size) in errors.iter().zip(sizes) {
         assert!(error.contains(&format!("at least {size} bytes")), "{error}");
     }
@@ -108,10 +104,7 @@ fn a_file_of_holes_counts_with_its_holes() {
     header.set_cksum();
     let plain = header.as_bytes().to_vec();
     let error = limited(plain.clone(), &plain);
-    assert!(
-        error.contains("at least 1152921504606846976 bytes"),
-        "{error}"
-    );
+    assert!(error.contains("at least 1152921504606846976 bytes"), "{error}");
 }
 
 #[test]
@@ -142,15 +135,9 @@ fn paths_have_a_length_and_a_depth_at_most() {
         builder.append_data(&mut header, name, io::empty()).unwrap();
         reason(flat(&[builder.into_inner().unwrap()]))
     };
-    let (wide, deep) = (
-        ["x".repeat(200).as_str()].repeat(21).join("/"),
-        ["x"; 513].join("/"),
-    );
+    let (wide, deep) = (["x".repeat(200).as_str()].repeat(21).join("/"), ["x"; 513].join("/"));
     let reasons = [wide, deep].map(|name| long(&name));
-    assert!(
-        reasons.iter().all(|reason| reason.ends_with("is too long")),
-        "{reasons:?}"
-    );
+    assert!(reasons.iter().all(|reason| reason.ends_with("is too long")), "{reasons:?}");
 }
 
 /// Lets go on for a while.

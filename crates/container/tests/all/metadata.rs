@@ -22,10 +22,8 @@ fn meta(flat: &Flat) -> Meta {
 fn variables(flat: &Flat) -> Vec<(String, String)> {
     let meta = meta(flat);
     let view = meta.views.values().next().unwrap();
-    let changes = view
-        .patch
-        .iter()
-        .map(|(name, changes)| (name.to_owned(), format!("{changes:?}")));
+    let changes =
+        view.patch.iter().map(|(name, changes)| (name.to_owned(), format!("{changes:?}")));
     let mut changes: Vec<_> = changes.collect();
     changes.sort();
     changes
@@ -41,24 +39,14 @@ fn what_an_image_starts_is_kept() {
     let container = meta.container.unwrap();
     assert_eq!(
         (
-            [container.entrypoint, container.command]
-                .concat()
-                .join(" ")
-                .as_str(),
+            [container.entrypoint, container.command].concat().join(" ").as_str(),
             container.working_directory.as_deref(),
             container.user.as_deref(),
             meta.description.as_deref(),
             meta.mount.unwrap().as_str(),
             meta.engine.as_deref(),
         ),
-        (
-            "/entry serve -v",
-            Some("/data/x"),
-            Some("1000"),
-            Some("a tool"),
-            "/",
-            Some("container")
-        )
+        ("/entry serve -v", Some("/data/x"), Some("1000"), Some("a tool"), "/", Some("container"))
     );
 }
 
@@ -69,12 +57,7 @@ fn the_directory_in_which_it_starts_is_made_where_nothing_is() {
     let made = &flat.converted.report.changed.mount_points;
     assert!(made.contains(&"/work/here".to_owned()), "{made:?}");
 
-    let layers = layer(&[
-        file("file", ""),
-        link("link", "tree"),
-        dir("tree"),
-        link("lost", "x"),
-    ]);
+    let layers = layer(&[file("file", ""), link("link", "tree"), dir("tree"), link("lost", "x")]);
     let names = |directory: &str| {
         let run = json!({"WorkingDir": directory});
         let config = json!({"os": "linux", "architecture": "amd64", "config": run});
@@ -93,14 +76,8 @@ fn variables_of_the_image_are_set_and_those_about_the_user_are_not() {
     let seen = variables(&flat);
     let set = |name: &str, value: &str| (name.to_owned(), format!("[Set({value:?})]"));
     assert_eq!(
-        (
-            seen,
-            flat.converted.report.changed.variables.join(" ").as_str()
-        ),
-        (
-            vec![set("A", "b=c"), set("E", ""), set("PATH", "/x")],
-            "HOME"
-        )
+        (seen, flat.converted.report.changed.variables.join(" ").as_str()),
+        (vec![set("A", "b=c"), set("E", ""), set("PATH", "/x")], "HOME")
     );
 }
 
@@ -136,10 +113,7 @@ fn the_version_of_the_c_library_is_read_from_its_bytes() {
 
 #[test]
 fn a_c_library_that_does_not_say_its_version_has_that_of_its_newest_symbol() {
-    let seen = glibc(&[file(
-        "lib64/libc.so.6",
-        "\x7fELF\0GLIBC_2.9\0GLIBC_2.17\0GLIBC_PRIVATE\0",
-    )]);
+    let seen = glibc(&[file("lib64/libc.so.6", "\x7fELF\0GLIBC_2.9\0GLIBC_2.17\0GLIBC_PRIVATE\0")]);
     assert_eq!(seen.as_deref(), Some("2.17"));
 }
 
@@ -154,41 +128,25 @@ fn mount_points_are_made_and_what_is_there_stays() {
     let made = &flat.converted.report.changed.mount_points;
     let has = |path: &str| made.iter().any(|one| one == path);
     assert_eq!(
-        [
-            "/proc",
-            "/user-environment",
-            "/etc/passwd",
-            "/tmp",
-            "/etc/hosts",
-            "/etc"
-        ]
-        .map(has),
+        ["/proc", "/user-environment", "/etc/passwd", "/tmp", "/etc/hosts", "/etc"].map(has),
         [true, true, true, false, false, false]
     );
 }
 
 #[test]
 fn a_mount_point_that_leads_to_nothing_becomes_a_file() {
-    let flat = flat(&[layer(&[link(
-        "etc/resolv.conf",
-        "../run/systemd/resolve/stub-resolv.conf",
-    )])]);
+    let flat =
+        flat(&[layer(&[link("etc/resolv.conf", "../run/systemd/resolve/stub-resolv.conf")])]);
     let changed = flat.unwrap().converted.report.changed;
     assert_eq!(changed.replaced, ["/etc/resolv.conf"]);
 }
 
 #[test]
 fn a_directory_of_an_image_that_is_called_meta_gives_way() {
-    let flat = flat(&[layer(&[
-        file("meta/env.json", "{}"),
-        file("meta/packages.json", "[]"),
-    ])]);
+    let flat = flat(&[layer(&[file("meta/env.json", "{}"), file("meta/packages.json", "[]")])]);
     let flat = flat.unwrap();
     assert_eq!(
-        (
-            flat.converted.report.changed.replaced.join(" ").as_str(),
-            flat.converted.report.files
-        ),
+        (flat.converted.report.changed.replaced.join(" ").as_str(), flat.converted.report.files),
         ("/meta", 4)
     );
 }
@@ -205,10 +163,7 @@ fn an_image_for_better_processors_needs_one() {
     let flat = crate::kit::look_into(&image).unwrap();
     let need = meta(&flat).needs.processor.unwrap();
     assert_eq!(
-        (
-            need.targets.join(" ").as_str(),
-            need.features.iter().any(|one| one == "avx2")
-        ),
+        (need.targets.join(" ").as_str(), need.features.iter().any(|one| one == "avx2")),
         ("x86_64_v3", true)
     );
 }

@@ -20,10 +20,7 @@ fn set_user_id_and_set_group_id_are_taken_away() {
     ])])
     .unwrap();
     let modes = ["su", "wall", "games"].map(|path| flat.mode(path));
-    assert_eq!(
-        (modes, flat.converted.report.changed.set_id),
-        ([0o755, 0o755, 0o775], 3)
-    );
+    assert_eq!((modes, flat.converted.report.changed.set_id), ([0o755, 0o755, 0o775], 3));
 }
 
 #[test]
@@ -38,11 +35,7 @@ fn everybody_may_read_everything_and_enter_every_directory() {
     .unwrap();
     let modes = ["none", "none/file", "key", "program", "usual"].map(|path| flat.mode(path));
     assert_eq!(
-        (
-            modes,
-            flat.content("none/file").as_str(),
-            flat.converted.report.changed.closed
-        ),
+        (modes, flat.content("none/file").as_str(), flat.converted.report.changed.closed),
         ([0o555, 0o444, 0o644, 0o755, 0o644], "x", 4)
     );
 }
@@ -86,10 +79,8 @@ fn owners(image: &[u8]) -> Vec<String> {
     std::fs::write(&path, image).unwrap();
     let listed = Command::new("unsquashfs").arg("-lln").arg(&path).output();
     let text = String::from_utf8(listed.unwrap().stdout).unwrap();
-    let mut owners: Vec<String> = text
-        .lines()
-        .filter_map(|line| line.split_whitespace().nth(1).map(str::to_owned))
-        .collect();
+    let mut owners: Vec<String> =
+        text.lines().filter_map(|line| line.split_whitespace().nth(1).map(str::to_owned)).collect();
     owners.sort();
     owners.dedup();
     owners
@@ -97,11 +88,7 @@ fn owners(image: &[u8]) -> Vec<String> {
 
 #[test]
 fn everything_belongs_to_root() {
-    let flat = flat(&[layer(&[
-        file("a", "").owner(1234, 5678),
-        dir("b").owner(7, 7),
-    ])])
-    .unwrap();
+    let flat = flat(&[layer(&[file("a", "").owner(1234, 5678), dir("b").owner(7, 7)])]).unwrap();
     assert_eq!(owners(&flat.image), ["0/0"]);
 }
 
@@ -120,10 +107,7 @@ fn extended_attributes_are_left_out_and_counted() {
     let bytes = builder.into_inner().unwrap();
     let flat = flat(&[bytes]).unwrap();
     let has_none = !flat.image.windows(10).any(|bytes| bytes == b"capability");
-    assert_eq!(
-        (flat.converted.report.changed.attributes, has_none),
-        (2, true)
-    );
+    assert_eq!((flat.converted.report.changed.attributes, has_none), (2, true));
 }
 
 #[test]
@@ -131,9 +115,5 @@ fn what_is_not_the_content_that_was_announced_is_refused() {
     let bytes = layer(&[file("a", "1")]);
     let other = layer(&[file("a", "2")]);
     let outcome = flat_of(&[(bytes, other)], amd64());
-    assert!(
-        outcome
-            .unwrap_err()
-            .contains("its content should have the digest")
-    );
+    assert!(outcome.unwrap_err().contains("its content should have the digest"));
 }

@@ -62,9 +62,7 @@ impl Machine {
         let wanted: Vec<_> = wanted.iter().map(|text| text.parse().unwrap()).collect();
         let devices = self.devices();
         assert_eq!(devices.problems(), []);
-        let given = devices
-            .choose(&wanted)
-            .and_then(|chosen| chosen.give(Wanted::Everything));
+        let given = devices.choose(&wanted).and_then(|chosen| chosen.give(Wanted::Everything));
         given.map_err(|error| self.blank(&format!("{error}; {}", error.hint().unwrap())))
     }
 
@@ -111,9 +109,7 @@ fn what_a_later_directory_says_holds() {
     machine.file("etc/a.json", &simple("a.example/x", &["one", "two"]));
     let later = simple("a.example/x", &["one"]).replace('@', "later");
     machine.file("run/a.json", &later);
-    let given = machine
-        .give(&["a.example/x=one", "a.example/x=two"])
-        .unwrap();
+    let given = machine.give(&["a.example/x=one", "a.example/x=two"]).unwrap();
     let values: Vec<_> = given.variables.iter().map(|(_, value)| value).collect();
     assert_eq!(machine.blank(&format!("{values:?}")), "[\"later\", \"@\"]");
 }
@@ -143,10 +139,7 @@ fn all_is_the_device_of_that_name_or_every_one() {
     let everything = ["a.example/x=all", "b.example/y=0", "b.example/y=1"];
     assert_eq!(names(&devices, &["all"]), everything);
     assert_eq!(names(&devices, &["b.example/y=all"]), everything[1..]);
-    assert_eq!(
-        names(&devices, &["all", "none", "b.example/y=1"]),
-        everything[2..]
-    );
+    assert_eq!(names(&devices, &["all", "none", "b.example/y=1"]), everything[2..]);
 }
 
 #[test]
@@ -314,9 +307,7 @@ fn nodes_must_be_what_they_are_said_to_be() {
     );
     assert_eq!(
         told("path: /dev/null, major: 1, minor: 5"),
-        Err(format!(
-            "{place} /dev/null is the device 1:3, and should be the device 1:5; {hint}"
-        ))
+        Err(format!("{place} /dev/null is the device 1:3, and should be the device 1:5; {hint}"))
     );
     assert_eq!(
         told("path: /dev/cabane-none"),
@@ -324,9 +315,7 @@ fn nodes_must_be_what_they_are_said_to_be() {
     );
     assert_eq!(
         told("path: @/driver/file"),
-        Err(format!(
-            "{place} @/driver/file is no device, and should be one; {hint}"
-        ))
+        Err(format!("{place} @/driver/file is no device, and should be one; {hint}"))
     );
     assert_eq!(
         told("path: /dev/null, hostPath: /dev/zero"),
@@ -342,10 +331,7 @@ fn a_file_that_is_gone_is_an_error() {
     let machine = Machine::new();
     machine.specified("  mounts:\n  - {hostPath: @/driver/gone, containerPath: /gone}\n");
     let error = machine.give(&["all"]).unwrap_err();
-    assert!(
-        error.starts_with("@/etc/vendor.yaml:6: cannot give @/driver/gone; "),
-        "{error}"
-    );
+    assert!(error.starts_with("@/etc/vendor.yaml:6: cannot give @/driver/gone; "), "{error}");
 }
 
 #[test]
@@ -378,9 +364,6 @@ fn where_the_files_of_the_host_are_seen_variables_are_enough() {
     let chosen = devices.choose(&["all".parse().unwrap()]).unwrap();
     let given = chosen.give(Wanted::Variables).unwrap();
     let pair = |value: &str| ("A".to_owned(), value.to_owned());
-    let expected = Given {
-        variables: vec![pair("1"), pair("2")],
-        ..Given::default()
-    };
+    let expected = Given { variables: vec![pair("1"), pair("2")], ..Given::default() };
     assert_eq!(given, expected);
 }

@@ -76,11 +76,10 @@ fn judge_repository(entry: &RepositoryEntry) -> Finding {
                 .because(format!("{reason}{}", hint.unwrap_or_default()))
                 .fixed_by(format!("ls -la {typed}"))
         }
-        RepositoryFacts::TooLong => finding(
-            State::Note,
-            format!("{path}, too large to look through here"),
-        )
-        .fixed_by(format!("cabane repo status {typed}")),
+        RepositoryFacts::TooLong => {
+            finding(State::Note, format!("{path}, too large to look through here"))
+                .fixed_by(format!("cabane repo status {typed}"))
+        }
         RepositoryFacts::Usable { .. } => judge_usable(entry, facts, &finding),
     }
 }
@@ -90,15 +89,8 @@ fn judge_usable(
     facts: &RepositoryFacts,
     finding: &dyn Fn(State, String) -> Finding,
 ) -> Finding {
-    let RepositoryFacts::Usable {
-        file_system,
-        writable,
-        labels,
-        images,
-        free,
-        leftovers,
-        damaged,
-    } = facts
+    let RepositoryFacts::Usable { file_system, writable, labels, images, free, leftovers, damaged } =
+        facts
     else {
         return finding(State::Off, entry.path.clone());
     };
@@ -114,14 +106,10 @@ fn judge_usable(
             1 => String::new(),
             count => format!("; {} more", count - 1),
         };
-        finding(State::Problem, found)
-            .because(format!("{first}{more}"))
-            .fixed_by(update)
+        finding(State::Problem, found).because(format!("{first}{more}")).fixed_by(update)
     } else if *leftovers > 0 {
         finding(State::Note, found)
-            .because(format!(
-                "{leftovers} temporary files of writers that are gone"
-            ))
+            .because(format!("{leftovers} temporary files of writers that are gone"))
             .fixed_by(update)
     } else if entry.is_default && !*writable {
         finding(State::Note, found)

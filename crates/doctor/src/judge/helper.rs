@@ -47,11 +47,7 @@ pub(super) fn judge_helper(process: &Process, helper: &Answer<HelperFacts>) -> V
 }
 
 fn judge_missing(process: &Process, helper: &HelperFacts) -> Vec<Finding> {
-    let state = if process.counts_as_root {
-        State::Off
-    } else {
-        State::Note
-    };
+    let state = if process.counts_as_root { State::Off } else { State::Note };
     let missing = finding("helper", state, "is not installed")
         .because(format!(
             "users can go without; with it their images are mounted by the kernel, faster \
@@ -86,18 +82,11 @@ fn judge_program(installed: &Installed) -> Finding {
             .because(format!("its mode is {:04o}", installed.mode))
             .fixed_by(right)
     } else if let Some(place) = &installed.without_set_uid {
-        broken(format!(
-            "{} lies on a file system mounted with `nosuid`",
-            installed.path
-        ))
-        .because(format!("set-uid has no effect below {place}"))
-        .fixed_by(format!("sudo mount -o remount,suid {}", quoted(place)))
+        broken(format!("{} lies on a file system mounted with `nosuid`", installed.path))
+            .because(format!("set-uid has no effect below {place}"))
+            .fixed_by(format!("sudo mount -o remount,suid {}", quoted(place)))
     } else {
-        finding(
-            "helper",
-            State::Ok,
-            format!("{}, set-uid root", installed.path),
-        )
+        finding("helper", State::Ok, format!("{}, set-uid root", installed.path))
     }
     .serving("the kernel's file systems for users")
 }
@@ -166,9 +155,7 @@ fn judge_policy(helper: &HelperFacts) -> Vec<Finding> {
         return vec![
             broken(format!("{POLICY} lists no mount point"))
                 .because("the helper mounts nowhere else")
-                .fixed_by(format!(
-                    "echo 'mount-point /user-environment' | sudo tee -a {POLICY}"
-                )),
+                .fixed_by(format!("echo 'mount-point /user-environment' | sudo tee -a {POLICY}")),
         ];
     }
     let found = format!(
@@ -225,29 +212,20 @@ fn mend(weakness: &Weakness, is_directory: bool) -> (String, String) {
     let path = &weakness.path;
     let typed = quoted(path);
     match &weakness.kind {
-        WeaknessKind::Missing => (
-            format!("{path} is not there"),
-            format!("sudo install -d -m 0755 {typed}"),
-        ),
+        WeaknessKind::Missing => {
+            (format!("{path} is not there"), format!("sudo install -d -m 0755 {typed}"))
+        }
         WeaknessKind::Link => (
             format!("{path} is a link"),
             format!("sudo rm {typed} && sudo install -d -m 0755 {typed}"),
         ),
         WeaknessKind::WrongKind => (
-            format!(
-                "{path} is no {}",
-                if is_directory {
-                    "directory"
-                } else {
-                    "plain file"
-                }
-            ),
+            format!("{path} is no {}", if is_directory { "directory" } else { "plain file" }),
             format!("ls -ld {typed}"),
         ),
-        WeaknessKind::Owner(owner) => (
-            format!("{path} belongs to user {owner}"),
-            format!("sudo chown root:root {typed}"),
-        ),
+        WeaknessKind::Owner(owner) => {
+            (format!("{path} belongs to user {owner}"), format!("sudo chown root:root {typed}"))
+        }
         WeaknessKind::Writable(mode) => (
             format!("others than root can write to {path} (mode {mode:04o})"),
             if path == "/run/cabane" {
@@ -256,14 +234,12 @@ fn mend(weakness: &Weakness, is_directory: bool) -> (String, String) {
                 format!("sudo chmod go-w {typed}")
             },
         ),
-        WeaknessKind::OnFuse => (
-            format!("{path} lies on a FUSE file system"),
-            format!("findmnt --target {typed}"),
-        ),
-        WeaknessKind::Unreachable(reason) => (
-            format!("{path} cannot be looked at: {reason}"),
-            format!("ls -ld {typed}"),
-        ),
+        WeaknessKind::OnFuse => {
+            (format!("{path} lies on a FUSE file system"), format!("findmnt --target {typed}"))
+        }
+        WeaknessKind::Unreachable(reason) => {
+            (format!("{path} cannot be looked at: {reason}"), format!("ls -ld {typed}"))
+        }
     }
 }
 
@@ -281,26 +257,16 @@ fn judge_start(process: &Process, helper: &HelperFacts) -> Vec<Finding> {
     }
     match &helper.started {
         Some(Ok(())) => findings.push(
-            finding(
-                "start of the helper",
-                State::Ok,
-                "it was started, and does its work",
-            )
-            .serving("set-uid takes effect, and it speaks the language of this command"),
+            finding("start of the helper", State::Ok, "it was started, and does its work")
+                .serving("set-uid takes effect, and it speaks the language of this command"),
         ),
         Some(Err(reason)) if findings.is_empty() => {
-            let failed = finding(
-                "start of the helper",
-                State::Problem,
-                "it was started, and gave up",
-            );
+            let failed =
+                finding("start of the helper", State::Problem, "it was started, and gave up");
             let failed = failed.because(format!("it said: {reason}")).blocking();
             findings.push(if reason.contains("does not understand") {
-                Finding {
-                    found: "it is of another version than this command".to_owned(),
-                    ..failed
-                }
-                .fixed_by("sudo make install")
+                Finding { found: "it is of another version than this command".to_owned(), ..failed }
+                    .fixed_by("sudo make install")
             } else if process.is_filtered {
                 failed.fixed_by("docker run --security-opt seccomp=unconfined …")
             } else {
@@ -314,18 +280,10 @@ fn judge_start(process: &Process, helper: &HelperFacts) -> Vec<Finding> {
 
 /// Says which images the helper mounts where, if it does anywhere.
 pub(super) fn images_and_places(helper: &HelperFacts) -> Option<String> {
-    let PolicyFacts::Good {
-        mount_points,
-        owners,
-        root_images,
-        ..
-    } = &helper.policy
-    else {
+    let PolicyFacts::Good { mount_points, owners, root_images, .. } = &helper.policy else {
         return None;
     };
-    let good = mount_points
-        .iter()
-        .filter(|(_, weakness)| weakness.is_none());
+    let good = mount_points.iter().filter(|(_, weakness)| weakness.is_none());
     let mut places: Vec<&str> = good.map(|(path, _)| path.as_str()).collect();
     if places.is_empty() {
         return None;
@@ -333,11 +291,7 @@ pub(super) fn images_and_places(helper: &HelperFacts) -> Option<String> {
     if *root_images {
         places.push("/");
     }
-    Some(format!(
-        "{} images at {}",
-        whose(owners.as_deref()),
-        places.join(", ")
-    ))
+    Some(format!("{} images at {}", whose(owners.as_deref()), places.join(", ")))
 }
 
 fn whose(owners: Option<&[u32]>) -> String {

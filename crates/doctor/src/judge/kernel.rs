@@ -34,10 +34,8 @@ fn judge_kernel(kernel: &Kernel, as_root: Option<&AsRoot>) -> Vec<Finding> {
             Has::Yes => finding(name, State::Ok, "there"),
             Has::Unknown => finding(name, State::Off, "could not be tried")
                 .because("it takes a namespace of one's own, and none can be made"),
-            Has::No => finding(name, State::Problem, "not there").because(format!(
-                "Linux {since} brings it, and this is {}",
-                kernel.release
-            )),
+            Has::No => finding(name, State::Problem, "not there")
+                .because(format!("Linux {since} brings it, and this is {}", kernel.release)),
         };
         judged.serving(purpose)
     };
@@ -78,11 +76,7 @@ fn file_system(name: &str, has: Has) -> Finding {
 fn erofs_from_file(tried: &AsRoot) -> Finding {
     let name = "erofs from a file";
     match &tried.erofs_from_file {
-        Trial::Works => finding(
-            name,
-            State::Ok,
-            "an image was mounted without a loop device",
-        ),
+        Trial::Works => finding(name, State::Ok, "an image was mounted without a loop device"),
         Trial::NotTried => finding(name, State::Off, "not tried"),
         Trial::Fails(failure) => finding(name, State::Off, "not possible: it takes a loop device")
             .because(format!("{}; Linux 6.12 brings it", failure.text)),
@@ -92,16 +86,10 @@ fn erofs_from_file(tried: &AsRoot) -> Finding {
 
 fn judge_loops(loops: &Loops) -> Vec<Finding> {
     let is_used = |number: &u32| loops.used.iter().any(|(used, _)| used == number);
-    let surplus = loops
-        .all
-        .iter()
-        .filter(|number| **number >= 8 && !is_used(number));
+    let surplus = loops.all.iter().filter(|number| **number >= 8 && !is_used(number));
     let surplus = surplus.count();
-    let found = format!(
-        "{}, {} in use, {surplus} more than usual",
-        loops.all.len(),
-        loops.used.len()
-    );
+    let found =
+        format!("{}, {} in use, {surplus} more than usual", loops.all.len(), loops.used.len());
     let judged = if !loops.control {
         finding("loop devices", State::Off, "/dev/loop-control is not there")
             .because("root and the helper need it for squashfs images; EROFS needs none")
@@ -179,12 +167,9 @@ fn judge_rendezvous_points(facts: &Facts) -> Finding {
             .fixed_by(format!("ls -ld {unsafe_places}").trim_end());
     };
     if rendezvous_points.stale > 0 {
-        finding(
-            State::Note,
-            format!("{} left over", rendezvous_points.stale),
-        )
-        .because("files of processes that were killed; the next start removes them, too")
-        .fixed_by("cabane clean")
+        finding(State::Note, format!("{} left over", rendezvous_points.stale))
+            .because("files of processes that were killed; the next start removes them, too")
+            .fixed_by("cabane clean")
     } else {
         finding(State::Ok, place.clone())
     }
@@ -198,8 +183,6 @@ fn uncounted(facts: &Facts, finding: impl Fn(State, &str) -> Finding, reason: &s
         _ => State::Note,
     };
     finding(state, "cannot be counted")
-        .because(format!(
-            "/run of the first process cannot be looked into: {reason}"
-        ))
+        .because(format!("/run of the first process cannot be looked into: {reason}"))
         .fixed_by("ls -la /proc/1/root/run/cabane")
 }

@@ -21,9 +21,7 @@ pub(crate) fn judge(facts: &Facts) -> Diagnosis {
     findings.extend(kernel::judge(facts));
     findings.extend(configuration::judge(facts));
     findings.extend(search_path::judge(facts));
-    let is_broken = findings
-        .iter()
-        .any(|finding| finding.state == State::Problem);
+    let is_broken = findings.iter().any(|finding| finding.state == State::Problem);
     Diagnosis {
         version: env!("CARGO_PKG_VERSION"),
         healthy: choice.works && !is_broken,

@@ -38,10 +38,7 @@ fn judge_search_path(search_path: &SearchPath, process: &Process) -> Vec<Finding
     if let [first, others @ ..] = search_path.names.commands.as_slice()
         && !others.is_empty()
     {
-        let found = format!(
-            "PATH holds different programs: {first}, {}",
-            others.join(", ")
-        );
+        let found = format!("PATH holds different programs: {first}, {}", others.join(", "));
         findings.push(
             finding("cabane", State::Note, found)
                 .because("the first is used; a helper of another version may not understand it")

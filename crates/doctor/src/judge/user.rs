@@ -25,9 +25,9 @@ pub(super) fn judge_user_namespaces(process: &Process, facts: &UserNamespaces) -
     };
     let blocked = finding(State::Note, "cannot be made, or nothing be mounted in it").blocking();
     match reason(process, facts, failure) {
-        Some((cause, command)) => blocked
-            .because(format!("{cause} ({})", failure.text))
-            .fixed_by(command),
+        Some((cause, command)) => {
+            blocked.because(format!("{cause} ({})", failure.text)).fixed_by(command)
+        }
         None => blocked.because(failure.text.clone()),
     }
 }
@@ -137,13 +137,9 @@ fn squashfs_program(fuse: &Fuse) -> Finding {
     let finding = Finding::new(Group::Ways, name, State::Ok, shown(program)).serving(purpose);
     if program.path.ends_with("/squashfuse") {
         let text = format!("{}, and no squashfuse_ll", shown(program));
-        Finding {
-            state: State::Note,
-            found: text,
-            ..finding
-        }
-        .because("squashfuse_ll serves several processes at once and is faster")
-        .fixed_by("sudo apt-get install squashfuse")
+        Finding { state: State::Note, found: text, ..finding }
+            .because("squashfuse_ll serves several processes at once and is faster")
+            .fixed_by("sudo apt-get install squashfuse")
     } else {
         finding
     }

@@ -17,10 +17,7 @@ const USER_NAMESPACE: &str = "user-namespace";
 pub(super) fn judge(facts: &Facts) -> (Vec<Way>, Choice, Vec<Finding>) {
     let root = judge_root(facts);
     let helper = judge_helper(&facts.process, &facts.helper);
-    let mut user = vec![judge_user_namespaces(
-        &facts.process,
-        &facts.user_namespaces,
-    )];
+    let mut user = vec![judge_user_namespaces(&facts.process, &facts.user_namespaces)];
     user.extend(judge_fuse(&facts.fuse, &facts.user_namespaces));
     let ways = vec![
         way(ROOT, &root, !facts.process.counts_as_root),
@@ -58,11 +55,7 @@ fn way(name: &'static str, findings: &[Finding], is_impossible: bool) -> Way {
         None if is_impossible => findings.first().map(|finding| finding.found.clone()),
         None => None,
     };
-    Way {
-        name,
-        works: reason.is_none(),
-        reason,
-    }
+    Way { name, works: reason.is_none(), reason }
 }
 
 /// Mirrors what `cabane run` does.
@@ -94,11 +87,7 @@ fn choose(facts: &Facts, ways: &[Way]) -> Choice {
         }
         _ => "images are mounted in a user namespace, through FUSE".to_owned(),
     };
-    Choice {
-        backend,
-        works: works(backend),
-        explanation,
-    }
+    Choice { backend, works: works(backend), explanation }
 }
 
 fn judge_choice(facts: &Facts, ways: &[Way], choice: &Choice) -> Finding {
@@ -111,10 +100,7 @@ fn judge_choice(facts: &Facts, ways: &[Way], choice: &Choice) -> Finding {
         match &facts.configuration.wanted {
             Some((name, origin)) => {
                 let text = format!("`{name}`, which {origin} asks for; {}", finding.found);
-                Finding {
-                    found: text,
-                    ..finding
-                }
+                Finding { found: text, ..finding }
             }
             None => finding,
         }
@@ -125,10 +111,7 @@ fn judge_choice(facts: &Facts, ways: &[Way], choice: &Choice) -> Finding {
         };
         found(
             State::Problem,
-            format!(
-                "`{}` is chosen and does not work; `{}` does",
-                choice.backend, other.name
-            ),
+            format!("`{}` is chosen and does not work; `{}` does", choice.backend, other.name),
         )
         .because(cause)
         .fixed_by(format!("export CABANE_BACKEND={}", other.name))
@@ -181,10 +164,8 @@ fn stands_in_the_way(facts: &Facts) -> Option<&'static str> {
         None
     } else if helper.state_directory.is_some() {
         Some("there is no safe place for images that are held")
-    } else if !matches!(
-        facts.held.known(),
-        Ok(Held::Nothing | Held::Images { .. } | Held::Hidden)
-    ) {
+    } else if !matches!(facts.held.known(), Ok(Held::Nothing | Held::Images { .. } | Held::Hidden))
+    {
         Some("the place of images that are held is out of reach")
     } else {
         None
@@ -196,10 +177,7 @@ fn judge_root_trial(tried: &AsRoot, finding: &dyn Fn(State, &str) -> Finding) ->
         (Trial::Works, Trial::Works) => {
             finding(State::Ok, "squashfs and EROFS images were mounted")
         }
-        (Trial::Works, _) => finding(
-            State::Ok,
-            "a squashfs image was mounted; EROFS is not there",
-        ),
+        (Trial::Works, _) => finding(State::Ok, "a squashfs image was mounted; EROFS is not there"),
         (Trial::Fails(failure), _) => {
             let cause = root_cause(failure);
             let failed = finding(State::Problem, "a squashfs image could not be mounted")

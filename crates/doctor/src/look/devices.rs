@@ -19,10 +19,7 @@ pub(crate) fn look_at_devices() -> Answer<DeviceFacts> {
         let conflict = |device: Device<'_>| {
             let other = device.conflict?;
             let (name, file) = (device.name, device.file.display());
-            Some(format!(
-                "{name} is described by {} and by {file}",
-                other.display()
-            ))
+            Some(format!("{name} is described by {} and by {file}", other.display()))
         };
         let conflicts = devices.all().filter_map(conflict);
         let known = devices.all().filter(|device| device.conflict.is_none());

@@ -60,11 +60,7 @@ fn count() -> io::Result<Held> {
         longest = longest.max(now.saturating_sub(used));
     }
     owners.sort_unstable();
-    Ok(if owners.is_empty() {
-        Held::Nothing
-    } else {
-        Held::Images { owners, longest }
-    })
+    Ok(if owners.is_empty() { Held::Nothing } else { Held::Images { owners, longest } })
 }
 
 /// Looks at the directories in which processes of the user find each other.

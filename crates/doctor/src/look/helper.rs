@@ -96,15 +96,11 @@ fn look_at_policy() -> PolicyFacts {
                 .map(|place| text(place))
                 .collect(),
         },
-        Err(Error::Policy { source, .. }) => PolicyFacts::Mistake {
-            line: source.line,
-            problem: source.problem.to_owned(),
-        },
+        Err(Error::Policy { source, .. }) => {
+            PolicyFacts::Mistake { line: source.line, problem: source.problem.to_owned() }
+        }
         Err(error) => match weakness(path, false) {
-            Some(Weakness {
-                kind: WeaknessKind::Missing,
-                ..
-            }) => PolicyFacts::Missing,
+            Some(Weakness { kind: WeaknessKind::Missing, .. }) => PolicyFacts::Missing,
             Some(weakness) => PolicyFacts::Weak(weakness),
             None => PolicyFacts::Unreadable(match std::error::Error::source(&error) {
                 Some(source) => format!("{error}: {source}"),
@@ -119,10 +115,7 @@ fn look_at_state_directory() -> Option<Weakness> {
     let run = ["/proc/1/root/run", "/run"];
     let run = run.iter().find(|path| fs::symlink_metadata(path).is_ok());
     let run = Path::new(run.unwrap_or(&"/run"));
-    let named = |path: &str, kind| Weakness {
-        path: path.to_owned(),
-        kind,
-    };
+    let named = |path: &str, kind| Weakness { path: path.to_owned(), kind };
     if let Some(kind) = weakness_of(run, true, OTHERS_WRITE) {
         return Some(named("/run", kind));
     }
@@ -140,10 +133,7 @@ fn weakness(path: &Path, is_directory: bool) -> Option<Weakness> {
     parts.reverse();
     parts.into_iter().find_map(|part| {
         let wants_directory = part != path || is_directory;
-        Some(Weakness {
-            path: text(part),
-            kind: weakness_of(part, wants_directory, OTHERS_WRITE)?,
-        })
+        Some(Weakness { path: text(part), kind: weakness_of(part, wants_directory, OTHERS_WRITE)? })
     })
 }
 

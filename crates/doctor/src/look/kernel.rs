@@ -21,11 +21,7 @@ pub(crate) const USUAL_LOOP_DEVICES: u32 = 8;
 
 /// Tries what can be tried.
 pub(crate) fn look_at_kernel(process: &Process) -> Answer<Kernel> {
-    let backend = if process.counts_as_root {
-        Backend::Root
-    } else {
-        Backend::UserNamespace
-    };
+    let backend = if process.counts_as_root { Backend::Root } else { Backend::UserNamespace };
     within(MOUNTING, || {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let opened = openat2(CWD, "/", flags, Mode::empty(), ResolveFlags::empty()).map(drop);
@@ -40,10 +36,7 @@ pub(crate) fn look_at_kernel(process: &Process) -> Answer<Kernel> {
             }
         };
         Kernel {
-            release: rustix::system::uname()
-                .release()
-                .to_string_lossy()
-                .into_owned(),
+            release: rustix::system::uname().release().to_string_lossy().into_owned(),
             new_mount_calls: file_system("tmpfs"),
             openat2: has(opened),
             squashfs: file_system("squashfs"),
@@ -63,10 +56,7 @@ fn has(result: Result<(), Errno>) -> Has {
 
 /// Looks at the loop devices.
 pub(super) fn loops() -> Loops {
-    let mut loops = Loops {
-        control: Path::new("/dev/loop-control").exists(),
-        ..Loops::default()
-    };
+    let mut loops = Loops { control: Path::new("/dev/loop-control").exists(), ..Loops::default() };
     for entry in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
         let name = entry.file_name();
         let number = name.to_str().and_then(|name| name.strip_prefix("loop"));
@@ -88,11 +78,7 @@ pub(super) fn loops() -> Loops {
 pub(super) fn remove_surplus(before: &Loops) {
     let now = loops();
     let is_used = |number: &u32| now.used.iter().any(|(used, _)| used == number);
-    for number in now
-        .all
-        .iter()
-        .filter(|number| **number >= USUAL_LOOP_DEVICES)
-    {
+    for number in now.all.iter().filter(|number| **number >= USUAL_LOOP_DEVICES) {
         if !before.all.contains(number) && !is_used(number) {
             // Somebody else may have taken it.
             let _ = loop_device::remove(*number);

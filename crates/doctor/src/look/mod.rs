@@ -41,10 +41,8 @@ const READING: Duration = Duration::from_secs(20);
 pub(crate) fn look_at_process() -> Process {
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let filter = status
-        .lines()
-        .find_map(|line| line.strip_prefix("Seccomp:"))
-        .map_or("0", str::trim);
+    let filter =
+        status.lines().find_map(|line| line.strip_prefix("Seccomp:")).map_or("0", str::trim);
     Process {
         user: geteuid().as_raw(),
         may_mount: rustix::thread::capabilities(None)

@@ -41,12 +41,8 @@ fn introduced(found: Answer<Option<PathBuf>>, option: &str) -> Answer<Option<Pro
 /// Asks a program for its version.
 pub(super) fn version_of(path: &Path, option: &str) -> Option<String> {
     let said = within(QUICK, || {
-        let output = Command::new(path)
-            .arg(option)
-            .env_clear()
-            .stdin(Stdio::null())
-            .output()
-            .ok()?;
+        let output =
+            Command::new(path).arg(option).env_clear().stdin(Stdio::null()).output().ok()?;
         let said = [output.stdout, output.stderr].concat();
         Some(String::from_utf8_lossy(&said).into_owned())
     });

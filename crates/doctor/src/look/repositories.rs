@@ -61,8 +61,5 @@ fn unusable(error: &cabane_repository::Error) -> RepositoryFacts {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),
     };
-    RepositoryFacts::Unusable {
-        reason,
-        hint: error.hint(),
-    }
+    RepositoryFacts::Unusable { reason, hint: error.hint() }
 }

@@ -25,16 +25,11 @@ pub(crate) fn look_at_path(path: Option<&OsStr>) -> Answer<OwnNames> {
             }
         }
         let uenv = all("uenv", path).into_iter().next().map(|uenv| {
-            let is_this = this
-                .as_deref()
-                .is_some_and(|this| real(this) == real(&uenv));
+            let is_this = this.as_deref().is_some_and(|this| real(this) == real(&uenv));
             (uenv.to_string_lossy().into_owned(), is_this)
         });
         let shown = |(command, _): (PathBuf, PathBuf)| command.to_string_lossy().into_owned();
-        OwnNames {
-            commands: different.into_iter().map(shown).collect(),
-            uenv,
-        }
+        OwnNames { commands: different.into_iter().map(shown).collect(), uenv }
     })
 }
 

@@ -41,9 +41,7 @@ const WHOLE: usize = 4096;
 /// Makes a user namespace and mounts something in memory there.
 pub(crate) fn try_user_namespaces() -> UserNamespaces {
     let trial = within(MOUNTING, || {
-        let operations = vec![Operation::Hide {
-            directory: mount_point(),
-        }];
+        let operations = vec![Operation::Hide { directory: mount_point() }];
         outcome(perform(plan(FusePrograms::default(), operations)))
     });
     UserNamespaces {
@@ -105,10 +103,7 @@ fn try_through_fuse(programs: &FusePrograms, format: ImageFormat) -> Trial {
             Ok(image) => image,
             Err(error) => return no_image(&error),
         };
-        let operation = Operation::Image {
-            image,
-            mount_point: place.clone(),
-        };
+        let operation = Operation::Image { image, mount_point: place.clone() };
         match perform(plan(programs.clone(), vec![operation])) {
             Ok(()) => content(File::open(place.join("probe"))),
             Err(error) => outcome(Err(error)),
@@ -180,11 +175,7 @@ fn probe_image(format: ImageFormat) -> io::Result<ImageFile> {
     file.write_all(bytes)?;
     file.write_all(&vec![0; bytes.len().next_multiple_of(WHOLE) - bytes.len()])?;
     file.sync_data()?;
-    Ok(ImageFile {
-        file,
-        path: PathBuf::from("a trial image"),
-        format,
-    })
+    Ok(ImageFile { file, path: PathBuf::from("a trial image"), format })
 }
 
 /// Any directory will do: nobody else sees what is mounted there.
@@ -193,11 +184,7 @@ fn mount_point() -> PathBuf {
 }
 
 fn plan(fuse: FusePrograms, operations: Vec<Operation>) -> MountPlan {
-    MountPlan {
-        backend: Backend::UserNamespace,
-        fuse,
-        operations,
-    }
+    MountPlan { backend: Backend::UserNamespace, fuse, operations }
 }
 
 fn content(file: io::Result<File>) -> Trial {
@@ -222,12 +209,7 @@ fn no_image(error: &io::Error) -> Trial {
 }
 
 fn failed(step: Step, error: &io::Error) -> Trial {
-    Trial::Fails(Failure {
-        step,
-        text: error.to_string(),
-        errno: error.raw_os_error(),
-        hint: None,
-    })
+    Trial::Fails(Failure { step, text: error.to_string(), errno: error.raw_os_error(), hint: None })
 }
 
 fn outcome(result: Result<(), Error>) -> Trial {
@@ -262,11 +244,6 @@ fn outcome(result: Result<(), Error>) -> Trial {
 fn settled(answer: &Answer<Trial>) -> Trial {
     match answer.known() {
         Ok(trial) => trial.clone(),
-        Err(text) => Trial::Fails(Failure {
-            step: Step::Other,
-            text,
-            errno: None,
-            hint: None,
-        }),
+        Err(text) => Trial::Fails(Failure { step: Step::Other, text, errno: None, hint: None }),
     }
 }

@@ -59,20 +59,14 @@ fn append(line: &str, path: &Path) -> io::Result<()> {
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
     let mut options = File::options();
     options.append(true).create(true).mode(0o640);
-    let mut file = options
-        .custom_flags(flags.bits().cast_signed())
-        .open(path)?;
+    let mut file = options.custom_flags(flags.bits().cast_signed()).open(path)?;
     let found = file.metadata()?;
     if !found.is_file() || found.uid() != 0 || found.mode() & 0o022 != 0 {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
     // A second write would be a line of its own for whoever comes between.
     let written = file.write(line.as_bytes())?;
-    if written == line.len() {
-        Ok(())
-    } else {
-        Err(io::ErrorKind::StorageFull.into())
-    }
+    if written == line.len() { Ok(()) } else { Err(io::ErrorKind::StorageFull.into()) }
 }
 
 /// A message as the C library sends it.

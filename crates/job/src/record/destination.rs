@@ -44,9 +44,7 @@ impl FromStr for Destination {
             cabane_registry::is_address_of_collector(text).then(|| Self::Collector(text.to_owned()))
         };
         let shown = || cabane_label::escape(text).into_owned();
-        found
-            .filter(|_| is_word)
-            .ok_or_else(|| DestinationError(shown()))
+        found.filter(|_| is_word).ok_or_else(|| DestinationError(shown()))
     }
 }
 
@@ -85,9 +83,9 @@ fn fault_of_directory(path: &Path) -> Option<String> {
             "the directory {shown} for records does not belong to root, or others may change it"
         )),
         Ok(_) => None,
-        Err(_) => Some(format!(
-            "there is no directory {shown} for records: `install -d -m 750 {shown}`"
-        )),
+        Err(_) => {
+            Some(format!("there is no directory {shown} for records: `install -d -m 750 {shown}`"))
+        }
     }
 }
 
@@ -109,19 +107,7 @@ mod tests {
 
     #[test]
     fn what_names_no_place_is_refused() {
-        let texts = [
-            "",
-            "file:steps",
-            "file:/a b",
-            "syslog:log",
-            "ftp://a",
-            "http://",
-            "a",
-        ];
-        assert!(
-            texts
-                .iter()
-                .all(|text| text.parse::<Destination>().is_err())
-        );
+        let texts = ["", "file:steps", "file:/a b", "syslog:log", "ftp://a", "http://", "a"];
+        assert!(texts.iter().all(|text| text.parse::<Destination>().is_err()));
     }
 }

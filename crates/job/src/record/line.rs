@@ -91,17 +91,11 @@ impl Record {
             user: user.map(|user| bounded(&user, 64)),
             uid: report.text("user")?.parse().ok()?,
             gid: report.text("group")?.parse().ok()?,
-            account: report
-                .text("SLURM_JOB_ACCOUNT")
-                .map(|text| bounded(text, 64)),
+            account: report.text("SLURM_JOB_ACCOUNT").map(|text| bounded(text, 64)),
             nodes: report.number("nodes")?,
             tasks: report.number("tasks")?,
             mounted: report.text("mounted") == Some("1"),
-            images: report
-                .images
-                .iter()
-                .map(|image| recorded(image, &said))
-                .collect(),
+            images: report.images.iter().map(|image| recorded(image, &said)).collect(),
             images_left_out: 0,
         })
     }
@@ -134,10 +128,7 @@ fn recorded(image: &ReportedImage, said: &[LoadedImage]) -> RecordedImage {
         label: label
             .filter(|label| label.len() <= 256 && label.parse::<Label>().is_ok())
             .map(str::to_owned),
-        views: views
-            .take(MOST_VIEWS)
-            .map(|view| bounded(view, 64))
-            .collect(),
+        views: views.take(MOST_VIEWS).map(|view| bounded(view, 64)).collect(),
     }
 }
 
@@ -161,11 +152,7 @@ fn step_name(number: u32) -> String {
 fn bounded(text: &str, most: usize) -> String {
     let mut kept = String::new();
     for letter in text.chars() {
-        let letter = if letter.is_control() {
-            '\u{fffd}'
-        } else {
-            letter
-        };
+        let letter = if letter.is_control() { '\u{fffd}' } else { letter };
         if kept.len() + letter.len_utf8() > most {
             kept.push('…');
             break;
@@ -186,11 +173,8 @@ mod tests {
             "time=1700000000123\0job=7\0step=4294967291\0array-job=0\0array-task=4294967294\0\
              nodes=2\0tasks=4\0user=1000\0group=100\0mounted=1\0{images}CABANE_LOADED={loaded}\0"
         );
-        let record = Record::new(
-            &StepReport::parse(told.as_bytes()),
-            "n1",
-            Some("alice".to_owned()),
-        );
+        let record =
+            Record::new(&StepReport::parse(told.as_bytes()), "n1", Some("alice".to_owned()));
         let line = record.unwrap().line().unwrap();
         assert!(line.len() <= LONGEST && line.ends_with('\n'));
         serde_json::from_str(&line).unwrap()
@@ -223,10 +207,7 @@ mod tests {
 
     #[test]
     fn nothing_is_believed_of_images_that_were_not_mounted() {
-        let found = line(
-            "image=/a\0mount-point=/m\0",
-            &loaded("/b", "app/1:v1@here%any"),
-        );
+        let found = line("image=/a\0mount-point=/m\0", &loaded("/b", "app/1:v1@here%any"));
         let expected = serde_json::json!([{"path": "/a", "mount_point": "/m", "views": []}]);
         assert_eq!(found["images"], expected);
     }
@@ -241,10 +222,7 @@ mod tests {
     fn a_record_of_many_long_paths_says_how_many_did_not_fit() {
         let image = format!("image=/{}\0mount-point=/m\0", "\"".repeat(2000));
         let found = line(&image.repeat(8), "{");
-        let (kept, left) = (
-            found["images"].as_array().unwrap().len(),
-            &found["images_left_out"],
-        );
+        let (kept, left) = (found["images"].as_array().unwrap().len(), &found["images_left_out"]);
         assert_eq!((kept, left), (1, &Value::from(7)));
     }
 }

@@ -70,9 +70,7 @@ fn write_down(report: &[u8], destination: &Destination) -> io::Result<()> {
     let node = rustix::system::uname();
     let user = report.number("user").and_then(name_of);
     let record = Record::new(&report, &node.nodename().to_string_lossy(), user);
-    let line = record
-        .and_then(Record::line)
-        .ok_or(io::ErrorKind::InvalidData)?;
+    let line = record.and_then(Record::line).ok_or(io::ErrorKind::InvalidData)?;
     deliver(&line, destination)
 }
 

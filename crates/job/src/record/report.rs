@@ -31,10 +31,9 @@ impl StepReport {
             };
             let value = value.to_owned();
             match (name, report.images.last_mut()) {
-                ("image", _) => report.images.push(ReportedImage {
-                    path: value,
-                    ..ReportedImage::default()
-                }),
+                ("image", _) => {
+                    report.images.push(ReportedImage { path: value, ..ReportedImage::default() })
+                }
                 ("mount-point", Some(image)) => image.mount_point = value,
                 ("label", Some(image)) => image.label = value,
                 _ => {
@@ -70,10 +69,7 @@ mod tests {
             mount_point: mount_point.to_owned(),
             label: label.to_owned(),
         };
-        assert_eq!(
-            report.images,
-            [image("/a=b", "/m", "l"), image("/c", "/n", "")]
-        );
+        assert_eq!(report.images, [image("/a=b", "/m", "l"), image("/c", "/n", "")]);
         assert_eq!(report.number("job"), Some(7));
     }
 }

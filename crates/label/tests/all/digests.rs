@@ -22,10 +22,7 @@ fn an_id_is_the_beginning_of_its_digest() {
 #[test]
 fn a_digest_has_one_spelling() {
     let error = "A3".repeat(32).parse::<Digest>().unwrap_err();
-    assert_eq!(
-        error.hint().unwrap(),
-        format!("write `{}`", "a3".repeat(32))
-    );
+    assert_eq!(error.hint().unwrap(), format!("write `{}`", "a3".repeat(32)));
 }
 
 #[test]

@@ -21,10 +21,7 @@ fn list(text: &str) -> Vec<(String, String)> {
         Some(mount_point) => mount_point.to_string(),
     };
     let uenvs = parse_uenv_list(text).unwrap();
-    uenvs
-        .iter()
-        .map(|uenv| (uenv.image.to_string(), mount_point(uenv)))
-        .collect()
+    uenvs.iter().map(|uenv| (uenv.image.to_string(), mount_point(uenv))).collect()
 }
 
 fn pair(image: &str, mount_point: &str) -> (String, String) {
@@ -68,10 +65,7 @@ fn after_a_namespace_a_slash_begins_a_version() {
 
 #[test]
 fn what_follows_the_last_colon_and_begins_with_a_slash_is_a_mount_point() {
-    assert_eq!(
-        list("prgenv-gnu/24.11:v1:/mnt"),
-        [pair("prgenv-gnu/24.11:v1", "/mnt")]
-    );
+    assert_eq!(list("prgenv-gnu/24.11:v1:/mnt"), [pair("prgenv-gnu/24.11:v1", "/mnt")]);
 }
 
 #[test]
@@ -86,18 +80,12 @@ fn a_path_can_have_a_mount_point() {
 
 #[test]
 fn an_id_can_have_a_mount_point() {
-    assert_eq!(
-        list("0123456789abcdef:/mnt"),
-        [pair("0123456789abcdef", "/mnt")]
-    );
+    assert_eq!(list("0123456789abcdef:/mnt"), [pair("0123456789abcdef", "/mnt")]);
 }
 
 #[test]
 fn commas_separate_images() {
-    assert_eq!(
-        list("a:/x,/b c.sqfs,@*"),
-        [pair("a", "/x"), pair("/b c.sqfs", ""), pair("@*", "")]
-    );
+    assert_eq!(list("a:/x,/b c.sqfs,@*"), [pair("a", "/x"), pair("/b c.sqfs", ""), pair("@*", "")]);
 }
 
 #[test]
@@ -113,28 +101,19 @@ fn a_path_in_a_list_may_end_with_a_blank_unless_it_is_the_last() {
 #[test]
 fn a_digest_with_a_digit_missing_is_a_name_with_a_hint() {
     let image: ImageDescription = "a".repeat(63).parse().unwrap();
-    assert_eq!(
-        image.hint().unwrap(),
-        "a digest has 64 digits, and this has 63"
-    );
+    assert_eq!(image.hint().unwrap(), "a digest has 64 digits, and this has 63");
 }
 
 #[test]
 fn an_id_in_upper_case_is_a_name_with_a_hint() {
     let image: ImageDescription = "0123456789ABCDEF".parse().unwrap();
-    assert_eq!(
-        image.hint().unwrap(),
-        "an image id is written in lower case: `0123456789abcdef`"
-    );
+    assert_eq!(image.hint().unwrap(), "an image id is written in lower case: `0123456789abcdef`");
 }
 
 #[test]
 fn the_name_of_a_file_is_a_name_with_a_hint() {
     let image: ImageDescription = "tools.squashfs".parse().unwrap();
-    assert_eq!(
-        image.hint().unwrap(),
-        "write `./tools.squashfs` for the file of this name"
-    );
+    assert_eq!(image.hint().unwrap(), "write `./tools.squashfs` for the file of this name");
 }
 
 #[test]

@@ -24,12 +24,7 @@ fn a_label_has_five_parts() {
 
 #[test]
 fn the_first_missing_part_is_named() {
-    assert_eq!(
-        refused("cp2k@daint"),
-        ParseErrorKind::Incomplete {
-            part: Expected::Version
-        }
-    );
+    assert_eq!(refused("cp2k@daint"), ParseErrorKind::Incomplete { part: Expected::Version });
 }
 
 #[test]
@@ -40,10 +35,7 @@ fn a_missing_part_is_marked_where_it_would_stand() {
 
 #[test]
 fn a_label_has_no_namespace() {
-    assert_eq!(
-        refused("build::a/1:v1@s%u"),
-        ParseErrorKind::NamespaceInLabel
-    );
+    assert_eq!(refused("build::a/1:v1@s%u"), ParseErrorKind::NamespaceInLabel);
 }
 
 #[test]
@@ -64,10 +56,7 @@ fn labels_are_ordered_by_their_parts() {
         .into();
     labels.sort();
     let texts: Vec<String> = labels.iter().map(Label::to_string).collect();
-    assert_eq!(
-        texts,
-        ["a/1:v1@s%u", "a/1:v2@s%u", "a/2:v1@s%u", "b/1:v1@s%u"]
-    );
+    assert_eq!(texts, ["a/1:v1@s%u", "a/1:v2@s%u", "a/2:v1@s%u", "b/1:v1@s%u"]);
 }
 
 #[test]
@@ -79,8 +68,6 @@ fn in_json_a_label_is_a_text() {
 
 #[test]
 fn a_wrong_label_in_json_is_refused_with_the_reason() {
-    let error = serde_json::from_str::<Label>(r#""a/1:@s%u""#)
-        .unwrap_err()
-        .to_string();
+    let error = serde_json::from_str::<Label>(r#""a/1:@s%u""#).unwrap_err().to_string();
     assert!(error.starts_with("`a/1:@s%u` is not a label: the tag is missing after `:`"));
 }

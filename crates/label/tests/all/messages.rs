@@ -9,9 +9,7 @@ use cabane_label::{Label, MAX_TEXT_LENGTH, ParseError, parse_uenv_list};
 
 /// The message, the two lines that point to the place, and the hint.
 fn report(error: &ParseError) -> String {
-    let hint = error
-        .hint()
-        .map_or(String::new(), |hint| format!("\nhint: {hint}"));
+    let hint = error.hint().map_or(String::new(), |hint| format!("\nhint: {hint}"));
     format!("{error}\n{}{hint}", error.pointer())
 }
 
@@ -249,19 +247,13 @@ fn a_part_that_is_too_long_is_marked_behind_its_limit() {
 #[test]
 fn a_digest_with_a_digit_too_many_is_counted() {
     let error = "a".repeat(65).parse::<Label>().unwrap_err();
-    assert_eq!(
-        error.hint().unwrap(),
-        "a digest has 64 digits, and this has 65"
-    );
+    assert_eq!(error.hint().unwrap(), "a digest has 64 digits, and this has 65");
 }
 
 #[test]
 fn a_huge_text_is_not_looked_at() {
     let error = parse_uenv_list(&"é".repeat(MAX_TEXT_LENGTH)).unwrap_err();
-    assert_eq!(
-        error.kind().to_string(),
-        "it has 131072 bytes, and at most 65536 are read"
-    );
+    assert_eq!(error.kind().to_string(), "it has 131072 bytes, and at most 65536 are read");
 }
 
 #[test]

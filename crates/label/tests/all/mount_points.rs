@@ -17,10 +17,7 @@ fn a_mount_point_has_one_spelling() {
 
 #[test]
 fn a_mount_point_is_absolute() {
-    assert_eq!(
-        refused("mnt"),
-        "`mnt` is not a mount point: a mount point begins with `/`"
-    );
+    assert_eq!(refused("mnt"), "`mnt` is not a mount point: a mount point begins with `/`");
 }
 
 #[test]
@@ -44,18 +41,12 @@ fn a_mount_point_does_not_lead_upwards() {
 
 #[test]
 fn a_name_with_two_dots_leads_nowhere() {
-    assert_eq!(
-        "/a..b/..c".parse::<MountPoint>().unwrap().as_str(),
-        "/a..b/..c"
-    );
+    assert_eq!("/a..b/..c".parse::<MountPoint>().unwrap().as_str(), "/a..b/..c");
 }
 
 #[test]
 fn a_mount_point_holds_nothing_that_separates_words() {
-    assert_eq!(
-        refused("/a,b"),
-        "`/a,b` is not a mount point: a mount point cannot contain `,`"
-    );
+    assert_eq!(refused("/a,b"), "`/a,b` is not a mount point: a mount point cannot contain `,`");
 }
 
 #[test]

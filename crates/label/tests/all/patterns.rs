@@ -9,10 +9,7 @@ const LABEL: &str = "prgenv-gnu/24.11:v1@daint%gh200";
 
 fn matches(pattern: &str, how: NameMatch) -> bool {
     let label: Label = LABEL.parse().unwrap();
-    pattern
-        .parse::<LabelPattern>()
-        .unwrap()
-        .matches(&label, how)
+    pattern.parse::<LabelPattern>().unwrap().matches(&label, how)
 }
 
 fn complete(pattern: &str) -> Result<String, String> {
@@ -22,9 +19,7 @@ fn complete(pattern: &str) -> Result<String, String> {
         uarch: "zen2".parse().unwrap(),
     };
     let label = pattern.parse::<LabelPattern>().unwrap().complete(&defaults);
-    label
-        .map(|label| label.to_string())
-        .map_err(|error| error.to_string())
+    label.map(|label| label.to_string()).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -39,38 +34,14 @@ fn every_choice_of_parts_is_a_pattern() {
 
 #[test]
 fn every_part_that_is_given_must_match() {
-    let others = [
-        "cp2k",
-        "/24.7",
-        ":v2",
-        "@eiger",
-        "%zen2",
-        "prgenv-gnu:v2",
-        "/24.11%zen2",
-    ];
-    assert!(
-        others
-            .iter()
-            .all(|pattern| !matches(pattern, NameMatch::Exact))
-    );
+    let others = ["cp2k", "/24.7", ":v2", "@eiger", "%zen2", "prgenv-gnu:v2", "/24.11%zen2"];
+    assert!(others.iter().all(|pattern| !matches(pattern, NameMatch::Exact)));
 }
 
 #[test]
 fn parts_that_are_missing_match_everything() {
-    let same = [
-        "prgenv-gnu",
-        "/24.11",
-        ":v1",
-        "@daint",
-        "%gh200",
-        "@*",
-        "x::prgenv-gnu",
-        LABEL,
-    ];
-    assert!(
-        same.iter()
-            .all(|pattern| matches(pattern, NameMatch::Exact))
-    );
+    let same = ["prgenv-gnu", "/24.11", ":v1", "@daint", "%gh200", "@*", "x::prgenv-gnu", LABEL];
+    assert!(same.iter().all(|pattern| matches(pattern, NameMatch::Exact)));
 }
 
 #[test]
@@ -102,10 +73,7 @@ fn two_colons_end_a_namespace() {
 
 #[test]
 fn what_is_missing_comes_from_the_defaults() {
-    assert_eq!(
-        complete("cp2k/2024.3%zen3").unwrap(),
-        "cp2k/2024.3:v1@eiger%zen3"
-    );
+    assert_eq!(complete("cp2k/2024.3%zen3").unwrap(), "cp2k/2024.3:v1@eiger%zen3");
 }
 
 #[test]
@@ -118,10 +86,7 @@ fn a_new_label_needs_a_version() {
 
 #[test]
 fn a_new_label_needs_a_name() {
-    assert_eq!(
-        complete("/1").unwrap_err(),
-        "`/1` does not name an image: the name is missing"
-    );
+    assert_eq!(complete("/1").unwrap_err(), "`/1` does not name an image: the name is missing");
 }
 
 #[test]

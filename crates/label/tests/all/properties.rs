@@ -45,11 +45,7 @@ fn check_error(error: &ParseError, text: &str) -> Result<(), TestCaseError> {
     prop_assert!(!message.chars().any(char::is_control), "{:?}", message);
     let lines: Vec<&str> = pointer.split('\n').collect();
     prop_assert_eq!(lines.len(), 2);
-    prop_assert!(
-        lines[1].chars().count() <= lines[0].chars().count() + 1,
-        "{:?}",
-        pointer
-    );
+    prop_assert!(lines[1].chars().count() <= lines[0].chars().count() + 1, "{:?}", pointer);
     Ok(())
 }
 

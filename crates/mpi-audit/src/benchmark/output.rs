@@ -180,13 +180,7 @@ impl BenchmarkOutput {
 
 fn figure(kind: Kind, rest: &str) -> Option<Figure> {
     let mut words = rest.split(' ');
-    let mut number = || {
-        words
-            .next()?
-            .parse::<f64>()
-            .ok()
-            .filter(|value| value.is_finite())
-    };
+    let mut number = || words.next()?.parse::<f64>().ok().filter(|value| value.is_finite());
     let (bytes, p10, p50, count) = (number()?, number()?, number()?, number()?);
     // The fastest tenth comes from when they were nearest to each other.
     let distance = number()?.min(number()?);
@@ -225,11 +219,7 @@ fn place(rest: &str) -> Option<Place> {
     let node = words.next()?.to_owned();
     words.next()?;
     let processors = processors(words.next()?)?;
-    Some(Place {
-        rank,
-        node,
-        processors,
-    })
+    Some(Place { rank, node, processors })
 }
 
 /// Reads ranges such as `0-3,8-8`; `-` is nothing.
@@ -285,11 +275,7 @@ done
         let mut output =
             BenchmarkOutput::from_output("way 8 100 310 0 0\nway 8 100\nway 8 0 1 1 1\n");
         output.add(&BenchmarkOutput::from_output("way 8 200 0 200 1600\n"));
-        let all: Vec<_> = output
-            .trips
-            .iter()
-            .map(|one| (one.count, one.yields))
-            .collect();
+        let all: Vec<_> = output.trips.iter().map(|one| (one.count, one.yields)).collect();
         assert_eq!(all, [(100, 310), (200, 0)]);
     }
 
@@ -317,11 +303,7 @@ done
     #[test]
     fn ranks_are_as_far_apart_as_when_they_were_nearest() {
         let output = BenchmarkOutput::from_output(OUTPUT);
-        let distances: Vec<_> = output
-            .figures
-            .iter()
-            .map(|figure| figure.distance)
-            .collect();
+        let distances: Vec<_> = output.figures.iter().map(|figure| figure.distance).collect();
         assert_eq!(distances, [Some(0.065), None]);
     }
 }

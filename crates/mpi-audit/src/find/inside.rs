@@ -46,10 +46,7 @@ pub fn inside(
     let Some(wrapper) = path_after("cabane-wrapper ") else {
         return Ok(None);
     };
-    let file = ended
-        .output
-        .lines()
-        .find_map(|line| line.strip_prefix("cabane-file "));
+    let file = ended.output.lines().find_map(|line| line.strip_prefix("cabane-file "));
     if file.is_some_and(|file| is_of_the_host(&wrapper, file)) {
         return Ok(None);
     }

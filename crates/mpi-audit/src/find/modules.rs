@@ -27,14 +27,8 @@ const MOST: u64 = 64 * 1024;
 const QUESTION: &str =
     r#"set -e; said=$("$0" sh load "$1"); eval "$said"; printf 'cabane-variables\0'; env -0"#;
 /// What the interpreter keeps for itself.
-const OF_THE_INTERPRETER: [&str; 6] = [
-    "LOADEDMODULES",
-    "_LMFILES_",
-    "__LMOD",
-    "_ModuleTable",
-    "LMOD_",
-    "__MODULES",
-];
+const OF_THE_INTERPRETER: [&str; 6] =
+    ["LOADEDMODULES", "_LMFILES_", "__LMOD", "_ModuleTable", "LMOD_", "__MODULES"];
 
 /// The interpreter of modules, and where they are.
 #[derive(Clone, Debug)]
@@ -80,11 +74,7 @@ fn speaks_of_mpi(path: &Path) -> bool {
     let read = File::open(path).and_then(|file| file.take(MOST).read_to_end(&mut text));
     let is_module = text.starts_with(b"#%Module") || path.extension().is_some_and(|e| e == "lua");
     let name = path.as_os_str().as_encoded_bytes();
-    let speaks = |bytes: &[u8]| {
-        bytes
-            .windows(3)
-            .any(|three| three.eq_ignore_ascii_case(b"mpi"))
-    };
+    let speaks = |bytes: &[u8]| bytes.windows(3).any(|three| three.eq_ignore_ascii_case(b"mpi"));
     read.is_ok() && is_module && (speaks(&text) || speaks(name))
 }
 
@@ -95,9 +85,8 @@ fn load(runner: &Runner, tool: &ModuleTool, name: &str) -> Option<Installation> 
     command.env("MODULEPATH", paths);
     let ended = runner.run(&mut command);
     let (_, output) = ended.output.split_once("cabane-variables\0")?;
-    let loaded: BTreeMap<_, _> = (output.split('\0'))
-        .filter_map(|line| line.split_once('='))
-        .collect();
+    let loaded: BTreeMap<_, _> =
+        (output.split('\0')).filter_map(|line| line.split_once('=')).collect();
     let before: Vec<_> = runner.path().split(':').collect();
     let path = loaded.get("PATH")?.split(':');
     let (all, new): (Vec<_>, Vec<_>) =
@@ -113,9 +102,7 @@ fn load(runner: &Runner, tool: &ModuleTool, name: &str) -> Option<Installation> 
     // Whatever a user would get who has loaded it.
     one.launcher = all.iter().find_map(|directory| launcher_in(directory, ""));
     if one.wrapper.is_none() {
-        let with_launcher = new
-            .iter()
-            .find(|directory| launcher_in(directory, "").is_some())?;
+        let with_launcher = new.iter().find(|directory| launcher_in(directory, "").is_some())?;
         (one.library, one.soname) = library_below(with_launcher.parent()?).unzip();
         one.library.as_ref()?;
     }

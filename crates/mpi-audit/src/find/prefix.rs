@@ -40,11 +40,7 @@ pub fn in_prefix(prefix: &Path) -> Vec<Installation> {
         if one.wrapper.is_none() && one.launcher.is_none() {
             return None;
         }
-        let library = if ending.is_empty() {
-            library_below(prefix)
-        } else {
-            None
-        };
+        let library = if ending.is_empty() { library_below(prefix) } else { None };
         (one.library, one.soname) = library.unzip();
         // A launcher alone is nothing: there are many programs of that name.
         (one.wrapper.is_some() || one.library.is_some()).then_some(one)
@@ -82,9 +78,7 @@ pub(super) fn launcher_in(directory: &Path, ending: &str) -> Option<PathBuf> {
 }
 
 fn first_program(directory: &Path, names: &[&str], ending: &str) -> Option<PathBuf> {
-    let paths = names
-        .iter()
-        .map(|name| directory.join(format!("{name}{ending}")));
+    let paths = names.iter().map(|name| directory.join(format!("{name}{ending}")));
     paths.into_iter().find(|path| is_program(path))
 }
 

@@ -44,14 +44,7 @@ const INTERPRETERS: [&str; 6] = [
 ];
 
 /// Variables that `cabane run` reads, and an MPI does not.
-const OF_CABANE: [&str; 6] = [
-    "CABANE_",
-    "XDG_",
-    "UENV_",
-    "SCRATCH",
-    "CLUSTER_NAME",
-    "USER",
-];
+const OF_CABANE: [&str; 6] = ["CABANE_", "XDG_", "UENV_", "SCRATCH", "CLUSTER_NAME", "USER"];
 
 #[derive(Debug, thiserror::Error)]
 enum FoundError {
@@ -88,11 +81,7 @@ pub fn find(
     {
         all.extend(usual_places());
         let python = context.calling.get(OsStr::new(env_vars::VIRTUAL_ENV));
-        all.extend(
-            python
-                .iter()
-                .flat_map(|prefix| in_prefix(Path::new(prefix))),
-        );
+        all.extend(python.iter().flat_map(|prefix| in_prefix(Path::new(prefix))));
         if let Some(tool) = module_tool(context) {
             all.extend(modules(runner, &tool));
         }
@@ -146,11 +135,8 @@ fn in_all_images(context: &Context, runner: &Runner) -> Result<Vec<Installation>
     let mut all = Vec::new();
     for repository in context.repositories()? {
         let records = repository.repository.records()?;
-        let is_for_here = |record: &&Record| {
-            system
-                .as_ref()
-                .is_none_or(|here| record.label.system == *here)
-        };
+        let is_for_here =
+            |record: &&Record| system.as_ref().is_none_or(|here| record.label.system == *here);
         for record in records.iter().filter(is_for_here) {
             if !seen.insert(record.digest.clone()) {
                 continue;

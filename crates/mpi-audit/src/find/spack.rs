@@ -51,10 +51,7 @@ pub enum SpackError {
 /// Returns the MPI packages of a store, also those of the system that it knows.
 pub fn in_spack_store(store: &Path) -> Result<Vec<Installation>, SpackError> {
     let path = store.join(DATABASE);
-    let text = fs::read(&path).map_err(|source| SpackError::Read {
-        path: path.clone(),
-        source,
-    })?;
+    let text = fs::read(&path).map_err(|source| SpackError::Read { path: path.clone(), source })?;
     let all = installs(&text).map_err(|source| SpackError::Understand { path, source })?;
     let mut found = Vec::new();
     for (hash, install) in all {
@@ -66,15 +63,11 @@ pub fn in_spack_store(store: &Path) -> Result<Vec<Installation>, SpackError> {
         }
         let hash: String = hash.chars().take(7).collect();
         let name = format!("{}@{}/{hash}", spec.name, spec.version);
-        found.extend(
-            in_prefix(Path::new(&prefix))
-                .into_iter()
-                .map(|one| Installation {
-                    name: name.clone(),
-                    origin: Origin::Spack(name.clone()),
-                    ..one
-                }),
-        );
+        found.extend(in_prefix(Path::new(&prefix)).into_iter().map(|one| Installation {
+            name: name.clone(),
+            origin: Origin::Spack(name.clone()),
+            ..one
+        }));
     }
     Ok(found)
 }

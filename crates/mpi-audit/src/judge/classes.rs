@@ -194,16 +194,11 @@ pub fn judge(
     available: usize,
 ) -> Vec<Verdict> {
     let is_placed = |outcome: &&&Outcome| crowd(outcome, available).is_none();
-    let measured: Vec<_> = (outcomes.iter().filter(is_placed))
-        .filter_map(|outcome| outcome.latencies())
-        .collect();
+    let measured: Vec<_> =
+        (outcomes.iter().filter(is_placed)).filter_map(|outcome| outcome.latencies()).collect();
     let peers = Peers::among(&measured.iter().collect::<Vec<_>>());
     let verdict = |outcome: &&Outcome| {
-        let certain = |class, reason| Verdict {
-            class,
-            reason,
-            is_incomplete: false,
-        };
+        let certain = |class, reason| Verdict { class, reason, is_incomplete: false };
         if let Some(reason) = crowd(outcome, available) {
             return certain(Class::Misplaced, reason);
         }
@@ -212,26 +207,15 @@ pub fn judge(
         }
         let latencies = outcome.latencies().unwrap_or_default();
         let compared = latencies.iter().filter_map(|(bytes, all)| {
-            let each = all
-                .iter()
-                .filter_map(|one| compare(*bytes, one, reference, &peers));
+            let each = all.iter().filter_map(|one| compare(*bytes, one, reference, &peers));
             let best = each.min_by(|a, b| a.factor().total_cmp(&b.factor()));
-            best.map(|best| Comparison {
-                way: way(outcome.output(), *bytes),
-                ..best
-            })
+            best.map(|best| Comparison { way: way(outcome.output(), *bytes), ..best })
         });
-        let verdict = by_comparison(
-            &compared.collect::<Vec<_>>(),
-            peers.count(),
-            reference.is_some(),
-        );
+        let verdict =
+            by_comparison(&compared.collect::<Vec<_>>(), peers.count(), reference.is_some());
         // Only while the ranks took turns, or not at all.
         let is_unknown = latencies.values().any(Vec::is_empty);
-        Verdict {
-            is_incomplete: verdict.is_incomplete || is_unknown,
-            ..verdict
-        }
+        Verdict { is_incomplete: verdict.is_incomplete || is_unknown, ..verdict }
     };
     outcomes.iter().map(verdict).collect()
 }
@@ -250,23 +234,15 @@ fn compare(
         let (median, count) = peers.at(bytes, one)?;
         (count >= ENOUGH).then_some((median, Some(count)))?
     };
-    Some(Comparison {
-        bytes,
-        measured: one.microseconds,
-        expected,
-        peers: count,
-        way: None,
-    })
+    Some(Comparison { bytes, measured: one.microseconds, expected, peers: count, way: None })
 }
 
 fn by_comparison(all: &[Comparison], peers: usize, has_reference: bool) -> Verdict {
     let is_incomplete = all.len() < LATENCIES.len() && (peers >= ENOUGH || has_reference);
     // The smallest message is waited for once.
     let wait = all.first().map_or(0.0, Comparison::longer);
-    let is_choice = |one: &Comparison| {
-        one.way
-            .is_some_and(|way| way.is_a_choice(one.longer(), wait))
-    };
+    let is_choice =
+        |one: &Comparison| one.way.is_some_and(|way| way.is_a_choice(one.longer(), wait));
     let slow: Vec<_> = (all.iter().copied())
         .filter(|one| one.factor() > NON_PERFORMANT && !is_choice(one))
         .collect();
@@ -277,11 +253,7 @@ fn by_comparison(all: &[Comparison], peers: usize, has_reference: bool) -> Verdi
         (_, Some(worst)) if worst.factor() > SUBOPTIMAL => (Class::Suboptimal, Reason::Slow(worst)),
         (_, Some(worst)) => (Class::Working, Reason::Compared(worst)),
     };
-    Verdict {
-        class,
-        reason,
-        is_incomplete,
-    }
+    Verdict { class, reason, is_incomplete }
 }
 
 fn worst(all: &[Comparison]) -> Option<Comparison> {
@@ -291,15 +263,7 @@ fn worst(all: &[Comparison]) -> Option<Comparison> {
 /// Ranks in each other's way, also where they were too slow to come to their end.
 fn crowd(outcome: &Outcome, available: usize) -> Option<Reason> {
     let (node, processors) = shared_processors(&outcome.output().places, available)?;
-    let is_late = matches!(
-        outcome,
-        Outcome::Failed {
-            reason: Reason::TooLate { .. },
-            ..
-        }
-    );
-    (is_late || matches!(outcome, Outcome::Ran(_))).then(|| Reason::SharedProcessors {
-        node: node.to_owned(),
-        processors: processors.clone(),
-    })
+    let is_late = matches!(outcome, Outcome::Failed { reason: Reason::TooLate { .. }, .. });
+    (is_late || matches!(outcome, Outcome::Ran(_)))
+        .then(|| Reason::SharedProcessors { node: node.to_owned(), processors: processors.clone() })
 }

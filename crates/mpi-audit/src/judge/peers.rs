@@ -74,10 +74,8 @@ pub type Latencies = BTreeMap<u64, Vec<Latency>>;
 pub(super) fn latencies(output: &BenchmarkOutput) -> Latencies {
     let of = |bytes: &u64| {
         let figures = output.figures(Kind::Latency, *bytes);
-        let all = figures.map(|figure| Latency {
-            microseconds: figure.p10,
-            distance: figure.distance,
-        });
+        let all =
+            figures.map(|figure| Latency { microseconds: figure.p10, distance: figure.distance });
         let at_once = |latency: &Latency| latency.distance.is_none_or(|time| time < TURNS);
         (*bytes, all.filter(at_once).collect())
     };
@@ -150,9 +148,7 @@ impl<'a> Peers<'a> {
             measured.peek().is_some()
                 && measured.all(|(bytes, all)| all.iter().any(|one| is_near(*bytes, one)))
         };
-        Self {
-            healthy: all.iter().filter(is_healthy).copied().collect(),
-        }
+        Self { healthy: all.iter().filter(is_healthy).copied().collect() }
     }
 
     /// How many there are.
@@ -170,11 +166,7 @@ impl<'a> Peers<'a> {
 
     /// The median for a size at the distance where there are most; the largest of several.
     pub(super) fn most_common(&self, bytes: u64) -> Option<Latency> {
-        let all = self
-            .healthy
-            .iter()
-            .filter_map(|one| one.get(&bytes))
-            .flatten();
+        let all = self.healthy.iter().filter_map(|one| one.get(&bytes)).flatten();
         let at = all.filter_map(|latency| {
             let (median, count) = self.at(bytes, latency)?;
             Some((count, latency.distance, median))
@@ -184,10 +176,7 @@ impl<'a> Peers<'a> {
             a.0.cmp(&b.0).then(distance(a.1).total_cmp(&distance(b.1)))
         };
         let (_, distance, microseconds) = at.max_by(order)?;
-        Some(Latency {
-            microseconds,
-            distance,
-        })
+        Some(Latency { microseconds, distance })
     }
 }
 
@@ -198,7 +187,5 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     if values.len() % 2 == 1 {
         return Some(upper);
     }
-    values
-        .get(half - 1)
-        .map(|lower| f64::midpoint(*lower, upper))
+    values.get(half - 1).map(|lower| f64::midpoint(*lower, upper))
 }

@@ -33,11 +33,7 @@ mod tests {
     use super::*;
 
     fn place(rank: u32, node: &str, processors: &[u32]) -> Place {
-        Place {
-            rank,
-            node: node.to_owned(),
-            processors: processors.iter().copied().collect(),
-        }
+        Place { rank, node: node.to_owned(), processors: processors.iter().copied().collect() }
     }
 
     #[test]

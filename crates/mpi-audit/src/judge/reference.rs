@@ -76,10 +76,7 @@ impl Reference {
         for (&bytes, latency) in &reference.latency {
             let values = [Some(latency.microseconds), latency.distance];
             if let Some(microseconds) = values.into_iter().flatten().find(|value| is_bad(*value)) {
-                return Err(ReferenceError::Impossible {
-                    bytes,
-                    microseconds,
-                });
+                return Err(ReferenceError::Impossible { bytes, microseconds });
             }
         }
         Ok(reference)

@@ -19,11 +19,7 @@ impl fmt::Display for Reason {
                 write!(f, "signal {}: {message}", -code)
             }
             Self::NotStarted { code, message } => write!(f, "exit code {code}: {message}"),
-            Self::OtherSize {
-                found,
-                wanted,
-                groups,
-            } => write!(
+            Self::OtherSize { found, wanted, groups } => write!(
                 f,
                 "{groups} times {found} of {wanted} ranks: the launcher belongs to another library"
             ),
@@ -32,11 +28,7 @@ impl fmt::Display for Reason {
             Self::TooLate { seconds, stage } => write!(f, "no end within {seconds} s, {stage}"),
             Self::SharedProcessors { node, processors } => {
                 let all: Vec<_> = processors.iter().map(ToString::to_string).collect();
-                write!(
-                    f,
-                    "more ranks than processors: all on {} of {node}",
-                    all.join(", ")
-                )
+                write!(f, "more ranks than processors: all on {} of {node}", all.join(", "))
             }
             Self::Slow(one) => {
                 write!(f, "{one}")?;
@@ -85,13 +77,8 @@ mod tests {
 
     #[test]
     fn a_slow_latency_is_told_with_whom_it_was_compared() {
-        let comparison = Comparison {
-            bytes: 32768,
-            measured: 12.34,
-            expected: 2.9,
-            peers: Some(14),
-            way: None,
-        };
+        let comparison =
+            Comparison { bytes: 32768, measured: 12.34, expected: 2.9, peers: Some(14), way: None };
         assert_eq!(
             Reason::Slow(comparison).to_string(),
             "32 KiB take 12.3 µs, 4.3 times the median of 14"
@@ -100,11 +87,7 @@ mod tests {
 
     #[test]
     fn silent_singletons_are_told_by_their_number() {
-        let reason = Reason::OtherSize {
-            found: 1,
-            wanted: 2,
-            groups: 2,
-        };
+        let reason = Reason::OtherSize { found: 1, wanted: 2, groups: 2 };
         assert_eq!(
             reason.to_string(),
             "2 times 1 of 2 ranks: the launcher belongs to another library"

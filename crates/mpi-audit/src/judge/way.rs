@@ -39,10 +39,7 @@ pub struct Way {
 impl Way {
     /// Whether whole messages come over TCP.
     pub fn is_network(&self) -> bool {
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "sizes are far below what is exact"
-        )]
+        #[expect(clippy::cast_precision_loss, reason = "sizes are far below what is exact")]
         let whole = self.bytes as f64;
         self.over_tcp >= whole
     }
@@ -61,10 +58,7 @@ impl Way {
     /// in microseconds, and that this is how it was made. `wait` is how much longer it takes to
     /// wait for one piece, as the smallest message tells.
     pub(super) fn is_a_choice(&self, longer: f64, wait: f64) -> bool {
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "sizes are far below what is exact"
-        )]
+        #[expect(clippy::cast_precision_loss, reason = "sizes are far below what is exact")]
         let pieces = self.bytes.div_ceil(SLOT) as f64;
         let is_waiting = self.bytes <= ONE_PIECE || longer <= pieces * wait * LONGER;
         let waits = self.is_yielding() && is_waiting;
@@ -99,11 +93,7 @@ impl fmt::Display for Way {
             f.write_str(": the kernel copies them from process to process")?;
         }
         if self.is_yielding() {
-            let joint = if self.is_copied_by_kernel() {
-                ", and"
-            } else {
-                ":"
-            };
+            let joint = if self.is_copied_by_kernel() { ", and" } else { ":" };
             write!(f, "{joint} a rank that waits gives its processor back")?;
         }
         Ok(())

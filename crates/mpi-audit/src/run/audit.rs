@@ -131,11 +131,7 @@ pub fn audit(
     }
     borrow_programs(&mut trials);
     for round in 0..ROUNDS + MORE_ROUNDS {
-        let verdicts = if round < ROUNDS {
-            Vec::new()
-        } else {
-            judged(&trials, settings)
-        };
+        let verdicts = if round < ROUNDS { Vec::new() } else { judged(&trials, settings) };
         for (number, trial) in trials.iter_mut().enumerate() {
             if trial.is_worth_another_run(verdicts.get(number), settings) {
                 tell(Progress::Running(&trial.installation.name, trial.runs + 1));
@@ -167,25 +163,15 @@ fn compile(
     let program = runner.directory().join(format!("program-{number}"));
     let mut command = command(one, wrapper);
     let source = runner.directory().join("program.c");
-    let ended = runner.run(
-        command
-            .args(["-O2", "-Wl,--export-dynamic", "-o"])
-            .arg(&program)
-            .arg(source),
-    );
+    let ended =
+        runner.run(command.args(["-O2", "-Wl,--export-dynamic", "-o"]).arg(&program).arg(source));
     if ended.code == Some(0) && program.exists() {
         return Ok((program, Program::Own));
     }
-    let silent = if ended.is_late {
-        "it took too long"
-    } else {
-        "no message"
-    };
+    let silent = if ended.is_late { "it took too long" } else { "no message" };
     let output = format!("{}\n{}", ended.messages, ended.output);
     let message = first_meaningful(&output).unwrap_or_else(|| silent.to_owned());
-    Err(Reason::NotCompiled {
-        message: shortened(&message, runner),
-    })
+    Err(Reason::NotCompiled { message: shortened(&message, runner) })
 }
 
 /// Names of files of ours mean nothing to anybody else.
@@ -206,9 +192,8 @@ fn borrow_programs(trials: &mut [Trial<'_>]) {
         if trial.program != Err(Reason::NoCompiler) || trial.installation.soname.is_none() {
             continue;
         }
-        let lender = lenders
-            .iter()
-            .find(|(soname, ..)| Some(soname) == trial.installation.soname.as_ref());
+        let lender =
+            lenders.iter().find(|(soname, ..)| Some(soname) == trial.installation.soname.as_ref());
         if let Some((_, path, name)) = lender {
             trial.program = Ok((path.clone(), Program::OfPeer(name.clone())));
         }
@@ -217,9 +202,7 @@ fn borrow_programs(trials: &mut [Trial<'_>]) {
 
 /// The name of the library, of those that were found by a prefix.
 fn soname(one: &Installation) -> Option<String> {
-    one.soname
-        .clone()
-        .filter(|_| matches!(one.origin, Origin::Prefix(_) | Origin::Spack(_)))
+    one.soname.clone().filter(|_| matches!(one.origin, Origin::Prefix(_) | Origin::Spack(_)))
 }
 
 impl Trial<'_> {
@@ -286,13 +269,9 @@ impl Trial<'_> {
             Err(reason) => return Err((reason.clone(), nothing())),
         };
         let ranks_wanted = settings.ranks;
-        let Some(mut command) = ranks(
-            self.installation,
-            &settings.manner,
-            pmi,
-            ranks_wanted,
-            program,
-        ) else {
+        let Some(mut command) =
+            ranks(self.installation, &settings.manner, pmi, ranks_wanted, program)
+        else {
             return Err((Reason::NoLauncher, nothing()));
         };
         let limit = runner.limit();
@@ -302,16 +281,9 @@ impl Trial<'_> {
             // Its own clock ends it first, and then it can say so.
             limit.as_secs().saturating_sub(2).max(1).to_string(),
         ]);
-        let library = self
-            .installation
-            .library
-            .as_deref()
-            .filter(|_| *whose != Program::Own);
+        let library = self.installation.library.as_deref().filter(|_| *whose != Program::Own);
         if let Some(directory) = library {
-            command.env(
-                "LD_LIBRARY_PATH",
-                library_path(directory, self.installation),
-            );
+            command.env("LD_LIBRARY_PATH", library_path(directory, self.installation));
         }
         other.apply(&mut command);
         let ended = runner.run(&mut command);
@@ -342,11 +314,7 @@ impl Trial<'_> {
             let mut after = BenchmarkOutput::default();
             for _ in 0..OTHER_ROUNDS {
                 tell(Progress::Changing(&self.installation.name));
-                after.add(
-                    &self
-                        .run_with(runner, settings, self.pmi.as_deref(), &other)
-                        .ok()?,
-                );
+                after.add(&self.run_with(runner, settings, self.pmi.as_deref(), &other).ok()?);
                 if let Some(change) = change(worst.bytes, before, &after) {
                     let settings = other;
                     return Some(Advice { settings, change });
@@ -362,17 +330,12 @@ impl Trial<'_> {
         let wrong = self.failures.iter().find(|(reason, _)| is_data(reason));
         let failed = wrong.or_else(|| self.failures.last().filter(|_| self.heard.is_none()));
         match (failed, &self.heard, &self.program) {
-            (Some((reason, output)), ..) => Outcome::Failed {
-                reason: reason.clone(),
-                output: output.clone(),
-            },
+            (Some((reason, output)), ..) => {
+                Outcome::Failed { reason: reason.clone(), output: output.clone() }
+            }
             (None, Some(heard), _) => Outcome::Ran(Box::new(heard.clone())),
             (None, None, program) => Outcome::Failed {
-                reason: program
-                    .as_ref()
-                    .err()
-                    .cloned()
-                    .unwrap_or(Reason::NoLauncher),
+                reason: program.as_ref().err().cloned().unwrap_or(Reason::NoLauncher),
                 output: Box::default(),
             },
         }
@@ -426,10 +389,7 @@ fn failure(
         });
     }
     if ended.is_late || output.is_late || ended.code == Some(TOO_LATE) {
-        return Some(Reason::TooLate {
-            seconds: runner.limit().as_secs(),
-            stage: stage(output),
-        });
+        return Some(Reason::TooLate { seconds: runner.limit().as_secs(), stage: stage(output) });
     }
     if let Some(other) = library.and_then(|directory| other_library(output, directory)) {
         return Some(Reason::OtherLibrary { loaded: other });
@@ -469,13 +429,9 @@ fn with_strange_library(reason: Reason, one: &Installation, output: &BenchmarkOu
 
 /// The library that was loaded, if none of a directory was.
 fn other_library(output: &BenchmarkOutput, directory: &Path) -> Option<String> {
-    let real = directory
-        .canonicalize()
-        .unwrap_or_else(|_| directory.to_owned());
-    let is_ours = output
-        .loaded
-        .iter()
-        .any(|file| file.starts_with(&real) || file.starts_with(directory));
+    let real = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
+    let is_ours =
+        output.loaded.iter().any(|file| file.starts_with(&real) || file.starts_with(directory));
     let first = output.loaded.first()?;
     (!is_ours).then(|| first.display().to_string())
 }
@@ -483,11 +439,9 @@ fn other_library(output: &BenchmarkOutput, directory: &Path) -> Option<String> {
 /// What was done last.
 fn stage(output: &BenchmarkOutput) -> String {
     match output.figures.last() {
-        Some(figure) => format!(
-            "after measuring {:?} of {} bytes",
-            figure.kind, figure.bytes
-        )
-        .to_lowercase(),
+        Some(figure) => {
+            format!("after measuring {:?} of {} bytes", figure.kind, figure.bytes).to_lowercase()
+        }
         None if output.is_summed => "while sending messages".to_owned(),
         None if !output.sizes.is_empty() => "while computing a first sum".to_owned(),
         None => "while starting".to_owned(),

@@ -56,16 +56,11 @@ pub(super) fn end_marked(mark: &str) -> usize {
 /// The processes that carry a mark, those not yet reaped excepted.
 pub(super) fn marked(mark: &str) -> Vec<Pid> {
     let carries = |directory: &Path| {
-        fs::read(directory.join("environ")).is_ok_and(|all| {
-            all.split(|byte| *byte == 0)
-                .any(|one| one == mark.as_bytes())
-        })
+        fs::read(directory.join("environ"))
+            .is_ok_and(|all| all.split(|byte| *byte == 0).any(|one| one == mark.as_bytes()))
     };
     let processes = processes().into_iter();
-    processes
-        .filter(|(_, directory)| carries(directory))
-        .map(|(pid, _)| pid)
-        .collect()
+    processes.filter(|(_, directory)| carries(directory)).map(|(pid, _)| pid).collect()
 }
 
 fn processes() -> Vec<(Pid, PathBuf)> {
@@ -80,16 +75,10 @@ fn processes() -> Vec<(Pid, PathBuf)> {
 
 /// What a process has in its memory, as text with paths in it, and the files it has open.
 fn used_by(process: &Path) -> Vec<Vec<u8>> {
-    let open = fs::read_dir(process.join("fd"))
-        .into_iter()
-        .flatten()
-        .flatten();
+    let open = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
     let open = open.filter_map(|entry| fs::read_link(entry.path()).ok());
     let open = open.map(|path| path.into_os_string().into_encoded_bytes());
-    fs::read(process.join("maps"))
-        .into_iter()
-        .chain(open)
-        .collect()
+    fs::read(process.join("maps")).into_iter().chain(open).collect()
 }
 
 /// Numbers of a process and of its parts: `14503:0:0`.
@@ -109,9 +98,7 @@ pub(super) fn remove_shared_memory(since: SystemTime) {
         .flatten()
         .filter(|entry| {
             let name = entry.file_name();
-            let is_known = NAMES
-                .iter()
-                .any(|known| name.as_bytes().starts_with(known.as_bytes()));
+            let is_known = NAMES.iter().any(|known| name.as_bytes().starts_with(known.as_bytes()));
             let is_known = is_known || is_of_libfabric(name.as_bytes());
             let is_mine = entry.metadata().is_ok_and(|data| {
                 data.is_file()
@@ -125,15 +112,10 @@ pub(super) fn remove_shared_memory(since: SystemTime) {
     if candidates.is_empty() {
         return;
     }
-    let used: Vec<_> = processes()
-        .iter()
-        .flat_map(|(_, one)| used_by(one))
-        .collect();
+    let used: Vec<_> = processes().iter().flat_map(|(_, one)| used_by(one)).collect();
     for path in candidates {
         let name = path.as_os_str().as_bytes();
-        let is_used = used
-            .iter()
-            .any(|maps| maps.windows(name.len()).any(|part| part == name));
+        let is_used = used.iter().any(|maps| maps.windows(name.len()).any(|part| part == name));
         if !is_used {
             // Whatever cannot be removed is no reason to stop.
             let _ = fs::remove_file(path);

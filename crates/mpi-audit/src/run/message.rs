@@ -100,18 +100,12 @@ mpirun detected that one or more processes exited with non-zero status
         let text = "program.c:1: note: something\nprogram.c:16:10: fatal error: mpi.h: No such \
                     file or directory\ncompilation terminated.\n";
         let output = message(text);
-        assert!(
-            output.starts_with("program.c:16:10: fatal error: mpi.h"),
-            "{output}"
-        );
+        assert!(output.starts_with("program.c:16:10: fatal error: mpi.h"), "{output}");
     }
 
     #[test]
     fn without_known_words_the_first_line_with_letters_is_taken() {
-        assert_eq!(
-            message("\n-----\n  it is Tuesday  \nmore\n"),
-            "it is Tuesday"
-        );
+        assert_eq!(message("\n-----\n  it is Tuesday  \nmore\n"), "it is Tuesday");
     }
 
     #[test]

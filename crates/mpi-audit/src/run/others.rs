@@ -41,9 +41,7 @@ pub fn other_benchmarks(
     let Some(prefix) = directory.and_then(Path::parent).and_then(Path::parent) else {
         return Vec::new();
     };
-    let osu = OSU
-        .iter()
-        .map(|name| (prefix.join(name), &["-m", "8:1048576"][..]));
+    let osu = OSU.iter().map(|name| (prefix.join(name), &["-m", "8:1048576"][..]));
     let imb = (prefix.join(IMB), &["PingPong", "-msglog", "3:20"][..]);
     let there = osu.chain([imb]).filter(|(program, _)| program.exists());
     let heard = there.filter_map(|(program, options)| {
@@ -62,21 +60,15 @@ pub fn other_benchmarks(
 /// of repetitions.
 fn latencies(output: &str) -> Vec<(u64, f64)> {
     let row = |line: &str| {
-        let values: Option<Vec<f64>> = line
-            .split_whitespace()
-            .map(|word| word.parse().ok())
-            .collect();
+        let values: Option<Vec<f64>> =
+            line.split_whitespace().map(|word| word.parse().ok()).collect();
         let size = line.split_whitespace().next()?.parse().ok()?;
         match values?.as_slice() {
             [_, time] | [_, _, time, _] => Some((size, *time)),
             _ => None,
         }
     };
-    output
-        .lines()
-        .filter_map(row)
-        .filter(|(size, _)| *size > 0)
-        .collect()
+    output.lines().filter_map(row).filter(|(size, _)| *size > 0).collect()
 }
 
 #[cfg(test)]

@@ -67,20 +67,14 @@ impl Runner {
         let directory = tempfile::Builder::new().prefix("mpi-").tempdir_in(parent)?;
         let mark = format!("{CABANE_CHECK_RUN}={}", directory.path().display());
         let mut all = variables;
-        all.entry("PATH".to_owned())
-            .or_insert_with(|| PATH.to_owned());
+        all.entry("PATH".to_owned()).or_insert_with(|| PATH.to_owned());
         // Open MPI wants one, and looks into it for settings that others do not have.
         let home = directory.path().display().to_string();
         all.entry("HOME".to_owned()).or_insert(home);
         all.insert("LC_ALL".to_owned(), "C".to_owned());
         let here = directory.path().display().to_string();
         all.entry("TMPDIR".to_owned()).or_insert(here);
-        Ok(Self {
-            directory,
-            variables: all,
-            limit,
-            mark,
-        })
+        Ok(Self { directory, variables: all, limit, mark })
     }
 
     /// The directory, which is removed in the end.
@@ -106,13 +100,12 @@ impl Runner {
     /// Runs a command and ends all that came of it.
     pub fn run(&self, command: &mut Command) -> Ended {
         let since = SystemTime::now() - Duration::from_secs(1);
-        self.try_to_run(command, since)
-            .unwrap_or_else(|error| Ended {
-                code: None,
-                is_late: false,
-                output: String::new(),
-                messages: format!("cannot run `{}`: {error}", command.get_program().display()),
-            })
+        self.try_to_run(command, since).unwrap_or_else(|error| Ended {
+            code: None,
+            is_late: false,
+            output: String::new(),
+            messages: format!("cannot run `{}`: {error}", command.get_program().display()),
+        })
     }
 
     fn try_to_run(&self, command: &mut Command, since: SystemTime) -> io::Result<Ended> {
@@ -190,9 +183,7 @@ fn signal_group(child: &Child, signal: Signal) {
 }
 
 fn code(status: ExitStatus) -> Option<i32> {
-    status
-        .code()
-        .or_else(|| status.signal().map(|signal| -signal))
+    status.code().or_else(|| status.signal().map(|signal| -signal))
 }
 
 fn read(file: &mut File) -> io::Result<String> {
@@ -237,19 +228,13 @@ mod tests {
     #[test]
     fn who_takes_too_long_is_ended_and_what_was_said_is_kept() {
         let ended = shell(&runner(Duration::from_millis(300)), "echo one; sleep 60");
-        assert_eq!(
-            (ended.code, ended.is_late, ended.output.as_str()),
-            (None, true, "one\n")
-        );
+        assert_eq!((ended.code, ended.is_late, ended.output.as_str()), (None, true, "one\n"));
     }
 
     #[test]
     fn who_hides_in_a_session_of_its_own_is_ended_as_well() {
         let runner = runner(LONG);
-        shell(
-            &runner,
-            "setsid sleep 60 >&- 2>&- & setsid sh -c '(sleep 60 & sleep 60) &'",
-        );
+        shell(&runner, "setsid sleep 60 >&- 2>&- & setsid sh -c '(sleep 60 & sleep 60) &'");
         assert_eq!(marked(&runner.mark), []);
     }
 
@@ -272,10 +257,7 @@ mod tests {
         let ended = runner(LONG).run(&mut Command::new("/nonexistent/mpiexec"));
         assert_eq!(
             (ended.code, ended.messages.as_str()),
-            (
-                None,
-                "cannot run `/nonexistent/mpiexec`: No such file or directory (os error 2)"
-            )
+            (None, "cannot run `/nonexistent/mpiexec`: No such file or directory (os error 2)")
         );
     }
 

@@ -17,15 +17,7 @@ use crate::judge::{Change, Way};
 /// The largest message that is handed over in a slot instead of being copied by the kernel.
 const SLOT: &str = "65536";
 /// What the names of variables begin with that choose how libraries send.
-const CHOOSING: [&str; 7] = [
-    "OMPI_MCA_",
-    "MPIR_CVAR_",
-    "MPICH_",
-    "UCX_",
-    "FI_",
-    "I_MPI_",
-    "PSM",
-];
+const CHOOSING: [&str; 7] = ["OMPI_MCA_", "MPIR_CVAR_", "MPICH_", "UCX_", "FI_", "I_MPI_", "PSM"];
 /// What the names of those end with that only say where something is.
 const PLACES: [&str; 5] = ["_PATH", "_ROOT", "_DIR", "_HOME", "_PREFIX"];
 
@@ -41,10 +33,7 @@ pub struct OtherSettings {
 impl OtherSettings {
     fn set(variables: &[(&str, &str)]) -> Self {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-        Self {
-            set: variables.iter().map(owned).collect(),
-            unset: Vec::new(),
-        }
+        Self { set: variables.iter().map(owned).collect(), unset: Vec::new() }
     }
 
     /// Those worth a run for a library whose messages go such a way.
@@ -60,10 +49,7 @@ impl OtherSettings {
             .collect();
         let mut all = Vec::new();
         if !chosen.is_empty() {
-            all.push(Self {
-                set: Vec::new(),
-                unset: chosen,
-            });
+            all.push(Self { set: Vec::new(), unset: chosen });
         }
         if way.is_copied_by_kernel() {
             let library = output.library.as_deref().unwrap_or_default();
@@ -104,11 +90,7 @@ impl std::fmt::Display for Advice {
         } else {
             ("with", set.join(" "))
         };
-        let Change {
-            bytes,
-            before,
-            after,
-        } = self.change;
+        let Change { bytes, before, after } = self.change;
         write!(
             f,
             "{word} {what} {} take {} µs instead of {}",
@@ -139,45 +121,23 @@ mod tests {
     #[test]
     fn what_is_tried_belongs_to_the_release_of_the_library() {
         let name = |library| tried(library, &[])[0].set[0].0.clone();
-        let names = [
-            "Open MPI v4.1.8,",
-            "Open MPI v5.0.11,",
-            "MPICH Version: 4.0",
-        ]
-        .map(name);
+        let names = ["Open MPI v4.1.8,", "Open MPI v5.0.11,", "MPICH Version: 4.0"].map(name);
         assert_eq!(
             names,
-            [
-                "OMPI_MCA_btl_vader_eager_limit",
-                "OMPI_MCA_btl_sm_eager_limit",
-                "UCX_RNDV_THRESH"
-            ]
+            ["OMPI_MCA_btl_vader_eager_limit", "OMPI_MCA_btl_sm_eager_limit", "UCX_RNDV_THRESH"]
         );
     }
 
     #[test]
     fn what_a_module_chooses_is_left_out_and_where_it_is_stays() {
-        let all = tried(
-            "MPICH",
-            &["UCX_TLS", "I_MPI_ROOT", "PATH", "FI_PROVIDER_PATH"],
-        );
+        let all = tried("MPICH", &["UCX_TLS", "I_MPI_ROOT", "PATH", "FI_PROVIDER_PATH"]);
         assert_eq!(all[0].unset, ["UCX_TLS"]);
     }
 
     #[test]
     fn advice_can_be_typed_and_says_what_it_gave() {
-        let change = Change {
-            bytes: 4096,
-            before: 2.5,
-            after: 0.29,
-        };
-        let advice = Advice {
-            settings: OtherSettings::set(&[("A", "1")]),
-            change,
-        };
-        assert_eq!(
-            advice.to_string(),
-            "with A=1 4 KiB take 0.29 µs instead of 2.50"
-        );
+        let change = Change { bytes: 4096, before: 2.5, after: 0.29 };
+        let advice = Advice { settings: OtherSettings::set(&[("A", "1")]), change };
+        assert_eq!(advice.to_string(), "with A=1 4 KiB take 0.29 µs instead of 2.50");
     }
 }

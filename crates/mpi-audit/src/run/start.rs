@@ -49,33 +49,21 @@ impl PmiTypes {
     ///
     /// A wrong one makes every rank a world of its own, which is seen and the next tried.
     pub fn for_installation(&self, one: &Installation) -> Vec<String> {
-        let order: &[&str] = if is_open_mpi(one) {
-            &["pmix", "pmi2"]
-        } else {
-            &["cray_shasta", "pmi2", "pmix"]
-        };
+        let order: &[&str] =
+            if is_open_mpi(one) { &["pmix", "pmi2"] } else { &["cray_shasta", "pmi2", "pmix"] };
         let is_there = |word: &&&str| self.0.iter().any(|known| known == **word);
-        order
-            .iter()
-            .filter(is_there)
-            .map(|word| (*word).to_owned())
-            .collect()
+        order.iter().filter(is_there).map(|word| (*word).to_owned()).collect()
     }
 }
 
 /// Whether the wrapper or the library is one of Open MPI.
 fn is_open_mpi(one: &Installation) -> bool {
-    let wrapper = one
-        .wrapper
-        .as_deref()
-        .and_then(|path| path.canonicalize().ok());
+    let wrapper = one.wrapper.as_deref().and_then(|path| path.canonicalize().ok());
     let is_opal = |path: PathBuf| path.ends_with("opal_wrapper");
     let soname = one.soname.as_deref().unwrap_or_default();
     wrapper.is_some_and(is_opal)
         || one.name.to_lowercase().contains("openmpi")
-        || soname
-            .strip_prefix("libmpi.so.")
-            .is_some_and(|number| number != "12")
+        || soname.strip_prefix("libmpi.so.").is_some_and(|number| number != "12")
 }
 
 /// Prepares a command in an installation, with its words before it and its variables.
@@ -153,10 +141,7 @@ mod tests {
         let output = "MPI plugin types are...\n\tcray_shasta\n\tnone\n\tpmi2\n\tpmix\nspecific pmix \
                     plugin versions available: pmix_v4,pmix_v5\n";
         let types = PmiTypes::from_list(output);
-        assert_eq!(
-            types.0,
-            ["cray_shasta", "none", "pmi2", "pmix", "pmix_v4", "pmix_v5"]
-        );
+        assert_eq!(types.0, ["cray_shasta", "none", "pmi2", "pmix", "pmix_v4", "pmix_v5"]);
     }
 
     #[test]
@@ -169,9 +154,6 @@ mod tests {
     fn open_mpi_wants_pmix_and_others_do_not() {
         let types = PmiTypes::from_list("none pmi2 pmix");
         let first = |name| types.for_installation(&named(name)).remove(0);
-        assert_eq!(
-            (first("openmpi/5"), first("mpich/4")),
-            ("pmix".into(), "pmi2".into())
-        );
+        assert_eq!((first("openmpi/5"), first("mpich/4")), ("pmix".into(), "pmi2".into()));
     }
 }

@@ -15,21 +15,13 @@ use crate::made::{classes, ran, ran_at, verdicts};
 type Row = (&'static str, [f64; 4], Class);
 
 const HEALTHY: [Row; 14] = [
-    (
-        "distribution, mpich 4.0.2",
-        [0.34, 1.08, 2.56, 33.0],
-        Working,
-    ),
+    ("distribution, mpich 4.0.2", [0.34, 1.08, 2.56, 33.0], Working),
     ("mpich 3.4.3", [0.34, 1.37, 6.17, 58.0], Suboptimal),
     ("mpich 4.0.3", [0.49, 1.24, 4.59, 77.0], Suboptimal),
     ("mpich 4.3.2", [0.48, 1.18, 5.60, 69.0], Suboptimal),
     ("mpich 5.0.2", [0.69, 1.43, 2.89, 37.0], Suboptimal),
     ("impi-rt 2021.13", [0.23, 0.82, 3.89, 59.0], Working),
-    (
-        "distribution, openmpi 4.1.4",
-        [0.23, 1.48, 2.24, 37.0],
-        Working,
-    ),
+    ("distribution, openmpi 4.1.4", [0.23, 1.48, 2.24, 37.0], Working),
     ("openmpi 4.1.8", [0.22, 1.51, 2.44, 38.0], Working),
     ("openmpi 5.0.11", [0.21, 1.40, 2.37, 37.0], Working),
     ("newer mpich 4.2.1", [0.36, 1.17, 2.86, 39.0], Working),
@@ -40,36 +32,12 @@ const HEALTHY: [Row; 14] = [
 ];
 
 const SLOW: [Row; 6] = [
-    (
-        "openmpi, tcp forced",
-        [3.93, 5.44, 11.8, 114.0],
-        NonPerformant,
-    ),
-    (
-        "mpich, tcp of ucx",
-        [3.58, 4.78, 32.3, 130.0],
-        NonPerformant,
-    ),
-    (
-        "mpich, tcp of ofi",
-        [4.04, 6.76, 12.1, 171.0],
-        NonPerformant,
-    ),
-    (
-        "impi-rt, tcp of ofi",
-        [3.54, 4.44, 9.0, 103.0],
-        NonPerformant,
-    ),
-    (
-        "a namespace of processes per rank",
-        [0.60, 1.5, 22.8, 123.0],
-        NonPerformant,
-    ),
-    (
-        "openmpi, single copy off",
-        [0.21, 1.77, 7.0, 88.0],
-        Suboptimal,
-    ),
+    ("openmpi, tcp forced", [3.93, 5.44, 11.8, 114.0], NonPerformant),
+    ("mpich, tcp of ucx", [3.58, 4.78, 32.3, 130.0], NonPerformant),
+    ("mpich, tcp of ofi", [4.04, 6.76, 12.1, 171.0], NonPerformant),
+    ("impi-rt, tcp of ofi", [3.54, 4.44, 9.0, 103.0], NonPerformant),
+    ("a namespace of processes per rank", [0.60, 1.5, 22.8, 123.0], NonPerformant),
+    ("openmpi, single copy off", [0.21, 1.77, 7.0, 88.0], Suboptimal),
 ];
 
 fn rows() -> Vec<Row> {
@@ -77,27 +45,18 @@ fn rows() -> Vec<Row> {
 }
 
 fn outcomes(rows: &[Row]) -> Vec<Outcome> {
-    rows.iter()
-        .map(|(_, latencies, _)| ran(*latencies))
-        .collect()
+    rows.iter().map(|(_, latencies, _)| ran(*latencies)).collect()
 }
 
 fn failed(reason: Reason, output: &str) -> Outcome {
-    Outcome::Failed {
-        reason,
-        output: Box::new(BenchmarkOutput::from_output(output)),
-    }
+    Outcome::Failed { reason, output: Box::new(BenchmarkOutput::from_output(output)) }
 }
 
 #[test]
 fn installations_are_sorted_as_they_are_known_to_be() {
     let rows = rows();
     let found = classes(&outcomes(&rows));
-    let found: Vec<_> = rows
-        .iter()
-        .zip(found)
-        .map(|(row, class)| (row.0, class))
-        .collect();
+    let found: Vec<_> = rows.iter().zip(found).map(|(row, class)| (row.0, class)).collect();
     let known: Vec<_> = rows.iter().map(|row| (row.0, row.2)).collect();
     assert_eq!(found, known);
 }
@@ -109,24 +68,15 @@ fn the_reason_for_being_slow_is_the_worst_latency() {
     let Reason::Slow(worst) = all[rows.len() - 1].reason else {
         panic!("{all:?}");
     };
-    assert_eq!(
-        (worst.bytes, worst.measured, worst.peers),
-        (32768, 7.0, Some(15))
-    );
+    assert_eq!((worst.bytes, worst.measured, worst.peers), (32768, 7.0, Some(15)));
 }
 
 /// What three libraries reached on a virtual machine whose processors shared a core, and
 /// when they did not.
-const NEAR: [[f64; 4]; 3] = [
-    [0.19, 0.67, 5.0, 91.0],
-    [0.26, 0.75, 1.97, 40.5],
-    [0.19, 0.78, 5.4, 89.3],
-];
-const FAR: [[f64; 4]; 3] = [
-    [0.31, 2.99, 4.96, 90.3],
-    [0.51, 2.12, 7.17, 182.5],
-    [0.64, 2.28, 6.63, 92.4],
-];
+const NEAR: [[f64; 4]; 3] =
+    [[0.19, 0.67, 5.0, 91.0], [0.26, 0.75, 1.97, 40.5], [0.19, 0.78, 5.4, 89.3]];
+const FAR: [[f64; 4]; 3] =
+    [[0.31, 2.99, 4.96, 90.3], [0.51, 2.12, 7.17, 182.5], [0.64, 2.28, 6.63, 92.4]];
 
 #[test]
 fn ranks_farther_apart_are_not_slower_than_they_should_be() {
@@ -167,11 +117,7 @@ fn one_size_that_goes_another_way_than_elsewhere_is_no_sign_of_an_illness() {
 
 #[test]
 fn where_most_are_slow_nobody_is_called_slow() {
-    let rows: Vec<_> = HEALTHY
-        .into_iter()
-        .take(2)
-        .chain(SLOW.into_iter().take(4))
-        .collect();
+    let rows: Vec<_> = HEALTHY.into_iter().take(2).chain(SLOW.into_iter().take(4)).collect();
     let found = classes(&outcomes(&rows));
     assert_eq!(found, [Working; 6]);
 }
@@ -186,10 +132,7 @@ fn where_most_are_slow_a_reference_tells_who() {
     let slow = outcomes(&SLOW[..4]);
     let found = verdicts(&slow, Some(&kept));
     let is_slow = |class| class == NonPerformant;
-    assert!(
-        found.iter().all(|verdict| is_slow(verdict.class)),
-        "{found:?}"
-    );
+    assert!(found.iter().all(|verdict| is_slow(verdict.class)), "{found:?}");
 }
 
 #[test]
@@ -208,10 +151,7 @@ fn a_reference_tells_who_is_slow_also_at_another_distance() {
 
 #[test]
 fn ranks_on_one_processor_are_a_class_of_their_own_even_when_they_took_too_long() {
-    let reason = Reason::TooLate {
-        seconds: 30,
-        stage: "measure".to_owned(),
-    };
+    let reason = Reason::TooLate { seconds: 30, stage: "measure".to_owned() };
     let output = "size 2\nrank 0 vm 0 0-0\nrank 1 vm 0 0-0\nsum ok\n";
     let mut all = outcomes(&HEALTHY);
     all.push(failed(reason, output));
@@ -220,10 +160,8 @@ fn ranks_on_one_processor_are_a_class_of_their_own_even_when_they_took_too_long(
 
 #[test]
 fn who_did_not_start_is_nonfunctional_with_what_was_said() {
-    let reason = Reason::NotStarted {
-        code: 127,
-        message: "version `FABRIC_1.9' not found".to_owned(),
-    };
+    let reason =
+        Reason::NotStarted { code: 127, message: "version `FABRIC_1.9' not found".to_owned() };
     let mut all = outcomes(&HEALTHY);
     all.push(failed(reason.clone(), ""));
     let last = verdicts(&all, None).pop().unwrap();
@@ -234,10 +172,7 @@ fn who_did_not_start_is_nonfunctional_with_what_was_said() {
 fn latencies_of_nothing_are_no_references() {
     let text = r#"{"version":1,"system":"x","nodes":1,"latency":{"8":{"microseconds":0.0}}}"#;
     let error = Reference::from_json(text).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "compare with a latency of 0 microseconds for 8 bytes"
-    );
+    assert_eq!(error.to_string(), "compare with a latency of 0 microseconds for 8 bytes");
 }
 
 /// An installation with what was counted for its messages, on two processors of one core.
@@ -251,11 +186,7 @@ fn counted(latencies: [f64; 4], ways: &str) -> Outcome {
 
 /// What three libraries reached that poll and copy by themselves.
 fn polling() -> Vec<Outcome> {
-    let rows = [
-        [0.15, 0.35, 1.21, 26.6],
-        [0.15, 0.35, 1.25, 26.1],
-        [0.2, 0.4, 0.86, 22.3],
-    ];
+    let rows = [[0.15, 0.35, 1.21, 26.6], [0.15, 0.35, 1.25, 26.1], [0.2, 0.4, 0.86, 22.3]];
     rows.map(|row| ran_at(0.065, row)).to_vec()
 }
 
@@ -274,10 +205,7 @@ const YIELDS: &str = "way 8 20000 62692 0 0\nway 4096 17120 61859 0 0\n\
 fn who_yields_while_it_waits_is_slower_by_choice_and_the_reason_says_so() {
     let expected = "8 B take 0.82 µs, 4.7 times the median of 4: a rank that waits gives its \
                     processor back";
-    assert_eq!(
-        last_verdict(counted(YIELDING, YIELDS)),
-        (Suboptimal, expected.to_owned())
-    );
+    assert_eq!(last_verdict(counted(YIELDING, YIELDS)), (Suboptimal, expected.to_owned()));
 }
 
 #[test]
@@ -330,11 +258,7 @@ fn settings_are_worth_telling_if_they_help_and_nothing_else_suffers() {
     };
     let before = output([0.1, 2.17, 4.04, 75.0]);
     let helps = |after| change(4096, &before, &output(after)).is_some();
-    let all = [
-        [0.1, 0.29, 0.98, 75.0],
-        [0.1, 1.9, 4.0, 75.0],
-        [0.1, 0.29, 0.98, 160.0],
-    ];
+    let all = [[0.1, 0.29, 0.98, 75.0], [0.1, 1.9, 4.0, 75.0], [0.1, 0.29, 0.98, 160.0]];
     assert_eq!(all.map(helps), [true, false, false]);
 }
 

@@ -33,25 +33,15 @@ fn prefix(programs: &[&str], libraries: &[&str]) -> TempDir {
 fn pairs(found: &[Installation]) -> Vec<(String, String)> {
     let name = |path: &Option<std::path::PathBuf>| {
         let name = path.as_deref().and_then(Path::file_name);
-        name.map(|name| name.to_string_lossy().into_owned())
-            .unwrap_or_default()
+        name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     };
-    found
-        .iter()
-        .map(|one| (name(&one.wrapper), name(&one.launcher)))
-        .collect()
+    found.iter().map(|one| (name(&one.wrapper), name(&one.launcher))).collect()
 }
 
 #[test]
 fn programs_with_the_same_ending_belong_together() {
     let here = prefix(
-        &[
-            "mpicc.mpich",
-            "mpicc.openmpi",
-            "mpiexec.mpich",
-            "mpiexec.openmpi",
-            "mpiexec.hydra",
-        ],
+        &["mpicc.mpich", "mpicc.openmpi", "mpiexec.mpich", "mpiexec.openmpi", "mpiexec.hydra"],
         &[],
     );
     let bin = here.path().join("bin");

@@ -49,23 +49,11 @@ impl Container {
     /// The same for a substitute that needs a search path itself.
     fn judge_with(&self, substitute: &Path, library_path: &str) -> Verdict {
         let here = Tree::here();
-        let inside = Tree::here()
-            .with(&self.hidden, self.empty.path())
-            .with(INSIDE, &self.debian);
-        let places = Places {
-            private: Some(PRIVATE.into()),
-            links: LINKS.into(),
-        };
-        let program = Side {
-            tree: &inside,
-            path: &self.program.path,
-            library_path: &Self::library_path(),
-        };
-        let substitute = Side {
-            tree: &here,
-            path: substitute,
-            library_path,
-        };
+        let inside = Tree::here().with(&self.hidden, self.empty.path()).with(INSIDE, &self.debian);
+        let places = Places { private: Some(PRIVATE.into()), links: LINKS.into() };
+        let program =
+            Side { tree: &inside, path: &self.program.path, library_path: &Self::library_path() };
+        let substitute = Side { tree: &here, path: substitute, library_path };
         judge(program, substitute, &places)
     }
 
@@ -86,21 +74,13 @@ impl Container {
         let variables =
             plan.environment(|name| (name == "LD_LIBRARY_PATH").then(|| search.clone()));
         command
-            .args([
-                "env",
-                "OMPI_ALLOW_RUN_AS_ROOT=1",
-                "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
-            ])
+            .args(["env", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"])
             .arg(format!("OPAL_PREFIX={INSIDE}/usr"))
             .arg(format!("LD_LIBRARY_PATH={search}"))
             .args(["timeout", "--kill-after=5", "100"])
             .args(launcher)
             .args(["-n", "2", "env"])
-            .args(
-                variables
-                    .iter()
-                    .map(|(name, value)| format!("{name}={value}")),
-            )
+            .args(variables.iter().map(|(name, value)| format!("{name}={value}")))
             .arg(&self.program.path);
         Finished::of(&mut command)
     }
@@ -143,11 +123,7 @@ fn open_mpi_of_the_host_finds_its_parts_at_the_new_place() {
     for (substitute, version) in [(&headers, "4.1.8"), (&openmpi, "5.0.11")] {
         let verdict = container.judge(substitute);
         let seen = container.run(&verdict, &[MPIRUN, "--oversubscribe"]);
-        assert_eq!(
-            ranks(&seen),
-            both(&format!("Open MPI v{version}")),
-            "{seen:?}"
-        );
+        assert_eq!(ranks(&seen), both(&format!("Open MPI v{version}")), "{seen:?}");
     }
 }
 
@@ -203,10 +179,7 @@ fn parts_that_would_break_the_program_are_left_without_what_they_need() {
     };
     let carried = &verdict.plan().unwrap().carried;
     assert!(reason.contains("needs the C library 2.38"), "{reason}");
-    assert!(
-        !carried.iter().any(|one| one.target.ends_with(name)),
-        "{carried:?}"
-    );
+    assert!(!carried.iter().any(|one| one.target.ends_with(name)), "{carried:?}");
 }
 
 #[test]
@@ -222,15 +195,8 @@ fn one_file_over_another_gets_the_wrong_libraries_and_is_refused() {
     for other in &others {
         let file = std::fs::canonicalize(other.join("lib/libmpi.so.12")).unwrap();
         let tree = Tree::here().with(&place, &file);
-        let places = Places {
-            private: None,
-            links: LINKS.into(),
-        };
-        let side = |path| Side {
-            tree: &tree,
-            path,
-            library_path: &program.library_path,
-        };
+        let places = Places { private: None, links: LINKS.into() };
+        let side = |path| Side { tree: &tree, path, library_path: &program.library_path };
         let verdict = judge(side(&program.path), side(&link), &places);
         let mut bound = Command::new("bwrap");
         bound.args(["--dev-bind", "/", "/", "--ro-bind"]).arg(&file);
@@ -267,26 +233,16 @@ fn the_c_library_of_the_container_decides_and_not_that_of_the_host() {
     Finished::of(&mut compiler).success();
     let here = Tree::here();
     let found = here.find(Path::new("/lib/x86_64-linux-gnu/libc.so.6"));
-    let place = found
-        .or_else(|| here.find(Path::new("/lib64/libc.so.6")))
-        .unwrap();
-    let inside = Tree::here()
-        .with(INSIDE, &container.debian)
-        .with(place.path, directory.join("libc.so.6"));
-    let places = Places {
-        private: Some(PRIVATE.into()),
-        links: LINKS.into(),
-    };
+    let place = found.or_else(|| here.find(Path::new("/lib64/libc.so.6"))).unwrap();
+    let inside =
+        Tree::here().with(INSIDE, &container.debian).with(place.path, directory.join("libc.so.6"));
+    let places = Places { private: Some(PRIVATE.into()), links: LINKS.into() };
     let program = Side {
         tree: &inside,
         path: &container.program.path,
         library_path: &Container::library_path(),
     };
-    let substitute = Side {
-        tree: &here,
-        path: &mpich,
-        library_path: "",
-    };
+    let substitute = Side { tree: &here, path: &mpich, library_path: "" };
     let verdict = judge(program, substitute, &places);
     let Some(Refusal::OldGlibc { needed, found, .. }) = verdict.refusal() else {
         panic!("{verdict:?}");

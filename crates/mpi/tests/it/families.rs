@@ -23,24 +23,13 @@ fn open_mpi_in_the_place_of_mpich_is_refused_and_would_crash() {
     let library = openmpi.join("lib/libmpi.so.40");
     let variables = [
         ("LD_LIBRARY_PATH".to_owned(), program.library_path.clone()),
-        (
-            "LD_PRELOAD".to_owned(),
-            library.to_string_lossy().into_owned(),
-        ),
+        ("LD_PRELOAD".to_owned(), library.to_string_lossy().into_owned()),
     ];
     let naive = program.run_with(&Launcher::of(&openmpi), &variables);
-    let Some(Refusal::OtherFamily {
-        program: family,
-        found,
-        ..
-    }) = verdict.refusal()
-    else {
+    let Some(Refusal::OtherFamily { program: family, found, .. }) = verdict.refusal() else {
         panic!("{verdict:?}");
     };
-    assert_eq!(
-        (*family, found.as_slice()),
-        (Family::Mpich, [Family::OpenMpi].as_slice())
-    );
+    assert_eq!((*family, found.as_slice()), (Family::Mpich, [Family::OpenMpi].as_slice()));
     // It has all the functions: nothing but the family tells.
     assert!(!naive.stderr.contains("undefined symbol"), "{naive:?}");
     assert!(naive.code != 0 && ranks(&naive).is_empty(), "{naive:?}");
@@ -53,10 +42,7 @@ fn mpich_in_the_place_of_open_mpi_is_refused() {
     };
     let program = Program::of(&openmpi, "libmpi.so.40");
     let verdict = program.judge(&mpich);
-    let refusal = verdict
-        .refusal()
-        .map(ToString::to_string)
-        .unwrap_or_default();
+    let refusal = verdict.refusal().map(ToString::to_string).unwrap_or_default();
     let expected = "the program is for Open MPI, and ";
     assert!(refusal.starts_with(expected), "{refusal}");
 }
@@ -100,15 +86,8 @@ fn a_program_for_the_standard_abi_runs_with_the_library_on_its_search_path() {
     let plan = verdict.plan().unwrap_or_else(|| panic!("{verdict:?}"));
     let finished = program.run(&Launcher::of(&mpich), plan);
     let family = verdict.to.as_ref().map(|library| library.family);
-    assert_eq!(
-        (plan.way, family),
-        (Way::LibraryPath, Some(Family::Mpi5Abi))
-    );
-    assert_eq!(
-        ranks(&finished),
-        both("MPICH Version: 5.0.2"),
-        "{finished:?}"
-    );
+    assert_eq!((plan.way, family), (Way::LibraryPath, Some(Family::Mpi5Abi)));
+    assert_eq!(ranks(&finished), both("MPICH Version: 5.0.2"), "{finished:?}");
 }
 
 #[test]
@@ -118,14 +97,8 @@ fn a_library_without_the_standard_abi_is_none_for_a_program_that_needs_it() {
     };
     let program = Program::of_abi(&mpich);
     let verdict = program.judge(&openmpi);
-    let refusal = verdict
-        .refusal()
-        .map(ToString::to_string)
-        .unwrap_or_default();
-    assert!(
-        refusal.starts_with("the program is for the MPI 5 ABI, and "),
-        "{refusal}"
-    );
+    let refusal = verdict.refusal().map(ToString::to_string).unwrap_or_default();
+    assert!(refusal.starts_with("the program is for the MPI 5 ABI, and "), "{refusal}");
     assert!(refusal.ends_with(" has only Open MPI"), "{refusal}");
 }
 
@@ -138,16 +111,9 @@ fn a_runpath_that_wins_over_a_link_without_a_number_is_not_taken_for_a_swap() {
     // A directory for linking: it has the name without the number only.
     let directory = program.home.path().join("link-time");
     fs::create_dir(&directory).unwrap();
-    fs::copy(
-        mpich.join("lib/libmpi_abi.so.1"),
-        directory.join("libmpi_abi.so"),
-    )
-    .unwrap();
+    fs::copy(mpich.join("lib/libmpi_abi.so.1"), directory.join("libmpi_abi.so")).unwrap();
     let verdict = program.judge(&directory);
-    assert!(
-        matches!(verdict.refusal(), Some(Refusal::NoSubstitute { .. })),
-        "{verdict:?}"
-    );
+    assert!(matches!(verdict.refusal(), Some(Refusal::NoSubstitute { .. })), "{verdict:?}");
 }
 
 #[test]
@@ -164,18 +130,12 @@ fn the_old_open_mpi_with_the_name_of_the_mpich_abi_is_told_by_its_objects() {
     let source = "extern int ompi_mpi_comm_world; int main() {MPI_Init(&ompi_mpi_comm_world);}";
     let options = ["-fPIE", "-pie", &library.to_string_lossy()];
     compile(source, &program, options);
-    let program = Program {
-        library_path: home.path().to_string_lossy().into_owned(),
-        path: program,
-        home,
-    };
+    let program =
+        Program { library_path: home.path().to_string_lossy().into_owned(), path: program, home };
     let verdict = program.judge(&mpich);
     let from = verdict.from.as_ref().map(|library| library.family);
     assert_eq!(from, Some(Family::OpenMpi));
-    assert!(
-        matches!(verdict.refusal(), Some(Refusal::OtherFamily { .. })),
-        "{verdict:?}"
-    );
+    assert!(matches!(verdict.refusal(), Some(Refusal::OtherFamily { .. })), "{verdict:?}");
 }
 
 #[test]
@@ -185,9 +145,7 @@ fn open_mpi_with_another_number_is_another_abi() {
     };
     let program = Program::of(&openmpi, "libmpi.so.40");
     let mut patch = Command::new("patchelf");
-    patch
-        .args(["--replace-needed", "libmpi.so.40", "libmpi.so.20"])
-        .arg(&program.path);
+    patch.args(["--replace-needed", "libmpi.so.40", "libmpi.so.20"]).arg(&program.path);
     Finished::of(&mut patch).success();
     let verdict = program.judge(&openmpi);
     let refusal = verdict.refusal().map(ToString::to_string);
@@ -206,16 +164,9 @@ fn a_static_program_keeps_its_mpi() {
     let source = "int PMPI_Init() {return 0;} int main() {return PMPI_Init();}";
     compile(source, &path, ["-static"]);
     let library_path = String::new();
-    let program = Program {
-        home,
-        path,
-        library_path,
-    };
+    let program = Program { home, path, library_path };
     let verdict = program.judge(&mpich);
-    assert!(
-        matches!(verdict.refusal(), Some(Refusal::Static { .. })),
-        "{verdict:?}"
-    );
+    assert!(matches!(verdict.refusal(), Some(Refusal::Static { .. })), "{verdict:?}");
 }
 
 #[test]
@@ -226,10 +177,7 @@ fn a_program_with_the_rights_of_its_owner_is_refused() {
     let program = Program::of(&mpich, "libmpi.so.12");
     fs::set_permissions(&program.path, fs::Permissions::from_mode(0o4755)).unwrap();
     let verdict = program.judge(&mpich);
-    assert!(
-        matches!(verdict.refusal(), Some(Refusal::SetId { .. })),
-        "{verdict:?}"
-    );
+    assert!(matches!(verdict.refusal(), Some(Refusal::SetId { .. })), "{verdict:?}");
 }
 
 #[test]
@@ -239,16 +187,10 @@ fn a_program_for_other_processors_is_refused() {
     };
     let program = Program::of(&mpich, "libmpi.so.12");
     // The number of a processor in the head of a program: that of IBM's Z.
-    let file = fs::OpenOptions::new()
-        .write(true)
-        .open(&program.path)
-        .unwrap();
+    let file = fs::OpenOptions::new().write(true).open(&program.path).unwrap();
     file.write_all_at(&22_u16.to_ne_bytes(), 18).unwrap();
     let verdict = program.judge(&mpich);
-    assert!(
-        matches!(verdict.refusal(), Some(Refusal::OtherArchitecture { .. })),
-        "{verdict:?}"
-    );
+    assert!(matches!(verdict.refusal(), Some(Refusal::OtherArchitecture { .. })), "{verdict:?}");
 }
 
 #[test]
@@ -262,10 +204,7 @@ fn a_program_without_mpi_is_refused() {
         library_path: String::new(),
     };
     let refusal = program.judge(&mpich);
-    assert!(
-        matches!(refusal.refusal(), Some(Refusal::NoMpi { .. })),
-        "{refusal:?}"
-    );
+    assert!(matches!(refusal.refusal(), Some(Refusal::NoMpi { .. })), "{refusal:?}");
 }
 
 #[test]
@@ -275,8 +214,5 @@ fn a_directory_without_mpi_is_no_substitute() {
     };
     let program = Program::of_debian_mpich(&debian, &mpich);
     let verdict = program.judge(&libraries_of_debian(&debian).join("ucx"));
-    assert!(
-        matches!(verdict.refusal(), Some(Refusal::NoSubstitute { .. })),
-        "{verdict:?}"
-    );
+    assert!(matches!(verdict.refusal(), Some(Refusal::NoSubstitute { .. })), "{verdict:?}");
 }

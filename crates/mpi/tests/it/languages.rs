@@ -24,10 +24,7 @@ fn fortran_is_refused_where_the_substitute_has_nothing_for_it() {
         not_run!("needs MPICH of Debian 12: scripts/setup test");
     };
     let verdict = fortran(&debian).judge(&mpich);
-    let Some(Refusal::NoLanguage {
-        language, names, ..
-    }) = verdict.refusal()
-    else {
+    let Some(Refusal::NoLanguage { language, names, .. }) = verdict.refusal() else {
         panic!("{verdict:?}");
     };
     assert_eq!(*language, Language::Fortran);

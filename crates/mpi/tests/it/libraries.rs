@@ -48,10 +48,7 @@ fn every_library_tells_its_family_and_its_version() {
     });
     let one = |title: &str, family| vec![(title.to_owned(), family)];
     let both = |first: &str, second: &str, of_second| {
-        vec![
-            (first.to_owned(), Family::Mpich),
-            (second.to_owned(), of_second),
-        ]
+        vec![(first.to_owned(), Family::Mpich), (second.to_owned(), of_second)]
     };
     let expected = [
         one("MPICH 3.4.3", Family::Mpich),
@@ -124,9 +121,7 @@ fn protocols_tell_what_ranks_and_launchers_speak() {
     let told = prefixes.map(|prefix| {
         let all = find_installation(&tree, &prefix).libraries;
         let first = all.into_iter().find(|one| one.language == Language::C);
-        first
-            .map(|one| Vec::from_iter(one.protocols))
-            .unwrap_or_default()
+        first.map(|one| Vec::from_iter(one.protocols)).unwrap_or_default()
     });
     let expected = [
         vec![Protocol::Pmi1],
@@ -180,15 +175,8 @@ fn a_program_tells_what_it_needs_and_gets() {
         (told.kind, told.names.as_slice()),
         (FileKind::Program, ["libmpi.so.12".to_owned()].as_slice())
     );
-    assert_eq!(
-        told.library.map(|library| library.title()).as_deref(),
-        Some("MPICH 5.0.2")
-    );
-    assert!(
-        told.missing.is_empty() && told.unmet.is_empty(),
-        "{:?}",
-        told.missing
-    );
+    assert_eq!(told.library.map(|library| library.title()).as_deref(), Some("MPICH 5.0.2"));
+    assert!(told.missing.is_empty() && told.unmet.is_empty(), "{:?}", told.missing);
 }
 
 #[test]

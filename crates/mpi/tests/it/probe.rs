@@ -16,10 +16,9 @@ fn it_asks_for_no_version_of_the_c_library_and_starts_in_containers_that_are_old
         let home = tempfile::tempdir().unwrap();
         let path = |name: &str| home.path().join(name);
         fs::write(path("probe.c"), PROBE).unwrap();
-        for (name, text, soname) in [
-            ("libmpi", stub(), "libmpi.so.12"),
-            ("libc", c_library(), "libc.so.6"),
-        ] {
+        for (name, text, soname) in
+            [("libmpi", stub(), "libmpi.so.12"), ("libc", c_library(), "libc.so.6")]
+        {
             fs::write(path(name).with_extension("c"), text).unwrap();
             let mut compiler = Command::new("cc");
             compiler.args(["-shared", "-fPIC", "-w", "-nostdlib", "-fno-builtin"]);
@@ -29,10 +28,7 @@ fn it_asks_for_no_version_of_the_c_library_and_starts_in_containers_that_are_old
             Finished::of(&mut compiler).success();
         }
         let mut compiler = Command::new("cc");
-        compiler
-            .args(PROBE_OPTIONS)
-            .arg("-Werror")
-            .arg(family_option(family));
+        compiler.args(PROBE_OPTIONS).arg("-Werror").arg(family_option(family));
         compiler.args(["probe.c", "libmpi.so", "libc.so"].map(path));
         Finished::of(compiler.arg("-o").arg(path("probe"))).success();
         let file = File::open(path("probe")).unwrap();

@@ -28,9 +28,7 @@ fn works_with(
     version: &str,
 ) {
     let verdict = program.judge_with(substitute, library_path);
-    let plan = verdict
-        .plan()
-        .unwrap_or_else(|| panic!("{version}: {verdict:?}"));
+    let plan = verdict.plan().unwrap_or_else(|| panic!("{version}: {verdict:?}"));
     assert_eq!(plan.way, way, "{version}");
     let finished = program.run(launcher, plan);
     assert_eq!(ranks(&finished), both(version), "{finished:?}");
@@ -38,13 +36,7 @@ fn works_with(
 
 #[test]
 fn mpich_of_debian_gives_way_to_every_mpich_that_is_preloaded() {
-    let names = [
-        "debian",
-        "mpich-3.4.3",
-        "mpich-4.0.3",
-        "mpich-4.3.2",
-        "mpich",
-    ];
+    let names = ["debian", "mpich-3.4.3", "mpich-4.0.3", "mpich-4.3.2", "mpich"];
     let Some([debian, others @ ..]) = installed(names) else {
         not_run!("needs MPICH of Debian 12: scripts/setup test");
     };
@@ -73,13 +65,7 @@ fn the_search_path_alone_does_not_swap_silently_and_is_not_chosen() {
 
 #[test]
 fn a_link_to_a_library_elsewhere_gets_the_wrong_libfabric_and_is_refused() {
-    let names = [
-        "debian",
-        "mpich-3.4.3",
-        "mpich-4.0.3",
-        "mpich-4.3.2",
-        "mpich",
-    ];
+    let names = ["debian", "mpich-3.4.3", "mpich-4.0.3", "mpich-4.3.2", "mpich"];
     let Some([debian, others @ ..]) = installed(names) else {
         not_run!("needs MPICH of Debian 12: scripts/setup test");
     };
@@ -92,10 +78,7 @@ fn a_link_to_a_library_elsewhere_gets_the_wrong_libfabric_and_is_refused() {
         let verdict = program.judge_with(&link, &program.library_path);
         let search = format!("{}:{}", links.display(), program.library_path);
         let naive = program.run_alone(&[("LD_LIBRARY_PATH".to_owned(), search)]);
-        let refusal = verdict
-            .refusal()
-            .map(ToString::to_string)
-            .unwrap_or_default();
+        let refusal = verdict.refusal().map(ToString::to_string).unwrap_or_default();
         assert!(refusal.contains("has no version FABRIC_1."), "{refusal}");
         assert!(naive.stderr.contains("version `FABRIC_1."), "{naive:?}");
         assert!(ranks(&naive).is_empty() && naive.code != 0, "{naive:?}");
@@ -113,26 +96,15 @@ fn a_substitute_of_which_a_library_is_missing_is_refused_with_its_name() {
     fs::copy(mpich.join("lib/libmpi.so.12"), lib.join("libmpi.so.12")).unwrap();
     symlink(mpich.join("lib/mpich"), lib.join("mpich")).unwrap();
     let mut patch = Command::new("patchelf");
-    patch
-        .args(["--add-needed", "libnowhere.so.7"])
-        .arg(lib.join("libmpi.so.12"));
+    patch.args(["--add-needed", "libnowhere.so.7"]).arg(lib.join("libmpi.so.12"));
     Finished::of(&mut patch).success();
     let verdict = program.judge(program.home.path());
     let search = lib.to_string_lossy().into_owned();
     let variables = [("LD_LIBRARY_PATH".to_owned(), search)];
     let naive = program.run_alone(&variables);
-    let refusal = verdict
-        .refusal()
-        .map(ToString::to_string)
-        .unwrap_or_default();
-    assert!(
-        refusal.starts_with("libnowhere.so.7 is missing for "),
-        "{refusal}"
-    );
-    assert!(
-        naive.stderr.contains("libnowhere.so.7: cannot open"),
-        "{naive:?}"
-    );
+    let refusal = verdict.refusal().map(ToString::to_string).unwrap_or_default();
+    assert!(refusal.starts_with("libnowhere.so.7 is missing for "), "{refusal}");
+    assert!(naive.stderr.contains("libnowhere.so.7: cannot open"), "{naive:?}");
 }
 
 #[test]
@@ -148,10 +120,7 @@ fn intel_takes_the_place_of_mpich_with_either_launcher() {
         let verdict = program.judge(&intel);
         let plan = verdict.plan().unwrap_or_else(|| panic!("{verdict:?}"));
         let finished = program.run(&launcher, plan);
-        assert_eq!(
-            verdict.to.map(|library| library.title()).as_deref(),
-            Some(version)
-        );
+        assert_eq!(verdict.to.map(|library| library.title()).as_deref(), Some(version));
         assert_eq!(ranks(&finished), both("Intel"), "{finished:?}");
     }
 }
@@ -169,26 +138,13 @@ fn a_program_for_a_new_mpich_runs_with_an_old_one_if_it_has_the_functions() {
         program.library_path = String::new();
         program
     };
-    works(
-        &program(),
-        &launcher,
-        &old,
-        Way::LibraryPath,
-        "MPICH Version: 3.4.3",
-    );
+    works(&program(), &launcher, &old, Way::LibraryPath, "MPICH Version: 3.4.3");
     works(&program(), &launcher, &intel, Way::LibraryPath, "Intel");
     let of_debian = libraries_of_debian(&debian);
     let library = of_debian.join("libmpich.so.12");
     let search = of_debian.to_string_lossy();
     let version = "MPICH Version: 4.0.2";
-    works_with(
-        &program(),
-        &launcher,
-        &library,
-        &search,
-        Way::Preload,
-        version,
-    );
+    works_with(&program(), &launcher, &library, &search, Way::Preload, version);
 }
 
 #[test]
@@ -198,13 +154,7 @@ fn a_program_for_an_old_mpich_runs_with_a_new_one() {
     };
     let program = Program::of(&old, "libmpi.so.12");
     let launcher = Launcher::of(&old);
-    works(
-        &program,
-        &launcher,
-        &mpich,
-        Way::LibraryPath,
-        "MPICH Version: 5.0.2",
-    );
+    works(&program, &launcher, &mpich, Way::LibraryPath, "MPICH Version: 5.0.2");
 }
 
 #[test]
@@ -221,13 +171,7 @@ fn an_rpath_that_wins_over_the_search_path_is_overcome() {
     let search = mpich.join("lib").display().to_string();
     let naive = program.run_with(&launcher, &[("LD_LIBRARY_PATH".to_owned(), search)]);
     assert_eq!(ranks(&naive), both("MPICH Version: 3.4.3"));
-    works(
-        &program,
-        &launcher,
-        &mpich,
-        Way::Preload,
-        "MPICH Version: 5.0.2",
-    );
+    works(&program, &launcher, &mpich, Way::Preload, "MPICH Version: 5.0.2");
 }
 
 #[test]
@@ -237,13 +181,7 @@ fn what_a_program_gets_already_needs_nothing() {
     };
     let program = Program::of(&mpich, "libmpi.so.12");
     let launcher = Launcher::of(&mpich);
-    works(
-        &program,
-        &launcher,
-        &mpich,
-        Way::Nothing,
-        "MPICH Version: 5.0.2",
-    );
+    works(&program, &launcher, &mpich, Way::Nothing, "MPICH Version: 5.0.2");
 }
 
 #[test]
@@ -255,20 +193,12 @@ fn functions_that_the_substitute_lacks_are_named() {
     let program = Program::compile("large_count.c", &mpich, &[library]);
     let verdict = program.judge(&old);
     let search = old.join("lib").to_string_lossy().into_owned();
-    let variables = [
-        ("LD_LIBRARY_PATH".to_owned(), search),
-        ("LD_BIND_NOW".to_owned(), "1".to_owned()),
-    ];
+    let variables =
+        [("LD_LIBRARY_PATH".to_owned(), search), ("LD_BIND_NOW".to_owned(), "1".to_owned())];
     let naive = program.run_alone(&variables);
     let told = verdict.refusal().map(ToString::to_string);
-    assert_eq!(
-        told.as_deref(),
-        Some("the substitute lacks MPI_Allreduce_c")
-    );
-    assert!(
-        naive.stderr.contains("undefined symbol: MPI_Allreduce_c"),
-        "{naive:?}"
-    );
+    assert_eq!(told.as_deref(), Some("the substitute lacks MPI_Allreduce_c"));
+    assert!(naive.stderr.contains("undefined symbol: MPI_Allreduce_c"), "{naive:?}");
 }
 
 #[test]
@@ -279,20 +209,14 @@ fn a_library_of_a_newer_system_is_refused_with_both_versions() {
     let program = Program::of_debian_mpich(&debian, &mpich);
     let library = libraries_of_debian(&newer).join("libmpich.so.12");
     let verdict = program.judge_with(&library, &program.library_path);
-    let preload = (
-        "LD_PRELOAD".to_owned(),
-        library.to_string_lossy().into_owned(),
-    );
+    let preload = ("LD_PRELOAD".to_owned(), library.to_string_lossy().into_owned());
     let search = ("LD_LIBRARY_PATH".to_owned(), program.library_path.clone());
     let naive = program.run_alone(&[search, preload]);
     let Some(Refusal::OldGlibc { needed, found, .. }) = verdict.refusal() else {
         panic!("{verdict:?}");
     };
     assert_eq!((needed.as_str(), found.as_deref()), ("2.38", Some("2.36")));
-    assert!(
-        naive.stderr.contains("version `GLIBC_2.38' not found"),
-        "{naive:?}"
-    );
+    assert!(naive.stderr.contains("version `GLIBC_2.38' not found"), "{naive:?}");
 }
 
 #[test]
@@ -319,12 +243,5 @@ fn a_program_for_a_new_open_mpi_runs_with_that_of_debian() {
     let library = libraries_of_debian(&debian).join("libmpi.so.40");
     let search = libraries_of_debian(&debian).to_string_lossy().into_owned();
     let launcher = Launcher::openmpi_of_debian(&debian);
-    works_with(
-        &program,
-        &launcher,
-        &library,
-        &search,
-        Way::LibraryPath,
-        "Open MPI v4.1.4",
-    );
+    works_with(&program, &launcher, &library, &search, Way::LibraryPath, "Open MPI v4.1.4");
 }

@@ -29,11 +29,7 @@ impl Program {
         mpi::compile(source, &path, headers, libraries);
         let directory = libraries.first().and_then(|one| one.parent());
         let library_path = directory.map(|one| one.to_string_lossy().into_owned());
-        Self {
-            home,
-            path,
-            library_path: library_path.unwrap_or_default(),
-        }
+        Self { home, path, library_path: library_path.unwrap_or_default() }
     }
 
     /// A program of Debian 12 for MPICH.
@@ -67,20 +63,9 @@ impl Program {
     /// The same for a substitute that needs a search path itself.
     pub(crate) fn judge_with(&self, substitute: &Path, library_path: &str) -> Verdict {
         let tree = Tree::here();
-        let places = Places {
-            private: None,
-            links: self.home.path().join("links"),
-        };
-        let program = Side {
-            tree: &tree,
-            path: &self.path,
-            library_path: &self.library_path,
-        };
-        let substitute = Side {
-            tree: &tree,
-            path: substitute,
-            library_path,
-        };
+        let places = Places { private: None, links: self.home.path().join("links") };
+        let program = Side { tree: &tree, path: &self.path, library_path: &self.library_path };
+        let substitute = Side { tree: &tree, path: substitute, library_path };
         judge(program, substitute, &places)
     }
 
@@ -161,10 +146,7 @@ impl Launcher {
 
     /// The same with more options.
     pub(crate) fn with(self, options: impl IntoIterator<Item = &'static str>) -> Self {
-        Self {
-            options: options.into_iter().collect(),
-            ..self
-        }
+        Self { options: options.into_iter().collect(), ..self }
     }
 
     fn command(&self) -> Command {

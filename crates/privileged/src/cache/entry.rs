@@ -267,9 +267,7 @@ pub(super) fn room_of(user: u32, limit: u32, home: &Home) -> Result<usize, Error
     if user == 0 {
         return Ok(usize::MAX);
     }
-    let counted = entries()?
-        .filter(|entry| entry.counts_for(user, home))
-        .count();
+    let counted = entries()?.filter(|entry| entry.counts_for(user, home)).count();
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     Ok(limit.saturating_sub(counted))
 }
@@ -277,9 +275,7 @@ pub(super) fn room_of(user: u32, limit: u32, home: &Home) -> Result<usize, Error
 fn make_directory(path: &str) -> Result<(), Error> {
     match mkdirat(CWD, path, Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => Ok(()),
-        Err(errno) => Err(Error::cache("make a directory in the cache of images")(
-            errno,
-        )),
+        Err(errno) => Err(Error::cache("make a directory in the cache of images")(errno)),
     }
 }
 
@@ -350,10 +346,7 @@ impl Entry {
         let path = PathBuf::from(format!("/{name}"));
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let directory = openat(CWD, &path, flags, Mode::empty()).ok()?;
-        Some(Self {
-            name: path,
-            directory,
-        })
+        Some(Self { name: path, directory })
     }
 
     /// Takes the lock, if nobody has it.
@@ -483,10 +476,7 @@ impl Entry {
 
     /// Looks for the loop device that the image was mounted from.
     pub(super) fn device(&self, home: &Home) -> Device {
-        match self
-            .noted_device()
-            .map(|(number, binding)| home.find_device(number, &binding))
-        {
+        match self.noted_device().map(|(number, binding)| home.find_device(number, &binding)) {
             None => Device::Missing,
             Some(Ok(None)) => Device::Unbound,
             Some(Ok(Some(device))) => Device::Bound(device),
@@ -518,22 +508,14 @@ pub(super) fn age(found: &Stat) -> Duration {
 
 /// Sets the time of modification to now.
 pub(super) fn touch(directory: impl AsFd) -> Result<(), Errno> {
-    let at = |nanoseconds| Timespec {
-        tv_sec: 0,
-        tv_nsec: nanoseconds,
-    };
-    let times = Timestamps {
-        last_access: at(UTIME_OMIT),
-        last_modification: at(UTIME_NOW),
-    };
+    let at = |nanoseconds| Timespec { tv_sec: 0, tv_nsec: nanoseconds };
+    let times = Timestamps { last_access: at(UTIME_OMIT), last_modification: at(UTIME_NOW) };
     futimens(directory, &times)
 }
 
 fn format_of(mount: BorrowedFd<'_>) -> Option<ImageFormat> {
     let kind = u64::try_from(fstatfs(mount).ok()?.f_type).ok()?;
-    [ImageFormat::Squashfs, ImageFormat::Erofs]
-        .into_iter()
-        .find(|format| format.magic() == kind)
+    [ImageFormat::Squashfs, ImageFormat::Erofs].into_iter().find(|format| format.magic() == kind)
 }
 
 pub(super) fn open_directory(path: &str) -> Result<OwnedFd, Errno> {

@@ -75,9 +75,7 @@ pub fn obtain_for_root(images: &[&ImageFile], policy: &Policy) -> Result<Vec<Own
     let look = |image: &&ImageFile| fstat(&image.file).map_err(Error::step("look at", &image.path));
     let found = images.iter().map(look).collect::<Result<Vec<_>, _>>()?;
     let wanted = images.iter().zip(found);
-    let wanted: Vec<_> = wanted
-        .map(|(image, found)| Wanted { image, found })
-        .collect();
+    let wanted: Vec<_> = wanted.map(|(image, found)| Wanted { image, found }).collect();
     obtain(&wanted, None, policy, &Caller::of_thread(0))
 }
 
@@ -100,26 +98,17 @@ pub(crate) fn obtain(
     if images.is_empty() {
         return Ok(Vec::new());
     }
-    let keys: Vec<Key> = images
-        .iter()
-        .map(|wanted| Key::of(&wanted.found, copies))
-        .collect();
+    let keys: Vec<Key> = images.iter().map(|wanted| Key::of(&wanted.found, copies)).collect();
     let home = Home::remember()?;
     let (mut taken, is_due) = match Cache::find()? {
-        Some(cache) => cache.visit(&home, || {
-            Ok((take_all(images, &keys)?, release::is_due(policy.idle)))
-        })?,
+        Some(cache) => {
+            cache.visit(&home, || Ok((take_all(images, &keys)?, release::is_due(policy.idle))))?
+        }
         None => (images.iter().map(|_| None).collect(), false),
     };
     for ((wanted, key), taken) in images.iter().zip(&keys).zip(&mut taken) {
         if taken.is_none() {
-            let start = Start {
-                home: &home,
-                key,
-                copies,
-                policy,
-                caller,
-            };
+            let start = Start { home: &home, key, copies, policy, caller };
             *taken = Some(start.mount(wanted)?);
         }
     }
@@ -133,9 +122,7 @@ pub(crate) fn obtain(
 
 fn take_all(images: &[Wanted<'_>], keys: &[Key]) -> Result<Vec<Option<OwnedFd>>, Error> {
     let pairs = images.iter().zip(keys);
-    pairs
-        .map(|(wanted, key)| entry::take(key, wanted.image))
-        .collect()
+    pairs.map(|(wanted, key)| entry::take(key, wanted.image)).collect()
 }
 
 /// What it takes to mount an image that is not in the cache.

@@ -53,10 +53,8 @@ pub(super) struct Home {
 
 impl Home {
     pub(super) fn remember() -> Result<Self, Error> {
-        let failed = |source| Error::Cache {
-            what: "remember the mount namespace of the caller",
-            source,
-        };
+        let failed =
+            |source| Error::Cache { what: "remember the mount namespace of the caller", source };
         Ok(Self {
             namespace: namespace::own_mounts().map_err(failed)?,
             root: openat(CWD, "/", directory(OFlags::PATH), Mode::empty())
@@ -128,9 +126,7 @@ impl Cache {
             }
             pause();
         }
-        Err(Error::cache("make the namespace that holds the images")(
-            Errno::BUSY,
-        ))
+        Err(Error::cache("make the namespace that holds the images")(Errno::BUSY))
     }
 
     /// Does something in the cache, and comes back whatever became of it.
@@ -188,13 +184,7 @@ fn make_state_directory() -> Result<(), Error> {
     let run = open_run()?;
     let made = match mkdirat(&run, STATE, Mode::RWXU) {
         // The group is that of the caller.
-        Ok(()) => chownat(
-            &run,
-            STATE,
-            None,
-            Some(Gid::ROOT),
-            AtFlags::SYMLINK_NOFOLLOW,
-        ),
+        Ok(()) => chownat(&run, STATE, None, Some(Gid::ROOT), AtFlags::SYMLINK_NOFOLLOW),
         Err(Errno::EXIST) => Ok(()),
         Err(errno) => Err(errno),
     };
@@ -230,9 +220,7 @@ fn pinned(state: &OwnedFd) -> Result<Option<Cache>, Error> {
         }
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NXIO) => Ok(None),
         // For example without a free descriptor: the cache may be there.
-        Err(errno) => Err(Error::cache("open the namespace that holds the images")(
-            errno,
-        )),
+        Err(errno) => Err(Error::cache("open the namespace that holds the images")(errno)),
     }
 }
 
@@ -268,19 +256,14 @@ fn make_pinned(draft: &Draft<'_>, first: &File) -> Result<Result<Cache, Errno>, 
 }
 
 fn cache_failed(source: std::io::Error) -> Error {
-    Error::Cache {
-        what: "make the namespace that holds the images",
-        source,
-    }
+    Error::Cache { what: "make the namespace that holds the images", source }
 }
 
 /// A start in a namespace of its own, for example that of a job, makes a cache
 /// for the whole node.
 fn enter_first_namespace() -> Result<(), Error> {
-    let failed = |source| Error::Cache {
-        what: "enter the mount namespace of the first process",
-        source,
-    };
+    let failed =
+        |source| Error::Cache { what: "enter the mount namespace of the first process", source };
     match namespace::of_first_process().map_err(failed)? {
         Some(first) => operations::enter(first.as_fd()).map_err(failed),
         None => Ok(()),
@@ -324,12 +307,7 @@ impl<'a> Draft<'a> {
             // Until this is said it is shared, as what is around it.
             fchdir(&mount)?;
             operations::make_unbindable(".")?;
-            return Ok(Self {
-                state,
-                name,
-                mount,
-                _locked: locked,
-            });
+            return Ok(Self { state, name, mount, _locked: locked });
         }
         Err(Errno::BUSY)
     }
@@ -433,10 +411,9 @@ fn clear(state: &OwnedFd) {
 
 /// Returns whether a directory still has its name.
 pub(super) fn is_named(directory: impl AsFd, parent: impl AsFd, name: impl Arg) -> bool {
-    let (Ok(opened), Ok(named)) = (
-        fstat(directory),
-        statat(parent, name, AtFlags::SYMLINK_NOFOLLOW),
-    ) else {
+    let (Ok(opened), Ok(named)) =
+        (fstat(directory), statat(parent, name, AtFlags::SYMLINK_NOFOLLOW))
+    else {
         return false;
     };
     (opened.st_dev, opened.st_ino) == (named.st_dev, named.st_ino)
@@ -474,10 +451,7 @@ pub(super) fn lock_within(directory: &OwnedFd, time_limit: Duration) -> bool {
 
 /// Waits for a millisecond.
 pub(super) fn pause() {
-    let millisecond = Timespec {
-        tv_sec: 0,
-        tv_nsec: 1_000_000,
-    };
+    let millisecond = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
     // Woken early it looks again a little sooner.
     let _ = nanosleep(&millisecond);
 }

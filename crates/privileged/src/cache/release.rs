@@ -70,11 +70,7 @@ impl Scope<'_> {
 
     /// Returns how many images are looked at, and for how long.
     fn limits(self) -> (usize, Duration) {
-        if self.is_of_start() {
-            (AT_ONCE, TIME)
-        } else {
-            (usize::MAX, Duration::MAX)
-        }
+        if self.is_of_start() { (AT_ONCE, TIME) } else { (usize::MAX, Duration::MAX) }
     }
 }
 
@@ -126,9 +122,7 @@ pub fn release(scope: Scope<'_>, user: u32) -> Result<usize, Error> {
     }
     let taken_out = taken_out.into_iter();
     let looked: Vec<_> = taken_out.map(|one| one.look(&home)).collect();
-    let given_up = cache.visit(&home, || {
-        Ok(looked.iter().filter(|one| one.settle()).count())
-    })?;
+    let given_up = cache.visit(&home, || Ok(looked.iter().filter(|one| one.settle()).count()))?;
     // While images were out, the user's count was too high.
     drop(lock);
     for number in looked.iter().filter_map(Looked::surplus) {
@@ -235,12 +229,7 @@ impl TakenOut {
             Device::Unknown(_) => (true, None),
             Device::Missing | Device::Unbound => (false, None),
         };
-        Looked {
-            entry,
-            number,
-            is_used,
-            mount,
-        }
+        Looked { entry, number, is_used, mount }
     }
 }
 
@@ -263,7 +252,6 @@ impl Looked {
 
     /// Returns the device, if it was made for the image and is not needed any more.
     fn surplus(&self) -> Option<u32> {
-        self.number
-            .filter(|number| !self.is_used && *number >= USUAL_LOOP_DEVICES)
+        self.number.filter(|number| !self.is_used && *number >= USUAL_LOOP_DEVICES)
     }
 }

@@ -41,10 +41,7 @@ impl SystemText {
     pub fn of(found: &Found) -> Self {
         Self {
             packages: sum::signed("What Spack takes from this system.", &packages::text(found)),
-            network: sum::signed(
-                "The fabric of this system, and its MPIs.",
-                &network::text(found),
-            ),
+            network: sum::signed("The fabric of this system, and its MPIs.", &network::text(found)),
             mpi: None,
         }
     }
@@ -53,9 +50,6 @@ impl SystemText {
     #[must_use]
     pub fn with_mpi(self, lines: &str) -> Self {
         let title = "MPIs of this system that can take the place of others.";
-        Self {
-            mpi: Some(sum::signed(title, lines)),
-            ..self
-        }
+        Self { mpi: Some(sum::signed(title, lines)), ..self }
     }
 }

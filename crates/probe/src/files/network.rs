@@ -25,10 +25,7 @@ pub(super) fn text(found: &Found) -> String {
         );
     }
     lines.blank();
-    lines.comment(
-        0,
-        "The MPIs that recipes can name, and what is installed along with each.",
-    );
+    lines.comment(0, "The MPIs that recipes can name, and what is installed along with each.");
     lines.key(0, "mpi");
     for rules in &found.mpi {
         if found.of(rules.package).next().is_none() {
@@ -43,10 +40,7 @@ pub(super) fn text(found: &Found) -> String {
         package(&mut lines, found, rules.package, Some(rules));
     }
     for package_name in IN_NETWORK {
-        let rules = found
-            .fabric
-            .iter()
-            .find(|rules| rules.package == package_name);
+        let rules = found.fabric.iter().find(|rules| rules.package == package_name);
         package(&mut lines, found, package_name, rules);
     }
     let mut text = lines.finish();
@@ -59,15 +53,8 @@ pub(super) fn text(found: &Found) -> String {
 
 fn seen(device: &Device) -> String {
     let details = device.details.iter();
-    let details: Vec<String> = details
-        .map(|(key, value)| format!(", {key} {value}"))
-        .collect();
-    format!(
-        "{}: {}{}",
-        device.kind.title(),
-        device.seen,
-        details.concat()
-    )
+    let details: Vec<String> = details.map(|(key, value)| format!(", {key} {value}")).collect();
+    format!("{}: {}{}", device.kind.title(), device.seen, details.concat())
 }
 
 fn package(lines: &mut Lines, found: &Found, name: &str, rules: Option<&PackageRules>) {

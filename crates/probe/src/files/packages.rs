@@ -17,13 +17,9 @@ pub(super) fn text(found: &Found) -> String {
     }
     lines.key(0, "packages");
     target(&mut lines, found);
-    for section in [
-        Section::Compiler,
-        Section::Tool,
-        Section::Scheduler,
-        Section::Gpu,
-        Section::Fabric,
-    ] {
+    for section in
+        [Section::Compiler, Section::Tool, Section::Scheduler, Section::Gpu, Section::Fabric]
+    {
         let externals = found.externals.iter();
         let here: Vec<&External> = externals
             .filter(|external| external.section == section)
@@ -35,11 +31,8 @@ pub(super) fn text(found: &Found) -> String {
         lines.blank();
         lines.comment(2, about(section));
         for package in packages(&here) {
-            let all: Vec<&External> = here
-                .iter()
-                .copied()
-                .filter(|e| e.package == package)
-                .collect();
+            let all: Vec<&External> =
+                here.iter().copied().filter(|e| e.package == package).collect();
             lines.key(2, package);
             externals_of(&mut lines, &all);
         }
@@ -69,10 +62,7 @@ fn about(section: Section) -> &'static str {
 fn target(lines: &mut Lines, found: &Found) {
     let processor = &found.processor;
     let Some(target) = &processor.target else {
-        lines.comment(
-            2,
-            "The features of the processor could not be told: name a target here.",
-        );
+        lines.comment(2, "The features of the processor could not be told: name a target here.");
         lines.comment(2, "all: {require: [target=x86_64_v3]}");
         if found.externals.is_empty() {
             lines.line(2, "all: {}");

@@ -58,14 +58,9 @@ impl SystemText {
     /// A file that was changed by hand, unless `force`; what the operating system says.
     pub fn save(&self, directory: &Path, force: bool) -> Result<Vec<PathBuf>, SaveError> {
         let mpi = self.mpi.iter().map(|text| ("mpi.toml", text));
-        let others = [
-            ("network.yaml", &self.network),
-            ("packages.yaml", &self.packages),
-        ];
-        let files: Vec<(PathBuf, &String)> = mpi
-            .chain(others)
-            .map(|(name, text)| (directory.join(name), text))
-            .collect();
+        let others = [("network.yaml", &self.network), ("packages.yaml", &self.packages)];
+        let files: Vec<(PathBuf, &String)> =
+            mpi.chain(others).map(|(name, text)| (directory.join(name), text)).collect();
         for (path, _) in files.iter().filter(|_| !force) {
             if !may_replace(path).map_err(|source| failed(path, source))? {
                 return Err(SaveError::Changed { path: path.clone() });

@@ -29,10 +29,7 @@ pub(super) fn is_untouched(file: &str) -> bool {
 fn sum(text: &str) -> String {
     let digest = Sha256::digest(text.as_bytes());
     let bytes = digest.iter().take(16);
-    bytes
-        .map(|byte| format!("{byte:02x}"))
-        .collect::<Vec<_>>()
-        .concat()
+    bytes.map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
 }
 
 #[cfg(test)]

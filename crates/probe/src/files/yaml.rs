@@ -90,23 +90,10 @@ mod tests {
 
     #[test]
     fn specs_and_paths_stand_as_people_write_them() {
-        let texts = [
-            "gcc@12.2.0 languages:='c,c++'",
-            "/usr",
-            "+cuda",
-            "8",
-            "a: b",
-            "it's #1",
-        ];
+        let texts = ["gcc@12.2.0 languages:='c,c++'", "/usr", "+cuda", "8", "a: b", "it's #1"];
         let written = texts.map(scalar);
-        let expected = [
-            "gcc@12.2.0 languages:='c,c++'",
-            "/usr",
-            "'+cuda'",
-            "'8'",
-            "'a: b'",
-            "'it''s #1'",
-        ];
+        let expected =
+            ["gcc@12.2.0 languages:='c,c++'", "/usr", "'+cuda'", "'8'", "'a: b'", "'it''s #1'"];
         assert_eq!(written, expected);
     }
 
@@ -115,10 +102,7 @@ mod tests {
         let mut lines = Lines::default();
         lines.comment(2, &"word ".repeat(30));
         assert!(
-            lines
-                .finish()
-                .lines()
-                .all(|line| line.starts_with("  # word") && line.len() <= WIDTH)
+            lines.finish().lines().all(|line| line.starts_with("  # word") && line.len() <= WIDTH)
         );
     }
 }

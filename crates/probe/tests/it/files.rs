@@ -21,10 +21,7 @@ fn what_was_written_before_is_replaced() {
     machine().text().save(&place, false).unwrap();
     let newer = machine().says("/usr/bin/make", "GNU Make 4.3").text();
     newer.save(&place, false).unwrap();
-    assert_eq!(
-        fs::read_to_string(place.join("packages.yaml")).unwrap(),
-        newer.packages
-    );
+    assert_eq!(fs::read_to_string(place.join("packages.yaml")).unwrap(), newer.packages);
 }
 
 #[test]
@@ -33,10 +30,8 @@ fn nothing_is_written_beside_a_file_that_was_changed_by_hand() {
     let file = directory.path().join("packages.yaml");
     fs::write(&file, "packages: {mine: {}}\n").unwrap();
     let error = machine().text().save(directory.path(), false).unwrap_err();
-    let names: Vec<_> = fs::read_dir(directory.path())
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name())
-        .collect();
+    let names: Vec<_> =
+        fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     let is_named = matches!(error, SaveError::Changed { path } if path == file);
     assert!(is_named && names == ["packages.yaml"], "{names:?}");
 }
@@ -67,9 +62,6 @@ fn a_directory_that_cannot_be_made_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("file");
     fs::write(&file, "").unwrap();
-    let error = machine()
-        .text()
-        .save(&file.join("system"), false)
-        .unwrap_err();
+    let error = machine().text().save(&file.join("system"), false).unwrap_err();
     assert!(matches!(error, SaveError::Write { path, .. } if path.starts_with(file)));
 }

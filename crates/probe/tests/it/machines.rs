@@ -14,33 +14,18 @@ fn workstation() -> MadeUp {
     let pkgconf = "case $1 in --help) echo usage: pkgconf [OPTIONS];; *) echo 1.8.1;; esac";
     MadeUp::new()
         .file("/proc/cpuinfo", X86_V4)
-        .file(
-            "/etc/os-release",
-            "NAME=Debian\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n",
-        )
+        .file("/etc/os-release", "NAME=Debian\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n")
         .gcc("/usr/bin", "-12", "12.2.0")
         .link("/usr/bin/gcc", "gcc-12")
         .link("/usr/bin/g++", "/etc/alternatives/g++")
         .link("/etc/alternatives/g++", "/usr/bin/g++-12")
         .link("/usr/bin/gfortran", "gfortran-12")
-        .says(
-            "/usr/bin/clang-14",
-            "Debian clang version 14.0.6\nTarget: x86_64-pc-linux-gnu",
-        )
-        .says(
-            "/usr/bin/clang++-14",
-            "Debian clang version 14.0.6\nTarget: x86_64-pc-linux-gnu",
-        )
+        .says("/usr/bin/clang-14", "Debian clang version 14.0.6\nTarget: x86_64-pc-linux-gnu")
+        .says("/usr/bin/clang++-14", "Debian clang version 14.0.6\nTarget: x86_64-pc-linux-gnu")
         .file("/usr/bin/ld.lld-14", "not executable")
         .link("/bin", "usr/bin")
-        .says(
-            "/usr/bin/make",
-            "GNU Make 4.3\nBuilt for x86_64-pc-linux-gnu",
-        )
-        .says(
-            "/usr/bin/cmake",
-            "cmake version 3.25.1\n\nCMake suite maintained by Kitware",
-        )
+        .says("/usr/bin/make", "GNU Make 4.3\nBuilt for x86_64-pc-linux-gnu")
+        .says("/usr/bin/cmake", "cmake version 3.25.1\n\nCMake suite maintained by Kitware")
         .says("/usr/bin/perl", perl)
         .program("/usr/bin/python3", python)
         .files(&["/usr/include/python3.11/Python.h"])

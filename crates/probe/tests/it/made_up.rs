@@ -42,9 +42,7 @@ impl MadeUp {
     }
 
     pub(crate) fn files(self, paths: &[&str]) -> Self {
-        paths
-            .iter()
-            .fold(self, |machine, path| machine.file(path, ""))
+        paths.iter().fold(self, |machine, path| machine.file(path, ""))
     }
 
     pub(crate) fn link(self, path: &str, target: &str) -> Self {
@@ -67,11 +65,9 @@ impl MadeUp {
 
     /// Adds gcc, g++ and gfortran.
     pub(crate) fn gcc(self, directory: &str, suffix: &str, version: &str) -> Self {
-        ["gcc", "g++", "gfortran"]
-            .iter()
-            .fold(self, |machine, name| {
-                machine.says(&format!("{directory}/{name}{suffix}"), version)
-            })
+        ["gcc", "g++", "gfortran"].iter().fold(self, |machine, name| {
+            machine.says(&format!("{directory}/{name}{suffix}"), version)
+        })
     }
 
     pub(crate) fn request(&self) -> Request {
@@ -101,13 +97,8 @@ impl MadeUp {
 /// `CABANE_BLESS`, writes them down instead.
 pub(crate) fn assert_golden(name: &str, machine: &MadeUp) {
     let text = machine.text();
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/it/golden")
-        .join(name);
-    let pairs = [
-        ("packages.yaml", text.packages),
-        ("network.yaml", text.network),
-    ];
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/golden").join(name);
+    let pairs = [("packages.yaml", text.packages), ("network.yaml", text.network)];
     if std::env::var_os("CABANE_BLESS").is_some() {
         fs::create_dir_all(&directory).unwrap();
         for (file, text) in &pairs {

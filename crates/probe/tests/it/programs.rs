@@ -10,12 +10,7 @@ use cabane_probe::{External, Limits, Request, TargetChoice, probe};
 use crate::made_up::{MadeUp, X86_V4};
 
 fn specs(machine: &MadeUp) -> Vec<String> {
-    machine
-        .probe()
-        .externals
-        .iter()
-        .map(External::spec)
-        .collect()
+    machine.probe().externals.iter().map(External::spec).collect()
 }
 
 #[test]
@@ -25,10 +20,7 @@ fn a_program_that_hangs_is_left_out_and_the_others_are_not() {
         .says("/usr/bin/make", "GNU Make 4.3");
     let begin = Instant::now();
     let found = probe(&Request {
-        limits: Limits {
-            answer: Duration::from_secs(2),
-            ..machine.request().limits
-        },
+        limits: Limits { answer: Duration::from_secs(2), ..machine.request().limits },
         ..machine.request()
     });
     let specs: Vec<String> = found.externals.iter().map(External::spec).collect();
@@ -97,9 +89,7 @@ fn what_lies_in_a_home_is_left_out_by_whatever_link_it_is_reached() {
 
 #[test]
 fn a_gcc_without_cxx_is_left_out_with_a_note() {
-    let machine = MadeUp::new()
-        .says("/usr/bin/gcc-13", "13.2.0")
-        .gcc("/usr/bin", "", "12.2.0");
+    let machine = MadeUp::new().says("/usr/bin/gcc-13", "13.2.0").gcc("/usr/bin", "", "12.2.0");
     let notes = machine.probe().notes;
     assert!(
         specs(&machine) == ["gcc@12.2.0 languages:='c,c++,fortran'"]
@@ -111,21 +101,12 @@ fn a_gcc_without_cxx_is_left_out_with_a_note() {
 #[test]
 fn an_mpi_whose_wrapper_belongs_to_another_is_left_out() {
     let machine = MadeUp::new()
-        .says(
-            "/usr/bin/mpichversion",
-            "MPICH Version:\t4.0.2\nMPICH Device:\tch4:ofi",
-        )
+        .says("/usr/bin/mpichversion", "MPICH Version:\t4.0.2\nMPICH Device:\tch4:ofi")
         .says("/usr/bin/ompi_info", "  Open MPI: 4.1.4")
-        .says(
-            "/usr/bin/mpicc.openmpi",
-            "mpicc: Open MPI 4.1.4 (Language: C)",
-        )
+        .says("/usr/bin/mpicc.openmpi", "mpicc: Open MPI 4.1.4 (Language: C)")
         .link("/usr/bin/mpicc", "/etc/alternatives/mpi")
         .link("/etc/alternatives/mpi", "/usr/bin/mpicc.openmpi");
-    assert_eq!(
-        specs(&machine),
-        ["openmpi@4.1.4~cuda~rocm fabrics=none schedulers=none"]
-    );
+    assert_eq!(specs(&machine), ["openmpi@4.1.4~cuda~rocm fabrics=none schedulers=none"]);
 }
 
 #[test]
@@ -133,15 +114,9 @@ fn a_target_that_is_asked_for_is_taken_with_a_note_if_this_machine_is_older() {
     let older = X86_V4.replace("avx512f", "");
     let machine = MadeUp::new().file("/proc/cpuinfo", &older);
     let target: TargetChoice = "x86_64_v4".parse().unwrap();
-    let found = probe(&Request {
-        target: Some(target),
-        ..machine.request()
-    });
+    let found = probe(&Request { target: Some(target), ..machine.request() });
     assert!(
         found.processor.target.as_deref() == Some("x86_64_v4")
-            && found
-                .notes
-                .iter()
-                .any(|note| note.text.contains("will not run here"))
+            && found.notes.iter().any(|note| note.text.contains("will not run here"))
     );
 }

@@ -12,10 +12,7 @@ use crate::made_up::MadeUp;
 fn read(machine: &MadeUp) -> SystemConfig {
     let text = machine.text();
     let files = SystemFiles {
-        packages: ConfigText {
-            path: Path::new("packages.yaml"),
-            text: text.packages.as_bytes(),
-        },
+        packages: ConfigText { path: Path::new("packages.yaml"), text: text.packages.as_bytes() },
         network: Some(ConfigText {
             path: Path::new("network.yaml"),
             text: text.network.as_bytes(),

@@ -40,11 +40,7 @@ impl Spack {
         fs::write(system.join("bootstrap.yaml"), bootstrap).unwrap();
         let concretizer = "concretizer: {reuse: false}\n";
         fs::write(system.join("concretizer.yaml"), concretizer).unwrap();
-        Some(Self {
-            program: checkout.join("bin/spack"),
-            python,
-            world,
-        })
+        Some(Self { program: checkout.join("bin/spack"), python, world })
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -69,12 +65,7 @@ impl Spack {
 }
 
 fn this_machine() -> Found {
-    probe(&Request {
-        root: "/".into(),
-        homes: Vec::new(),
-        target: None,
-        limits: Limits::default(),
-    })
+    probe(&Request { root: "/".into(), homes: Vec::new(), target: None, limits: Limits::default() })
 }
 
 /// Returns the specs of externals by package, from a file that Spack has written.
@@ -107,11 +98,7 @@ fn versions_and_variants_of_tools_are_those_that_spack_itself_finds() {
     packages.dedup();
     // Alone, so that it does not find what we have told it.
     fs::remove_file(spack.path("system/packages.yaml")).unwrap();
-    let words = [
-        &["external", "find", "--not-buildable"],
-        packages.as_slice(),
-    ]
-    .concat();
+    let words = [&["external", "find", "--not-buildable"], packages.as_slice()].concat();
     let finished = spack.run(&words);
     let theirs = specs_in(&spack.path("user/packages.yaml"));
     let sorted = |mut specs: Vec<String>| {
@@ -141,13 +128,7 @@ fn spack_concretizes_with_what_is_written_and_takes_what_is_there() {
         .stdout
         .lines()
         .filter(|line| line.starts_with("[e]"))
-        .filter_map(|line| {
-            line[3..]
-                .trim()
-                .trim_start_matches('^')
-                .split(['~', '+', ' '])
-                .next()
-        })
+        .filter_map(|line| line[3..].trim().trim_start_matches('^').split(['~', '+', ' ']).next())
         .collect();
     let target = found.processor.target.clone().unwrap();
     let expected: Vec<String> = ["cmake", "gcc", "gmake"]
@@ -157,9 +138,7 @@ fn spack_concretizes_with_what_is_written_and_takes_what_is_there() {
         .collect();
     assert!(
         finished.code == 0
-            && expected
-                .iter()
-                .all(|spec| externals.contains(&spec.as_str()))
+            && expected.iter().all(|spec| externals.contains(&spec.as_str()))
             && finished.stdout.contains(&format!("target={target}")),
         "{expected:?}\n{}\n{}",
         finished.stdout,

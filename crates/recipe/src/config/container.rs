@@ -12,37 +12,20 @@ use crate::node::Place;
 use crate::recipe::ContainerConfig;
 use crate::report::Report;
 
-pub(super) const KEYS: &[&str] = &[
-    "from",
-    "platform",
-    "images",
-    "files",
-    "entrypoint",
-    "command",
-    "working-directory",
-];
+pub(super) const KEYS: &[&str] =
+    &["from", "platform", "images", "files", "entrypoint", "command", "working-directory"];
 
 const ADD_SECTION: &str =
     "add the container image:\ncontainer:\n  from: registry.example.org/tool:1.0";
 /// How places are named that are directories or files.
-const LOCAL: &[&str] = &[
-    "oci:",
-    "oci-archive:",
-    "docker-archive:",
-    "sif:",
-    "dir:",
-    "image:",
-];
+const LOCAL: &[&str] = &["oci:", "oci-archive:", "docker-archive:", "sif:", "dir:", "image:"];
 
 pub(super) fn read(report: &mut Report<'_>, file: &Section<'_>) -> Option<ContainerConfig> {
     let field = file.require(report, "container", ADD_SECTION)?;
     let section = report.section(&field)?;
     section.refuse_unknown(report, KEYS, |key| match key {
         "image" => Some((None, "write `from:`".to_owned())),
-        "env" => Some((
-            None,
-            "variables belong into `views:`, as for other engines".to_owned(),
-        )),
+        "env" => Some((None, "variables belong into `views:`, as for other engines".to_owned())),
         "run" | "post" => Some((
             None,
             "commands are not run in container images: add files with `files:`".to_owned(),
@@ -50,9 +33,7 @@ pub(super) fn read(report: &mut Report<'_>, file: &Section<'_>) -> Option<Contai
         _ => None,
     });
     let hint = "add where it is: `from: registry.example.org/tool:1.0`";
-    let from = section
-        .require(report, "from", hint)
-        .and_then(|field| reference(report, &field));
+    let from = section.require(report, "from", hint).and_then(|field| reference(report, &field));
     let platform = match section.given("platform") {
         Some(field) => report.text(&field).map(|text| Some(text.to_owned())),
         None => Some(None),
@@ -130,9 +111,7 @@ fn place(report: &mut Report<'_>, at: Place, text: &str) -> Option<String> {
             _ => None,
         })
         .collect();
-    let goes_up = components
-        .into_iter()
-        .any(|part| part == Component::ParentDir);
+    let goes_up = components.into_iter().any(|part| part == Component::ParentDir);
     if text.starts_with('/') && !goes_up && !text.contains(char::is_control) {
         return Some(format!("/{}", parts.join("/")));
     }
@@ -143,10 +122,7 @@ fn place(report: &mut Report<'_>, at: Place, text: &str) -> Option<String> {
 }
 
 /// Reads a command line as a list; an empty one takes away what the container image has.
-#[expect(
-    clippy::option_option,
-    reason = "wrong, not given, given as a list of words"
-)]
+#[expect(clippy::option_option, reason = "wrong, not given, given as a list of words")]
 fn words(report: &mut Report<'_>, section: &Section<'_>, key: &str) -> Option<Option<Vec<String>>> {
     let Some(field) = section.get(key) else {
         return Some(None);
@@ -156,9 +132,7 @@ fn words(report: &mut Report<'_>, section: &Section<'_>, key: &str) -> Option<Op
 
 fn texts(report: &mut Report<'_>, field: &Field<'_>, each: &str) -> Option<Vec<String>> {
     let items = report.list(field)?;
-    let texts: Vec<Option<String>> = items
-        .iter()
-        .map(|item| report.text(&Field::item(each, item)).map(str::to_owned))
-        .collect();
+    let texts: Vec<Option<String>> =
+        items.iter().map(|item| report.text(&Field::item(each, item)).map(str::to_owned)).collect();
     texts.into_iter().collect()
 }

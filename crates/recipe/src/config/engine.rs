@@ -23,14 +23,7 @@ pub(super) enum Engine {
 const ENGINES: &[&str] = &["spack", "python", "tree", "container"];
 
 /// The keys of every recipe.
-const COMMON: &[&str] = &[
-    "name",
-    "version",
-    "engine",
-    "store",
-    "description",
-    "default-view",
-];
+const COMMON: &[&str] = &["name", "version", "engine", "store", "description", "default-view"];
 
 impl Engine {
     const ALL: [Self; 4] = [Self::Spack, Self::Python, Self::Tree, Self::Container];
@@ -77,10 +70,7 @@ impl Engine {
     pub(super) fn choose(report: &mut Report<'_>, file: &Section<'_>) -> Option<Self> {
         let Some(field) = file.get("engine") else {
             let other = Self::NAMED.into_iter().find_map(|engine| {
-                file.entries()
-                    .iter()
-                    .find(|entry| entry.key == engine.name())
-                    .map(|e| (engine, e))
+                file.entries().iter().find(|entry| entry.key == engine.name()).map(|e| (engine, e))
             });
             let Some((engine, entry)) = other.filter(|_| file.get("spack").is_none()) else {
                 return Some(Self::Spack);
@@ -142,9 +132,7 @@ pub(super) fn refuse_unknown_keys(
     }
     known.dedup();
     let known: Vec<&str> = known;
-    file.refuse_unknown(report, &known, |key| {
-        engine.and_then(|engine| elsewhere(key, engine))
-    });
+    file.refuse_unknown(report, &known, |key| engine.and_then(|engine| elsewhere(key, engine)));
 }
 
 /// Says what is known about a key that recipes for this engine do not have,
@@ -153,9 +141,7 @@ fn elsewhere(key: &str, engine: Engine) -> Option<(Option<String>, String)> {
     let name = engine.name();
     let hint = |hint: String| Some((None, hint));
     if engine.section_keys().contains(&key) {
-        return hint(format!(
-            "it belongs in the section `{name}:`, indented by two spaces"
-        ));
+        return hint(format!("it belongs in the section `{name}:`, indented by two spaces"));
     }
     if engine == Engine::Spack && matches!(key, "views" | "env_vars") {
         return hint("the views of a Spack recipe are described in environments.yaml".to_owned());
@@ -166,10 +152,7 @@ fn elsewhere(key: &str, engine: Engine) -> Option<(Option<String>, String)> {
     if matches!(key, "system" | "uarch" | "tag" | "label") {
         return hint("remove it: the label that is given to the build says it".to_owned());
     }
-    let owner = Engine::ALL
-        .into_iter()
-        .find(|other| other.keys().contains(&key))?
-        .name();
+    let owner = Engine::ALL.into_iter().find(|other| other.keys().contains(&key))?.name();
     let message = format!("`{key}` is for the engine `{owner}`, but this recipe is for `{name}`");
     let hint = match Engine::of(key) {
         Some(_) => format!("remove it, or write `engine: {key}`"),

@@ -71,26 +71,13 @@ fn refuse_list(report: &mut Report<'_>, entry: &Entry) {
 pub(crate) fn read(report: &mut Report<'_>, field: &Field<'_>) -> Option<EnvVars> {
     let section = report.section(field)?;
     section.refuse_unknown(report, KEYS, |key| match key {
-        "unset" => Some((
-            None,
-            "to unset a variable, write `set: [{NAME: null}]`".to_owned(),
-        )),
+        "unset" => Some((None, "to unset a variable, write `set: [{NAME: null}]`".to_owned())),
         _ => None,
     });
-    let set = section
-        .get("set")
-        .map_or(Some(Vec::new()), |field| set(report, &field));
-    let prepend = section
-        .get("prepend_path")
-        .map_or(Some(Vec::new()), |f| paths(report, &f));
-    let append = section
-        .get("append_path")
-        .map_or(Some(Vec::new()), |f| paths(report, &f));
-    Some(EnvVars {
-        set: set?,
-        prepend_path: prepend?,
-        append_path: append?,
-    })
+    let set = section.get("set").map_or(Some(Vec::new()), |field| set(report, &field));
+    let prepend = section.get("prepend_path").map_or(Some(Vec::new()), |f| paths(report, &f));
+    let append = section.get("append_path").map_or(Some(Vec::new()), |f| paths(report, &f));
+    Some(EnvVars { set: set?, prepend_path: prepend?, append_path: append? })
 }
 
 fn set(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<(String, Option<String>)>> {
@@ -119,18 +106,9 @@ fn set(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<(String, Option
 fn refuse_set(report: &mut Report<'_>, entry: &Entry, text: &str) {
     let name = &entry.key;
     let message = format!("`{name}` is a list of paths, and a view cannot replace all of it");
-    let reference = [
-        format!("${name}"),
-        format!("${{{name}}}"),
-        format!("${{@{name}@}}"),
-    ];
-    let path = text
-        .split(':')
-        .find(|part| !reference.iter().any(|word| word == part));
-    let hint = format!(
-        "write `prepend_path: [{{{name}: {}}}]`",
-        path.unwrap_or("/a/path")
-    );
+    let reference = [format!("${name}"), format!("${{{name}}}"), format!("${{@{name}@}}")];
+    let path = text.split(':').find(|part| !reference.iter().any(|word| word == part));
+    let hint = format!("write `prepend_path: [{{{name}: {}}}]`", path.unwrap_or("/a/path"));
     report.problem_with_hint(entry.key_place, &message, &hint);
 }
 
@@ -188,16 +166,10 @@ fn pair<'n>(report: &mut Report<'_>, item: &'n Node) -> Option<&'n Entry> {
                 Some((name, value)) => format!("write `- {}: {}`", name.trim(), value.trim()),
                 None => "write `- NAME: value`".to_owned(),
             };
-            (
-                format!("{} is not a variable with its value", quote(&scalar.text)),
-                hint,
-            )
+            (format!("{} is not a variable with its value", quote(&scalar.text)), hint)
         }
         Value::Null | Value::List(_) => (
-            format!(
-                "an item is a variable with its value, not {}",
-                item.describe(Language::Yaml)
-            ),
+            format!("an item is a variable with its value, not {}", item.describe(Language::Yaml)),
             "write `- NAME: value`".to_owned(),
         ),
     };
@@ -230,9 +202,7 @@ fn value_of(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
     let mut is_right = true;
     for (offset, _) in text.match_indices("$@") {
         let rest = &text[offset + 2..];
-        let end = rest
-            .find(|c: char| !c.is_alphanumeric() && c != '_')
-            .unwrap_or(rest.len());
+        let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
         let (name, behind) = rest.split_at(end);
         if SUBSTITUTIONS.contains(&name) && behind.starts_with('@') {
             continue;
@@ -271,8 +241,5 @@ fn stretch(place: Place, field: &Field<'_>, length: usize) -> Place {
     if place == field.place() {
         return place;
     }
-    Place {
-        end: place.start + length,
-        ..place
-    }
+    Place { end: place.start + length, ..place }
 }

@@ -95,9 +95,7 @@ pub(crate) fn read(report: &mut Report<'_>, root: &Node) -> Option<Recipe> {
     let format = format_version(report, &file, engine);
     let store = store(report, &file, engine);
     let description = description(report, &file);
-    let default_view = file
-        .given("default-view")
-        .and_then(|field| report.word(&field));
+    let default_view = file.given("default-view").and_then(|field| report.word(&field));
     let views = match engine {
         Some(Engine::Python | Engine::Tree | Engine::Container) => views::read(report, &file),
         _ => Some(std::collections::BTreeMap::new()),
@@ -139,11 +137,7 @@ fn format_version(
             _ => FormatVersion::V1,
         });
     };
-    if let Value::Scalar(Scalar {
-        text,
-        kind: Kind::Integer,
-    }) = &field.node.value
-    {
+    if let Value::Scalar(Scalar { text, kind: Kind::Integer }) = &field.node.value {
         match text.as_str() {
             "1" => return Some(FormatVersion::V1),
             "2" => return Some(FormatVersion::V2),
@@ -154,9 +148,7 @@ fn format_version(
     let meant = match &field.node.value {
         Value::Scalar(scalar) => {
             let text = scalar.text.trim_start_matches('v');
-            text.parse()
-                .ok()
-                .filter(|version| [1.0, 2.0, 3.0].contains(version))
+            text.parse().ok().filter(|version| [1.0, 2.0, 3.0].contains(version))
         }
         _ => None,
     };

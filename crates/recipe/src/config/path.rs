@@ -23,30 +23,18 @@ pub(super) fn path(report: &mut Report<'_>, field: &Field<'_>, reach: Reach) -> 
     let text = report.text(field)?;
     let name = &field.name;
     let problem = if text.is_empty() {
-        Some((
-            format!("{name} is an empty path"),
-            "write the path of a file in the recipe",
-        ))
+        Some((format!("{name} is an empty path"), "write the path of a file in the recipe"))
     } else if text.contains(char::is_control) {
-        Some((
-            format!("{name} has a control character in its path"),
-            "rename the file",
-        ))
+        Some((format!("{name} has a control character in its path"), "rename the file"))
     } else if text.contains("://") {
         Some((
             format!("{name} is an address, not a path"),
             "get the file and put it into the recipe",
         ))
     } else if text.starts_with('~') {
-        Some((
-            format!("`~` is not replaced in {name}"),
-            "write the whole path",
-        ))
+        Some((format!("`~` is not replaced in {name}"), "write the whole path"))
     } else if text.contains('$') {
-        Some((
-            format!("variables are not replaced in {name}"),
-            "write the path itself",
-        ))
+        Some((format!("variables are not replaced in {name}"), "write the path itself"))
     } else if reach == Reach::Recipe && Path::new(text).is_absolute() {
         Some((
             format!("{name} must lie in the recipe, but this path is absolute"),

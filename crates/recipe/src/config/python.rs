@@ -12,13 +12,7 @@ use crate::node::{Node, Value};
 use crate::recipe::{InterpreterRequest, PythonConfig, PythonSource};
 use crate::report::Report;
 
-pub(super) const KEYS: &[&str] = &[
-    "interpreter",
-    "requirements",
-    "project",
-    "wheels",
-    "bytecode",
-];
+pub(super) const KEYS: &[&str] = &["interpreter", "requirements", "project", "wheels", "bytecode"];
 
 const ADD_SECTION: &str = "add what is to be installed:\npython:\n  requirements: requirements.txt";
 
@@ -135,9 +129,7 @@ mod tests {
 
     #[test]
     fn versions_have_one_to_three_numbers() {
-        let versions = [
-            "3", "3.11", "3.11.2", "3.11.2.1", "3.", "", "2.7", "3.x", "311",
-        ];
+        let versions = ["3", "3.11", "3.11.2", "3.11.2.1", "3.", "", "2.7", "3.x", "311"];
         assert_eq!(
             versions.map(is_version),
             [true, true, true, false, false, false, false, false, false]

@@ -37,20 +37,15 @@ pub(super) fn read(
     let field = file.require(report, "spack", ADD_SECTION)?;
     let section = report.section(&field)?;
     section.refuse_unknown(report, KEYS, |key| {
-        (key == "path").then(|| {
-            (
-                None,
-                "only package repositories have it: remove it".to_owned(),
-            )
-        })
+        (key == "path").then(|| (None, "only package repositories have it: remove it".to_owned()))
     });
     let source = git_source(report, &section);
     let package_repositories = match section.get("packages") {
         Some(field) => packages(report, &field),
         // Recipes of the second version exist that rely on Spack's default.
-        None if format == Some(FormatVersion::V3) => section
-            .require(report, "packages", ADD_PACKAGES)
-            .map(|_| Vec::new()),
+        None if format == Some(FormatVersion::V3) => {
+            section.require(report, "packages", ADD_PACKAGES).map(|_| Vec::new())
+        }
         None => Some(Vec::new()),
     };
     Some(SpackConfig {
@@ -61,21 +56,14 @@ pub(super) fn read(
     })
 }
 
-const CLEANUPS: &[(&str, Cleanup)] = &[
-    ("none", Cleanup::None),
-    ("runtime", Cleanup::Runtime),
-    ("build", Cleanup::Build),
-];
+const CLEANUPS: &[(&str, Cleanup)] =
+    &[("none", Cleanup::None), ("runtime", Cleanup::Runtime), ("build", Cleanup::Build)];
 
 /// Reads where something comes from: `repo` and `commit`.
 fn git_source(report: &mut Report<'_>, section: &Section<'_>) -> Option<GitSource> {
     let hint = "add the address of a Git repository: `repo: https://…`";
-    let repo = section
-        .require(report, "repo", hint)
-        .and_then(|field| git_word(report, &field));
-    let commit = section
-        .given("commit")
-        .map(|field| git_word(report, &field));
+    let repo = section.require(report, "repo", hint).and_then(|field| git_word(report, &field));
+    let commit = section.given("commit").map(|field| git_word(report, &field));
     Some(GitSource {
         repo: repo?,
         commit: match commit {
@@ -126,10 +114,7 @@ fn packages(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<PackageRep
 fn check_repository_name(report: &mut Report<'_>, entry: &Entry) {
     let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
     if !entry.key.chars().all(is_word) || entry.key.starts_with('-') {
-        let message = format!(
-            "{} is not the name of a package repository",
-            quote(&entry.key)
-        );
+        let message = format!("{} is not the name of a package repository", quote(&entry.key));
         let hint = "such a name has letters, digits, `_` and `-`";
         report.problem_with_hint(entry.key_place, &message, hint);
     } else if matches!(entry.key.as_str(), "recipe" | "alps") {
@@ -152,11 +137,7 @@ fn package_repository(
         Some(field) => path_inside(report, &field),
         None => Some(format!("repos/spack_repo/{name}")),
     };
-    Some(PackageRepository {
-        name: name.to_owned(),
-        source: source?,
-        path: path?,
-    })
+    Some(PackageRepository { name: name.to_owned(), source: source?, path: path? })
 }
 
 /// Reads where in its Git repository a package repository lies.

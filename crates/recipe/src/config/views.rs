@@ -25,11 +25,7 @@ pub(super) fn read(
         return Some(BTreeMap::new());
     };
     let section = report.section(&field)?;
-    let views: Vec<_> = section
-        .entries()
-        .iter()
-        .map(|entry| view(report, entry))
-        .collect();
+    let views: Vec<_> = section.entries().iter().map(|entry| view(report, entry)).collect();
     views.into_iter().collect()
 }
 
@@ -46,14 +42,12 @@ fn view(report: &mut Report<'_>, entry: &Entry) -> Option<(ViewName, ViewRecipe)
     let section = report.section(&field)?;
     section.refuse_unknown(report, KEYS, |key| match key {
         "uenv" => Some((None, "write `env_vars:` directly below the view".to_owned())),
-        "set" | "prepend_path" | "append_path" => Some((
-            None,
-            "it belongs in `env_vars:`, indented by two spaces".to_owned(),
-        )),
-        "link" | "select" | "exclude" | "projections" => Some((
-            None,
-            "only the views of Spack recipes have it: remove it".to_owned(),
-        )),
+        "set" | "prepend_path" | "append_path" => {
+            Some((None, "it belongs in `env_vars:`, indented by two spaces".to_owned()))
+        }
+        "link" | "select" | "exclude" | "projections" => {
+            Some((None, "only the views of Spack recipes have it: remove it".to_owned()))
+        }
         _ => None,
     });
     let description = description(report, &section);
@@ -61,11 +55,5 @@ fn view(report: &mut Report<'_>, entry: &Entry) -> Option<(ViewName, ViewRecipe)
         Some(field) => env_vars::read(report, &field),
         None => Some(crate::recipe::EnvVars::default()),
     };
-    Some((
-        name?,
-        ViewRecipe {
-            description,
-            env_vars: env_vars?,
-        },
-    ))
+    Some((name?, ViewRecipe { description, env_vars: env_vars? }))
 }

@@ -94,9 +94,8 @@ impl FromStr for DeviceKind {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let bad = |reason| DeviceNameError::new(text, reason);
-        let (vendor, class) = text
-            .split_once('/')
-            .ok_or_else(|| bad("there is no `/` between vendor and class"))?;
+        let (vendor, class) =
+            text.split_once('/').ok_or_else(|| bad("there is no `/` between vendor and class"))?;
         if !is_word(vendor, "-_.", LONGEST_VENDOR) {
             return Err(bad("the vendor is a name such as `nvidia.com`"));
         }
@@ -112,21 +111,15 @@ impl FromStr for DeviceName {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let bad = |reason| DeviceNameError::new(text, reason);
-        let (kind, name) = text
-            .split_once('=')
-            .ok_or_else(|| bad("there is no `=` before the name"))?;
+        let (kind, name) =
+            text.split_once('=').ok_or_else(|| bad("there is no `=` before the name"))?;
         if !is_device(name) {
             return Err(bad(
                 "the name has letters, digits and, between them, `-`, `_`, `.` and `:`",
             ));
         }
-        let kind: DeviceKind = kind
-            .parse()
-            .map_err(|error: DeviceNameError| bad(error.reason))?;
-        Ok(Self {
-            kind,
-            name: name.to_owned(),
-        })
+        let kind: DeviceKind = kind.parse().map_err(|error: DeviceNameError| bad(error.reason))?;
+        Ok(Self { kind, name: name.to_owned() })
     }
 }
 

@@ -17,13 +17,7 @@ use crate::node::{Node, Value};
 use crate::report::{Language, Report};
 use crate::{text, yaml};
 
-const FILE: &[&str] = &[
-    "cdiVersion",
-    "kind",
-    "annotations",
-    "devices",
-    "containerEdits",
-];
+const FILE: &[&str] = &["cdiVersion", "kind", "annotations", "devices", "containerEdits"];
 const DEVICE: &[&str] = &["name", "annotations", "containerEdits"];
 const EDITS: &[&str] = &[
     "env",
@@ -37,17 +31,8 @@ const EDITS: &[&str] = &[
 ];
 /// Those for which a container engine needs the rights of root.
 const UNSUPPORTED: [&str; 2] = ["intelRdt", "netDevices"];
-const NODE: &[&str] = &[
-    "path",
-    "hostPath",
-    "type",
-    "major",
-    "minor",
-    "fileMode",
-    "permissions",
-    "uid",
-    "gid",
-];
+const NODE: &[&str] =
+    &["path", "hostPath", "type", "major", "minor", "fileMode", "permissions", "uid", "gid"];
 const MOUNT: &[&str] = &["hostPath", "containerPath", "type", "options"];
 const HOOK: &[&str] = &["hookName", "path", "args", "env", "timeout"];
 const EXAMPLE: &str = "it begins with its version, `cdiVersion: 0.6.0`";
@@ -85,15 +70,10 @@ pub fn parse_device_specification(
     let text =
         text::check(path, text).map_err(|problem| DeviceSpecificationError(vec![problem]))?;
     let source = Source::new(path, text);
-    let mut reader = Reader {
-        report: Report::new(&source, Language::Yaml),
-    };
+    let mut reader = Reader { report: Report::new(&source, Language::Yaml) };
     let root = yaml::parse(&mut reader.report);
     let found = root.and_then(|root| reader.file(&root));
-    reader
-        .report
-        .finish(found)
-        .map_err(DeviceSpecificationError)
+    reader.report.finish(found).map_err(DeviceSpecificationError)
 }
 
 struct Reader<'a> {
@@ -110,12 +90,7 @@ impl Reader<'_> {
         let edits = self.edits_of(&file);
         let devices = file.require(&mut self.report, "devices", "add a list of devices");
         let devices = devices.and_then(|field| self.devices(&field));
-        Some(DeviceSpecification {
-            version: version?,
-            kind: kind?,
-            devices: devices?,
-            edits,
-        })
+        Some(DeviceSpecification { version: version?, kind: kind?, devices: devices?, edits })
     }
 
     /// Later versions of the first one add keys, which are told where they stand.
@@ -162,8 +137,7 @@ impl Reader<'_> {
         let items = self.report.list(field)?;
         if items.is_empty() {
             let hint = "a file is there for at least one";
-            self.report
-                .problem_with_hint(field.place(), "there is no device", hint);
+            self.report.problem_with_hint(field.place(), "there is no device", hint);
         }
         let mut devices: Vec<SpecifiedDevice> = Vec::with_capacity(items.len());
         for item in items {
@@ -241,8 +215,7 @@ impl Reader<'_> {
             Some((name, value)) if !name.is_empty() => Some((name.to_owned(), value.to_owned())),
             _ => {
                 let message = format!("{} sets no variable", quote(text));
-                self.report
-                    .problem_with_hint(field.place(), &message, "write `NAME=VALUE`");
+                self.report.problem_with_hint(field.place(), &message, "write `NAME=VALUE`");
                 None
             }
         }
@@ -300,14 +273,7 @@ impl Reader<'_> {
             None => String::new(),
         };
         let has = |letter| permissions.is_empty() || permissions.contains(letter);
-        Some(DeviceNode {
-            path,
-            host_path,
-            numbers,
-            is_read: has('r'),
-            is_written: has('w'),
-            line,
-        })
+        Some(DeviceNode { path, host_path, numbers, is_read: has('r'), is_written: has('w'), line })
     }
 
     fn permissions(&mut self, field: &Field<'_>) -> Option<String> {
@@ -320,8 +286,7 @@ impl Reader<'_> {
             return Some("-".to_owned());
         }
         let message = format!("{} are no permissions of a device", quote(text));
-        self.report
-            .problem_with_hint(field.place(), &message, "they are letters of `rwm`");
+        self.report.problem_with_hint(field.place(), &message, "they are letters of `rwm`");
         None
     }
 
@@ -330,9 +295,7 @@ impl Reader<'_> {
             Value::Scalar(scalar) => scalar.text.as_str(),
             _ => "",
         };
-        text.parse()
-            .map_err(|_| self.report.wrong_type(field, "a number from 0", None))
-            .ok()
+        text.parse().map_err(|_| self.report.wrong_type(field, "a number from 0", None)).ok()
     }
 
     fn mount(&mut self, field: &Field<'_>) -> Option<DeviceMount> {
@@ -360,13 +323,7 @@ impl Reader<'_> {
             Some(_) => PathBuf::from(self.report.text(&source)?),
             None => self.host_path(&source)?,
         };
-        Some(DeviceMount {
-            source,
-            target: target?,
-            file_system,
-            read_only: has("ro"),
-            line,
-        })
+        Some(DeviceMount { source, target: target?, file_system, read_only: has("ro"), line })
     }
 
     fn hook(&mut self, field: &Field<'_>) -> Option<DeviceHook> {
@@ -382,11 +339,6 @@ impl Reader<'_> {
         for item in self.items(&section, "args", "an argument") {
             arguments.push(self.scalar(&item)?);
         }
-        Some(DeviceHook {
-            moment,
-            program,
-            arguments,
-            line,
-        })
+        Some(DeviceHook { moment, program, arguments, line })
     }
 }

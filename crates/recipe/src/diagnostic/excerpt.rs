@@ -29,11 +29,7 @@ impl Excerpt {
         // A line of a few megabytes must not be measured to its ends.
         let is_short =
             line.len() <= 4 * WINDOW && line.chars().map(columns).sum::<usize>() <= WINDOW;
-        let (room_before, room) = if is_short {
-            (WINDOW, WINDOW)
-        } else {
-            (BEFORE, WINDOW)
-        };
+        let (room_before, room) = if is_short { (WINDOW, WINDOW) } else { (BEFORE, WINDOW) };
 
         let mut text = String::new();
         let kept = tail(before, room_before);
@@ -55,11 +51,7 @@ impl Excerpt {
                 text.push('…');
             }
         }
-        Self {
-            text,
-            indent,
-            width,
-        }
+        Self { text, indent, width }
     }
 }
 
@@ -138,12 +130,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn underlined(excerpt: &Excerpt) -> String {
-        excerpt
-            .text
-            .chars()
-            .skip(excerpt.indent)
-            .take(excerpt.width)
-            .collect()
+        excerpt.text.chars().skip(excerpt.indent).take(excerpt.width).collect()
     }
 
     #[test]
@@ -157,20 +144,14 @@ mod tests {
         let line = format!("{}WORD{}", "-".repeat(1_000), "+".repeat(1_000));
         let excerpt = Excerpt::new(&line, 1_000, 1_004);
         let expected = format!("…{}WORD{}…", "-".repeat(50), "+".repeat(65));
-        assert_eq!(
-            (excerpt.text.as_str(), excerpt.indent),
-            (expected.as_str(), 51)
-        );
+        assert_eq!((excerpt.text.as_str(), excerpt.indent), (expected.as_str(), 51));
     }
 
     #[test]
     fn a_place_longer_than_the_window_is_cut_too() {
         let line = "x".repeat(500);
         let excerpt = Excerpt::new(&line, 0, 500);
-        assert_eq!(
-            (excerpt.text, excerpt.width),
-            (format!("{}…", "x".repeat(120)), 120)
-        );
+        assert_eq!((excerpt.text, excerpt.width), (format!("{}…", "x".repeat(120)), 120));
     }
 
     #[test]
@@ -189,11 +170,7 @@ mod tests {
     fn the_end_of_a_line_can_be_marked() {
         assert_eq!(
             Excerpt::new("name", 4, 4),
-            Excerpt {
-                text: "name".to_owned(),
-                indent: 4,
-                width: 1
-            }
+            Excerpt { text: "name".to_owned(), indent: 4, width: 1 }
         );
     }
 

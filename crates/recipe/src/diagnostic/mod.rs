@@ -121,18 +121,10 @@ impl Diagnostic {
     #[must_use]
     pub fn render(&self, color: bool) -> String {
         let paint = |style: &str, text: &str| {
-            if color {
-                format!("\u{1b}[{style}m{text}\u{1b}[0m")
-            } else {
-                text.to_owned()
-            }
+            if color { format!("\u{1b}[{style}m{text}\u{1b}[0m") } else { text.to_owned() }
         };
-        let place = format!(
-            "{}:{}:{}:",
-            escape(&self.file.to_string_lossy()),
-            self.line,
-            self.column
-        );
+        let place =
+            format!("{}:{}:{}:", escape(&self.file.to_string_lossy()), self.line, self.column);
         let mut text = format!("{} {}", paint(BOLD, &place), paint(BOLD_RED, &self.message));
         if let Some(line) = &self.source_line {
             let bar = paint(BLUE, "|");
@@ -192,13 +184,8 @@ mod tests {
     use super::*;
 
     fn sample() -> Diagnostic {
-        Diagnostic::new(
-            Path::new("config.yaml"),
-            "name: a\nnmae: b\n",
-            8..12,
-            "unknown key",
-        )
-        .with_hint("did you mean `name`?")
+        Diagnostic::new(Path::new("config.yaml"), "name: a\nnmae: b\n", 8..12, "unknown key")
+            .with_hint("did you mean `name`?")
     }
 
     #[test]
@@ -253,9 +240,6 @@ mod tests {
     #[test]
     fn a_hint_of_several_lines_stays_in_its_column() {
         let shown = sample().with_hint("write\n  name: b").render(false);
-        assert!(
-            shown.ends_with("\n  hint: write\n          name: b"),
-            "{shown}"
-        );
+        assert!(shown.ends_with("\n  hint: write\n          name: b"), "{shown}");
     }
 }

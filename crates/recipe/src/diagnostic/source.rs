@@ -109,10 +109,8 @@ mod tests {
     #[test]
     fn lines_end_as_in_yaml() {
         let text = "a\nb\r\nc\rd";
-        let lines: Vec<u32> = ['a', 'b', 'c', 'd']
-            .iter()
-            .map(|c| place(text, text.find(*c).unwrap()).0)
-            .collect();
+        let lines: Vec<u32> =
+            ['a', 'b', 'c', 'd'].iter().map(|c| place(text, text.find(*c).unwrap()).0).collect();
         assert_eq!(lines, [1, 2, 3, 4]);
     }
 
@@ -133,9 +131,7 @@ mod tests {
 
     #[test]
     fn a_place_of_several_lines_is_underlined_to_the_end_of_the_first() {
-        let shown = Source::new(Path::new("f"), "ab cd\nef\n")
-            .diagnostic(3..8, "m")
-            .to_string();
+        let shown = Source::new(Path::new("f"), "ab cd\nef\n").diagnostic(3..8, "m").to_string();
         assert_eq!(shown, "f:1:4: m\n  | ab cd\n  |    ^^");
     }
 

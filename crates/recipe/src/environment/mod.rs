@@ -91,9 +91,7 @@ pub struct FileContext<'a> {
 
 impl fmt::Debug for FileContext<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FileContext")
-            .field("directory", &self.directory)
-            .finish_non_exhaustive()
+        f.debug_struct("FileContext").field("directory", &self.directory).finish_non_exhaustive()
     }
 }
 
@@ -121,9 +119,7 @@ impl fmt::Display for EnvironmentReference {
 
 /// Tells whether a text ends as the names of environment files do.
 fn has_ending(text: &str) -> bool {
-    Path::new(text)
-        .extension()
-        .is_some_and(|ending| ending.eq_ignore_ascii_case("toml"))
+    Path::new(text).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("toml"))
 }
 
 /// Returns the path as seen from a directory, without `.` inside.

@@ -44,11 +44,7 @@ impl Reader<'_> {
             let text = self.filled(&field)?;
             self.word_by(&field, written, &text, MountPoint::below_root)
         });
-        Some(MountEntry {
-            source: source?,
-            target: target?,
-            read_only: read_only?,
-        })
+        Some(MountEntry { source: source?, target: target?, read_only: read_only? })
     }
 
     /// Reads `SOURCE:TARGET` or `SOURCE:TARGET:FLAGS`.
@@ -78,17 +74,10 @@ impl Reader<'_> {
             // The same words as under `images`, so the same is refused.
             let image = source.to_string_lossy().into_owned();
             if let Some(image) = self.word::<ImageDescription>(field, "", &image) {
-                file.images.push(UenvDescription {
-                    image,
-                    mount_point: Some(target),
-                });
+                file.images.push(UenvDescription { image, mount_point: Some(target) });
             }
         } else {
-            file.mounts.push(MountEntry {
-                source,
-                target,
-                read_only: flags.read_only,
-            });
+            file.mounts.push(MountEntry { source, target, read_only: flags.read_only });
         }
     }
 

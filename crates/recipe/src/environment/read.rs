@@ -59,10 +59,7 @@ pub fn parse_environment_file(
 ) -> Result<EnvironmentFile, EnvironmentFileError> {
     let text = text::check(path, text).map_err(|problem| EnvironmentFileError(vec![problem]))?;
     let source = Source::new(path, text);
-    let mut reader = Reader {
-        report: Report::new(&source, Language::Toml),
-        file_context,
-    };
+    let mut reader = Reader { report: Report::new(&source, Language::Toml), file_context };
     let file = toml_tree::parse(&mut reader.report).and_then(|root| reader.file(&root));
     reader.report.finish(file).map_err(EnvironmentFileError)
 }
@@ -95,9 +92,7 @@ impl Reader<'_> {
         let mut read = EnvironmentFile {
             description: self.text(&file, "description"),
             bases: self.bases(&file),
-            default_views: file
-                .get("default-views")
-                .and_then(|field| self.report.truth(&field)),
+            default_views: file.get("default-views").and_then(|field| self.report.truth(&field)),
             ..EnvironmentFile::default()
         };
         for item in self.items(&file, "images", "an image") {
@@ -105,8 +100,7 @@ impl Reader<'_> {
         }
         for item in self.items(&file, "views", "a view") {
             let text = self.report.text(&item).map(str::to_owned);
-            read.views
-                .extend(text.and_then(|text| self.word(&item, &text, &text)));
+            read.views.extend(text.and_then(|text| self.word(&item, &text, &text)));
         }
         for item in self.items(&file, "mounts", "a mount") {
             self.mount(&item, &mut read);
@@ -117,10 +111,7 @@ impl Reader<'_> {
         if let Some(field) = file.get("workdir") {
             read.workdir = self.path(&field);
         }
-        if let Some(section) = file
-            .get("env")
-            .and_then(|field| self.report.section(&field))
-        {
+        if let Some(section) = file.get("env").and_then(|field| self.report.section(&field)) {
             read.env = self.variables(&section);
         }
         Some(read)
@@ -154,15 +145,13 @@ impl Reader<'_> {
     ) -> Option<String> {
         match template::expand(text, self.file_context.variable) {
             Ok(text) if text.contains('\0') => {
-                self.report
-                    .problem(field.place(), "a variable brings a NUL character");
+                self.report.problem(field.place(), "a variable brings a NUL character");
                 None
             }
             Ok(text) => Some(text),
             Err(problem) => {
                 let place = self.report.place_within(field, start + problem.offset);
-                self.report
-                    .note(Some(place), &problem.message, problem.hint.as_deref());
+                self.report.note(Some(place), &problem.message, problem.hint.as_deref());
                 None
             }
         }
@@ -174,12 +163,9 @@ impl Reader<'_> {
             return Some(text);
         };
         if !rest.is_empty() && !rest.starts_with('/') {
-            let message = format!(
-                "{} begins with the home directory of another user",
-                quote(&text)
-            );
-            self.report
-                .problem_with_hint(field.place(), &message, "write the whole path");
+            let message =
+                format!("{} begins with the home directory of another user", quote(&text));
+            self.report.problem_with_hint(field.place(), &message, "write the whole path");
             return None;
         }
         let home = (self.file_context.variable)("HOME").and_then(|home| home.into_string().ok());
@@ -233,8 +219,7 @@ impl Reader<'_> {
             }
             Err(error) => {
                 let hint = error.hint();
-                self.report
-                    .note(Some(field.place()), &error.to_string(), hint.as_deref());
+                self.report.note(Some(field.place()), &error.to_string(), hint.as_deref());
                 None
             }
         }
@@ -253,8 +238,7 @@ impl Reader<'_> {
         let text = self.filled(field)?;
         if text.is_empty() {
             let hint = "write the name or the path of an environment file";
-            self.report
-                .problem_with_hint(field.place(), "a base is missing here", hint);
+            self.report.problem_with_hint(field.place(), "a base is missing here", hint);
             return None;
         }
         let text = self.at_home(field, text)?;

@@ -24,11 +24,7 @@ pub(super) fn expand(
     text: &str,
     variable: &dyn Fn(&str) -> Option<OsString>,
 ) -> Result<String, Problem> {
-    let mut reader = Reader {
-        text,
-        position: 0,
-        variable,
-    };
+    let mut reader = Reader { text, position: 0, variable };
     reader.read(0, true)
 }
 
@@ -106,9 +102,8 @@ impl Reader<'_> {
     fn variable(&mut self, depth: usize, is_used: bool) -> Result<String, Problem> {
         let start = self.position;
         let inside = &self.rest()[2..];
-        let length = inside
-            .find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
-            .unwrap_or(inside.len());
+        let length =
+            inside.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(inside.len());
         let name = inside[..length].to_owned();
         let after = inside[length..].to_owned();
         let is_name = !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit());
@@ -158,9 +153,8 @@ impl Reader<'_> {
     /// A `$` that a shell would understand, and that means nothing here.
     fn bare(&self) -> Problem {
         let after = &self.rest()[1..];
-        let length = after
-            .find(|c: char| !(c.is_alphanumeric() || c == '_'))
-            .unwrap_or(after.len());
+        let length =
+            after.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(after.len());
         let name: String = after[..length].chars().take(40).collect();
         let (message, hint) = if after.starts_with('(') {
             (
@@ -173,11 +167,7 @@ impl Reader<'_> {
                 format!("write `${{{name}}}`, or `$${name}` if these characters are meant"),
             )
         };
-        Problem {
-            offset: self.position,
-            message,
-            hint: Some(hint),
-        }
+        Problem { offset: self.position, message, hint: Some(hint) }
     }
 }
 
@@ -198,11 +188,7 @@ fn malformed(offset: usize, is_nameless: bool, after: &str) -> Problem {
 }
 
 fn unclosed(offset: usize) -> Problem {
-    Problem {
-        offset,
-        message: "this `${` has no `}`".to_owned(),
-        hint: None,
-    }
+    Problem { offset, message: "this `${` has no `}`".to_owned(), hint: None }
 }
 
 #[cfg(test)]
@@ -241,24 +227,12 @@ mod tests {
             "${HOME} costs 5$ or $5",
             "${HOME}$x",
         ];
-        assert_eq!(
-            texts.map(expanded),
-            expected.map(|text| Ok(text.to_owned()))
-        );
+        assert_eq!(texts.map(expanded), expected.map(|text| Ok(text.to_owned())));
     }
 
     #[test]
     fn what_cannot_be_filled_in_is_refused_at_its_place() {
-        let texts = [
-            "a${NO}",
-            "a$HOME",
-            "$(id)",
-            "${}",
-            "${HOME",
-            "${NO:-a",
-            "${HOME:=a}",
-            "${1}",
-        ];
+        let texts = ["a${NO}", "a$HOME", "$(id)", "${}", "${HOME", "${NO:-a", "${HOME:=a}", "${1}"];
         let expected = [
             "1: the variable `NO` is not set",
             "1: a variable is written `${HOME}`",
@@ -269,28 +243,18 @@ mod tests {
             "0: only `:-` and a default may stand behind the name of a variable",
             "0: the name of a variable is expected between `${` and `}`",
         ];
-        assert_eq!(
-            texts.map(expanded),
-            expected.map(|text| Err(text.to_owned()))
-        );
+        assert_eq!(texts.map(expanded), expected.map(|text| Err(text.to_owned())));
     }
 
     #[test]
     fn defaults_in_defaults_have_an_end() {
         let deep = "${NO:-".repeat(100_000);
-        assert!(
-            expanded(&deep)
-                .unwrap_err()
-                .ends_with("too deep in defaults")
-        );
+        assert!(expanded(&deep).unwrap_err().ends_with("too deep in defaults"));
     }
 
     #[test]
     fn a_colon_in_a_variable_separates_nothing() {
-        let texts: Vec<&str> = parts("${A:-/x}:/b:$${c:d")
-            .into_iter()
-            .map(|(_, t)| t)
-            .collect();
+        let texts: Vec<&str> = parts("${A:-/x}:/b:$${c:d").into_iter().map(|(_, t)| t).collect();
         assert_eq!(texts, ["${A:-/x}", "/b", "$${c", "d"]);
     }
 

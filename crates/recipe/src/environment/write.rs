@@ -27,34 +27,22 @@ impl EnvironmentFile {
         }
         if !self.bases.is_empty() {
             let bases = self.bases.iter();
-            line(
-                "base",
-                list(bases.map(|base| (filled(&base.file.to_string()), ""))),
-            );
+            line("base", list(bases.map(|base| (filled(&base.file.to_string()), ""))));
         }
         if !self.images.is_empty() {
-            let notes = notes
-                .iter()
-                .map(String::as_str)
-                .chain(std::iter::repeat(""));
+            let notes = notes.iter().map(String::as_str).chain(std::iter::repeat(""));
             let images = self.images.iter().map(|image| filled(&image.to_string()));
             line("images", list(images.zip(notes)));
         }
         if !self.views.is_empty() {
             let views = self.views.iter();
-            line(
-                "views",
-                list(views.map(|view| (quoted(&view.to_string()), ""))),
-            );
+            line("views", list(views.map(|view| (quoted(&view.to_string()), ""))));
         }
         if let Some(default_views) = self.default_views {
             line("default-views", default_views.to_string());
         }
         if !self.mounts.is_empty() {
-            line(
-                "mounts",
-                list(self.mounts.iter().map(|mount| (table_of(mount), ""))),
-            );
+            line("mounts", list(self.mounts.iter().map(|mount| (table_of(mount), ""))));
         }
         if !self.devices.is_empty() {
             let devices = self.devices.iter();
@@ -65,11 +53,7 @@ impl EnvironmentFile {
             line("workdir", filled(&workdir.to_string_lossy()));
         }
         if !self.env.is_empty() {
-            text += if text.is_empty() {
-                "[env]\n"
-            } else {
-                "\n[env]\n"
-            };
+            text += if text.is_empty() { "[env]\n" } else { "\n[env]\n" };
         }
         for (variable, setting) in &self.env.0 {
             let _ = writeln!(text, "{} = {}", key(variable), value_of(setting));
@@ -86,26 +70,15 @@ fn list<'a>(items: impl Iterator<Item = (String, &'a str)>) -> String {
     }
     let mut text = "[\n".to_owned();
     for (item, note) in items {
-        let comment = if note.is_empty() {
-            String::new()
-        } else {
-            format!(" # {}", escape(note))
-        };
+        let comment = if note.is_empty() { String::new() } else { format!(" # {}", escape(note)) };
         let _ = writeln!(text, "  {item},{comment}");
     }
     text + "]"
 }
 
 fn table_of(mount: &MountEntry) -> String {
-    let (source, target) = (
-        filled(&mount.source.to_string_lossy()),
-        filled(mount.target.as_str()),
-    );
-    let read_only = if mount.read_only {
-        ", read-only = true"
-    } else {
-        ""
-    };
+    let (source, target) = (filled(&mount.source.to_string_lossy()), filled(mount.target.as_str()));
+    let read_only = if mount.read_only { ", read-only = true" } else { "" };
     format!("{{ source = {source}, target = {target}{read_only} }}")
 }
 
@@ -118,14 +91,9 @@ fn value_of(setting: &VariableSetting) -> String {
         let values: Vec<String> = values.iter().map(|value| filled(value)).collect();
         (!values.is_empty()).then(|| format!("[{}]", values.join(", ")))
     };
-    let keys = [
-        ("set", set),
-        ("prepend", texts(&setting.prepend)),
-        ("append", texts(&setting.append)),
-    ];
-    let written = keys
-        .into_iter()
-        .filter_map(|(key, value)| Some(format!("{key} = {}", value?)));
+    let keys =
+        [("set", set), ("prepend", texts(&setting.prepend)), ("append", texts(&setting.append))];
+    let written = keys.into_iter().filter_map(|(key, value)| Some(format!("{key} = {}", value?)));
     format!("{{ {} }}", written.collect::<Vec<_>>().join(", "))
 }
 
@@ -153,9 +121,5 @@ fn quoted(text: &str) -> String {
 
 fn key(name: &str) -> String {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    if !name.is_empty() && name.chars().all(is_bare) {
-        name.to_owned()
-    } else {
-        quoted(name)
-    }
+    if !name.is_empty() && name.chars().all(is_bare) { name.to_owned() } else { quoted(name) }
 }

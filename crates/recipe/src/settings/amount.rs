@@ -35,18 +35,10 @@ const DAY: u64 = 24 * HOUR;
 ///
 /// [`AmountError::Time`] if it is none.
 pub fn parse_time(text: &str) -> Result<Duration, AmountError> {
-    let units = [
-        ("s", 1),
-        ("m", MINUTE),
-        ("h", HOUR),
-        ("d", DAY),
-        ("w", 7 * DAY),
-    ];
+    let units = [("s", 1), ("m", MINUTE), ("h", HOUR), ("d", DAY), ("w", 7 * DAY)];
     scaled(text, &units)
         .map(Duration::from_secs)
-        .ok_or_else(|| AmountError::Time {
-            text: text.to_owned(),
-        })
+        .ok_or_else(|| AmountError::Time { text: text.to_owned() })
 }
 
 /// Reads a size in bytes: a whole number and its unit, `K`, `M`, `G`, `T` or `P` for powers of
@@ -70,9 +62,7 @@ pub fn parse_size(text: &str) -> Result<u64, AmountError> {
         units.extend([(short, scales.0), (long, scales.0), (binary, scales.1)]);
     }
     let bytes = scaled(text, &units).or_else(|| scaled(&text.replacen('k', "K", 1), &units));
-    bytes.ok_or_else(|| AmountError::Size {
-        text: text.to_owned(),
-    })
+    bytes.ok_or_else(|| AmountError::Size { text: text.to_owned() })
 }
 
 fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
@@ -95,31 +85,14 @@ mod tests {
 
     #[test]
     fn what_is_no_time_is_refused() {
-        let all = [
-            "",
-            "30",
-            "d",
-            "-1d",
-            "1.5d",
-            "3 months",
-            "99999999999999999999d",
-        ];
+        let all = ["", "30", "d", "-1d", "1.5d", "3 months", "99999999999999999999d"];
         assert!(all.iter().all(|text| parse_time(text).is_err()));
     }
 
     #[test]
     fn sizes_have_units_of_both_kinds() {
         let bytes = ["500", "3k", "500G", "1 TB", "2GiB"].map(|text| parse_size(text).unwrap());
-        assert_eq!(
-            bytes,
-            [
-                500,
-                3_000,
-                500_000_000_000,
-                1_000_000_000_000,
-                2_147_483_648
-            ]
-        );
+        assert_eq!(bytes, [500, 3_000, 500_000_000_000, 1_000_000_000_000, 2_147_483_648]);
     }
 
     #[test]

@@ -65,20 +65,12 @@ fn bind(report: &mut Report<'_>, field: &Field<'_>) -> Option<BindSetting> {
         }
     };
     let source = source.parse().map_err(|error: super::PathTemplateError| {
-        report.note(
-            Some(field.place()),
-            &error.to_string(),
-            error.hint().as_deref(),
-        );
+        report.note(Some(field.place()), &error.to_string(), error.hint().as_deref());
     });
     let target = target.map(MountPoint::below_root).transpose();
     let target = target.map_err(|error| {
         let hint = error.hint();
         report.note(Some(field.place()), &error.to_string(), hint.as_deref());
     });
-    Some(BindSetting {
-        source: source.ok()?,
-        target: target.ok()?,
-        read_only,
-    })
+    Some(BindSetting { source: source.ok()?, target: target.ok()?, read_only })
 }

@@ -52,12 +52,7 @@ pub(super) fn read(report: &mut Report<'_>, field: &Field<'_>) -> Vec<MpiRule> {
             let message = format!("there are two MPIs {}", quote(&name));
             report.problem_with_hint(field.place(), &message, "give one of them another name");
         } else {
-            all.push(MpiRule {
-                name,
-                prefix,
-                libraries,
-                launcher: launcher.unwrap_or_default(),
-            });
+            all.push(MpiRule { name, prefix, libraries, launcher: launcher.unwrap_or_default() });
         }
     }
     all

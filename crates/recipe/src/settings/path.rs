@@ -39,10 +39,7 @@ pub enum PathTemplateError {
         text: String,
     },
     /// The home directory of somebody else.
-    #[error(
-        "the path {} begins with the home directory of another user",
-        quote(text)
-    )]
+    #[error("the path {} begins with the home directory of another user", quote(text))]
     OtherHome {
         /// The path as it was written.
         text: String,
@@ -60,11 +57,7 @@ pub enum PathTemplateError {
         text: String,
     },
     /// A variable of the path is not set, or empty.
-    #[error(
-        "the variable {} in the path {} is not set",
-        quote(variable),
-        quote(text)
-    )]
+    #[error("the variable {} in the path {} is not set", quote(variable), quote(text))]
     Unset {
         /// The variable.
         variable: String,
@@ -88,10 +81,7 @@ impl PathTemplateError {
         match self {
             Self::Relative { text } => {
                 let text = text.trim_start_matches("./");
-                Some(format!(
-                    "write the whole path, such as {}",
-                    quote(&format!("~/{text}"))
-                ))
+                Some(format!("write the whole path, such as {}", quote(&format!("~/{text}"))))
             }
             Self::OtherHome { .. } => Some("write the whole path".to_owned()),
             Self::NoVariable { .. } => Some("write a variable as `$HOME` or `${HOME}`".to_owned()),
@@ -134,10 +124,7 @@ impl PathTemplate {
         if path.is_absolute() {
             Ok(path)
         } else {
-            Err(PathTemplateError::StaysRelative {
-                text: self.text.clone(),
-                path,
-            })
+            Err(PathTemplateError::StaysRelative { text: self.text.clone(), path })
         }
     }
 }
@@ -217,23 +204,14 @@ mod tests {
     #[test]
     fn a_tilde_and_variables_are_replaced() {
         let paths = ["/a/b", "~/i", "~", "$SCRATCH/i", "/x/${HERE}y/$HERE"].map(resolved);
-        let expected = [
-            "/a/b",
-            "/home/ada/i",
-            "/home/ada",
-            "/scratch/i",
-            "/x/herey/here",
-        ];
+        let expected = ["/a/b", "/home/ada/i", "/home/ada", "/scratch/i", "/x/herey/here"];
         assert_eq!(paths, expected.map(|path| Ok(PathBuf::from(path))));
     }
 
     #[test]
     fn a_value_is_not_looked_at_again() {
         let path = "$A/b".parse::<PathTemplate>().unwrap();
-        assert_eq!(
-            path.resolve(|_| Some("/$A/~".into())),
-            Ok(PathBuf::from("/$A/~/b"))
-        );
+        assert_eq!(path.resolve(|_| Some("/$A/~".into())), Ok(PathBuf::from("/$A/~/b")));
     }
 
     #[test]
@@ -246,10 +224,7 @@ mod tests {
 
     #[test]
     fn an_empty_variable_is_not_set() {
-        assert!(matches!(
-            resolved("$EMPTY/i"),
-            Err(PathTemplateError::Unset { .. })
-        ));
+        assert!(matches!(resolved("$EMPTY/i"), Err(PathTemplateError::Unset { .. })));
     }
 
     #[test]

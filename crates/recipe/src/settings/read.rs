@@ -128,9 +128,7 @@ fn read_values(
 /// Notes every key that a table does not have, and the table that has it.
 fn refuse_unknown(report: &mut Report<'_>, section: &Section<'_>, table: &str) {
     // `index_url` is an abbreviation, which nobody has to know.
-    let known: Vec<&str> = table::settings_in(table)
-        .map(table::Setting::name)
-        .collect();
+    let known: Vec<&str> = table::settings_in(table).map(table::Setting::name).collect();
     section.refuse_unknown(report, &known, |key| {
         let is_meant = |one: &&table::Setting| one.name() == key;
         let hint = if table.is_empty() {
@@ -146,16 +144,8 @@ fn refuse_unknown(report: &mut Report<'_>, section: &Section<'_>, table: &str) {
 }
 
 pub(super) fn color(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
-    if let Value::Scalar(Scalar {
-        kind: Kind::Boolean,
-        ..
-    }) = field.node.value
-    {
-        let word = if report.truth(field)? {
-            "always"
-        } else {
-            "never"
-        };
+    if let Value::Scalar(Scalar { kind: Kind::Boolean, .. }) = field.node.value {
+        let word = if report.truth(field)? { "always" } else { "never" };
         return Some(word.to_owned());
     }
     choice(report, field, &["auto", "always", "never"])
@@ -229,9 +219,7 @@ fn repositories(report: &mut Report<'_>, field: &Field<'_>) -> Vec<RepositorySet
             Some(field) => priority(report, &field),
             None => Some(RepositorySettings::DEFAULT_PRIORITY),
         };
-        let retention = section
-            .get("retention")
-            .and_then(|field| report.section(&field));
+        let retention = section.get("retention").and_then(|field| report.section(&field));
         let retention = retention.map(|section| retention_of(report, &section));
         let (Some(name), Some(field)) = (read_name, name) else {
             continue;
@@ -264,9 +252,7 @@ fn retention_of(report: &mut Report<'_>, section: &Section<'_>) -> RetentionSett
             let hint = "leave it out to keep none for being among the newest";
             number_from_one(report, &field, hint)
         }),
-        max_size: section
-            .get("max_size")
-            .and_then(|field| amount(report, &field, parse_size)),
+        max_size: section.get("max_size").and_then(|field| amount(report, &field, parse_size)),
         spare,
     }
 }
@@ -277,22 +263,14 @@ fn amount<T>(
     parse: impl Fn(&str) -> Result<T, AmountError>,
 ) -> Option<T> {
     let parsed = parse(report.text(field)?);
-    parsed
-        .map_err(|error| report.note(Some(field.place()), &error.to_string(), None))
-        .ok()
+    parsed.map_err(|error| report.note(Some(field.place()), &error.to_string(), None)).ok()
 }
 
 fn priority(report: &mut Report<'_>, field: &Field<'_>) -> Option<i32> {
-    whole_number(field)
-        .and_then(|number| i32::try_from(number).ok())
-        .or_else(|| {
-            report.wrong_type(
-                field,
-                "a whole number",
-                Some("write one such as `priority = 10`"),
-            );
-            None
-        })
+    whole_number(field).and_then(|number| i32::try_from(number).ok()).or_else(|| {
+        report.wrong_type(field, "a whole number", Some("write one such as `priority = 10`"));
+        None
+    })
 }
 
 fn number_from_one(report: &mut Report<'_>, field: &Field<'_>, hint: &str) -> Option<NonZeroU32> {
@@ -315,10 +293,8 @@ fn index_urls(report: &mut Report<'_>, section: &Section<'_>) -> Option<Vec<Stri
         (Some(one), None) => url(report, &one).map(|url| vec![url]),
         (None, Some(several)) => {
             let items = report.list(&several)?;
-            let urls: Vec<_> = items
-                .iter()
-                .map(|item| url(report, &Field::item("an address", item)))
-                .collect();
+            let urls: Vec<_> =
+                items.iter().map(|item| url(report, &Field::item("an address", item))).collect();
             urls.into_iter().collect()
         }
         (None, None) => None,
@@ -327,9 +303,8 @@ fn index_urls(report: &mut Report<'_>, section: &Section<'_>) -> Option<Vec<Stri
 
 fn url(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
     let text = report.text(field)?;
-    let host = ["https://", "http://", "file:///"]
-        .iter()
-        .find_map(|start| text.strip_prefix(start));
+    let host =
+        ["https://", "http://", "file:///"].iter().find_map(|start| text.strip_prefix(start));
     let is_right = host.is_some_and(|host| {
         !host.is_empty() && !host.contains(|c: char| c.is_whitespace() || c.is_control())
     });
@@ -344,10 +319,7 @@ fn url(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
 
 fn whole_number(field: &Field<'_>) -> Option<i64> {
     match &field.node.value {
-        Value::Scalar(Scalar {
-            text,
-            kind: Kind::Integer,
-        }) => text.parse().ok(),
+        Value::Scalar(Scalar { text, kind: Kind::Integer }) => text.parse().ok(),
         _ => None,
     }
 }
@@ -358,11 +330,7 @@ pub(super) fn path_template(report: &mut Report<'_>, field: &Field<'_>) -> Optio
         Ok(path) => Some(path),
         Err(error) => {
             let error: super::PathTemplateError = error;
-            report.note(
-                Some(field.place()),
-                &error.to_string(),
-                error.hint().as_deref(),
-            );
+            report.note(Some(field.place()), &error.to_string(), error.hint().as_deref());
             None
         }
     }

@@ -50,11 +50,8 @@ pub enum AtStart {
 }
 
 impl AtStart {
-    const WORDS: &[(&str, Self)] = &[
-        ("never", Self::Never),
-        ("others", Self::Others),
-        ("all", Self::All),
-    ];
+    const WORDS: &[(&str, Self)] =
+        &[("never", Self::Never), ("others", Self::Others), ("all", Self::All)];
 }
 
 /// The parts of a registry for which a rule is.
@@ -109,9 +106,7 @@ impl TrustPolicy {
     /// Returns whether anything is checked when an image is started.
     #[must_use]
     pub fn is_for_starts(&self) -> bool {
-        self.rules
-            .iter()
-            .any(|rule| rule.at_start != AtStart::Never)
+        self.rules.iter().any(|rule| rule.at_start != AtStart::Never)
     }
 }
 
@@ -132,18 +127,10 @@ pub(super) fn read(report: &mut Report<'_>, field: &Field<'_>) -> Vec<TrustPolic
             let hint = "several keys for one namespace stand in the list `keys`";
             report.problem_with_hint(place.place(), &message, hint);
         } else if let (Some(requirement), Some(at_start)) = (requirement, at_start) {
-            rules.push(TrustRule {
-                namespaces,
-                requirement,
-                at_start,
-            });
+            rules.push(TrustRule { namespaces, requirement, at_start });
         }
     }
-    if rules.is_empty() {
-        Vec::new()
-    } else {
-        vec![TrustPolicy { rules }]
-    }
+    if rules.is_empty() { Vec::new() } else { vec![TrustPolicy { rules }] }
 }
 
 fn namespaces(report: &mut Report<'_>, field: &Field<'_>) -> Option<Namespaces> {
@@ -168,10 +155,7 @@ fn requirement(report: &mut Report<'_>, section: &Section<'_>) -> Option<Require
     if !wants_signature {
         let refused = [
             ("keys", "keys say nothing where nothing is required"),
-            (
-                "at_start",
-                "where nothing is required there is nothing to check",
-            ),
+            ("at_start", "where nothing is required there is nothing to check"),
         ];
         for (key, message) in refused {
             if let Some(field) = section.get(key) {
@@ -189,10 +173,8 @@ fn requirement(report: &mut Report<'_>, section: &Section<'_>) -> Option<Require
         report.problem_with_hint(keys.place(), "a signature by no key is none", example);
         return None;
     }
-    let paths: Vec<_> = items
-        .iter()
-        .map(|item| path_template(report, &Field::item("a key", item)))
-        .collect();
+    let paths: Vec<_> =
+        items.iter().map(|item| path_template(report, &Field::item("a key", item))).collect();
     let keys = paths.into_iter().collect::<Option<_>>()?;
     Some(Requirement::Signature { keys })
 }

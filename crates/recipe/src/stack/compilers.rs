@@ -119,11 +119,7 @@ fn gcc_request(
     if request.spec.is_some()
         && let Some(spec) = report.section(field)?.get("spec")
     {
-        report.remark(
-            spec.key_place(),
-            "`spec` means nothing with `version: system`",
-            "remove it",
-        );
+        report.remark(spec.key_place(), "`spec` means nothing with `version: system`", "remove it");
     }
     Some(GccRequest::System)
 }
@@ -139,14 +135,10 @@ fn request(
     });
     let package = name.package();
     let hint = format!("add the version of {package}: `version: \"14\"`");
-    let version = section
-        .require(report, "version", &hint)
-        .and_then(|field| version(report, &field, name));
+    let version =
+        section.require(report, "version", &hint).and_then(|field| version(report, &field, name));
     let spec = spec_of(report, &section);
-    Some(CompilerRequest {
-        version: version?,
-        spec: spec?,
-    })
+    Some(CompilerRequest { version: version?, spec: spec? })
 }
 
 /// Reads a version, which is put behind `@` as it is.
@@ -167,9 +159,7 @@ pub(super) fn version(
         "system" => format!("only gcc can be that of the system, not {}", name.package()),
         _ => format!("{} is not a version", quote(text)),
     };
-    let bare = text
-        .trim_start_matches(name.package())
-        .trim_start_matches('@');
+    let bare = text.trim_start_matches(name.package()).trim_start_matches('@');
     let digits = bare.split([' ', '+', '~', '%']).next().unwrap_or_default();
     let hint = if digits.starts_with(|c: char| c.is_ascii_digit()) && digits != text {
         format!("write `version: \"{digits}\"`; variants belong in `spec:`")

@@ -64,12 +64,8 @@ fn environment(
     };
     let packages = texts_of(report, &section, "packages", Wanted::Package);
     remark_packages(report, &section, context.format);
-    let deprecated = section
-        .get("deprecated")
-        .map_or(Some(false), |field| report.truth(&field));
-    let unify = section
-        .get("unify")
-        .map_or(Some(Unify::Yes), |field| unify(report, &field));
+    let deprecated = section.get("deprecated").map_or(Some(false), |field| report.truth(&field));
+    let unify = section.get("unify").map_or(Some(Unify::Yes), |field| unify(report, &field));
     let duplicates = duplicates(report, &section);
     let views = views::read(report, &section, view_places);
 
@@ -173,10 +169,7 @@ fn compiler(report: &mut Report<'_>, item: &Node, context: &Context<'_>) -> Opti
         .filter(|name| file.compilers.has(*name))
         .map(CompilerName::package)
         .collect();
-    let hint = format!(
-        "add it there, or use what it has: {}",
-        enumerate(&known, "and")
-    );
+    let hint = format!("add it there, or use what it has: {}", enumerate(&known, "and"));
     report.problem_with_hint(item.place, &message, &hint);
     None
 }
@@ -202,10 +195,9 @@ fn named_compiler(report: &mut Report<'_>, item: &Node) -> Option<CompilerName> 
             "the version of a compiler is said in compilers.yaml alone".to_owned(),
             format!("write `{meant}`"),
         ),
-        Some(meant) => (
-            format!("there is no compiler {}", quote(text)),
-            format!("write `{meant}`"),
-        ),
+        Some(meant) => {
+            (format!("there is no compiler {}", quote(text)), format!("write `{meant}`"))
+        }
         None => (
             format!("there is no compiler {}", quote(text)),
             format!("the compilers are {}", enumerate(&known, "and")),
@@ -232,13 +224,8 @@ fn check_compilers_of_specs(
             }
             let place = place_of(report, &spec.field, found.place.clone());
             let package = compiler.package();
-            let has = context
-                .compilers
-                .is_none_or(|file| file.compilers.has(compiler));
-            let message = format!(
-                "the environment does not have the compiler `{}`",
-                found.name
-            );
+            let has = context.compilers.is_none_or(|file| file.compilers.has(compiler));
+            let message = format!("the environment does not have the compiler `{}`", found.name);
             let mut names: Vec<&str> = compilers.iter().map(|name| name.package()).collect();
             names.push(package);
             let list = names.join(", ");
@@ -270,24 +257,12 @@ fn remark_packages(report: &mut Report<'_>, section: &Section<'_>, format: Forma
 }
 
 fn unify(report: &mut Report<'_>, field: &Field<'_>) -> Option<Unify> {
-    if let Value::Scalar(Scalar {
-        text,
-        kind: Kind::Boolean,
-    }) = &field.node.value
-    {
-        return Some(if text.eq_ignore_ascii_case("true") {
-            Unify::Yes
-        } else {
-            Unify::No
-        });
+    if let Value::Scalar(Scalar { text, kind: Kind::Boolean }) = &field.node.value {
+        return Some(if text.eq_ignore_ascii_case("true") { Unify::Yes } else { Unify::No });
     }
     report.choice(
         field,
-        &[
-            ("true", Unify::Yes),
-            ("false", Unify::No),
-            ("when_possible", Unify::WhenPossible),
-        ],
+        &[("true", Unify::Yes), ("false", Unify::No), ("when_possible", Unify::WhenPossible)],
     )
 }
 
@@ -300,10 +275,6 @@ fn duplicates(report: &mut Report<'_>, section: &Section<'_>) -> Option<Duplicat
     let field = section.require(report, "strategy", "write `strategy: full`")?;
     report.choice(
         &field,
-        &[
-            ("minimal", Duplicates::Minimal),
-            ("full", Duplicates::Full),
-            ("none", Duplicates::None),
-        ],
+        &[("minimal", Duplicates::Minimal), ("full", Duplicates::Full), ("none", Duplicates::None)],
     )
 }

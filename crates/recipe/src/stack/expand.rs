@@ -27,11 +27,7 @@ impl Mirrors {
         mut self,
         value: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, UnknownVariable> {
-        let paths = [
-            &mut self.bootstrap,
-            &mut self.source_cache,
-            &mut self.concretizer_cache,
-        ];
+        let paths = [&mut self.bootstrap, &mut self.source_cache, &mut self.concretizer_cache];
         for path in paths.into_iter().flatten() {
             expand(path, value)?;
         }
@@ -65,9 +61,7 @@ fn expand(
     let mut rest = text.as_str();
     while let Some((before, after)) = rest.split_once('$') {
         result.push_str(before);
-        let braced = after
-            .strip_prefix('{')
-            .and_then(|inner| inner.split_once('}'));
+        let braced = after.strip_prefix('{').and_then(|inner| inner.split_once('}'));
         let (name, behind) = braced.unwrap_or_else(|| {
             let is_inner = |c: char| c.is_ascii_alphanumeric() || c == '_';
             after.split_at(after.find(|c| !is_inner(c)).unwrap_or(after.len()))
@@ -75,10 +69,8 @@ fn expand(
         if name.is_empty() {
             result.push('$');
         } else {
-            let found = value(name).ok_or_else(|| UnknownVariable {
-                text: text.clone(),
-                name: name.to_owned(),
-            })?;
+            let found = value(name)
+                .ok_or_else(|| UnknownVariable { text: text.clone(), name: name.to_owned() })?;
             result.push_str(&found);
         }
         rest = behind;
@@ -93,14 +85,9 @@ mod tests {
     use super::*;
 
     fn expanded(text: &str) -> Result<String, UnknownVariable> {
-        let mirrors = Mirrors {
-            source_cache: Some(text.to_owned()),
-            ..Mirrors::default()
-        };
+        let mirrors = Mirrors { source_cache: Some(text.to_owned()), ..Mirrors::default() };
         let value = |name: &str| (name == "SCRATCH").then(|| "/scratch".to_owned());
-        mirrors
-            .expanded(&value)
-            .map(|mirrors| mirrors.source_cache.unwrap())
+        mirrors.expanded(&value).map(|mirrors| mirrors.source_cache.unwrap())
     }
 
     #[test]

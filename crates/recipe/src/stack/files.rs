@@ -88,19 +88,11 @@ pub fn parse_stack(
     let compilers = found.read_needed(files, "compilers.yaml", files.compilers, |report, root| {
         compilers::read(report, root, format)
     });
-    let environments = found.read_needed(
-        files,
-        "environments.yaml",
-        files.environments,
-        |report, root| {
-            let context = Context {
-                format,
-                compilers: compilers.as_ref(),
-                system: options.system,
-            };
+    let environments =
+        found.read_needed(files, "environments.yaml", files.environments, |report, root| {
+            let context = Context { format, compilers: compilers.as_ref(), system: options.system };
             environments::read(report, root, &context)
-        },
-    );
+        });
     let modules = match files.modules {
         None => Some(None),
         Some(file) => found.read(&file, modules::read).map(Some),
@@ -157,10 +149,7 @@ pub fn parse_system(files: &SystemFiles<'_>) -> Result<SystemConfig, RecipeError
     let repos = found.read_if(files.repos, system::repos);
     let mirrors = found.read_if(files.mirrors, mirrors::read);
     let system = || {
-        let NetworkFile {
-            packages: network_packages,
-            mpis,
-        } = network?;
+        let NetworkFile { packages: network_packages, mpis } = network?;
         Some(SystemConfig {
             packages: packages?,
             network_packages,
@@ -169,25 +158,19 @@ pub fn parse_system(files: &SystemFiles<'_>) -> Result<SystemConfig, RecipeError
             mirrors: mirrors?,
         })
     };
-    system()
-        .filter(|_| found.problems.is_empty())
-        .ok_or(RecipeError(found.problems))
+    system().filter(|_| found.problems.is_empty()).ok_or(RecipeError(found.problems))
 }
 
 /// Reads a `mirrors.yaml` that belongs to no system.
 pub fn parse_mirrors(file: &FileText<'_>) -> Result<Mirrors, RecipeError> {
     let mut found = Findings::default();
-    found
-        .read(file, mirrors::read)
-        .ok_or(RecipeError(found.problems))
+    found.read(file, mirrors::read).ok_or(RecipeError(found.problems))
 }
 
 /// Reads the manifest of a vendor's MPI.
 pub fn parse_vendor_manifest(file: &FileText<'_>) -> Result<VendorManifest, RecipeError> {
     let mut found = Findings::default();
-    found
-        .read(file, vendor::read)
-        .ok_or(RecipeError(found.problems))
+    found.read(file, vendor::read).ok_or(RecipeError(found.problems))
 }
 
 /// What was found in all files so far.
@@ -288,10 +271,8 @@ fn check_spack(
     options: &StackOptions<'_>,
 ) -> Option<SpackVersion> {
     let EngineConfig::Spack(SpackConfig { source, .. }) = &recipe.engine else {
-        let message = format!(
-            "this recipe is for the engine `{}`, not for Spack",
-            recipe.engine.name()
-        );
+        let message =
+            format!("this recipe is for the engine `{}`, not for Spack", recipe.engine.name());
         report.note(None, &message, None);
         return None;
     };
@@ -310,11 +291,7 @@ fn check_spack(
     let spack = file.get("spack")?;
     let section = report.section(&spack)?;
     let commit = section.get("commit").unwrap_or(spack);
-    let is_named = source
-        .commit
-        .as_deref()
-        .and_then(SpackVersion::in_name)
-        .is_some();
+    let is_named = source.commit.as_deref().and_then(SpackVersion::in_name).is_some();
     let message = if is_named {
         format!("Spack {version} is too old: recipes are built with Spack 1.0 and later")
     } else {
@@ -340,20 +317,15 @@ fn wanted_modules(
     match (modules, said, format) {
         // In format 1 there were module files unless a recipe said otherwise.
         (_, Some(false), FormatVersion::V1) => None,
-        (None, _, FormatVersion::V1) => Some(StackModules {
-            kinds: vec![ModuleKind::Tcl],
-            modules: YamlMap::new(),
-        }),
+        (None, _, FormatVersion::V1) => {
+            Some(StackModules { kinds: vec![ModuleKind::Tcl], modules: YamlMap::new() })
+        }
         (modules, _, _) => modules,
     }
 }
 
 fn check_modules(report: &mut Report<'_>, root: &Node, recipe: &Recipe, has_file: bool) {
-    let EngineConfig::Spack(SpackConfig {
-        modules: Some(said),
-        ..
-    }) = recipe.engine
-    else {
+    let EngineConfig::Spack(SpackConfig { modules: Some(said), .. }) = recipe.engine else {
         return;
     };
     let Some(field) = field_of(report, root, "modules") else {
@@ -397,9 +369,7 @@ fn check_default_view(
     else {
         return;
     };
-    let views = environments
-        .iter()
-        .flat_map(|environment| &environment.views);
+    let views = environments.iter().flat_map(|environment| &environment.views);
     let mut known: Vec<&str> = views.map(|view| view.name.as_str()).collect();
     if has_modules {
         known.push("modules");

@@ -45,12 +45,7 @@ pub(super) fn compilers(report: &mut Report<'_>, file: &Section<'_>) -> Option<C
         Some(field) => versions(report, &field, &[CompilerName::Llvm, CompilerName::Nvhpc]),
     };
     let gcc = gcc?.remove(&CompilerName::Gcc)?;
-    Some(CompilerFile {
-        compilers: Compilers {
-            gcc: GccRequest::Built(gcc),
-            others: others?,
-        },
-    })
+    Some(CompilerFile { compilers: Compilers { gcc: GccRequest::Built(gcc), others: others? } })
 }
 
 /// Reads the section of a toolchain: `specs`, of which the first of each
@@ -104,13 +99,7 @@ fn version(
     match name {
         Some(name) if !version.is_empty() && version.chars().all(is_version) => {
             let version = version.to_owned();
-            Some((
-                *name,
-                CompilerRequest {
-                    version,
-                    spec: None,
-                },
-            ))
+            Some((*name, CompilerRequest { version, spec: None }))
         }
         _ => {
             let names: Vec<&str> = known.iter().map(|name| name.package()).collect();
@@ -161,10 +150,7 @@ pub(super) fn mpi(
     let Some(field) = environment.given("mpi") else {
         return Some(None);
     };
-    if let Value::Scalar(Scalar {
-        text,
-        kind: Kind::Boolean,
-    }) = &field.node.value
+    if let Value::Scalar(Scalar { text, kind: Kind::Boolean }) = &field.node.value
         && text.eq_ignore_ascii_case("false")
     {
         return Some(None);
@@ -173,14 +159,8 @@ pub(super) fn mpi(
     section.refuse_unknown(report, &["spec", "gpu"], |_| None);
     let gpu = match section.given("gpu") {
         None => None,
-        Some(field) => report.choice(
-            &field,
-            &[
-                ("cuda", Some("cuda")),
-                ("rocm", Some("rocm")),
-                ("false", None),
-            ],
-        )?,
+        Some(field) => report
+            .choice(&field, &[("cuda", Some("cuda")), ("rocm", Some("rocm")), ("false", None)])?,
     };
     let Some(field) = section.given("spec") else {
         return Some(None);
@@ -232,11 +212,7 @@ mod tests {
             .collect();
         assert_eq!(
             built,
-            [
-                "gcc@13 +bootstrap",
-                "nvhpc@25.1 ~mpi~blas~lapack",
-                "llvm@19 +clang ~gold"
-            ]
+            ["gcc@13 +bootstrap", "nvhpc@25.1 ~mpi~blas~lapack", "llvm@19 +clang ~gold"]
         );
     }
 }

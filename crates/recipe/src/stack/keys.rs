@@ -61,13 +61,7 @@ pub(super) const fn key(
     default: &'static str,
     about: &'static str,
 ) -> Key {
-    Key {
-        name,
-        shape,
-        is_required: false,
-        default,
-        about,
-    }
+    Key { name, shape, is_required: false, default, about }
 }
 
 /// Declares tables of keys: what a key is for, its name, its shape, and its default, or `required`.
@@ -236,16 +230,8 @@ keys! {
 }
 
 /// What environments have in format 1.
-pub(crate) const ENVIRONMENT_ONE: &[&str] = &[
-    "compiler",
-    "specs",
-    "mpi",
-    "unify",
-    "deprecated",
-    "variants",
-    "packages",
-    "views",
-];
+pub(crate) const ENVIRONMENT_ONE: &[&str] =
+    &["compiler", "specs", "mpi", "unify", "deprecated", "variants", "packages", "views"];
 
 keys! {
     /// `modules.yaml`.

@@ -119,11 +119,8 @@ pub(super) fn read(report: &mut Report<'_>, root: &Node) -> Option<Mirrors> {
     let build_cache = part(&file, "buildcache", |field| build_cache(report, field));
     let source_mirrors = part(&file, "sourcemirror", |field| {
         let section = report.section(field)?;
-        let all: Vec<_> = section
-            .entries()
-            .iter()
-            .map(|entry| source_mirror(report, entry))
-            .collect();
+        let all: Vec<_> =
+            section.entries().iter().map(|entry| source_mirror(report, entry)).collect();
         all.into_iter().collect::<Option<Vec<_>>>()
     });
     let source_cache = part(&file, "sourcecache", |field| cache(report, field));
@@ -198,12 +195,7 @@ fn source_mirror(report: &mut Report<'_>, entry: &Entry) -> Option<SourceMirror>
     });
     let flags = flags(report, &section, true);
     let (fetch, push) = connections(report, &section)?;
-    Some(SourceMirror {
-        name: entry.key.clone(),
-        flags: flags?,
-        fetch,
-        push,
-    })
+    Some(SourceMirror { name: entry.key.clone(), flags: flags?, fetch, push })
 }
 
 fn flags(report: &mut Report<'_>, section: &Section<'_>, source: bool) -> Option<MirrorFlags> {
@@ -233,11 +225,7 @@ fn connections(
     let (own, fetch, push) = (own?, fetch?, push?);
     if own.is_none() && fetch.is_none() && push.is_none() {
         let message = "this mirror has no address";
-        report.note(
-            section.place,
-            message,
-            Some("add it: `url: file:///opt/mirror`"),
-        );
+        report.note(section.place, message, Some("add it: `url: file:///opt/mirror`"));
         return None;
     }
     Some((fetch.or_else(|| own.clone()), push.or(own)))
@@ -245,10 +233,7 @@ fn connections(
 
 fn fetch_or_push(report: &mut Report<'_>, field: &Field<'_>) -> Option<Connection> {
     if let Value::Scalar(_) = field.node.value {
-        return url(report, field).map(|url| Connection {
-            url,
-            ..Connection::default()
-        });
+        return url(report, field).map(|url| Connection { url, ..Connection::default() });
     }
     let section = report.section(field)?;
     section.refuse_unknown(report, &keys::names(keys::CONNECTION), |_| None);
@@ -275,9 +260,7 @@ fn connection(report: &mut Report<'_>, section: &Section<'_>) -> Option<Connecti
 }
 
 fn url(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
-    const SCHEMES: &[&str] = &[
-        "file", "http", "https", "s3", "gs", "oci", "oci+http", "ssh",
-    ];
+    const SCHEMES: &[&str] = &["file", "http", "https", "s3", "gs", "oci", "oci+http", "ssh"];
     let text = report.text(field)?;
     let (scheme, path) = match text.split_once("://") {
         Some((scheme, path)) => (scheme, path),
@@ -318,22 +301,13 @@ fn access_pair(report: &mut Report<'_>, field: &Field<'_>) -> Option<AccessPair>
         report.note(section.place, message, Some("keep one of the two"));
         return None;
     }
-    Some(AccessPair {
-        id,
-        id_variable,
-        secret_variable: secret?,
-    })
+    Some(AccessPair { id, id_variable, secret_variable: secret? })
 }
 
 fn cache(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
     let section = report.section(field)?;
     section.refuse_unknown(report, &["description", "path"], |key| {
-        (key == "url").then(|| {
-            (
-                None,
-                "it is a directory: write `path: /opt/cache`".to_owned(),
-            )
-        })
+        (key == "url").then(|| (None, "it is a directory: write `path: /opt/cache`".to_owned()))
     });
     let field = section.require(report, "path", "add its directory: `path: /opt/cache`")?;
     let path = report.text(&field)?;
@@ -341,11 +315,7 @@ fn cache(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
         return Some(path.to_owned());
     }
     let message = "the directory of a cache must be absolute";
-    report.problem_with_hint(
-        field.place(),
-        message,
-        "write one such as `path: /opt/cache`",
-    );
+    report.problem_with_hint(field.place(), message, "write one such as `path: /opt/cache`");
     None
 }
 

@@ -17,12 +17,8 @@ const KINDS: &[(&str, ModuleKind)] = &[("tcl", ModuleKind::Tcl), ("lmod", Module
 pub(super) fn read(report: &mut Report<'_>, root: &Node) -> Option<StackModules> {
     let file = report.file(root, EXAMPLE)?;
     file.refuse_unknown(report, &keys::names(keys::MODULES), |key| {
-        matches!(key, "default" | "prefix_inspections" | "tcl" | "lmod").then(|| {
-            (
-                None,
-                "it belongs below `modules:`, indented by two spaces".to_owned(),
-            )
-        })
+        matches!(key, "default" | "prefix_inspections" | "tcl" | "lmod")
+            .then(|| (None, "it belongs below `modules:`, indented by two spaces".to_owned()))
     });
     let field = file.require(report, "modules", EXAMPLE)?;
     let section = report.section(&field)?;
@@ -34,10 +30,7 @@ pub(super) fn read(report: &mut Report<'_>, root: &Node) -> Option<StackModules>
     if kinds.is_empty() {
         kinds.push(ModuleKind::Tcl);
     }
-    Some(StackModules {
-        kinds,
-        modules: YamlMap::of(section.entries()),
-    })
+    Some(StackModules { kinds, modules: YamlMap::of(section.entries()) })
 }
 
 /// Finds the kinds: those that have a root, else those that are enabled.
@@ -51,11 +44,7 @@ fn kinds(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<ModuleKind>> 
             let names: Vec<&str> = KINDS.iter().map(|(name, _)| *name).collect();
             section.refuse_unknown(report, &names, |_| None);
             let has = |name: &str| section.get(name).is_some();
-            KINDS
-                .iter()
-                .filter(|(name, _)| has(name))
-                .map(|(_, kind)| *kind)
-                .collect()
+            KINDS.iter().filter(|(name, _)| has(name)).map(|(_, kind)| *kind).collect()
         }
     };
     let enabled = match section.given("enable") {
@@ -78,10 +67,7 @@ fn check_arch_folder(report: &mut Report<'_>, section: &Section<'_>) {
     let Some(field) = section.given("arch_folder") else {
         return;
     };
-    if let Value::Scalar(Scalar {
-        text,
-        kind: Kind::Boolean,
-    }) = &field.node.value
+    if let Value::Scalar(Scalar { text, kind: Kind::Boolean }) = &field.node.value
         && text.eq_ignore_ascii_case("true")
     {
         let message = "`arch_folder` must be `false`: the view `modules` would not find the files";

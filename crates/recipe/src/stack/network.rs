@@ -40,10 +40,7 @@ pub(super) fn read(
     let section = report.section(&field)?;
     section.refuse_unknown(report, &["mpi", "specs"], |key| match key {
         "spec" => Some((None, "write the spec of the MPI behind `mpi:`".to_owned())),
-        "gpu" => Some((
-            None,
-            "write the GPU as a variant: `mpi: cray-mpich +cuda`".to_owned(),
-        )),
+        "gpu" => Some((None, "write the GPU as a variant: `mpi: cray-mpich +cuda`".to_owned())),
         _ => None,
     });
     let mpi = match section.given("mpi") {
@@ -61,10 +58,7 @@ pub(super) fn read(
             texts(report, &field, Wanted::Package).map(Some)
         }
     };
-    Some(Network {
-        mpi: mpi?,
-        specs: specs?.filter(|specs| !specs.is_empty()),
-    })
+    Some(Network { mpi: mpi?, specs: specs?.filter(|specs| !specs.is_empty()) })
 }
 
 fn mpi(report: &mut Report<'_>, field: Field<'_>, context: &Context<'_>) -> Option<MpiRequest> {
@@ -73,10 +67,7 @@ fn mpi(report: &mut Report<'_>, field: Field<'_>, context: &Context<'_>) -> Opti
     let start = item.text.len() - item.text.trim_start().len();
     let place = place_of(report, &item.field, start..start + package.len());
     check_mpi(report, &package, place, context);
-    Some(MpiRequest {
-        package,
-        spec: item.text.trim().to_owned(),
-    })
+    Some(MpiRequest { package, spec: item.text.trim().to_owned() })
 }
 
 /// Returns where the spec of a section stands.
@@ -113,9 +104,7 @@ pub(super) fn elsewhere(key: &str, format: FormatVersion) -> Option<(Option<Stri
             "write `network:` and below it `mpi: cray-mpich +cuda`".to_owned(),
         )),
         (key, FormatVersion::V1) if keys::names(keys::ENVIRONMENT).contains(&key) => Some((
-            Some(format!(
-                "`{key}` is of a later format, but this recipe is of format 1"
-            )),
+            Some(format!("`{key}` is of a later format, but this recipe is of format 1")),
             "write `version: 3` into config.yaml if the recipe is for Spack 1.0 or later"
                 .to_owned(),
         )),

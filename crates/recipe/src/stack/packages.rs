@@ -36,10 +36,7 @@ const PACKAGE_KEYS: &[&str] = &[
 pub(super) fn read(report: &mut Report<'_>, root: &Node) -> Option<YamlMap> {
     let file = report.file(root, EXAMPLE)?;
     file.refuse_unknown(report, &keys::names(keys::PACKAGES), |_| {
-        Some((
-            None,
-            "packages belong below `packages:`, indented by two spaces".to_owned(),
-        ))
+        Some((None, "packages belong below `packages:`, indented by two spaces".to_owned()))
     });
     let field = file.require(report, "packages", EXAMPLE)?;
     section(report, &field)

@@ -37,12 +37,9 @@ pub struct StackRecipe {
 impl StackRecipe {
     /// Returns all views with the environments that they belong to.
     pub fn views(&self) -> impl Iterator<Item = (&StackEnvironment, &StackView)> {
-        self.environments.iter().flat_map(|environment| {
-            environment
-                .views
-                .iter()
-                .map(move |view| (environment, view))
-        })
+        self.environments
+            .iter()
+            .flat_map(|environment| environment.views.iter().map(move |view| (environment, view)))
     }
 }
 
@@ -63,13 +60,8 @@ pub enum CompilerName {
 
 impl CompilerName {
     /// All compilers, in the order in which they are built.
-    pub const ALL: [Self; 5] = [
-        Self::Gcc,
-        Self::Nvhpc,
-        Self::Llvm,
-        Self::LlvmAmdgpu,
-        Self::IntelOneapi,
-    ];
+    pub const ALL: [Self; 5] =
+        [Self::Gcc, Self::Nvhpc, Self::Llvm, Self::LlvmAmdgpu, Self::IntelOneapi];
 
     /// Returns the name of its package.
     #[must_use]
@@ -156,9 +148,7 @@ impl Compilers {
     /// Returns what is said about a compiler that is built.
     #[must_use]
     pub fn request(&self, name: CompilerName) -> Option<&CompilerRequest> {
-        self.built()
-            .find(|(built, _)| *built == name)
-            .map(|(_, request)| request)
+        self.built().find(|(built, _)| *built == name).map(|(_, request)| request)
     }
 }
 

@@ -67,27 +67,19 @@ impl StackFile {
     #[must_use]
     pub fn schema(self) -> Yaml {
         let (shape, about) = match self {
-            Self::Config => (
-                Shape::Keys(keys::CONFIG),
-                "what is built, and by which Spack",
-            ),
+            Self::Config => (Shape::Keys(keys::CONFIG), "what is built, and by which Spack"),
             Self::Compilers => (Shape::Keys(keys::COMPILERS), "the compilers of a recipe"),
-            Self::Environments => (
-                Shape::Named(keys::ENVIRONMENT),
-                "the environments of a recipe",
-            ),
+            Self::Environments => (Shape::Named(keys::ENVIRONMENT), "the environments of a recipe"),
             Self::Modules => (Shape::Keys(keys::MODULES), "the module files of a recipe"),
             Self::Packages => (Shape::Keys(keys::PACKAGES), "what holds for packages"),
             Self::Network => (Shape::Keys(keys::SYSTEM_NETWORK), "the network of a system"),
-            Self::Repos => (
-                Shape::Keys(keys::SYSTEM_REPOS),
-                "the package repositories of a system",
-            ),
+            Self::Repos => {
+                (Shape::Keys(keys::SYSTEM_REPOS), "the package repositories of a system")
+            }
             Self::Mirrors => (Shape::Keys(keys::MIRRORS), "mirrors and caches"),
-            Self::VendorMpi => (
-                Shape::Keys(vendor_keys::MANIFEST),
-                "the MPI of a vendor, as packages",
-            ),
+            Self::VendorMpi => {
+                (Shape::Keys(vendor_keys::MANIFEST), "the MPI of a vendor, as packages")
+            }
         };
         let mut schema = YamlMap::new();
         schema.insert("$schema", "http://json-schema.org/draft-07/schema#");
@@ -111,11 +103,7 @@ fn of_key(key: &Key) -> Yaml {
 /// What stands behind a key; one that need not be there may be empty as well.
 fn of_shape(shape: Shape, is_required: bool) -> Yaml {
     let kind = |name: &str| {
-        let names = if is_required {
-            vec![name]
-        } else {
-            vec![name, "null"]
-        };
+        let names = if is_required { vec![name] } else { vec![name, "null"] };
         ("type", Yaml::texts(names))
     };
     match shape {
@@ -148,10 +136,7 @@ fn of_shape(shape: Shape, is_required: bool) -> Yaml {
             Yaml::map([kind("object"), ("additionalProperties", each)])
         }
         Shape::TextOrTexts => {
-            let either = vec![
-                of_shape(Shape::Text, is_required),
-                of_shape(Shape::Texts, true),
-            ];
+            let either = vec![of_shape(Shape::Text, is_required), of_shape(Shape::Texts, true)];
             Yaml::map([("anyOf", either.into())])
         }
         Shape::NamedTexts => {
@@ -169,10 +154,7 @@ fn of_shape(shape: Shape, is_required: bool) -> Yaml {
             Yaml::map([("type", Yaml::texts(["array", "null"])), ("items", item)])
         }
         Shape::TextOrKeys(keys) => {
-            let either = vec![
-                of_shape(Shape::Text, is_required),
-                keys_of(keys, kind("object")),
-            ];
+            let either = vec![of_shape(Shape::Text, is_required), keys_of(keys, kind("object"))];
             Yaml::map([("anyOf", either.into())])
         }
         Shape::Packages => {
@@ -199,10 +181,7 @@ fn choice(word: &str) -> Yaml {
 
 fn keys_of(keys: &[Key], kind: (&str, Yaml)) -> Yaml {
     let properties: YamlMap = keys.iter().map(|key| (key.name, of_key(key))).collect();
-    let required = keys
-        .iter()
-        .filter(|key| key.is_required)
-        .map(|key| key.name);
+    let required = keys.iter().filter(|key| key.is_required).map(|key| key.name);
     Yaml::map([
         kind,
         ("additionalProperties", false.into()),

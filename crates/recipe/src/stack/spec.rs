@@ -140,11 +140,7 @@ impl<'t> Reader<'t> {
 
     #[expect(clippy::unused_self, reason = "it reads better with the reader")]
     fn problem(&self, place: Range<usize>, message: &str) -> SpecProblem {
-        SpecProblem {
-            place,
-            message: message.to_owned(),
-            hint: None,
-        }
+        SpecProblem { place, message: message.to_owned(), hint: None }
     }
 
     /// `@1.2:1.4,2`, `@=1.2`, `@git.main=1.2`.
@@ -325,11 +321,7 @@ mod tests {
     fn the_compilers_of_a_spec_are_found() {
         let text = "hdf5 %c,cxx=gcc@13 ^zlib%nvhpc %libllvm=llvm %[when=%c] fortran=llvm";
         let words = read(text).unwrap();
-        let names: Vec<&str> = words
-            .built_with
-            .iter()
-            .map(|one| one.name.as_str())
-            .collect();
+        let names: Vec<&str> = words.built_with.iter().map(|one| one.name.as_str()).collect();
         assert_eq!(names, ["gcc", "nvhpc", "llvm"]);
     }
 

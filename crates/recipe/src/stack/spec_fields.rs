@@ -89,10 +89,7 @@ pub(super) fn place_of(
     if start == field.place() || bytes.is_empty() {
         return start;
     }
-    Place {
-        end: start.start + bytes.len(),
-        ..start
-    }
+    Place { end: start.start + bytes.len(), ..start }
 }
 
 /// Returns the texts of a list that need not be there.

@@ -52,10 +52,8 @@ pub struct MpiDefaults {
 /// Reads `packages.yaml` of a system, in which gcc must be described.
 pub(super) fn system_packages(report: &mut Report<'_>, root: &Node) -> Option<YamlMap> {
     let packages = packages::read(report, root)?;
-    let externals = packages
-        .get("gcc")
-        .and_then(|gcc| gcc.at(&["externals"]))
-        .and_then(Yaml::as_list);
+    let externals =
+        packages.get("gcc").and_then(|gcc| gcc.at(&["externals"])).and_then(Yaml::as_list);
     let Some(externals) = externals.filter(|externals| !externals.is_empty()) else {
         let message = "the gcc of the system is not described, and nothing can be built without";
         report.note(None, message, Some(GCC));
@@ -94,18 +92,11 @@ pub(super) fn network(report: &mut Report<'_>, root: &Node) -> Option<NetworkFil
         None => Some(Vec::new()),
         Some(field) => {
             let section = report.section(&field)?;
-            let mpis: Vec<_> = section
-                .entries()
-                .iter()
-                .map(|entry| mpi(report, entry))
-                .collect();
+            let mpis: Vec<_> = section.entries().iter().map(|entry| mpi(report, entry)).collect();
             mpis.into_iter().collect()
         }
     };
-    Some(NetworkFile {
-        packages: packages?,
-        mpis: mpis?,
-    })
+    Some(NetworkFile { packages: packages?, mpis: mpis? })
 }
 
 fn mpi(report: &mut Report<'_>, entry: &Entry) -> Option<MpiDefaults> {

@@ -86,16 +86,8 @@ mod tests {
             "spack-1.1.0.tar.gz",
         ];
         let found = names.map(|name| SpackVersion::in_name(name).map(|v| v.to_string()));
-        let expected = [
-            Some("1.1"),
-            Some("1.1"),
-            Some("1.0"),
-            Some("0.23"),
-            None,
-            None,
-            None,
-            Some("1.1"),
-        ];
+        let expected =
+            [Some("1.1"), Some("1.1"), Some("1.0"), Some("0.23"), None, None, None, Some("1.1")];
         assert_eq!(found, expected.map(|version| version.map(str::to_owned)));
     }
 
@@ -104,11 +96,7 @@ mod tests {
         let commit = Some("099e65c3ef9cbccf618c4dc5de1fcd5a83c5858b");
         let formats = [FormatVersion::V1, FormatVersion::V2, FormatVersion::V3];
         let versions = formats.map(|format| SpackVersion::of_commit(commit, format));
-        let expected = [
-            SpackVersion::new(0, 23),
-            SpackVersion::new(1, 1),
-            SpackVersion::NEWEST,
-        ];
+        let expected = [SpackVersion::new(0, 23), SpackVersion::new(1, 1), SpackVersion::NEWEST];
         assert_eq!(versions, expected);
     }
 }

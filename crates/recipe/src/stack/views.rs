@@ -29,11 +29,7 @@ pub(super) fn read(
         return Some(Vec::new());
     };
     let section = report.section(&field)?;
-    let views: Vec<_> = section
-        .entries()
-        .iter()
-        .map(|entry| view(report, entry, places))
-        .collect();
+    let views: Vec<_> = section.entries().iter().map(|entry| view(report, entry, places)).collect();
     views.into_iter().collect()
 }
 
@@ -48,14 +44,12 @@ fn view(
     let in_uenv = keys::names(keys::VIEW_UENV);
     section.refuse_unknown(report, &keys::names(keys::VIEW), |key| match key {
         "root" | "group" => Some((None, "remove it: the view has its place already".to_owned())),
-        "set" | "prepend_path" | "append_path" => Some((
-            None,
-            "it belongs in `uenv:` and there in `env_vars:`".to_owned(),
-        )),
-        key if in_uenv.contains(&key) => Some((
-            None,
-            "it belongs in `uenv:`, indented by two spaces".to_owned(),
-        )),
+        "set" | "prepend_path" | "append_path" => {
+            Some((None, "it belongs in `uenv:` and there in `env_vars:`".to_owned()))
+        }
+        key if in_uenv.contains(&key) => {
+            Some((None, "it belongs in `uenv:`, indented by two spaces".to_owned()))
+        }
         _ => None,
     });
     let link = match section.given("link") {
@@ -79,11 +73,7 @@ fn view(
     })
 }
 
-const LINKS: &[(&str, Link)] = &[
-    ("roots", Link::Roots),
-    ("all", Link::All),
-    ("run", Link::Run),
-];
+const LINKS: &[(&str, Link)] = &[("roots", Link::Roots), ("all", Link::All), ("run", Link::Run)];
 
 /// Reads the name of a view, which no other view of the recipe has.
 fn name(
@@ -147,18 +137,16 @@ fn uenv(report: &mut Report<'_>, view: &Section<'_>) -> Option<Uenv> {
     };
     let section = report.section(&field)?;
     section.refuse_unknown(report, &keys::names(keys::VIEW_UENV), |key| match key {
-        "set" | "prepend_path" | "append_path" => Some((
-            None,
-            "it belongs in `env_vars:`, indented by two spaces".to_owned(),
-        )),
+        "set" | "prepend_path" | "append_path" => {
+            Some((None, "it belongs in `env_vars:`, indented by two spaces".to_owned()))
+        }
         "link" | "select" | "exclude" | "projections" => {
             Some((None, "it belongs to the view, not below `uenv:`".to_owned()))
         }
         _ => None,
     });
-    let add_compilers = section
-        .get("add_compilers")
-        .map_or(Some(true), |field| report.truth(&field));
+    let add_compilers =
+        section.get("add_compilers").map_or(Some(true), |field| report.truth(&field));
     let prefix_paths = match section.given("prefix_paths") {
         None => Some(Vec::new()),
         Some(field) => prefix_paths(report, &field),
@@ -167,11 +155,7 @@ fn uenv(report: &mut Report<'_>, view: &Section<'_>) -> Option<Uenv> {
         None => Some(EnvVars::default()),
         Some(field) => env_vars::read_for_lists(report, &field),
     };
-    Some(Uenv {
-        add_compilers: add_compilers?,
-        prefix_paths: prefix_paths?,
-        env_vars: env_vars?,
-    })
+    Some(Uenv { add_compilers: add_compilers?, prefix_paths: prefix_paths?, env_vars: env_vars? })
 }
 
 /// Reads which directories of the view are put into which variables.

@@ -25,10 +25,9 @@ pub(super) fn explain(report: &mut Report<'_>, said: &str, place: Place) {
         "string values must be quoted" if written.is_empty() => {
             ("a value is missing behind the `=`".to_owned(), None)
         }
-        "string values must be quoted" if is_truth(written) => (
-            "a truth value is `true` or `false`".to_owned(),
-            pair(line, '='),
-        ),
+        "string values must be quoted" if is_truth(written) => {
+            ("a truth value is `true` or `false`".to_owned(), pair(line, '='))
+        }
         "string values must be quoted" => {
             ("a text must stand in quotes".to_owned(), pair(line, '='))
         }
@@ -72,11 +71,7 @@ pub(super) fn explain(report: &mut Report<'_>, said: &str, place: Place) {
 
 /// Tells whether a word is a truth value of other languages.
 fn is_truth(word: &str) -> bool {
-    let word = word
-        .split_whitespace()
-        .next()
-        .unwrap_or_default()
-        .to_ascii_lowercase();
+    let word = word.split_whitespace().next().unwrap_or_default().to_ascii_lowercase();
     matches!(word.as_str(), "yes" | "no" | "on" | "off")
 }
 
@@ -114,14 +109,10 @@ fn twice(report: &mut Report<'_>, place: Place, line: &str) {
     let key = text.get(place.start..place.end).unwrap_or_default();
     let message = format!("the key {} is given twice", quote(key));
     let beginning = line.split('=').next().unwrap_or(line).trim();
-    let above = text
-        .get(..place.start)
-        .unwrap_or_default()
-        .lines()
-        .position(|other| {
-            // The line itself is there in part, and shorter than its beginning.
-            other.split('=').next().unwrap_or(other).trim() == beginning
-        });
+    let above = text.get(..place.start).unwrap_or_default().lines().position(|other| {
+        // The line itself is there in part, and shorter than its beginning.
+        other.split('=').next().unwrap_or(other).trim() == beginning
+    });
     let hint = match above {
         Some(line) => format!("remove one of the two; the other is in line {}", line + 1),
         None => "remove one of the two".to_owned(),

@@ -49,11 +49,7 @@ impl Key {
             }
             Value::List(_) | Value::Section(_) => return None,
         };
-        Some(Self {
-            text,
-            place,
-            is_merge,
-        })
+        Some(Self { text, place, is_merge })
     }
 }
 
@@ -102,11 +98,7 @@ impl SectionBuilder {
         if key.is_merge {
             self.merged.push((key.place, node));
         } else {
-            self.entries.push(Entry {
-                key: text,
-                key_place: key.place,
-                value: node,
-            });
+            self.entries.push(Entry { key: text, key_place: key.place, value: node });
         }
     }
 
@@ -122,10 +114,8 @@ impl SectionBuilder {
             };
             for section in sections {
                 let Value::Section(entries) = &section.value else {
-                    let message = format!(
-                        "`<<` merges sections, not {}",
-                        section.describe(Language::Yaml)
-                    );
+                    let message =
+                        format!("`<<` merges sections, not {}", section.describe(Language::Yaml));
                     let hint = "give it an alias of a section: `<<: *name`";
                     report.problem_with_hint(place, &message, hint);
                     continue;

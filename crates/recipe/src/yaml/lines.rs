@@ -19,9 +19,7 @@ pub(super) struct KeyAndValue<'a> {
 
 impl<'a> KeyAndValue<'a> {
     pub(super) fn of(line: &'a str) -> Option<Self> {
-        let colon = line
-            .find(": ")
-            .or_else(|| line.strip_suffix(':').map(str::len))?;
+        let colon = line.find(": ").or_else(|| line.strip_suffix(':').map(str::len))?;
         let key = line[..colon].trim();
         if key.is_empty() || key.contains(['"', '\'', '{', '[', '#']) {
             return None;
@@ -29,11 +27,7 @@ impl<'a> KeyAndValue<'a> {
         let behind = &line[colon + 1..];
         let value = without_comment(behind);
         let value_start = colon + 1 + (behind.len() - behind.trim_start().len());
-        Some(Self {
-            key,
-            value,
-            value_start,
-        })
+        Some(Self { key, value, value_start })
     }
 }
 
@@ -43,11 +37,7 @@ pub(super) fn indentation(line: &str) -> usize {
 }
 
 fn without_comment(text: &str) -> &str {
-    let end = if text.starts_with('#') {
-        Some(0)
-    } else {
-        text.find(" #")
-    };
+    let end = if text.starts_with('#') { Some(0) } else { text.find(" #") };
     end.map_or(text, |end| &text[..end]).trim()
 }
 
@@ -56,10 +46,7 @@ pub(super) fn in_quotes(line: &str) -> Option<String> {
     let quoted = match KeyAndValue::of(line) {
         Some(KeyAndValue { value: "", .. }) => return None,
         Some(KeyAndValue { key, value, .. }) => format!("{key}: {}", quoted(value)),
-        None => format!(
-            "- {}",
-            quoted(without_comment(line.trim().strip_prefix("- ")?))
-        ),
+        None => format!("- {}", quoted(without_comment(line.trim().strip_prefix("- ")?))),
     };
     (quoted.len() <= LONGEST).then_some(quoted)
 }
@@ -114,11 +101,7 @@ mod tests {
     fn the_key_of_a_line_ends_at_the_first_colon_with_a_space() {
         assert_eq!(
             KeyAndValue::of("  a:b: c: d"),
-            Some(KeyAndValue {
-                key: "a:b",
-                value: "c: d",
-                value_start: 7
-            })
+            Some(KeyAndValue { key: "a:b", value: "c: d", value_start: 7 })
         );
     }
 }

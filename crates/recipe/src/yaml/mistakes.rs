@@ -28,10 +28,7 @@ impl<'a> Text<'a> {
     /// The one character at a byte.
     fn one(self, start: usize) -> Place {
         let length = self.text[start..].chars().next().map_or(0, char::len_utf8);
-        Place {
-            start,
-            end: start + length,
-        }
+        Place { start, end: start + length }
     }
 
     /// The character the parser points at, in words.
@@ -41,9 +38,7 @@ impl<'a> Text<'a> {
     }
 
     fn line_start(self, offset: usize) -> usize {
-        self.text[..offset]
-            .rfind(['\n', '\r'])
-            .map_or(0, |end| end + 1)
+        self.text[..offset].rfind(['\n', '\r']).map_or(0, |end| end + 1)
     }
 
     fn line(self, offset: usize) -> &'a str {
@@ -60,10 +55,7 @@ impl<'a> Text<'a> {
     /// The place of a line without its indentation.
     pub(super) fn whole_line(self, offset: usize) -> Place {
         let (start, line) = (self.line_start(offset), self.line(offset));
-        Place {
-            start: start + indentation(line),
-            end: start + line.trim_end().len(),
-        }
+        Place { start: start + indentation(line), end: start + line.trim_end().len() }
     }
 
     /// What to type so that the value in this line is a text.
@@ -112,10 +104,7 @@ impl<'a> Text<'a> {
                 && !"0abtnvfre \"/\\N_LP\n\r\t".contains(escaped)
             {
                 let start = self.scene.offset + found;
-                let place = Place {
-                    start,
-                    end: start + 1 + escaped.len_utf8(),
-                };
+                let place = Place { start, end: start + 1 + escaped.len_utf8() };
                 let written = quote(&self.text[place.start..place.end]);
                 let message = format!("between double quotes {written} means nothing");
                 return Explanation::new(place, message)
@@ -146,11 +135,8 @@ impl<'a> Text<'a> {
             return Explanation::new(self.one(open), format!("this {bracket} is never closed"))
                 .hint(format!("write {close} behind the last value"));
         }
-        Explanation::new(
-            self.here(),
-            format!("a `,` or {close} is expected before this"),
-        )
-        .hint("text with brackets, commas or colons needs quotes here")
+        Explanation::new(self.here(), format!("a `,` or {close} is expected before this"))
+            .hint("text with brackets, commas or colons needs quotes here")
     }
 
     pub(super) fn closing_bracket(self) -> Explanation {
@@ -250,9 +236,7 @@ impl<'a> Text<'a> {
         match KeyAndValue::of(line) {
             Some(KeyAndValue { key, value, .. }) if line.len() < LONGEST_HINT => {
                 let item = value.trim_start_matches("- ");
-                explanation.hint(format!(
-                    "write `{key}: [{item}]`, or each item in its own line"
-                ))
+                explanation.hint(format!("write `{key}: [{item}]`, or each item in its own line"))
             }
             _ => explanation.hint("write each item in a line of its own"),
         }
@@ -272,9 +256,9 @@ impl<'a> Text<'a> {
         );
         let explanation = Explanation::new(Place { start, end }, message);
         match KeyAndValue::of(self.line(start)) {
-            Some(KeyAndValue { key: "<<", .. }) => explanation.hint(format!(
-                "write `&{name}` before the section that is to be merged"
-            )),
+            Some(KeyAndValue { key: "<<", .. }) => {
+                explanation.hint(format!("write `&{name}` before the section that is to be merged"))
+            }
             _ => explanation.hint(self.quoting_hint("put text that begins with `*` in quotes")),
         }
     }
@@ -282,19 +266,9 @@ impl<'a> Text<'a> {
     pub(super) fn first_character(self) -> Explanation {
         let here = self.here();
         let before = here.start.saturating_sub(1);
-        if self
-            .text
-            .get(before..)
-            .is_some_and(|rest| rest.starts_with("{%"))
-        {
-            return Explanation::new(
-                Place {
-                    start: before,
-                    end: here.end,
-                },
-                TEMPLATE.0,
-            )
-            .hint(TEMPLATE.1);
+        if self.text.get(before..).is_some_and(|rest| rest.starts_with("{%")) {
+            return Explanation::new(Place { start: before, end: here.end }, TEMPLATE.0)
+                .hint(TEMPLATE.1);
         }
         let character = match self.character().as_str() {
             "```" => "a back quote".to_owned(),
@@ -308,8 +282,5 @@ impl<'a> Text<'a> {
 
 /// Tells whether a word could be a key.
 fn is_word(word: &str) -> bool {
-    !word.is_empty()
-        && word
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
+    !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
 }

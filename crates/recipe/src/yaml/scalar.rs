@@ -12,10 +12,7 @@ pub(super) fn value_of(text: &str, quoted: bool) -> Value {
         return Value::Null;
     }
     let kind = if quoted { Kind::Quoted } else { kind_of(text) };
-    Value::Scalar(Scalar {
-        text: text.to_owned(),
-        kind,
-    })
+    Value::Scalar(Scalar { text: text.to_owned(), kind })
 }
 
 /// Says what a scalar without quotes would be for YAML 1.2.
@@ -46,19 +43,6 @@ mod tests {
     fn words_are_told_from_numbers_and_truth_values() {
         let kinds = ["3", "-3", "3.10", "1e3", "3.11.2", "True", "yes", "v1", "."].map(kind_of);
         let (bare, integer, float) = (Kind::Bare, Kind::Integer, Kind::Float);
-        assert_eq!(
-            kinds,
-            [
-                integer,
-                integer,
-                float,
-                float,
-                bare,
-                Kind::Boolean,
-                bare,
-                bare,
-                bare
-            ]
-        );
+        assert_eq!(kinds, [integer, integer, float, float, bare, Kind::Boolean, bare, bare, bare]);
     }
 }

@@ -44,24 +44,13 @@ pub(super) fn build(report: &mut Report<'_>) -> Option<Rc<Node>> {
                 return None;
             }
         };
-        let place = Place {
-            start: offset_of(&span.start, text),
-            end: offset_of(&span.end, text),
-        };
+        let place = Place { start: offset_of(&span.start, text), end: offset_of(&span.end, text) };
         if builder.take(report, event, place, &span).is_err() {
             return None;
         }
     }
-    let end = Place {
-        start: text.len(),
-        end: text.len(),
-    };
-    Some(builder.root.unwrap_or_else(|| {
-        Rc::new(Node {
-            place: end,
-            value: Value::Null,
-        })
-    }))
+    let end = Place { start: text.len(), end: text.len() };
+    Some(builder.root.unwrap_or_else(|| Rc::new(Node { place: end, value: Value::Null })))
 }
 
 /// Returns the byte at which a marker of the parser stands.
@@ -69,9 +58,7 @@ fn offset_of(marker: &Marker, text: &str) -> usize {
     // A parser that reads a string knows the byte; the other way is there
     // because its interface does not promise it for errors.
     marker.byte_offset().unwrap_or_else(|| {
-        text.char_indices()
-            .nth(marker.index())
-            .map_or(text.len(), |(offset, _)| offset)
+        text.char_indices().nth(marker.index()).map_or(text.len(), |(offset, _)| offset)
     })
 }
 
@@ -141,12 +128,9 @@ impl Builder {
     ) -> Result<(), Stop> {
         self.understood = self.understood.max(place.end);
         match event {
-            Event::DocumentStart(..) if self.root.is_some() => Err(stop(
-                report,
-                place,
-                "a second document begins here",
-                SECOND_DOCUMENT,
-            )),
+            Event::DocumentStart(..) if self.root.is_some() => {
+                Err(stop(report, place, "a second document begins here", SECOND_DOCUMENT))
+            }
             Event::Scalar(text, style, anchor, tag) => {
                 let is_text = is_str_tag(report, tag.as_deref(), place, span)?;
                 self.reserve_anchor(report, anchor, place)?;
@@ -180,23 +164,11 @@ impl Builder {
         place: Place,
     ) -> Result<(), Stop> {
         if text.len() > MAX_SCALAR {
-            let message = format!(
-                "this text has {} bytes; the limit is {MAX_SCALAR}",
-                text.len()
-            );
-            return Err(stop(
-                report,
-                place,
-                &message,
-                "put long texts into a file of their own",
-            ));
+            let message = format!("this text has {} bytes; the limit is {MAX_SCALAR}", text.len());
+            return Err(stop(report, place, &message, "put long texts into a file of their own"));
         }
         let value = value_of(text, quoted);
-        let cost = Cost {
-            nodes: 1,
-            text: text.len(),
-            height: 0,
-        };
+        let cost = Cost { nodes: 1, text: text.len(), height: 0 };
         self.charge(report, cost, place)?;
         self.complete(report, Rc::new(Node { place, value }), cost, anchor, place)
     }
@@ -210,52 +182,29 @@ impl Builder {
         place: Place,
     ) -> Result<(), Stop> {
         self.reserve_anchor(report, anchor, place)?;
-        if let Some(Open {
-            content: Content::Section(section),
-            ..
-        }) = self.open.last()
+        if let Some(Open { content: Content::Section(section), .. }) = self.open.last()
             && section.expects_key()
         {
             return Err(words::no_word_as_key(report, place));
         }
         self.check_depth(report, 1, place)?;
-        let cost = Cost {
-            nodes: 1,
-            text: 0,
-            height: 1,
-        };
+        let cost = Cost { nodes: 1, text: 0, height: 1 };
         self.charge(report, cost, place)?;
         let in_brackets = style == StructureStyle::Flow;
-        self.open.push(Open {
-            start: place.start,
-            in_brackets,
-            anchor,
-            cost,
-            content,
-        });
+        self.open.push(Open { start: place.start, in_brackets, anchor, cost, content });
         Ok(())
     }
 
     fn end(&mut self, report: &mut Report<'_>, place: Place) -> Result<(), Stop> {
         // The parser ends what it began; an end of nothing would be its mistake.
-        let Some(Open {
-            start,
-            anchor,
-            cost,
-            content,
-            ..
-        }) = self.open.pop()
-        else {
+        let Some(Open { start, anchor, cost, content, .. }) = self.open.pop() else {
             return Ok(());
         };
         let value = match content {
             Content::List(items) => Value::List(items),
             Content::Section(section) => Value::Section(section.finish(report)),
         };
-        let place = Place {
-            start,
-            end: place.end.max(start),
-        };
+        let place = Place { start, end: place.end.max(start) };
         self.complete(report, Rc::new(Node { place, value }), cost, anchor, place)
     }
 
@@ -368,17 +317,11 @@ fn refuse_tag(
     }
     let text = report.source().text();
     let place = match span.tag_span().and_then(|tag| tag.byte_range()) {
-        Some(bytes) if text.get(bytes.clone()).is_some() => Place {
-            start: bytes.start,
-            end: bytes.end,
-        },
+        Some(bytes) if text.get(bytes.clone()).is_some() => {
+            Place { start: bytes.start, end: bytes.end }
+        }
         _ => place,
     };
     let message = "a word that begins with `!` is a tag, and tags mean nothing in a recipe";
-    Err(stop(
-        report,
-        place,
-        message,
-        "put text that begins with `!` in quotes",
-    ))
+    Err(stop(report, place, message, "put text that begins with `!` in quotes"))
 }

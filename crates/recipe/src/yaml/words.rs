@@ -31,11 +31,7 @@ pub(super) struct Scene {
 /// Says that lists and sections are nested too deep.
 pub(super) fn too_deep(report: &mut Report<'_>, place: Place) -> Stop {
     let message = format!("lists and sections are nested more than {MAX_DEPTH} deep");
-    report.problem_with_hint(
-        place,
-        &message,
-        "no recipe needs so much; is this the right file?",
-    );
+    report.problem_with_hint(place, &message, "no recipe needs so much; is this the right file?");
     Stop
 }
 
@@ -44,10 +40,7 @@ pub(super) fn no_word_as_key(report: &mut Report<'_>, place: Place) -> Stop {
     let before = place.start.saturating_sub(1);
     let around = report.source().text().get(before..).unwrap_or_default();
     if around.starts_with("{{") {
-        let place = Place {
-            start: before,
-            end: before + 2,
-        };
+        let place = Place { start: before, end: before + 2 };
         report.problem_with_hint(place, TEMPLATE.0, TEMPLATE.1);
     } else {
         let message = "a list or a section cannot be a key";
@@ -57,25 +50,13 @@ pub(super) fn no_word_as_key(report: &mut Report<'_>, place: Place) -> Stop {
     Stop
 }
 
-pub(super) const TEMPLATE: (&str, &str) = (
-    "this is a template, not a recipe",
-    "write the values that the template would put here",
-);
+pub(super) const TEMPLATE: (&str, &str) =
+    ("this is a template, not a recipe", "write the values that the template would put here");
 
 /// Notes why the parser gave up.
 pub(super) fn explain(report: &mut Report<'_>, kind: &ErrorKind, scene: Scene) {
-    let explained = Explanation::of(
-        kind,
-        Text {
-            text: report.source().text(),
-            scene,
-        },
-    );
-    report.note(
-        Some(explained.place),
-        &explained.message,
-        explained.hint.as_deref(),
-    );
+    let explained = Explanation::of(kind, Text { text: report.source().text(), scene });
+    report.note(Some(explained.place), &explained.message, explained.hint.as_deref());
 }
 
 /// What is wrong, and what to type instead.
@@ -88,11 +69,7 @@ pub(super) struct Explanation {
 
 impl Explanation {
     pub(super) fn new(place: Place, message: impl Into<String>) -> Self {
-        Self {
-            place,
-            message: message.into(),
-            hint: None,
-        }
+        Self { place, message: message.into(), hint: None }
     }
 
     pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -131,11 +108,10 @@ impl Explanation {
             | K::ExpectedFlowSequenceSeparator
             | K::InvalidColonPlacement
             | K::InvalidFlowScalarIndent => text.open_bracket(),
-            K::BlockEntryInFlowCollection => Self::new(
-                text.here(),
-                "a list of lines with `- ` cannot stand between brackets",
-            )
-            .hint("write it between brackets as well: `[one, other]`"),
+            K::BlockEntryInFlowCollection => {
+                Self::new(text.here(), "a list of lines with `- ` cannot stand between brackets")
+                    .hint("write it between brackets as well: `[one, other]`")
+            }
             K::MismatchedFlowCollectionEnd { open, close } => {
                 Self::new(text.here(), format!("`{close}` cannot close `{open}`"))
                     .hint(format!("write `{}`", if *open == '[' { ']' } else { '}' }))

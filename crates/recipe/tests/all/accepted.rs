@@ -42,11 +42,7 @@ fn a_python_recipe_says_everything_there_is_to_say() {
             recipe.format,
             recipe.store.as_str(),
             recipe.description.as_deref(),
-            recipe
-                .default_view
-                .as_ref()
-                .map(ToString::to_string)
-                .as_deref(),
+            recipe.default_view.as_ref().map(ToString::to_string).as_deref(),
             recipe.engine,
         ),
         (
@@ -87,10 +83,7 @@ fn a_version_of_python_without_quotes_keeps_its_nought() {
 #[test]
 fn an_interpreter_can_be_a_path() {
     let interpreter = python("{project: ., interpreter: /usr/bin/python3}").interpreter;
-    assert_eq!(
-        interpreter,
-        InterpreterRequest::Path("/usr/bin/python3".into())
-    );
+    assert_eq!(interpreter, InterpreterRequest::Path("/usr/bin/python3".into()));
 }
 
 #[test]
@@ -102,12 +95,7 @@ fn a_project_may_lie_outside_of_the_recipe() {
 #[test]
 fn a_tree_may_lie_anywhere() {
     let recipe = accepted("name: a\nengine: tree\ntree:\n  source: /opt/tools\n");
-    assert_eq!(
-        recipe.engine,
-        EngineConfig::Tree(TreeConfig {
-            source: "/opt/tools".into()
-        })
-    );
+    assert_eq!(recipe.engine, EngineConfig::Tree(TreeConfig { source: "/opt/tools".into() }));
 }
 
 #[test]
@@ -139,9 +127,7 @@ fn the_view_default_exists_though_the_recipe_does_not_describe_it() {
 
 #[test]
 fn null_means_that_nothing_is_given() {
-    let recipe = accepted(&format!(
-        "{SPACK}  commit: null\ndescription: ~\ndefault-view:\n"
-    ));
+    let recipe = accepted(&format!("{SPACK}  commit: null\ndescription: ~\ndefault-view:\n"));
     assert_eq!((recipe.description, recipe.default_view), (None, None));
 }
 
@@ -155,12 +141,8 @@ fn the_changes_of_a_view_keep_their_order() {
          append_path:\n  default:\n",
     );
     let gpu = &recipe.views["gpu"];
-    let set: Vec<_> = gpu
-        .env_vars
-        .set
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_deref()))
-        .collect();
+    let set: Vec<_> =
+        gpu.env_vars.set.iter().map(|(name, value)| (name.as_str(), value.as_deref())).collect();
     let paths: Vec<_> = gpu
         .env_vars
         .prepend_path
@@ -168,12 +150,7 @@ fn the_changes_of_a_view_keep_their_order() {
         .map(|(name, value)| (name.as_str(), value.as_str()))
         .collect();
     assert_eq!(
-        (
-            set,
-            paths,
-            gpu.env_vars.append_path.len(),
-            recipe.views.len()
-        ),
+        (set, paths, gpu.env_vars.append_path.len(), recipe.views.len()),
         (
             vec![
                 ("B", Some("two")),
@@ -182,11 +159,7 @@ fn the_changes_of_a_view_keep_their_order() {
                 ("PATH", None),
                 ("C", Some("x:${@HOME@}/y")),
             ],
-            vec![
-                ("PATH", "$@mount@/b"),
-                ("PATH", "$@view_path@/a"),
-                ("MY_LIST", "x")
-            ],
+            vec![("PATH", "$@mount@/b"), ("PATH", "$@view_path@/a"), ("MY_LIST", "x")],
             0,
             2,
         )
@@ -215,11 +188,7 @@ fn anchors_and_merges_are_understood() {
          one: &one\n    description: first\n    env_vars: &vars {set: [{A: b}]}\n  \
          two:\n    <<: *one\n    description: second\n  three: {env_vars: *vars}\n",
     );
-    let (one, two, three) = (
-        &recipe.views["one"],
-        &recipe.views["two"],
-        &recipe.views["three"],
-    );
+    let (one, two, three) = (&recipe.views["one"], &recipe.views["two"], &recipe.views["three"]);
     assert_eq!(
         (two.description.as_deref(), &two.env_vars, &three.env_vars),
         (Some("second"), &one.env_vars, &one.env_vars)
@@ -255,10 +224,7 @@ fn a_recipe_of_stackinator_without_a_version_is_of_the_first() {
     let recipe = accepted(&format!(
         "{SPACK}  commit: releases/v0.22\nmodules: True\nmirror:\n  key: /k.gpg\n  enable: True\n"
     ));
-    assert_eq!(
-        (recipe.format, spack(recipe.engine).modules),
-        (FormatVersion::V1, Some(true))
-    );
+    assert_eq!((recipe.format, spack(recipe.engine).modules), (FormatVersion::V1, Some(true)));
 }
 
 #[test]
@@ -283,14 +249,8 @@ fn a_recipe_of_stackinator_may_name_several_package_repositories() {
         .into_iter()
         .map(|one| (one.name, one.path))
         .collect();
-    let expected = [
-        ("builtin", "repos/spack_repo/builtin"),
-        ("repo", "custom/path"),
-    ];
-    assert_eq!(
-        places,
-        expected.map(|(name, path)| (name.to_owned(), path.to_owned()))
-    );
+    let expected = [("builtin", "repos/spack_repo/builtin"), ("repo", "custom/path")];
+    assert_eq!(places, expected.map(|(name, path)| (name.to_owned(), path.to_owned())));
 }
 
 #[test]
@@ -302,10 +262,6 @@ fn the_engine_spack_can_be_named() {
 #[test]
 fn all_problems_of_a_recipe_are_told_in_the_order_of_the_file() {
     let error = parse("name: a b\nstore: c\nengine: tree\nlicence: d\ntree: []\n").unwrap_err();
-    let lines: Vec<u32> = error
-        .diagnostics()
-        .iter()
-        .map(|diagnostic| diagnostic.line)
-        .collect();
+    let lines: Vec<u32> = error.diagnostics().iter().map(|diagnostic| diagnostic.line).collect();
     assert_eq!(lines, [1, 2, 4, 5]);
 }

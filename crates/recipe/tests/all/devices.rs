@@ -67,33 +67,17 @@ fn everything_that_a_file_says_is_read() {
         (node.numbers, node.is_read, node.is_written, node.line),
         (Some((195, 0)), true, false, 10)
     );
-    assert_eq!(
-        (control.numbers, control.is_read, control.is_written),
-        (None, true, true)
-    );
+    assert_eq!((control.numbers, control.is_read, control.is_written), (None, true, true));
     assert_eq!(all.edits.groups, [44]);
     assert_eq!(all.edits.unsupported, [("intelRdt", 19)]);
     let pair = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-    assert_eq!(
-        found.edits.env,
-        [pair(("DEVICES", "void")), pair(("EMPTY", ""))]
-    );
+    assert_eq!(found.edits.env, [pair(("DEVICES", "void")), pair(("EMPTY", ""))]);
     let hook = &found.edits.hooks[0];
-    assert_eq!(
-        hook.arguments,
-        ["hook", "create-symlinks", "--link", "a::b"]
-    );
+    assert_eq!(hook.arguments, ["hook", "create-symlinks", "--link", "a::b"]);
     let [library, memory] = found.edits.mounts.as_slice() else {
         panic!("{found:?}");
     };
-    assert_eq!(
-        (
-            library.read_only,
-            library.file_system.as_deref(),
-            library.line
-        ),
-        (true, None, 31)
-    );
+    assert_eq!((library.read_only, library.file_system.as_deref(), library.line), (true, None, 31));
     assert_eq!(
         (memory.file_system.as_deref(), memory.target.to_str()),
         (Some("tmpfs"), Some("/scratch/0000:03:00.0/card"))
@@ -132,15 +116,9 @@ fn mistakes_are_told_with_their_places() {
         with("DEVICES=void", "DEVICES"),
         with("/lib/libfake.so.1.2.3", "/lib/../libfake.so.1.2.3"),
         with("[44]", "[video]"),
-        with(
-            "    - hookName: createContainer",
-            "    - hookNam: createContainer",
-        ),
+        with("    - hookName: createContainer", "    - hookNam: createContainer"),
     ];
-    let first: Vec<&str> = told
-        .iter()
-        .map(|text| text.lines().next().unwrap())
-        .collect();
+    let first: Vec<&str> = told.iter().map(|text| text.lines().next().unwrap()).collect();
     assert_eq!(
         first,
         [

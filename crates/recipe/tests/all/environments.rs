@@ -21,10 +21,7 @@ pub(crate) fn parse(text: &str) -> Result<EnvironmentFile, EnvironmentFileError>
             _ => None,
         }
     };
-    let file_context = FileContext {
-        directory: Path::new("/project"),
-        variable: &variable,
-    };
+    let file_context = FileContext { directory: Path::new("/project"), variable: &variable };
     parse_environment_file(Path::new("climate.toml"), text.as_bytes(), &file_context)
 }
 
@@ -128,15 +125,7 @@ fn a_name_is_looked_up_and_a_path_is_not() {
     let names = ["climate", "climate.toml", "./climate", "/etc/climate"];
     let directory = Path::new("/project");
     let found = names.map(|name| EnvironmentReference::new(name, directory).to_string());
-    assert_eq!(
-        found,
-        [
-            "climate",
-            "/project/climate.toml",
-            "/project/climate",
-            "/etc/climate"
-        ]
-    );
+    assert_eq!(found, ["climate", "/project/climate.toml", "/project/climate", "/etc/climate"]);
 }
 
 #[test]

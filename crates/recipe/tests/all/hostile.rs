@@ -16,18 +16,10 @@ const TOO_DEEP: &str = "lists and sections are nested more than 32 deep";
 
 /// Returns the first line that the author is told, without the file.
 fn refusal(text: impl AsRef<[u8]>) -> String {
-    let config = ConfigText {
-        path: Path::new("config.yaml"),
-        text: text.as_ref(),
-    };
+    let config = ConfigText { path: Path::new("config.yaml"), text: text.as_ref() };
     let told = parse_config(&config).unwrap_err().to_string();
     let first = told.lines().next().unwrap_or_default();
-    first
-        .splitn(4, ':')
-        .nth(3)
-        .unwrap_or_default()
-        .trim()
-        .to_owned()
+    first.splitn(4, ':').nth(3).unwrap_or_default().trim().to_owned()
 }
 
 fn assert_refused(text: impl AsRef<[u8]>, reason: &str) {
@@ -85,15 +77,8 @@ fn aliases_that_stand_for_billions_of_values_are_refused() {
 
 #[test]
 fn aliases_of_a_long_text_are_refused() {
-    let text = format!(
-        "a: &a {}\nb: [{}]\n",
-        "x".repeat(60_000),
-        "*a,".repeat(15_000)
-    );
-    assert_refused(
-        text,
-        "the texts of the file together have more than 4194304 bytes",
-    );
+    let text = format!("a: &a {}\nb: [{}]\n", "x".repeat(60_000), "*a,".repeat(15_000));
+    assert_refused(text, "the texts of the file together have more than 4194304 bytes");
 }
 
 #[test]
@@ -127,10 +112,7 @@ fn thousands_of_merges_of_one_section_are_refused() {
 
 #[test]
 fn a_file_of_a_hundred_megabytes_is_refused_unread() {
-    assert_refused(
-        vec![b'a'; 100_000_000],
-        "the file has more than 4194304 bytes (4 MiB)",
-    );
+    assert_refused(vec![b'a'; 100_000_000], "the file has more than 4194304 bytes (4 MiB)");
 }
 
 #[test]
@@ -140,20 +122,12 @@ fn nul_bytes_are_refused() {
 
 #[test]
 fn bytes_that_are_no_text_are_refused() {
-    assert_refused(
-        vec![0xe9; 1_000_000],
-        "the file is not UTF-8: the byte 0xe9 stands alone",
-    );
+    assert_refused(vec![0xe9; 1_000_000], "the file is not UTF-8: the byte 0xe9 stands alone");
 }
 
 #[test]
 fn a_text_of_megabytes_is_refused() {
-    for (start, end) in [
-        ("a: ", ""),
-        ("a: \"", "\""),
-        ("a: '", "'"),
-        ("a: |-\n  ", "\n"),
-    ] {
+    for (start, end) in [("a: ", ""), ("a: \"", "\""), ("a: '", "'"), ("a: |-\n  ", "\n")] {
         let text = format!("{start}{}{end}", "x".repeat(3_000_000));
         assert_refused(text, "this text has 3000000 bytes; the limit is 65536");
     }
@@ -161,10 +135,7 @@ fn a_text_of_megabytes_is_refused() {
 
 #[test]
 fn a_quote_that_is_never_closed_is_refused() {
-    assert_refused(
-        format!("a: '{}", "x ".repeat(2_000_000)),
-        "this quote is never closed",
-    );
+    assert_refused(format!("a: '{}", "x ".repeat(2_000_000)), "this quote is never closed");
 }
 
 #[test]
@@ -193,19 +164,13 @@ fn a_hundred_thousand_keys_are_refused() {
 
 #[test]
 fn a_million_empty_values_are_refused() {
-    assert_refused(
-        "- \n".repeat(1_000_000),
-        "the file has more than 20000 values",
-    );
+    assert_refused("- \n".repeat(1_000_000), "the file has more than 20000 values");
 }
 
 #[test]
 fn thousands_of_problems_in_one_long_line_are_told_in_part() {
     let line = format!("{{{}}}", "a: b, ".repeat(9_000));
-    let config = ConfigText {
-        path: Path::new("config.yaml"),
-        text: line.as_bytes(),
-    };
+    let config = ConfigText { path: Path::new("config.yaml"), text: line.as_bytes() };
     let told = parse_config(&config).unwrap_err();
     let longest = told.to_string().lines().map(str::len).max();
     assert_eq!((told.diagnostics().len(), longest < Some(200)), (41, true));
@@ -234,10 +199,9 @@ fn a_configuration_of_a_hundred_megabytes_is_refused_unread() {
 
 #[test]
 fn a_configuration_that_is_nested_too_deep_is_refused() {
-    for text in [
-        "a = ".to_owned() + &"[".repeat(LEVELS),
-        "a = ".to_owned() + &"{a = ".repeat(LEVELS),
-    ] {
+    for text in
+        ["a = ".to_owned() + &"[".repeat(LEVELS), "a = ".to_owned() + &"{a = ".repeat(LEVELS)]
+    {
         let told = parse_settings(Path::new("config.toml"), text.as_bytes()).unwrap_err();
         assert!(told.to_string().contains("nested too deep"), "{told}");
     }

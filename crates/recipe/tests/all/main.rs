@@ -19,10 +19,7 @@ use std::path::Path;
 use cabane_recipe::{ConfigText, Recipe, RecipeError, parse_config};
 
 fn parse(text: &str) -> Result<Recipe, RecipeError> {
-    parse_config(&ConfigText {
-        path: Path::new("config.yaml"),
-        text: text.as_bytes(),
-    })
+    parse_config(&ConfigText { path: Path::new("config.yaml"), text: text.as_bytes() })
 }
 
 /// Returns the recipe, or panics with what its author would be told.

@@ -14,18 +14,11 @@ const ADDRESS_SPACE: &str = "409600";
 fn hostile_files_are_refused_within_400_megabytes() {
     let this = std::env::current_exe().unwrap();
     let output = Command::new("sh")
-        .args([
-            "-c",
-            "ulimit -v \"$1\" && exec \"$2\" hostile:: --test-threads=1",
-            "sh",
-        ])
+        .args(["-c", "ulimit -v \"$1\" && exec \"$2\" hostile:: --test-threads=1", "sh"])
         .arg(ADDRESS_SPACE)
         .arg(this)
         .output()
         .unwrap();
     let told = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        output.status.success() && told.contains(" 0 failed"),
-        "{told}"
-    );
+    assert!(output.status.success() && told.contains(" 0 failed"), "{told}");
 }

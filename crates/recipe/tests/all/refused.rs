@@ -30,20 +30,14 @@ fn cases(table: &str) -> Vec<Case<'_>> {
             };
             // The new line before the hyphens belongs to the text.
             let text = &rest[..if text.is_empty() { 0 } else { text.len() + 1 }];
-            Case {
-                name,
-                text,
-                told: told.trim_end(),
-            }
+            Case { name, text, told: told.trim_end() }
         })
         .collect()
 }
 
 /// Compares every case of a table with what is told now.
 fn assert_told(file: &str, tell: impl Fn(&str) -> String) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/data")
-        .join(file);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(file);
     let table = std::fs::read_to_string(&path).unwrap();
     let cases = cases(&table);
     let mut renewed = table[..table.find("\n===== ").unwrap()].to_owned();
@@ -51,10 +45,7 @@ fn assert_told(file: &str, tell: impl Fn(&str) -> String) {
     for Case { name, text, told } in cases {
         let now = tell(text);
         if now != told {
-            let _ = write!(
-                different,
-                "\n## {name}\n{text}-- expected\n{told}\n-- told\n{now}\n"
-            );
+            let _ = write!(different, "\n## {name}\n{text}-- expected\n{told}\n-- told\n{now}\n");
         }
         let _ = write!(renewed, "\n===== {name}\n{text}-----\n{now}\n");
     }
@@ -85,24 +76,18 @@ fn the_author_of_a_malformed_configuration_is_told_what_to_type() {
 
 #[test]
 fn the_author_of_a_malformed_environment_file_is_told_what_to_type() {
-    assert_told(
-        "refused-environments.txt",
-        |text| match super::environments::parse(text) {
-            Ok(_) => "accepted".to_owned(),
-            Err(error) => error.to_string(),
-        },
-    );
+    assert_told("refused-environments.txt", |text| match super::environments::parse(text) {
+        Ok(_) => "accepted".to_owned(),
+        Err(error) => error.to_string(),
+    });
 }
 
 #[test]
 fn the_author_of_a_malformed_recipe_for_spack_is_told_what_to_type() {
-    assert_told(
-        "refused-stacks.txt",
-        |text| match super::stack::Files::of(text).recipe() {
-            Ok(_) => "accepted".to_owned(),
-            Err(error) => error.to_string(),
-        },
-    );
+    assert_told("refused-stacks.txt", |text| match super::stack::Files::of(text).recipe() {
+        Ok(_) => "accepted".to_owned(),
+        Err(error) => error.to_string(),
+    });
 }
 
 #[test]

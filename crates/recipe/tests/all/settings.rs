@@ -20,13 +20,7 @@ fn named(settings: &Settings) -> Vec<(&str, &str, i32)> {
     settings
         .repositories
         .iter()
-        .map(|repository| {
-            (
-                repository.name.as_str(),
-                repository.path.as_str(),
-                repository.priority,
-            )
-        })
+        .map(|repository| (repository.name.as_str(), repository.path.as_str(), repository.priority))
         .collect()
 }
 
@@ -55,10 +49,7 @@ fn a_configuration_says_everything_there_is_to_say() {
         ),
         (
             [Some("never"), Some("daint"), Some("gh200")],
-            vec![
-                ("site", "/apps/images", -1),
-                ("mine", "${SCRATCH}/images", 10)
-            ],
+            vec![("site", "/apps/images", -1), ("mine", "${SCRATCH}/images", 10)],
             [Some("erofs"), Some("16")],
             ["/dev/shm/$USER", "~/.cache/cabane", "/usr/bin/uv"].map(Some),
             Some(["https://example.org/s".to_owned()].as_slice()),
@@ -88,12 +79,7 @@ fn a_repository_may_say_how_long_and_how_much_is_kept() {
             retention.max_size,
             retention.spare.map(|time| time.as_secs())
         ),
-        (
-            Some(7_776_000),
-            Some(2),
-            Some(20_000_000_000_000),
-            Some(43_200)
-        )
+        (Some(7_776_000), Some(2), Some(20_000_000_000_000), Some(43_200))
     );
 }
 

@@ -35,10 +35,7 @@ impl Files {
     }
 
     fn get<'a>(&'a self, name: &'a str) -> Option<FileText<'a>> {
-        self.0.get(name).map(|text| FileText {
-            path: Path::new(name),
-            text: text.as_bytes(),
-        })
+        self.0.get(name).map(|text| FileText { path: Path::new(name), text: text.as_bytes() })
     }
 
     /// Reads the recipe of the files, for the system that is among them.
@@ -47,10 +44,7 @@ impl Files {
             Some(_) => Some(self.system()?),
             None => None,
         };
-        let options = StackOptions {
-            system: system.as_ref(),
-            accept_old_spack: false,
-        };
+        let options = StackOptions { system: system.as_ref(), accept_old_spack: false };
         parse_stack(&self.stack(), &options)
     }
 
@@ -75,9 +69,7 @@ impl Files {
 }
 
 fn accepted(text: &str) -> StackRecipe {
-    Files::of(text)
-        .recipe()
-        .unwrap_or_else(|error| panic!("{error}"))
+    Files::of(text).recipe().unwrap_or_else(|error| panic!("{error}"))
 }
 
 const CONFIG: &str = "--- config.yaml
@@ -114,15 +106,7 @@ fn what_a_recipe_does_not_say_has_defaults() {
             view.add_compilers,
             recipe.modules,
         ),
-        (
-            SpackVersion::new(1, 2),
-            Unify::Yes,
-            "minimal",
-            false,
-            "roots",
-            true,
-            None
-        )
+        (SpackVersion::new(1, 2), Unify::Yes, "minimal", false, "roots", true, None)
     );
 }
 
@@ -142,11 +126,8 @@ fn a_compiler_has_the_usual_variants_or_those_that_are_given() {
          llvm: {{version: 19}}\nnvhpc: null\n--- environments.yaml\n\
          tools: {{compiler: [gcc, llvm], specs: [cmake]}}\n"
     ));
-    let built: Vec<String> = recipe
-        .compilers
-        .built()
-        .map(|(name, request)| request.full_spec(name))
-        .collect();
+    let built: Vec<String> =
+        recipe.compilers.built().map(|(name, request)| request.full_spec(name)).collect();
     assert_eq!(built, ["gcc@14 +nvptx~bootstrap", "llvm@19 +clang ~gold"]);
 }
 
@@ -253,18 +234,12 @@ repos:
     )
     .system()
     .unwrap_or_else(|error| panic!("{error}"));
-    let mpis: Vec<_> = system
-        .mpis
-        .iter()
-        .map(|mpi| (mpi.package.as_str(), mpi.specs.join(" ")))
-        .collect();
+    let mpis: Vec<_> =
+        system.mpis.iter().map(|mpi| (mpi.package.as_str(), mpi.specs.join(" "))).collect();
     assert_eq!(
         (mpis, system.package_repositories),
         (
-            vec![
-                ("cray-mpich", "libfabric@2.2:".to_owned()),
-                ("mpich", String::new())
-            ],
+            vec![("cray-mpich", "libfabric@2.2:".to_owned()), ("mpich", String::new())],
             vec!["../site/packages".into()]
         )
     );
@@ -319,8 +294,5 @@ proptest! {
 }
 
 fn floor(at: usize) -> usize {
-    (0..=at)
-        .rev()
-        .find(|at| EVERYTHING.is_char_boundary(*at))
-        .unwrap()
+    (0..=at).rev().find(|at| EVERYTHING.is_char_boundary(*at)).unwrap()
 }

@@ -46,10 +46,7 @@ pub enum Credential {
 impl Credential {
     /// Takes a name and a password.
     pub(super) fn password(username: impl Into<String>, password: impl Into<String>) -> Self {
-        Self::Password {
-            username: username.into(),
-            password: Secret::new(password),
-        }
+        Self::Password { username: username.into(), password: Secret::new(password) }
     }
 }
 

@@ -197,9 +197,7 @@ impl CredentialError {
             Self::HelperMissing { program, .. } => Some(format!(
                 "`type {program}` shows where it is; `--token PATH --username NAME` needs no helper"
             )),
-            Self::HelperFailed {
-                program, server, ..
-            }
+            Self::HelperFailed { program, server, .. }
             | Self::HelperLate { program, server }
             | Self::HelperAnswer { program, server } => Some(format!(
                 "`echo {} | {} get` shows what it says, and the password when it succeeds",
@@ -213,20 +211,16 @@ impl CredentialError {
             Self::EmptyToken { .. } => {
                 Some("write the token, and nothing else, into its first line".to_owned())
             }
-            Self::NoUsername { path } => Some(format!(
-                "`--token {} --username NAME` says whose it is",
-                shown(path)
-            )),
+            Self::NoUsername { path } => {
+                Some(format!("`--token {} --username NAME` says whose it is", shown(path)))
+            }
             Self::Read { .. } | Self::HelperRun { .. } | Self::Username { .. } => None,
         }
     }
 
     /// Returns a function that turns an answer of the file system into an error.
     pub(super) fn read(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
-        move |source| Self::Read {
-            path: path.to_owned(),
-            source,
-        }
+        move |source| Self::Read { path: path.to_owned(), source }
     }
 }
 

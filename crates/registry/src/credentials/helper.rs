@@ -90,11 +90,7 @@ fn ask_within(
     }) {
         return Ok(None);
     }
-    Err(CredentialError::HelperFailed {
-        program,
-        server,
-        message: beginning(&said.messages),
-    })
+    Err(CredentialError::HelperFailed { program, server, message: beginning(&said.messages) })
 }
 
 /// What a helper answers.
@@ -183,12 +179,7 @@ fn start(program: &Path) -> io::Result<Started> {
             .spawn();
         match spawned {
             Ok(child) => {
-                return Ok(Started {
-                    child,
-                    input,
-                    output,
-                    messages,
-                });
+                return Ok(Started { child, input, output, messages });
             }
             // Being written at this moment, by an update.
             Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy && tries < 20 => {
@@ -217,11 +208,7 @@ fn listen(child: &mut Child, pipes: [PipeReader; 2], end: Instant) -> Result<Sai
             && !was_any_ready
         {
             let [output, messages] = ears.map(|ear| ear.heard);
-            return Ok(Said {
-                output,
-                messages,
-                status,
-            });
+            return Ok(Said { output, messages, status });
         }
         if left.is_zero() {
             return Err(Failure::Late);
@@ -238,10 +225,7 @@ struct Ear {
 
 impl Ear {
     fn new(pipe: PipeReader) -> Self {
-        Self {
-            pipe: Some(pipe),
-            heard: Vec::new(),
-        }
+        Self { pipe: Some(pipe), heard: Vec::new() }
     }
 
     /// Reads once from a pipe that has something, or its end.
@@ -344,28 +328,19 @@ mod tests {
     #[test]
     fn a_helper_may_give_a_token() {
         let helper = Written::new(r#"echo '{"Username": "<token>", "Secret": "t"}'"#);
-        assert_eq!(
-            helper.ask().unwrap(),
-            Some(Credential::Identity(Secret::new("t")))
-        );
+        assert_eq!(helper.ask().unwrap(), Some(Credential::Identity(Secret::new("t"))));
     }
 
     #[test]
     fn a_helper_that_does_not_need_the_question_is_heard() {
         let helper = Written::new(r#"exec <&-; echo '{"Username": "me", "Secret": "pw"}'"#);
-        assert_eq!(
-            helper.ask().unwrap(),
-            Some(Credential::password("me", "pw"))
-        );
+        assert_eq!(helper.ask().unwrap(), Some(Credential::password("me", "pw")));
     }
 
     #[test]
     fn a_helper_has_the_environment_of_its_caller() {
         let helper = Written::new(r#"echo "{\"Secret\": \"$CARGO_PKG_NAME\"}""#);
-        assert_eq!(
-            helper.ask().unwrap(),
-            Some(Credential::password("", env!("CARGO_PKG_NAME")))
-        );
+        assert_eq!(helper.ask().unwrap(), Some(Credential::password("", env!("CARGO_PKG_NAME"))));
     }
 
     #[test]
@@ -419,9 +394,7 @@ mod tests {
     fn a_helper_that_does_not_answer_is_ended() {
         for script in ["exec sleep 60", "exec >&- 2>&-; exec sleep 60"] {
             let begin = Instant::now();
-            let error = Written::new(script)
-                .ask_within(Duration::from_millis(200))
-                .unwrap_err();
+            let error = Written::new(script).ask_within(Duration::from_millis(200)).unwrap_err();
             assert!(
                 matches!(error, CredentialError::HelperLate { .. }) && begin.elapsed() < LONG / 2,
                 "{script}: {error}"
@@ -455,9 +428,6 @@ mod tests {
             .chain([other.path().to_owned(), helper.directory.path().to_owned()])
             .collect();
         let found = |name| Helper::named(name).unwrap().find_in(&directories);
-        assert_eq!(
-            (found("test"), found("none")),
-            (Some(helper.program()), None)
-        );
+        assert_eq!((found("test"), found("none")), (Some(helper.program()), None));
     }
 }

@@ -55,13 +55,9 @@ pub(super) fn find(
     })?;
     for step in file.steps(place) {
         let found = match step {
-            Step::Entry(key, entry) => {
-                credential_of(entry).map_err(|problem| CredentialError::Entry {
-                    path: path.to_owned(),
-                    key: key.to_owned(),
-                    problem,
-                })?
-            }
+            Step::Entry(key, entry) => credential_of(entry).map_err(|problem| {
+                CredentialError::Entry { path: path.to_owned(), key: key.to_owned(), problem }
+            })?,
             Step::Ask(request) => ask(path, &request, program_directories)?,
         };
         if found.is_some() {
@@ -139,29 +135,17 @@ impl LoginFile {
         };
         let mut steps = Vec::new();
         if let Some(helper) = own_helper.filter(|name| !name.is_empty()) {
-            steps.push(Step::Ask(Request {
-                helper,
-                server: place.host,
-                is_promised: true,
-            }));
+            steps.push(Step::Ask(Request { helper, server: place.host, is_promised: true }));
         }
         let entries = ranked(self.auths.as_ref(), place);
         for &(key, entry) in &entries {
             steps.push(Step::Entry(key, entry));
             if let Some(helper) = helper_for_all {
-                steps.push(Step::Ask(Request {
-                    helper,
-                    server: key,
-                    is_promised: true,
-                }));
+                steps.push(Step::Ask(Request { helper, server: key, is_promised: true }));
             }
         }
         if let (true, Some(helper)) = (entries.is_empty(), helper_for_all) {
-            steps.push(Step::Ask(Request {
-                helper,
-                server: place.host,
-                is_promised: false,
-            }));
+            steps.push(Step::Ask(Request { helper, server: place.host, is_promised: false }));
         }
         steps
     }
@@ -193,11 +177,7 @@ fn nearness(key: &str, place: &Place<'_>) -> Option<(usize, bool)> {
         return None;
     }
     // The path of an address is that of the interface, as in `https://registry.example/v1/`.
-    let path = if is_plain {
-        path.trim_end_matches('/')
-    } else {
-        ""
-    };
+    let path = if is_plain { path.trim_end_matches('/') } else { "" };
     is_within(place.repository, path).then_some((path.len(), is_plain))
 }
 
@@ -256,16 +236,12 @@ fn decode(auth: &str) -> Result<Credential, EntryProblem> {
             other => other,
         })
         .collect();
-    let bytes = LENIENT
-        .decode(letters.trim_end_matches('='))
-        .map_err(|_| EntryProblem::Encoding)?;
+    let bytes =
+        LENIENT.decode(letters.trim_end_matches('=')).map_err(|_| EntryProblem::Encoding)?;
     let text = String::from_utf8(bytes).map_err(|_| EntryProblem::Encoding)?;
     let (username, password) = text.split_once(':').ok_or(EntryProblem::NoColon)?;
     // Old versions of Docker fill the end with zeros.
-    Ok(Credential::password(
-        username,
-        password.trim_end_matches('\0'),
-    ))
+    Ok(Credential::password(username, password.trim_end_matches('\0')))
 }
 
 #[cfg(test)]

@@ -17,10 +17,8 @@ pub(super) fn find(path: &Path, host: &str) -> Result<Option<Credential>, Creden
     let Some(text) = read::text_if_there(path)? else {
         return Ok(None);
     };
-    let entries = entries(&text).map_err(|OpenQuote { line }| CredentialError::Netrc {
-        path: path.to_owned(),
-        line,
-    })?;
+    let entries = entries(&text)
+        .map_err(|OpenQuote { line }| CredentialError::Netrc { path: path.to_owned(), line })?;
     Ok(choose(&entries, host))
 }
 
@@ -54,9 +52,7 @@ impl Entry {
 fn choose(entries: &[Entry], host: &str) -> Option<Credential> {
     let name = without_port(host);
     let exact = entries.iter().filter(|entry| entry.is_for(host));
-    let others = entries
-        .iter()
-        .filter(|entry| entry.machine.is_none() || entry.is_for(name));
+    let others = entries.iter().filter(|entry| entry.machine.is_none() || entry.is_for(name));
     exact.chain(others).find_map(Entry::credential)
 }
 
@@ -95,10 +91,7 @@ fn entries(text: &str) -> Result<Vec<Entry>, OpenQuote> {
                     }
                     continue;
                 }
-                Awaited::Machine => entries.push(Entry {
-                    machine: Some(word),
-                    ..Entry::default()
-                }),
+                Awaited::Machine => entries.push(Entry { machine: Some(word), ..Entry::default() }),
                 Awaited::Login => set(&mut entries, |entry| entry.login = Some(word)),
                 Awaited::Password => set(&mut entries, |entry| entry.password = Some(word)),
                 Awaited::Account => {}
@@ -201,41 +194,17 @@ mod tests {
     #[test]
     fn words_may_stand_on_one_line_or_on_several() {
         check(&[
-            (
-                "machine registry.example login me password pw",
-                Some("me:pw"),
-            ),
-            (
-                "machine registry.example\n\tlogin me\n\tpassword pw\n",
-                Some("me:pw"),
-            ),
-            (
-                "machine\nregistry.example\r\npassword\r\npw\r\nlogin\r\nme\r\n",
-                Some("me:pw"),
-            ),
-            (
-                "MACHINE Registry.Example LOGIN me PASSWORD pw",
-                Some("me:pw"),
-            ),
-            (
-                "machine registry.example login me account x password pw",
-                Some("me:pw"),
-            ),
-            (
-                "machine registry.example login login password password",
-                Some("login:password"),
-            ),
-            (
-                "machine registry.example unknown login me password pw",
-                Some("me:pw"),
-            ),
+            ("machine registry.example login me password pw", Some("me:pw")),
+            ("machine registry.example\n\tlogin me\n\tpassword pw\n", Some("me:pw")),
+            ("machine\nregistry.example\r\npassword\r\npw\r\nlogin\r\nme\r\n", Some("me:pw")),
+            ("MACHINE Registry.Example LOGIN me PASSWORD pw", Some("me:pw")),
+            ("machine registry.example login me account x password pw", Some("me:pw")),
+            ("machine registry.example login login password password", Some("login:password")),
+            ("machine registry.example unknown login me password pw", Some("me:pw")),
             ("", None),
             ("machine", None),
             ("login me password pw", None),
-            (
-                "login machine registry.example login me password pw",
-                Some("me:pw"),
-            ),
+            ("login machine registry.example login me password pw", Some("me:pw")),
         ]);
     }
 
@@ -250,10 +219,7 @@ mod tests {
                 "machine other.example login a password b machine registry.example login me password pw",
                 Some("me:pw"),
             ),
-            (
-                "machine registry.example login me machine other.example password pw",
-                None,
-            ),
+            ("machine registry.example login me machine other.example password pw", None),
         ]);
     }
 
@@ -285,10 +251,7 @@ mod tests {
                 "machine other.example login a password b\ndefault login me password pw",
                 Some("me:pw"),
             ),
-            (
-                "machine registry.example login a\ndefault login me password pw",
-                Some("me:pw"),
-            ),
+            ("machine registry.example login a\ndefault login me password pw", Some("me:pw")),
         ]);
     }
 
@@ -299,14 +262,8 @@ mod tests {
                 r##"machine registry.example login "me too" password "#p \"w\" \\ \t.""##,
                 Some("me too:#p \"w\" \\ \t."),
             ),
-            (
-                r#"machine "registry.example" login me password """#,
-                Some("me:"),
-            ),
-            (
-                r#"machine registry.example login me password p"w"#,
-                Some("me:p\"w"),
-            ),
+            (r#"machine "registry.example" login me password """#, Some("me:")),
+            (r#"machine registry.example login me password p"w"#, Some("me:p\"w")),
         ]);
     }
 
@@ -318,24 +275,15 @@ mod tests {
                  machine registry.example # login a\n  login me password p#w # password b",
                 Some("me:p#w"),
             ),
-            (
-                "machine registry.example login me password #pw\npw",
-                Some("me:pw"),
-            ),
+            ("machine registry.example login me password #pw\npw", Some("me:pw")),
         ]);
     }
 
     #[test]
     fn the_first_name_and_password_that_are_complete_are_taken() {
         check(&[
-            (
-                "machine registry.example login me password pw password b login a",
-                Some("me:pw"),
-            ),
-            (
-                "machine registry.example login a login me password pw",
-                Some("me:pw"),
-            ),
+            ("machine registry.example login me password pw password b login a", Some("me:pw")),
+            ("machine registry.example login a login me password pw", Some("me:pw")),
         ]);
     }
 

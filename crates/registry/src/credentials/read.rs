@@ -24,23 +24,14 @@ pub(super) fn text_if_there(path: &Path) -> Result<Option<String>, CredentialErr
 /// Reads what is left in an open file.
 pub(super) fn text_of(file: &File, path: &Path) -> Result<String, CredentialError> {
     let mut bytes = Vec::new();
-    file.take(MOST_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .map_err(CredentialError::read(path))?;
+    file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(CredentialError::read(path))?;
     if bytes.len() as u64 > MOST_BYTES {
-        return Err(CredentialError::TooLarge {
-            path: path.to_owned(),
-        });
+        return Err(CredentialError::TooLarge { path: path.to_owned() });
     }
-    String::from_utf8(bytes).map_err(|_| CredentialError::NotText {
-        path: path.to_owned(),
-    })
+    String::from_utf8(bytes).map_err(|_| CredentialError::NotText { path: path.to_owned() })
 }
 
 /// Whether nothing is at the path, also where a directory on the way is a file.
 fn is_missing(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-    )
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

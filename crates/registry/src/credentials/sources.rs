@@ -82,10 +82,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut sources = sources(directory.path());
         sources.given = Some(Credential::password("given", "c"));
-        assert_eq!(
-            name_for(&sources, "registry.example").as_deref(),
-            Some("given")
-        );
+        assert_eq!(name_for(&sources, "registry.example").as_deref(), Some("given"));
     }
 
     #[test]

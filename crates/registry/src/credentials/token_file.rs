@@ -49,10 +49,7 @@ impl TokenWarning {
     pub fn hint(&self) -> String {
         let Self::ReadableByAll { path } = self;
         let path = path.to_string_lossy();
-        format!(
-            "`chmod o-rwx {}` leaves it to its owner and group",
-            escape(&path)
-        )
+        format!("`chmod o-rwx {}` leaves it to its owner and group", escape(&path))
     }
 }
 
@@ -64,9 +61,8 @@ impl Credential {
         path: &Path,
         username: Option<&str>,
     ) -> Result<GivenToken, CredentialError> {
-        let username = username.ok_or_else(|| CredentialError::NoUsername {
-            path: path.to_owned(),
-        })?;
+        let username =
+            username.ok_or_else(|| CredentialError::NoUsername { path: path.to_owned() })?;
         check_username(username)?;
         let path = file_of(path)?;
         let file = File::open(&path).map_err(CredentialError::read(&path))?;
@@ -92,10 +88,7 @@ fn check_username(username: &str) -> Result<(), CredentialError> {
     } else {
         return Ok(());
     };
-    Err(CredentialError::Username {
-        username: username.to_owned(),
-        reason,
-    })
+    Err(CredentialError::Username { username: username.to_owned(), reason })
 }
 
 /// The file that is meant, when a directory may be given for it.
@@ -107,9 +100,7 @@ fn file_of(path: &Path) -> Result<PathBuf, CredentialError> {
     // Whatever else is wrong with it is said when it is read.
     match fs::symlink_metadata(&file) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Err(CredentialError::NoToken {
-                directory: path.to_owned(),
-            })
+            Err(CredentialError::NoToken { directory: path.to_owned() })
         }
         _ => Ok(file),
     }
@@ -119,9 +110,7 @@ fn file_of(path: &Path) -> Result<PathBuf, CredentialError> {
 fn warning(file: &File, path: &Path) -> Option<TokenWarning> {
     let metadata = file.metadata().ok()?;
     let is_open = metadata.mode() & 0o004 != 0 && is_reachable(path);
-    is_open.then(|| TokenWarning::ReadableByAll {
-        path: path.to_owned(),
-    })
+    is_open.then(|| TokenWarning::ReadableByAll { path: path.to_owned() })
 }
 
 /// Whether others get as far as a file, through all directories on the way to it.
@@ -215,14 +204,7 @@ mod tests {
             Err(error) => error.to_string().replace(&*path.to_string_lossy(), "FILE"),
         };
         assert_eq!(
-            [
-                None,
-                Some(""),
-                Some("a:b"),
-                Some("a\u{1b}b"),
-                Some("Zoë Bär")
-            ]
-            .map(said),
+            [None, Some(""), Some("a:b"), Some("a\u{1b}b"), Some("Zoë Bär")].map(said),
             [
                 "the token FILE was given without a user name",
                 "`` cannot be a user name: it is empty",

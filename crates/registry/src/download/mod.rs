@@ -79,11 +79,8 @@ impl Registry {
         let space = Space::of(directory)?;
         space.check(&name, &OciDigest(image.digest.clone()), image.size)?;
         let whole = Blob::whole(image);
-        let delta = if Target::is_begun(directory, &whole) {
-            None
-        } else {
-            self.known_parts(image, bases)
-        };
+        let delta =
+            if Target::is_begun(directory, &whole) { None } else { self.known_parts(image, bases) };
         self.fetch(&whole, delta, directory, bases, progress)
     }
 
@@ -368,10 +365,7 @@ impl Shared<'_> {
         end: u64,
         run: std::ops::Range<usize>,
     ) -> Result<Outcome, Error> {
-        if let Some(announced) = answer
-            .length()
-            .filter(|announced| *announced != end - start)
-        {
+        if let Some(announced) = answer.length().filter(|announced| *announced != end - start) {
             let found = format!("{announced} bytes where there should be {}", end - start);
             return Err(self.registry.wrong(&self.blob.digest, &found));
         }
@@ -412,10 +406,9 @@ impl Shared<'_> {
 
     fn not_written(&self, error: io::Error) -> Error {
         match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::NoSpace {
-                path: self.target.path.clone(),
-                need: self.blob.size,
-            },
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Error::NoSpace { path: self.target.path.clone(), need: self.blob.size }
+            }
             _ => Error::io("write", &self.target.path)(error),
         }
     }

@@ -35,21 +35,12 @@ impl<'a> Blob<'a> {
     }
 
     pub(super) fn new(repository: &'a str, digest: OciDigest, size: u64) -> Self {
-        Self {
-            repository,
-            digest,
-            size,
-            parts: cut(0, size),
-            known: Vec::new(),
-        }
+        Self { repository, digest, size, parts: cut(0, size), known: Vec::new() }
     }
 
     /// Leaves out what is known; a gap that is hardly worth a request is got.
     pub(super) fn without(&self, known: Vec<Known>) -> Self {
-        let known: Vec<Known> = known
-            .into_iter()
-            .filter(|piece| piece.length >= WORTH)
-            .collect();
+        let known: Vec<Known> = known.into_iter().filter(|piece| piece.length >= WORTH).collect();
         let mut parts = Vec::new();
         let mut place = 0;
         for piece in &known {
@@ -57,11 +48,7 @@ impl<'a> Blob<'a> {
             place = piece.to + piece.length;
         }
         parts.extend(cut(place, self.size));
-        Self {
-            parts,
-            known,
-            ..self.clone()
-        }
+        Self { parts, known, ..self.clone() }
     }
 
     /// Returns where a part begins and how long it is.
@@ -78,12 +65,7 @@ impl<'a> Blob<'a> {
     pub(super) fn head(&self) -> String {
         let layout = format!("{:?}", self.parts);
         let layout = crate::sum::bytes(layout.as_bytes());
-        format!(
-            "cabane-parts 2 {} {} {}\n",
-            self.digest,
-            self.size,
-            layout.id()
-        )
+        format!("cabane-parts 2 {} {} {}\n", self.digest, self.size, layout.id())
     }
 }
 

@@ -54,9 +54,7 @@ impl Space {
 
     /// Fails if there is no room for all layers of an image together.
     pub(super) fn check_all(&self, name: &str, layers: &[(Digest, u64)]) -> Result<(), Error> {
-        let sum = layers
-            .iter()
-            .fold(0_u64, |sum, (_, size)| sum.saturating_add(*size));
+        let sum = layers.iter().fold(0_u64, |sum, (_, size)| sum.saturating_add(*size));
         let largest = layers.iter().max_by_key(|(_, size)| *size);
         let Some((digest, size)) = largest else {
             return Ok(());

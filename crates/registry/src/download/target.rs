@@ -76,11 +76,7 @@ impl Target {
             file,
             marks,
             marks_start: head.len() as u64,
-            parts: Mutex::new(Parts {
-                all,
-                there: there.len(),
-                bytes: known_bytes + bytes,
-            }),
+            parts: Mutex::new(Parts { all, there: there.len(), bytes: known_bytes + bytes }),
             changed: Condvar::new(),
             path,
         })
@@ -96,11 +92,7 @@ impl Target {
         let written = self.marks.write_all_at(b"+", place);
         written.map_err(Error::io("write", &self.path))?;
         let mut parts = self.parts();
-        if let Some(part) = parts
-            .all
-            .get_mut(index)
-            .filter(|part| **part != Part::There)
-        {
+        if let Some(part) = parts.all.get_mut(index).filter(|part| **part != Part::There) {
             *part = Part::There;
             parts.there += 1;
             parts.bytes += length;

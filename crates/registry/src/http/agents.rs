@@ -50,11 +50,7 @@ impl Agents {
 
     pub(super) fn agent_for(&self, uri: &Uri) -> Result<&Agent, Error> {
         let scheme = uri.scheme_str().unwrap_or_default();
-        let pair = if self.is_plain && scheme == "https" {
-            self.encrypted()?
-        } else {
-            &self.own
-        };
+        let pair = if self.is_plain && scheme == "https" { self.encrypted()? } else { &self.own };
         let (Some(proxied), Some(host)) = (&pair.proxied, uri.authority()) else {
             return Ok(&pair.direct);
         };
@@ -83,30 +79,19 @@ impl Pair {
         let scheme = if is_plain { "http" } else { "https" };
         let proxy = settings.for_scheme(scheme).map_err(Error::Proxy)?;
         // The way to the proxy may be encrypted where the registry is not.
-        let proxy_has_tls = proxy
-            .as_ref()
-            .is_some_and(|proxy| proxy.protocol() == ProxyProtocol::Https);
+        let proxy_has_tls =
+            proxy.as_ref().is_some_and(|proxy| proxy.protocol() == ProxyProtocol::Https);
         let is_never_encrypted = cfg!(feature = "fuzzing") || is_plain && !proxy_has_tls;
-        let tls = if is_never_encrypted {
-            None
-        } else {
-            Some(tls(authorities)?)
-        };
+        let tls = if is_never_encrypted { None } else { Some(tls(authorities)?) };
         let agent = |proxy| agent(proxy, tls.clone(), retry_policy);
-        Ok(Self {
-            direct: agent(None),
-            proxied: proxy.map(|proxy| agent(Some(proxy))),
-        })
+        Ok(Self { direct: agent(None), proxied: proxy.map(|proxy| agent(Some(proxy))) })
     }
 }
 
 pub(super) fn tls(authorities: Option<&Path>) -> Result<TlsConfig, Error> {
     let roots = crate::trust::roots(authorities)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    Ok(TlsConfig::builder()
-        .root_certs(roots)
-        .unversioned_rustls_crypto_provider(provider)
-        .build())
+    Ok(TlsConfig::builder().root_certs(roots).unversioned_rustls_crypto_provider(provider).build())
 }
 
 pub(super) fn agent(

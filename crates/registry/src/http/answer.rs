@@ -58,11 +58,7 @@ impl Answer {
     pub(crate) fn details(mut self) -> String {
         let mut bytes = Vec::new();
         // Half of an explanation is one, too.
-        let _ = self
-            .body
-            .as_reader()
-            .take(MAX_ERROR)
-            .read_to_end(&mut bytes);
+        let _ = self.body.as_reader().take(MAX_ERROR).read_to_end(&mut bytes);
         let Ok(errors) = serde_json::from_slice::<Errors>(&bytes) else {
             return String::new();
         };

@@ -45,10 +45,7 @@ impl Body {
             Self::Bytes(bytes) => SendBody::from_owned_reader(Cursor::new(bytes.clone())),
             Self::Part(part) => {
                 part.sent.store(0, Ordering::Relaxed);
-                SendBody::from_owned_reader(PartReader {
-                    part: part.clone(),
-                    done: 0,
-                })
+                SendBody::from_owned_reader(PartReader { part: part.clone(), done: 0 })
             }
         }
     }

@@ -55,9 +55,7 @@ fn read_header(header: &str) -> Vec<Challenge> {
 
 fn challenge(scheme: &str, parameters: &[(String, String)]) -> Option<Challenge> {
     let value = |name: &str| {
-        let found = parameters
-            .iter()
-            .find(|(key, _)| key.eq_ignore_ascii_case(name));
+        let found = parameters.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.clone())
     };
     match scheme.to_ascii_lowercase().as_str() {

@@ -74,9 +74,8 @@ impl Client {
     pub(crate) fn new(address: Address, options: &Options) -> Result<Self, Error> {
         let base: Option<Uri> = address.origin().parse().ok();
         let origin = base.as_ref().and_then(Origin::of);
-        let origin = origin.ok_or_else(|| Error::Settings {
-            reason: format!("`{address}` is no address"),
-        })?;
+        let origin = origin
+            .ok_or_else(|| Error::Settings { reason: format!("`{address}` is no address") })?;
         Ok(Self {
             agents: Agents::new(origin.is_plain, options)?,
             address,
@@ -203,14 +202,9 @@ impl Client {
         let to = Origin::of(uri).ok_or_else(|| self.odd("it leads to a place that is none"))?;
         // Neither images nor passwords leave the encrypted road.
         if to.is_plain && !self.origin.is_plain {
-            return Err(Error::Downgrade {
-                host: self.host(),
-                target: to.host().to_owned(),
-            });
+            return Err(Error::Downgrade { host: self.host(), target: to.host().to_owned() });
         }
-        let mut builder = http::Request::builder()
-            .method(request.method.clone())
-            .uri(uri.clone());
+        let mut builder = http::Request::builder().method(request.method.clone()).uri(uri.clone());
         for (name, value) in &request.headers {
             builder = builder.header(name, value);
         }
@@ -228,9 +222,7 @@ impl Client {
         }
         let built = builder
             .body(request.body.to_send())
-            .map_err(|_| Error::Settings {
-                reason: "this does not make a request".to_owned(),
-            })?;
+            .map_err(|_| Error::Settings { reason: "this does not make a request".to_owned() })?;
         let silence = request.thinking.unwrap_or(self.retry_policy.silence);
         let agent = self.agents.agent_for(uri)?;
         let configured = agent
@@ -238,9 +230,7 @@ impl Client {
             .timeout_per_read(Some(silence))
             .timeout_global(self.time_for(request))
             .build();
-        let response = agent
-            .run(configured)
-            .map_err(|error| self.failed(uri, error))?;
+        let response = agent.run(configured).map_err(|error| self.failed(uri, error))?;
         self.was_reached.store(true, Ordering::Relaxed);
         let (parts, body) = response.into_parts();
         Ok(Answer {
@@ -314,10 +304,7 @@ impl Client {
     }
 
     pub(crate) fn odd(&self, reason: &str) -> Error {
-        Error::NotARegistry {
-            host: self.host(),
-            reason: reason.to_owned(),
-        }
+        Error::NotARegistry { host: self.host(), reason: reason.to_owned() }
     }
 
     /// Turns an answer that does not help into an error.
@@ -326,23 +313,9 @@ impl Client {
         let (status, user) = (answer.status.as_u16(), answer.user.clone());
         let details = answer.details();
         match status {
-            401 => Error::Unauthorized {
-                host,
-                user,
-                details,
-            },
-            403 => Error::Forbidden {
-                host,
-                action,
-                user,
-                details,
-            },
-            _ => Error::Status {
-                host,
-                action,
-                status,
-                details,
-            },
+            401 => Error::Unauthorized { host, user, details },
+            403 => Error::Forbidden { host, action, user, details },
+            _ => Error::Status { host, action, status, details },
         }
     }
 
@@ -374,9 +347,6 @@ fn certificate_problem(host: String, error: &rustls::Error) -> Error {
         rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType) => {
             Error::NoTls { host }
         }
-        error => Error::Certificate {
-            host,
-            reason: error.to_string(),
-        },
+        error => Error::Certificate { host, reason: error.to_string() },
     }
 }

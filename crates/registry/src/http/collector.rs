@@ -30,11 +30,8 @@ pub fn is_address_of_collector(text: &str) -> bool {
 ///
 /// That it was not taken.
 pub fn give_to_collector(address: &str, line: &str, retry_policy: Duration) -> io::Result<()> {
-    let each = RetryPolicy {
-        connect: retry_policy,
-        silence: retry_policy,
-        ..RetryPolicy::default()
-    };
+    let each =
+        RetryPolicy { connect: retry_policy, silence: retry_policy, ..RetryPolicy::default() };
     let tls = if address.starts_with("https:") {
         Some(tls(None).map_err(io::Error::other)?)
     } else {
@@ -50,8 +47,5 @@ pub fn give_to_collector(address: &str, line: &str, retry_policy: Duration) -> i
     if answer.status().is_success() {
         return Ok(());
     }
-    Err(io::Error::other(format!(
-        "the collector answered {}",
-        answer.status()
-    )))
+    Err(io::Error::other(format!("the collector answered {}", answer.status())))
 }

@@ -62,24 +62,15 @@ impl Client {
         scope: &Scope,
         credential: Option<&Credential>,
     ) -> Result<Token, Error> {
-        let Challenge::Bearer {
-            realm,
-            service,
-            scope: wanted,
-        } = challenge
-        else {
+        let Challenge::Bearer { realm, service, scope: wanted } = challenge else {
             return Err(self.odd("it does not say where tokens are got"));
         };
-        let realm: Uri = realm
-            .parse()
-            .map_err(|_| self.odd("the place where tokens are got is none"))?;
+        let realm: Uri =
+            realm.parse().map_err(|_| self.odd("the place where tokens are got is none"))?;
         let origin =
             Origin::of(&realm).ok_or_else(|| self.odd("the place where tokens are got is none"))?;
         if origin.is_plain && !self.origin.is_plain {
-            return Err(Error::Downgrade {
-                host: self.host(),
-                target: origin.host().to_owned(),
-            });
+            return Err(Error::Downgrade { host: self.host(), target: origin.host().to_owned() });
         }
         // What the registry asks for, and what will be needed next.
         let mut scopes: Vec<&str> = scope.parts().collect();
@@ -122,11 +113,7 @@ impl Client {
             _ => None,
         };
         if answer.status == 401 || answer.status == 403 {
-            return Err(Error::Unauthorized {
-                host: self.host(),
-                user,
-                details: answer.details(),
-            });
+            return Err(Error::Unauthorized { host: self.host(), user, details: answer.details() });
         }
         if !answer.status.is_success() {
             return Err(self.refused(answer, "get a token"));
@@ -136,31 +123,17 @@ impl Client {
 
     fn read_token(&self, mut answer: Answer) -> Result<Token, Error> {
         let mut bytes = Vec::new();
-        let read = answer
-            .body
-            .as_reader()
-            .take(MAX_TOKEN + 1)
-            .read_to_end(&mut bytes);
+        let read = answer.body.as_reader().take(MAX_TOKEN + 1).read_to_end(&mut bytes);
         read.map_err(|error| self.failed_reading(&answer.uri, error))?;
         if bytes.len() as u64 > MAX_TOKEN {
             let reason = format!("its token has more than {MAX_TOKEN} bytes, which is the limit");
             return Err(self.odd(&reason));
         }
-        let read: TokenAnswer =
-            serde_json::from_slice(&bytes).map_err(|source| Error::Document {
-                host: self.host(),
-                what: "a token",
-                source,
-            })?;
-        let token = read
-            .token
-            .or(read.access_token)
-            .filter(|token| !token.is_empty());
+        let read: TokenAnswer = serde_json::from_slice(&bytes)
+            .map_err(|source| Error::Document { host: self.host(), what: "a token", source })?;
+        let token = read.token.or(read.access_token).filter(|token| !token.is_empty());
         let token = token.ok_or_else(|| self.odd("it gives no token where tokens are got"))?;
-        Ok(Token {
-            token: Secret::new(token),
-            life: life(read.expires_in),
-        })
+        Ok(Token { token: Secret::new(token), life: life(read.expires_in) })
     }
 }
 

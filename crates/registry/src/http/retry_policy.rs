@@ -55,10 +55,7 @@ pub(crate) struct Retries {
 
 impl Retries {
     pub(crate) fn new(retry_policy: RetryPolicy) -> Self {
-        Self {
-            retry_policy,
-            done: 0,
-        }
+        Self { retry_policy, done: 0 }
     }
 
     /// Forgets the failures: something was brought forward.
@@ -75,10 +72,7 @@ impl Retries {
         if let Some(asked) = asked {
             return (asked <= self.retry_policy.longest_request).then_some(asked);
         }
-        let doubled = self
-            .retry_policy
-            .pause
-            .saturating_mul(1 << (self.done - 1).min(16));
+        let doubled = self.retry_policy.pause.saturating_mul(1 << (self.done - 1).min(16));
         let pause = doubled.min(self.retry_policy.longest_pause);
         // Many nodes that failed at once shall not come back at once.
         let share = RandomState::new().hash_one(self.done) % 512;
@@ -119,10 +113,7 @@ mod tests {
 
     #[test]
     fn progress_gives_new_patience() {
-        let retry_policy = RetryPolicy {
-            retries: 1,
-            ..RetryPolicy::default()
-        };
+        let retry_policy = RetryPolicy { retries: 1, ..RetryPolicy::default() };
         let mut retries = Retries::new(retry_policy);
         assert!(retries.next_pause(None).is_some());
         assert!(retries.next_pause(None).is_none());

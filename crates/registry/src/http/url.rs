@@ -54,10 +54,7 @@ pub(crate) fn follow(base: &Uri, location: &str) -> Option<Uri> {
             Some(_) => location.to_owned(),
             None if location.starts_with('?') => format!("{}{location}", base.path()),
             None => {
-                let directory = base
-                    .path()
-                    .rsplit_once('/')
-                    .map_or("", |(before, _)| before);
+                let directory = base.path().rsplit_once('/').map_or("", |(before, _)| before);
                 format!("{directory}/{location}")
             }
         };
@@ -78,9 +75,7 @@ pub(crate) fn follow(base: &Uri, location: &str) -> Option<Uri> {
 /// Adds a parameter to an address.
 pub(crate) fn with_parameter(uri: &Uri, name: &str, value: &str) -> Option<Uri> {
     let separator = if uri.query().is_some() { '&' } else { '?' };
-    format!("{uri}{separator}{name}={}", encoded(value))
-        .parse()
-        .ok()
+    format!("{uri}{separator}{name}={}", encoded(value)).parse().ok()
 }
 
 /// Writes a text as the value of a parameter.
@@ -102,9 +97,7 @@ mod tests {
     use super::*;
 
     fn followed(base: &str, location: &str) -> String {
-        follow(&base.parse().unwrap(), location)
-            .unwrap()
-            .to_string()
+        follow(&base.parse().unwrap(), location).unwrap().to_string()
     }
 
     #[test]
@@ -112,10 +105,7 @@ mod tests {
         let base = "https://r.example:5000/v2/a/blobs/uploads/";
         for (location, target) in [
             ("/v2/x?_state=1", "https://r.example:5000/v2/x?_state=1"),
-            (
-                "https://s3.example/b?sig=%2F",
-                "https://s3.example/b?sig=%2F",
-            ),
+            ("https://s3.example/b?sig=%2F", "https://s3.example/b?sig=%2F"),
             ("//cdn.example/b", "https://cdn.example/b"),
             ("uuid", "https://r.example:5000/v2/a/blobs/uploads/uuid"),
             ("?n=2", "https://r.example:5000/v2/a/blobs/uploads/?n=2"),
@@ -150,9 +140,7 @@ mod tests {
     fn parameters_are_encoded() {
         let uri: Uri = "https://a.example/u?x=1".parse().unwrap();
         assert_eq!(
-            with_parameter(&uri, "digest", "sha256:ab")
-                .unwrap()
-                .to_string(),
+            with_parameter(&uri, "digest", "sha256:ab").unwrap().to_string(),
             "https://a.example/u?x=1&digest=sha256%3Aab"
         );
     }

@@ -79,9 +79,7 @@ impl Registry {
         &self,
         images: &[Listed],
     ) -> Result<Vec<Result<Signatures, Error>>, Error> {
-        each_by_itself(images, |image| {
-            self.signatures(&self.image(&image.place())?)
-        })
+        each_by_itself(images, |image| self.signatures(&self.image(&image.place())?))
     }
 
     fn signatures_of(&self, repository: &str, manifest: &OciDigest) -> Result<Signatures, Error> {
@@ -99,10 +97,7 @@ impl Registry {
             };
             found.push(read_signature(&layer, text.clone()));
         }
-        Ok(Signatures {
-            manifest: manifest.clone(),
-            found,
-        })
+        Ok(Signatures { manifest: manifest.clone(), found })
     }
 
     /// Gets what was signed; `None` if the registry has something else, or nothing.
@@ -140,11 +135,8 @@ impl Registry {
         for _ in 0..ATTEMPTS {
             let known = self.signature_manifest(repository, manifest)?;
             let mut document = known.unwrap_or_else(no_signatures);
-            let missing: Vec<_> = layers
-                .iter()
-                .filter(|layer| !document.layers.contains(layer))
-                .cloned()
-                .collect();
+            let missing: Vec<_> =
+                layers.iter().filter(|layer| !document.layers.contains(layer)).cloned().collect();
             if missing.is_empty() {
                 return Ok(());
             }
@@ -154,9 +146,7 @@ impl Registry {
             document.config = Descriptor::of(CONFIG, &config);
             self.put_document(repository, &tag, MANIFEST, &to_bytes(&document))?;
         }
-        Err(self
-            .client
-            .odd("a signature that was added is gone again and again"))
+        Err(self.client.odd("a signature that was added is gone again and again"))
     }
 
     /// Takes the signatures of a manifest along to another repository, beside those there.
@@ -219,10 +209,7 @@ fn no_signatures() -> Manifest {
 /// Returns the configuration of an image with these layers: cosign takes signatures for one,
 /// and reads it when it adds another.
 fn config_of(layers: &[Descriptor]) -> Vec<u8> {
-    let digests: Vec<_> = layers
-        .iter()
-        .map(|layer| layer.digest.to_string())
-        .collect();
+    let digests: Vec<_> = layers.iter().map(|layer| layer.digest.to_string()).collect();
     to_bytes(&json!({
         "architecture": "",
         "config": {},

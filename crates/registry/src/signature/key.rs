@@ -101,9 +101,7 @@ impl PublicKey {
         if point.len() != POINT || point.first() != Some(&UNCOMPRESSED) {
             return Err(KeyError::Algorithm { path });
         }
-        Ok(Self {
-            point: point.to_owned(),
-        })
+        Ok(Self { point: point.to_owned() })
     }
 
     fn to_der(&self) -> Vec<u8> {
@@ -175,10 +173,7 @@ impl SigningKey {
     fn from_pkcs8(content: &[u8]) -> Option<Self> {
         let random = SystemRandom::new();
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, content, &random);
-        Some(Self {
-            pair: pair.ok()?,
-            random,
-        })
+        Some(Self { pair: pair.ok()?, random })
     }
 
     /// Makes a key, and writes it to a new file that only its owner may read. The public key
@@ -207,9 +202,7 @@ impl SigningKey {
     /// Returns the key by which its signatures are checked.
     #[must_use]
     pub fn public(&self) -> PublicKey {
-        PublicKey {
-            point: self.pair.public_key().as_ref().to_owned(),
-        }
+        PublicKey { point: self.pair.public_key().as_ref().to_owned() }
     }
 
     /// Signs a text.
@@ -221,10 +214,7 @@ impl SigningKey {
 }
 
 fn read(path: &Path) -> Result<(String, File), KeyError> {
-    let refused = |source| KeyError::Read {
-        path: path.to_owned(),
-        source,
-    };
+    let refused = |source| KeyError::Read { path: path.to_owned(), source };
     let file = File::open(path).map_err(refused)?;
     let mut bytes = Vec::new();
     let read = (&file).take(MAX_SIZE + 1).read_to_end(&mut bytes);
@@ -240,9 +230,7 @@ fn read(path: &Path) -> Result<(String, File), KeyError> {
 fn warning(file: &File, path: &Path) -> Option<KeyWarning> {
     let metadata = file.metadata().ok()?;
     let is_open = metadata.is_file() && metadata.mode() & 0o077 != 0;
-    is_open.then(|| KeyWarning::ReadableByOthers {
-        path: path.to_owned(),
-    })
+    is_open.then(|| KeyWarning::ReadableByOthers { path: path.to_owned() })
 }
 
 fn write_new(path: &Path, mode: u32, text: &str) -> Result<(), KeyError> {

@@ -110,10 +110,9 @@ impl KeyError {
                  `cosign import-key-pair --key FILE` takes over"
                     .to_owned(),
             ),
-            Self::NotPublic { path } => Some(format!(
-                "`openssl pkey -in {} -pubout` shows the public one",
-                shown(path)
-            )),
+            Self::NotPublic { path } => {
+                Some(format!("`openssl pkey -in {} -pubout` shows the public one", shown(path)))
+            }
             Self::None { .. }
             | Self::NotPrivate { .. }
             | Self::Other { .. }

@@ -44,12 +44,8 @@ struct Image {
 pub(super) fn write(reference: &str, manifest: &OciDigest) -> Vec<u8> {
     to_bytes(&Payload {
         critical: Critical {
-            identity: Identity {
-                reference: reference.to_owned(),
-            },
-            image: Image {
-                digest: manifest.clone(),
-            },
+            identity: Identity { reference: reference.to_owned() },
+            image: Image { digest: manifest.clone() },
             kind: KIND.to_owned(),
         },
         optional: None,
@@ -93,10 +89,7 @@ mod tests {
 
     #[test]
     fn what_is_written_can_be_read_again() {
-        assert_eq!(
-            read(&write("registry.example/app", &digest())),
-            Ok(digest())
-        );
+        assert_eq!(read(&write("registry.example/app", &digest())), Ok(digest()));
     }
 
     #[test]
@@ -119,10 +112,7 @@ mod tests {
         let text = String::from_utf8(write("r", &digest())).unwrap();
         let twice = text.replace(
             r#""image":{"#,
-            &format!(
-                r#""image":{{"docker-manifest-digest":"{}","#,
-                OciDigest::of(b"other")
-            ),
+            &format!(r#""image":{{"docker-manifest-digest":"{}","#, OciDigest::of(b"other")),
         );
         assert!(read(twice.as_bytes()).is_err());
     }

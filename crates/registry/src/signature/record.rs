@@ -190,15 +190,10 @@ impl SignedImage {
         keys: &'k [PublicKey],
     ) -> Result<&'k PublicKey, Distrust> {
         let found = self.signatures.iter().map(|one| {
-            Ok(Signature {
-                text: one.text.0.clone(),
-                signature: one.signature.0.clone(),
-            })
+            Ok(Signature { text: one.text.0.clone(), signature: one.signature.0.clone() })
         });
-        let signatures = Signatures {
-            manifest: OciDigest::of(&self.manifest.0),
-            found: found.collect(),
-        };
+        let signatures =
+            Signatures { manifest: OciDigest::of(&self.manifest.0), found: found.collect() };
         let key = signatures.accepted_by(keys)?;
         let manifest: Option<Manifest> = serde_json::from_slice(&self.manifest.0).ok();
         let layer = manifest.as_ref().and_then(image_layer);
@@ -220,9 +215,7 @@ mod tests {
 
     fn key() -> SigningKey {
         let directory = tempfile::tempdir().unwrap();
-        SigningKey::generate(&directory.path().join("key"))
-            .unwrap()
-            .0
+        SigningKey::generate(&directory.path().join("key")).unwrap().0
     }
 
     fn digest(content: &[u8]) -> Digest {
@@ -231,11 +224,7 @@ mod tests {
 
     fn manifest(content: &[u8]) -> Vec<u8> {
         let layer = Descriptor::of(SQUASHFS, content).with(TITLE, "store.squashfs");
-        to_bytes(&image_manifest(
-            SQUASHFS,
-            layer,
-            "2026-11-01T00:00:00Z".parse().unwrap(),
-        ))
+        to_bytes(&image_manifest(SQUASHFS, layer, "2026-11-01T00:00:00Z".parse().unwrap()))
     }
 
     /// The record of an image of this content, with a signature for the manifest of another.

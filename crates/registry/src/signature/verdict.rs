@@ -41,11 +41,7 @@ impl Distrust {
 
     /// Returns the one that tells more.
     pub(super) fn or(self, other: Self) -> Self {
-        if self.weight() < other.weight() {
-            other
-        } else {
-            self
-        }
+        if self.weight() < other.weight() { other } else { self }
     }
 }
 
@@ -99,11 +95,7 @@ impl Signatures {
         let signer = keys.find(|key| key.accepts(&found.text, &found.signature));
         let signer = signer.ok_or(Distrust::UnknownKey)?;
         let manifest = payload::read(&found.text).map_err(damaged)?;
-        if manifest == self.manifest {
-            Ok(signer)
-        } else {
-            Err(Distrust::OtherImage)
-        }
+        if manifest == self.manifest { Ok(signer) } else { Err(Distrust::OtherImage) }
     }
 }
 
@@ -114,9 +106,7 @@ mod tests {
 
     fn key() -> SigningKey {
         let directory = tempfile::tempdir().unwrap();
-        SigningKey::generate(&directory.path().join("key"))
-            .unwrap()
-            .0
+        SigningKey::generate(&directory.path().join("key")).unwrap().0
     }
 
     fn signed(key: &SigningKey, content: &[u8]) -> Result<Signature, &'static str> {
@@ -150,13 +140,8 @@ mod tests {
     #[test]
     fn the_signature_of_another_image_is_told_from_that_of_a_stranger() {
         let (ours, theirs) = (key(), key());
-        let found = || {
-            vec![
-                signed(&theirs, b"manifest"),
-                signed(&ours, b"other"),
-                Err("it is missing"),
-            ]
-        };
+        let found =
+            || vec![signed(&theirs, b"manifest"), signed(&ours, b"other"), Err("it is missing")];
         assert_eq!(judged(found(), &[&ours]), Err(Distrust::OtherImage));
         assert_eq!(judged(found(), &[&key()]), Err(Distrust::UnknownKey));
     }

@@ -41,13 +41,9 @@ fn tokens_are_got_kept_and_renewed() {
 #[test]
 fn a_token_is_had_without_a_password_where_everybody_may_read() {
     let bed = Bed::new();
-    bed.server
-        .want_token(Bearer::account("alice", "secret").with_anonymous_pull());
+    bed.server.want_token(Bearer::account("alice", "secret").with_anonymous_pull());
     let error = bed.push(&noise(10), false).unwrap_err();
-    assert!(
-        matches!(error, Error::Unauthorized { .. } | Error::Forbidden { .. }),
-        "{error}"
-    );
+    assert!(matches!(error, Error::Unauthorized { .. } | Error::Forbidden { .. }), "{error}");
     let error = bed.image().unwrap_err();
     assert!(matches!(error, Error::NoSuchImage { .. }), "{error}");
 }
@@ -55,8 +51,7 @@ fn a_token_is_had_without_a_password_where_everybody_may_read() {
 #[test]
 fn a_token_that_ends_in_the_middle_is_renewed() {
     let bed = Bed::with(&as_alice());
-    bed.server
-        .want_token(Bearer::account("alice", "secret").for_uses(3));
+    bed.server.want_token(Bearer::account("alice", "secret").for_uses(3));
     let content = bed.push_content(20 * MIB);
     assert!(bed.fetch().unwrap() == content);
 }
@@ -78,15 +73,9 @@ fn another_host_gets_no_password() {
     let content = bed.push_content(20 * MIB);
     let other = HostileRegistry::start();
     let digest = other.put_blob(REPOSITORY, &content);
-    bed.server
-        .on("GET", "/blobs/")
-        .does(Fault::redirect(&other.url()));
+    bed.server.on("GET", "/blobs/").does(Fault::redirect(&other.url()));
     assert!(bed.fetch().unwrap() == content);
     let asked = other.requests_of("GET", &digest);
     assert!(!asked.is_empty());
-    assert!(
-        asked
-            .iter()
-            .all(|request| request.header("authorization").is_none())
-    );
+    assert!(asked.iter().all(|request| request.header("authorization").is_none()));
 }

@@ -38,10 +38,7 @@ pub(crate) fn retry_policy() -> RetryPolicy {
 }
 
 pub(crate) fn options() -> Options {
-    Options {
-        retry_policy: retry_policy(),
-        ..Options::default()
-    }
+    Options { retry_policy: retry_policy(), ..Options::default() }
 }
 
 impl Bed {
@@ -66,10 +63,7 @@ impl Bed {
 
     /// The same for a client that asks for one thing after the other, and for much at once.
     pub(crate) fn pushed_for_one_stream(size: usize) -> (Self, Vec<u8>) {
-        let options = Options {
-            streams: 1,
-            ..options()
-        };
+        let options = Options { streams: 1, ..options() };
         Self::with(&options).with_image(size)
     }
 
@@ -129,9 +123,7 @@ impl Bed {
         let into = self.path("into");
         fs::create_dir_all(&into).unwrap();
         let image = self.image()?;
-        let fetched = self
-            .registry
-            .fetch_image(&image, &into, &[], &mut |_, _| ())?;
+        let fetched = self.registry.fetch_image(&image, &into, &[], &mut |_, _| ())?;
         let content = fs::read(&fetched.path).unwrap();
         fs::remove_file(fetched.path).unwrap();
         Ok(content)
@@ -147,21 +139,15 @@ impl Bed {
 
     pub(crate) fn labels(&self, listing: Listing) -> Result<Vec<String>, Error> {
         let namespace = "deploy".parse().unwrap();
-        let wanted = Wanted {
-            namespace: &namespace,
-            pattern: None,
-            how: cabane_label::NameMatch::Prefix,
-        };
+        let wanted =
+            Wanted { namespace: &namespace, pattern: None, how: cabane_label::NameMatch::Prefix };
         let found = self.registry.find(&wanted, listing)?;
         Ok(found.iter().map(|image| image.label.to_string()).collect())
     }
 }
 
 pub(crate) fn place(label: &str) -> Place {
-    Place {
-        namespace: "deploy".parse().unwrap(),
-        label: label.parse().unwrap(),
-    }
+    Place { namespace: "deploy".parse().unwrap(), label: label.parse().unwrap() }
 }
 
 /// Bytes that repeat nowhere.

@@ -38,11 +38,7 @@ fn push(bed: &Bed, label: &str, packages: Option<&str>) {
 
 fn listed(bed: &Bed) -> Vec<Listed> {
     let namespace = "deploy".parse().unwrap();
-    let wanted = Wanted {
-        namespace: &namespace,
-        pattern: None,
-        how: NameMatch::Prefix,
-    };
+    let wanted = Wanted { namespace: &namespace, pattern: None, how: NameMatch::Prefix };
     bed.registry.find(&wanted, Listing::Index).unwrap()
 }
 
@@ -80,10 +76,7 @@ fn pushing_again_adds_what_the_line_lacks() {
     let bed = Bed::new();
     push(&bed, LABEL, None);
     push(&bed, LABEL, Some(LINES));
-    assert_eq!(
-        said(&bed)[0].as_ref().unwrap(),
-        &Said::Lines(LINES.to_owned())
-    );
+    assert_eq!(said(&bed)[0].as_ref().unwrap(), &Said::Lines(LINES.to_owned()));
     bed.server.forget_requests();
     push(&bed, LABEL, Some(LINES));
     let lines = bed.server.requests_of("PUT", "cabane-index/manifests/app");
@@ -97,10 +90,7 @@ fn a_copy_in_another_part_of_the_registry_says_the_same() {
     let mut to = place(LABEL);
     to.namespace = "build".parse().unwrap();
     bed.registry.copy(&place(LABEL), &to, false).unwrap();
-    let image = Listed {
-        namespace: to.namespace,
-        ..listed(&bed).remove(0)
-    };
+    let image = Listed { namespace: to.namespace, ..listed(&bed).remove(0) };
     let said = bed.registry.contents(&[image], &[]).unwrap();
     assert_eq!(said[0].as_ref().unwrap(), &Said::Lines(LINES.to_owned()));
 }

@@ -26,12 +26,9 @@ fn what_is_deleted_leaves_nothing() {
 fn a_label_is_deleted_and_the_image_stays_under_the_other() {
     for tag_deletion in [true, false] {
         let (bed, _) = Bed::pushed(MIB);
-        bed.server
-            .change(|settings| settings.tag_deletion = tag_deletion);
+        bed.server.change(|settings| settings.tag_deletion = tag_deletion);
         let to = place("app/1.0:latest@daint%gh200");
-        bed.registry
-            .copy(&place("app/1.0:v1@daint%gh200"), &to, false)
-            .unwrap();
+        bed.registry.copy(&place("app/1.0:v1@daint%gh200"), &to, false).unwrap();
         let deleted = bed.delete().unwrap();
         assert!(deleted.remains);
         let image = bed.registry.image(&to).unwrap();
@@ -51,9 +48,7 @@ fn copying_between_repositories_sends_no_blob_and_takes_everything_along() {
             namespace: "build".parse().unwrap(),
             label: "app/2.0:v1@daint%gh200".parse().unwrap(),
         };
-        bed.registry
-            .copy(&place("app/1.0:v1@daint%gh200"), &to, false)
-            .unwrap();
+        bed.registry.copy(&place("app/1.0:v1@daint%gh200"), &to, false).unwrap();
         assert!(bed.server.received("PATCH", "/app/2.0/") < 100);
         let image = bed.registry.image(&to).unwrap();
         let into = tempfile::tempdir().unwrap();

@@ -14,14 +14,7 @@ use crate::bed::{Bed, MIB, noise};
 /// A second version of an image: some bytes are more, some are others, some are gone.
 fn changed(old: &[u8]) -> Vec<u8> {
     let new = noise(MIB + 300_000);
-    [
-        &old[..9 * MIB],
-        &new[..MIB],
-        &old[10 * MIB..20 * MIB],
-        &new[MIB..],
-        &old[21 * MIB..],
-    ]
-    .concat()
+    [&old[..9 * MIB], &new[..MIB], &old[10 * MIB..20 * MIB], &new[MIB..], &old[21 * MIB..]].concat()
 }
 
 /// A bed with the second version in the registry, and a file with the first.
@@ -41,9 +34,7 @@ fn fetch(bed: &Bed, base: &PathBuf) -> Result<(Fetched, Vec<u8>), Error> {
     fs::create_dir_all(&into).unwrap();
     let image = bed.image()?;
     let bases = std::slice::from_ref(base);
-    let fetched = bed
-        .registry
-        .fetch_image(&image, &into, bases, &mut |_, _| ())?;
+    let fetched = bed.registry.fetch_image(&image, &into, bases, &mut |_, _| ())?;
     let content = fs::read(&fetched.path).unwrap();
     Ok((fetched, content))
 }
@@ -62,10 +53,7 @@ fn only_what_has_changed_is_got() {
 #[test]
 fn it_goes_on_after_a_cut() {
     let (bed, new, base) = bed();
-    bed.server
-        .on("GET", "/blobs/")
-        .times(3)
-        .does(Fault::CutSending(100_000));
+    bed.server.on("GET", "/blobs/").times(3).does(Fault::CutSending(100_000));
     assert!(fetch(&bed, &base).unwrap().1 == new);
 }
 
@@ -103,10 +91,7 @@ fn a_list_that_lies_costs_time_and_nothing_else() {
     let (bed, new, base) = bed();
     // Another byte of the list: a chunk that is in the file is taken for one that is not,
     // or the list is none.
-    bed.server
-        .on("GET", "/blobs/")
-        .once()
-        .does(Fault::CorruptByte(60));
+    bed.server.on("GET", "/blobs/").once().does(Fault::CorruptByte(60));
     assert!(fetch(&bed, &base).unwrap().1 == new);
 }
 

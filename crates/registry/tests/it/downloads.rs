@@ -24,10 +24,7 @@ fn what_was_pushed_is_pulled() {
 fn a_download_that_is_cut_anywhere_goes_on() {
     let (bed, content) = Bed::pushed_for_one_stream(40 * MIB);
     for offset in [0, 1, 1000, 8 * MIB - 1, 8 * MIB, 8 * MIB + 1, 20 * MIB - 1] {
-        bed.server
-            .on("GET", "/blobs/")
-            .once()
-            .does(Fault::CutSending(offset));
+        bed.server.on("GET", "/blobs/").once().does(Fault::CutSending(offset));
         assert!(bed.fetch().unwrap() == content, "{offset}");
     }
 }
@@ -35,10 +32,7 @@ fn a_download_that_is_cut_anywhere_goes_on() {
 #[test]
 fn what_came_before_a_cut_is_not_asked_for_again() {
     let (bed, content) = Bed::pushed_for_one_stream(64 * MIB);
-    bed.server
-        .on("GET", "/blobs/")
-        .times(1)
-        .does(Fault::CutSending(17 * MIB));
+    bed.server.on("GET", "/blobs/").times(1).does(Fault::CutSending(17 * MIB));
     assert!(bed.fetch().unwrap() == content);
     let sent = bed.server.sent("GET", "/blobs/");
     assert!(sent < 64 * MIB + 8 * MIB, "{sent}");
@@ -48,13 +42,8 @@ fn what_came_before_a_cut_is_not_asked_for_again() {
 fn another_process_goes_on_with_what_one_left() {
     let (bed, content) = Bed::pushed_for_one_stream(64 * MIB);
     // Nothing but the first two parts comes through.
-    bed.server
-        .on("GET", "/blobs/")
-        .does(Fault::CutSending(17 * MIB));
-    bed.server
-        .on("GET", "/blobs/")
-        .after(1)
-        .does(Fault::CutHead(0));
+    bed.server.on("GET", "/blobs/").does(Fault::CutSending(17 * MIB));
+    bed.server.on("GET", "/blobs/").after(1).does(Fault::CutHead(0));
     let error = bed.fetch().unwrap_err();
     assert!(matches!(error, Error::Unreachable { .. }), "{error}");
     bed.server.disarm();
@@ -75,19 +64,14 @@ fn a_registry_that_knows_no_ranges_serves_as_well() {
 fn a_cut_without_ranges_begins_anew() {
     let (bed, content) = Bed::pushed(80 * MIB);
     bed.server.on("GET", "/blobs/").does(Fault::IgnoreRange);
-    bed.server
-        .on("GET", "/blobs/")
-        .times(2)
-        .does(Fault::CutSending(50 * MIB));
+    bed.server.on("GET", "/blobs/").times(2).does(Fault::CutSending(50 * MIB));
     assert!(bed.fetch().unwrap() == content);
 }
 
 #[test]
 fn a_registry_that_sends_something_else_is_not_believed() {
     let (bed, _) = Bed::pushed(20 * MIB);
-    bed.server
-        .on("GET", "/blobs/")
-        .does(Fault::CorruptByte(9 * MIB));
+    bed.server.on("GET", "/blobs/").does(Fault::CorruptByte(9 * MIB));
     let error = bed.fetch().unwrap_err();
     assert!(matches!(error, Error::WrongContent { .. }), "{error}");
     assert!(bed.is_clean());
@@ -95,11 +79,7 @@ fn a_registry_that_sends_something_else_is_not_believed() {
 
 #[test]
 fn lies_about_lengths_and_ranges_are_noticed() {
-    for fault in [
-        Fault::WrongContentRange,
-        Fault::AnnounceLess(1),
-        Fault::AnnounceMore(7),
-    ] {
+    for fault in [Fault::WrongContentRange, Fault::AnnounceLess(1), Fault::AnnounceMore(7)] {
         let (bed, content) = Bed::pushed(80 * MIB);
         bed.server.on("GET", "/blobs/").does(fault.clone());
         let outcome = bed.fetch();
@@ -112,13 +92,8 @@ fn lies_about_lengths_and_ranges_are_noticed() {
 #[test]
 fn a_damaged_beginning_on_disk_is_got_again() {
     let (bed, content) = Bed::pushed_for_one_stream(64 * MIB);
-    bed.server
-        .on("GET", "/blobs/")
-        .does(Fault::CutSending(17 * MIB));
-    bed.server
-        .on("GET", "/blobs/")
-        .after(1)
-        .does(Fault::CutHead(0));
+    bed.server.on("GET", "/blobs/").does(Fault::CutSending(17 * MIB));
+    bed.server.on("GET", "/blobs/").after(1).does(Fault::CutHead(0));
     bed.fetch().unwrap_err();
     bed.server.disarm();
     let partial = bed.path("into/image.partial");
@@ -144,10 +119,7 @@ fn a_registry_that_hangs_is_given_up() {
 fn a_registry_that_is_busy_is_asked_again() {
     for status in [429, 500, 502, 503, 504] {
         let (bed, content) = Bed::pushed(MIB);
-        bed.server
-            .on("GET", "/")
-            .times(3)
-            .does(Fault::answer(status));
+        bed.server.on("GET", "/").times(3).does(Fault::answer(status));
         assert!(bed.fetch().unwrap() == content, "{status}");
     }
 }
@@ -155,10 +127,7 @@ fn a_registry_that_is_busy_is_asked_again() {
 #[test]
 fn the_pause_that_a_registry_asks_for_is_made() {
     let (bed, _) = Bed::pushed(MIB);
-    bed.server
-        .on("GET", "/blobs/")
-        .once()
-        .does(Fault::answer_later(429, 1));
+    bed.server.on("GET", "/blobs/").once().does(Fault::answer_later(429, 1));
     let started = Instant::now();
     bed.fetch().unwrap();
     assert!(started.elapsed() >= Duration::from_secs(1));
@@ -169,10 +138,7 @@ fn a_registry_that_stays_busy_is_named_with_its_words() {
     let (bed, _) = Bed::pushed(MIB);
     bed.server.on("GET", "/manifests/").does(Fault::answer(503));
     let error = bed.image().unwrap_err();
-    assert!(
-        matches!(error, Error::Status { status: 503, .. }),
-        "{error}"
-    );
+    assert!(matches!(error, Error::Status { status: 503, .. }), "{error}");
 }
 
 #[test]
@@ -180,9 +146,7 @@ fn refusals_are_told_apart() {
     let (bed, _) = Bed::pushed(MIB);
     let refused = |status: u16| {
         bed.server.disarm();
-        bed.server
-            .on("GET", "/manifests/")
-            .does(Fault::answer(status));
+        bed.server.on("GET", "/manifests/").does(Fault::answer(status));
         bed.image().unwrap_err()
     };
     assert!(matches!(refused(401), Error::Unauthorized { .. }));

@@ -79,11 +79,8 @@ impl Server {
 
 fn list(registry: &Registry, listing: Listing) -> String {
     let namespace = "deploy".parse().unwrap();
-    let wanted = Wanted {
-        namespace: &namespace,
-        pattern: None,
-        how: cabane_label::NameMatch::Prefix,
-    };
+    let wanted =
+        Wanted { namespace: &namespace, pattern: None, how: cabane_label::NameMatch::Prefix };
     let found = registry.find(&wanted, listing);
     found.map(|found| found.len()).unwrap_err().to_string()
 }
@@ -97,10 +94,7 @@ fn linked(to: &str, body: &str) -> Reply {
 fn a_list_that_leads_back_to_a_page_ends_there() {
     let server = Server::start(|path, _| linked(path, r#"{"repositories": []}"#));
     let error = list(&server.registry(), Listing::Catalog);
-    assert!(
-        error.ends_with("its list leads back to a page that was already read"),
-        "{error}"
-    );
+    assert!(error.ends_with("its list leads back to a page that was already read"), "{error}");
     assert_eq!(server.count(), 1);
 }
 
@@ -109,16 +103,10 @@ fn a_list_that_repeats_its_names_under_other_links_ends_there() {
     let number = AtomicUsize::new(0);
     let server = Server::start(move |_, _| {
         let number = number.fetch_add(1, Ordering::Relaxed);
-        linked(
-            &format!("/v2/_catalog?n={number}"),
-            r#"{"repositories": ["a", "b"]}"#,
-        )
+        linked(&format!("/v2/_catalog?n={number}"), r#"{"repositories": ["a", "b"]}"#)
     });
     let error = list(&server.registry(), Listing::Catalog);
-    assert!(
-        error.ends_with("a page of its list repeats earlier pages"),
-        "{error}"
-    );
+    assert!(error.ends_with("a page of its list repeats earlier pages"), "{error}");
     assert_eq!(server.count(), 2);
 }
 
@@ -129,18 +117,12 @@ fn a_list_of_tags_without_an_end_ends_at_its_limit_of_time() {
         let number = number.fetch_add(1, Ordering::Relaxed);
         thread::sleep(Duration::from_millis(20));
         let path = path.split('?').next().unwrap_or_default();
-        linked(
-            &format!("{path}?last={number}"),
-            &format!(r#"{{"tags": ["t{number}"]}}"#),
-        )
+        linked(&format!("{path}?last={number}"), &format!(r#"{{"tags": ["t{number}"]}}"#))
     });
     let mut options = options();
     options.retry_policy.list = Duration::from_secs(1);
     let error = list(&server.registry_with(&options), Listing::Index);
-    assert!(
-        error.contains("its list is not complete after 1 seconds"),
-        "{error}"
-    );
+    assert!(error.contains("its list is not complete after 1 seconds"), "{error}");
 }
 
 #[test]
@@ -183,10 +165,7 @@ fn an_answer_that_comes_byte_by_byte_has_an_end() {
     options.retry_policy.answer = Duration::from_secs(1);
     let start = Instant::now();
     let error = list(&server.registry_with(&options), Listing::Catalog);
-    assert!(
-        error.contains("its answer is not complete after 1 seconds"),
-        "{error}"
-    );
+    assert!(error.contains("its answer is not complete after 1 seconds"), "{error}");
     // Many times the limit: the machine may be busy.
     assert!(start.elapsed() < Duration::from_secs(30));
 }
@@ -203,16 +182,11 @@ fn a_layer_of_a_size_that_nothing_has_is_refused_before_anything_is_made() {
         got.unwrap_err().to_string()
     });
     let start = format!("{name} cannot be downloaded: its ");
-    for (error, size) in errors.iter().zip([
-        "4611686018427387904",
-        "18446744073709551615",
-        "8796093022208",
-    ]) {
+    for (error, size) in
+        errors.iter().zip(["4611686018427387904", "18446744073709551615", "8796093022208"])
+    {
         assert!(error.starts_with(&start), "{error}");
-        assert!(
-            error.contains(&format!("layer sha256:{digest} has {size} bytes")),
-            "{error}"
-        );
+        assert!(error.contains(&format!("layer sha256:{digest} has {size} bytes")), "{error}");
     }
     assert_eq!(server.count(), 0);
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
@@ -229,10 +203,7 @@ fn layers_that_fit_alone_and_not_together_are_refused() {
     let layers = ["a", "b", "c"].map(|letter| (digest(letter), half));
     let room = server.registry().check_room(&name, &layers, place.path());
     let error = room.unwrap_err().to_string();
-    assert!(
-        error.contains(&format!("all of it needs {} bytes", 3 * half)),
-        "{error}"
-    );
+    assert!(error.contains(&format!("all of it needs {} bytes", 3 * half)), "{error}");
 }
 
 #[test]
@@ -262,10 +233,7 @@ fn a_token_that_is_too_long_is_not_read_to_its_end() {
         (401, vec![header], String::new())
     });
     let error = list(&server.registry(), Listing::Index);
-    assert!(
-        error.contains("its token has more than 1048576 bytes"),
-        "{error}"
-    );
+    assert!(error.contains("its token has more than 1048576 bytes"), "{error}");
 }
 
 #[test]
@@ -286,10 +254,7 @@ fn redirects_have_an_end_and_headers_a_limit() {
     let first = list(&circle.registry_with(&short), Listing::Catalog);
     let second = list(&endless.registry_with(&short), Listing::Catalog);
     assert!(first.contains("leads in circles"), "{first}");
-    assert!(
-        second.contains("does not answer as a registry does"),
-        "{second}"
-    );
+    assert!(second.contains("does not answer as a registry does"), "{second}");
 }
 
 #[test]

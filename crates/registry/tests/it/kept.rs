@@ -26,15 +26,9 @@ struct Reader {
 impl Reader {
     fn new(bed: &Bed) -> Self {
         let cache = tempfile::tempdir().unwrap();
-        let options = Options {
-            cache: Some(cache.path().to_owned()),
-            ..options()
-        };
+        let options = Options { cache: Some(cache.path().to_owned()), ..options() };
         let address: Address = format!("{}/uenv", bed.server.url()).parse().unwrap();
-        Self {
-            registry: Registry::new(address, &options).unwrap(),
-            cache,
-        }
+        Self { registry: Registry::new(address, &options).unwrap(), cache }
     }
 
     /// Lets time pass.
@@ -53,11 +47,7 @@ impl Reader {
 
 fn labels(registry: &Registry, listing: Listing) -> Result<Vec<String>, Error> {
     let namespace = "deploy".parse().unwrap();
-    let wanted = Wanted {
-        namespace: &namespace,
-        pattern: None,
-        how: NameMatch::Prefix,
-    };
+    let wanted = Wanted { namespace: &namespace, pattern: None, how: NameMatch::Prefix };
     let found = registry.find(&wanted, listing)?;
     Ok(found.iter().map(|image| image.label.to_string()).collect())
 }
@@ -77,11 +67,7 @@ fn what_did_not_change_is_not_sent_again() {
         assert_eq!(reader.labels(listing), [LABEL]);
         bed.server.forget_requests();
         assert_eq!(reader.labels(listing), [LABEL]);
-        assert_eq!(
-            bed.server.requests_of("GET", "/manifests/").len(),
-            1,
-            "{listing:?}"
-        );
+        assert_eq!(bed.server.requests_of("GET", "/manifests/").len(), 1, "{listing:?}");
         assert_eq!(bed.server.sent("GET", "/manifests/"), 0, "{listing:?}");
     }
     assert_eq!(bed.server.requests_of("", "cabane-index").len(), 0);
@@ -125,9 +111,7 @@ fn a_list_is_right_while_others_write() {
         is_done.store(true, Ordering::Relaxed);
     });
     assert_eq!(reader.labels(Listing::Index).len(), 6);
-    bed.registry
-        .delete(&place("app/1.0:v3@daint%gh200"))
-        .unwrap();
+    bed.registry.delete(&place("app/1.0:v3@daint%gh200")).unwrap();
     assert_eq!(reader.labels(Listing::Index).len(), 5);
 }
 
@@ -136,9 +120,7 @@ fn a_push_that_was_cut_off_before_its_end_is_seen_once_it_is_repeated() {
     let (bed, _) = Bed::pushed(100);
     let reader = Reader::new(&bed);
     assert_eq!(reader.labels(Listing::Index), [LABEL]);
-    bed.server
-        .on("PUT", "cabane-state")
-        .does(Fault::answer(403));
+    bed.server.on("PUT", "cabane-state").does(Fault::answer(403));
     let to = place(OTHER);
     let cut = bed.registry.copy(&place(LABEL), &to, false);
     assert!(cut.is_err());
@@ -152,9 +134,7 @@ fn a_push_that_was_cut_off_before_its_end_and_never_repeated_is_seen_after_a_whi
     let (bed, _) = Bed::pushed(100);
     let reader = Reader::new(&bed);
     reader.labels(Listing::Index);
-    bed.server
-        .on("PUT", "cabane-state")
-        .does(Fault::answer(403));
+    bed.server.on("PUT", "cabane-state").does(Fault::answer(403));
     let cut = bed.registry.copy(&place(LABEL), &place(OTHER), false);
     assert!(cut.is_err());
     reader.age(300);
@@ -167,9 +147,7 @@ fn a_push_that_was_cut_off_before_its_end_and_never_repeated_is_seen_after_a_whi
 fn an_index_without_a_state_is_read_each_time() {
     let (bed, _) = Bed::pushed(100);
     let reader = Reader::new(&bed);
-    bed.server
-        .on("GET", "cabane-state")
-        .does(Fault::answer(404));
+    bed.server.on("GET", "cabane-state").does(Fault::answer(404));
     assert_eq!(reader.labels(Listing::Index), [LABEL]);
     push(&bed.registry, OTHER, "other");
     assert_eq!(reader.labels(Listing::Index), [LABEL, OTHER]);

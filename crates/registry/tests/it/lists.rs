@@ -59,10 +59,7 @@ fn the_index_is_right_after_pushes_at_the_same_time() {
         }
     });
     assert_eq!(bed.labels(Listing::Index).unwrap().len(), 8);
-    assert_eq!(
-        bed.labels(Listing::Index).unwrap(),
-        bed.labels(Listing::Catalog).unwrap()
-    );
+    assert_eq!(bed.labels(Listing::Index).unwrap(), bed.labels(Listing::Catalog).unwrap());
 }
 
 pub(crate) fn push_file(registry: &Registry, place: &Place, image: &Path) {
@@ -98,15 +95,9 @@ fn the_last_of_several_pushes_of_a_label_is_in_the_index() {
         }
     });
     let namespace = "deploy".parse().unwrap();
-    let wanted = Wanted {
-        namespace: &namespace,
-        pattern: None,
-        how: cabane_label::NameMatch::Prefix,
-    };
+    let wanted =
+        Wanted { namespace: &namespace, pattern: None, how: cabane_label::NameMatch::Prefix };
     let found = bed.registry.find(&wanted, Listing::Index).unwrap();
     let image = bed.registry.image(&place).unwrap();
-    assert_eq!(
-        found.iter().map(|found| &found.digest).collect::<Vec<_>>(),
-        [&image.digest]
-    );
+    assert_eq!(found.iter().map(|found| &found.digest).collect::<Vec<_>>(), [&image.digest]);
 }

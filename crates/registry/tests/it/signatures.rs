@@ -73,9 +73,7 @@ fn an_image_that_is_signed_when_it_is_pushed_is_accepted_by_that_key_only() {
 #[test]
 fn the_signature_is_there_before_the_label() {
     let (bed, _) = signed();
-    let puts = bed
-        .server
-        .requests_of("PUT", &format!("{REPOSITORY}/manifests/"));
+    let puts = bed.server.requests_of("PUT", &format!("{REPOSITORY}/manifests/"));
     let position = |end: &str| puts.iter().position(|put| put.path.ends_with(end)).unwrap();
     assert!(position(".sig") < position("/v1"));
 }
@@ -151,10 +149,7 @@ fn one_bad_signature_does_not_spoil_a_good_one() {
     ] {
         manifest["layers"] = json!([bad]);
         put_signatures(&bed, &bed.image().unwrap(), &manifest);
-        assert_eq!(
-            thought(&bed, &[ours.public()]),
-            Err(Distrust::Damaged { reason })
-        );
+        assert_eq!(thought(&bed, &[ours.public()]), Err(Distrust::Damaged { reason }));
         manifest["layers"] = json!([bad, large, good]);
         put_signatures(&bed, &bed.image().unwrap(), &manifest);
         assert_eq!(thought(&bed, &[ours.public()]), Ok(()));
@@ -168,10 +163,7 @@ fn what_is_changed_on_its_way_is_not_accepted() {
     let path = format!("/blobs/{}", digest.as_str().unwrap());
     bed.server.on("GET", &path).does(Fault::CorruptByte(20));
     let reason = "the registry does not have what was signed";
-    assert_eq!(
-        thought(&bed, &[ours.public()]),
-        Err(Distrust::Damaged { reason })
-    );
+    assert_eq!(thought(&bed, &[ours.public()]), Err(Distrust::Damaged { reason }));
 }
 
 #[test]
@@ -239,10 +231,7 @@ fn openssl_accepts_what_was_signed_here() {
     let signature = layer["annotations"][SIGNATURE].as_str().unwrap();
     fs::write(bed.path("text"), &text).unwrap();
     fs::write(bed.path("signature"), STANDARD.decode(signature).unwrap()).unwrap();
-    openssl(
-        &bed,
-        "dgst -sha256 -verify key.pub -signature signature text",
-    );
+    openssl(&bed, "dgst -sha256 -verify key.pub -signature signature text");
     let text: Value = serde_json::from_slice(&text).unwrap();
     let named = &text["critical"]["image"]["docker-manifest-digest"];
     assert_eq!(*named, format!("sha256:{}", bed.image().unwrap().manifest));
@@ -261,10 +250,7 @@ fn what_openssl_signed_in_the_way_of_cosign_is_accepted_and_kept() {
         image.manifest
     );
     fs::write(bed.path("text"), &text).unwrap();
-    openssl(
-        &bed,
-        "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out theirs",
-    );
+    openssl(&bed, "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out theirs");
     openssl(&bed, "pkey -in theirs -pubout -out theirs.pub");
     openssl(&bed, "dgst -sha256 -sign theirs -out signature text");
     let signature = STANDARD.encode(fs::read(bed.path("signature")).unwrap());

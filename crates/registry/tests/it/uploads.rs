@@ -22,10 +22,7 @@ fn an_upload_that_is_cut_goes_on() {
 #[test]
 fn what_the_registry_has_is_not_sent_again() {
     let bed = Bed::new();
-    let cut = Fault::CutReceiving {
-        after: 15 * MIB,
-        kept: 14 * MIB,
-    };
+    let cut = Fault::CutReceiving { after: 15 * MIB, kept: 14 * MIB };
     bed.server.on("PATCH", "/uploads/").once().does(cut);
     bed.push_content(20 * MIB);
     let received = bed.server.received("PATCH", "/uploads/");
@@ -36,10 +33,7 @@ fn what_the_registry_has_is_not_sent_again() {
 fn a_registry_that_forgets_an_upload_gets_it_from_the_beginning() {
     let bed = Bed::new();
     bed.server.change(|settings| settings.cut_uploads = false);
-    let cut = Fault::CutReceiving {
-        after: 5 * MIB,
-        kept: 5 * MIB,
-    };
+    let cut = Fault::CutReceiving { after: 5 * MIB, kept: 5 * MIB };
     bed.server.on("PATCH", "/uploads/").once().does(cut);
     let content = bed.push_content(20 * MIB);
     assert!(bed.fetch().unwrap() == content);
@@ -53,10 +47,7 @@ fn a_front_end_that_limits_sizes_gets_smaller_parts() {
         length.is_some_and(|length| length.parse::<usize>().unwrap() > 5 * MIB)
     };
     let too_large = Fault::AnswerEarly { status: 413 };
-    bed.server
-        .on("PATCH", "/uploads/")
-        .if_request(is_large)
-        .does(too_large);
+    bed.server.on("PATCH", "/uploads/").if_request(is_large).does(too_large);
     let content = bed.push_content(20 * MIB);
     assert!(bed.fetch().unwrap() == content);
 }
@@ -64,10 +55,7 @@ fn a_front_end_that_limits_sizes_gets_smaller_parts() {
 #[test]
 fn an_answer_that_is_lost_at_the_end_is_no_failure() {
     let bed = Bed::new();
-    bed.server
-        .on("PUT", "/uploads/")
-        .once()
-        .does(Fault::LoseAnswer);
+    bed.server.on("PUT", "/uploads/").once().does(Fault::LoseAnswer);
     let content = bed.push_content(20 * MIB);
     assert!(bed.fetch().unwrap() == content);
 }
@@ -75,15 +63,10 @@ fn an_answer_that_is_lost_at_the_end_is_no_failure() {
 #[test]
 fn a_label_appears_when_everything_is_there() {
     let bed = Bed::new();
-    bed.server
-        .on("PUT", "/manifests/v1")
-        .does(Fault::answer(403));
+    bed.server.on("PUT", "/manifests/v1").does(Fault::answer(403));
     let error = bed.push(&noise(MIB), false).unwrap_err();
     assert!(matches!(error, Error::Forbidden { .. }), "{error}");
-    assert!(matches!(
-        bed.image().unwrap_err(),
-        Error::NoSuchImage { .. }
-    ));
+    assert!(matches!(bed.image().unwrap_err(), Error::NoSuchImage { .. }));
     bed.server.disarm();
     bed.server.forget_requests();
     bed.push(&noise(MIB), false).unwrap();
@@ -111,10 +94,7 @@ fn a_label_of_another_image_is_not_taken_without_force() {
 fn a_registry_that_is_busy_is_sent_everything_again() {
     for (method, path) in [("POST", "/uploads/"), ("PATCH", "/uploads/"), ("PUT", "/")] {
         let bed = Bed::new();
-        bed.server
-            .on(method, path)
-            .times(2)
-            .does(Fault::answer(503));
+        bed.server.on(method, path).times(2).does(Fault::answer(503));
         let content = bed.push_content(MIB);
         assert!(bed.fetch().unwrap() == content, "{method}");
     }

@@ -68,10 +68,7 @@ fn an_image_without_metadata_can_be_added() {
 fn the_metadata_travel_with_the_image() {
     let world = World::new();
     let digest = world.add("a", 1).unwrap().record.digest;
-    let recipe = world
-        .repository
-        .meta_path(&digest)
-        .join("recipe/config.yaml");
+    let recipe = world.repository.meta_path(&digest).join("recipe/config.yaml");
     assert_eq!(fs::read_to_string(recipe).unwrap(), "name: a\n");
 }
 
@@ -81,10 +78,7 @@ fn adding_tells_how_far_it_is() {
     let (image, meta) = (world.image(1), world.meta());
     let mut told = Vec::new();
     let mut progress = |done, total| told.push((done, total));
-    world
-        .repository
-        .add_with_progress(&request("a", &image, &meta), &mut progress)
-        .unwrap();
+    world.repository.add_with_progress(&request("a", &image, &meta), &mut progress).unwrap();
     assert_eq!(told, [(5000, 5000)]);
 }
 
@@ -105,9 +99,7 @@ fn a_copied_image_also_stays_where_it_was() {
 #[test]
 fn a_moved_image_is_not_where_it_was() {
     let world = World::new();
-    world
-        .add_with("a", 1, |request| request.how = Transfer::Move)
-        .unwrap();
+    world.add_with("a", 1, |request| request.how = Transfer::Move).unwrap();
     assert!(!world.place.path().join("1.squashfs").exists());
 }
 
@@ -115,9 +107,7 @@ fn a_moved_image_is_not_where_it_was() {
 fn a_moved_image_is_not_copied_on_the_same_file_system() {
     let world = World::new();
     let inode = fs::metadata(world.image(1)).unwrap().ino();
-    let added = world
-        .add_with("a", 1, |request| request.how = Transfer::Move)
-        .unwrap();
+    let added = world.add_with("a", 1, |request| request.how = Transfer::Move).unwrap();
     let path = world.repository.image_path(&added.record.digest);
     assert_eq!(fs::metadata(path).unwrap().ino(), inode);
 }
@@ -132,10 +122,7 @@ fn an_image_is_moved_from_another_file_system() {
     let mut request = request("a", &image, &meta);
     request.how = Transfer::Move;
     world.repository.add(&request).unwrap();
-    assert_eq!(
-        (image.exists(), world.labels()),
-        (false, [("a".to_owned(), 1)].into())
-    );
+    assert_eq!((image.exists(), world.labels()), (false, [("a".to_owned(), 1)].into()));
 }
 
 #[test]
@@ -166,14 +153,9 @@ fn a_moved_image_gets_the_mode_of_a_new_file() {
     let world = World::new();
     let (secret, new) = (world.image(1), world.image(2));
     fs::set_permissions(secret, fs::Permissions::from_mode(0o600)).unwrap();
-    let added = world
-        .add_with("a", 1, |request| request.how = Transfer::Move)
-        .unwrap();
+    let added = world.add_with("a", 1, |request| request.how = Transfer::Move).unwrap();
     let image = world.repository.image_path(&added.record.digest);
-    assert_eq!(
-        fs::metadata(image).unwrap().mode(),
-        fs::metadata(new).unwrap().mode()
-    );
+    assert_eq!(fs::metadata(image).unwrap().mode(), fs::metadata(new).unwrap().mode());
 }
 
 #[test]
@@ -181,14 +163,8 @@ fn what_is_not_an_image_is_refused() {
     let world = World::new();
     let (text, meta) = (world.place.path().join("text"), world.meta());
     fs::write(&text, "hello\n").unwrap();
-    let error = world
-        .repository
-        .add(&request("a", &text, &meta))
-        .unwrap_err();
-    assert_eq!(
-        error.source().unwrap().to_string(),
-        "it is a text, and neither squashfs nor EROFS"
-    );
+    let error = world.repository.add(&request("a", &text, &meta)).unwrap_err();
+    assert_eq!(error.source().unwrap().to_string(), "it is a text, and neither squashfs nor EROFS");
 }
 
 #[test]
@@ -196,10 +172,7 @@ fn an_image_that_is_cut_off_is_refused() {
     let world = World::new();
     let (image, meta) = (world.place.path().join("short"), world.meta());
     fs::write(&image, &image_bytes(1)[..4000]).unwrap();
-    let error = world
-        .repository
-        .add(&request("a", &image, &meta))
-        .unwrap_err();
+    let error = world.repository.add(&request("a", &image, &meta)).unwrap_err();
     assert_eq!(
         error.source().unwrap().to_string(),
         "it is cut off: it should have at least 5000 bytes and has 4000"
@@ -211,10 +184,7 @@ fn metadata_that_cannot_be_read_are_refused_before_anything_is_copied() {
     let world = World::new();
     let (image, meta) = (world.image(1), world.meta());
     fs::write(meta.join("env.json"), "{").unwrap();
-    let error = world
-        .repository
-        .add(&request("a", &image, &meta))
-        .unwrap_err();
+    let error = world.repository.add(&request("a", &image, &meta)).unwrap_err();
     assert!(matches!(error, Error::Meta { .. }), "{error}");
 }
 
@@ -223,10 +193,7 @@ fn metadata_that_lead_out_leave_nothing_behind() {
     let world = World::new();
     let (image, meta) = (world.image(1), world.meta());
     symlink("/etc/passwd", meta.join("link")).unwrap();
-    world
-        .repository
-        .add(&request("a", &image, &meta))
-        .unwrap_err();
+    world.repository.add(&request("a", &image, &meta)).unwrap_err();
     assert_tidy(&world.repository);
 }
 
@@ -236,9 +203,7 @@ fn a_label_is_not_taken_from_another_image() {
     world.add("a", 1).unwrap();
     let error = world.add("a", 2).unwrap_err();
     assert!(
-        error
-            .to_string()
-            .starts_with("the label `a/1:v1@daint%gh200` belongs to the image "),
+        error.to_string().starts_with("the label `a/1:v1@daint%gh200` belongs to the image "),
         "{error}"
     );
 }
@@ -250,9 +215,7 @@ fn a_label_that_is_taken_is_noticed_before_anything_is_copied() {
     let (image, meta) = (world.image(2), world.meta());
     let mut told = Vec::new();
     let mut progress = |done, total| told.push((done, total));
-    let outcome = world
-        .repository
-        .add_with_progress(&request("a", &image, &meta), &mut progress);
+    let outcome = world.repository.add_with_progress(&request("a", &image, &meta), &mut progress);
     assert_eq!((outcome.is_err(), told), (true, Vec::new()));
 }
 
@@ -265,10 +228,7 @@ fn a_clock_that_was_ahead_does_not_keep_a_label() {
     let mut json: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     json["date"] = future.into();
     let name = path.file_name().unwrap().to_str().unwrap();
-    let name = format!(
-        "{}{date}.json",
-        &name[..name.len() - "0123456789abcdef.json".len()]
-    );
+    let name = format!("{}{date}.json", &name[..name.len() - "0123456789abcdef.json".len()]);
     fs::write(path.with_file_name(name), json.to_string()).unwrap();
     fs::remove_file(path).unwrap();
     world.replace("a", 2).unwrap();
@@ -290,10 +250,7 @@ fn an_image_that_loses_its_label_stays_for_the_grace_and_goes_with_the_next_writ
     world.repository = world.repository.with_grace(Duration::from_secs(3600));
     let second = world.replace("a", 2).unwrap();
     let during = (second.kept, second.removed, world.labels());
-    assert_eq!(
-        during,
-        (Some(first.clone()), vec![], [("a".to_owned(), 2)].into())
-    );
+    assert_eq!(during, (Some(first.clone()), vec![], [("a".to_owned(), 2)].into()));
     assert!(
         world.repository.has_image(&first)
             && world.repository.status(true).unwrap().damaged.is_empty()
@@ -322,10 +279,7 @@ fn a_label_that_comes_back_to_an_image_keeps_one_ref_of_it() {
     world.add("a", 1).unwrap();
     world.replace("a", 2).unwrap();
     let third = world.replace("a", 1).unwrap();
-    assert_eq!(
-        (third.kept, names(&world.file("refs")).len()),
-        (third.replaced, 2)
-    );
+    assert_eq!((third.kept, names(&world.file("refs")).len()), (third.replaced, 2));
 }
 
 #[test]
@@ -349,10 +303,7 @@ fn an_image_with_another_label_survives_the_loss_of_one() {
     world.add("a", 1).unwrap();
     world.add("b", 1).unwrap();
     world.replace("a", 2).unwrap();
-    assert_eq!(
-        world.labels(),
-        [("a".to_owned(), 2), ("b".to_owned(), 1)].into()
-    );
+    assert_eq!(world.labels(), [("a".to_owned(), 2), ("b".to_owned(), 1)].into());
 }
 
 #[test]
@@ -376,20 +327,14 @@ fn an_image_can_get_a_second_label() {
     let world = World::new();
     let digest = world.add("a", 1).unwrap().record.digest;
     world.repository.tag(&digest, label("b"), false).unwrap();
-    assert_eq!(
-        world.labels(),
-        [("a".to_owned(), 1), ("b".to_owned(), 1)].into()
-    );
+    assert_eq!(world.labels(), [("a".to_owned(), 1), ("b".to_owned(), 1)].into());
 }
 
 #[test]
 fn an_image_that_is_not_there_gets_no_label() {
     let world = World::new();
     let digest = "a".repeat(64).parse().unwrap();
-    let error = world
-        .repository
-        .tag(&digest, label("b"), false)
-        .unwrap_err();
+    let error = world.repository.tag(&digest, label("b"), false).unwrap_err();
     assert!(matches!(error, Error::NoSuchImage { .. }), "{error}");
 }
 
@@ -398,10 +343,7 @@ fn a_second_label_is_not_taken_from_another_image() {
     let world = World::new();
     let digest = world.add("a", 1).unwrap().record.digest;
     world.add("b", 2).unwrap();
-    let error = world
-        .repository
-        .tag(&digest, label("b"), false)
-        .unwrap_err();
+    let error = world.repository.tag(&digest, label("b"), false).unwrap_err();
     assert!(matches!(error, Error::LabelTaken { .. }), "{error}");
 }
 
@@ -409,12 +351,8 @@ fn a_second_label_is_not_taken_from_another_image() {
 fn a_label_too_long_for_a_file_name_can_be_used() {
     let world = World::new();
     let part = "p".repeat(64);
-    let long: cabane_label::Label = format!("{part}/{part}:{part}@{part}%{part}")
-        .parse()
-        .unwrap();
-    world
-        .add_with("a", 1, |request| request.label = long.clone())
-        .unwrap();
+    let long: cabane_label::Label = format!("{part}/{part}:{part}@{part}%{part}").parse().unwrap();
+    world.add_with("a", 1, |request| request.label = long.clone()).unwrap();
     assert!(world.repository.by_label(&long).unwrap().is_some());
 }
 
@@ -444,10 +382,7 @@ fn a_pattern_finds_what_begins_with_its_name() {
     for (name, content) in [("prgenv-gnu", 1), ("prgenv-nvidia", 2), ("cp2k", 3)] {
         world.add(name, content).unwrap();
     }
-    let found = world
-        .repository
-        .find(&"prgenv".parse().unwrap(), NameMatch::Prefix)
-        .unwrap();
+    let found = world.repository.find(&"prgenv".parse().unwrap(), NameMatch::Prefix).unwrap();
     assert_eq!(found.len(), 2);
 }
 
@@ -458,13 +393,6 @@ fn a_repository_that_may_not_be_written_says_so() {
     // Root may write anywhere; a file in the place of the directory stops root as well.
     fs::remove_dir_all(path.join("tmp")).unwrap();
     fs::write(path.join("tmp"), "").unwrap();
-    let error = Repository::open(&path)
-        .unwrap()
-        .add(&request("a", &world.image(1), &world.meta()));
-    assert!(
-        error
-            .unwrap_err()
-            .to_string()
-            .starts_with("cannot write in ")
-    );
+    let error = Repository::open(&path).unwrap().add(&request("a", &world.image(1), &world.meta()));
+    assert!(error.unwrap_err().to_string().starts_with("cannot write in "));
 }

@@ -69,10 +69,7 @@ fn an_index_from_an_earlier_time_does_not_bring_an_old_date_back() {
     world.repository.remove(&label("a")).unwrap();
     fs::write(world.file("index"), index).unwrap();
     let record = world.add("a", 1).unwrap().record;
-    assert_eq!(
-        world.repository.by_label(&label("a")).unwrap(),
-        Some(record)
-    );
+    assert_eq!(world.repository.by_label(&label("a")).unwrap(), Some(record));
 }
 
 #[test]
@@ -108,10 +105,7 @@ fn the_status_names_an_image_of_another_size() {
     fs::write(world.repository.image_path(&digest), "hsqs").unwrap();
     assert_eq!(
         corruption(&world),
-        [format!(
-            "the image {} has 4 bytes and should have 5000",
-            digest.id()
-        )]
+        [format!("the image {} has 4 bytes and should have 5000", digest.id())]
     );
 }
 
@@ -130,10 +124,7 @@ fn the_status_names_an_image_without_a_label() {
     let world = World::new();
     let digest = world.add("a", 1).unwrap().record.digest;
     fs::remove_file(world.only_ref()).unwrap();
-    assert_eq!(
-        corruption(&world),
-        [format!("the image {digest} has no label")]
-    );
+    assert_eq!(corruption(&world), [format!("the image {digest} has no label")]);
 }
 
 #[test]
@@ -142,20 +133,14 @@ fn the_status_names_a_damaged_ref() {
     world.add("a", 1).unwrap();
     fs::write(world.only_ref(), "{}").unwrap();
     let damaged = world.repository.status(false).unwrap().damaged;
-    assert!(
-        matches!(damaged.as_slice(), [Corruption::UnreadableRef { .. }]),
-        "{damaged:?}"
-    );
+    assert!(matches!(damaged.as_slice(), [Corruption::UnreadableRef { .. }]), "{damaged:?}");
 }
 
 #[test]
 fn the_status_names_what_does_not_belong_there() {
     let world = World::new();
     fs::write(world.file("refs/notes.txt"), "").unwrap();
-    assert_eq!(
-        corruption(&world),
-        ["`refs/notes.txt` does not belong there"]
-    );
+    assert_eq!(corruption(&world), ["`refs/notes.txt` does not belong there"]);
 }
 
 #[test]
@@ -183,10 +168,7 @@ fn an_update_drops_a_ref_whose_image_is_missing() {
     let digest = world.add("a", 1).unwrap().record.digest;
     fs::remove_dir_all(world.file("images").join(digest.as_str())).unwrap();
     let repaired = world.repository.update().unwrap();
-    assert_eq!(
-        (repaired.dropped.len(), names(&world.file("refs")).len()),
-        (1, 0)
-    );
+    assert_eq!((repaired.dropped.len(), names(&world.file("refs")).len()), (1, 0));
 }
 
 #[test]
@@ -195,10 +177,7 @@ fn an_update_leaves_a_ref_of_a_later_version_alone() {
     world.add("a", 1).unwrap();
     fs::write(world.only_ref(), r#"{"version":2}"#).unwrap();
     world.repository.update().unwrap();
-    assert_eq!(
-        fs::read_to_string(world.only_ref()).unwrap(),
-        r#"{"version":2}"#
-    );
+    assert_eq!(fs::read_to_string(world.only_ref()).unwrap(), r#"{"version":2}"#);
 }
 
 #[test]
@@ -234,10 +213,7 @@ fn the_newest_of_two_refs_of_a_label_is_valid() {
     world.add("b", 1).unwrap();
     world.replace("a", 2).unwrap();
     fs::write(old.0, old.1).unwrap();
-    assert_eq!(
-        world.labels(),
-        [("a".to_owned(), 2), ("b".to_owned(), 1)].into()
-    );
+    assert_eq!(world.labels(), [("a".to_owned(), 2), ("b".to_owned(), 1)].into());
 }
 
 #[test]
@@ -255,10 +231,8 @@ fn the_next_writer_removes_the_older_of_two_refs_of_a_label() {
 /// A process that has ended and that was on this host, as a part of temporary names.
 fn dead_owner() -> String {
     let names = rustix::system::uname();
-    let host = names
-        .nodename()
-        .to_string_lossy()
-        .replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+    let host =
+        names.nodename().to_string_lossy().replace(|c: char| !c.is_ascii_alphanumeric(), "_");
     let namespace =
         std::os::unix::fs::MetadataExt::ino(&fs::metadata("/proc/self/ns/pid").unwrap());
     let mut child = std::process::Command::new("true").spawn().unwrap();
@@ -270,9 +244,7 @@ fn dead_owner() -> String {
 fn an_image_that_a_killed_writer_had_taken_away_comes_back() {
     let world = World::new();
     let digest = world.add("a", 1).unwrap().record.digest;
-    let trash = world
-        .file("tmp")
-        .join(format!("trash-{digest}-{}", dead_owner()));
+    let trash = world.file("tmp").join(format!("trash-{digest}-{}", dead_owner()));
     fs::rename(world.file("images").join(digest.as_str()), trash).unwrap();
     assert_eq!(world.repository.update().unwrap().restored, [digest]);
 }
@@ -281,9 +253,7 @@ fn an_image_that_a_killed_writer_had_taken_away_comes_back() {
 fn an_image_that_a_killed_writer_was_removing_is_removed() {
     let world = World::new();
     let digest = world.add("a", 1).unwrap().record.digest;
-    let trash = world
-        .file("tmp")
-        .join(format!("trash-{digest}-{}", dead_owner()));
+    let trash = world.file("tmp").join(format!("trash-{digest}-{}", dead_owner()));
     fs::remove_file(world.only_ref()).unwrap();
     fs::rename(world.file("images").join(digest.as_str()), trash).unwrap();
     world.repository.update().unwrap();
@@ -328,9 +298,7 @@ fn what_a_writer_on_another_host_is_making_is_left_alone() {
 fn what_a_writer_on_another_host_left_days_ago_is_swept() {
     let world = World::new();
     let long_ago = jiff::Timestamp::now().as_second() - 2 * 24 * 60 * 60;
-    let staging = world
-        .file("tmp")
-        .join(format!("elsewhere-0-1-0-{long_ago}-0"));
+    let staging = world.file("tmp").join(format!("elsewhere-0-1-0-{long_ago}-0"));
     fs::create_dir(&staging).unwrap();
     world.repository.update().unwrap();
     assert_tidy(&world.repository);

@@ -19,24 +19,14 @@ fn with_little_space(test: &str) {
     let small = place.path().join("small");
     fs::create_dir(&small).unwrap();
     let mut shell = Command::new("unshare");
-    let namespaces = if rustix::process::geteuid().is_root() {
-        "-m"
-    } else {
-        "-rm"
-    };
+    let namespaces = if rustix::process::geteuid().is_root() { "-m" } else { "-rm" };
     let script = r#"mount -t tmpfs -o size=4m none "$CABANE_TEST_INSIDE/small" && exec "$0" "$@""#;
-    shell
-        .arg(namespaces)
-        .args(["sh", "-c", script])
-        .arg(this_program().get_program());
+    shell.arg(namespaces).args(["sh", "-c", script]).arg(this_program().get_program());
     let message = place.path().to_str().unwrap();
     let output = again(&mut shell, test, message).output().unwrap();
     let report = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success() && report.contains("1 passed"),
-        "{report}\n{errors}"
-    );
+    assert!(output.status.success() && report.contains("1 passed"), "{report}\n{errors}");
 }
 
 fn large_image(place: &Path, size: usize) -> std::path::PathBuf {
@@ -58,18 +48,8 @@ fn an_image_that_does_not_fit_is_refused_before_it_is_copied() {
     let repository = Repository::create(&place.join("small/repository")).unwrap();
     let (image, meta) = (large_image(place, 5_000_000), meta_in(place));
     let error = repository.add(&request("a", &image, &meta)).unwrap_err();
-    let Error::NoSpace {
-        need,
-        free: Some(free),
-        ..
-    } = error
-    else {
-        panic!("{error}")
-    };
-    assert!(
-        need == Some(5_000_000) && free < 5_000_000,
-        "{need:?} {free}"
-    );
+    let Error::NoSpace { need, free: Some(free), .. } = error else { panic!("{error}") };
+    assert!(need == Some(5_000_000) && free < 5_000_000, "{need:?} {free}");
 }
 
 #[test]
@@ -82,9 +62,7 @@ fn a_disk_that_fills_up_anywhere_on_the_way_loses_nothing_and_keeps_nothing() {
     let place = Path::new(&place);
     let repository = Repository::create(&place.join("small/repository")).unwrap();
     let meta = meta_in(place);
-    repository
-        .add(&request("kept", &image_in(place, 1), &meta))
-        .unwrap();
+    repository.add(&request("kept", &image_in(place, 1), &meta)).unwrap();
     let image = image_in(place, 2);
     let ballast = place.join("small/ballast");
     let (mut failures, mut dice) = (0, Dice::new(1));

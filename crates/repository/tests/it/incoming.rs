@@ -126,12 +126,7 @@ fn a_download_repairs_an_image_that_is_damaged() {
     let world = World::new();
     world.add("a", 1).unwrap();
     let image = world.repository.image_path(&digest(1));
-    File::options()
-        .write(true)
-        .open(&image)
-        .unwrap()
-        .set_len(9)
-        .unwrap();
+    File::options().write(true).open(&image).unwrap().set_len(9).unwrap();
     let is_whole = world.repository.has_whole_image(&digest(1), 5000);
     add(&world, "b", downloaded(&world, 1)).unwrap();
     let both = [("a".to_owned(), 1), ("b".to_owned(), 1)];
@@ -164,9 +159,7 @@ fn one_image_is_downloaded_once_however_many_want_it() {
     };
     let pull = &pull;
     let downloads: usize = thread::scope(|scope| {
-        let all: Vec<_> = (0..10)
-            .map(|number| scope.spawn(move || pull(number)))
-            .collect();
+        let all: Vec<_> = (0..10).map(|number| scope.spawn(move || pull(number))).collect();
         all.into_iter().map(|one| one.join().unwrap()).sum()
     });
     assert_eq!((downloads, world.labels().len()), (1, 10));
@@ -313,8 +306,5 @@ fn a_download_for_a_group_becomes_an_image_for_that_group() {
     });
     let image = world.repository.image_path(&added.unwrap().record.digest);
     let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
-    assert_eq!(
-        [mode(&image), mode(image.parent().unwrap())],
-        [0o640, 0o750]
-    );
+    assert_eq!([mode(&image), mode(image.parent().unwrap())], [0o640, 0o750]);
 }

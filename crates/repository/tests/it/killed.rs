@@ -34,11 +34,7 @@ fn change_for_ever(place: &Path, seed: u64) -> ! {
                 let image = image_in(place, content);
                 let mut request = request(name, &image, &meta);
                 request.replace = true;
-                request.how = if dice.below(2) == 0 {
-                    Transfer::Copy
-                } else {
-                    Transfer::Move
-                };
+                request.how = if dice.below(2) == 0 { Transfer::Copy } else { Transfer::Move };
                 repository.add(&request).map(drop).unwrap();
             }
             4 => {
@@ -64,11 +60,7 @@ fn download(repository: &Repository, name: &str, content: u8, meta: &Path) {
     let (digest, bytes) = (digest(content), image_bytes(content));
     let incoming = repository.incoming(&digest).unwrap();
     let mut options = OpenOptions::new();
-    let mut file = options
-        .create(true)
-        .append(true)
-        .open(incoming.image())
-        .unwrap();
+    let mut file = options.create(true).append(true).open(incoming.image()).unwrap();
     let there = usize::try_from(file.metadata().unwrap().len()).unwrap();
     for part in bytes[there..].chunks(1000) {
         file.write_all(part).unwrap();
@@ -121,31 +113,16 @@ fn killed_at_any_instant_nothing_is_lost_and_nothing_is_left() {
     let mut dice = Dice::new(7);
     for seed in 0..KILLS {
         let mut writer = again(&mut this_program(), TEST, &format!("{seed} {place}"));
-        let mut writer = writer
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut writer = writer.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         wait_for_work(&world, seed);
         sleep(Duration::from_micros(dice.below(20_000)));
-        assert!(
-            writer.try_wait().unwrap().is_none(),
-            "the writer stopped by itself (seed {seed})"
-        );
+        assert!(writer.try_wait().unwrap().is_none(), "the writer stopped by itself (seed {seed})");
         writer.kill().unwrap();
         writer.wait().unwrap();
         // First as it was left: every label is complete.
-        assert_eq!(
-            labels(&world.repository).get("kept"),
-            Some(&9),
-            "seed {seed}"
-        );
+        assert_eq!(labels(&world.repository).get("kept"), Some(&9), "seed {seed}");
         world.repository.update().unwrap();
-        assert_eq!(
-            labels(&world.repository).get("kept"),
-            Some(&9),
-            "seed {seed}"
-        );
+        assert_eq!(labels(&world.repository).get("kept"), Some(&9), "seed {seed}");
         give_downloads_up(&world.repository);
         assert_tidy(&world.repository);
     }
@@ -154,16 +131,11 @@ fn killed_at_any_instant_nothing_is_lost_and_nothing_is_left() {
 /// Waits until the writer has begun to change something.
 fn wait_for_work(world: &World, seed: u64) {
     let index = || {
-        std::fs::metadata(world.file("index"))
-            .map(|m| std::os::unix::fs::MetadataExt::ino(&m))
-            .ok()
+        std::fs::metadata(world.file("index")).map(|m| std::os::unix::fs::MetadataExt::ino(&m)).ok()
     };
     let (before, end) = (index(), Instant::now() + Duration::from_secs(60));
     while index() == before {
-        assert!(
-            Instant::now() < end,
-            "the writer does nothing (seed {seed})"
-        );
+        assert!(Instant::now() < end, "the writer does nothing (seed {seed})");
         sleep(Duration::from_micros(200));
     }
 }

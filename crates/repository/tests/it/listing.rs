@@ -30,10 +30,7 @@ fn put(world: &World, number: u32) -> String {
             "views":["default","develop","modules"],"default_view":"default"}}"#
     );
     fs::create_dir(world.file("images").join(&digest)).unwrap();
-    let file = format!(
-        "{name},{version},v1,daint,gh200,{},18ea0717daf9a500.json",
-        &digest[..16]
-    );
+    let file = format!("{name},{version},v1,daint,gh200,{},18ea0717daf9a500.json", &digest[..16]);
     fs::write(world.file("refs").join(file), json).unwrap();
     label
 }
@@ -69,9 +66,6 @@ fn records_are_sorted_by_label() {
 fn one_of_many_images_is_found() {
     let world = World::new();
     (0..300).for_each(|number| drop(put(&world, number)));
-    let found = world
-        .repository
-        .find(&"stack7/2".parse().unwrap(), NameMatch::Exact)
-        .unwrap();
+    let found = world.repository.find(&"stack7/2".parse().unwrap(), NameMatch::Exact).unwrap();
     assert_eq!(labels(&found), ["stack7/2:v1@daint%gh200"]);
 }

@@ -13,27 +13,12 @@ use crate::support::{World, assert_tidy, label};
 
 #[derive(Clone, Debug)]
 enum Change {
-    Add {
-        name: String,
-        content: u8,
-        replace: bool,
-        how: Transfer,
-    },
-    Tag {
-        from: String,
-        name: String,
-        replace: bool,
-    },
-    Remove {
-        name: String,
-    },
-    RemoveImage {
-        name: String,
-    },
+    Add { name: String, content: u8, replace: bool, how: Transfer },
+    Tag { from: String, name: String, replace: bool },
+    Remove { name: String },
+    RemoveImage { name: String },
     Update,
-    CutIndex {
-        share: u64,
-    },
+    CutIndex { share: u64 },
     RemoveIndex,
     KeepIndex,
     RestoreIndex,
@@ -73,12 +58,7 @@ fn give(model: &mut Model, name: String, content: u8, replace: bool) -> bool {
 fn apply(world: &World, model: &mut Model, kept_index: &mut Vec<u8>, change: Change) {
     let index = world.file("index");
     match change {
-        Change::Add {
-            name,
-            content,
-            replace,
-            how,
-        } => {
+        Change::Add { name, content, replace, how } => {
             let outcome = world.add_with(&name, content, |request| {
                 request.replace = replace;
                 request.how = how;
@@ -87,11 +67,7 @@ fn apply(world: &World, model: &mut Model, kept_index: &mut Vec<u8>, change: Cha
             assert!(outcome.is_ok() || taken, "{outcome:?}");
             assert_eq!(!taken, give(model, name, content, replace));
         }
-        Change::Tag {
-            from,
-            name,
-            replace,
-        } => {
+        Change::Tag { from, name, replace } => {
             let record = world.repository.by_label(&label(&from)).unwrap();
             assert_eq!(record.is_some(), model.contains_key(&from));
             if let Some(record) = record {

@@ -25,10 +25,7 @@ fn a_directory_without_the_mark_is_not_a_repository() {
 #[test]
 fn who_opens_no_repository_is_told_how_to_make_one() {
     let error = Repository::open(Path::new("/no/such/place")).unwrap_err();
-    assert_eq!(
-        error.hint().unwrap(),
-        "`cabane repo create /no/such/place` makes one"
-    );
+    assert_eq!(error.hint().unwrap(), "`cabane repo create /no/such/place` makes one");
 }
 
 #[test]
@@ -42,11 +39,7 @@ fn a_repository_of_uenv_is_known_as_one() {
 #[test]
 fn a_later_format_is_not_touched() {
     let place = tempfile::tempdir().unwrap();
-    fs::write(
-        place.path().join("cabane-repository"),
-        "cabane-repository 2\n",
-    )
-    .unwrap();
+    fs::write(place.path().join("cabane-repository"), "cabane-repository 2\n").unwrap();
     let message = error_of(Repository::open(place.path()), place.path());
     assert_eq!(
         message,
@@ -59,17 +52,12 @@ fn a_mark_that_says_nothing_is_an_error() {
     let place = tempfile::tempdir().unwrap();
     fs::write(place.path().join("cabane-repository"), "\0\0\0").unwrap();
     let message = error_of(Repository::open(place.path()), place.path());
-    assert_eq!(
-        message,
-        "PLACE/cabane-repository does not say which format the repository has"
-    );
+    assert_eq!(message, "PLACE/cabane-repository does not say which format the repository has");
 }
 
 #[test]
 fn a_name_with_control_characters_cannot_paint_the_terminal() {
-    let message = Repository::open(Path::new("/no/\u{1b}[31mred"))
-        .unwrap_err()
-        .to_string();
+    let message = Repository::open(Path::new("/no/\u{1b}[31mred")).unwrap_err().to_string();
     assert_eq!(message, "no repository at /no/\\u{1b}[31mred");
 }
 
@@ -89,10 +77,7 @@ fn a_repository_is_created_with_the_directories_above_it() {
 #[test]
 fn a_new_repository_holds_no_temporary_names() {
     let world = World::new();
-    assert_eq!(
-        names(&world.file("tmp")).into_iter().collect::<Vec<_>>(),
-        [".lock"]
-    );
+    assert_eq!(names(&world.file("tmp")).into_iter().collect::<Vec<_>>(), [".lock"]);
 }
 
 #[test]
@@ -108,10 +93,7 @@ fn a_directory_with_files_does_not_become_a_repository() {
     let place = tempfile::tempdir().unwrap();
     fs::write(place.path().join("thesis.tex"), "").unwrap();
     let message = error_of(Repository::create(place.path()), place.path());
-    assert_eq!(
-        message,
-        "the directory PLACE is not empty: it holds `thesis.tex`"
-    );
+    assert_eq!(message, "the directory PLACE is not empty: it holds `thesis.tex`");
 }
 
 #[test]
@@ -126,8 +108,6 @@ fn a_creation_that_was_killed_can_be_repeated() {
 #[test]
 fn a_repository_is_found_when_the_working_directory_changes() {
     let repository = Repository::open(Path::new("../../../no/such/place")).unwrap_err();
-    let Error::NotARepository { path } = repository else {
-        panic!("{repository}")
-    };
+    let Error::NotARepository { path } = repository else { panic!("{repository}") };
     assert!(path.is_absolute());
 }

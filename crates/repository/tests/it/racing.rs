@@ -46,9 +46,7 @@ fn of_two_processes_that_add_under_one_label_one_wins() {
         let place = Path::new(place);
         let repository = Repository::open(&place.join("repository")).unwrap();
         let image = image_in(place, content.parse().unwrap());
-        repository
-            .add(&request("a", &image, &meta_in(place)))
-            .unwrap();
+        repository.add(&request("a", &image, &meta_in(place))).unwrap();
         return;
     }
     let world = World::new();
@@ -56,9 +54,7 @@ fn of_two_processes_that_add_under_one_label_one_wins() {
     for _ in 0..10 {
         let adders = [1, 2].map(|content| {
             let mut adder = again(&mut this_program(), TEST, &format!("{content} {place}"));
-            adder
-                .stdout(std::process::Stdio::null())
-                .stderr(std::process::Stdio::null());
+            adder.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
             adder.spawn().unwrap()
         });
         let won = adders.map(|mut adder| adder.wait().unwrap().success());
@@ -79,11 +75,7 @@ fn add_while_removing(world: &World) {
         });
         removed.unwrap();
         added.unwrap();
-        assert_eq!(
-            world.labels(),
-            [("b".to_owned(), 1)].into(),
-            "round {round}"
-        );
+        assert_eq!(world.labels(), [("b".to_owned(), 1)].into(), "round {round}");
         world.repository.remove(&label("b")).unwrap();
     }
 }
@@ -163,17 +155,9 @@ fn many_writers_at_once_all_succeed() {
 fn read_while_replacing(world: &World, others: usize) {
     world.add("a", 1).unwrap();
     world.add("other", 3).unwrap();
-    let digest = world
-        .repository
-        .by_label(&label("other"))
-        .unwrap()
-        .unwrap()
-        .digest;
+    let digest = world.repository.by_label(&label("other")).unwrap().unwrap().digest;
     for other in 0..others {
-        world
-            .repository
-            .tag(&digest, label(&format!("other{other}")), false)
-            .unwrap();
+        world.repository.tag(&digest, label(&format!("other{other}")), false).unwrap();
     }
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -181,10 +165,7 @@ fn read_while_replacing(world: &World, others: usize) {
             let mut lists = 0;
             while !done.load(Ordering::Relaxed) {
                 let records = world.repository.records().unwrap();
-                assert!(
-                    records.iter().any(|one| one.label == label("a")),
-                    "list {lists}"
-                );
+                assert!(records.iter().any(|one| one.label == label("a")), "list {lists}");
                 assert_eq!(records.len(), others + 2);
                 lists += 1;
             }

@@ -15,10 +15,7 @@ fn an_image_goes_with_its_last_label() {
     let digest = world.add("a", 1).unwrap().record.digest;
     let removed = world.repository.remove(&label("a")).unwrap();
     assert_eq!(
-        (
-            removed.images,
-            world.repository.image_path(&digest).exists()
-        ),
+        (removed.images, world.repository.image_path(&digest).exists()),
         (vec![digest], false)
     );
 }
@@ -46,9 +43,7 @@ fn a_label_that_does_not_exist_cannot_be_removed() {
     let world = World::new();
     let error = world.repository.remove(&label("a")).unwrap_err();
     assert!(
-        error
-            .to_string()
-            .starts_with("no image has the label `a/1:v1@daint%gh200` in"),
+        error.to_string().starts_with("no image has the label `a/1:v1@daint%gh200` in"),
         "{error}"
     );
 }
@@ -69,10 +64,7 @@ fn an_image_is_removed_with_all_its_labels() {
     world.add("b", 1).unwrap();
     world.add("c", 2).unwrap();
     let removed = world.repository.remove_image(&digest).unwrap();
-    assert_eq!(
-        (removed.records.len(), world.labels()),
-        (2, [("c".to_owned(), 2)].into())
-    );
+    assert_eq!((removed.records.len(), world.labels()), (2, [("c".to_owned(), 2)].into()));
 }
 
 #[test]
@@ -87,10 +79,7 @@ fn an_image_without_a_label_can_be_removed() {
 #[test]
 fn an_image_that_is_not_there_cannot_be_removed() {
     let world = World::new();
-    let error = world
-        .repository
-        .remove_image(&"a".repeat(64).parse().unwrap())
-        .unwrap_err();
+    let error = world.repository.remove_image(&"a".repeat(64).parse().unwrap()).unwrap_err();
     assert!(matches!(error, Error::NoSuchImage { .. }), "{error}");
 }
 

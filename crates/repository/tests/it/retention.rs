@@ -12,18 +12,11 @@ use cabane_repository::{Cleared, Fate, Kept, Limits, Reason, Retention, Verdict}
 
 use crate::support::{World, assert_tidy, label};
 
-const NONE: Limits = Limits {
-    older_than: None,
-    keep_last: None,
-    max_size: None,
-    spare: Duration::ZERO,
-};
+const NONE: Limits =
+    Limits { older_than: None, keep_last: None, max_size: None, spare: Duration::ZERO };
 
 fn everything() -> Limits {
-    Limits {
-        older_than: Some(Duration::ZERO),
-        ..NONE
-    }
+    Limits { older_than: Some(Duration::ZERO), ..NONE }
 }
 
 /// Reaches a verdict, when no other test happens to start a process: until that has become
@@ -63,10 +56,7 @@ fn without_a_limit_everything_stays() {
 fn what_was_used_within_the_time_that_is_spared_stays() {
     let world = World::new();
     world.add("a", 1).unwrap();
-    let limits = Limits {
-        spare: Duration::from_secs(3600),
-        ..everything()
-    };
+    let limits = Limits { spare: Duration::from_secs(3600), ..everything() };
     let kept = Fate::Kept(Kept::Recent);
     assert_eq!(fates(&world, &limits), [("a".to_owned(), kept)]);
 }
@@ -141,10 +131,7 @@ fn the_images_that_are_too_much_are_those_not_used_for_longest() {
     for (name, content) in [("a", 1), ("b", 2), ("c", 3)] {
         world.add(name, content).unwrap();
     }
-    let limits = Limits {
-        max_size: Some(10_000),
-        ..NONE
-    };
+    let limits = Limits { max_size: Some(10_000), ..NONE };
     let (kept, gone) = (Fate::Kept(Kept::WithinLimits), Fate::Removed(Reason::Size));
     let expected = [("a", gone), ("b", kept), ("c", kept)];
     let expected = expected.map(|(name, fate)| (name.to_owned(), fate));
@@ -155,10 +142,7 @@ fn the_images_that_are_too_much_are_those_not_used_for_longest() {
 fn what_is_among_the_newest_stays_however_old() {
     let world = World::new();
     world.add("a", 1).unwrap();
-    let limits = Limits {
-        keep_last: NonZeroU32::new(1),
-        ..everything()
-    };
+    let limits = Limits { keep_last: NonZeroU32::new(1), ..everything() };
     let kept = Fate::Kept(Kept::Newest);
     assert_eq!(fates(&world, &limits), [("a".to_owned(), kept)]);
 }

@@ -24,11 +24,8 @@ impl World {
     /// for each of thousands of changes need not wear a disk.
     pub(crate) fn new() -> Self {
         let memory = Path::new("/dev/shm");
-        let place = if memory.is_dir() {
-            tempfile::tempdir_in(memory)
-        } else {
-            tempfile::tempdir()
-        };
+        let place =
+            if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
         let place = place.unwrap();
         let repository = Repository::create(&place.path().join("repository")).unwrap();
         (1..5).for_each(|content| drop(image_in(place.path(), content)));
@@ -83,13 +80,7 @@ impl World {
 }
 
 pub(crate) fn request<'a>(name: &str, image: &'a Path, meta: &'a Path) -> AddRequest<'a> {
-    AddRequest {
-        label: label(name),
-        image,
-        meta,
-        how: Transfer::Copy,
-        replace: false,
-    }
+    AddRequest { label: label(name), image, meta, how: Transfer::Copy, replace: false }
 }
 
 pub(crate) fn label(name: &str) -> Label {
@@ -138,17 +129,11 @@ pub(crate) fn labels(repository: &Repository) -> BTreeMap<String, u8> {
     let content = |digest: &Digest| {
         let bytes = fs::read(repository.image_path(digest)).unwrap();
         let content = *bytes.last().unwrap();
-        assert_eq!(
-            bytes,
-            image_bytes(content),
-            "a label points to an incomplete image"
-        );
+        assert_eq!(bytes, image_bytes(content), "a label points to an incomplete image");
         repository.meta(digest).unwrap();
         content
     };
-    let labels = records
-        .iter()
-        .map(|one| (one.label.name.to_string(), content(&one.digest)));
+    let labels = records.iter().map(|one| (one.label.name.to_string(), content(&one.digest)));
     labels.collect()
 }
 
@@ -157,29 +142,18 @@ pub(crate) fn assert_tidy(repository: &Repository) {
     let status = repository.status(true).unwrap();
     // The index is a cache, which the next writer makes anew.
     let damaged = status.damaged.iter();
-    let damaged: Vec<_> = damaged
-        .filter(|one| **one != Corruption::BadIndex)
-        .collect();
+    let damaged: Vec<_> = damaged.filter(|one| **one != Corruption::BadIndex).collect();
     assert_eq!(damaged, Vec::<&Corruption>::new());
     let root = repository.path();
-    assert_eq!(
-        names(&root.join("tmp")),
-        BTreeSet::from([".lock".to_owned()])
-    );
-    let digests = repository
-        .records()
-        .unwrap()
-        .into_iter()
-        .map(|one| one.digest.to_string());
+    assert_eq!(names(&root.join("tmp")), BTreeSet::from([".lock".to_owned()]));
+    let digests = repository.records().unwrap().into_iter().map(|one| one.digest.to_string());
     assert_eq!(names(&root.join("images")), digests.collect());
     assert_eq!(names(&root.join("refs")).len(), status.labels);
 }
 
 pub(crate) fn names(directory: &Path) -> BTreeSet<String> {
     let entries = fs::read_dir(directory).unwrap();
-    entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect()
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
 const VARIABLE: &str = "CABANE_TEST_INSIDE";
@@ -192,9 +166,7 @@ pub(crate) fn inside() -> Option<String> {
 /// Returns a command that runs one test of this program again, in another process.
 pub(crate) fn again(program: &mut Command, test: &str, message: &str) -> Command {
     let mut command = Command::new(program.get_program());
-    command
-        .args(program.get_args())
-        .args(["--exact", test, "--nocapture", "--test-threads=1"]);
+    command.args(program.get_args()).args(["--exact", test, "--nocapture", "--test-threads=1"]);
     command.env(VARIABLE, message);
     command
 }

@@ -26,10 +26,7 @@ fn files(files: &[(&str, &str)]) -> TempDir {
 fn load(place: &Path, text: &str) -> Result<EnvironmentFile, EnvironmentError> {
     let variable = |_: &str| -> Option<OsString> { None };
     let directories: Vec<PathBuf> = ["own", "site"].map(|name| place.join(name)).into();
-    let finder = EnvironmentFinder {
-        directories: &directories,
-        variable: &variable,
-    };
+    let finder = EnvironmentFinder { directories: &directories, variable: &variable };
     finder.load(&EnvironmentReference::new(text, place))
 }
 
@@ -54,18 +51,9 @@ fn the_first_directory_with_a_file_of_the_name_decides() {
 #[test]
 fn a_later_base_wins_over_an_earlier_one_and_the_file_over_both() {
     let place = files(&[
-        (
-            "own/a.toml",
-            "description = \"a\"\nworkdir = \"/a\"\nimages = [\"a\"]",
-        ),
-        (
-            "own/b.toml",
-            "description = \"b\"\nworkdir = \"/b\"\nimages = [\"b\"]",
-        ),
-        (
-            "own/c.toml",
-            "base = [\"a\", \"b\"]\nworkdir = \"/c\"\nimages = [\"c\", \"a\"]",
-        ),
+        ("own/a.toml", "description = \"a\"\nworkdir = \"/a\"\nimages = [\"a\"]"),
+        ("own/b.toml", "description = \"b\"\nworkdir = \"/b\"\nimages = [\"b\"]"),
+        ("own/c.toml", "base = [\"a\", \"b\"]\nworkdir = \"/c\"\nimages = [\"c\", \"a\"]"),
     ]);
     assert_eq!(
         load(place.path(), "c").unwrap().to_toml(&[]),

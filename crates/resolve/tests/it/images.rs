@@ -31,10 +31,7 @@ fn the_repository_of_high_priority_decides() {
     let world = World::new();
     world.add("user", "a/1:v1@daint%gh200", 1);
     world.add("site", "a/1:v1@daint%gh200", 2);
-    assert_eq!(
-        world.locate("a").unwrap().repository.as_deref(),
-        Some("site")
-    );
+    assert_eq!(world.locate("a").unwrap().repository.as_deref(), Some("site"));
 }
 
 #[test]
@@ -42,10 +39,7 @@ fn a_repository_without_a_match_is_passed_over() {
     let world = World::new();
     world.add("user", "a/1:v1@daint%gh200", 1);
     world.add("site", "b/1:v1@daint%gh200", 2);
-    assert_eq!(
-        world.locate("a").unwrap().repository.as_deref(),
-        Some("user")
-    );
+    assert_eq!(world.locate("a").unwrap().repository.as_deref(), Some("user"));
 }
 
 #[test]
@@ -75,10 +69,7 @@ fn candidates_are_shown_with_id_size_and_date() {
     let complaint = world.complaint("a/1");
     let line = complaint.lines().nth(1).unwrap().to_owned();
     let fields: Vec<usize> = line.trim().split("  ").map(str::len).collect();
-    assert_eq!(
-        (fields, line.contains("  200 B  20")),
-        (vec![18, 16, 5, 10], true)
-    );
+    assert_eq!((fields, line.contains("  200 B  20")), (vec![18, 16, 5, 10], true));
 }
 
 #[test]
@@ -135,11 +126,7 @@ fn where_the_system_is_unknown_none_is_preferred() {
 fn a_version_that_is_not_there_is_answered_with_one_that_is() {
     let world = World::new();
     world.add("site", "a/1:v1@daint%gh200", 1);
-    assert!(
-        world
-            .complaint("a/2")
-            .ends_with("hint: there is `a/1:v1@daint%gh200`")
-    );
+    assert!(world.complaint("a/2").ends_with("hint: there is `a/1:v1@daint%gh200`"));
 }
 
 #[test]
@@ -183,10 +170,7 @@ fn a_namespace_belongs_to_a_registry() {
 #[test]
 fn what_looks_like_a_file_is_answered_with_how_to_name_one() {
     let complaint = World::new().complaint("a.squashfs");
-    assert!(
-        complaint.contains("hint: write `./a.squashfs`"),
-        "{complaint}"
-    );
+    assert!(complaint.contains("hint: write `./a.squashfs`"), "{complaint}");
 }
 
 #[test]

@@ -9,22 +9,13 @@ fn world() -> World {
     let world = World::new();
     world.add("site", "a/1:v1@daint%gh200", 1);
     world.add("site", "b/1:v1@daint%gh200", 2);
-    world.add_with(
-        "site",
-        "tools/1:v1@daint%gh200",
-        3,
-        r#""mount": "/user-tools","#,
-    );
+    world.add_with("site", "tools/1:v1@daint%gh200", 3, r#""mount": "/user-tools","#);
     world
 }
 
 fn mount_points(world: &World, uenvs: &str) -> Vec<String> {
     let environment = world.assemble(uenvs, "").unwrap();
-    environment
-        .images
-        .iter()
-        .map(|image| image.mount_point.to_string())
-        .collect()
+    environment.images.iter().map(|image| image.mount_point.to_string()).collect()
 }
 
 #[test]
@@ -34,10 +25,7 @@ fn an_image_is_mounted_where_its_metadata_say() {
 
 #[test]
 fn images_are_mounted_in_the_order_in_which_they_are_named() {
-    assert_eq!(
-        mount_points(&world(), "tools,a"),
-        ["/user-tools", "/user-environment"]
-    );
+    assert_eq!(mount_points(&world(), "tools,a"), ["/user-tools", "/user-environment"]);
 }
 
 #[test]
@@ -57,13 +45,7 @@ fn to_mount_an_image_elsewhere_is_worth_a_warning() {
 
 #[test]
 fn to_type_the_mount_point_for_which_an_image_was_built_is_not() {
-    assert_eq!(
-        world()
-            .assemble("a:/user-environment", "")
-            .unwrap()
-            .warnings,
-        []
-    );
+    assert_eq!(world().assemble("a:/user-environment", "").unwrap().warnings, []);
 }
 
 #[test]
@@ -85,8 +67,5 @@ fn an_image_cannot_be_named_twice() {
 
 #[test]
 fn an_image_can_be_mounted_at_two_places() {
-    assert_eq!(
-        mount_points(&world(), "a,a:/mnt"),
-        ["/user-environment", "/mnt"]
-    );
+    assert_eq!(mount_points(&world(), "a,a:/mnt"), ["/user-environment", "/mnt"]);
 }

@@ -16,10 +16,7 @@ fn an_image_is_found_by_its_path() {
     let world = World::new();
     write_image(&world.file("b.squashfs"));
     let located = world.locate(&typed(&world, "b.squashfs")).unwrap();
-    assert_eq!(
-        (located.path, located.meta),
-        (world.file("b.squashfs"), None)
-    );
+    assert_eq!((located.path, located.meta), (world.file("b.squashfs"), None));
 }
 
 #[test]

@@ -29,10 +29,7 @@ impl World {
         for (name, _) in REPOSITORIES {
             Repository::create(&place.path().join(name)).unwrap();
         }
-        Self {
-            place,
-            system: Some("daint"),
-        }
+        Self { place, system: Some("daint") }
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {
@@ -41,12 +38,7 @@ impl World {
 
     /// Adds an image; what its views set is `NAME_VIEW=1`, and each prepends itself to `ORDER`.
     pub(crate) fn add(&self, repository: &str, label: &str, content: u8) {
-        self.add_with(
-            repository,
-            label,
-            content,
-            r#""mount": "/user-environment","#,
-        );
+        self.add_with(repository, label, content, r#""mount": "/user-environment","#);
     }
 
     pub(crate) fn add_with(&self, repository: &str, label: &str, content: u8, keys: &str) {
@@ -59,25 +51,14 @@ impl World {
                 {{"ORDER":[{{"op":"append","value":["{content}-{view}"]}}]}}}}}}}}"#
             )
         };
-        let views = [
-            view("default"),
-            view("modules"),
-            view(&format!("only{content}")),
-        ]
-        .join(",");
+        let views = [view("default"), view("modules"), view(&format!("only{content}"))].join(",");
         let json = format!(r#"{{{keys} "name":"a","default-view":"default","views":{{{views}}}}}"#);
         fs::write(meta.join("env.json"), json).unwrap();
         let repository = Repository::open(&self.file(repository)).unwrap();
         let label = label.parse().unwrap();
         let how = Transfer::Copy;
         repository
-            .add(&AddRequest {
-                label,
-                image: &image,
-                meta: &meta,
-                how,
-                replace: false,
-            })
+            .add(&AddRequest { label, image: &image, meta: &meta, how, replace: false })
             .unwrap();
     }
 
@@ -100,10 +81,7 @@ impl World {
     pub(crate) fn builds(&self, text: &str) -> Result<Vec<String>, LocateError> {
         let [description] = parse_uenv_list(text).unwrap().try_into().unwrap();
         let found = self.resolver().locate_builds(&description)?;
-        Ok(found
-            .iter()
-            .map(|one| one.label.as_ref().unwrap().to_string())
-            .collect())
+        Ok(found.iter().map(|one| one.label.as_ref().unwrap().to_string()).collect())
     }
 
     /// Returns the label that a description means.
@@ -131,15 +109,9 @@ impl World {
         uenvs: &str,
         views: &str,
     ) -> Result<ConcreteEnvironment, AssembleError> {
-        let views = if views.is_empty() {
-            Vec::new()
-        } else {
-            parse_view_list(views).unwrap()
-        };
+        let views = if views.is_empty() { Vec::new() } else { parse_view_list(views).unwrap() };
         let (resolver, described) = (self.resolver(), parse_uenv_list(uenvs).unwrap());
-        let located = described
-            .into_iter()
-            .map(|one| (resolver.locate(&one).unwrap(), one));
+        let located = described.into_iter().map(|one| (resolver.locate(&one).unwrap(), one));
         assemble(located.collect(), &views, true)
     }
 }

@@ -14,12 +14,7 @@ use crate::support::{World, complaint_of, views_of};
 fn world() -> World {
     let world = World::new();
     world.add("site", "a/1:v1@daint%gh200", 1);
-    world.add_with(
-        "site",
-        "b/1:v1@daint%gh200",
-        2,
-        r#""mount": "/user-tools","#,
-    );
+    world.add_with("site", "b/1:v1@daint%gh200", 2, r#""mount": "/user-tools","#);
     world
 }
 
@@ -37,12 +32,7 @@ fn without_default_views_none_is_used() {
     let world = world();
     let description = parse_uenv_list("a").unwrap().remove(0);
     let located = world.locate("a").unwrap();
-    assert_eq!(
-        assemble(vec![(located, description)], &[], false)
-            .unwrap()
-            .views,
-        []
-    );
+    assert_eq!(assemble(vec![(located, description)], &[], false).unwrap().views, []);
 }
 
 #[test]
@@ -52,28 +42,19 @@ fn a_named_view_is_used_in_place_of_the_defaults() {
 
 #[test]
 fn views_take_effect_in_the_order_in_which_they_are_named() {
-    assert_eq!(
-        views("a,b", "b:default,only1,a:modules"),
-        ["1:default", "0:only1", "0:modules"]
-    );
+    assert_eq!(views("a,b", "b:default,only1,a:modules"), ["1:default", "0:only1", "0:modules"]);
 }
 
 #[test]
 fn a_view_takes_effect_once() {
-    assert_eq!(
-        views("a", "default,modules,a:default"),
-        ["0:default", "0:modules"]
-    );
+    assert_eq!(views("a", "default,modules,a:default"), ["0:default", "0:modules"]);
 }
 
 #[test]
 fn patches_are_merged_in_the_order_of_the_views() {
     let environment = world().assemble("a,b", "only2,a:modules,only1").unwrap();
     let variables = environment.patch.apply(&BTreeMap::new());
-    assert_eq!(
-        variables["ORDER".as_ref() as &std::ffi::OsStr],
-        "2-only2:1-modules:1-only1"
-    );
+    assert_eq!(variables["ORDER".as_ref() as &std::ffi::OsStr], "2-only2:1-modules:1-only1");
 }
 
 #[test]
@@ -107,10 +88,7 @@ fn a_view_of_another_image_is_not_taken_for_one_of_this() {
 #[test]
 fn a_qualified_view_is_corrected_with_its_image() {
     let complaint = complaint_of(world().assemble("a,b", "a:onyl1"));
-    assert!(
-        complaint.ends_with("hint: did you mean `a:only1`?"),
-        "{complaint}"
-    );
+    assert!(complaint.ends_with("hint: did you mean `a:only1`?"), "{complaint}");
 }
 
 #[test]

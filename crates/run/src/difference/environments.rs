@@ -71,9 +71,7 @@ pub fn compare_environments(
         mounts: compare_mounts(&from.additions.binds, &to.additions.binds),
         settings: compare_directories(directories)
             .into_iter()
-            .chain(compare_devices(
-                [from, to].map(|side| &side.additions.devices),
-            ))
+            .chain(compare_devices([from, to].map(|side| &side.additions.devices)))
             .collect(),
         views_from,
         views_to,
@@ -83,20 +81,12 @@ pub fn compare_environments(
 
 fn compare_directories([from, to]: [Option<PathBuf>; 2]) -> Option<Field> {
     let shown = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
-    (from != to).then(|| Field {
-        name: "working directory",
-        from: shown(&from),
-        to: shown(&to),
-    })
+    (from != to).then(|| Field { name: "working directory", from: shown(&from), to: shown(&to) })
 }
 
 fn compare_devices([from, to]: [&Vec<String>; 2]) -> Option<Field> {
     let shown = |devices: &Vec<String>| (!devices.is_empty()).then(|| devices.join(", "));
-    (from != to).then(|| Field {
-        name: "devices",
-        from: shown(from),
-        to: shown(to),
-    })
+    (from != to).then(|| Field { name: "devices", from: shown(from), to: shown(to) })
 }
 
 fn compare_mounts(from: &[Bind], to: &[Bind]) -> Vec<MountDifference> {
@@ -105,19 +95,13 @@ fn compare_mounts(from: &[Bind], to: &[Bind]) -> Vec<MountDifference> {
         for bind in binds {
             let read_only = if bind.read_only { " (read-only)" } else { "" };
             let shown = format!("{}{read_only}", bind.source.display());
-            if let Some(place) = all
-                .entry(bind.target.to_string())
-                .or_default()
-                .get_mut(side)
-            {
+            if let Some(place) = all.entry(bind.target.to_string()).or_default().get_mut(side) {
                 *place = Some(shown);
             }
         }
     }
     let differing = all.into_iter().filter(|(_, [from, to])| from != to);
-    differing
-        .map(|(name, [from, to])| MountDifference { name, from, to })
-        .collect()
+    differing.map(|(name, [from, to])| MountDifference { name, from, to }).collect()
 }
 
 fn compare_images(from: &ConcreteEnvironment, to: &ConcreteEnvironment) -> Vec<MountDifference> {
@@ -127,22 +111,15 @@ fn compare_images(from: &ConcreteEnvironment, to: &ConcreteEnvironment) -> Vec<M
         of_name.map(shown).nth(position)
     };
     for image in from.images.iter().chain(&to.images) {
-        let position = images
-            .iter()
-            .filter(|(name, _, _): &&(String, _, _)| name == image.name())
-            .count();
-        let (one, other) = (
-            named(from, image.name(), position),
-            named(to, image.name(), position),
-        );
+        let position =
+            images.iter().filter(|(name, _, _): &&(String, _, _)| name == image.name()).count();
+        let (one, other) = (named(from, image.name(), position), named(to, image.name(), position));
         if one.is_some() || other.is_some() {
             images.push((image.name().to_owned(), one, other));
         }
     }
     let differing = images.into_iter().filter(|(_, from, to)| from != to);
-    differing
-        .map(|(name, from, to)| MountDifference { name, from, to })
-        .collect()
+    differing.map(|(name, from, to)| MountDifference { name, from, to }).collect()
 }
 
 fn shown(image: &ConcreteImage) -> String {

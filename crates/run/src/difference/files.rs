@@ -224,10 +224,7 @@ fn state(mount: &OwnedFd, path: &Path, entry: &Entry) -> io::Result<FileState> {
         size: entry.size(),
         files: 1,
         is_executable: entry.is_executable(),
-        target: entry
-            .target
-            .as_ref()
-            .map(|target| String::from_utf8_lossy(target).into_owned()),
+        target: entry.target.as_ref().map(|target| String::from_utf8_lossy(target).into_owned()),
     };
     if entry.kind() == FileType::Directory {
         (state.size, state.files) = (0, 0);

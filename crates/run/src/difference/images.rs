@@ -68,10 +68,7 @@ pub fn compare_metadata(from: ImageSide<'_>, to: ImageSide<'_>) -> Vec<Field> {
             ("mount point", meta.mount.as_ref().map(ToString::to_string)),
             ("engine", meta.engine.clone()),
             ("needs", (!needs.is_empty()).then_some(needs)),
-            (
-                "default view",
-                meta.default_view.as_ref().map(ToString::to_string),
-            ),
+            ("default view", meta.default_view.as_ref().map(ToString::to_string)),
         ]
     });
     let [from, to] = both;
@@ -79,12 +76,7 @@ pub fn compare_metadata(from: ImageSide<'_>, to: ImageSide<'_>) -> Vec<Field> {
 }
 
 fn fields(
-    pairs: impl Iterator<
-        Item = (
-            (&'static str, Option<String>),
-            (&'static str, Option<String>),
-        ),
-    >,
+    pairs: impl Iterator<Item = ((&'static str, Option<String>), (&'static str, Option<String>))>,
 ) -> Vec<Field> {
     pairs
         .map(|((name, from), (_, to))| Field { name, from, to })
@@ -97,10 +89,7 @@ fn fields(
 #[must_use]
 pub fn compare_views(from: &Meta, to: &Meta, named: &[ViewName]) -> Vec<ViewDifference> {
     if let (Some(first), Some(last)) = (named.first(), named.last()) {
-        let difference = compare(
-            from.views.get_key_value(first),
-            to.views.get_key_value(last),
-        );
+        let difference = compare(from.views.get_key_value(first), to.views.get_key_value(last));
         return difference.into_iter().collect();
     }
     let every: BTreeSet<&ViewName> = from.views.keys().chain(to.views.keys()).collect();
@@ -121,16 +110,9 @@ fn compare(
         variables: Vec::new(),
     };
     let empty = View::default();
-    let (one, other) = (
-        from.map_or(&empty, |(_, view)| view),
-        to.map_or(&empty, |(_, view)| view),
-    );
-    let told = |view: &View| {
-        [
-            ("description", view.description.clone()),
-            ("root", view.root.clone()),
-        ]
-    };
+    let (one, other) = (from.map_or(&empty, |(_, view)| view), to.map_or(&empty, |(_, view)| view));
+    let told =
+        |view: &View| [("description", view.description.clone()), ("root", view.root.clone())];
     difference.fields = fields(told(one).into_iter().zip(told(other)));
     difference.variables = compare_variables(&one.patch, &other.patch);
     let is_same = from.is_some() == to.is_some()

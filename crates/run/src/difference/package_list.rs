@@ -102,13 +102,8 @@ pub fn list_packages(
 }
 
 /// The files of metadata that say which packages an image has.
-pub const PACKAGE_FILES: [&str; 5] = [
-    PackageList::FILE,
-    REQUIREMENTS,
-    SPACK_LOCKS[0],
-    SPACK_LOCKS[1],
-    SPACK_LOCKS[2],
-];
+pub const PACKAGE_FILES: [&str; 5] =
+    [PackageList::FILE, REQUIREMENTS, SPACK_LOCKS[0], SPACK_LOCKS[1], SPACK_LOCKS[2]];
 
 /// Returns what metadata say about the packages of an image, from those of their
 /// [`PACKAGE_FILES`] that can be read; `None` if they say nothing.
@@ -155,9 +150,7 @@ fn from_locks(read: impl Fn(&str) -> Option<Vec<u8>>) -> Option<Vec<Package>> {
     if let Some(text) = read(REQUIREMENTS) {
         return Some(of_requirements(&String::from_utf8_lossy(&text)));
     }
-    SPACK_LOCKS
-        .into_iter()
-        .find_map(|name| of_spack_lock(&read(name)?))
+    SPACK_LOCKS.into_iter().find_map(|name| of_spack_lock(&read(name)?))
 }
 
 /// Reads `name==version \` and the hashes below, which begin with `--`; and the names
@@ -179,9 +172,7 @@ fn of_requirements(text: &str) -> Vec<Package> {
             hash: None,
         })
     };
-    let lines = text
-        .lines()
-        .filter(|line| !line.trim_start().starts_with("--"));
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with("--"));
     lines.filter_map(package).collect()
 }
 
@@ -190,10 +181,7 @@ fn of_spack_lock(text: &[u8]) -> Option<Vec<Package>> {
     let specs = document.get("concrete_specs")?.as_object()?;
     let package = |(hash, node): (&String, &Value)| {
         let package = Package::of_spack_node(node)?;
-        Some(Package {
-            hash: Some(hash.clone()),
-            ..package
-        })
+        Some(Package { hash: Some(hash.clone()), ..package })
     };
     Some(specs.iter().filter_map(package).collect())
 }
@@ -217,9 +205,7 @@ fn in_tree(mount: &OwnedFd) -> io::Result<Vec<Package>> {
             let wheels = names.iter().filter_map(|name| name.to_str());
             packages.extend(wheels.filter_map(Package::of_dist_info));
         } else if depth < MOST_DEPTH {
-            let below = names
-                .into_iter()
-                .map(|name| (directory.join(name), depth + 1));
+            let below = names.into_iter().map(|name| (directory.join(name), depth + 1));
             waiting.extend(below);
         }
     }
@@ -278,10 +264,7 @@ mod tests {
         let text = "# made by a tool\nnumpy==2.4.6 \\\n    --hash=sha256:ab \\\n    --hash=sha256:cd\n\
             uvicorn[standard]==0.30 ; python_version >= '3.9' \\\n    --hash=sha256:ef\n\
             ./wheels/own_tool-1.2-py3-none-any.whl --hash=sha256:00\n";
-        assert_eq!(
-            told(of_requirements(text)),
-            ["numpy 2.4.6", "uvicorn 0.30", "own_tool 1.2"]
-        );
+        assert_eq!(told(of_requirements(text)), ["numpy 2.4.6", "uvicorn 0.30", "own_tool 1.2"]);
     }
 
     #[test]

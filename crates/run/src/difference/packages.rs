@@ -36,9 +36,7 @@ pub fn compare_packages(from: &[Package], to: &[Package]) -> Vec<PackageDifferen
             }
         }
     }
-    all.into_values()
-        .filter_map(|[from, to]| compare(&from, &to))
-        .collect()
+    all.into_values().filter_map(|[from, to]| compare(&from, &to)).collect()
 }
 
 fn compare(from: &BTreeSet<&Package>, to: &BTreeSet<&Package>) -> Option<PackageDifference> {
@@ -48,10 +46,7 @@ fn compare(from: &BTreeSet<&Package>, to: &BTreeSet<&Package>) -> Option<Package
     };
     let only = |one: &BTreeSet<&Package>, other: &BTreeSet<&Package>| -> Vec<Package> {
         let is_other = |package: &&&Package| !other.iter().any(|second| is_same(package, second));
-        one.iter()
-            .filter(is_other)
-            .map(|&package| package.clone())
-            .collect()
+        one.iter().filter(is_other).map(|&package| package.clone()).collect()
     };
     let (from_only, to_only) = (only(from, to), only(to, from));
     let first = from_only.first().or(to_only.first())?;
@@ -107,10 +102,7 @@ mod tests {
 
     #[test]
     fn another_version_is_one_difference() {
-        let differences = told(
-            &[package("numpy", "1", None)],
-            &[package("numpy", "2", None)],
-        );
+        let differences = told(&[package("numpy", "1", None)], &[package("numpy", "2", None)]);
         assert_eq!(differences, [(vec!["1".to_owned()], vec!["2".to_owned()])]);
     }
 
@@ -124,10 +116,7 @@ mod tests {
     fn the_same_version_built_otherwise_differs_by_its_hash() {
         let one = package("hdf5", "1.14", Some("aaaaaaaaaa"));
         let other = package("hdf5", "1.14", Some("bbbbbbbbbb"));
-        let expected = (
-            vec!["1.14/aaaaaaa".to_owned()],
-            vec!["1.14/bbbbbbb".to_owned()],
-        );
+        let expected = (vec!["1.14/aaaaaaa".to_owned()], vec!["1.14/bbbbbbb".to_owned()]);
         assert_eq!(told(&[one], &[other]), [expected]);
     }
 }

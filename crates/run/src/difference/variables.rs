@@ -41,11 +41,7 @@ pub fn compare_variables(from: &EnvPatch, to: &EnvPatch) -> Vec<VariableDifferen
             if removed.is_empty() && added.is_empty() {
                 (removed, added) = (from, to);
             }
-            VariableDifference {
-                variable: variable.to_owned(),
-                removed,
-                added,
-            }
+            VariableDifference { variable: variable.to_owned(), removed, added }
         })
         .collect()
 }

@@ -81,13 +81,9 @@ impl ProcessEnvironment {
     /// Finds everything that one view took from another. Files count as the same if
     /// they are links to the same file.
     pub fn conflicts(&self) -> Conflicts {
-        let files = LISTS
-            .iter()
-            .flat_map(|(variable, counts)| self.file_conflicts(variable, *counts));
-        Conflicts {
-            variables: self.variable_conflicts(),
-            files: files.collect(),
-        }
+        let files =
+            LISTS.iter().flat_map(|(variable, counts)| self.file_conflicts(variable, *counts));
+        Conflicts { variables: self.variable_conflicts(), files: files.collect() }
     }
 
     fn variable_conflicts(&self) -> Vec<VariableConflict> {
@@ -108,10 +104,7 @@ impl ProcessEnvironment {
             losers: one
                 .losers
                 .into_iter()
-                .map(|(view, effect)| Loser {
-                    view: name(view),
-                    value: value(effect),
-                })
+                .map(|(view, effect)| Loser { view: name(view), value: value(effect) })
                 .collect(),
         });
         told.collect()
@@ -166,12 +159,7 @@ fn merged(
         let same = |one: &&mut FileConflicts| one.winner == winner && one.loser == loser;
         match all.iter_mut().find(same) {
             Some(known) => known.names.extend(names),
-            None => all.push(FileConflicts {
-                variable: variable.to_owned(),
-                winner,
-                loser,
-                names,
-            }),
+            None => all.push(FileConflicts { variable: variable.to_owned(), winner, loser, names }),
         }
     }
     all
@@ -187,16 +175,11 @@ fn identity(directory: &Path, name: &OsString) -> PathBuf {
     };
     let prefix = directory.parent().unwrap_or(directory);
     let leads_out = fs::canonicalize(prefix).is_ok_and(|prefix| !real.starts_with(prefix));
-    if leads_out && prefix.join("pyvenv.cfg").is_file() {
-        path
-    } else {
-        real
-    }
+    if leads_out && prefix.join("pyvenv.cfg").is_file() { path } else { real }
 }
 
 fn has_extension(path: &Path, wanted: &str) -> bool {
-    path.extension()
-        .is_some_and(|extension| extension == wanted)
+    path.extension().is_some_and(|extension| extension == wanted)
 }
 
 fn is_library(path: &Path) -> bool {

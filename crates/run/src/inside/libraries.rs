@@ -82,9 +82,7 @@ impl ProcessEnvironment {
         };
         let found = found
             .filter(|found| is_program(Path::new(&found.path)))
-            .ok_or_else(|| LibrariesError::NoProgram {
-                program: program.to_owned(),
-            })?;
+            .ok_or_else(|| LibrariesError::NoProgram { program: program.to_owned() })?;
         let path = PathBuf::from(&found.path);
         let Some(loader) = loader_of(&path) else {
             return Err(LibrariesError::NoLoader { path });
@@ -100,11 +98,7 @@ impl ProcessEnvironment {
             return Err(LibrariesError::ForeignLoader { path, loader });
         }
         let libraries = self.ask(&loader, &path)?;
-        Ok(Explanation::Libraries {
-            program: program.to_owned(),
-            found,
-            libraries,
-        })
+        Ok(Explanation::Libraries { program: program.to_owned(), found, libraries })
     }
 
     fn ask(&self, loader: &Path, path: &Path) -> Result<Vec<NeededLibrary>, LibrariesError> {
@@ -159,11 +153,7 @@ mod tests {
         ];
         assert_eq!(
             lines.map(needed),
-            [
-                None,
-                Some(("libm.so.6", Some("/lib/a b/libm.so.6"))),
-                Some(("libx.so", None))
-            ]
+            [None, Some(("libm.so.6", Some("/lib/a b/libm.so.6"))), Some(("libx.so", None))]
         );
     }
 

@@ -122,10 +122,7 @@ impl ExplainError {
     /// Returns what the user may have meant.
     pub fn hint(&self) -> Option<String> {
         let (Self::Unknown { near, .. } | Self::NoFile { near, .. }) = self;
-        let near: Vec<String> = near
-            .iter()
-            .map(|one| format!("`{}`", escape(one)))
-            .collect();
+        let near: Vec<String> = near.iter().map(|one| format!("`{}`", escape(one))).collect();
         (!near.is_empty()).then(|| format!("did you mean {}?", near.join(" or ")))
     }
 }
@@ -139,9 +136,7 @@ impl ProcessEnvironment {
     /// That there is nothing of this name, with names that are almost the same.
     pub fn explain(&self, what: &str) -> Result<Vec<Explanation>, ExplainError> {
         if what.contains('/') || what == "." || what == ".." {
-            return self
-                .file(Path::new(what))
-                .map(|found| vec![Explanation::File(found)]);
+            return self.file(Path::new(what)).map(|found| vec![Explanation::File(found)]);
         }
         let found = [
             self.command(what),
@@ -154,10 +149,7 @@ impl ProcessEnvironment {
         }
         self.file(Path::new(what))
             .map(|found| vec![Explanation::File(found)])
-            .map_err(|_| ExplainError::Unknown {
-                what: what.to_owned(),
-                near: self.near(what),
-            })
+            .map_err(|_| ExplainError::Unknown { what: what.to_owned(), near: self.near(what) })
     }
 
     /// Tells where a file lies.
@@ -185,11 +177,7 @@ impl ProcessEnvironment {
     pub fn command(&self, name: &str) -> Option<Explanation> {
         let mut all = self.in_list("PATH", name, is_program).into_iter();
         let found = all.next()?;
-        Some(Explanation::Command {
-            name: name.to_owned(),
-            found,
-            hides: all.collect(),
-        })
+        Some(Explanation::Command { name: name.to_owned(), found, hides: all.collect() })
     }
 
     /// Tells which file a library is, for a program that does not say itself where its
@@ -217,11 +205,7 @@ impl ProcessEnvironment {
         }
         let mut all = all.into_iter();
         let found = all.next()?;
-        Some(Explanation::Library {
-            name: name.to_owned(),
-            found,
-            others: all.collect(),
-        })
+        Some(Explanation::Library { name: name.to_owned(), found, others: all.collect() })
     }
 
     /// Finds every file of a name in the directories of a list; a directory that is
@@ -277,14 +261,9 @@ impl ProcessEnvironment {
         let in_path = self.directories("PATH");
         let commands: Vec<String> = in_path.iter().flat_map(|one| names_in(one)).collect();
         let variables = self.variables.keys();
-        let variables: Vec<String> = variables
-            .map(|name| name.to_string_lossy().into_owned())
-            .collect();
-        let libraries = if is_library_name(what) {
-            self.library_names()
-        } else {
-            Vec::new()
-        };
+        let variables: Vec<String> =
+            variables.map(|name| name.to_string_lossy().into_owned()).collect();
+        let libraries = if is_library_name(what) { self.library_names() } else { Vec::new() };
         let mut near: Vec<String> = [commands, libraries, variables]
             .iter()
             .filter_map(|names| similar(what, names.iter().map(String::as_str)))
@@ -297,10 +276,7 @@ impl ProcessEnvironment {
     fn library_names(&self) -> Vec<String> {
         let roots = self.views.iter().filter_map(|view| view.root.as_deref());
         let in_roots = roots.flat_map(|root| ["lib", "lib64"].map(|one| Path::new(root).join(one)));
-        let directories = self
-            .directories("LD_LIBRARY_PATH")
-            .into_iter()
-            .chain(in_roots);
+        let directories = self.directories("LD_LIBRARY_PATH").into_iter().chain(in_roots);
         let mut names: Vec<String> = directories.flat_map(|one| names_in(&one)).collect();
         names.extend(library_cache::names());
         names
@@ -350,7 +326,5 @@ pub(super) fn is_library_name(name: &str) -> bool {
 
 fn names_in(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .collect()
+    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }

@@ -27,24 +27,17 @@ impl Mounts {
             let mount_point = unescaped(fields.split(' ').nth(4)?);
             Some((mount_point, after.split(' ').next()?.to_owned()))
         };
-        Self {
-            mounts: text.lines().filter_map(mount).collect(),
-        }
+        Self { mounts: text.lines().filter_map(mount).collect() }
     }
 
     /// Whether something is mounted at exactly this path.
     pub(super) fn has(&self, path: &Path) -> bool {
-        self.mounts
-            .iter()
-            .any(|(mount_point, _)| mount_point == path)
+        self.mounts.iter().any(|(mount_point, _)| mount_point == path)
     }
 
     /// Returns the mount point of a path without links, and its file system.
     pub(super) fn of(&self, path: &Path) -> Option<(&Path, &str)> {
-        let above = self
-            .mounts
-            .iter()
-            .filter(|(mount, _)| path.starts_with(mount));
+        let above = self.mounts.iter().filter(|(mount, _)| path.starts_with(mount));
         // Of two at one place the later one covers the earlier.
         let deepest = above.max_by_key(|(mount, _)| mount.components().count())?;
         Some((&deepest.0, &deepest.1))
@@ -56,9 +49,7 @@ fn unescaped(text: &str) -> PathBuf {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, after)) = rest.split_first() {
-        let digits = after
-            .get(..3)
-            .and_then(|digits| str::from_utf8(digits).ok());
+        let digits = after.get(..3).and_then(|digits| str::from_utf8(digits).ok());
         let code = digits.and_then(|digits| u8::from_str_radix(digits, 8).ok());
         if let Some(code) = code.filter(|_| first == b'\\') {
             bytes.push(code);

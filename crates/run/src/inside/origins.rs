@@ -119,10 +119,8 @@ impl ProcessEnvironment {
             changed_since: false,
             replaced: Vec::new(),
         };
-        let is_list = LISTS.contains(&name)
-            || effects
-                .iter()
-                .any(|(_, one)| matches!(one, Effect::Added(_)));
+        let is_list =
+            LISTS.contains(&name) || effects.iter().any(|(_, one)| matches!(one, Effect::Added(_)));
         if is_list && value.is_some() {
             told.elements = self.elements(name);
         } else {
@@ -155,9 +153,7 @@ impl ProcessEnvironment {
         };
         let is_value = |(_, effect): &(usize, Effect)| value_of(effect) == told.value;
         let is_of_file = |(place, _): &(usize, Effect)| *place == self.views.len();
-        if effects
-            .last()
-            .is_some_and(|last| is_of_file(last) && !is_value(last))
+        if effects.last().is_some_and(|last| is_of_file(last) && !is_value(last))
             && effects.iter().any(is_value)
         {
             // In an environment inside another, a view may come after the outer file.
@@ -172,11 +168,7 @@ impl ProcessEnvironment {
         let Some((last, effect)) = effects.pop() else {
             let ours = [CABANE_LOADED, UENV_MOUNT_LIST, UENV_VIEW];
             let is_ours = ours.contains(&told.name.as_str()) && !self.images.is_empty();
-            told.set_by = Some(if is_ours {
-                Origin::Cabane
-            } else {
-                Origin::Caller
-            });
+            told.set_by = Some(if is_ours { Origin::Cabane } else { Origin::Caller });
             return;
         };
         let set = value_of(&effect);
@@ -185,10 +177,8 @@ impl ProcessEnvironment {
         told.changed_since = is_known && set != told.value;
         told.set_by = Some(self.view_origin(last));
         for (view, effect) in effects.iter().rev() {
-            told.replaced.push(Replaced {
-                value: value_of(effect),
-                origin: self.view_origin(*view),
-            });
+            told.replaced
+                .push(Replaced { value: value_of(effect), origin: self.view_origin(*view) });
         }
         let before = self.replaced.get(&told.name);
         let is_told = |value: &String| {
@@ -196,10 +186,7 @@ impl ProcessEnvironment {
             told.replaced.iter().any(same)
         };
         if let Some(value) = before.filter(|value| !is_told(value)).cloned() {
-            told.replaced.push(Replaced {
-                value: Some(value),
-                origin: Origin::Caller,
-            });
+            told.replaced.push(Replaced { value: Some(value), origin: Origin::Caller });
         }
     }
 
@@ -209,9 +196,8 @@ impl ProcessEnvironment {
             return Vec::new();
         };
         let parts = value.as_bytes().split(|&byte| byte == b':');
-        let parts: Vec<String> = parts
-            .map(|part| String::from_utf8_lossy(part).into_owned())
-            .collect();
+        let parts: Vec<String> =
+            parts.map(|part| String::from_utf8_lossy(part).into_owned()).collect();
         let model = self.model(name);
         let place_of = |part: &str| model.iter().position(|one| one.text() == Some(part));
         let callers = model.iter().position(|one| one.text().is_none());
@@ -230,9 +216,7 @@ impl ProcessEnvironment {
         };
         let origins: Vec<Origin> = parts.iter().enumerate().map(origin).collect();
         let elements = parts.into_iter().zip(origins);
-        elements
-            .map(|(text, origin)| Element { text, origin })
-            .collect()
+        elements.map(|(text, origin)| Element { text, origin }).collect()
     }
 
     /// Makes the changes of all views once more.
@@ -269,10 +253,7 @@ impl Piece {
 fn change_list(list: &mut VecDeque<Piece>, view: usize, change: &Change) {
     let pieces = |values: &[String]| -> Vec<Piece> {
         let parts = values.iter().flat_map(|value| value.split(':'));
-        let piece = |text: &str| Piece::Of {
-            view,
-            text: text.to_owned(),
-        };
+        let piece = |text: &str| Piece::Of { view, text: text.to_owned() };
         parts.filter(|part| !part.is_empty()).map(piece).collect()
     };
     match change {
@@ -299,10 +280,7 @@ mod tests {
     use cabane_view::EnvPatch;
 
     fn list(operation: ListOperation, value: &str) -> Change {
-        Change::List {
-            operation,
-            values: vec![value.to_owned()],
-        }
+        Change::List { operation, values: vec![value.to_owned()] }
     }
 
     /// Views that change `LIST`, and its value now.
@@ -312,12 +290,7 @@ mod tests {
             for change in *changes {
                 patch.push("LIST", change.clone());
             }
-            InsideView {
-                image: 0,
-                name: place.to_string(),
-                root: None,
-                patch,
-            }
+            InsideView { image: 0, name: place.to_string(), root: None, patch }
         };
         ProcessEnvironment {
             images: Vec::new(),
@@ -343,10 +316,7 @@ mod tests {
     #[test]
     fn elements_belong_to_the_view_that_put_them_there() {
         let first = list(ListOperation::Prepend, "/a");
-        let second = [
-            list(ListOperation::Prepend, "/b:/c"),
-            list(ListOperation::Append, "/z"),
-        ];
+        let second = [list(ListOperation::Prepend, "/b:/c"), list(ListOperation::Append, "/z")];
         assert_eq!(origins(&[&[first], &second], "/b:/c:/a:/usr:/z"), "110-1");
     }
 
@@ -382,9 +352,7 @@ mod tests {
     #[test]
     fn a_value_that_was_kept_against_a_view_is_the_callers() {
         let view = [Change::Set("view".to_owned())];
-        let told = process_environment(&[&view], "before")
-            .variable("LIST")
-            .unwrap();
+        let told = process_environment(&[&view], "before").variable("LIST").unwrap();
         assert_eq!(told.set_by, Some(Origin::Caller));
     }
 

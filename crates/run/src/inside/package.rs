@@ -205,9 +205,6 @@ mod tests {
     fn what_nobody_lists_belongs_to_nobody() {
         let root = tempfile::tempdir().unwrap();
         write(&root.path().join("bin/script"), "");
-        assert_eq!(
-            package_of(&root.path().join("bin/script"), root.path()),
-            None
-        );
+        assert_eq!(package_of(&root.path().join("bin/script"), root.path()), None);
     }
 }

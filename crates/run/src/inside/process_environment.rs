@@ -75,18 +75,11 @@ impl ProcessEnvironment {
         let image = |loaded: LoadedImage| {
             let is_mounted = mounts.has(&loaded.mount_point);
             let mut meta = read_meta(&loaded, is_mounted);
-            let place = loaded
-                .mount_point
-                .to_str()
-                .and_then(|text| text.parse().ok());
+            let place = loaded.mount_point.to_str().and_then(|text| text.parse().ok());
             if let (Some(meta), Some(place)) = (&mut meta, &place) {
                 meta.relocate_views(place);
             }
-            InsideImage {
-                loaded,
-                meta,
-                is_mounted,
-            }
+            InsideImage { loaded, meta, is_mounted }
         };
         let images: Vec<InsideImage> = loaded.images.into_iter().map(image).collect();
         let mut views = Vec::with_capacity(order.len());

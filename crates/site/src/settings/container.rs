@@ -26,19 +26,13 @@ impl Layers<'_> {
             let devices = settings.container.devices.iter();
             devices.map(move |device| (device.clone(), origin.clone()))
         });
-        ContainerSetting {
-            binds: self.container_binds(),
-            devices: devices.collect(),
-        }
+        ContainerSetting { binds: self.container_binds(), devices: devices.collect() }
     }
 
     /// Returns what the files name, the site's first. A place whose variables are not set, or
     /// set to something else than a path, does not exist for this user.
     fn container_binds(&self) -> Vec<Bind> {
-        let binds = self
-            .files
-            .iter()
-            .flat_map(|(_, settings)| &settings.container.binds);
+        let binds = self.files.iter().flat_map(|(_, settings)| &settings.container.binds);
         binds.filter_map(|bind| self.bind(bind)).collect()
     }
 
@@ -49,10 +43,6 @@ impl Layers<'_> {
             Some(target) => target.clone(),
             None => source.to_str()?.parse().ok()?,
         };
-        Some(Bind {
-            source,
-            target,
-            read_only: setting.read_only,
-        })
+        Some(Bind { source, target, read_only: setting.read_only })
     }
 }

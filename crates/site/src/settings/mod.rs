@@ -217,16 +217,9 @@ impl Effective {
                 files.push((path, settings));
             }
         }
-        let layers = Layers {
-            files: files.iter().collect(),
-            variables: &variables,
-            args,
-        };
+        let layers = Layers { files: files.iter().collect(), variables: &variables, args };
         let cache_directory = layers.cache_directory()?;
-        let builds = cache_directory
-            .value
-            .as_ref()
-            .map(|cache| cache.join("builds"));
+        let builds = cache_directory.value.as_ref().map(|cache| cache.join("builds"));
         Ok(Self {
             color: layers.value_or(&table::COLOR, ColorChoice::Auto)?,
             system: layers.system()?,
@@ -305,9 +298,7 @@ impl Layers<'_> {
     /// Returns a path: of the variable, or of the strongest file. A variable that is not an
     /// absolute path is ignored.
     fn path(&self, setting: &Setting) -> Result<Option<Value<PathBuf>>> {
-        let named = setting
-            .variable
-            .and_then(|name| Some((name, self.variables.directory(name)?)));
+        let named = setting.variable.and_then(|name| Some((name, self.variables.directory(name)?)));
         if let Some((name, path)) = named {
             return Ok(Some(Value::new(path, Origin::Variable(name))));
         }
@@ -356,13 +347,8 @@ impl Layers<'_> {
     }
 
     fn cache_directory(&self) -> Result<Value<Option<PathBuf>>> {
-        let caches = self
-            .variables
-            .below_home(env_vars::XDG_CACHE_HOME, ".cache");
-        self.path_or(
-            &table::CACHE_DIRECTORY,
-            caches.map(|caches| caches.join("cabane")),
-        )
+        let caches = self.variables.below_home(env_vars::XDG_CACHE_HOME, ".cache");
+        self.path_or(&table::CACHE_DIRECTORY, caches.map(|caches| caches.join("cabane")))
     }
 
     fn memory_directory(&self) -> Result<Value<PathBuf>> {
@@ -383,9 +369,7 @@ impl Layers<'_> {
             let directories = directories.filter(|directory| !directory.as_os_str().is_empty());
             return Value::new(directories.collect(), Origin::Variable(name));
         }
-        let own = self
-            .variables
-            .below_home(env_vars::XDG_CONFIG_HOME, ".config");
+        let own = self.variables.below_home(env_vars::XDG_CONFIG_HOME, ".config");
         let own = own.map(|directory| directory.join("cabane").join(kind));
         let site = Some(Path::new(SITE_DIRECTORY).join(kind));
         Value::new([own, site].into_iter().flatten().collect(), Origin::Default)

@@ -73,9 +73,7 @@ impl Layers<'_> {
             }),
             program_directories: variables.get(env_vars::PATH).map_or_else(Vec::new, |path| {
                 let directories = std::env::split_paths(path);
-                directories
-                    .filter(|directory| directory.is_absolute())
-                    .collect()
+                directories.filter(|directory| directory.is_absolute()).collect()
             }),
         })
     }
@@ -107,11 +105,7 @@ impl Layers<'_> {
 
 /// An address that is none, with what to write instead.
 pub fn bad_address(origin: &Origin, text: &str, error: &cabane_registry::AddressError) -> Report {
-    let shown = if matches!(error, cabane_registry::AddressError::User) {
-        "…"
-    } else {
-        text
-    };
+    let shown = if matches!(error, cabane_registry::AddressError::User) { "…" } else { text };
     bad(origin, shown, error).hinted(error.hint())
 }
 

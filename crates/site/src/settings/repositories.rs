@@ -58,9 +58,8 @@ impl Layers<'_> {
                 let name = repository.name.clone();
                 // The user's file may give another path to a name of the site's.
                 repositories.retain(|known| known.name != name);
-                let resolved = repository
-                    .path
-                    .resolve(|name| self.variables.get(name).map(OsStr::to_owned));
+                let resolved =
+                    repository.path.resolve(|name| self.variables.get(name).map(OsStr::to_owned));
                 let (path_here, unusable) = match resolved {
                     Ok(path) => (path, None),
                     Err(error) => (repository.path.as_str().into(), Some(error.to_string())),
@@ -78,10 +77,7 @@ impl Layers<'_> {
                 });
             }
         }
-        if !repositories
-            .iter()
-            .any(|known| known.name == DEFAULT_REPOSITORY)
-        {
+        if !repositories.iter().any(|known| known.name == DEFAULT_REPOSITORY) {
             repositories.push(self.default_repository());
         }
         // Stable: among equals the order of the files counts.
@@ -96,9 +92,7 @@ impl Layers<'_> {
             .filter(|path| path.is_dir())
             .map(|scratch| scratch.join(".cabane/repository"));
         let path = scratch.or_else(|| {
-            let data = self
-                .variables
-                .below_home(env_vars::XDG_DATA_HOME, ".local/share");
+            let data = self.variables.below_home(env_vars::XDG_DATA_HOME, ".local/share");
             data.map(|data| data.join("cabane/repository"))
         });
         RepositorySetting {
@@ -120,23 +114,14 @@ fn typed_repository(
     configured: &[RepositorySetting],
 ) -> Result<RepositorySetting> {
     if let Some(known) = configured.iter().find(|known| known.name == element) {
-        return Ok(RepositorySetting {
-            origin: origin.clone(),
-            ..known.clone()
-        });
+        return Ok(RepositorySetting { origin: origin.clone(), ..known.clone() });
     }
     let (name, path) = element.split_once('=').unwrap_or((element, element));
     if !Path::new(path).is_absolute() {
         let names = configured.iter().map(|known| format!("`{}`", known.name));
         let names = names.collect::<Vec<_>>().join(", ");
-        return Err(bad(
-            origin,
-            element,
-            "it is neither an absolute path nor a known name",
-        )
-        .hinted(format!(
-            "the known names are {names}; `name=/path` gives a path a name"
-        )));
+        return Err(bad(origin, element, "it is neither an absolute path nor a known name")
+            .hinted(format!("the known names are {names}; `name=/path` gives a path a name")));
     }
     Ok(RepositorySetting {
         name: name.to_owned(),

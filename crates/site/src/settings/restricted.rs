@@ -22,10 +22,10 @@ pub struct RestrictedSetting {
 impl Layers<'_> {
     pub(super) fn restricted(&self) -> Vec<RestrictedSetting> {
         let settings = self.files.iter().flat_map(|(path, settings)| {
-            settings.restricted.iter().map(|rule| RestrictedSetting {
-                file: path.clone(),
-                rule: rule.clone(),
-            })
+            settings
+                .restricted
+                .iter()
+                .map(|rule| RestrictedSetting { file: path.clone(), rule: rule.clone() })
         });
         settings.collect()
     }

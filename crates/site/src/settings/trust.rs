@@ -24,10 +24,10 @@ pub struct TrustSetting {
 impl Layers<'_> {
     pub(super) fn trust(&self) -> Vec<TrustSetting> {
         let settings = self.files.iter().flat_map(|(path, settings)| {
-            settings.trust.iter().map(|policy| TrustSetting {
-                file: path.clone(),
-                policy: policy.clone(),
-            })
+            settings
+                .trust
+                .iter()
+                .map(|policy| TrustSetting { file: path.clone(), policy: policy.clone() })
         });
         settings.collect()
     }
@@ -49,9 +49,7 @@ impl TrustSetting {
             return Ok(None);
         };
         let origin = Origin::File(self.file.clone());
-        let keys = keys
-            .iter()
-            .map(|key| Variables(calling).resolve(key, &origin));
+        let keys = keys.iter().map(|key| Variables(calling).resolve(key, &origin));
         keys.collect::<Result<_>>().map(Some)
     }
 }

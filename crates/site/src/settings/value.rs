@@ -71,11 +71,7 @@ impl Value<Option<PathBuf>> {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SettingError {
     #[error("invalid value `{value}` for {origin}: {reason}")]
-    Bad {
-        origin: Origin,
-        value: String,
-        reason: String,
-    },
+    Bad { origin: Origin, value: String, reason: String },
     #[error("the variable HOME is not set")]
     NoHome,
 }
@@ -96,32 +92,23 @@ pub(super) struct Variables<'a>(pub(super) &'a BTreeMap<OsString, OsString>);
 impl Variables<'_> {
     /// Returns the value; a variable that is set to nothing counts as not set.
     pub(super) fn get(&self, name: &str) -> Option<&OsStr> {
-        self.0
-            .get(OsStr::new(name))
-            .map(OsString::as_os_str)
-            .filter(|value| !value.is_empty())
+        self.0.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())
     }
 
     pub(super) fn text(&self, name: &'static str) -> Option<(String, Origin)> {
-        Some((
-            self.get(name)?.to_string_lossy().into_owned(),
-            Origin::Variable(name),
-        ))
+        Some((self.get(name)?.to_string_lossy().into_owned(), Origin::Variable(name)))
     }
 
     pub(super) fn directory(&self, name: &str) -> Option<PathBuf> {
-        self.get(name)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
+        self.get(name).map(PathBuf::from).filter(|path| path.is_absolute())
     }
 
     /// Fills in a path of a configuration file.
     pub(super) fn resolve(&self, path: &PathTemplate, origin: &Origin) -> Result<PathBuf> {
-        path.resolve(|name| self.get(name).map(OsStr::to_owned))
-            .map_err(|error| {
-                let hint = error.hint();
-                bad(origin, path.as_str(), error).hinted(hint)
-            })
+        path.resolve(|name| self.get(name).map(OsStr::to_owned)).map_err(|error| {
+            let hint = error.hint();
+            bad(origin, path.as_str(), error).hinted(hint)
+        })
     }
 
     pub(super) fn below_home(&self, variable: &str, relative: &str) -> Option<PathBuf> {

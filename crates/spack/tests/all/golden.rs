@@ -37,11 +37,7 @@ fn text_of(stack: &SpackStack) -> String {
         let _ = writeln!(text, "--- view {}\n{view:#?}\n", view.name);
     }
     if let Some(modules) = &stack.modules {
-        let _ = writeln!(
-            text,
-            "--- modules {:?}\n{}",
-            modules.kinds, modules.modules_yaml
-        );
+        let _ = writeln!(text, "--- modules {:?}\n{}", modules.kinds, modules.modules_yaml);
     }
     let _ = writeln!(
         text,
@@ -112,10 +108,7 @@ fn a_system_with_all_mirrors_and_a_build_with_all_places() {
         places.misc_cache = Some("/caches/misc".into());
         places.build_stage = Some("/build/stage".into());
         places.build_jobs = Some(8);
-        places.binary_cache = Some(BinaryCache {
-            path: "/caches/packages".into(),
-            autopush: true,
-        });
+        places.binary_cache = Some(BinaryCache { path: "/caches/packages".into(), autopush: true });
         places.bootstrap_metadata = vec!["/mirror/metadata/sources".into()];
         places.only_named_mirrors = true;
     });
@@ -129,11 +122,6 @@ fn every_file_can_be_read_again() {
     let texts = stack.config.values().chain(stack.upstream.values());
     let specs = stack.environments.iter().map(|one| &one.spack_yaml);
     for text in texts.chain(specs) {
-        assert_eq!(
-            &Yaml::parse(Path::new("f"), text.as_bytes())
-                .unwrap()
-                .to_string(),
-            text
-        );
+        assert_eq!(&Yaml::parse(Path::new("f"), text.as_bytes()).unwrap().to_string(), text);
     }
 }

@@ -34,10 +34,7 @@ impl Files {
     }
 
     fn get<'a>(&'a self, name: &'a str) -> Option<FileText<'a>> {
-        self.0.get(name).map(|text| FileText {
-            path: Path::new(name),
-            text: text.as_bytes(),
-        })
+        self.0.get(name).map(|text| FileText { path: Path::new(name), text: text.as_bytes() })
     }
 
     fn recipe(&self, system: Option<&SystemConfig>) -> Result<StackRecipe, RecipeError> {
@@ -49,13 +46,7 @@ impl Files {
             packages: self.get("packages.yaml"),
         };
         let accept_old_spack = true;
-        parse_stack(
-            &files,
-            &StackOptions {
-                system,
-                accept_old_spack,
-            },
-        )
+        parse_stack(&files, &StackOptions { system, accept_old_spack })
     }
 
     fn system(&self) -> Result<SystemConfig, RecipeError> {
@@ -70,18 +61,13 @@ impl Files {
     /// Reads both; what is wrong with them ends the test.
     fn read(&self) -> (StackRecipe, SystemConfig) {
         let system = self.system().unwrap_or_else(|error| panic!("{error}"));
-        let recipe = self
-            .recipe(Some(&system))
-            .unwrap_or_else(|error| panic!("{error}"));
+        let recipe = self.recipe(Some(&system)).unwrap_or_else(|error| panic!("{error}"));
         (recipe, system)
     }
 }
 
 /// The places of a build that caches nothing.
 fn places(recipe: &StackRecipe, system: &SystemConfig) -> Places {
-    let own = OwnPackages {
-        recipe: true,
-        system: !system.package_repositories.is_empty(),
-    };
+    let own = OwnPackages { recipe: true, system: !system.package_repositories.is_empty() };
     Places::in_image(recipe, Path::new("/build/config"), own)
 }

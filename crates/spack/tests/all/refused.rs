@@ -40,10 +40,7 @@ fn what_the_clone_of_spack_tells_counts_more_than_its_commit() {
     let mut places = places(&recipe, &system);
     places.version = Some(SpackVersion::new(0, 23));
     let error = lower(&recipe, &system, &places).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "Spack 0.23 is too old to build the recipe"
-    );
+    assert_eq!(error.to_string(), "Spack 0.23 is too old to build the recipe");
 }
 
 #[test]
@@ -52,8 +49,5 @@ fn a_package_repository_needs_a_place() {
     let mut places = places(&recipe, &system);
     places.repositories.retain(|place| place.name != "builtin");
     let error = lower(&recipe, &system, &places).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "the package repository `builtin` has no place"
-    );
+    assert_eq!(error.to_string(), "the package repository `builtin` has no place");
 }

@@ -18,9 +18,7 @@ pub(crate) fn recipes(directory: &Path) -> Vec<PathBuf> {
             found.push(directory);
             continue;
         }
-        let entries = fs::read_dir(&directory)
-            .unwrap()
-            .map(|entry| entry.unwrap().path());
+        let entries = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path());
         open.extend(entries.filter(|path| path.is_dir()));
     }
     found.sort();
@@ -63,14 +61,9 @@ fn with_nodes<'a>(config: &'a Yaml, uarch: &str) -> Option<&'a str> {
 }
 
 fn has(list: Option<&[Yaml]>, word: &str) -> bool {
-    list.unwrap_or_default()
-        .iter()
-        .any(|item| item.as_text() == Some(word))
+    list.unwrap_or_default().iter().any(|item| item.as_text() == Some(word))
 }
 
 fn entries(value: Option<&Yaml>) -> impl Iterator<Item = (&str, &Yaml)> {
-    value
-        .and_then(Yaml::as_map)
-        .into_iter()
-        .flat_map(YamlMap::iter)
+    value.and_then(Yaml::as_map).into_iter().flat_map(YamlMap::iter)
 }

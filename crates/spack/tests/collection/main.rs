@@ -22,18 +22,11 @@ use cabane_spack::{OwnPackages, Places, lower};
 use cabane_testkit::{not_run, say};
 
 /// Faults of recipes, each with what is told.
-const FAULTS: &[(&str, &str)] = &[(
-    "gromacs/2024/mc",
-    "environments.yaml:29:3: the key `packages` is given twice",
-)];
+const FAULTS: &[(&str, &str)] =
+    &[("gromacs/2024/mc", "environments.yaml:29:3: the key `packages` is given twice")];
 
-const FILES: [&str; 5] = [
-    "config.yaml",
-    "compilers.yaml",
-    "environments.yaml",
-    "modules.yaml",
-    "packages.yaml",
-];
+const FILES: [&str; 5] =
+    ["config.yaml", "compilers.yaml", "environments.yaml", "modules.yaml", "packages.yaml"];
 
 /// The files of a directory that are there.
 struct Texts(BTreeMap<&'static str, (PathBuf, Vec<u8>)>);
@@ -64,8 +57,7 @@ impl Texts {
     /// Takes over what a conversion changed.
     fn converted(mut self, conversion: Conversion) -> Self {
         for (name, text) in conversion.files {
-            self.0
-                .insert(name, (PathBuf::from(name), text.into_bytes()));
+            self.0.insert(name, (PathBuf::from(name), text.into_bytes()));
         }
         for name in conversion.removed {
             self.0.remove(name);
@@ -75,15 +67,8 @@ impl Texts {
 }
 
 fn systems(directory: &Path) -> BTreeMap<String, (SystemConfig, PathBuf)> {
-    let names = [
-        "packages.yaml",
-        "network.yaml",
-        "repos.yaml",
-        "mirrors.yaml",
-    ];
-    let entries = fs::read_dir(directory)
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
+    let names = ["packages.yaml", "network.yaml", "repos.yaml", "mirrors.yaml"];
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     entries
         .filter(|path| path.join("packages.yaml").exists())
         .map(|path| {
@@ -111,10 +96,7 @@ enum Way {
 /// Reads and plans one recipe.
 fn plan(directory: &Path, system: &SystemConfig) -> Result<(Way, usize), RecipeError> {
     let texts = Texts::read(directory, &FILES);
-    let options = StackOptions {
-        system: Some(system),
-        accept_old_spack: false,
-    };
+    let options = StackOptions { system: Some(system), accept_old_spack: false };
     let (way, recipe) = match parse_stack(&texts.stack(), &options) {
         Ok(recipe) => (Way::AsItIs, recipe),
         Err(error) if is_old(&error) => {
@@ -130,10 +112,7 @@ fn plan(directory: &Path, system: &SystemConfig) -> Result<(Way, usize), RecipeE
 /// Tells whether nothing is wrong with a recipe but its age.
 fn is_old(error: &RecipeError) -> bool {
     let hint = |hint: &String| hint.starts_with("`cabane recipe convert`");
-    error
-        .diagnostics()
-        .iter()
-        .all(|one| one.hint.as_ref().is_some_and(hint))
+    error.diagnostics().iter().all(|one| one.hint.as_ref().is_some_and(hint))
 }
 
 fn environments(directory: &Path, recipe: &StackRecipe, system: &SystemConfig) -> usize {
@@ -149,10 +128,9 @@ fn environments(directory: &Path, recipe: &StackRecipe, system: &SystemConfig) -
 #[test]
 fn every_recipe_is_planned_or_has_a_known_fault() {
     let variable = |name| std::env::var_os(name).map(PathBuf::from);
-    let (Some(recipes), Some(systems_directory)) = (
-        variable("CABANE_TEST_RECIPES"),
-        variable("CABANE_TEST_SYSTEMS"),
-    ) else {
+    let (Some(recipes), Some(systems_directory)) =
+        (variable("CABANE_TEST_RECIPES"), variable("CABANE_TEST_SYSTEMS"))
+    else {
         not_run!("CABANE_TEST_RECIPES and CABANE_TEST_SYSTEMS name no checkouts");
     };
     let systems = systems(&systems_directory);
@@ -170,17 +148,13 @@ fn every_recipe_is_planned_or_has_a_known_fault() {
             Ok((way, _)) => *planned.entry(way).or_default() += 1,
             Err(error) => {
                 let text = error.to_string();
-                let is_known = FAULTS
-                    .iter()
-                    .any(|(fault, told)| *fault == name && text.contains(told));
+                let is_known =
+                    FAULTS.iter().any(|(fault, told)| *fault == name && text.contains(told));
                 let list = if is_known { &mut faults } else { &mut unknown };
                 let _ = writeln!(list, "{name}: {text}");
             }
         }
     }
-    say(&format!(
-        "systems: {}; recipes: {planned:?}; known faults:\n{faults}",
-        systems.len()
-    ));
+    say(&format!("systems: {}; recipes: {planned:?}; known faults:\n{faults}", systems.len()));
     assert!(unknown.is_empty(), "{unknown}");
 }

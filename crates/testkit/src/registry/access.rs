@@ -44,10 +44,7 @@ impl Bearer {
     pub fn account(user: &str, password: &str) -> Self {
         let account = Some((user.to_owned(), password.to_owned()));
         let anonymous = Self::anonymous();
-        Self {
-            account,
-            ..anonymous
-        }
+        Self { account, ..anonymous }
     }
 
     /// Also to everybody, for reading.
@@ -113,10 +110,7 @@ impl Token {
         let is_granted = |scope: &String| {
             let (resource, actions) = scope.rsplit_once(':').unwrap_or((scope, ""));
             actions.split(',').all(|action| {
-                let mut granted = self
-                    .scopes
-                    .iter()
-                    .filter_map(|scope| scope.rsplit_once(':'));
+                let mut granted = self.scopes.iter().filter_map(|scope| scope.rsplit_once(':'));
                 granted.any(|(to, may)| to == resource && may.split(',').any(|may| may == action))
             })
         };
@@ -184,11 +178,7 @@ impl Access {
         };
         let mut tokens = bearer.tokens();
         let word = format!("token-{}", tokens.len() + 1);
-        let token = Token {
-            scopes,
-            until: Instant::now() + LIFETIME,
-            left: bearer.uses,
-        };
+        let token = Token { scopes, until: Instant::now() + LIFETIME, left: bearer.uses };
         tokens.insert(word.clone(), token);
         Answer::new(200).json(&serde_json::json!({
             "token": word,
@@ -226,8 +216,7 @@ fn scopes_of(request: &Request) -> Vec<String> {
     let own = route.name().map(|name| (name.to_owned(), actions));
     let other = request.parameter("from").map(|from| (from, "pull"));
     let both = own.into_iter().chain(other);
-    both.map(|(name, actions)| format!("repository:{name}:{actions}"))
-        .collect()
+    both.map(|(name, actions)| format!("repository:{name}:{actions}")).collect()
 }
 
 /// A scope without the right to write.
@@ -251,11 +240,7 @@ fn base64(bytes: &[u8]) -> String {
         for digit in 0..4 {
             let place = (bits >> (18 - 6 * digit)) & 63;
             let is_filler = digit > three.len();
-            text.push(if is_filler {
-                '='
-            } else {
-                DIGITS[place as usize].into()
-            });
+            text.push(if is_filler { '=' } else { DIGITS[place as usize].into() });
         }
     }
     text

@@ -43,9 +43,8 @@ impl<'a> Route<'a> {
             return Self::Catalogue;
         }
         // Names have slashes in them, what comes after has none.
-        let words = path
-            .rsplit_once('/')
-            .and_then(|(path, last)| Some((path.rsplit_once('/')?, last)));
+        let words =
+            path.rsplit_once('/').and_then(|(path, last)| Some((path.rsplit_once('/')?, last)));
         let Some(((name, word), last)) = words else {
             return Self::Nothing;
         };
@@ -111,9 +110,8 @@ fn manifest(state: &State, name: &str, reference: &str, request: &Request) -> An
     let Some((digest, manifest)) = state.store.manifest(name, reference) else {
         return Answer::failure(404, "MANIFEST_UNKNOWN", "manifest unknown");
     };
-    let answer = Answer::new(200)
-        .header("Content-Type", manifest.media_type)
-        .body(manifest.content);
+    let answer =
+        Answer::new(200).header("Content-Type", manifest.media_type).body(manifest.content);
     unless_known(state, answer, &digest, request)
 }
 
@@ -126,10 +124,7 @@ fn put_manifest(
 ) -> Answer {
     let digest = digest_of(&body);
     let media_type = request.header("content-type").unwrap_or_default();
-    let manifest = Manifest {
-        media_type: media_type.to_owned(),
-        content: body.into(),
-    };
+    let manifest = Manifest { media_type: media_type.to_owned(), content: body.into() };
     if manifest.content.len() > LARGEST_MANIFEST {
         return Answer::failure(413, "SIZE_INVALID", "manifest too large");
     }
@@ -184,10 +179,7 @@ fn blob(state: &State, name: &str, digest: &str, request: &Request) -> Answer {
         .header("Content-Type", "application/octet-stream")
         .header("Accept-Ranges", "bytes")
         .body(content);
-    match request
-        .header("range")
-        .and_then(|range| bounds(range, size))
-    {
+    match request.header("range").and_then(|range| bounds(range, size)) {
         None => {}
         Some(part) if part.is_empty() => {
             return Answer::failure(416, "RANGE_INVALID", "there is no such range")
@@ -233,17 +225,10 @@ fn delete_blob(state: &mut State, name: &str, digest: &str) -> Answer {
 /// With what names the content; without the content if the caller has it.
 fn unless_known(state: &State, answer: Answer, digest: &str, request: &Request) -> Answer {
     let mark = format!("\"{digest}\"");
-    let known = request
-        .header("if-none-match")
-        .filter(|_| state.settings.validation);
-    let answer = if known.is_some_and(|known| known.contains(&mark)) {
-        Answer::new(304)
-    } else {
-        answer
-    };
-    answer
-        .header("Docker-Content-Digest", digest)
-        .header("ETag", mark)
+    let known = request.header("if-none-match").filter(|_| state.settings.validation);
+    let answer =
+        if known.is_some_and(|known| known.contains(&mark)) { Answer::new(304) } else { answer };
+    answer.header("Docker-Content-Digest", digest).header("ETag", mark)
 }
 
 #[cfg(test)]
@@ -259,13 +244,7 @@ mod tests {
 
     #[test]
     fn ranges_end_where_the_blob_does() {
-        let ranges = [
-            "bytes=2-99",
-            "bytes=-3",
-            "bytes=4-",
-            "bytes=9-",
-            "lines=1-2",
-        ];
+        let ranges = ["bytes=2-99", "bytes=-3", "bytes=4-", "bytes=9-", "lines=1-2"];
         let parts = ranges.map(|range| bounds(range, 8));
         assert_eq!(parts[..3], [Some(2..8), Some(5..8), Some(4..8)]);
         assert_eq!(parts[3].as_ref().map(Range::is_empty), Some(true));

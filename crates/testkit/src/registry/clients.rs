@@ -20,33 +20,14 @@ fn push_and_pull(oras: &Path, host: &str) {
     };
     let name = format!("{host}/deploy/app:v1");
     let image = "application/x-squashfs";
-    run(&[
-        "push",
-        "--plain-http",
-        "--artifact-type",
-        image,
-        &name,
-        "image",
-    ]);
-    run(&[
-        "attach",
-        "--plain-http",
-        "--artifact-type",
-        "uenv/meta",
-        &name,
-        "meta",
-    ]);
+    run(&["push", "--plain-http", "--artifact-type", image, &name, "image"]);
+    run(&["attach", "--plain-http", "--artifact-type", "uenv/meta", &name, "meta"]);
     let found = run(&["discover", "--plain-http", "--format", "json", &name]);
     assert!(found.contains("uenv/meta"), "{found}");
     run(&["pull", "--plain-http", "--output", "pulled", &name]);
     let pulled = fs::read_to_string(world.path("work/pulled/image"));
     assert_eq!(pulled.unwrap(), "the content of an image");
-    let tags = run(&[
-        "repo",
-        "tags",
-        "--plain-http",
-        &format!("{host}/deploy/app"),
-    ]);
+    let tags = run(&["repo", "tags", "--plain-http", &format!("{host}/deploy/app")]);
     // Older ones tell of what stands in for the list of referrers, too.
     assert!(tags.lines().any(|tag| tag == "v1"), "{tags}");
 }
@@ -81,14 +62,7 @@ fn oras_finds_referrers_where_there_is_no_list_of_them() {
         Finished::of(command.args(words)).success().stdout
     };
     run(&["push", "--plain-http", &name, "image"]);
-    run(&[
-        "attach",
-        "--plain-http",
-        "--artifact-type",
-        "uenv/meta",
-        &name,
-        "image",
-    ]);
+    run(&["attach", "--plain-http", "--artifact-type", "uenv/meta", &name, "image"]);
     let tags = registry.tags("deploy/app");
     let fallback = tags.iter().find(|(tag, _)| tag.starts_with("sha256-"));
     assert!(fallback.is_some(), "{tags:?}");
@@ -103,13 +77,7 @@ fn copy_and_delete(skopeo: &Path, host: &str) {
         Finished::of(command.args(words)).success().stdout
     };
     let name = format!("docker://{host}/images/tiny:v1");
-    let copied = [
-        "copy",
-        "--insecure-policy",
-        "--dest-tls-verify=false",
-        "oci:layout",
-        &name,
-    ];
+    let copied = ["copy", "--insecure-policy", "--dest-tls-verify=false", "oci:layout", &name];
     run(&copied);
     let tags = format!("docker://{host}/images/tiny");
     let tags = run(&["list-tags", "--tls-verify=false", &tags]);
@@ -126,10 +94,7 @@ fn copy_and_delete(skopeo: &Path, host: &str) {
 fn layout(world: &World) {
     let blob = |content: &str| {
         let digest = digest_of(content.as_bytes());
-        world.file(
-            &format!("work/layout/blobs/{}", digest.replace(':', "/")),
-            content,
-        );
+        world.file(&format!("work/layout/blobs/{}", digest.replace(':', "/")), content);
         serde_json::json!({"digest": digest, "size": content.len()})
     };
     // The end of an archive is a kilobyte of zeros.
@@ -150,10 +115,7 @@ fn layout(world: &World) {
     manifest["mediaType"] = kind.into();
     let index = serde_json::json!({"schemaVersion": 2, "manifests": [manifest]});
     world.file("work/layout/index.json", &index.to_string());
-    world.file(
-        "work/layout/oci-layout",
-        r#"{"imageLayoutVersion": "1.0.0"}"#,
-    );
+    world.file("work/layout/oci-layout", r#"{"imageLayoutVersion": "1.0.0"}"#);
 }
 
 #[test]

@@ -56,11 +56,7 @@ impl Exchange<'_> {
         let url = self.shared.url();
         let is_for_token = self.request.route() == TOKENS;
         let mut state = self.shared.state();
-        let refusal = if is_for_token {
-            None
-        } else {
-            state.access.refusal(&self.request, &url)
-        };
+        let refusal = if is_for_token { None } else { state.access.refusal(&self.request, &url) };
         if refusal.is_none() {
             self.faults = faults_for(&self.request, &mut state.armed);
         }
@@ -302,10 +298,7 @@ impl Pace {
         };
         Self {
             done: 0,
-            end: faults
-                .iter()
-                .filter_map(ends)
-                .min_by_key(|(after, _)| *after),
+            end: faults.iter().filter_map(ends).min_by_key(|(after, _)| *after),
             rate: faults.iter().find_map(rate),
         }
     }

@@ -122,11 +122,7 @@ impl Fault {
     /// What is answered in the place of what was asked for.
     pub(super) fn instead(&self, request: &Request) -> Option<Answer> {
         match self {
-            Self::Answer {
-                status,
-                headers,
-                body,
-            } => {
+            Self::Answer { status, headers, body } => {
                 let answer = Answer::new(*status).body(body.clone().into_bytes());
                 let add = |answer: Answer, (name, value): &(String, String)| {
                     answer.header(name, value.as_str())

@@ -164,10 +164,7 @@ impl HostileRegistry {
         });
         let ours = Arc::clone(&shared);
         let listener = thread::spawn(move || listen(&listener, &ours));
-        Self {
-            shared,
-            listener: Some(listener),
-        }
+        Self { shared, listener: Some(listener) }
     }
 
     /// Where it is: `127.0.0.1:5000`.
@@ -204,10 +201,8 @@ impl HostileRegistry {
         media_type: &str,
         content: &[u8],
     ) -> String {
-        let manifest = Manifest {
-            media_type: media_type.to_owned(),
-            content: content.to_vec().into(),
-        };
+        let manifest =
+            Manifest { media_type: media_type.to_owned(), content: content.to_vec().into() };
         let mut state = self.shared.state();
         state.store.put_manifest(name, reference, manifest)
     }
@@ -255,10 +250,8 @@ impl HostileRegistry {
 
     /// Lets only one user in, with a password.
     pub fn want_password(&self, user: &str, password: &str) {
-        self.shared.state().access = Access::Basic {
-            user: user.to_owned(),
-            password: password.to_owned(),
-        };
+        self.shared.state().access =
+            Access::Basic { user: user.to_owned(), password: password.to_owned() };
     }
 
     /// Lets only those in who have a token, which it hands out itself.

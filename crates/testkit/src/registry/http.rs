@@ -69,11 +69,8 @@ impl Request {
             let nothing = line.is_empty().then_some(None);
             return nothing.ok_or_else(|| io::Error::new(ErrorKind::InvalidData, line));
         };
-        let mut request = Self {
-            method: method.to_owned(),
-            path: path.to_owned(),
-            ..Self::default()
-        };
+        let mut request =
+            Self { method: method.to_owned(), path: path.to_owned(), ..Self::default() };
         loop {
             let line = read_line(reader)?;
             let Some((name, value)) = line.split_once(':') else {
@@ -183,12 +180,7 @@ pub(super) struct Answer {
 impl Answer {
     /// An answer without a body.
     pub(super) fn new(status: u16) -> Self {
-        Self {
-            status,
-            headers: Vec::new(),
-            content: Arc::default(),
-            part: 0..0,
-        }
+        Self { status, headers: Vec::new(), content: Arc::default(), part: 0..0 }
     }
 
     /// A failure as registries tell it.

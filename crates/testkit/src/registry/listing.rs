@@ -49,9 +49,7 @@ pub(super) fn referrers(state: &State, name: &str, digest: &str, request: &Reque
         "mediaType": media_type,
         "manifests": descriptors,
     });
-    let answer = Answer::new(200)
-        .json(&index)
-        .header("Content-Type", media_type);
+    let answer = Answer::new(200).json(&index).header("Content-Type", media_type);
     match kind {
         Some(_) => answer.header("OCI-Filters-Applied", "artifactType"),
         None => answer,

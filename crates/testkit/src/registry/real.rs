@@ -60,11 +60,7 @@ impl RealRegistryOptions {
             fs::write(self.passwords(), format!("{user}:{hash}\n")).expect("write passwords");
         }
         let (server, port) = self.serve(0);
-        RealRegistry {
-            options: self,
-            port,
-            server: Some(server),
-        }
+        RealRegistry { options: self, port, server: Some(server) }
     }
 
     /// Starts the program at a port, or at any if that is 0.
@@ -75,11 +71,7 @@ impl RealRegistryOptions {
         fs::write(&configuration, self.configuration(port)).expect("write a configuration");
         let mut command = Server::command(program);
         // Variables of others would change the configuration.
-        command
-            .env_clear()
-            .env("OTEL_TRACES_EXPORTER", "none")
-            .arg("serve")
-            .arg(&configuration);
+        command.env_clear().env("OTEL_TRACES_EXPORTER", "none").arg("serve").arg(&configuration);
         let mut server = Server::start(command, &self.directory.join("log"));
         let port = server.wait_for(port_in);
         (server, port)
@@ -227,10 +219,7 @@ mod tests {
         let url = format!("{}/v2/", registry.url());
         let before = curl(&[&url]);
         registry.restart();
-        assert_eq!(
-            (before.as_str(), curl(&[&url])),
-            ("{}\n200", before.clone())
-        );
+        assert_eq!((before.as_str(), curl(&[&url])), ("{}\n200", before.clone()));
     }
 
     #[test]

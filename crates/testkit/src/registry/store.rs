@@ -67,10 +67,7 @@ impl Manifest {
         let manifests = content["manifests"].as_array().into_iter().flatten();
         let manifests = manifests.filter_map(|manifest| manifest["digest"].as_str());
         let mut missing = manifests.filter(|&digest| !repository.manifests.contains_key(digest));
-        missing_blobs
-            .next()
-            .or_else(|| missing.next())
-            .map(str::to_owned)
+        missing_blobs.next().or_else(|| missing.next()).map(str::to_owned)
     }
 }
 
@@ -87,9 +84,7 @@ impl Repository {
     pub(super) fn digest_of_reference(&self, reference: &str) -> Option<String> {
         let digest = self.tags.get(reference);
         let digest = digest.map_or(reference, String::as_str);
-        self.manifests
-            .contains_key(digest)
-            .then(|| digest.to_owned())
+        self.manifests.contains_key(digest).then(|| digest.to_owned())
     }
 }
 

@@ -65,9 +65,7 @@ impl Caller {
             if let Some(rest) = line.strip_prefix("HTTP/1.1 ") {
                 reply.status = rest[..3].parse().unwrap();
             } else if let Some((name, value)) = line.split_once(": ") {
-                reply
-                    .headers
-                    .push((name.to_owned(), value.trim().to_owned()));
+                reply.headers.push((name.to_owned(), value.trim().to_owned()));
             }
             line.clear();
         }
@@ -112,17 +110,11 @@ fn a_blob_is_read_as_a_whole_and_in_parts_over_one_connection() {
     let part = caller.ask("GET", &path, "Range: bytes=10-19\r\n", b"");
     let head = caller.ask("HEAD", &path, "", b"");
     let beyond = caller.ask("GET", &path, "Range: bytes=100-\r\n", b"");
-    assert_eq!(
-        (whole.status, whole.body.len(), whole.is_whole),
-        (200, 100, true)
-    );
+    assert_eq!((whole.status, whole.body.len(), whole.is_whole), (200, 100, true));
     assert_eq!((part.status, part.body[0], part.body.len()), (206, 10, 10));
     assert_eq!(part.header("Content-Range"), "bytes 10-19/100");
     assert_eq!(head.header("Content-Length"), "100");
-    assert_eq!(
-        (beyond.status, beyond.header("Content-Range")),
-        (416, "bytes */100")
-    );
+    assert_eq!((beyond.status, beyond.header("Content-Range")), (416, "bytes */100"));
     assert_eq!(registry.connections(), (1, 1));
 }
 
@@ -131,13 +123,7 @@ fn a_blob_is_uploaded_in_pieces() {
     let registry = HostileRegistry::start();
     let begun = ask(&registry, "POST", "/v2/a/blobs/uploads/", "", b"");
     let place = begun.header("Location").to_owned();
-    let first = ask(
-        &registry,
-        "PATCH",
-        &place,
-        "Content-Range: 0-4\r\n",
-        b"first",
-    );
+    let first = ask(&registry, "PATCH", &place, "Content-Range: 0-4\r\n", b"first");
     let wrong = ask(&registry, "PATCH", &place, "Content-Range: 9-9\r\n", b"?");
     let status = get(&registry, first.header("Location"));
     let digest = digest_of(b"first and last");
@@ -188,15 +174,7 @@ fn a_manifest_needs_its_blobs_and_is_found_as_a_referrer() {
         )
     };
     let kind = format!("Content-Type: {MANIFEST}\r\n");
-    let put = |text: &str| {
-        ask(
-            &registry,
-            "PUT",
-            "/v2/a/manifests/v2",
-            &kind,
-            text.as_bytes(),
-        )
-    };
+    let put = |text: &str| ask(&registry, "PUT", "/v2/a/manifests/v2", &kind, text.as_bytes());
     let without = put(&manifest(&digest_of(b"")));
     let with = put(&manifest(&blob));
     let path = format!("/v2/a/referrers/{subject}?artifactType=uenv%2Fmeta");
@@ -234,10 +212,7 @@ fn lists_come_in_pages() {
     let link = first.header("Link").strip_prefix('<').unwrap();
     let (next, _) = link.split_once('>').unwrap();
     let second = get(&registry, next);
-    assert_eq!(
-        first.json()["repositories"],
-        serde_json::json!(["a/1", "a/2"])
-    );
+    assert_eq!(first.json()["repositories"], serde_json::json!(["a/1", "a/2"]));
     assert_eq!(second.json()["repositories"], serde_json::json!(["a/3"]));
     assert_eq!(second.header("Link"), "");
 }
@@ -270,18 +245,12 @@ fn a_token_is_for_what_was_asked_and_not_for_ever() {
     let refused = get(&registry, &path);
     let challenge = refused.header("WWW-Authenticate");
     assert!(challenge.starts_with(&format!("Bearer realm=\"{}/token\"", registry.url())));
-    assert!(
-        challenge.ends_with("scope=\"repository:a/b:pull\""),
-        "{challenge}"
-    );
+    assert!(challenge.ends_with("scope=\"repository:a/b:pull\""), "{challenge}");
     let place = "/token?service=x&scope=repository:a/b:pull";
     let right = "Authorization: Basic bWU6c3dvcmRmaXNo\r\n";
     assert_eq!(get(&registry, place).status, 401);
     let token = ask(&registry, "GET", place, right, b"").json();
-    let token = format!(
-        "Authorization: Bearer {}\r\n",
-        token["token"].as_str().unwrap()
-    );
+    let token = format!("Authorization: Bearer {}\r\n", token["token"].as_str().unwrap());
     let read = ask(&registry, "GET", &path, &token, b"").status;
     let write = ask(&registry, "POST", "/v2/a/b/blobs/uploads/", &token, b"").status;
     registry.forget_tokens();
@@ -297,10 +266,7 @@ fn a_token_may_come_from_another_registry_and_be_used_up() {
     tokens.want_token(bearer.clone());
     registry.want_token(bearer.at(&tokens.url()));
     let token = get(&tokens, "/token?scope=repository:a/b:pull").json();
-    let token = format!(
-        "Authorization: Bearer {}\r\n",
-        token["token"].as_str().unwrap()
-    );
+    let token = format!("Authorization: Bearer {}\r\n", token["token"].as_str().unwrap());
     let uses = [(); 2].map(|()| ask(&registry, "GET", &path, &token, b"").status);
     assert_eq!(uses, [200, 401]);
 }
@@ -323,10 +289,7 @@ fn an_answer_is_cut_at_every_offset() {
     let (registry, path) = with_blob();
     let sent: Vec<_> = (0..=100)
         .map(|offset| {
-            registry
-                .on("GET", "/blobs/")
-                .once()
-                .does(Fault::CutSending(offset));
+            registry.on("GET", "/blobs/").once().does(Fault::CutSending(offset));
             let reply = get(&registry, &path);
             (reply.status, reply.body.len())
         })
@@ -452,9 +415,7 @@ fn another_answer_comes_so_many_times_after_so_many() {
 #[test]
 fn an_answer_comes_before_the_body_was_read() {
     let registry = HostileRegistry::start();
-    registry
-        .on("PUT", "")
-        .does(Fault::AnswerEarly { status: 413 });
+    registry.on("PUT", "").does(Fault::AnswerEarly { status: 413 });
     let mut caller = Caller::new(&registry);
     let head = b"PUT /v2/a/manifests/v1 HTTP/1.1\r\nContent-Length: 99999\r\n\r\n";
     caller.0.get_mut().write_all(head).unwrap();
@@ -465,18 +426,10 @@ fn an_answer_comes_before_the_body_was_read() {
 fn a_caller_is_sent_elsewhere_and_what_it_takes_along_is_seen() {
     let (registry, path) = with_blob();
     let elsewhere = HostileRegistry::start();
-    registry
-        .on("GET", "/blobs/")
-        .does(Fault::redirect(&elsewhere.url()));
+    registry.on("GET", "/blobs/").does(Fault::redirect(&elsewhere.url()));
     let sent = get(&registry, &path);
     let place = sent.header("Location").strip_prefix(&elsewhere.url());
-    ask(
-        &elsewhere,
-        "GET",
-        place.unwrap(),
-        "Authorization: secret\r\n",
-        b"",
-    );
+    ask(&elsewhere, "GET", place.unwrap(), "Authorization: secret\r\n", b"");
     let seen = elsewhere.requests_of("GET", "signature=");
     assert_eq!(sent.status, 307);
     assert_eq!(seen[0].header("Authorization"), Some("secret"));
@@ -508,10 +461,7 @@ fn a_registry_is_slow() {
 fn only_requests_that_are_meant_are_befallen() {
     let (registry, path) = with_blob();
     let is_range = |request: &super::Request| request.header("range").is_some();
-    registry
-        .on("GET", "")
-        .if_request(is_range)
-        .does(Fault::answer(500));
+    registry.on("GET", "").if_request(is_range).does(Fault::answer(500));
     let whole = get(&registry, &path).status;
     let part = ask(&registry, "GET", &path, "Range: bytes=0-1\r\n", b"").status;
     registry.disarm();
@@ -527,8 +477,5 @@ fn requests_are_remembered_with_what_went_over_the_wire() {
     assert_eq!(requests.len(), 1);
     assert_eq!(requests[0].header("Range"), Some("bytes=0-9"));
     assert_eq!((requests[0].status, requests[0].sent), (Some(206), 10));
-    assert_eq!(
-        (registry.sent("GET", "/blobs/"), registry.received("", "")),
-        (10, 0)
-    );
+    assert_eq!((registry.sent("GET", "/blobs/"), registry.received("", "")), (10, 0));
 }

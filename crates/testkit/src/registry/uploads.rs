@@ -45,11 +45,7 @@ pub(super) fn go_on(
 ) -> Answer {
     let number = number.parse().unwrap_or_default();
     let Some(received) = state.store.uploads.get_mut(&number) else {
-        return Answer::failure(
-            404,
-            "BLOB_UPLOAD_UNKNOWN",
-            "blob upload unknown to registry",
-        );
+        return Answer::failure(404, "BLOB_UPLOAD_UNKNOWN", "blob upload unknown to registry");
     };
     let fits = goes_on_where_it_ended(&state.settings, request, received);
     let invalid = Answer::failure(404, "BLOB_UPLOAD_INVALID", "blob upload invalid");
@@ -122,11 +118,7 @@ fn created(name: &str, digest: &str) -> Answer {
 /// With the place of an upload, and how far it is.
 fn progress(answer: Answer, state: &State, name: &str, number: usize, url: &str) -> Answer {
     let size = state.store.uploads.get(&number).map_or(0, Vec::len);
-    let host = if state.settings.absolute_locations {
-        url
-    } else {
-        ""
-    };
+    let host = if state.settings.absolute_locations { url } else { "" };
     let place = format!("{host}/v2/{name}/blobs/uploads/{number}?_state={size}");
     answer
         .header("Location", place)

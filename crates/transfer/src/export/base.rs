@@ -134,20 +134,12 @@ impl ContainerQuery<'_> {
         let (remote, chosen): (Remote, Chosen) = Remote::find(registry, name, self.platform)?;
         let incoming = self.place(&chosen.digest)?;
         let alive = incoming.keep_alive();
-        remote.fetch(
-            self.context,
-            &chosen.manifest,
-            incoming.path(),
-            self.interrupt,
-        )?;
+        remote.fetch(self.context, &chosen.manifest, incoming.path(), self.interrupt)?;
         let image = ContainerImage::new(&chosen, &remote, self.platform);
         let used = image.map_err(Report::from).and_then(use_it);
         drop(alive);
         // What is wrong or done with is of no use to the next one.
-        if used
-            .as_ref()
-            .map_or_else(|error| error.kind() == Kind::BadInput, |_| true)
-        {
+        if used.as_ref().map_or_else(|error| error.kind() == Kind::BadInput, |_| true) {
             let _ = incoming.discard();
         }
         used

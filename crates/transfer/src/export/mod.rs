@@ -111,17 +111,9 @@ enum ExportError {
     #[error("the base `{}` has no root file system", escape(.base))]
     NoRoot { base: String },
     #[error("`{}` needs the GNU C library {needed}, and the base has {found}", escape(.image))]
-    Library {
-        image: String,
-        needed: String,
-        found: String,
-    },
+    Library { image: String, needed: String, found: String },
     #[error("`{}` is for {found}, and the container image is for {platform}", escape(.image))]
-    OtherPlatform {
-        image: String,
-        found: &'static str,
-        platform: String,
-    },
+    OtherPlatform { image: String, found: &'static str, platform: String },
     #[error("the export was interrupted")]
     Interrupted,
 }
@@ -133,13 +125,10 @@ enum ExportError {
 /// What is malformed, is not there, cannot be read or written, is taken, or does not go together.
 pub fn export(context: &Context, request: &ExportRequest) -> Result<Exported> {
     let destination: Destination =
-        request
-            .destination
-            .parse()
-            .map_err(|error: crate::export::target::DestinationError| {
-                let hint = error.hint();
-                Report::new(Kind::BadInput, error).hinted(hint)
-            })?;
+        request.destination.parse().map_err(|error: crate::export::target::DestinationError| {
+            let hint = error.hint();
+            Report::new(Kind::BadInput, error).hinted(hint)
+        })?;
     let base = request.base.as_deref();
     let base = base.map(|text| Base::find(context, text)).transpose()?;
     let images = match &base {
@@ -149,13 +138,8 @@ pub fn export(context: &Context, request: &ExportRequest) -> Result<Exported> {
     };
     let typed = ImageRequest::new(&images, request.view.as_deref(), request.no_default_view);
     let (environment, _) = find_environment(context, &typed)?;
-    let exporting = Exporting {
-        context,
-        request,
-        destination,
-        environment,
-        interrupt: &request.interrupt,
-    };
+    let exporting =
+        Exporting { context, request, destination, environment, interrupt: &request.interrupt };
     exporting.check_roots(base.as_ref())?;
     match base {
         Some(Base::Container(reference)) => exporting.on(&reference),
@@ -184,9 +168,9 @@ impl Exporting<'_> {
         let root = self.environment.root();
         let refused = |error| Err(Report::new(Kind::Usage, error));
         match (base, root) {
-            (Some(Base::Container(_)), Some(root)) => refused(ExportError::TwoRoots {
-                image: root.name().to_owned(),
-            }),
+            (Some(Base::Container(_)), Some(root)) => {
+                refused(ExportError::TwoRoots { image: root.name().to_owned() })
+            }
             (Some(Base::Image(base)), None) => {
                 let base = base.clone();
                 refused(ExportError::NoRoot { base }).map_err(|error| {
@@ -232,10 +216,8 @@ impl Exporting<'_> {
         self.check_library(base)?;
         let registry = match &self.destination {
             Destination::Registry(name) => {
-                let (token, username) = (
-                    self.request.token.as_deref(),
-                    self.request.username.as_deref(),
-                );
+                let (token, username) =
+                    (self.request.token.as_deref(), self.request.username.as_deref());
                 Some(of_containers(self.context, &name.address, token, username)?)
             }
             _ => None,
@@ -317,8 +299,7 @@ impl Exporting<'_> {
     ) -> Result<MadeImage> {
         let shown = Shown {
             watched: Some(Mutex::new(
-                self.context
-                    .transfer(&format!("exporting {}", escape(&self.request.images))),
+                self.context.transfer(&format!("exporting {}", escape(&self.request.images))),
             )),
             interrupt: self.interrupt,
         };
@@ -402,9 +383,8 @@ impl Exporting<'_> {
             found,
             platform: platform.to_string(),
         };
-        Err(Report::new(Kind::BadInput, error).hinted(format!(
-            "`--platform linux/{found}` says so, also of the base"
-        )))
+        Err(Report::new(Kind::BadInput, error)
+            .hinted(format!("`--platform linux/{found}` says so, also of the base")))
     }
 
     /// The time that the caller names, or that of the base; else one that is always the same.
@@ -441,10 +421,7 @@ struct Shown<'a> {
 
 impl<'a> Shown<'a> {
     fn quiet(interrupt: &'a AtomicBool) -> Self {
-        Self {
-            watched: None,
-            interrupt,
-        }
+        Self { watched: None, interrupt }
     }
 
     fn done(&self) {

@@ -65,9 +65,7 @@ impl FromStr for Destination {
         let name: ContainerName = of("docker://").unwrap_or(text).parse()?;
         match &name.digest {
             None => Ok(Self::Registry(Box::new(name))),
-            Some(_) => Err(DestinationError::Digest {
-                name: name.to_string(),
-            }),
+            Some(_) => Err(DestinationError::Digest { name: name.to_string() }),
         }
     }
 }
@@ -229,9 +227,7 @@ impl Publishing<'_> {
             return Err(Report::new(Kind::Registry, "no registry"));
         };
         // The manifest goes by another way than what it names.
-        let blobs = target
-            .files()
-            .filter(|(blob, _)| **blob != self.exported.blob);
+        let blobs = target.files().filter(|(blob, _)| **blob != self.exported.blob);
         let blobs: Vec<ContainerBlob> = blobs
             .map(|(blob, path)| ContainerBlob {
                 path,
@@ -253,14 +249,9 @@ impl Publishing<'_> {
         watched.end();
         let pushed = pushed?;
         if let Some(replaced) = &pushed.replaced {
-            self.context.note(format_args!(
-                "the tag was taken from the image {}",
-                replaced.id()
-            ));
+            self.context.note(format_args!("the tag was taken from the image {}", replaced.id()));
         }
-        Ok(Published {
-            unchanged: pushed.unchanged,
-        })
+        Ok(Published { unchanged: pushed.unchanged })
     }
 }
 
@@ -291,8 +282,7 @@ mod tests {
 
     fn read(text: &str) -> Result<String, String> {
         let read = text.parse::<Destination>();
-        read.map(|one| one.to_string())
-            .map_err(|error| error.to_string())
+        read.map(|one| one.to_string()).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -313,14 +303,9 @@ mod tests {
     #[test]
     fn what_cannot_be_written_is_refused() {
         let digest = format!("registry.example/tool@sha256:{}", "0".repeat(64));
-        for text in [
-            "tool:1",
-            "./out.tar",
-            "oci:dir:a b",
-            "oci:dir:-",
-            "docker-archive:f:Upper",
-            &digest,
-        ] {
+        for text in
+            ["tool:1", "./out.tar", "oci:dir:a b", "oci:dir:-", "docker-archive:f:Upper", &digest]
+        {
             assert!(read(text).is_err(), "{text}");
         }
     }

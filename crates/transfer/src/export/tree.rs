@@ -36,11 +36,7 @@ pub fn layer_of(context: &Context, image: &ConcreteImage) -> (Layer<'static>, Fo
         image: image.path.clone(),
         format: image.format,
         place: image.mount_point.as_str().to_owned(),
-        without: if image.mount_point.is_root() {
-            META
-        } else {
-            &[]
-        },
+        without: if image.mount_point.is_root() { META } else { &[] },
         found: Arc::clone(&found),
     };
     let label = image.label.as_ref().map(ToString::to_string);
@@ -77,11 +73,7 @@ impl ImageTree {
         let answer = look_into(&[&image], &self.methods, move |mounts: &[OwnedFd]| {
             end_with(parent)?;
             let root = mounts.first().ok_or(io::ErrorKind::NotFound)?;
-            let walking = Walking {
-                place: &self.place,
-                without: self.without,
-                settled: None,
-            };
+            let walking = Walking { place: &self.place, without: self.without, settled: None };
             let walked = write_tree(root.as_fd(), &walking, into)?;
             Ok(serde_json::to_vec(&walked)?)
         });

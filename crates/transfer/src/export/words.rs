@@ -27,24 +27,16 @@ pub(crate) fn labels_of(
 ) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::new();
     let known = |key: &str| base.pointer("/config/Labels").and_then(|all| all.get(key));
-    let images: Vec<&ConcreteImage> = environment
-        .images
-        .iter()
-        .filter(|image| !image.mount_point.is_root())
-        .collect();
-    let names: Vec<&str> = images
-        .iter()
-        .map(|image| image.meta.name.as_str())
-        .collect();
+    let images: Vec<&ConcreteImage> =
+        environment.images.iter().filter(|image| !image.mount_point.is_root()).collect();
+    let names: Vec<&str> = images.iter().map(|image| image.meta.name.as_str()).collect();
     let root = environment.root();
     let title = match (names.is_empty(), root) {
         (true, Some(root)) if known(TITLE).is_none() => root.meta.name.clone(),
         (true, _) => String::new(),
         (false, _) => names.join(", "),
     };
-    let described = images
-        .iter()
-        .find_map(|image| image.meta.description.clone());
+    let described = images.iter().find_map(|image| image.meta.description.clone());
     let needs = images.iter().map(|image| &image.meta.needs);
     let targets: Vec<String> = needs
         .clone()

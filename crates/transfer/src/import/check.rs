@@ -86,8 +86,5 @@ fn source_of(context: &Context, label: &Label) -> Result<Option<ContainerSource>
         }
     }
     let label = label.clone();
-    Err(Report::new(
-        Kind::NotFound,
-        CheckError::NoSuchLabel { label },
-    ))
+    Err(Report::new(Kind::NotFound, CheckError::NoSuchLabel { label }))
 }

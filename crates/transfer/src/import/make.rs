@@ -53,11 +53,7 @@ impl Wanted {
             platform: image.platform.clone(),
             is_kept,
             layers: image.layers.len(),
-            bytes: image
-                .layers
-                .iter()
-                .filter_map(|layer| layer.size)
-                .fold(0, u64::saturating_add),
+            bytes: image.layers.iter().filter_map(|layer| layer.size).fold(0, u64::saturating_add),
         }
     }
 }
@@ -107,8 +103,7 @@ impl Import<'_> {
                 Claim::Busy => {
                     if !is_told {
                         is_told = true;
-                        self.context
-                            .note("waiting for another import of this image");
+                        self.context.note("waiting for another import of this image");
                     }
                     if self.interrupt.load(Ordering::Relaxed) {
                         return Err(Report::from(cabane_container::Error::Interrupted));
@@ -183,8 +178,7 @@ impl Import<'_> {
         };
         let shown = Shown {
             watched: Mutex::new(
-                self.context
-                    .transfer(&format!("importing {}", escape(&self.reference))),
+                self.context.transfer(&format!("importing {}", escape(&self.reference))),
             ),
             interrupt: self.interrupt,
         };
@@ -237,12 +231,7 @@ fn find_made(repository: &Repository, wanted: &Wanted) -> Result<Option<Digest>>
     };
     let mut digests: Vec<&Digest> = records
         .iter()
-        .filter(|record| {
-            record
-                .mount
-                .as_ref()
-                .is_some_and(|mount| mount.as_str() == "/")
-        })
+        .filter(|record| record.mount.as_ref().is_some_and(|mount| mount.as_str() == "/"))
         .map(|record| &record.digest)
         .collect();
     digests.dedup();

@@ -194,10 +194,7 @@ impl Import<'_> {
     }
 
     fn remote(&self, name: &ContainerName) -> Result<Imported> {
-        let (token, username) = (
-            self.request.token.as_deref(),
-            self.request.username.as_deref(),
-        );
+        let (token, username) = (self.request.token.as_deref(), self.request.username.as_deref());
         let registry = of_containers(self.context, &name.address, token, username)?;
         let (remote, chosen) = Remote::find(registry, name, &self.platform)?;
         let image = || ContainerImage::new(&chosen, &remote, &self.platform).map_err(Report::from);
@@ -236,15 +233,9 @@ impl Import<'_> {
         else {
             return Report::from(error);
         };
-        let moved = ImportError::Moved {
-            label: self.label.clone(),
-        };
+        let moved = ImportError::Moved { label: self.label.clone() };
         Report::new(Kind::Failure, moved)
-            .detailed(format!(
-                "  it has {}\n  asked for {}",
-                escape(&before),
-                digest::written(now)
-            ))
+            .detailed(format!("  it has {}\n  asked for {}", escape(&before), digest::written(now)))
             .hinted("`--force` gives the label to the new one".to_owned())
     }
 

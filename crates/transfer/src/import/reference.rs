@@ -98,19 +98,17 @@ fn of_scheme(text: &str, directory: &Path) -> Result<Option<Reference>, Referenc
         let (path, name) = path_and_name(rest, directory);
         (directory.join(path), name)
     };
-    Ok(
-        if let Some(rest) = of("oci:").or_else(|| of("oci-archive:")) {
-            let (path, name) = named(rest);
-            Some(Reference::Layout(path, name))
-        } else if let Some(rest) = of("docker-archive:") {
-            let (path, name) = named(rest);
-            Some(Reference::DockerArchive(path, name))
-        } else if let Some(rest) = of("sif:") {
-            Some(Reference::Sif(directory.join(rest)))
-        } else {
-            of("dir:").map(|rest| Reference::Directory(directory.join(rest)))
-        },
-    )
+    Ok(if let Some(rest) = of("oci:").or_else(|| of("oci-archive:")) {
+        let (path, name) = named(rest);
+        Some(Reference::Layout(path, name))
+    } else if let Some(rest) = of("docker-archive:") {
+        let (path, name) = named(rest);
+        Some(Reference::DockerArchive(path, name))
+    } else if let Some(rest) = of("sif:") {
+        Some(Reference::Sif(directory.join(rest)))
+    } else {
+        of("dir:").map(|rest| Reference::Directory(directory.join(rest)))
+    })
 }
 
 fn in_registry(text: &str) -> Result<Reference, ReferenceError> {
@@ -132,19 +130,12 @@ pub(crate) fn path_and_name(text: &str, directory: &Path) -> (PathBuf, Option<St
 
 /// Finds out by its content what a file or directory is.
 fn of_path(path: &Path, name: Option<String>) -> Result<Reference, ReferenceError> {
-    let no_image = || ReferenceError::NoImage {
-        path: path.to_owned(),
-    };
-    let unreadable = |source| ReferenceError::Unreadable {
-        path: path.to_owned(),
-        source,
-    };
+    let no_image = || ReferenceError::NoImage { path: path.to_owned() };
+    let unreadable = |source| ReferenceError::Unreadable { path: path.to_owned(), source };
     let has_name = name.is_some();
     if path.is_dir() {
         fs::read_dir(path).map_err(unreadable)?;
-        let is_root = ["bin", "usr", "etc"]
-            .iter()
-            .any(|name| path.join(name).is_dir());
+        let is_root = ["bin", "usr", "etc"].iter().any(|name| path.join(name).is_dir());
         return match path.join("oci-layout").is_file() {
             true => Ok(Reference::Layout(path.to_owned(), name)),
             false if is_root && !has_name => Ok(Reference::Directory(path.to_owned())),
@@ -155,10 +146,7 @@ fn of_path(path: &Path, name: Option<String>) -> Result<Reference, ReferenceErro
     let file = File::open(path).map_err(unreadable)?;
     let read = file.take(512).read_to_end(&mut start);
     read.map_err(unreadable)?;
-    let is_compressed = matches!(
-        start.as_slice(),
-        [0x1f, 0x8b, ..] | [0x28, 0xb5, 0x2f, 0xfd, ..]
-    );
+    let is_compressed = matches!(start.as_slice(), [0x1f, 0x8b, ..] | [0x28, 0xb5, 0x2f, 0xfd, ..]);
     if Sif::is_one(&start) && !has_name {
         Ok(Reference::Sif(path.to_owned()))
     } else if is_compressed || start.get(257..262) == Some(b"ustar") {

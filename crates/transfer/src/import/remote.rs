@@ -45,10 +45,7 @@ impl Remote {
             got.map_err(|error| {
                 let text = error.to_string();
                 failure = Some(error);
-                cabane_container::Error::Document {
-                    what: "a manifest".to_owned(),
-                    reason: text,
-                }
+                cabane_container::Error::Document { what: "a manifest".to_owned(), reason: text }
             })
         };
         let chosen = choose(bytes, platform, &mut get);
@@ -83,9 +80,7 @@ impl Remote {
         layers.sort_by_key(|layer| std::cmp::Reverse(layer.size));
         let is_missing = |layer: &&&Descriptor| !is_whole(place, layer);
         let missing = layers.iter().filter(is_missing);
-        let sizes: Vec<_> = missing
-            .map(|layer| (layer.digest.clone(), layer.size))
-            .collect();
+        let sizes: Vec<_> = missing.map(|layer| (layer.digest.clone(), layer.size)).collect();
         let room = self.registry.check_room(&self.name, &sizes, place);
         room?;
         let watched =
@@ -97,9 +92,7 @@ impl Remote {
             interrupt,
             next: AtomicUsize::new(0),
             done: layers.iter().map(|_| Mutex::new(0)).collect(),
-            total: layers
-                .iter()
-                .fold(0, |sum, layer| sum.saturating_add(layer.size)),
+            total: layers.iter().fold(0, |sum, layer| sum.saturating_add(layer.size)),
             failure: Mutex::new(None),
             watched: &watched,
         };

@@ -18,26 +18,20 @@ pub(super) fn decoder<'r>(
     let start = compressed.fill_buf()?;
     let decoder: Box<dyn Read + 'r> = match start {
         [0x1f, 0x8b, ..] => Box::new(flate2::bufread::MultiGzDecoder::new(compressed)),
-        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Box::new(lzma_rust2::XzReader::new_mem_limit(
-            compressed, true, XZ_MEMORY,
-        )),
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => {
+            Box::new(lzma_rust2::XzReader::new_mem_limit(compressed, true, XZ_MEMORY))
+        }
         [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(Zstd::new(compressed)?),
         [b'B', b'Z', b'h', ..] => {
-            return Err(ArchiveError::Unknown {
-                what: "it is compressed with bzip2",
-            });
+            return Err(ArchiveError::Unknown { what: "it is compressed with bzip2" });
         }
         [0x5d, 0, 0, ..] => {
-            return Err(ArchiveError::Unknown {
-                what: "it is compressed with the old lzma",
-            });
+            return Err(ArchiveError::Unknown { what: "it is compressed with the old lzma" });
         }
         _ => Box::new(compressed),
     };
     // The archive in it ends before this, or it is refused for its size.
-    Ok(Box::new(decoder.take(
-        limit.saturating_add(limit / 8).saturating_add(1 << 20),
-    )))
+    Ok(Box::new(decoder.take(limit.saturating_add(limit / 8).saturating_add(1 << 20))))
 }
 
 /// Frames of zstd, one after the other: several threads write several.

@@ -49,9 +49,6 @@ pub enum ArchiveError {
 
 impl ArchiveError {
     pub(crate) fn refused(path: &[u8], what: &'static str) -> Self {
-        Self::Refused {
-            path: String::from_utf8_lossy(path).into_owned(),
-            what,
-        }
+        Self::Refused { path: String::from_utf8_lossy(path).into_owned(), what }
     }
 }

@@ -18,27 +18,15 @@ pub(crate) struct Made {
 }
 
 pub(crate) fn file(name: &str, content: &str) -> Made {
-    Made {
-        name: name.to_owned(),
-        mode: 0o100_755,
-        content: content.into(),
-        inode: 1,
-        links: 1,
-    }
+    Made { name: name.to_owned(), mode: 0o100_755, content: content.into(), inode: 1, links: 1 }
 }
 
 pub(crate) fn link(name: &str, target: &str) -> Made {
-    Made {
-        mode: 0o120_777,
-        ..file(name, target)
-    }
+    Made { mode: 0o120_777, ..file(name, target) }
 }
 
 pub(crate) fn of_mode(name: &str, mode: u32) -> Made {
-    Made {
-        mode,
-        ..file(name, "")
-    }
+    Made { mode, ..file(name, "") }
 }
 
 pub(crate) fn tar(entries: &[Made]) -> Vec<u8> {
@@ -60,11 +48,7 @@ pub(crate) fn tar(entries: &[Made]) -> Vec<u8> {
         if kind == EntryType::Symlink {
             header.as_old_mut().linkname[..entry.content.len()].copy_from_slice(&entry.content);
         }
-        let content = if is_file {
-            entry.content.as_slice()
-        } else {
-            &[]
-        };
+        let content = if is_file { entry.content.as_slice() } else { &[] };
         header.set_size(content.len() as u64);
         header.set_cksum();
         builder.append(&header, content).unwrap();
@@ -75,19 +59,11 @@ pub(crate) fn tar(entries: &[Made]) -> Vec<u8> {
 /// A Debian package around the bytes of its archive.
 pub(crate) fn deb(data: &[u8]) -> Vec<u8> {
     let mut package = b"!<arch>\n".to_vec();
-    for (name, content) in [
-        ("debian-binary", &b"2.0\n"[..]),
-        ("control.tar", b"odd"),
-        ("data.tar", data),
-    ] {
-        let header = format!(
-            "{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n",
-            0,
-            0,
-            0,
-            100_644,
-            content.len()
-        );
+    for (name, content) in
+        [("debian-binary", &b"2.0\n"[..]), ("control.tar", b"odd"), ("data.tar", data)]
+    {
+        let header =
+            format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 0, 100_644, content.len());
         package.extend(header.as_bytes());
         package.extend(content);
         if content.len() % 2 == 1 {

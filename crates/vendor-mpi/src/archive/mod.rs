@@ -32,10 +32,7 @@ pub(crate) struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            entries: 200_000,
-            bytes: 16 << 30,
-        }
+        Self { entries: 200_000, bytes: 16 << 30 }
     }
 }
 
@@ -71,12 +68,7 @@ pub(crate) fn visit(
     limits: Limits,
     visitor: &mut Visitor<'_>,
 ) -> Result<(), ArchiveError> {
-    let mut counted = Counted {
-        entries: 0,
-        bytes: 0,
-        limits,
-        visitor,
-    };
+    let mut counted = Counted { entries: 0, bytes: 0, limits, visitor };
     file.seek(SeekFrom::Start(0))?;
     let mut magic = Vec::new();
     file.by_ref().take(8).read_to_end(&mut magic)?;

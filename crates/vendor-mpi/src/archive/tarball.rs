@@ -54,9 +54,7 @@ fn long(entry: &mut impl Read) -> Result<Vec<u8>, ArchiveError> {
     let mut text = Vec::new();
     entry.by_ref().take(LONGEST + 1).read_to_end(&mut text)?;
     if text.len() as u64 > LONGEST {
-        return Err(ArchiveError::Damaged {
-            what: "a name in it is longer than any name",
-        });
+        return Err(ArchiveError::Damaged { what: "a name in it is longer than any name" });
     }
     while text.last() == Some(&0) {
         text.pop();
@@ -66,24 +64,14 @@ fn long(entry: &mut impl Read) -> Result<Vec<u8>, ArchiveError> {
 
 /// Reads the additions to a header: lines of `length key=value`.
 fn additions(mut text: &[u8], before: &mut Before) -> Result<(), ArchiveError> {
-    let damaged = || ArchiveError::Damaged {
-        what: "the additions to a header are none",
-    };
+    let damaged = || ArchiveError::Damaged { what: "the additions to a header are none" };
     while !text.is_empty() {
-        let space = text
-            .iter()
-            .position(|&byte| byte == b' ')
-            .ok_or_else(damaged)?;
+        let space = text.iter().position(|&byte| byte == b' ').ok_or_else(damaged)?;
         let length = str::from_utf8(&text[..space]).ok();
-        let length: usize = length
-            .and_then(|text| text.parse().ok())
-            .ok_or_else(damaged)?;
+        let length: usize = length.and_then(|text| text.parse().ok()).ok_or_else(damaged)?;
         let line = text.get(space + 1..length).ok_or_else(damaged)?;
         let line = line.strip_suffix(b"\n").ok_or_else(damaged)?;
-        let equals = line
-            .iter()
-            .position(|&byte| byte == b'=')
-            .ok_or_else(damaged)?;
+        let equals = line.iter().position(|&byte| byte == b'=').ok_or_else(damaged)?;
         let value = line[equals + 1..].to_vec();
         match &line[..equals] {
             b"path" => before.path = Some(value),
@@ -108,23 +96,17 @@ fn kind_of(
     is_executable: bool,
 ) -> Result<Kind, ArchiveError> {
     match (kind, link) {
-        (EntryType::Regular | EntryType::Continuous, _) => Ok(Kind::File {
-            size,
-            is_executable,
-            inode: None,
-        }),
+        (EntryType::Regular | EntryType::Continuous, _) => {
+            Ok(Kind::File { size, is_executable, inode: None })
+        }
         (EntryType::Directory, _) => Ok(Kind::Directory),
         (EntryType::Symlink, Some(link)) => String::from_utf8(link)
             .map(Kind::Link)
             .map_err(|_| ArchiveError::refused(path, "leads to what is not UTF-8")),
         (EntryType::Link, Some(link)) => checked(&link).map(Kind::HardLink),
-        (EntryType::Char | EntryType::Block | EntryType::Fifo, _) => Err(ArchiveError::refused(
-            path,
-            "is a device or something like it",
-        )),
-        _ => Err(ArchiveError::refused(
-            path,
-            "is of a kind that no package has",
-        )),
+        (EntryType::Char | EntryType::Block | EntryType::Fifo, _) => {
+            Err(ArchiveError::refused(path, "is a device or something like it"))
+        }
+        _ => Err(ArchiveError::refused(path, "is of a kind that no package has")),
     }
 }

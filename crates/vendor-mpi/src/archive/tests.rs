@@ -34,11 +34,7 @@ fn told(package: &[u8]) -> String {
 
 #[test]
 fn both_kinds_of_packages_are_read() {
-    let entries = [
-        of_mode("./opt", 0o040_755),
-        file("./opt/a", "bytes"),
-        link("./opt/b", "a"),
-    ];
+    let entries = [of_mode("./opt", 0o040_755), file("./opt/a", "bytes"), link("./opt/b", "a")];
     for package in both(&entries) {
         let seen: Vec<_> = read(&package, Limits::default())
             .unwrap()
@@ -70,10 +66,7 @@ fn what_leads_out_of_a_package_refuses_it() {
 fn devices_refuse_a_package() {
     for mode in [0o020_666, 0o010_666] {
         for package in both(&[of_mode("./dev/null", mode)]) {
-            assert_eq!(
-                told(&package),
-                "`./dev/null` is a device or something like it"
-            );
+            assert_eq!(told(&package), "`./dev/null` is a device or something like it");
         }
     }
 }
@@ -93,39 +86,24 @@ fn a_package_that_says_to_hold_a_terabyte_is_refused_before_that_is_read() {
     header[148..156].fill(b' ');
     let sum: u32 = header[..512].iter().map(|&byte| u32::from(byte)).sum();
     header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
-    assert!(matches!(
-        read(&deb(&header), Limits::default()),
-        Err(ArchiveError::TooLarge { .. })
-    ));
+    assert!(matches!(read(&deb(&header), Limits::default()), Err(ArchiveError::TooLarge { .. })));
 }
 
 #[test]
 fn a_small_package_that_unpacks_to_more_than_it_may_is_refused() {
     let large = "0".repeat(1 << 20);
-    let limits = Limits {
-        entries: 10,
-        bytes: 1 << 19,
-    };
+    let limits = Limits { entries: 10, bytes: 1 << 19 };
     for package in both(&[file("./a", &large)]) {
         assert!(package.len() < 1 << 14);
-        assert!(matches!(
-            read(&package, limits),
-            Err(ArchiveError::TooLarge { .. })
-        ));
+        assert!(matches!(read(&package, limits), Err(ArchiveError::TooLarge { .. })));
     }
 }
 
 #[test]
 fn a_package_with_too_many_files_is_refused() {
-    let limits = Limits {
-        entries: 1,
-        bytes: 1 << 20,
-    };
+    let limits = Limits { entries: 1, bytes: 1 << 20 };
     for package in both(&[file("./a", ""), file("./b", "")]) {
-        assert!(matches!(
-            read(&package, limits),
-            Err(ArchiveError::TooLarge { .. })
-        ));
+        assert!(matches!(read(&package, limits), Err(ArchiveError::TooLarge { .. })));
     }
 }
 
@@ -145,14 +123,9 @@ fn a_long_name_is_one_name_and_a_name_without_an_end_is_refused() {
     header.set_entry_type(::tar::EntryType::GNULongName);
     header.set_size(1 << 20);
     header.set_cksum();
-    builder
-        .append(&header, vec![b'a'; 1 << 20].as_slice())
-        .unwrap();
+    builder.append(&header, vec![b'a'; 1 << 20].as_slice()).unwrap();
     let package = deb(&builder.into_inner().unwrap());
-    assert_eq!(
-        told(&package),
-        "it is damaged: a name in it is longer than any name"
-    );
+    assert_eq!(told(&package), "it is damaged: a name in it is longer than any name");
 }
 
 #[test]
@@ -160,18 +133,12 @@ fn other_files_are_no_packages() {
     for other in [&b""[..], b"!<arch>\n", b"\x7fELF and more than eight bytes"] {
         assert!(read(other, Limits::default()).is_err());
     }
-    assert_eq!(
-        told(b"PK\x03\x04 something"),
-        "it is neither a Debian package nor an RPM"
-    );
+    assert_eq!(told(b"PK\x03\x04 something"), "it is neither a Debian package nor an RPM");
 }
 
 #[test]
 fn how_a_package_is_compressed_that_is_not_understood_is_said() {
-    assert_eq!(
-        told(&rpm(b"BZh91AY")),
-        "it is compressed with bzip2, which is not understood"
-    );
+    assert_eq!(told(&rpm(b"BZh91AY")), "it is compressed with bzip2, which is not understood");
 }
 
 #[test]

@@ -28,11 +28,9 @@ pub(crate) fn save_repository(repository: &Path) -> Result<(), VendorError> {
         std::path::absolute(repository).map_err(VendorError::io("find", repository))?;
     let name = |path: Option<&Path>| Some(path?.file_name()?.to_str()?.to_owned());
     let namespace = name(Some(&repository)).filter(|name| is_namespace(name));
-    let (Some(namespace), Some("spack_repo"), false) = (
-        namespace,
-        name(repository.parent()).as_deref(),
-        path.exists(),
-    ) else {
+    let (Some(namespace), Some("spack_repo"), false) =
+        (namespace, name(repository.parent()).as_deref(), path.exists())
+    else {
         return Ok(());
     };
     let text = format!("repo:\n  namespace: {namespace}\n  api: v2.0\n");
@@ -70,13 +68,7 @@ pub(crate) fn package(records: &[Record]) -> String {
     }
     let directives: String = lines
         .iter()
-        .map(|line| {
-            if line.is_empty() {
-                "\n".to_owned()
-            } else {
-                format!("    {line}\n")
-            }
-        })
+        .map(|line| if line.is_empty() { "\n".to_owned() } else { format!("    {line}\n") })
         .collect();
     let body = BODY.split_once("# ---\n").map_or("", |(_, body)| body);
     body.replace("class VendorMpi(", &format!("class {}(", class(name)))
@@ -98,20 +90,12 @@ fn version(lines: &mut Vec<String>, record: &Record) {
     let place = record.url.as_deref().unwrap_or(NOWHERE);
     for (arch, tarballs) in &record.tarballs {
         for (compiler, tarball) in tarballs {
-            let when = format!(
-                "@={version} target={arch}: {}",
-                built_with(record, compiler, tarball)
-            );
+            let when =
+                format!("@={version} target={arch}: {}", built_with(record, compiler, tarball));
             lines.push("resource(".to_owned());
-            lines.push(format!(
-                "    name={},",
-                quoted(&format!("{arch}-{compiler}"))
-            ));
+            lines.push(format!("    name={},", quoted(&format!("{arch}-{compiler}"))));
             lines.push(format!("    when={},", quoted(&when)));
-            lines.push(format!(
-                "    url={},",
-                quoted(&format!("{place}/{}", tarball.file))
-            ));
+            lines.push(format!("    url={},", quoted(&format!("{place}/{}", tarball.file))));
             lines.push(format!("    sha256={},", quoted(&tarball.sha256)));
             lines.push("    placement=\"mpi\",".to_owned());
             lines.push(")".to_owned());
@@ -121,11 +105,8 @@ fn version(lines: &mut Vec<String>, record: &Record) {
 
 /// The compiler of the Fortran modules, or else the one of C.
 fn built_with(record: &Record, compiler: &str, tarball: &Recorded) -> String {
-    let language = if record.languages.iter().any(|one| one == "fortran") {
-        "fortran"
-    } else {
-        "c"
-    };
+    let language =
+        if record.languages.iter().any(|one| one == "fortran") { "fortran" } else { "c" };
     match &tarball.versions {
         None => format!("%{language}={compiler}"),
         Some(versions) => format!("%{language}={compiler}@{versions}"),
@@ -133,16 +114,11 @@ fn built_with(record: &Record, compiler: &str, tarball: &Recorded) -> String {
 }
 
 fn variants(lines: &mut Vec<String>, records: &[Record]) {
-    let mut names: Vec<&String> = records
-        .iter()
-        .flat_map(|record| record.gpu.keys())
-        .collect();
+    let mut names: Vec<&String> = records.iter().flat_map(|record| record.gpu.keys()).collect();
     names.sort();
     names.dedup();
     for name in &names {
-        let versions = records
-            .iter()
-            .filter(|record| record.gpu.contains_key(*name));
+        let versions = records.iter().filter(|record| record.gpu.contains_key(*name));
         for record in versions {
             lines.push(format!(
                 "variant({}, default=False, description=\"Transport between GPUs\", when=\"@={}\")",
@@ -166,15 +142,10 @@ fn variants(lines: &mut Vec<String>, records: &[Record]) {
 fn needs(lines: &mut Vec<String>, record: &Record) {
     let when = format!("when=\"@={}\"", record.version);
     for language in &record.languages {
-        lines.push(format!(
-            "depends_on(\"{language}\", type=\"build\", {when})"
-        ));
+        lines.push(format!("depends_on(\"{language}\", type=\"build\", {when})"));
     }
     for spec in &record.depends {
-        lines.push(format!(
-            "depends_on({}, type=\"link\", {when})",
-            quoted(spec)
-        ));
+        lines.push(format!("depends_on({}, type=\"link\", {when})", quoted(spec)));
     }
     for (name, specs) in &record.gpu {
         for spec in specs {
@@ -186,17 +157,10 @@ fn needs(lines: &mut Vec<String>, record: &Record) {
         }
     }
     for (spec, why) in &record.conflicts {
-        lines.push(format!(
-            "conflicts({}, {when}, msg={})",
-            quoted(spec),
-            quoted(why)
-        ));
+        lines.push(format!("conflicts({}, {when}, msg={})", quoted(spec), quoted(why)));
     }
-    let arches: Vec<String> = record
-        .tarballs
-        .keys()
-        .map(|arch| quoted(&format!("target={arch}:")))
-        .collect();
+    let arches: Vec<String> =
+        record.tarballs.keys().map(|arch| quoted(&format!("target={arch}:"))).collect();
     lines.push(format!(
         "requires({}, policy=\"any_of\", {when}, msg=\"there is no tarball for other processors\")",
         arches.join(", ")
@@ -222,11 +186,7 @@ fn class(name: &str) -> String {
         first.into_iter().chain(letters).collect::<String>()
     });
     let class: String = words.collect();
-    if class.starts_with(|c: char| c.is_ascii_digit()) {
-        format!("_{class}")
-    } else {
-        class
-    }
+    if class.starts_with(|c: char| c.is_ascii_digit()) { format!("_{class}") } else { class }
 }
 
 /// Returns a text as it is written in Python, and in JSON as well.

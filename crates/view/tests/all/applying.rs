@@ -11,10 +11,7 @@ use cabane_view::Change::{self, Set, Unset};
 use cabane_view::{EnvPatch, ListOperation};
 
 fn list(operation: ListOperation, values: &[&str]) -> Change {
-    Change::List {
-        operation,
-        values: values.iter().map(ToString::to_string).collect(),
-    }
+    Change::List { operation, values: values.iter().map(ToString::to_string).collect() }
 }
 
 fn prepend(values: &[&str]) -> Change {
@@ -31,14 +28,10 @@ fn result(variable: &str, before: Option<&str>, changes: Vec<Change>) -> Option<
     for change in changes {
         patch.push(variable, change);
     }
-    let calling: BTreeMap<OsString, OsString> = before
-        .map(|value| (variable.into(), value.into()))
-        .into_iter()
-        .collect();
+    let calling: BTreeMap<OsString, OsString> =
+        before.map(|value| (variable.into(), value.into())).into_iter().collect();
     let after = patch.apply(&calling);
-    after
-        .get(OsStr::new(variable))
-        .map(|value| value.to_str().unwrap().to_owned())
+    after.get(OsStr::new(variable)).map(|value| value.to_str().unwrap().to_owned())
 }
 
 #[track_caller]
@@ -58,38 +51,22 @@ fn a_variable_that_is_unset_is_gone() {
 
 #[test]
 fn values_are_prepended_in_their_order() {
-    assert_list(
-        Some("/bin"),
-        vec![prepend(&["/a", "/b"])],
-        Some("/a:/b:/bin"),
-    );
+    assert_list(Some("/bin"), vec![prepend(&["/a", "/b"])], Some("/a:/b:/bin"));
 }
 
 #[test]
 fn what_is_prepended_later_stands_first() {
-    assert_list(
-        Some("/bin"),
-        vec![prepend(&["/a"]), prepend(&["/b"])],
-        Some("/b:/a:/bin"),
-    );
+    assert_list(Some("/bin"), vec![prepend(&["/a"]), prepend(&["/b"])], Some("/b:/a:/bin"));
 }
 
 #[test]
 fn values_are_appended_in_their_order() {
-    assert_list(
-        Some("/bin"),
-        vec![append(&["/a", "/b"])],
-        Some("/bin:/a:/b"),
-    );
+    assert_list(Some("/bin"), vec![append(&["/a", "/b"])], Some("/bin:/a:/b"));
 }
 
 #[test]
 fn a_list_that_is_set_replaces_the_one_before() {
-    assert_list(
-        Some("/bin"),
-        vec![list(ListOperation::Set, &["/a", "/b"])],
-        Some("/a:/b"),
-    );
+    assert_list(Some("/bin"), vec![list(ListOperation::Set, &["/a", "/b"])], Some("/a:/b"));
 }
 
 #[test]
@@ -116,20 +93,12 @@ fn a_list_set_to_nothing_is_an_empty_text() {
 
 #[test]
 fn the_first_of_equal_elements_stays() {
-    assert_list(
-        Some("/bin:/a:/bin"),
-        vec![prepend(&["/a"])],
-        Some("/a:/bin"),
-    );
+    assert_list(Some("/bin:/a:/bin"), vec![prepend(&["/a"])], Some("/a:/bin"));
 }
 
 #[test]
 fn empty_elements_are_dropped() {
-    assert_list(
-        Some(":/bin::/usr/bin:"),
-        vec![append(&["", "/a"])],
-        Some("/bin:/usr/bin:/a"),
-    );
+    assert_list(Some(":/bin::/usr/bin:"), vec![append(&["", "/a"])], Some("/bin:/usr/bin:/a"));
 }
 
 #[test]
@@ -139,11 +108,7 @@ fn a_value_with_colons_is_several_elements() {
 
 #[test]
 fn list_operations_work_on_a_value_that_was_set_before() {
-    assert_list(
-        None,
-        vec![Set("/a:/b".to_owned()), prepend(&["/c"])],
-        Some("/c:/a:/b"),
-    );
+    assert_list(None, vec![Set("/a:/b".to_owned()), prepend(&["/c"])], Some("/c:/a:/b"));
 }
 
 #[test]
@@ -183,10 +148,7 @@ fn a_list_keeps_elements_that_are_not_text() {
     let calling = [("PATH".into(), OsStr::from_bytes(b"/\xff:/bin").into())].into();
     let mut patch = EnvPatch::new();
     patch.push("PATH", prepend(&["/a"]));
-    assert_eq!(
-        patch.apply(&calling)[OsStr::new("PATH")],
-        OsStr::from_bytes(b"/a:/\xff:/bin")
-    );
+    assert_eq!(patch.apply(&calling)[OsStr::new("PATH")], OsStr::from_bytes(b"/a:/\xff:/bin"));
 }
 
 #[test]
@@ -207,13 +169,7 @@ fn variables_stand_in_the_order_of_their_first_appearance() {
     later.push("B", Set("x".to_owned()));
     patch.merge(&later);
     let changes: Vec<_> = patch.iter().collect();
-    assert_eq!(
-        changes,
-        [
-            ("B", &[Unset, Set("x".to_owned())][..]),
-            ("A", &[Unset][..])
-        ]
-    );
+    assert_eq!(changes, [("B", &[Unset, Set("x".to_owned())][..]), ("A", &[Unset][..])]);
 }
 
 #[test]

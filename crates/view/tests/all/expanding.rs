@@ -37,10 +37,7 @@ fn a_variable_that_is_not_set_gives_nothing() {
 
 #[test]
 fn several_variables_can_stand_in_one_value() {
-    assert_eq!(
-        set_to("${@USER@}${@USER@}-${@SCRATCH@}"),
-        "adaada-/scratch/ada"
-    );
+    assert_eq!(set_to("${@USER@}${@USER@}-${@SCRATCH@}"), "adaada-/scratch/ada");
 }
 
 #[test]
@@ -60,9 +57,7 @@ fn what_has_no_end_stays() {
 
 #[test]
 fn what_is_not_a_name_stays() {
-    let texts = [
-        "${@@}", "${@1A@}", "${@A B@}", "${@A-B@}", "${@ä@}", "${USER}", "$USER", "@}",
-    ];
+    let texts = ["${@@}", "${@1A@}", "${@A B@}", "${@A-B@}", "${@ä@}", "${USER}", "$USER", "@}"];
     assert_eq!(texts.map(set_to), texts.map(OsString::from));
 }
 
@@ -83,15 +78,6 @@ fn values_come_from_before_the_first_change() {
 fn elements_of_lists_are_expanded_and_those_of_the_caller_are_not() {
     let values = vec!["${@SCRATCH@}/bin".to_owned(), "${@NOTHING@}".to_owned()];
     let mut patch = EnvPatch::new();
-    patch.push(
-        "TRICK",
-        Change::List {
-            operation: ListOperation::Prepend,
-            values,
-        },
-    );
-    assert_eq!(
-        patch.apply(&calling())[OsStr::new("TRICK")],
-        "/scratch/ada/bin:${@USER@}"
-    );
+    patch.push("TRICK", Change::List { operation: ListOperation::Prepend, values });
+    assert_eq!(patch.apply(&calling())[OsStr::new("TRICK")], "/scratch/ada/bin:${@USER@}");
 }

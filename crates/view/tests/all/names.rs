@@ -13,17 +13,9 @@ fn refused(text: &str) -> String {
 #[test]
 fn a_view_may_say_which_image_it_belongs_to() {
     let views = parse_view_list("prgenv-gnu:default,modules").unwrap();
-    let parts: Vec<_> = views
-        .iter()
-        .map(|v| (v.uenv.as_ref().map(ToString::to_string), v.view.as_str()))
-        .collect();
-    assert_eq!(
-        parts,
-        [
-            (Some("prgenv-gnu".to_owned()), "default"),
-            (None, "modules")
-        ]
-    );
+    let parts: Vec<_> =
+        views.iter().map(|v| (v.uenv.as_ref().map(ToString::to_string), v.view.as_str())).collect();
+    assert_eq!(parts, [(Some("prgenv-gnu".to_owned()), "default"), (None, "modules")]);
 }
 
 #[test]

@@ -42,14 +42,8 @@ fn patch() -> impl Strategy<Value = EnvPatch> {
 }
 
 fn environment() -> impl Strategy<Value = Environment> {
-    let value = vec(
-        prop_oneof![Just(b'a'), Just(b':'), Just(b'$'), Just(0xff)],
-        0..6,
-    );
-    let name = prop_oneof![
-        VARIABLE.prop_map(OsString::from),
-        Just(OsString::from("OTHER"))
-    ];
+    let value = vec(prop_oneof![Just(b'a'), Just(b':'), Just(b'$'), Just(0xff)], 0..6);
+    let name = prop_oneof![VARIABLE.prop_map(OsString::from), Just(OsString::from("OTHER"))];
     btree_map(name, value.prop_map(OsString::from_vec), 0..4)
 }
 
@@ -74,19 +68,15 @@ fn change_plainly(
     change: &Change,
     calling: &Environment,
 ) -> Option<OsString> {
-    let a = calling
-        .get(OsStr::new("A"))
-        .map_or(&b""[..], |value| value.as_bytes());
+    let a = calling.get(OsStr::new("A")).map_or(&b""[..], |value| value.as_bytes());
     let expand = |text: &String| {
-        text.as_bytes()
-            .split_inclusive(|&b| b == b'}')
-            .fold(Vec::new(), |mut all, piece| {
-                match piece.strip_suffix(b"${@A@}") {
-                    Some(literal) => all.extend([literal, a].concat()),
-                    None => all.extend(piece),
-                }
-                all
-            })
+        text.as_bytes().split_inclusive(|&b| b == b'}').fold(Vec::new(), |mut all, piece| {
+            match piece.strip_suffix(b"${@A@}") {
+                Some(literal) => all.extend([literal, a].concat()),
+                None => all.extend(piece),
+            }
+            all
+        })
     };
     let (operation, values) = match change {
         Change::Set(text) => return Some(OsString::from_vec(expand(text))),
@@ -94,10 +84,7 @@ fn change_plainly(
         Change::List { operation, values } => (*operation, values),
     };
     let pages_of_the_system = (variable == "MANPATH").then(OsString::new);
-    let old = before
-        .or(pages_of_the_system)
-        .map(OsString::into_vec)
-        .into_iter();
+    let old = before.or(pages_of_the_system).map(OsString::into_vec).into_iter();
     let new = values.iter().map(expand);
     let texts: Vec<Vec<u8>> = match operation {
         ListOperation::Unset => return None,
@@ -117,13 +104,7 @@ fn change_plainly(
 
 fn meta_with(patch: EnvPatch) -> Meta {
     let mut meta = Meta::from_json(b"{}").unwrap();
-    meta.views.insert(
-        "v".parse().unwrap(),
-        View {
-            patch,
-            ..View::default()
-        },
-    );
+    meta.views.insert("v".parse().unwrap(), View { patch, ..View::default() });
     meta
 }
 

@@ -37,18 +37,12 @@ fn meta() -> Meta {
 
 fn changes(variable: &str) -> Vec<Change> {
     let meta = meta();
-    let mut changes = meta.views["app"]
-        .patch
-        .iter()
-        .filter(|(name, _)| *name == variable);
+    let mut changes = meta.views["app"].patch.iter().filter(|(name, _)| *name == variable);
     changes.next().unwrap().1.to_vec()
 }
 
 fn list(operation: ListOperation, values: &[&str]) -> Change {
-    Change::List {
-        operation,
-        values: values.iter().map(ToString::to_string).collect(),
-    }
+    Change::List { operation, values: values.iter().map(ToString::to_string).collect() }
 }
 
 #[test]
@@ -63,18 +57,13 @@ fn an_image_has_a_default_view() {
 
 #[test]
 fn an_image_says_which_interpreter_it_needs() {
-    assert_eq!(
-        meta().needs.interpreter.unwrap().path,
-        Path::new("/usr/bin/python3.11")
-    );
+    assert_eq!(meta().needs.interpreter.unwrap().path, Path::new("/usr/bin/python3.11"));
 }
 
 #[test]
 fn operations_stand_in_their_order() {
-    let expected = [
-        list(ListOperation::Prepend, &["/app/bin"]),
-        list(ListOperation::Append, &["/z"]),
-    ];
+    let expected =
+        [list(ListOperation::Prepend, &["/app/bin"]), list(ListOperation::Append, &["/z"])];
     assert_eq!(changes("PATH"), expected);
 }
 
@@ -85,24 +74,14 @@ fn a_null_unsets_a_variable() {
 
 #[test]
 fn scalars_come_before_lists() {
-    let expected = [
-        Change::Set("/second".to_owned()),
-        list(ListOperation::Prepend, &["/first"]),
-    ];
+    let expected = [Change::Set("/second".to_owned()), list(ListOperation::Prepend, &["/first"])];
     assert_eq!(changes("BOTH"), expected);
 }
 
 #[test]
 fn the_view_has_its_effect() {
-    let calling = [
-        ("PATH", "/bin"),
-        ("PYTHONPATH", "/x"),
-        ("BOOST_ROOT", "/y"),
-        ("HOME", "/h"),
-    ];
-    let calling = calling
-        .map(|(name, value)| (name.into(), value.into()))
-        .into();
+    let calling = [("PATH", "/bin"), ("PYTHONPATH", "/x"), ("BOOST_ROOT", "/y"), ("HOME", "/h")];
+    let calling = calling.map(|(name, value)| (name.into(), value.into())).into();
     let after = meta().views["app"].patch.apply(&calling);
     let expected: BTreeMap<_, _> = [
         ("BOTH", "/first:/second"),
@@ -129,10 +108,7 @@ fn an_image_that_says_nothing_has_no_name() {
 fn null_is_the_same_as_nothing() {
     let text = br#"{"name":null,"description":null,"mount":null,"default-view":null,"views":null,
         "cabane":{"engine":null,"needs":{"interpreter":null}}}"#;
-    assert_eq!(
-        Meta::from_json(text).unwrap(),
-        Meta::from_json(b"{}").unwrap()
-    );
+    assert_eq!(Meta::from_json(text).unwrap(), Meta::from_json(b"{}").unwrap());
 }
 
 #[test]

@@ -7,10 +7,7 @@ use cabane_view::{Meta, MetaErrorKind};
 
 #[track_caller]
 fn assert_refused(text: &str, expected: &str) {
-    assert_eq!(
-        Meta::from_json(text.as_bytes()).unwrap_err().to_string(),
-        expected
-    );
+    assert_eq!(Meta::from_json(text.as_bytes()).unwrap_err().to_string(), expected);
 }
 
 /// Metadata with one view `v` whose variables are changed like this.
@@ -109,10 +106,7 @@ fn a_variable_that_comes_twice_is_refused_however_it_is_written() {
 
 #[test]
 fn a_view_that_comes_twice_is_refused() {
-    assert_refused(
-        r#"{"views": {"v": {}, "v": {}}}"#,
-        "line 1, column 21: `views` has `v` twice",
-    );
+    assert_refused(r#"{"views": {"v": {}, "v": {}}}"#, "line 1, column 21: `views` has `v` twice");
 }
 
 #[test]
@@ -170,18 +164,12 @@ fn the_root_is_an_object() {
 
 #[test]
 fn an_error_of_syntax_is_shown_at_its_place() {
-    assert_refused(
-        "{\n  \"name\" 1}",
-        "line 2, column 10: the file is not JSON: expected `:`",
-    );
+    assert_refused("{\n  \"name\" 1}", "line 2, column 10: the file is not JSON: expected `:`");
 }
 
 #[test]
 fn something_after_the_end_is_refused() {
-    assert_refused(
-        "{} {}",
-        "line 1, column 4: the file is not JSON: trailing characters",
-    );
+    assert_refused("{} {}", "line 1, column 4: the file is not JSON: trailing characters");
 }
 
 #[test]
@@ -200,18 +188,12 @@ fn an_empty_file_is_refused() {
 
 #[test]
 fn columns_count_characters() {
-    assert_refused(
-        r#"{"é": "日本", "mount": 1}"#,
-        "line 1, column 22: `mount` must be a text",
-    );
+    assert_refused(r#"{"é": "日本", "mount": 1}"#, "line 1, column 22: `mount` must be a text");
 }
 
 #[test]
 fn columns_count_characters_in_errors_of_syntax_too() {
-    assert_refused(
-        "{\n\"日本\" 1}",
-        "line 2, column 6: the file is not JSON: expected `:`",
-    );
+    assert_refused("{\n\"日本\" 1}", "line 2, column 6: the file is not JSON: expected `:`");
 }
 
 #[test]
@@ -231,10 +213,7 @@ fn what_is_not_text_is_refused() {
 #[test]
 fn a_file_nested_too_deep_is_refused() {
     let text = format!("{{\"x\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
-    assert_refused(
-        &text,
-        "line 1, column 133: values are nested more than 128 deep",
-    );
+    assert_refused(&text, "line 1, column 133: values are nested more than 128 deep");
 }
 
 #[test]
@@ -253,11 +232,5 @@ fn brackets_in_texts_do_not_nest() {
 fn a_file_that_is_too_large_is_not_looked_at() {
     let text = vec![b' '; usize::try_from(Meta::MAX_SIZE).unwrap() + 1];
     let error = Meta::from_json(&text).unwrap_err();
-    assert_eq!(
-        error.kind,
-        MetaErrorKind::TooLarge {
-            bytes: text.len(),
-            limit: Meta::MAX_SIZE
-        },
-    );
+    assert_eq!(error.kind, MetaErrorKind::TooLarge { bytes: text.len(), limit: Meta::MAX_SIZE },);
 }

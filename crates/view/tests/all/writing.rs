@@ -14,35 +14,19 @@ use cabane_view::{
 fn meta() -> Meta {
     let values = vec!["/user-environment/bin".to_owned()];
     let mut patch = EnvPatch::new();
-    patch.push(
-        "PATH",
-        Change::List {
-            operation: ListOperation::Prepend,
-            values,
-        },
-    );
+    patch.push("PATH", Change::List { operation: ListOperation::Prepend, values });
     patch.push("B", Change::Set("x".to_owned()));
     patch.push("A", Change::Unset);
-    let view = View {
-        description: Some("all".to_owned()),
-        patch,
-        ..View::default()
-    };
+    let view = View { description: Some("all".to_owned()), patch, ..View::default() };
     let python = PathBuf::from("/usr/bin/python3.11");
-    let interpreter = Some(InterpreterNeed {
-        path: python,
-        version: "3.11.2".to_owned(),
-    });
+    let interpreter = Some(InterpreterNeed { path: python, version: "3.11.2".to_owned() });
     Meta {
         name: "demo".to_owned(),
         description: None,
         mount: Some("/user-environment".parse().unwrap()),
         default_view: Some("default".parse().unwrap()),
         views: BTreeMap::from([("default".parse().unwrap(), view)]),
-        needs: Needs {
-            interpreter,
-            ..Needs::default()
-        },
+        needs: Needs { interpreter, ..Needs::default() },
         engine: Some("python".to_owned()),
         container: None,
     }
@@ -50,18 +34,10 @@ fn meta() -> Meta {
 
 /// What is read after a patch was written as the only view.
 fn read_again(patch: EnvPatch) -> EnvPatch {
-    let view = View {
-        patch,
-        ..View::default()
-    };
+    let view = View { patch, ..View::default() };
     let views = BTreeMap::from([("default".parse().unwrap(), view)]);
     let meta = Meta { views, ..meta() };
-    Meta::from_json(meta.to_json().as_bytes())
-        .unwrap()
-        .views
-        .remove("default")
-        .unwrap()
-        .patch
+    Meta::from_json(meta.to_json().as_bytes()).unwrap().views.remove("default").unwrap().patch
 }
 
 #[test]
@@ -111,23 +87,14 @@ fn keys_are_written_in_a_fixed_order() {
 
 #[test]
 fn an_image_that_needs_nothing_does_not_say_so() {
-    let meta = Meta {
-        needs: Needs::default(),
-        ..meta()
-    };
+    let meta = Meta { needs: Needs::default(), ..meta() };
     assert!(!meta.to_json().contains("needs"));
 }
 
 #[test]
 fn what_a_later_change_makes_void_is_left_out() {
     let mut patch = EnvPatch::new();
-    patch.push(
-        "A",
-        Change::List {
-            operation: ListOperation::Append,
-            values: vec![],
-        },
-    );
+    patch.push("A", Change::List { operation: ListOperation::Append, values: vec![] });
     patch.push("A", Change::Set("x".to_owned()));
     let mut expected = EnvPatch::new();
     expected.push("A", Change::Set("x".to_owned()));
@@ -138,13 +105,7 @@ fn what_a_later_change_makes_void_is_left_out() {
 fn a_change_to_a_list_comes_after_the_value_it_changes() {
     let mut patch = EnvPatch::new();
     patch.push("A", Change::Set("x".to_owned()));
-    patch.push(
-        "A",
-        Change::List {
-            operation: ListOperation::Append,
-            values: vec!["y".into()],
-        },
-    );
+    patch.push("A", Change::List { operation: ListOperation::Append, values: vec!["y".into()] });
     assert_eq!(read_again(patch.clone()), patch);
 }
 
@@ -158,10 +119,7 @@ fn what_an_image_needs_is_read_as_it_was_written() {
                 targets: vec!["x86_64_v3".to_owned()],
                 features: vec!["avx2".to_owned()],
             }),
-            outside: vec![OutsideNeed {
-                path: "/usr/bin/gcc".into(),
-                package: None,
-            }],
+            outside: vec![OutsideNeed { path: "/usr/bin/gcc".into(), package: None }],
         },
         ..Meta::default()
     };
@@ -186,21 +144,14 @@ fn what_a_root_image_says_about_itself_can_be_read_again() {
             configuration: Some("sha256:1".to_owned()),
         }),
     };
-    let meta = Meta {
-        mount: Some("/".parse().unwrap()),
-        container: Some(container),
-        ..meta()
-    };
+    let meta = Meta { mount: Some("/".parse().unwrap()), container: Some(container), ..meta() };
     let read = Meta::from_json(meta.to_json().as_bytes()).unwrap();
     assert_eq!((read.mount, read.container), (meta.mount, meta.container));
 }
 
 #[test]
 fn a_root_image_that_is_mounted_elsewhere_has_no_views() {
-    let mut meta = Meta {
-        mount: Some("/".parse().unwrap()),
-        ..meta()
-    };
+    let mut meta = Meta { mount: Some("/".parse().unwrap()), ..meta() };
     meta.relocate_views(&"/mnt".parse().unwrap());
     assert_eq!((meta.views.len(), meta.default_view), (0, None));
 }

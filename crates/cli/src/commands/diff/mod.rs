@@ -91,11 +91,7 @@ pub(crate) fn diff(setup: &Setup, args: &DiffArgs) -> CommandResult<ExitCode> {
     if !differs && !args.json {
         setup.printer.note("no difference");
     }
-    Ok(if differs && args.exit_code {
-        exit_codes::DIFFERENT
-    } else {
-        exit_codes::SUCCESS
-    })
+    Ok(if differs && args.exit_code { exit_codes::DIFFERENT } else { exit_codes::SUCCESS })
 }
 
 /// Whether this is more than one image: a list of them, or an environment file.
@@ -113,10 +109,8 @@ fn diff_environments(setup: &Setup, args: &DiffArgs) -> CommandResult<bool> {
         find_environment(setup, &images)
     };
     let (from, to) = (find(&args.from)?, find(&args.to)?);
-    let [one, other] = [&from, &to].map(|(environment, additions)| EnvironmentSide {
-        environment,
-        additions,
-    });
+    let [one, other] =
+        [&from, &to].map(|(environment, additions)| EnvironmentSide { environment, additions });
     let difference = compare_environments(one, other);
     let text = text::environments(&difference);
     if args.json {
@@ -182,9 +176,7 @@ fn title(image: &LocatedImage) -> String {
 
 fn views(args: &DiffArgs) -> CommandResult<Vec<ViewName>> {
     let texts = args.view.iter().flat_map(|text| text.split(','));
-    let views = texts
-        .map(str::parse)
-        .collect::<Result<Vec<ViewName>, _>>()?;
+    let views = texts.map(str::parse).collect::<Result<Vec<ViewName>, _>>()?;
     if views.len() > 2 {
         let error = DiffError::TooManyViews;
         return Err(Report::new(Kind::Usage, error));
@@ -198,10 +190,7 @@ fn compare_named_views(
     named: &[ViewName],
 ) -> CommandResult<Vec<ViewDifference>> {
     let none = Meta::default();
-    let (one, other) = (
-        from.meta.as_ref().unwrap_or(&none),
-        to.meta.as_ref().unwrap_or(&none),
-    );
+    let (one, other) = (from.meta.as_ref().unwrap_or(&none), to.meta.as_ref().unwrap_or(&none));
     for view in named {
         if !one.views.contains_key(view) && !other.views.contains_key(view) {
             let error = DiffError::NoView { view: view.clone() };

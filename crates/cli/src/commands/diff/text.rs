@@ -109,11 +109,7 @@ pub(crate) fn file(difference: &FileDifference) -> String {
 }
 
 fn files(number: u64) -> String {
-    if number == 1 {
-        "1 file".to_owned()
-    } else {
-        format!("{number} files")
-    }
+    if number == 1 { "1 file".to_owned() } else { format!("{number} files") }
 }
 
 /// One line: what was removed, added or changed.
@@ -128,20 +124,15 @@ fn change(indent: &str, name: &str, from: Option<&str>, to: Option<&str>) -> Str
 }
 
 fn field_line(indent: &str, field: &Field) -> String {
-    change(
-        indent,
-        field.name,
-        field.from.as_deref(),
-        field.to.as_deref(),
-    )
+    change(indent, field.name, field.from.as_deref(), field.to.as_deref())
 }
 
 /// Shows digests by their short form and sizes as people read them.
 fn with_short_values(field: &Field) -> Field {
     let short = |value: &String| match field.name {
-        "digest" => value
-            .parse()
-            .map_or_else(|_| value.clone(), |digest: Digest| digest.id().to_string()),
+        "digest" => {
+            value.parse().map_or_else(|_| value.clone(), |digest: Digest| digest.id().to_string())
+        }
         "size" => value.parse().map_or_else(|_| value.clone(), size),
         _ => value.clone(),
     };
@@ -150,11 +141,7 @@ fn with_short_values(field: &Field) -> Field {
         // What differs must be seen.
         return field.clone();
     }
-    Field {
-        name: field.name,
-        from,
-        to,
-    }
+    Field { name: field.name, from, to }
 }
 
 fn package_line(package: &PackageDifference) -> String {
@@ -182,11 +169,7 @@ fn view_lines(view: &ViewDifference) -> String {
 }
 
 fn variable_lines(indent: &str, difference: &VariableDifference) -> String {
-    let VariableDifference {
-        variable,
-        removed,
-        added,
-    } = difference;
+    let VariableDifference { variable, removed, added } = difference;
     // One value in place of another reads best in one line.
     if let ([from], [to]) = (removed.as_slice(), added.as_slice())
         && let (Some(from), Some(to)) = (from.strip_prefix("set "), to.strip_prefix("set "))

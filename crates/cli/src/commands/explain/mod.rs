@@ -62,9 +62,7 @@ pub(crate) fn explain(setup: &Setup, args: &ExplainArgs) -> CommandResult<ExitCo
     let mut all = Vec::with_capacity(args.what.len());
     let mut problem = None;
     if let Some(program) = &args.libraries_of {
-        let told = process_environment
-            .libraries_of(program)
-            .map_err(no_libraries)?;
+        let told = process_environment.libraries_of(program).map_err(no_libraries)?;
         all.push((program, vec![told]));
     }
     for what in &args.what {
@@ -126,11 +124,7 @@ fn overview(
             })
         };
         let images: Vec<Value> = process_environment.images.iter().map(image).collect();
-        let views: Vec<&String> = process_environment
-            .views
-            .iter()
-            .map(|view| &view.name)
-            .collect();
+        let views: Vec<&String> = process_environment.views.iter().map(|view| &view.name).collect();
         let all = value!({ "images": images, "views": views, "conflicts": conflicts });
         setup.printer.data(json(&all));
     } else {
@@ -166,7 +160,5 @@ fn no_libraries(error: LibrariesError) -> Report {
 fn not_found(error: ExplainError, is_outside: bool) -> Report {
     let outside = "no image is loaded here; to look into one, write `cabane explain --in IMAGES …`";
     let hint = error.hint();
-    Report::new(Kind::NotFound, error)
-        .hinted(hint)
-        .hinted(is_outside.then(|| outside.to_owned()))
+    Report::new(Kind::NotFound, error).hinted(hint).hinted(is_outside.then(|| outside.to_owned()))
 }

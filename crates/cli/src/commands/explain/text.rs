@@ -20,16 +20,12 @@ pub(crate) fn explanation(explanation: &Explanation) -> String {
         Explanation::Command { name, found, hides } => {
             looked_up(name, "command", found, "hides", hides)
         }
-        Explanation::Library {
-            name,
-            found,
-            others,
-        } => looked_up(name, "library", found, "also", others),
-        Explanation::Libraries {
-            program,
-            found,
-            libraries,
-        } => libraries_text(program, found, libraries),
+        Explanation::Library { name, found, others } => {
+            looked_up(name, "library", found, "also", others)
+        }
+        Explanation::Libraries { program, found, libraries } => {
+            libraries_text(program, found, libraries)
+        }
         Explanation::Variable(variable) => variable_text(variable),
         Explanation::File(found) => title(&found.path, "file") + &file(found),
     }
@@ -149,12 +145,7 @@ fn package_text(package: &Package) -> String {
     let hash = package.hash.as_deref().unwrap_or_default();
     let hash: String = hash.chars().take(7).collect();
     let slash = if hash.is_empty() { "" } else { " /" };
-    let Package {
-        name,
-        version,
-        manager,
-        ..
-    } = package;
+    let Package { name, version, manager, .. } = package;
     format!("{name} {version}{slash}{hash} ({manager})")
 }
 
@@ -192,11 +183,7 @@ fn variable_text(variable: &VariableOrigin) -> String {
             (None, false) => "unset",
             (Some(_), false) => "set",
         };
-        let since = if variable.changed_since {
-            ", and changed since"
-        } else {
-            ""
-        };
+        let since = if variable.changed_since { ", and changed since" } else { "" };
         line(&mut text, verb, &format!("by {}{since}", by(origin)));
     }
     for replaced in &variable.replaced {
@@ -215,11 +202,7 @@ fn elements(elements: &[Element]) -> String {
             "" => "(empty)",
             text => text,
         };
-        table.push([
-            &(position + 1),
-            &escape(shown),
-            &escape(&by(&element.origin)),
-        ]);
+        table.push([&(position + 1), &escape(shown), &escape(&by(&element.origin))]);
     }
     let mut text = String::new();
     for line in table.to_string().lines() {
@@ -232,18 +215,9 @@ fn elements(elements: &[Element]) -> String {
 pub(crate) fn overview(process_environment: &ProcessEnvironment) -> String {
     let mut text = String::from("Images\n");
     for image in &process_environment.images {
-        let here = if image.is_mounted {
-            ""
-        } else {
-            " (not mounted here)"
-        };
+        let here = if image.is_mounted { "" } else { " (not mounted here)" };
         let at = image.loaded.mount_point.display().to_string();
-        let _ = writeln!(
-            text,
-            "  {} at {}{here}",
-            escape(&image.title()),
-            escape(&at)
-        );
+        let _ = writeln!(text, "  {} at {}{here}", escape(&image.title()), escape(&at));
     }
     text += "Views, in the order in which they were applied\n";
     if process_environment.views.is_empty() {
@@ -251,17 +225,8 @@ pub(crate) fn overview(process_environment: &ProcessEnvironment) -> String {
     }
     for view in &process_environment.views {
         let names: Vec<&str> = view.patch.iter().map(|(name, _)| name).collect();
-        let changes = if names.is_empty() {
-            "no variable".to_owned()
-        } else {
-            names.join(", ")
-        };
-        let _ = writeln!(
-            text,
-            "  {} changes {}",
-            escape(&view.name),
-            escape(&changes)
-        );
+        let changes = if names.is_empty() { "no variable".to_owned() } else { names.join(", ") };
+        let _ = writeln!(text, "  {} changes {}", escape(&view.name), escape(&changes));
     }
     text
 }
@@ -276,12 +241,7 @@ pub(crate) fn conflicts(conflicts: &Conflicts) -> String {
         let _ = writeln!(text, "  {}", variable_conflict(conflict));
     }
     for conflict in &conflicts.files {
-        let FileConflicts {
-            variable,
-            winner,
-            loser,
-            names,
-        } = conflict;
+        let FileConflicts { variable, winner, loser, names } = conflict;
         let _ = writeln!(
             text,
             "  {variable}: {} stands before {} and hides {} of its files",

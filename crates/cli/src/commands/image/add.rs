@@ -60,11 +60,7 @@ fn add_file(setup: &Setup, args: &AddArgs, label: Label, path: &Path) -> Command
         label,
         image: &located.path,
         meta: directory.path(),
-        how: if args.moves {
-            Transfer::Move
-        } else {
-            Transfer::Copy
-        },
+        how: if args.moves { Transfer::Move } else { Transfer::Copy },
         replace: args.force,
     };
     repository.repository.add(&request).map_err(Report::from)
@@ -90,10 +86,9 @@ fn tag(
     let located = find_image(setup, description)?;
     let written = setup.repository_to_write()?;
     match &located.digest {
-        Some(digest) if located.repository.as_deref() == Some(written.name.as_str()) => written
-            .repository
-            .tag(digest, label, args.force)
-            .map_err(Report::from),
+        Some(digest) if located.repository.as_deref() == Some(written.name.as_str()) => {
+            written.repository.tag(digest, label, args.force).map_err(Report::from)
+        }
         // An image of another repository is copied, with the metadata beside it.
         _ => {
             let meta = located.path.with_file_name("meta");

@@ -70,19 +70,13 @@ pub(crate) fn copy(setup: &Setup, args: &CopyArgs) -> CommandResult<ExitCode> {
     let copied = copied?;
     let id = copied.image.digest.id();
     if copied.unchanged {
-        setup
-            .printer
-            .note(format_args!("{place} is the image {id} already"));
+        setup.printer.note(format_args!("{place} is the image {id} already"));
         return Ok(exit_codes::SUCCESS);
     }
-    setup
-        .printer
-        .note(format_args!("copied {} to {place} ({id})", source.place));
+    setup.printer.note(format_args!("copied {} to {place} ({id})", source.place));
     if let Some(replaced) = &copied.replaced {
         let replaced = replaced.id();
-        setup.printer.note(format_args!(
-            "the label was taken from the image {replaced}"
-        ));
+        setup.printer.note(format_args!("the label was taken from the image {replaced}"));
     }
     Ok(exit_codes::SUCCESS)
 }
@@ -92,10 +86,7 @@ pub(crate) fn delete(setup: &Setup, args: &DeleteArgs) -> CommandResult<ExitCode
     let description: ImageDescription = args.image.parse()?;
     let found = find_remote(setup, &connection, &args.image, &description)?;
     let [image] = found.as_slice() else {
-        let error = DeleteError::Several {
-            typed: args.image.clone(),
-            count: found.len(),
-        };
+        let error = DeleteError::Several { typed: args.image.clone(), count: found.len() };
         let labels = found.iter().map(|image| format!("  {}", image.place));
         let detail = labels.collect::<Vec<_>>().join("\n");
         return Err(Report::new(Kind::Ambiguous, error).detailed(detail));
@@ -108,8 +99,6 @@ pub(crate) fn delete(setup: &Setup, args: &DeleteArgs) -> CommandResult<ExitCode
     } else {
         ", and the image with it"
     };
-    setup
-        .printer
-        .note(format_args!("deleted {} ({id}){rest}", deleted.image.place));
+    setup.printer.note(format_args!("deleted {} ({id}){rest}", deleted.image.place));
     Ok(exit_codes::SUCCESS)
 }

@@ -28,10 +28,7 @@ another `--package` instead of `^`.
 
 The keys of a template are namespace, name, version, tag, system, uarch, label,
 id, digest, size, date, packages, signed.")]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "one for each option that has no value"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "one for each option that has no value")]
 pub(crate) struct FindArgs {
     #[command(flatten)]
     search: SearchArgs,

@@ -32,9 +32,9 @@ pub(crate) const KEYS: &[&str] = &[
 
 pub(crate) fn table(found: &[FoundImage], has_head: bool) -> Table {
     let mut table = image_table(has_head);
-    let (has_packages, has_signatures) = found.first().map_or((false, false), |one| {
-        (one.packages.is_some(), one.signature.is_some())
-    });
+    let (has_packages, has_signatures) = found
+        .first()
+        .map_or((false, false), |one| (one.packages.is_some(), one.signature.is_some()));
     if has_packages {
         table.add_column("packages", Align::Left);
     }

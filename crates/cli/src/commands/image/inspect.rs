@@ -58,20 +58,12 @@ pub(crate) fn inspect(setup: &Setup, args: &InspectArgs) -> CommandResult<ExitCo
         return inspect_remote(setup, args, &image);
     }
     let is_path = matches!(image, ImageDescription::Path(_));
-    let repositories = if is_path {
-        Vec::new()
-    } else {
-        setup.repositories()?
-    };
+    let repositories = if is_path { Vec::new() } else { setup.repositories()? };
     let mut located = find_image(setup, &image)?;
     if args.packages {
         let file = open_image(&located.path, located.format)?;
         let list = list_packages(&file, beside(&located).as_deref(), &setup.mount_methods())?;
-        setup.printer.data(if args.json {
-            json(&list)
-        } else {
-            packages::table(&list)
-        });
+        setup.printer.data(if args.json { json(&list) } else { packages::table(&list) });
         return Ok(exit_codes::SUCCESS);
     }
     fill_in_metadata(setup, &mut located)?;
@@ -110,18 +102,10 @@ fn inspect_remote(
             let text = std::fs::read(directory.path().join(PackageList::FILE)).ok();
             let list = text.and_then(|text| PackageList::from_json(&text).ok());
             let list = list.unwrap_or_else(|| PackageList::new(Vec::new()));
-            setup.printer.data(if args.json {
-                json(&list)
-            } else {
-                packages::table(&list)
-            });
+            setup.printer.data(if args.json { json(&list) } else { packages::table(&list) });
             continue;
         }
-        let meta = if has_meta {
-            read_env_json(directory.path())?
-        } else {
-            None
-        };
+        let meta = if has_meta { read_env_json(directory.path())? } else { None };
         let shown = ShownImage::of_remote(image, meta.as_ref());
         let signatures = connection.registry.signatures(image);
         let signatures = signatures?;
@@ -139,9 +123,7 @@ fn inspect_remote(
         } else {
             setup.printer.data(text(&shown, &[], meta.as_ref(), None));
             let signed = signature.with_verdict();
-            setup
-                .printer
-                .data(format_args!("  {:<12} {signed}\n", "signed"));
+            setup.printer.data(format_args!("  {:<12} {signed}\n", "signed"));
         }
     }
     Ok(exit_codes::SUCCESS)
@@ -154,8 +136,7 @@ fn read_env_json(directory: &Path) -> CommandResult<Option<Meta>> {
         outcome => outcome.or_failed(|| format!("read {}", path.display()))?,
     };
     let meta = Meta::from_json(&bytes);
-    meta.map(Some)
-        .map_err(|error| Report::new(Kind::BadInput, error))
+    meta.map(Some).map_err(|error| Report::new(Kind::BadInput, error))
 }
 
 /// Where a repository keeps a copy of the metadata.
@@ -169,17 +150,12 @@ fn show(
     repositories: &[NamedRepository],
     located: &LocatedImage,
 ) -> CommandResult<(ShownImage, Vec<String>)> {
-    let holder = repositories
-        .iter()
-        .find(|one| Some(&one.name) == located.repository.as_ref());
+    let holder = repositories.iter().find(|one| Some(&one.name) == located.repository.as_ref());
     let (Some(holder), Some(digest)) = (holder, &located.digest) else {
         return Ok((ShownImage::of_file(located), Vec::new()));
     };
     let records = holder.repository.by_digest(digest)?;
-    let labels = records
-        .iter()
-        .map(|record| record.label.to_string())
-        .collect();
+    let labels = records.iter().map(|record| record.label.to_string()).collect();
     let record = records
         .iter()
         .find(|record| Some(&record.label) == located.label.as_ref())
@@ -221,11 +197,7 @@ fn text(
 ) -> String {
     let fields = shown.fields();
     let of = |key: &str| escape(&fields.text(key).unwrap_or_default()).into_owned();
-    let title = if of("label").is_empty() {
-        of("sqfs")
-    } else {
-        of("label")
-    };
+    let title = if of("label").is_empty() { of("sqfs") } else { of("label") };
     let mut text = format!("{}{title}{:#}\n", style::ACCENT, style::ACCENT);
     let mut line = |name: &str, value: &str| {
         if !value.is_empty() {
@@ -256,11 +228,7 @@ fn text(
         line("refers to", &refers_to(outside));
     }
     for (name, view) in &meta.views {
-        let default = if meta.default_view.as_ref() == Some(name) {
-            " (default)"
-        } else {
-            ""
-        };
+        let default = if meta.default_view.as_ref() == Some(name) { " (default)" } else { "" };
         let _ = writeln!(text, "  view {name}{default}");
         text += &changes(view);
     }

@@ -43,9 +43,7 @@ pub(crate) struct LsArgs {
 pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> CommandResult<ExitCode> {
     let images = list(setup, &args.search.request())?;
     if args.json {
-        setup
-            .printer
-            .data(json(&shown(&images).collect::<Vec<_>>()));
+        setup.printer.data(json(&shown(&images).collect::<Vec<_>>()));
     } else if let Some(template) = &args.format {
         let mut lines = String::new();
         for image in shown(&images) {
@@ -62,22 +60,17 @@ pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> CommandResult<ExitCode> {
 }
 
 fn shown(images: &Images) -> impl Iterator<Item = ShownImage> {
-    images
-        .repositories
-        .iter()
-        .flat_map(|(repository, records)| {
-            records.iter().map(|record| {
-                let packages = images.packages(&record.digest).cloned();
-                ShownImage::of_record(repository, record).with_packages(packages)
-            })
+    images.repositories.iter().flat_map(|(repository, records)| {
+        records.iter().map(|record| {
+            let packages = images.packages(&record.digest).cloned();
+            ShownImage::of_record(repository, record).with_packages(packages)
         })
+    })
 }
 
 fn print_tables(setup: &Setup, images: &Images, has_head: bool) {
     let repositories = images.repositories.iter();
-    let found: Vec<_> = repositories
-        .filter(|(_, records)| !records.is_empty())
-        .collect();
+    let found: Vec<_> = repositories.filter(|(_, records)| !records.is_empty()).collect();
     if found.is_empty() {
         setup.printer.note("no image matches");
     }
@@ -118,15 +111,7 @@ fn table(images: &Images, records: &[Record], has_head: bool) -> Table {
         let packages = images.packages(&record.digest);
         let packages = packages.map_or(&"" as &dyn Display, |found| found);
         // The last cell is left out where there is no column for it.
-        table.push_cells(&[
-            &title,
-            &label.system,
-            &label.uarch,
-            &id,
-            &size,
-            &date,
-            packages,
-        ]);
+        table.push_cells(&[&title, &label.system, &label.uarch, &id, &size, &date, packages]);
     }
     table
 }

@@ -45,17 +45,11 @@ pub(crate) fn pull(setup: &Setup, args: &PullArgs) -> CommandResult<ExitCode> {
     let connection = args.registry.connect(setup)?;
     if let Some(directory) = &args.meta {
         let label = pull_metadata(setup, &connection, &args.image, directory)?;
-        setup.printer.note(format_args!(
-            "the metadata of {label} are in {}",
-            directory.display()
-        ));
+        setup.printer.note(format_args!("the metadata of {label} are in {}", directory.display()));
         return Ok(exit_codes::SUCCESS);
     }
-    let request = PullRequest {
-        image: args.image.clone(),
-        force: args.force,
-        group: args.group.clone(),
-    };
+    let request =
+        PullRequest { image: args.image.clone(), force: args.force, group: args.group.clone() };
     pull_image(setup, &connection, &request, &mut |added| {
         tell_added(setup, added);
     })?;

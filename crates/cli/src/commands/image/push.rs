@@ -65,19 +65,9 @@ fn tell(setup: &Setup, pushed: &Pushed) {
         printer.note(format_args!("{place} is the image {id} already"));
         return;
     }
-    let sent = if pushed.sent {
-        ""
-    } else {
-        ", which the registry had already"
-    };
-    printer.note(format_args!(
-        "pushed {place} ({id}, {}{sent})",
-        size(image.size)
-    ));
+    let sent = if pushed.sent { "" } else { ", which the registry had already" };
+    printer.note(format_args!("pushed {place} ({id}, {}{sent})", size(image.size)));
     if let Some(replaced) = &pushed.replaced {
-        printer.note(format_args!(
-            "the label was taken from the image {}",
-            replaced.id()
-        ));
+        printer.note(format_args!("the label was taken from the image {}", replaced.id()));
     }
 }

@@ -75,9 +75,7 @@ fn remove_image(setup: &Setup, digest: &Digest) -> CommandResult<Removed> {
 fn remove_found(setup: &Setup, description: &ImageDescription) -> CommandResult<Removed> {
     let located = find_image(setup, description)?;
     let repositories = setup.repositories()?;
-    let holder = repositories
-        .iter()
-        .find(|one| Some(&one.name) == located.repository.as_ref());
+    let holder = repositories.iter().find(|one| Some(&one.name) == located.repository.as_ref());
     let (Some(holder), Some(digest)) = (holder, &located.digest) else {
         return Err(Report::new(Kind::NotFound, Gone));
     };
@@ -113,20 +111,14 @@ fn refuse_several(
     let (pattern, count) = (pattern.to_string(), labels.len());
     let hint = format!("write the label in full: `cabane image rm {first}`");
     let error = Report::new(Kind::Ambiguous, SeveralLabels { pattern, count });
-    Err(error
-        .detailed(format!("  {}", labels.join("\n  ")))
-        .hinted(hint))
+    Err(error.detailed(format!("  {}", labels.join("\n  "))).hinted(hint))
 }
 
 fn tell(setup: &Setup, removed: &Removed) {
     for record in &removed.records {
-        setup
-            .printer
-            .note(format_args!("removed the label {}", record.label));
+        setup.printer.note(format_args!("removed the label {}", record.label));
     }
     for image in &removed.images {
-        setup
-            .printer
-            .note(format_args!("removed the image {}", image.id()));
+        setup.printer.note(format_args!("removed the image {}", image.id()));
     }
 }

@@ -91,10 +91,7 @@ fn verify_here(setup: &Setup, args: &VerifyArgs, image: &LocatedImage) -> Comman
     }
     check_content(setup, &candidate, image)?;
     for signer in signers {
-        setup.printer.note(format_args!(
-            "{name} is what was signed with {}",
-            signer.display()
-        ));
+        setup.printer.note(format_args!("{name} is what was signed with {}", signer.display()));
     }
     Ok(())
 }
@@ -147,9 +144,7 @@ fn verify_remote(
         for one in &wanted {
             let signer = one.signer_of_remote(&image, &signatures)?.display();
             let (place, id) = (&image.place, image.digest.id());
-            setup
-                .printer
-                .note(format_args!("{place} ({id}) is signed with {signer}"));
+            setup.printer.note(format_args!("{place} ({id}) is signed with {signer}"));
         }
     }
     Ok(())

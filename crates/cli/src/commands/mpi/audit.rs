@@ -25,10 +25,7 @@ use crate::table::{Align, Table};
 
 /// Test every MPI of this system and sort them by what works
 #[derive(Debug, Args)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is an option of its own"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 #[command(after_help = "\
 The audit compiles a small program with each installation, runs it, and measures whether
 its ranks find each other, whether messages arrive, and how long they take. The verdict is
@@ -155,10 +152,7 @@ impl AuditArgs {
 fn print(setup: &Setup, args: &AuditArgs, audited: &Audited) {
     let Audited { tried, others, .. } = audited;
     if args.json {
-        let rows = tried
-            .iter()
-            .zip(others)
-            .map(|(one, others)| row(one, others));
+        let rows = tried.iter().zip(others).map(|(one, others)| row(one, others));
         setup.printer.data(json(&Outcome {
             ranks: args.ranks,
             nodes: args.nodes,
@@ -171,9 +165,7 @@ fn print(setup: &Setup, args: &AuditArgs, audited: &Audited) {
         for other in others {
             let (name, program) = (&one.installation.name, other.program.display().to_string());
             let at = |bytes| other.latencies.iter().find(|(size, _)| *size == bytes);
-            let figures = LATENCIES
-                .iter()
-                .filter_map(|bytes| Some(short(at(*bytes)?.1)));
+            let figures = LATENCIES.iter().filter_map(|bytes| Some(short(at(*bytes)?.1)));
             let figures: Vec<_> = figures.collect();
             setup.printer.note(format_args!(
                 "{}: {} says {} µs",
@@ -202,9 +194,7 @@ fn row<'a>(one: &'a Tried, others: &'a [OtherBenchmark]) -> Row<'a> {
         runs: one.runs,
         failed_once: one.once.as_ref(),
         advice: one.advice.as_ref(),
-        ways: (LATENCIES.iter())
-            .filter_map(|bytes| way(output, *bytes))
-            .collect(),
+        ways: (LATENCIES.iter()).filter_map(|bytes| way(output, *bytes)).collect(),
         places: &output.places,
         figures: &output.figures,
         others,
@@ -258,10 +248,7 @@ fn write_files(setup: &Setup, args: &AuditArgs, audited: &Audited) -> CommandRes
     let system = setup.settings.system.value.as_ref();
     let system = system.map_or_else(|| "this system".to_owned(), ToString::to_string);
     if let Some(path) = &args.html {
-        write(
-            path,
-            report::html(&format!("MPI on {system}"), &audited.tried),
-        )?;
+        write(path, report::html(&format!("MPI on {system}"), &audited.tried))?;
     }
     if let Some(path) = &args.save_reference {
         write(path, audited.reference(&system, args.nodes)?.to_json())?;

@@ -33,10 +33,7 @@ Examples:
   cabane mpi swap --with host --in solver/1.0 --probe -- srun --mpi=pmi2 -n 8 solver
   cabane mpi swap --with /opt/mpich --measure -- mpiexec -n 2 ./solver
   cabane mpi swap --with /opt/mpich --dry-run -- ./solver")]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is an option of its own"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(crate) struct SwapArgs {
     /// The MPI to use: a prefix or a library, a name from the configuration, an image with an MPI, or `host` for the first one of this machine that fits
     #[arg(long, value_name = "MPI", default_value = "host")]

@@ -49,25 +49,13 @@ fn inspection(file: &Inspection) -> String {
         FileKind::StaticProgram => "a static program",
         FileKind::Library => "a library",
     };
-    line(
-        &mut text,
-        "is",
-        &format!("{kind} for {}", file.architecture),
-    );
+    line(&mut text, "is", &format!("{kind} for {}", file.architecture));
     if file.is_set_id {
-        line(
-            &mut text,
-            "rights",
-            "those of its owner or group: the loader ignores variables",
-        );
+        line(&mut text, "rights", "those of its owner or group: the loader ignores variables");
     }
     line(&mut text, "MPI", &role(file));
     if let Some(library) = file.library.as_ref().filter(|_| !file.is_mpi) {
-        line(
-            &mut text,
-            "gets",
-            &format!("{}, {}", library.title(), shown(&library.path)),
-        );
+        line(&mut text, "gets", &format!("{}, {}", library.title(), shown(&library.path)));
     }
     if !file.functions.is_empty() {
         line(&mut text, "functions", &functions(file));
@@ -85,25 +73,13 @@ fn inspection(file: &Inspection) -> String {
         line(&mut text, "launchers", &launchers.join(", "));
     }
     if let (Some(version), Some(by)) = (&file.glibc, &file.glibc_needed_by) {
-        line(
-            &mut text,
-            "C library",
-            &format!("{version} or newer, for {}", shown(by)),
-        );
+        line(&mut text, "C library", &format!("{version} or newer, for {}", shown(by)));
     }
     let found = file.files.len();
-    line(
-        &mut text,
-        "libraries",
-        &format!("{found} found, {} missing", file.missing.len()),
-    );
+    line(&mut text, "libraries", &format!("{found} found, {} missing", file.missing.len()));
     for missing in &file.missing {
         let by = shown(&missing.needed_by);
-        line(
-            &mut text,
-            "missing",
-            &format!("{}, needed by {by}", missing.name),
-        );
+        line(&mut text, "missing", &format!("{}, needed by {by}", missing.name));
     }
     for unmet in &file.unmet {
         let (library, by) = (shown(&unmet.library), shown(&unmet.needed_by));
@@ -141,16 +117,8 @@ fn functions(file: &Inspection) -> String {
     let names: Vec<&str> = file.functions.iter().map(String::as_str).collect();
     let shown = names.get(..MOST_NAMES).unwrap_or(&names).join(", ");
     let more = names.len().saturating_sub(MOST_NAMES);
-    let more = if more > 0 {
-        format!(" and {more} more")
-    } else {
-        String::new()
-    };
-    format!(
-        "{} for {}: {shown}{more}",
-        names.len(),
-        languages.join(", ")
-    )
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{} for {}: {shown}{more}", names.len(), languages.join(", "))
 }
 
 fn installation(directory: &Installation) -> String {
@@ -201,11 +169,7 @@ pub(crate) fn plan(
     };
     line(&mut text, "how", way);
     for (link, target) in &plan.links {
-        line(
-            &mut text,
-            "link",
-            &format!("{} to {}", shown(link), shown(target)),
-        );
+        line(&mut text, "link", &format!("{} to {}", shown(link), shown(target)));
     }
     for (name, value) in variables {
         line(&mut text, "sets", &format!("{name}={value}"));
@@ -215,20 +179,14 @@ pub(crate) fn plan(
 
 /// Tells that ranks have shown what was promised.
 pub(crate) fn proven(library: &Library, seen: &ProbeSeen, image: Option<&str>) -> String {
-    let version = seen
-        .ranks
-        .first()
-        .map(|one| one.version.as_str())
-        .unwrap_or_default();
+    let version = seen.ranks.first().map(|one| one.version.as_str()).unwrap_or_default();
     let version = version.split(',').next().unwrap_or_default();
     let count = seen.ranks.len();
     let ranks = match count {
         1 => "one rank".to_owned(),
         _ => format!("{count} ranks"),
     };
-    let place = image
-        .map(|image| format!(" in {image}"))
-        .unwrap_or_default();
+    let place = image.map(|image| format!(" in {image}")).unwrap_or_default();
     let path = shown(&library.file);
     let text =
         format!("proven: {ranks}{place} got {path}, {version}; sums and large messages were right");

@@ -163,10 +163,7 @@ fn look_at(
             }
         };
     }
-    let options = StackOptions {
-        system,
-        accept_old_spack: false,
-    };
+    let options = StackOptions { system, accept_old_spack: false };
     let stack = files::texts(directory)?.parse(&options).map_err(|error| {
         finding.mistakes = error.diagnostics().iter().map(Mistake::from).collect();
         Report::from(error)
@@ -179,9 +176,7 @@ fn look_at(
 }
 
 pub(crate) fn schema(setup: &Setup, args: &SchemaArgs) -> CommandResult<ExitCode> {
-    let file = StackFile::ALL
-        .into_iter()
-        .find(|file| file.name() == args.file);
+    let file = StackFile::ALL.into_iter().find(|file| file.name() == args.file);
     if let Some(file) = file {
         let value: serde_json::Value =
             serde_json::from_str(&file.schema().to_json()).unwrap_or_default();

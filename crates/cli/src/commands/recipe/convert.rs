@@ -69,14 +69,9 @@ pub(crate) fn convert(setup: &Setup, args: &ConvertArgs) -> CommandResult<ExitCo
         setup.printer.data(json(&converted));
         return Ok(exit_codes::SUCCESS);
     }
-    for (words, names) in [
-        ("written", &converted.written),
-        ("removed", &conversion.removed),
-    ] {
+    for (words, names) in [("written", &converted.written), ("removed", &conversion.removed)] {
         for name in names {
-            setup
-                .printer
-                .note(format_args!("{words}: {}", directory.join(name).display()));
+            setup.printer.note(format_args!("{words}: {}", directory.join(name).display()));
         }
     }
     for note in &conversion.notes {

@@ -27,9 +27,9 @@ fn bad_input(error: BuildError) -> Report {
 pub(crate) fn is_for_spack(directory: &Path, recipe: Option<&Recipe>) -> bool {
     match recipe {
         Some(recipe) => matches!(recipe.engine, EngineConfig::Spack(_)),
-        None => ["compilers.yaml", "environments.yaml"]
-            .iter()
-            .any(|name| directory.join(name).exists()),
+        None => {
+            ["compilers.yaml", "environments.yaml"].iter().any(|name| directory.join(name).exists())
+        }
     }
 }
 
@@ -44,9 +44,7 @@ pub(crate) fn expand(setup: &Setup, mirrors: Mirrors) -> CommandResult<Mirrors> 
         let value = setup.calling.get(OsStr::new(name))?;
         value.to_str().map(str::to_owned)
     };
-    mirrors
-        .expanded(&value)
-        .map_err(|error| Report::new(Kind::BadInput, error))
+    mirrors.expanded(&value).map_err(|error| Report::new(Kind::BadInput, error))
 }
 
 /// Says what Spack would be handed, with everything where it is in the image.

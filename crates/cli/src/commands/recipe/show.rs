@@ -53,13 +53,8 @@ pub(crate) fn show(setup: &Setup, args: &ShowArgs) -> CommandResult<ExitCode> {
     let found = found.ok_or_else(|| Report::from(BuildError::NoSystem))?;
     let mut system = files::system(&found.directory, args.mirrors.as_deref())?;
     system.mirrors = files::expand(setup, system.mirrors)?;
-    let options = StackOptions {
-        system: Some(&system),
-        accept_old_spack: false,
-    };
-    let recipe = files::texts(&args.recipe)?
-        .parse(&options)
-        .map_err(Report::from)?;
+    let options = StackOptions { system: Some(&system), accept_old_spack: false };
+    let recipe = files::texts(&args.recipe)?.parse(&options).map_err(Report::from)?;
     for remark in &recipe.remarks {
         setup.printer.warning(&remark.to_string());
     }
@@ -94,10 +89,7 @@ fn files(stack: &SpackStack) -> BTreeMap<String, &str> {
         files.insert(format!("upstream/{name}"), text.as_str());
     }
     if let Some(modules) = &stack.modules {
-        files.insert(
-            "modules/modules.yaml".to_owned(),
-            modules.modules_yaml.as_str(),
-        );
+        files.insert("modules/modules.yaml".to_owned(), modules.modules_yaml.as_str());
     }
     files
 }
@@ -107,11 +99,7 @@ fn text(stack: &SpackStack, files: &BTreeMap<String, &str>) -> String {
         let commit = source.commit.as_deref().unwrap_or("its default");
         cabane_label::escape(&format!("{} at {commit}", source.repo)).into_owned()
     };
-    let mut text = format!(
-        "# Spack {}: {}\n",
-        stack.version,
-        source(&stack.sources.spack)
-    );
+    let mut text = format!("# Spack {}: {}\n", stack.version, source(&stack.sources.spack));
     for one in &stack.sources.repositories {
         text += &format!("# packages `{}`: {}\n", one.name, source(&one.source));
     }
@@ -119,11 +107,7 @@ fn text(stack: &SpackStack, files: &BTreeMap<String, &str>) -> String {
     for environment in &stack.environments {
         text += &format!("\n# ----- {}/spack.yaml\n", environment.name);
         for need in &environment.compilers {
-            text += &format!(
-                "# with {} of {}\n",
-                need.compiler.package(),
-                need.environment
-            );
+            text += &format!("# with {} of {}\n", need.compiler.package(), need.environment);
         }
         if !environment.external_find.is_empty() {
             let packages = environment.external_find.join(" ");
@@ -131,10 +115,7 @@ fn text(stack: &SpackStack, files: &BTreeMap<String, &str>) -> String {
         }
         text += &shown(&environment.spack_yaml);
     }
-    for (name, file) in files
-        .iter()
-        .filter(|(name, _)| !name.ends_with("/spack.yaml"))
-    {
+    for (name, file) in files.iter().filter(|(name, _)| !name.ends_with("/spack.yaml")) {
         text += &format!("\n# ----- {name}\n{}", shown(file));
     }
     text
@@ -195,10 +176,7 @@ struct View<'a> {
 
 impl<'a> From<&'a GitSource> for Source<'a> {
     fn from(source: &'a GitSource) -> Self {
-        Self {
-            repo: &source.repo,
-            commit: source.commit.as_deref(),
-        }
+        Self { repo: &source.repo, commit: source.commit.as_deref() }
     }
 }
 

@@ -96,9 +96,7 @@ pub(crate) fn gc(setup: &Setup, args: &GcArgs) -> CommandResult<ExitCode> {
         setup.printer.data(json(&answer));
     }
     let (count, bytes) = (cleared.removed.images.len(), size(cleared.bytes));
-    setup
-        .printer
-        .note(format_args!("images removed: {count} ({bytes})"));
+    setup.printer.note(format_args!("images removed: {count} ({bytes})"));
     if limits
         .max_size
         .is_some_and(|max_size| retention.bytes_before.saturating_sub(cleared.bytes) > max_size)
@@ -153,11 +151,7 @@ impl<'a> Answer<'a> {
         Self {
             retention,
             dry_run: cleared.is_none(),
-            removed: records
-                .into_iter()
-                .flatten()
-                .map(|one| &one.label)
-                .collect(),
+            removed: records.into_iter().flatten().map(|one| &one.label).collect(),
             freed: cleared.map_or(0, |cleared| cleared.bytes),
         }
     }
@@ -203,9 +197,7 @@ fn summary(setup: &Setup, retention: &Retention, limits: &Limits) {
 }
 
 fn tell_that_it_is_too_large(setup: &Setup) {
-    setup
-        .printer
-        .warning("the images are still larger than that: the others may not be removed");
+    setup.printer.warning("the images are still larger than that: the others may not be removed");
 }
 
 fn kept_text(kept: Kept) -> &'static str {

@@ -33,10 +33,7 @@ Examples:
   cabane repo import $SCRATCH/.uenv-images --dry-run
   cabane repo import $SCRATCH/.uenv-images
   cabane --repo=/shared/cabane/repository repo import /shared/uenv prgenv-gnu")]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is an option of the command line"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct ImportArgs {
     /// The uenv repository: a directory with an index.db
     path: PathBuf,
@@ -60,11 +57,7 @@ pub(crate) fn import(setup: &Setup, args: &ImportArgs) -> CommandResult<ExitCode
     let pattern = args.pattern.as_deref().map(str::parse::<LabelPattern>);
     let pattern = pattern.transpose()?;
     let source = UenvRepository::open(&args.path)?;
-    let how = Import {
-        pattern: pattern.as_ref(),
-        link: args.link,
-        replace: args.force,
-    };
+    let how = Import { pattern: pattern.as_ref(), link: args.link, replace: args.force };
     let target = target(setup, args)?;
     let planned = cabane_uenv::plan(&source, target.as_ref(), how);
     let plan = planned?;
@@ -94,11 +87,7 @@ fn target(setup: &Setup, args: &ImportArgs) -> CommandResult<Option<Repository>>
 }
 
 fn code(is_whole: bool) -> ExitCode {
-    if is_whole {
-        exit_codes::SUCCESS
-    } else {
-        exit_codes::REPOSITORY
-    }
+    if is_whole { exit_codes::SUCCESS } else { exit_codes::REPOSITORY }
 }
 
 fn execute(
@@ -114,16 +103,10 @@ fn execute(
         planned.map_or(0, |one| one.size)
     };
     let mut shown = Shown::new(setup.printer);
-    let imported = cabane_uenv::import(
-        source,
-        target,
-        plan,
-        how,
-        &inner,
-        &mut |label, done, all| {
+    let imported =
+        cabane_uenv::import(source, target, plan, how, &inner, &mut |label, done, all| {
             shown.tell(label, size_of(label), done, all);
-        },
-    );
+        });
     shown.clear();
     imported.map_err(Report::from)
 }
@@ -146,9 +129,7 @@ fn tell_plan(setup: &Setup, args: &ImportArgs, plan: &Plan) {
     let copied = plan.labels.iter().filter(|one| one.fate == Fate::Copied);
     let (count, bytes) = (copied.count(), size(plan.bytes));
     let printer = setup.printer;
-    printer.note(format_args!(
-        "images that would be copied: {count} ({bytes})"
-    ));
+    printer.note(format_args!("images that would be copied: {count} ({bytes})"));
 }
 
 fn table(plan: &Plan) -> Table {
@@ -213,9 +194,7 @@ struct UenvStatus<'a> {
 pub(crate) fn status(setup: &Setup, path: &Path, as_json: bool) -> CommandResult<ExitCode> {
     let repository = UenvRepository::open(path)?;
     let contents = repository.contents()?;
-    let Contents {
-        images, damaged, ..
-    } = &contents;
+    let Contents { images, damaged, .. } = &contents;
     let status = UenvStatus {
         path: repository.path(),
         kind: "uenv",
@@ -240,15 +219,9 @@ fn describe(status: &UenvStatus<'_>) -> String {
     };
     line("kind", "a repository of uenv".to_owned());
     line("labels", status.labels.to_string());
-    line(
-        "images",
-        format!("{} ({})", status.images, size(status.bytes)),
-    );
+    line("images", format!("{} ({})", status.images, size(status.bytes)));
     match status.damaged.len() {
-        0 => line(
-            "state",
-            "whole, as far as is seen without reading".to_owned(),
-        ),
+        0 => line("state", "whole, as far as is seen without reading".to_owned()),
         count => line("state", format!("{count} found")),
     }
     for corruption in status.damaged {

@@ -54,10 +54,7 @@ pub(crate) fn create(setup: &Setup, args: &CreateArgs) -> CommandResult<ExitCode
         None => setup.default_repository_path()?,
     };
     let repository = Repository::create(&path)?;
-    setup.printer.note(format_args!(
-        "made the repository {}",
-        repository.path().display()
-    ));
+    setup.printer.note(format_args!("made the repository {}", repository.path().display()));
     Ok(exit_codes::SUCCESS)
 }
 
@@ -69,11 +66,7 @@ pub(crate) fn status(setup: &Setup, args: &StatusArgs) -> CommandResult<ExitCode
             }
             opened => vec![opened?],
         },
-        None => setup
-            .repositories()?
-            .into_iter()
-            .map(|named| named.repository)
-            .collect(),
+        None => setup.repositories()?.into_iter().map(|named| named.repository).collect(),
     };
     let mut all = Vec::new();
     for repository in &repositories {
@@ -83,37 +76,24 @@ pub(crate) fn status(setup: &Setup, args: &StatusArgs) -> CommandResult<ExitCode
         let all: Vec<Value> = all.iter().map(with_remedies).collect();
         setup.printer.data(json(&all));
     } else if all.is_empty() {
-        setup
-            .printer
-            .note("there is no repository yet; `cabane repo create` makes one");
+        setup.printer.note("there is no repository yet; `cabane repo create` makes one");
     } else {
         let texts: Vec<String> = all.iter().map(describe).collect();
         setup.printer.data(texts.join("\n"));
     }
     let is_whole = all.iter().all(|status| status.damaged.is_empty());
-    Ok(if is_whole {
-        exit_codes::SUCCESS
-    } else {
-        exit_codes::REPOSITORY
-    })
+    Ok(if is_whole { exit_codes::SUCCESS } else { exit_codes::REPOSITORY })
 }
 
 fn describe(status: &Status) -> String {
-    let access = if status.writable {
-        "read and write"
-    } else {
-        "read only"
-    };
+    let access = if status.writable { "read and write" } else { "read only" };
     let mut text = format!("{}\n", status.path.display());
     let mut line = |name: &str, value: String| {
         let _ = writeln!(text, "  {name:<12} {value}");
     };
     line("file system", format!("{}, {access}", status.file_system));
     line("labels", status.labels.to_string());
-    line(
-        "images",
-        format!("{} ({})", status.images, size(status.bytes)),
-    );
+    line("images", format!("{} ({})", status.images, size(status.bytes)));
     if status.restricted > 0 {
         line("", format!("{} of them closed to you", status.restricted));
     }
@@ -174,15 +154,10 @@ pub(crate) fn update(setup: &Setup, args: &UpdateArgs) -> CommandResult<ExitCode
         note(format!("removed {file}, whose image is gone"));
     }
     for digest in &repaired.removed {
-        note(format!(
-            "removed the image {}, which no label names",
-            digest.id()
-        ));
+        note(format!("removed the image {}, which no label names", digest.id()));
     }
     for digest in &repaired.without_label {
-        note(format!(
-            "the image {digest} has no label; `cabane image rm` removes it"
-        ));
+        note(format!("the image {digest} has no label; `cabane image rm` removes it"));
     }
     if repaired.is_nothing() && repaired.without_label.is_empty() {
         note(format!("{} is whole", repository.path().display()));

@@ -50,19 +50,13 @@ pub(crate) fn migrate(setup: &Setup, args: &MigrateArgs) -> CommandResult<ExitCo
     let target = match open_repository(target) {
         Err(Error::NotARepository { .. }) => {
             let made = Repository::create(target)?;
-            setup.printer.note(format_args!(
-                "made the repository {}",
-                made.path().display()
-            ));
+            setup.printer.note(format_args!("made the repository {}", made.path().display()));
             made
         }
         opened => opened?,
     };
     let mut shown = Shown::new(setup.printer);
-    let how = Migration {
-        sync: args.sync,
-        replace: args.force,
-    };
+    let how = Migration { sync: args.sync, replace: args.force };
     let migrated = source.migrate_to(&target, how, &mut |record, done, total| {
         shown.tell(&record.label, record.size, done, total);
     });
@@ -77,9 +71,7 @@ fn tell(setup: &Setup, migrated: &Migrated) -> CommandResult<ExitCode> {
         ));
     }
     for (label, reason) in &migrated.failed {
-        setup
-            .printer
-            .warning(&format!("left out {label}: {reason}"));
+        setup.printer.warning(&format!("left out {label}: {reason}"));
     }
     setup.printer.note(format_args!(
         "images copied: {}, labels given: {}, labels that were there: {}",
@@ -87,11 +79,7 @@ fn tell(setup: &Setup, migrated: &Migrated) -> CommandResult<ExitCode> {
         migrated.labels.len(),
         migrated.unchanged
     ));
-    Ok(if migrated.failed.is_empty() {
-        exit_codes::SUCCESS
-    } else {
-        exit_codes::REPOSITORY
-    })
+    Ok(if migrated.failed.is_empty() { exit_codes::SUCCESS } else { exit_codes::REPOSITORY })
 }
 
 /// Shows how far it is: a line that moves on terminals, one for each image elsewhere.
@@ -103,11 +91,7 @@ pub(crate) struct Shown {
 
 impl Shown {
     pub(crate) fn new(printer: Printer) -> Self {
-        Self {
-            printer,
-            bar: None,
-            last: None,
-        }
+        Self { printer, bar: None, last: None }
     }
 
     pub(crate) fn tell(&mut self, label: &Label, bytes: u64, done: u64, total: u64) {

@@ -90,9 +90,7 @@ pub(crate) fn unpin(setup: &Setup, args: &UnpinArgs) -> CommandResult<ExitCode> 
         }
         for label in labels {
             repository.unpin(&label)?;
-            setup
-                .printer
-                .note(format_args!("{label} is not pinned any more"));
+            setup.printer.note(format_args!("{label} is not pinned any more"));
         }
     }
     Ok(exit_codes::SUCCESS)

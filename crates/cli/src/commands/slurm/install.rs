@@ -53,15 +53,9 @@ pub(crate) fn install(setup: &Setup, args: &InstallArgs) -> CommandResult<ExitCo
     let (plugstack, installed) = add_or_remove(&request)?;
     let shown = plugstack.display();
     match installed {
-        Installed::Unchanged => setup
-            .printer
-            .note(format_args!("{shown} is as it should be")),
-        Installed::Added(line) => setup
-            .printer
-            .note(format_args!("wrote into {shown}: {line}")),
-        Installed::Removed => setup
-            .printer
-            .note(format_args!("took the plugin out of {shown}")),
+        Installed::Unchanged => setup.printer.note(format_args!("{shown} is as it should be")),
+        Installed::Added(line) => setup.printer.note(format_args!("wrote into {shown}: {line}")),
+        Installed::Removed => setup.printer.note(format_args!("took the plugin out of {shown}")),
     }
     Ok(exit_codes::SUCCESS)
 }

@@ -144,9 +144,7 @@ pub(crate) fn node(setup: &Setup, args: &NodeArgs) -> CommandResult<ExitCode> {
 fn answer(texts: &[String]) -> CommandResult<ExitCode> {
     let mut answer = texts.join("\0");
     answer += if texts.is_empty() { "\0" } else { "\0\0" };
-    std::io::stdout()
-        .write_all(answer.as_bytes())
-        .or_failed(|| "answer".to_owned())?;
+    std::io::stdout().write_all(answer.as_bytes()).or_failed(|| "answer".to_owned())?;
     Ok(exit_codes::SUCCESS)
 }
 

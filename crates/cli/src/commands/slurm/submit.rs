@@ -51,11 +51,7 @@ pub(crate) struct SubmitArgs {
     #[arg(long = "uenv-stage", value_enum)]
     stage: Option<StageArg>,
     /// What else is seen in a container image
-    #[arg(
-        long = "uenv-bind",
-        value_name = "SOURCE[:TARGET[:ro]]",
-        value_delimiter = ','
-    )]
+    #[arg(long = "uenv-bind", value_name = "SOURCE[:TARGET[:ro]]", value_delimiter = ',')]
     binds: Vec<String>,
     /// Hide the home directory in a container image
     #[arg(long = "uenv-no-home")]
@@ -145,10 +141,7 @@ fn answer(
     after: &BTreeMap<OsString, OsString>,
 ) -> CommandResult<ExitCode> {
     let mut bytes = Vec::new();
-    for (name, value) in after
-        .iter()
-        .filter(|(name, value)| before.get(*name) != Some(*value))
-    {
+    for (name, value) in after.iter().filter(|(name, value)| before.get(*name) != Some(*value)) {
         bytes.extend_from_slice(name.as_bytes());
         bytes.push(b'=');
         bytes.extend_from_slice(value.as_bytes());
@@ -159,8 +152,6 @@ fn answer(
         bytes.push(0);
     }
     bytes.push(0);
-    std::io::stdout()
-        .write_all(&bytes)
-        .or_failed(|| "answer".to_owned())?;
+    std::io::stdout().write_all(&bytes).or_failed(|| "answer".to_owned())?;
     Ok(exit_codes::SUCCESS)
 }

@@ -98,19 +98,14 @@ pub(crate) fn status(setup: &Setup, args: &StatusArgs) -> CommandResult<ExitCode
 }
 
 fn title(image: &LoadedImage) -> String {
-    image
-        .label
-        .clone()
-        .unwrap_or_else(|| image.path.display().to_string())
+    image.label.clone().unwrap_or_else(|| image.path.display().to_string())
 }
 
 fn views(loaded: &Loaded) -> String {
-    let names = loaded.images.iter().flat_map(|image| {
-        image
-            .views
-            .iter()
-            .map(move |view| format!("{}:{view}", image.name))
-    });
+    let names = loaded
+        .images
+        .iter()
+        .flat_map(|image| image.views.iter().map(move |view| format!("{}:{view}", image.name)));
     names.collect::<Vec<_>>().join(",")
 }
 
@@ -121,18 +116,8 @@ fn full(image: &LoadedImage, mounts: &str) -> String {
     };
     line("mount point", &image.mount_point.display().to_string());
     let kind = file_system_at(mounts, &image.mount_point);
-    line(
-        "mounted",
-        way(kind, is_in_user_namespace(), is_through_helper()),
-    );
-    line(
-        "views",
-        &if image.views.is_empty() {
-            "none".to_owned()
-        } else {
-            image.views.join(", ")
-        },
-    );
+    line("mounted", way(kind, is_in_user_namespace(), is_through_helper()));
+    line("views", &if image.views.is_empty() { "none".to_owned() } else { image.views.join(", ") });
     if let Some(digest) = &image.digest {
         line("digest", digest);
     }
@@ -159,10 +144,7 @@ fn way(kind: Option<&str>, is_in_user_namespace: bool, is_through_helper: bool) 
 /// does. In a user namespace that was entered later all may be had again.
 fn is_through_helper() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let bounds = status
-        .lines()
-        .find_map(|line| line.strip_prefix("CapBnd:"))
-        .map(str::trim);
+    let bounds = status.lines().find_map(|line| line.strip_prefix("CapBnd:")).map(str::trim);
     bounds.is_some_and(|bounds| bounds.bytes().all(|digit| digit == b'0'))
 }
 
@@ -200,9 +182,6 @@ mod tests {
         assert_eq!(way(Some("tmpfs"), true, false), "through FUSE");
         assert_eq!(way(Some("overlay"), true, false), "through FUSE");
         assert_eq!(way(Some("tmpfs"), false, false), "by the kernel");
-        assert_eq!(
-            way(Some("tmpfs"), false, true),
-            "by the kernel, through the helper"
-        );
+        assert_eq!(way(Some("tmpfs"), false, true), "by the kernel, through the helper");
     }
 }

@@ -43,9 +43,7 @@ pub(crate) fn save(
         return Ok(exit_codes::SUCCESS);
     }
     write(path, &text, force)?;
-    setup
-        .printer
-        .note(format_args!("saved in {}", path.display()));
+    setup.printer.note(format_args!("saved in {}", path.display()));
     Ok(exit_codes::SUCCESS)
 }
 
@@ -108,11 +106,7 @@ fn write(path: &Path, text: &str, force: bool) -> CommandResult<()> {
         .or_failed(failed)?;
     file.write_all(text.as_bytes()).or_failed(failed)?;
     file.as_file().sync_all().or_failed(failed)?;
-    let persisted = if force {
-        file.persist(path)
-    } else {
-        file.persist_noclobber(path)
-    };
+    let persisted = if force { file.persist(path) } else { file.persist_noclobber(path) };
     match persisted {
         Ok(_) => Ok(()),
         Err(error) if !force && error.error.kind() == std::io::ErrorKind::AlreadyExists => {

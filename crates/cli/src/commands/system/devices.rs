@@ -61,11 +61,7 @@ pub(crate) fn devices(setup: &Setup, args: &DevicesArgs) -> CommandResult<ExitCo
     let devices = Devices::look(&DIRECTORIES.map(AsRef::as_ref));
     let outcome = Outcome {
         devices: devices.all().map(|device| Row::of(&device)).collect(),
-        problems: devices
-            .problems()
-            .iter()
-            .map(|one| one.text.clone())
-            .collect(),
+        problems: devices.problems().iter().map(|one| one.text.clone()).collect(),
     };
     if args.json {
         setup.printer.data(json(&outcome));
@@ -89,9 +85,7 @@ pub(crate) fn devices(setup: &Setup, args: &DevicesArgs) -> CommandResult<ExitCo
     }
     if outcome.devices.is_empty() {
         let [first, second] = DIRECTORIES;
-        setup.printer.note(format_args!(
-            "no file in {first} or {second} describes a device"
-        ));
+        setup.printer.note(format_args!("no file in {first} or {second} describes a device"));
     } else {
         setup.printer.data(table);
     }

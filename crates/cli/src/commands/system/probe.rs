@@ -80,11 +80,7 @@ pub(crate) fn probe(setup: &Setup, args: &ProbeArgs) -> CommandResult<ExitCode> 
     if args.json {
         let written = written.iter().map(|path| path.display().to_string());
         let written = written.collect();
-        setup.printer.data(json(&Outcome {
-            found: &found,
-            host_mpi: &host_mpi,
-            written,
-        }));
+        setup.printer.data(json(&Outcome { found: &found, host_mpi: &host_mpi, written }));
     } else if args.output.is_none() {
         setup.printer.data(text(&found, &host_mpi));
     }

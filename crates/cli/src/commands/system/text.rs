@@ -18,10 +18,7 @@ pub(crate) fn text(found: &Found, host_mpi: &[HostMpi]) -> String {
     machine(&mut text, found);
     let mut externals = found.externals.as_slice();
     while let Some(first) = externals.first() {
-        let count = externals
-            .iter()
-            .take_while(|one| one.section == first.section)
-            .count();
+        let count = externals.iter().take_while(|one| one.section == first.section).count();
         let (here, rest) = externals.split_at(count);
         head(&mut text, first.section.title());
         indented(&mut text, &table(here).to_string());
@@ -43,12 +40,7 @@ fn host_mpi_table(all: &[HostMpi]) -> Table {
     for one in all {
         let prefix = one.prefix.to_string_lossy();
         let launcher = one.launcher.as_deref().unwrap_or("no launcher");
-        table.push([
-            &one.name,
-            &escape(&one.title),
-            &escape(&prefix),
-            &escape(launcher),
-        ]);
+        table.push([&one.name, &escape(&one.title), &escape(&prefix), &escape(launcher)]);
     }
     table
 }
@@ -71,10 +63,7 @@ fn machine(text: &mut String, found: &Found) {
     }
     let processor = &found.processor;
     table.push([&"processor", &processor.has.unwrap_or("unknown")]);
-    table.push([
-        &"build for",
-        &processor.target.as_deref().unwrap_or("unknown"),
-    ]);
+    table.push([&"build for", &processor.target.as_deref().unwrap_or("unknown")]);
     for device in &found.devices {
         table.push([&device.kind.title(), &device_text(device)]);
     }
@@ -90,10 +79,7 @@ fn device_text(device: &Device) -> String {
 }
 
 fn table(externals: &[External]) -> Table {
-    let mut table = Table::new(
-        &[("", Align::Left), ("", Align::Left), ("", Align::Left)],
-        false,
-    );
+    let mut table = Table::new(&[("", Align::Left), ("", Align::Left), ("", Align::Left)], false);
     for external in externals {
         let name = format!("{}@{}", external.package, external.version);
         let languages = external.compilers.iter().flat_map(CompilerPaths::iter);
@@ -110,16 +96,9 @@ fn table(externals: &[External]) -> Table {
 
 fn mpi(text: &mut String, found: &Found, rules: &PackageRules) {
     let is_installed = found.of(rules.package).next().is_some();
-    let state = if is_installed {
-        "installed"
-    } else {
-        "built by Spack"
-    };
+    let state = if is_installed { "installed" } else { "built by Spack" };
     let _ = writeln!(text, "  {}: {state}", rules.package);
-    let kinds = [
-        ("must have", &rules.require),
-        ("has if possible", &rules.prefer),
-    ];
+    let kinds = [("must have", &rules.require), ("has if possible", &rules.prefer)];
     for (kind, rules) in kinds {
         for rule in rules {
             let (spec, because) = (escape(&rule.spec), escape(&rule.because));

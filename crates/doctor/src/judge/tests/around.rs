@@ -8,23 +8,11 @@ use super::*;
 #[test]
 fn what_the_kernel_lacks_is_told_by_what_needs_it() {
     let seen = [
-        (
-            "new mount calls",
-            with_kernel(|kernel| kernel.new_mount_calls = Has::No),
-        ),
-        (
-            "openat2",
-            with_kernel(|kernel| kernel.openat2 = Has::Unknown),
-        ),
+        ("new mount calls", with_kernel(|kernel| kernel.new_mount_calls = Has::No)),
+        ("openat2", with_kernel(|kernel| kernel.openat2 = Has::Unknown)),
         ("erofs", with_kernel(|kernel| kernel.erofs = Has::No)),
-        (
-            "loop devices",
-            with_kernel(|kernel| kernel.loops.control = false),
-        ),
-        (
-            "loop devices",
-            with_kernel(|kernel| kernel.loops.all = (0..300).collect()),
-        ),
+        ("loop devices", with_kernel(|kernel| kernel.loops.control = false)),
+        ("loop devices", with_kernel(|kernel| kernel.loops.all = (0..300).collect())),
         (
             "/dev/loop3",
             with_kernel(|kernel| kernel.loops.used = vec![(3, "/a (deleted)".to_owned())]),
@@ -33,41 +21,22 @@ fn what_the_kernel_lacks_is_told_by_what_needs_it() {
     .map(|(name, facts)| state(&facts, name));
     assert_eq!(
         seen,
-        [
-            State::Problem,
-            State::Off,
-            State::Note,
-            State::Off,
-            State::Note,
-            State::Note
-        ]
+        [State::Problem, State::Off, State::Note, State::Off, State::Note, State::Note]
     );
 }
 
 #[test]
 fn a_kernel_that_could_not_be_tried_breaks_nothing() {
-    let facts = Facts {
-        kernel: Answer::Silent(15),
-        ..right()
-    };
+    let facts = Facts { kernel: Answer::Silent(15), ..right() };
     assert!(judge(&facts).healthy);
 }
 
 #[test]
 fn held_images_are_counted_for_root() {
-    let held = Held::Images {
-        owners: vec![0, 1000, 1000],
-        longest: 90,
-    };
-    let facts = Facts {
-        held: Answer::Known(held),
-        ..as_root()
-    };
+    let held = Held::Images { owners: vec![0, 1000, 1000], longest: 90 };
+    let facts = Facts { held: Answer::Known(held), ..as_root() };
     let report = judge(&facts);
-    assert_eq!(
-        find(&report, "on this node").found,
-        "3 of 2 users, unused for 90 s at most"
-    );
+    assert_eq!(find(&report, "on this node").found, "3 of 2 users, unused for 90 s at most");
 }
 
 #[test]
@@ -102,10 +71,7 @@ fn each_state_of_a_repository_has_its_verdict() {
         change(&mut facts);
         Answer::Known(facts)
     };
-    let unusable = RepositoryFacts::Unusable {
-        reason: "denied".to_owned(),
-        hint: None,
-    };
+    let unusable = RepositoryFacts::Unusable { reason: "denied".to_owned(), hint: None };
     let seen = [
         Answer::Known(usable()),
         Answer::Known(RepositoryFacts::Missing),
@@ -159,22 +125,13 @@ fn a_users_own_repository_need_not_exist() {
 
 #[test]
 fn a_mistake_in_the_configuration_is_a_problem_with_its_text() {
-    let mistake = Mistake {
-        text: "there are 2 mistakes".to_owned(),
-        hint: None,
-    };
+    let mistake = Mistake { text: "there are 2 mistakes".to_owned(), hint: None };
     let facts = Facts {
-        configuration: Configuration {
-            mistake: Some(mistake),
-            ..Configuration::default()
-        },
+        configuration: Configuration { mistake: Some(mistake), ..Configuration::default() },
         ..right()
     };
     let report = judge(&facts);
-    assert_eq!(
-        find(&report, "configuration").cause.as_deref(),
-        Some("there are 2 mistakes")
-    );
+    assert_eq!(find(&report, "configuration").cause.as_deref(), Some("there are 2 mistakes"));
 }
 
 #[test]
@@ -227,19 +184,13 @@ fn what_is_around_the_process_is_noted() {
         (
             "uenv",
             with_search_path(SearchPath {
-                names: OwnNames {
-                    commands: Vec::new(),
-                    uenv: Some((text("/a/uenv"), true)),
-                },
+                names: OwnNames { commands: Vec::new(), uenv: Some((text("/a/uenv"), true)) },
                 ..SearchPath::default()
             }),
         ),
     ]
     .map(|(name, facts)| state(&facts, name));
-    assert_eq!(
-        seen,
-        [State::Ok, State::Note, State::Note, State::Note, State::Off]
-    );
+    assert_eq!(seen, [State::Ok, State::Note, State::Note, State::Note, State::Off]);
 }
 
 #[test]
@@ -250,10 +201,7 @@ fn a_tool_that_is_missing_breaks_nothing() {
         package: Some("squashfs-tools"),
         found: Answer::Known(None),
     };
-    let facts = Facts {
-        tools: vec![tool],
-        ..right()
-    };
+    let facts = Facts { tools: vec![tool], ..right() };
     assert_eq!(
         verdict(&facts, "mksquashfs"),
         (State::Off, "sudo apt-get install squashfs-tools".to_owned())

@@ -16,10 +16,7 @@ use crate::facts::{
 use crate::finding::{Diagnosis, Finding, State};
 
 fn program(path: &str) -> Program {
-    Program {
-        path: path.to_owned(),
-        version: Some("0.5.0".to_owned()),
-    }
+    Program { path: path.to_owned(), version: Some("0.5.0".to_owned()) }
 }
 
 fn good_helper() -> HelperFacts {
@@ -55,11 +52,7 @@ fn good_policy() -> PolicyFacts {
 /// A machine with everything, seen by an ordinary user.
 fn right() -> Facts {
     Facts {
-        process: Process {
-            user: 1000,
-            in_first_user_namespace: true,
-            ..Process::default()
-        },
+        process: Process { user: 1000, in_first_user_namespace: true, ..Process::default() },
         as_root: None,
         helper: Answer::Known(good_helper()),
         user_namespaces: UserNamespaces {
@@ -81,11 +74,7 @@ fn right() -> Facts {
             openat2: Has::Yes,
             squashfs: Has::Yes,
             erofs: Has::Yes,
-            loops: Loops {
-                control: true,
-                all: (0..8).collect(),
-                used: Vec::new(),
-            },
+            loops: Loops { control: true, all: (0..8).collect(), used: Vec::new() },
         }),
         held: Answer::Known(Held::Hidden),
         rendezvous_points: Answer::Known(RendezvousPoints {
@@ -133,44 +122,30 @@ fn without_helper() -> Facts {
 fn with_helper(change: impl FnOnce(&mut HelperFacts)) -> Facts {
     let mut helper = good_helper();
     change(&mut helper);
-    Facts {
-        helper: Answer::Known(helper),
-        ..right()
-    }
+    Facts { helper: Answer::Known(helper), ..right() }
 }
 
 fn with_fuse(facts: Facts, change: impl FnOnce(&mut Fuse)) -> Facts {
     let mut fuse = facts.fuse.known().unwrap().clone();
     change(&mut fuse);
-    Facts {
-        fuse: Answer::Known(fuse),
-        ..facts
-    }
+    Facts { fuse: Answer::Known(fuse), ..facts }
 }
 
 fn with_namespaces(facts: Facts, change: impl FnOnce(&mut UserNamespaces)) -> Facts {
-    let mut user_namespaces = UserNamespaces {
-        trial: failing(Step::Namespace, 1),
-        ..facts.user_namespaces.clone()
-    };
+    let mut user_namespaces =
+        UserNamespaces { trial: failing(Step::Namespace, 1), ..facts.user_namespaces.clone() };
     change(&mut user_namespaces);
     let facts = with_fuse(facts, |fuse| {
         fuse.squashfs_trial = Trial::NotTried;
         fuse.erofs_trial = Trial::NotTried;
     });
-    Facts {
-        user_namespaces,
-        ..facts
-    }
+    Facts { user_namespaces, ..facts }
 }
 
 fn with_kernel(change: impl FnOnce(&mut Kernel)) -> Facts {
     let mut kernel = right().kernel.known().unwrap().clone();
     change(&mut kernel);
-    Facts {
-        kernel: Answer::Known(kernel),
-        ..right()
-    }
+    Facts { kernel: Answer::Known(kernel), ..right() }
 }
 
 fn with_repository(facts: Answer<RepositoryFacts>) -> Facts {
@@ -182,10 +157,7 @@ fn with_repository(facts: Answer<RepositoryFacts>) -> Facts {
         unusable: None,
         facts: Some(facts),
     };
-    Facts {
-        repositories: vec![entry],
-        ..right()
-    }
+    Facts { repositories: vec![entry], ..right() }
 }
 
 fn usable() -> RepositoryFacts {
@@ -201,19 +173,11 @@ fn usable() -> RepositoryFacts {
 }
 
 fn with_search_path(search_path: SearchPath) -> Facts {
-    Facts {
-        search_path: Answer::Known(search_path),
-        ..right()
-    }
+    Facts { search_path: Answer::Known(search_path), ..right() }
 }
 
 fn failing(step: Step, errno: i32) -> Trial {
-    Trial::Fails(Failure {
-        step,
-        text: "no".to_owned(),
-        errno: Some(errno),
-        hint: None,
-    })
+    Trial::Fails(Failure { step, text: "no".to_owned(), errno: Some(errno), hint: None })
 }
 
 fn find<'a>(report: &'a Diagnosis, name: &str) -> &'a Finding {
@@ -233,8 +197,5 @@ fn state(facts: &Facts, name: &str) -> State {
 }
 
 fn weak(path: &str, kind: WeaknessKind) -> Weakness {
-    Weakness {
-        path: path.to_owned(),
-        kind,
-    }
+    Weakness { path: path.to_owned(), kind }
 }

@@ -14,10 +14,7 @@ fn a_right_machine_is_healthy_for_everybody() {
         let report = judge(&facts);
         (report.healthy, report.choice.backend)
     });
-    assert_eq!(
-        seen,
-        [(true, "helper"), (true, "root"), (true, "user-namespace")]
-    );
+    assert_eq!(seen, [(true, "helper"), (true, "root"), (true, "user-namespace")]);
 }
 
 #[test]
@@ -49,10 +46,7 @@ fn where_nothing_works_every_obstacle_is_a_problem() {
         .filter(|finding| finding.state == State::Problem)
         .map(|finding| finding.name.as_str())
         .collect();
-    assert_eq!(
-        (report.healthy, problems),
-        (false, vec!["choice", "helper", "user namespace"])
-    );
+    assert_eq!((report.healthy, problems), (false, vec!["choice", "helper", "user namespace"]));
 }
 
 #[test]
@@ -78,10 +72,7 @@ fn each_fault_of_the_helper_has_its_command() {
             (State::Problem, mend.clone()),
             (State::Problem, mend.clone()),
             (State::Problem, mend),
-            (
-                State::Problem,
-                "sudo mount -o remount,suid '/usr/lib exec'".to_owned()
-            ),
+            (State::Problem, "sudo mount -o remount,suid '/usr/lib exec'".to_owned()),
         ]
     );
 }
@@ -92,10 +83,7 @@ fn a_helper_of_another_version_is_told_so() {
     let facts = with_helper(|helper| helper.started = Some(Err(said.to_owned())));
     let report = judge(&facts);
     assert_eq!(
-        (
-            report.healthy,
-            find(&report, "start of the helper").found.as_str()
-        ),
+        (report.healthy, find(&report, "start of the helper").found.as_str()),
         (false, "it is of another version than this command")
     );
 }
@@ -104,12 +92,7 @@ fn a_helper_of_another_version_is_told_so() {
 fn it_is_told_who_mounts_root_images() {
     let told = |allowed: bool, absent: &[&str]| {
         let facts = with_helper(|helper| {
-            if let PolicyFacts::Good {
-                root_images,
-                absent_binds,
-                ..
-            } = &mut helper.policy
-            {
+            if let PolicyFacts::Good { root_images, absent_binds, .. } = &mut helper.policy {
                 *root_images = allowed;
                 *absent_binds = absent.iter().map(ToString::to_string).collect();
             }
@@ -117,19 +100,12 @@ fn it_is_told_who_mounts_root_images() {
         let report = judge(&facts);
         let told = report.findings.iter();
         let told = told.filter(|finding| finding.name == "root images");
-        let told: Vec<_> = told
-            .map(|finding| (finding.state, finding.found.clone()))
-            .collect();
+        let told: Vec<_> = told.map(|finding| (finding.state, finding.found.clone())).collect();
         (report.healthy, told)
     };
-    let by_helper = (
-        State::Ok,
-        "may be mounted by the helper, in the place of the root".to_owned(),
-    );
-    let by_user = (
-        State::Off,
-        "not by the helper; a user namespace is used".to_owned(),
-    );
+    let by_helper =
+        (State::Ok, "may be mounted by the helper, in the place of the root".to_owned());
+    let by_user = (State::Off, "not by the helper; a user namespace is used".to_owned());
     let absent = (State::Note, "/scratch is not there".to_owned());
     assert_eq!(told(true, &[]), (true, vec![by_helper.clone()]));
     assert_eq!(told(false, &[]), (true, vec![by_user]));
@@ -148,15 +124,9 @@ fn each_fault_of_the_policy_has_its_command() {
     let file = "/etc/cabane/mount.policy";
     assert_eq!(
         [
-            policy(PolicyFacts::Mistake {
-                line: 3,
-                problem: "what".to_owned()
-            }),
+            policy(PolicyFacts::Mistake { line: 3, problem: "what".to_owned() }),
             policy(PolicyFacts::Weak(weak(file, WeaknessKind::Owner(7)))),
-            policy(PolicyFacts::Weak(weak(
-                "/etc",
-                WeaknessKind::Writable(0o777)
-            ))),
+            policy(PolicyFacts::Weak(weak("/etc", WeaknessKind::Writable(0o777)))),
             policy(PolicyFacts::Unreadable("denied".to_owned())),
         ],
         [
@@ -177,11 +147,7 @@ fn one_bad_mount_point_does_not_stop_the_helper_at_the_others() {
     });
     let report = judge(&facts);
     assert_eq!(
-        (
-            report.healthy,
-            report.choice.works,
-            find(&report, "mount point /user-environment").state
-        ),
+        (report.healthy, report.choice.works, find(&report, "mount point /user-environment").state),
         (false, true, State::Problem)
     );
 }
@@ -198,8 +164,7 @@ fn inside_an_environment_the_helper_is_off_and_nothing_is_broken() {
     let in_user_namespace = judge(&facts);
     let seen = [through_helper, in_user_namespace];
     assert!(
-        seen.iter()
-            .all(|report| report.healthy && report.choice.backend == "user-namespace"),
+        seen.iter().all(|report| report.healthy && report.choice.backend == "user-namespace"),
         "{seen:#?}"
     );
 }
@@ -252,10 +217,7 @@ fn what_fuse_lacks_is_a_note_beside_the_helper_and_a_problem_without() {
                 fuse.erofs_trial = Trial::NotTried;
             })
         };
-        (
-            state(&broken(right()), name),
-            state(&broken(without_helper()), name),
-        )
+        (state(&broken(right()), name), state(&broken(without_helper()), name))
     });
     assert_eq!(seen, [(State::Note, State::Problem); 4]);
 }
@@ -267,10 +229,7 @@ fn a_fuse_mount_that_fails_for_no_known_reason_blocks_that_way() {
     });
     let report = judge(&facts);
     assert_eq!(
-        (
-            report.choice.works,
-            find(&report, "squashfs through FUSE").state
-        ),
+        (report.choice.works, find(&report, "squashfs through FUSE").state),
         (false, State::Problem)
     );
 }
@@ -284,11 +243,7 @@ fn the_slower_squashfuse_and_a_missing_erofsfuse_break_nothing() {
     });
     let report = judge(&facts);
     assert_eq!(
-        (
-            report.healthy,
-            find(&report, "squashfuse").state,
-            find(&report, "erofsfuse").state
-        ),
+        (report.healthy, find(&report, "squashfuse").state, find(&report, "erofsfuse").state),
         (true, State::Note, State::Off)
     );
 }
@@ -310,10 +265,7 @@ fn root_that_cannot_mount_is_told_the_way_that_works() {
     assert_eq!(
         [tried(Step::LoopDevice, 2), tried(Step::Image, 1)],
         [
-            (
-                "sudo modprobe loop".to_owned(),
-                "export CABANE_BACKEND=user-namespace".to_owned()
-            ),
+            ("sudo modprobe loop".to_owned(), "export CABANE_BACKEND=user-namespace".to_owned()),
             (other_way.clone(), other_way),
         ]
     );
@@ -327,17 +279,10 @@ fn root_keeps_to_a_policy_that_is_there() {
             helper.started = None;
             helper.policy = policy;
         });
-        let facts = Facts {
-            helper: facts.helper,
-            held: Answer::Known(held),
-            ..as_root()
-        };
+        let facts = Facts { helper: facts.helper, held: Answer::Known(held), ..as_root() };
         judge(&facts).choice.works
     };
-    let mistake = PolicyFacts::Mistake {
-        line: 1,
-        problem: String::new(),
-    };
+    let mistake = PolicyFacts::Mistake { line: 1, problem: String::new() };
     let unreachable = || Held::Unreadable("denied".to_owned());
     assert_eq!(
         [
@@ -352,20 +297,12 @@ fn root_keeps_to_a_policy_that_is_there() {
 #[test]
 fn root_of_a_user_namespace_and_root_without_the_capability_are_told_apart() {
     let facts = |may_mount, in_first_user_namespace| Facts {
-        process: Process {
-            user: 0,
-            may_mount,
-            in_first_user_namespace,
-            ..Process::default()
-        },
+        process: Process { user: 0, may_mount, in_first_user_namespace, ..Process::default() },
         as_root: None,
         ..without_helper()
     };
     assert_eq!(
-        [
-            state(&facts(true, false), "as root"),
-            state(&facts(false, true), "as root")
-        ],
+        [state(&facts(true, false), "as root"), state(&facts(false, true), "as root")],
         [State::Off, State::Note]
     );
 }

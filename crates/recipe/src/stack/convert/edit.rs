@@ -97,20 +97,14 @@ impl Lines {
             }
             (at, end) = (next, next);
         }
-        Some(Self {
-            place: start..end,
-            indent,
-        })
+        Some(Self { place: start..end, indent })
     }
 
     /// Returns the comments that have lines of their own.
     fn comments(&self, text: &str) -> String {
         let lines = text.get(self.place.clone()).unwrap_or_default().lines();
         let comments = lines.filter(|line| line.trim_start().starts_with('#'));
-        comments
-            .map(|line| line.to_owned() + "\n")
-            .collect::<Vec<_>>()
-            .concat()
+        comments.map(|line| line.to_owned() + "\n").collect::<Vec<_>>().concat()
     }
 }
 
@@ -177,12 +171,8 @@ pub(super) fn compilers(text: &str, recipe: &StackRecipe, target: &Target) -> Op
     if recipe.config.format != FormatVersion::V1 {
         return Some(text.to_owned());
     }
-    let comments = text
-        .lines()
-        .filter(|line| line.trim_start().starts_with('#'));
-    let comments: Vec<String> = comments
-        .map(|line| format!("{}\n", line.trim_start()))
-        .collect();
+    let comments = text.lines().filter(|line| line.trim_start().starts_with('#'));
+    let comments: Vec<String> = comments.map(|line| format!("{}\n", line.trim_start())).collect();
     Some(comments.concat() + &fresh::compilers(&target.recipe))
 }
 
@@ -191,11 +181,7 @@ pub(super) fn environments(text: &str, recipe: &StackRecipe, target: &Target) ->
     let changes = with_entries(text, |entries| {
         let mut changes = Changes::default();
         for entry in entries {
-            let one = target
-                .recipe
-                .environments
-                .iter()
-                .find(|one| one.name == entry.key)?;
+            let one = target.recipe.environments.iter().find(|one| one.name == entry.key)?;
             let inner = entries_of(&entry.value)?;
             if let Some(packages) = find(inner, "packages") {
                 let lines = Lines::of(text, packages)?;

@@ -39,10 +39,7 @@ fn spack(config: &SpackConfig) -> YamlMap {
 pub(super) fn packages(repositories: &[PackageRepository]) -> YamlMap {
     match repositories {
         [one] if one.name == "builtin" => package_repository(one),
-        all => all
-            .iter()
-            .map(|one| (one.name.as_str(), package_repository(one).into()))
-            .collect(),
+        all => all.iter().map(|one| (one.name.as_str(), package_repository(one).into())).collect(),
     }
 }
 
@@ -97,10 +94,7 @@ pub(super) fn environments(recipe: &StackRecipe) -> String {
 
 fn environment(one: &StackEnvironment) -> YamlMap {
     let mut map = YamlMap::new();
-    map.insert(
-        "compiler",
-        Yaml::texts(one.compilers.iter().map(|name| name.package())),
-    );
+    map.insert("compiler", Yaml::texts(one.compilers.iter().map(|name| name.package())));
     if let Some(network) = network(one) {
         map.insert("network", network);
     }
@@ -124,11 +118,8 @@ fn environment(one: &StackEnvironment) -> YamlMap {
         map.insert("prefer", list(prefer));
     }
     if !one.views.is_empty() {
-        let views: YamlMap = one
-            .views
-            .iter()
-            .map(|view| (view.name.as_str(), view_of(view).into()))
-            .collect();
+        let views: YamlMap =
+            one.views.iter().map(|view| (view.name.as_str(), view_of(view).into())).collect();
         map.insert("views", views);
     }
     map

@@ -68,23 +68,14 @@ impl Target {
         for environment in &mut recipe.environments {
             environment.packages.clear();
         }
-        Self {
-            recipe,
-            has_new_spack,
-            has_new_packages,
-        }
+        Self { recipe, has_new_spack, has_new_packages }
     }
 
     /// Tells whether another recipe builds the same.
     fn is(&self, other: &StackRecipe) -> bool {
         let config = |recipe: &StackRecipe| {
             let config = recipe.config.clone();
-            (
-                config.name,
-                config.store,
-                config.description,
-                config.default_view,
-            )
+            (config.name, config.store, config.description, config.default_view)
         };
         other.config.format == FormatVersion::V3
             && config(&self.recipe) == config(other)
@@ -100,10 +91,7 @@ impl Target {
 ///
 /// Everything that is wrong with the recipe, but for the age of its Spack.
 pub fn convert_stack(files: &StackFiles<'_>) -> Result<Conversion, RecipeError> {
-    let options = StackOptions {
-        system: None,
-        accept_old_spack: true,
-    };
+    let options = StackOptions { system: None, accept_old_spack: true };
     let recipe = parse_stack(files, &options)?;
     if recipe.config.format == FormatVersion::V3 && recipe.version >= SpackVersion::OLDEST {
         return Ok(Conversion {
@@ -116,24 +104,9 @@ pub fn convert_stack(files: &StackFiles<'_>) -> Result<Conversion, RecipeError> 
     let target = Target::of(recipe.clone());
     let modules = old_files::modules(&recipe, files.modules.is_some());
     let changed = [
-        (
-            "config.yaml",
-            Some(files.config),
-            edit::config as Edit,
-            fresh::config as Fresh,
-        ),
-        (
-            "compilers.yaml",
-            files.compilers,
-            edit::compilers,
-            fresh::compilers,
-        ),
-        (
-            "environments.yaml",
-            files.environments,
-            edit::environments,
-            fresh::environments,
-        ),
+        ("config.yaml", Some(files.config), edit::config as Edit, fresh::config as Fresh),
+        ("compilers.yaml", files.compilers, edit::compilers, fresh::compilers),
+        ("environments.yaml", files.environments, edit::environments, fresh::environments),
     ];
     let mut texts = Texts::default();
     for (name, file, edit, fresh) in changed {
@@ -153,11 +126,7 @@ pub fn convert_stack(files: &StackFiles<'_>) -> Result<Conversion, RecipeError> 
     changed.extend(modules.added.map(|text| ("modules.yaml", text)));
     Ok(Conversion {
         files: changed,
-        removed: modules
-            .is_removed
-            .then_some("modules.yaml")
-            .into_iter()
-            .collect(),
+        removed: modules.is_removed.then_some("modules.yaml").into_iter().collect(),
         notes,
     })
 }
@@ -184,8 +153,7 @@ impl Texts {
     /// yet are taken as they would be written anew.
     fn reads_as(&self, target: &Target, files: &StackFiles<'_>) -> bool {
         let text = |name: &str, fresh: Fresh| {
-            self.get(name)
-                .map_or_else(|| fresh(&target.recipe), str::to_owned)
+            self.get(name).map_or_else(|| fresh(&target.recipe), str::to_owned)
         };
         let config = text("config.yaml", fresh::config);
         let compilers = text("compilers.yaml", fresh::compilers);
@@ -194,11 +162,7 @@ impl Texts {
             path: Path::new(name),
             text: text.as_bytes(),
         };
-        let modules = target
-            .recipe
-            .modules
-            .as_ref()
-            .map(|_| file("modules.yaml", "modules: {}\n"));
+        let modules = target.recipe.modules.as_ref().map(|_| file("modules.yaml", "modules: {}\n"));
         let read = parse_stack(
             &StackFiles {
                 config: as_file("config.yaml", &config),
@@ -225,8 +189,5 @@ impl Texts {
 }
 
 fn as_file<'a>(name: &'a str, text: &'a str) -> FileText<'a> {
-    FileText {
-        path: Path::new(name),
-        text: text.as_bytes(),
-    }
+    FileText { path: Path::new(name), text: text.as_bytes() }
 }

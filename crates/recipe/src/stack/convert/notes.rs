@@ -38,11 +38,7 @@ pub(super) fn about(recipe: &StackRecipe) -> Vec<String> {
             ));
         }
     }
-    for environment in recipe
-        .environments
-        .iter()
-        .filter(|one| !one.packages.is_empty())
-    {
+    for environment in recipe.environments.iter().filter(|one| !one.packages.is_empty()) {
         notes.push(format!(
             "the environment `{}` looked for {} on the system: describe them in packages.yaml, of \
              the recipe or of the system, or they are built",
@@ -51,11 +47,7 @@ pub(super) fn about(recipe: &StackRecipe) -> Vec<String> {
         ));
     }
     for remark in &recipe.remarks {
-        let file = remark
-            .file
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy();
+        let file = remark.file.file_name().unwrap_or_default().to_string_lossy();
         let line = remark.line;
         // That a key is superfluous is no news: it is left out.
         if !remark.message.starts_with("`modules`") {

@@ -83,17 +83,11 @@ mod tests {
     #[test]
     fn values_become_json() {
         let value = Yaml::map([
-            (
-                "a\"b",
-                Yaml::List(vec![Yaml::Null, true.into(), "c\n".into()]),
-            ),
+            ("a\"b", Yaml::List(vec![Yaml::Null, true.into(), "c\n".into()])),
             ("n", Yaml::Number("3.10".into())),
             ("o", Yaml::Number("010".into())),
             ("m", Yaml::map([])),
         ]);
-        assert_eq!(
-            value.to_json(),
-            r#"{"a\"b":[null,true,"c\u000a"],"n":3.10,"o":"010","m":{}}"#
-        );
+        assert_eq!(value.to_json(), r#"{"a\"b":[null,true,"c\u000a"],"n":3.10,"o":"010","m":{}}"#);
     }
 }

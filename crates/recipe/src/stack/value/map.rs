@@ -19,18 +19,12 @@ impl YamlMap {
     /// Returns what stands behind a key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Yaml> {
-        self.0
-            .iter()
-            .find(|(known, _)| known == key)
-            .map(|(_, value)| value)
+        self.0.iter().find(|(known, _)| known == key).map(|(_, value)| value)
     }
 
     /// Returns what stands behind a key, to change it.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Yaml> {
-        self.0
-            .iter_mut()
-            .find(|(known, _)| known == key)
-            .map(|(_, value)| value)
+        self.0.iter_mut().find(|(known, _)| known == key).map(|(_, value)| value)
     }
 
     /// Puts a value behind a key: in the place of the old one, or at the end.

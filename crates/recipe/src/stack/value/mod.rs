@@ -75,8 +75,7 @@ impl Yaml {
     /// Returns what stands behind keys, one inside of the other.
     #[must_use]
     pub fn at(&self, keys: &[&str]) -> Option<&Self> {
-        keys.iter()
-            .try_fold(self, |value, key| value.as_map()?.get(key))
+        keys.iter().try_fold(self, |value, key| value.as_map()?.get(key))
     }
 }
 

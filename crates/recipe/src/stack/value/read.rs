@@ -43,10 +43,7 @@ impl Yaml {
 impl YamlMap {
     /// Takes keys with their values out of a file.
     pub(crate) fn of(entries: &[Entry]) -> Self {
-        entries
-            .iter()
-            .map(|entry| (entry.key.as_str(), Yaml::of(&entry.value)))
-            .collect()
+        entries.iter().map(|entry| (entry.key.as_str(), Yaml::of(&entry.value))).collect()
     }
 }
 

@@ -154,9 +154,7 @@ mod tests {
 
     #[test]
     fn a_text_that_could_be_something_else_has_quotes() {
-        let texts = [
-            "on", "1.2", "+mpi", "a: b", "#c", "", "it's", "null", "12:30", "a\nb",
-        ];
+        let texts = ["on", "1.2", "+mpi", "a: b", "#c", "", "it's", "null", "12:30", "a\nb"];
         let written: Vec<String> = texts.map(|text| Yaml::from(text).to_string()).to_vec();
         assert_eq!(
             written.concat(),

@@ -116,20 +116,10 @@ mod tests {
 
     #[test]
     fn the_documentation_names_every_key() {
-        let tables = [
-            MANIFEST,
-            COMPILER,
-            WRAPPER,
-            GPU,
-            PACKAGE,
-            FILES,
-            REPLACEMENT,
-        ];
+        let tables = [MANIFEST, COMPILER, WRAPPER, GPU, PACKAGE, FILES, REPLACEMENT];
         let keys = tables.iter().copied().flatten();
-        let missing: Vec<&str> = keys
-            .map(|key| key.name)
-            .filter(|name| !PAGE.contains(&format!("`{name}`")))
-            .collect();
+        let missing: Vec<&str> =
+            keys.map(|key| key.name).filter(|name| !PAGE.contains(&format!("`{name}`"))).collect();
         assert_eq!(missing, Vec::<&str>::new());
     }
 }

@@ -31,10 +31,7 @@ pub(super) fn target(report: &mut Report<'_>, field: &Field<'_>) -> Option<Place
         return Some(placed(field, ""));
     }
     if text.starts_with('/') {
-        let message = format!(
-            "{} is absolute, and the tarball can lie anywhere",
-            quote(text)
-        );
+        let message = format!("{} is absolute, and the tarball can lie anywhere", quote(text));
         let hint = "write where in the tarball it goes, such as `lib/`";
         report.problem_with_hint(field.place(), &message, hint);
         return None;
@@ -50,23 +47,13 @@ pub(super) fn target_file(report: &mut Report<'_>, field: &Field<'_>) -> Option<
     if !path.value.is_empty() && !path.value.ends_with('/') {
         return Some(path);
     }
-    let message = format!(
-        "{} is not the path of a file in the tarball",
-        quote(&path.value)
-    );
-    report.problem_with_hint(
-        field.place(),
-        &message,
-        "write one such as `lib/pkgconfig/mpich.pc`",
-    );
+    let message = format!("{} is not the path of a file in the tarball", quote(&path.value));
+    report.problem_with_hint(field.place(), &message, "write one such as `lib/pkgconfig/mpich.pc`");
     None
 }
 
 pub(super) fn placed(field: &Field<'_>, text: &str) -> Placed<String> {
-    Placed {
-        value: text.to_owned(),
-        place: field.place().into(),
-    }
+    Placed { value: text.to_owned(), place: field.place().into() }
 }
 
 fn check(report: &mut Report<'_>, field: &Field<'_>, text: &str, path: &str) -> Option<()> {
@@ -80,10 +67,6 @@ fn check(report: &mut Report<'_>, field: &Field<'_>, text: &str, path: &str) -> 
     } else {
         return Some(());
     };
-    report.problem_with_hint(
-        field.place(),
-        &message,
-        "write it without `.`, `..` and `//`",
-    );
+    report.problem_with_hint(field.place(), &message, "write it without `.`, `..` and `//`");
     None
 }

@@ -18,11 +18,8 @@ use crate::stack::spec_fields::{Wanted, spec, texts_of};
 
 const EXAMPLE: &str = "begin with the name of the package in Spack: `name: vendor-mpich`";
 const ARCHES: &[(&str, &str)] = &[("x86_64", "x86_64"), ("aarch64", "aarch64")];
-const LANGUAGES: &[(&str, VendorLanguage)] = &[
-    ("c", VendorLanguage::C),
-    ("cxx", VendorLanguage::Cxx),
-    ("fortran", VendorLanguage::Fortran),
-];
+const LANGUAGES: &[(&str, VendorLanguage)] =
+    &[("c", VendorLanguage::C), ("cxx", VendorLanguage::Cxx), ("fortran", VendorLanguage::Fortran)];
 /// The programs of compilers that Spack knows.
 const PROGRAMS: &[(&str, [&str; 3])] = &[
     ("gcc", ["gcc", "g++", "gfortran"]),
@@ -37,34 +34,19 @@ const PROGRAMS: &[(&str, [&str; 3])] = &[
 pub(in crate::stack) fn read(report: &mut Report<'_>, root: &Node) -> Option<VendorManifest> {
     let file = report.file(root, EXAMPLE)?;
     file.refuse_unknown(report, &names(keys::MANIFEST), |key| match key {
-        "wrappers" => Some((
-            None,
-            "it belongs to a compiler, below `compilers:`".to_owned(),
-        )),
+        "wrappers" => Some((None, "it belongs to a compiler, below `compilers:`".to_owned())),
         "compiler" => Some((None, "did you mean `compilers`?".to_owned())),
         _ => None,
     });
-    let name = file
-        .require(report, "name", EXAMPLE)
-        .and_then(|field| package(report, &field));
+    let name = file.require(report, "name", EXAMPLE).and_then(|field| package(report, &field));
     let version = file
-        .require(
-            report,
-            "version",
-            "add the version of the MPI: `version: 8.1.32`",
-        )
+        .require(report, "version", "add the version of the MPI: `version: 8.1.32`")
         .and_then(|field| version(report, &field));
     let arch = file
-        .require(
-            report,
-            "arch",
-            "add for which processors it is: `arch: x86_64`",
-        )
+        .require(report, "arch", "add for which processors it is: `arch: x86_64`")
         .and_then(|field| report.choice(&field, ARCHES));
-    let (description, homepage) = (
-        line(report, &file, "description"),
-        line(report, &file, "homepage"),
-    );
+    let (description, homepage) =
+        (line(report, &file, "description"), line(report, &file, "homepage"));
     let url = part(&file, "url", |field| url(report, field));
     let packages = packages(report, &file);
     let common = Common {
@@ -166,11 +148,7 @@ fn packages(report: &mut Report<'_>, file: &Section<'_>) -> Option<Vec<VendorPac
 fn package_of(report: &mut Report<'_>, section: &Section<'_>) -> Option<VendorPackage> {
     section.refuse_unknown(report, &names(keys::PACKAGE), |_| None);
     let file = section
-        .require(
-            report,
-            "file",
-            "add its name: `file: cray-mpich-8.1.32.rpm`",
-        )
+        .require(report, "file", "add its name: `file: cray-mpich-8.1.32.rpm`")
         .and_then(|field| {
             let path = target_file(report, &field)?;
             if !path.value.contains('/') {
@@ -185,11 +163,7 @@ fn package_of(report: &mut Report<'_>, section: &Section<'_>) -> Option<VendorPa
         .require(report, "sha256", "add what `sha256sum` prints for it")
         .and_then(|field| sha256(report, &field));
     let url = part(section, "url", |field| url(report, field));
-    Some(VendorPackage {
-        file: file?,
-        sha256: sha256?,
-        url: url?,
-    })
+    Some(VendorPackage { file: file?, sha256: sha256?, url: url? })
 }
 
 fn sha256(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
@@ -232,26 +206,17 @@ fn files_of(report: &mut Report<'_>, section: &Section<'_>) -> Option<VendorFile
     let several = from.len() > 1 || from.iter().any(|one| one.value.contains(['*', '?']));
     if several && !is_directory {
         let message = "several files cannot all get one name";
-        let hint = format!(
-            "write {} for a directory",
-            quote(&format!("to: {}/", to.value))
-        );
+        let hint = format!("write {} for a directory", quote(&format!("to: {}/", to.value)));
         report.problem_with_hint(field.place(), message, &hint);
         return None;
     }
-    Some(VendorFiles {
-        from,
-        to: to.value,
-        except: except?,
-    })
+    Some(VendorFiles { from, to: to.value, except: except? })
 }
 
 fn sources(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<Placed<String>>> {
     let items = report.list(field)?;
-    let all: Vec<_> = items
-        .iter()
-        .map(|item| source(report, &Field::item("a path", item)))
-        .collect();
+    let all: Vec<_> =
+        items.iter().map(|item| source(report, &Field::item("a path", item))).collect();
     all.into_iter().collect()
 }
 
@@ -262,10 +227,7 @@ fn edits(report: &mut Report<'_>, section: &Section<'_>) -> Option<Vec<VendorEdi
     named(report, &field, |report, entry| {
         let file = key(report, entry, target_file)?;
         let field = Field::of(entry).called(format!("what is replaced in {}", quote(&entry.key)));
-        Some(VendorEdit {
-            file,
-            replace: items(report, &field, "a replacement", replacement)?,
-        })
+        Some(VendorEdit { file, replace: items(report, &field, "a replacement", replacement)? })
     })
 }
 
@@ -296,10 +258,7 @@ fn key<T>(
     use crate::node::{Kind, Scalar};
     let node = Node {
         place: entry.key_place,
-        value: Value::Scalar(Scalar {
-            text: entry.key.clone(),
-            kind: Kind::Bare,
-        }),
+        value: Value::Scalar(Scalar { text: entry.key.clone(), kind: Kind::Bare }),
     };
     read(report, &Field::item(quote(&entry.key), &node))
 }
@@ -309,11 +268,7 @@ fn replacement(report: &mut Report<'_>, section: &Section<'_>) -> Option<Replace
         matches!(key, "replace" | "to" | "by").then(|| (None, "did you mean `with`?".to_owned()))
     });
     let find = section
-        .require(
-            report,
-            "find",
-            "add the text that is replaced: `find: prefix=/usr`",
-        )
+        .require(report, "find", "add the text that is replaced: `find: prefix=/usr`")
         .and_then(|field| {
             let text = report.text(&field)?;
             if text.is_empty() {
@@ -324,16 +279,9 @@ fn replacement(report: &mut Report<'_>, section: &Section<'_>) -> Option<Replace
             Some(placed(&field, text))
         });
     let with = section
-        .require(
-            report,
-            "with",
-            "add what stands there instead: `with: prefix=$mpi_prefix`",
-        )
+        .require(report, "with", "add what stands there instead: `with: prefix=$mpi_prefix`")
         .and_then(|field| report.text(&field).map(str::to_owned));
-    Some(Replacement {
-        find: find?,
-        with: with?,
-    })
+    Some(Replacement { find: find?, with: with? })
 }
 
 fn compilers(
@@ -343,9 +291,7 @@ fn compilers(
 ) -> Option<Vec<VendorCompiler>> {
     let hint = "add for which compilers it is:\ncompilers:\n  gcc:\n    wrappers: …";
     let field = file.require(report, "compilers", hint)?;
-    let compilers = named(report, &field, |report, entry| {
-        compiler(report, entry, common)
-    })?;
+    let compilers = named(report, &field, |report, entry| compiler(report, entry, common))?;
     if compilers.is_empty() {
         report.problem_with_hint(field.key_place(), "there are no compilers", hint);
         return None;
@@ -354,9 +300,8 @@ fn compilers(
 }
 
 fn compiler(report: &mut Report<'_>, entry: &Entry, common: &Common) -> Option<VendorCompiler> {
-    let name = key(report, entry, |report, field| {
-        package(report, field).map(|name| placed(field, &name))
-    });
+    let name =
+        key(report, entry, |report, field| package(report, field).map(|name| placed(field, &name)));
     let field = Field::of(entry).called(format!("the compiler {}", quote(&entry.key)));
     let section = report.section(&field)?;
     section.refuse_unknown(report, &names(keys::COMPILER), |_| None);
@@ -365,9 +310,8 @@ fn compiler(report: &mut Report<'_>, entry: &Entry, common: &Common) -> Option<V
     let files = files(report, &section);
     let hint =
         "add its wrappers:\nwrappers:\n  mpicc: {from: usr/bin/mpicc, language: c, replace: []}";
-    let wrappers = section
-        .require(report, "wrappers", hint)
-        .and_then(|field| named(report, &field, wrapper));
+    let wrappers =
+        section.require(report, "wrappers", hint).and_then(|field| named(report, &field, wrapper));
     let (edits, links) = (edits(report, &section), links(report, &section));
     let [c, cxx, fortran] = programs?;
     Some(VendorCompiler {
@@ -397,11 +341,7 @@ fn versions(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
         return Some(text.to_owned());
     }
     let message = format!("{} is no range of versions", quote(text));
-    report.problem_with_hint(
-        field.place(),
-        &message,
-        "write one as in a spec: `versions: 12:`",
-    );
+    report.problem_with_hint(field.place(), &message, "write one as in a spec: `versions: 12:`");
     None
 }
 
@@ -421,10 +361,8 @@ fn programs(report: &mut Report<'_>, section: &Section<'_>, name: &str) -> Optio
             }
             (None, Some((_, known))) => known[index].to_owned(),
             (None, None) => {
-                let message = format!(
-                    "nobody knows what the programs of {} are called",
-                    quote(name)
-                );
+                let message =
+                    format!("nobody knows what the programs of {} are called", quote(name));
                 report.note(
                     section.place,
                     &message,
@@ -456,11 +394,7 @@ fn wrapper(report: &mut Report<'_>, entry: &Entry) -> Option<VendorWrapper> {
     let section = report.section(&field)?;
     section.refuse_unknown(report, &names(keys::WRAPPER), |_| None);
     let from = section
-        .require(
-            report,
-            "from",
-            "add its path in the packages: `from: usr/bin/mpicc`",
-        )
+        .require(report, "from", "add its path in the packages: `from: usr/bin/mpicc`")
         .and_then(|field| {
             let path = source(report, &field)?;
             if !path.value.contains(['*', '?']) {
@@ -470,22 +404,13 @@ fn wrapper(report: &mut Report<'_>, entry: &Entry) -> Option<VendorWrapper> {
             None
         });
     let language = section
-        .require(
-            report,
-            "language",
-            "add the language of its compiler: `language: c`",
-        )
+        .require(report, "language", "add the language of its compiler: `language: c`")
         .and_then(|field| report.choice(&field, LANGUAGES));
     let hint = "add what must not stay as it is:\nreplace:\n  - find: prefix=/usr\n    with: prefix=$mpi_prefix";
     let replace = section
         .require(report, "replace", hint)
         .and_then(|field| items(report, &field, "a replacement", replacement));
-    Some(VendorWrapper {
-        name: name?,
-        from: from?,
-        language: language?,
-        replace: replace?,
-    })
+    Some(VendorWrapper { name: name?, from: from?, language: language?, replace: replace? })
 }
 
 fn conflicts(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<(String, String)>> {
@@ -513,12 +438,7 @@ fn gpu(report: &mut Report<'_>, entry: &Entry) -> Option<VendorGpu> {
         None => Some(Vec::new()),
         Some(field) => libraries(report, &field),
     };
-    Some(VendorGpu {
-        name: name?.replace('-', "_"),
-        depends: depends?,
-        files: files?,
-        link: link?,
-    })
+    Some(VendorGpu { name: name?.replace('-', "_"), depends: depends?, files: files?, link: link? })
 }
 
 fn libraries(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<String>> {

@@ -7,10 +7,8 @@ use super::*;
 use proptest::prelude::*;
 use serde_json::json;
 
-const PLACE: Place<'static> = Place {
-    host: "registry.example:5000",
-    repository: "deploy/daint/gh200/vasp/6.4",
-};
+const PLACE: Place<'static> =
+    Place { host: "registry.example:5000", repository: "deploy/daint/gh200/vasp/6.4" };
 
 /// What a file gives without any helper installed, as `name:password` or `kind token`.
 fn found(text: &str, place: &Place<'_>) -> Result<Option<String>, String> {
@@ -78,28 +76,12 @@ fn the_longest_path_wins() {
     }})
     .to_string();
     let of = |repository| {
-        let place = Place {
-            repository,
-            ..PLACE
-        };
+        let place = Place { repository, ..PLACE };
         found(&text, &place).unwrap().unwrap()
     };
     assert_eq!(
-        [
-            PLACE.repository,
-            "deploy/daint/gh200/vasper",
-            "deployed",
-            "deploy",
-            ""
-        ]
-        .map(of),
-        [
-            "vasp:pw",
-            "namespace:pw",
-            "host:pw",
-            "namespace:pw",
-            "host:pw"
-        ]
+        [PLACE.repository, "deploy/daint/gh200/vasper", "deployed", "deploy", ""].map(of),
+        ["vasp:pw", "namespace:pw", "host:pw", "namespace:pw", "host:pw"]
     );
 }
 
@@ -115,26 +97,11 @@ fn an_entry_has_its_secret_in_one_of_several_forms() {
         (json!({"auth": "bWU6cHcAAA=="}), Some("me:pw")),
         (json!({"auth": "bWU6Pz8/"}), Some("me:???")),
         (json!({"auth": "bWU6Pz8_"}), Some("me:???")),
-        (
-            json!({"auth": "bWU6cHc=", "username": "not", "password": "me"}),
-            Some("me:pw"),
-        ),
-        (
-            json!({"auth": "", "username": "me", "password": "pw"}),
-            Some("me:pw"),
-        ),
-        (
-            json!({"username": "me", "password": "p:w", "email": "x"}),
-            Some("me:p:w"),
-        ),
-        (
-            json!({"auth": "bWU6", "identitytoken": "t"}),
-            Some("identity t"),
-        ),
-        (
-            json!({"identitytoken": "t", "registrytoken": "r"}),
-            Some("bearer r"),
-        ),
+        (json!({"auth": "bWU6cHc=", "username": "not", "password": "me"}), Some("me:pw")),
+        (json!({"auth": "", "username": "me", "password": "pw"}), Some("me:pw")),
+        (json!({"username": "me", "password": "p:w", "email": "x"}), Some("me:p:w")),
+        (json!({"auth": "bWU6", "identitytoken": "t"}), Some("identity t")),
+        (json!({"identitytoken": "t", "registrytoken": "r"}), Some("bearer r")),
         (json!({"username": "me"}), None),
         (json!({"email": "x"}), None),
         (json!({}), None),
@@ -152,18 +119,9 @@ fn an_entry_that_cannot_be_understood_is_named_and_not_shown() {
         (json!("hunter2"), "it is not an object of texts"),
         (json!(["hunter2"]), "it is not an object of texts"),
         (json!({"auth": 2}), "it is not an object of texts"),
-        (
-            json!({"auth": "hunter2!"}),
-            "its `auth` is not base64 of a text",
-        ),
-        (
-            json!({"auth": "/////w=="}),
-            "its `auth` is not base64 of a text",
-        ),
-        (
-            json!({"auth": "aHVudGVyMg=="}),
-            "its `auth` is not a name, a colon and a password",
-        ),
+        (json!({"auth": "hunter2!"}), "its `auth` is not base64 of a text"),
+        (json!({"auth": "/////w=="}), "its `auth` is not base64 of a text"),
+        (json!({"auth": "aHVudGVyMg=="}), "its `auth` is not a name, a colon and a password"),
     ];
     for (entry, problem) in table {
         let text = json!({"auths": {"registry.example:5000": entry}}).to_string();
@@ -175,22 +133,12 @@ fn an_entry_that_cannot_be_understood_is_named_and_not_shown() {
 #[test]
 fn an_entry_that_cannot_be_understood_does_not_disturb_another_registry() {
     let text = json!({"auths": {"a.example": 7, "registry.example:5000": entry("me")}});
-    assert_eq!(
-        found(&text.to_string(), &PLACE).unwrap().as_deref(),
-        Some("me:pw")
-    );
+    assert_eq!(found(&text.to_string(), &PLACE).unwrap().as_deref(), Some("me:pw"));
 }
 
 #[test]
 fn a_file_that_says_nothing_is_no_error() {
-    for text in [
-        "",
-        " \n",
-        "{}",
-        "\u{feff}{}",
-        r#"{"auths": null}"#,
-        r#"{"HttpHeaders": {}}"#,
-    ] {
+    for text in ["", " \n", "{}", "\u{feff}{}", r#"{"auths": null}"#, r#"{"HttpHeaders": {}}"#] {
         assert_eq!(found(text, &PLACE), Ok(None), "{text:?}");
     }
 }
@@ -214,11 +162,7 @@ fn steps(text: &Value) -> Vec<String> {
     let tell = |step| match step {
         Step::Entry(key, _) => key.to_owned(),
         Step::Ask(request) => {
-            let Request {
-                helper,
-                server,
-                is_promised,
-            } = request;
+            let Request { helper, server, is_promised } = request;
             format!("{helper}{}<{server}", if is_promised { "!" } else { "" })
         }
     };
@@ -232,10 +176,7 @@ fn the_helper_of_a_registry_comes_before_what_is_stored() {
         "credHelpers": {"registry.example:5000": "own", "a.example": "other"},
         "credsStore": "all",
     });
-    assert_eq!(
-        steps(&text),
-        ["own!<registry.example:5000", "registry.example:5000"]
-    );
+    assert_eq!(steps(&text), ["own!<registry.example:5000", "registry.example:5000"]);
 }
 
 #[test]
@@ -246,10 +187,7 @@ fn the_helper_for_all_is_asked_by_the_name_under_which_the_user_logged_in() {
     });
     assert_eq!(
         steps(&text),
-        [
-            "https://registry.example:5000/v1/",
-            "all!<https://registry.example:5000/v1/"
-        ]
+        ["https://registry.example:5000/v1/", "all!<https://registry.example:5000/v1/"]
     );
 }
 
@@ -267,19 +205,13 @@ fn a_helper_without_a_name_is_none() {
         "credsStore": "all",
     });
     let all = json!({"credsStore": ""});
-    assert_eq!(
-        (steps(&own), steps(&all)),
-        (vec!["registry.example:5000".to_owned()], Vec::new())
-    );
+    assert_eq!((steps(&own), steps(&all)), (vec!["registry.example:5000".to_owned()], Vec::new()));
 }
 
 #[test]
 fn a_helper_that_is_not_installed_matters_where_the_user_logged_in() {
     let text = json!({"auths": {"registry.example:5000": {}}, "credsStore": "all"}).to_string();
-    let elsewhere = Place {
-        host: "a.example",
-        ..PLACE
-    };
+    let elsewhere = Place { host: "a.example", ..PLACE };
     let missing = "FILE says that the program `docker-credential-all` has the password of \
                    registry.example:5000, but it is nowhere in PATH";
     assert_eq!(
@@ -293,10 +225,7 @@ fn a_helper_is_a_plain_name() {
     for name in ["../evil", "/bin/sh", "a b", "a;b", "-x/", "..\u{1b}"] {
         let text = json!({"credHelpers": {"registry.example:5000": name}}).to_string();
         let error = found(&text, &PLACE).unwrap_err();
-        assert!(
-            error.ends_with("which cannot be the name of one"),
-            "{name}: {error}"
-        );
+        assert!(error.ends_with("which cannot be the name of one"), "{name}: {error}");
     }
 }
 

@@ -93,10 +93,7 @@ fn a_private_key_that_others_can_read_is_warned_about() {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         let (_, warning) = SigningKey::read(&path).unwrap();
         let text = warning.unwrap().to_string();
-        assert!(
-            text.starts_with("others can read the private key"),
-            "{text}"
-        );
+        assert!(text.starts_with("others can read the private key"), "{text}");
     }
 }
 
@@ -117,10 +114,7 @@ fn openssl_reads_the_keys_that_are_made_here() {
     bench.openssl("pkey -in key -check -noout");
     bench.openssl("pkey -in key -pubout -out by-openssl");
     let by_openssl = fs::read_to_string(bench.path("by-openssl")).unwrap();
-    assert_eq!(
-        fs::read_to_string(bench.path("key.pub")).unwrap(),
-        by_openssl
-    );
+    assert_eq!(fs::read_to_string(bench.path("key.pub")).unwrap(), by_openssl);
 }
 
 #[test]
@@ -151,10 +145,7 @@ fn keys_of_another_kind_are_refused() {
         let private = bench.private("key").unwrap_err();
         let public = bench.public("key.pub").unwrap_err();
         for error in [private, public] {
-            assert!(
-                error.ends_with("is not an ECDSA key on the curve P-256"),
-                "{kind}: {error}"
-            );
+            assert!(error.ends_with("is not an ECDSA key on the curve P-256"), "{kind}: {error}");
         }
     }
 }
@@ -167,17 +158,9 @@ fn an_encrypted_key_is_decrypted_as_the_hint_says() {
     bench.openssl("pkcs8 -topk8 -in key -out locked -passout pass:secret");
     let error = SigningKey::read(&bench.path("locked")).unwrap_err();
     assert!(error.to_string().ends_with("is encrypted"), "{error}");
-    assert!(
-        error
-            .hint()
-            .unwrap()
-            .contains("openssl pkcs8 -topk8 -nocrypt -in ")
-    );
+    assert!(error.hint().unwrap().contains("openssl pkcs8 -topk8 -nocrypt -in "));
     bench.openssl("pkcs8 -topk8 -nocrypt -in locked -out open -passin pass:secret");
-    assert_eq!(
-        bench.private("open").unwrap().public(),
-        bench.public("key.pub").unwrap()
-    );
+    assert_eq!(bench.private("open").unwrap().public(), bench.public("key.pub").unwrap());
 }
 
 #[test]
@@ -186,16 +169,8 @@ fn a_key_in_the_old_form_is_converted_as_the_hint_says() {
     let bench = Bench::new();
     bench.openssl("ecparam -name prime256v1 -genkey -out old");
     let error = SigningKey::read(&bench.path("old")).unwrap_err();
-    assert!(
-        error.to_string().ends_with("is not in the form PKCS#8"),
-        "{error}"
-    );
-    assert!(
-        error
-            .hint()
-            .unwrap()
-            .contains("openssl pkcs8 -topk8 -nocrypt -in ")
-    );
+    assert!(error.to_string().ends_with("is not in the form PKCS#8"), "{error}");
+    assert!(error.hint().unwrap().contains("openssl pkcs8 -topk8 -nocrypt -in "));
     bench.openssl("pkcs8 -topk8 -nocrypt -in old -out new");
     assert!(bench.private("new").is_ok());
 }
@@ -203,16 +178,10 @@ fn a_key_in_the_old_form_is_converted_as_the_hint_says() {
 #[test]
 fn encrypted_keys_of_cosign_are_named_for_what_they_are() {
     let bench = Bench::new();
-    for kind in [
-        "ENCRYPTED SIGSTORE PRIVATE KEY",
-        "ENCRYPTED COSIGN PRIVATE KEY",
-    ] {
+    for kind in ["ENCRYPTED SIGSTORE PRIVATE KEY", "ENCRYPTED COSIGN PRIVATE KEY"] {
         let path = bench.file("key", &pem::write(kind, b"secret"));
         let error = SigningKey::read(&path).unwrap_err();
-        assert!(
-            error.to_string().contains("in the way of cosign"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("in the way of cosign"), "{error}");
         assert!(error.hint().unwrap().contains("cosign import-key-pair"));
     }
 }
@@ -222,15 +191,9 @@ fn the_two_kinds_of_keys_are_not_mixed_up() {
     let bench = Bench::new();
     SigningKey::generate(&bench.path("key")).unwrap();
     let error = bench.public("key").unwrap_err();
-    assert!(
-        error.ends_with("is a private key, and a public one is wanted"),
-        "{error}"
-    );
+    assert!(error.ends_with("is a private key, and a public one is wanted"), "{error}");
     let error = bench.private("key.pub").unwrap_err();
-    assert!(
-        error.ends_with("is a public key, and a private one is wanted"),
-        "{error}"
-    );
+    assert!(error.ends_with("is a public key, and a private one is wanted"), "{error}");
 }
 
 #[test]
