@@ -18,6 +18,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with, syncfs};
 use rustix::io::Errno;
 
 use crate::build_context::BuildContext;
+use crate::error::shown;
 use crate::layout::Layout;
 use crate::pack::{self, META, Tree};
 use crate::{BuildError, disk, fingerprint};
@@ -40,17 +41,26 @@ impl Target {
     /// Fails if something is there that must stay.
     pub(crate) fn check(&self, layout: &Layout) -> Result<(), BuildError> {
         let path = &self.path;
-        let refuse = |why| Err(BuildError::InstallInTheWay { path: path.clone(), why });
+        let refuse = |why: &str, hint| {
+            let message = format!("cannot install into {}: {why}", shown(path));
+            Err(BuildError::refused(message, hint))
+        };
+        let other = "name a directory that does not exist";
         if path.starts_with(&layout.root) || layout.root.starts_with(path) {
-            return refuse(InTheWay::Build);
+            return refuse("it is where the build itself works", other);
         }
         match fs::symlink_metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(BuildError::file("look at", path)(error)),
-            Ok(found) if !found.is_dir() => refuse(InTheWay::NoDirectory),
+            Ok(found) if !found.is_dir() => refuse("it is no directory", other),
             Ok(_) if self.is_empty() => Ok(()),
-            Ok(_) if !path.join(MARK).is_file() => refuse(InTheWay::Foreign),
-            Ok(_) if !self.replace => refuse(InTheWay::Installed),
+            Ok(_) if !path.join(MARK).is_file() => {
+                refuse("it holds something that no build has put there", other)
+            }
+            Ok(_) if !self.replace => refuse(
+                "it holds what an earlier build has put there",
+                "`--replace` replaces it; programs that run from there may fail then",
+            ),
             Ok(_) => Ok(()),
         }
     }
@@ -74,19 +84,6 @@ impl Target {
         let name = format!(".{name}.{}.partial", build.id());
         self.path.with_file_name(name)
     }
-}
-
-/// What stands in the way of a tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InTheWay {
-    /// A file, or a link.
-    NoDirectory,
-    /// Something that no build has made.
-    Foreign,
-    /// What a build has made.
-    Installed,
-    /// The build itself.
-    Build,
 }
 
 /// Puts a tree with its metadata into its place.

@@ -14,6 +14,7 @@ use cabane_view::{EnvPatch, Needs, View, ViewName};
 
 use crate::build_context::BuildContext;
 use crate::container::ContainerEngine;
+use crate::error::shown;
 use crate::fingerprint::Inputs;
 use crate::inside::Part;
 use crate::layout::Layout;
@@ -157,7 +158,11 @@ impl RecipeDir {
             Kind::Directory => path.is_dir(),
         };
         let real = path.canonicalize().ok().filter(|_| there);
-        real.ok_or_else(|| BuildError::NotThere { path, expected: want.name() })
+        real.ok_or_else(|| {
+            let (path, expected) = (shown(&path), want.name());
+            let message = format!("the recipe names {path}, which is not {expected}");
+            BuildError::refused(message, None)
+        })
     }
 
     /// As [`Self::find`], but nothing outside of the recipe, which would be
@@ -167,7 +172,10 @@ impl RecipeDir {
         if found.starts_with(&self.path) {
             return Ok(found);
         }
-        Err(BuildError::OutsideRecipe { path: self.path.join(relative) })
+        Err(BuildError::refused(
+            format!("{} lies outside of the recipe", shown(&self.path.join(relative))),
+            "copy the file into the directory of the recipe",
+        ))
     }
 }
 
@@ -207,6 +215,6 @@ pub(crate) fn prepare(
         EngineConfig::Container(config) => {
             Ok(Box::new(ContainerEngine::prepare(request, recipe, config, directory, layout)?))
         }
-        other => Err(BuildError::UnknownEngine { engine: other.name() }),
+        other => Err(BuildError::unknown_engine(other.name())),
     }
 }

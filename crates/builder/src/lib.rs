@@ -40,7 +40,6 @@ mod turn;
 pub use cabane_mount::ImageFormat;
 pub use cabane_recipe::DEFAULT_EPOCH;
 pub use container::{AddedImage, AddedImages, Containers, FoundContainer, UseContainer};
-pub use deliver::InTheWay;
 pub use error::{BuildError, Failure};
 pub use execute::{Built, execute};
 pub use leftovers::{
@@ -50,6 +49,5 @@ pub use pack::PackError;
 pub use place::left_in_memory;
 pub use plan::{Plan, State, Step, StepName, plan, read_recipe};
 pub use progress::{Origin, PackageChange, PackageEvent, Progress};
-pub use python::FoundInterpreter;
 pub use request::{BuildRequest, InMemory, Install, Part, Programs};
 pub use spack::{StackTexts, read_system};

@@ -14,6 +14,7 @@ use serde::{Serialize, Serializer};
 
 use crate::deliver::Target;
 use crate::engine::{self, Engine, RecipeDir, StepDraft};
+use crate::error::shown;
 use crate::fingerprint::{self, Inputs};
 use crate::layout::{Inside, Layout};
 use crate::marker::Marker;
@@ -355,13 +356,11 @@ fn difference(before: &Inputs, now: &Inputs) -> String {
 ///
 /// # Errors
 ///
-/// [`BuildError::NoRecipe`] if there is none, [`BuildError::Recipe`] with every mistake
-/// in it.
+/// There is none, or [`BuildError::Recipe`] with every mistake in it.
 pub fn read_recipe(directory: &Path) -> Result<Recipe, BuildError> {
     let path = directory.join(CONFIG);
-    let not_there = || BuildError::NoRecipe { path: directory.to_owned() };
     if !path.exists() {
-        return Err(not_there());
+        return Err(BuildError::no_recipe(directory));
     }
     // One byte more than is allowed tells the parser that there is too much.
     let text =
@@ -394,9 +393,10 @@ fn check_store(store: &MountPoint, visible: &[PathBuf]) -> Result<(), BuildError
     let around = reserved.iter().map(Path::new).find(|path| store.as_path().starts_with(path));
     match hidden.or(around) {
         None => Ok(()),
-        Some(path) => {
-            Err(BuildError::StoreInTheWay { store: store.clone(), path: path.to_owned() })
-        }
+        Some(path) => Err(BuildError::refused(
+            format!("an image cannot be built for {store}: the build needs {}", shown(path)),
+            "take another mount point, for example `store: /user-environment`",
+        )),
     }
 }
 

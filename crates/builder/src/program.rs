@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use crate::BuildError;
+use crate::error::shown;
 use crate::process::lines;
+use cabane_label::escape;
 
 /// Makes sure that a program exists, and returns its path free of links.
 pub(crate) fn find(name: &'static str, path: Option<&Path>) -> Result<PathBuf, BuildError> {
@@ -21,7 +23,10 @@ pub(crate) fn find(name: &'static str, path: Option<&Path>) -> Result<PathBuf, B
 /// Asks a program for its version: the first number with a point in its first
 /// line.
 pub(crate) fn ask_version(path: &Path, option: &str) -> Result<String, BuildError> {
-    let strange = |answer: String| BuildError::StrangeProgram { path: path.to_owned(), answer };
+    let strange = |answer: String| {
+        let (path, answer) = (shown(path), escape(&answer));
+        BuildError::refused(format!("cannot ask {path} for its version: {answer}"), None)
+    };
     let output = Command::new(path)
         .arg(option)
         .env_clear()

@@ -356,16 +356,18 @@ fn explain(reader: OwnedFd, program: &Path, error: &io::Error) -> BuildError {
     let told = File::from(reader).read_to_string(&mut text).is_ok() && !text.is_empty();
     if told {
         let (message, hint) = text.split_once('\0').unwrap_or((&text, ""));
-        return BuildError::Sandbox {
-            message: cabane_label::escape(message).into_owned(),
-            hint: (!hint.is_empty()).then(|| hint.to_owned()),
-        };
+        let error = no_sandbox(&cabane_label::escape(message));
+        return if hint.is_empty() { error } else { error.hinted(hint.to_owned()) };
     }
     unmade(&format!("cannot start {} in it", crate::error::shown(program)), error)
 }
 
 fn unmade(what: &str, source: &io::Error) -> BuildError {
-    BuildError::Sandbox { message: format!("{what}: {source}"), hint: None }
+    no_sandbox(&format!("{what}: {source}"))
+}
+
+fn no_sandbox(why: &str) -> BuildError {
+    BuildError::refused(format!("cannot make the sandbox: {why}"), None)
 }
 
 fn chain(error: &dyn std::error::Error) -> String {

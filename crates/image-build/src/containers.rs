@@ -328,7 +328,7 @@ fn of_whole(reference: &Reference, platform: &Platform, summed: &Digest) -> Foun
 
 fn as_build_error(error: &Report) -> BuildError {
     let (message, hint) = error.texts();
-    BuildError::ContainerSource { message, hint }
+    BuildError::Refused { message, hint }
 }
 
 fn platform_of(text: Option<&str>) -> Result<Platform> {

@@ -74,7 +74,9 @@ impl<'a> Loader<'a> {
             match self.load(&name, library, kind, Some(0), Through::Preload) {
                 Some(loaded) => closure.files.push(loaded),
                 None => {
-                    closure.missing.push(Missing { name: name.into_owned(), needed_by: at.clone() })
+                    closure
+                        .missing
+                        .push(Missing { name: name.into_owned(), needed_by: at.clone() });
                 }
             }
         }

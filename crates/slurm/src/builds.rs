@@ -40,7 +40,8 @@ pub(crate) fn take(list: &JobImages) -> Result<Taken<'_>, Vec<String>> {
         Vec::new()
     };
     let node = rustix::system::uname();
-    take_for(&node.nodename().to_string_lossy(), list, &order, |build| build.lack())
+    let lack = |build: &cabane_compat::Build<'_>| build.lack();
+    take_for(&node.nodename().to_string_lossy(), list, &order, lack)
 }
 
 fn take_for<'a>(

@@ -11,6 +11,7 @@ use cabane_view::{Meta, View};
 use super::AddedImages;
 use crate::BuildError;
 use crate::metadata::Words;
+use cabane_label::escape;
 
 /// Whether the image is another one than an import makes.
 fn alters(recipe: &Recipe, config: &ContainerConfig) -> bool {
@@ -97,11 +98,11 @@ pub(super) fn check_library(added: Option<&AddedImages>, meta: &Meta) -> Result<
         let needed: Option<GlibcVersion> =
             image.glibc.as_deref().and_then(|text| text.parse().ok());
         if let Some(needed) = needed.filter(|needed| version.is_none_or(|found| found < *needed)) {
-            return Err(BuildError::OldLibrary {
-                image: image.name.clone(),
-                needed: needed.to_string(),
-                found: found.unwrap_or_else(|| "none".to_owned()),
-            });
+            let (image, found) = (escape(&image.name), found.as_deref().unwrap_or("none"));
+            let message = format!(
+                "`{image}` needs the GNU C library {needed}, and the container image has {found}"
+            );
+            return Err(BuildError::refused(message, None));
         }
     }
     Ok(())

@@ -63,7 +63,10 @@ impl ContainerEngine {
         layout: &Layout,
     ) -> Result<Self, BuildError> {
         if request.install.is_some() {
-            return Err(BuildError::NotForContainers);
+            return Err(BuildError::refused(
+                "an image with a root file system cannot be installed in a directory",
+                "leave `--install` out",
+            ));
         }
         let mut files = Vec::new();
         for (place, source) in &config.files {
@@ -218,7 +221,7 @@ fn taken<'a>(layer: &mut Layer<'static>) -> Layer<'a> {
 
 fn containers(request: &BuildRequest) -> Result<&dyn Containers, BuildError> {
     let containers = request.containers.as_deref();
-    containers.ok_or(BuildError::UnknownEngine { engine: "container" })
+    containers.ok_or_else(|| BuildError::unknown_engine("container"))
 }
 
 /// Ends the work when the build is to end.

@@ -11,6 +11,7 @@ use cabane_view::{Meta, ViewName};
 use serde_json::{Map, Value};
 
 use crate::engine::Facts;
+use crate::error::shown;
 use crate::metadata::{ENV_JSON, views};
 use crate::plan::Job;
 use crate::{BuildError, disk};
@@ -81,11 +82,12 @@ fn read(path: &Path) -> Result<(Meta, Map<String, Value>), BuildError> {
 
 fn check_mount_point(existing: &Meta, recipe: &Recipe, tree: &Path) -> Result<(), BuildError> {
     match &existing.mount {
-        Some(made_for) if *made_for != recipe.store => Err(BuildError::OtherMountPoint {
-            tree: tree.parent().unwrap_or(tree).to_owned(),
-            made_for: made_for.clone(),
-            store: recipe.store.clone(),
-        }),
+        Some(made_for) if *made_for != recipe.store => {
+            let (tree, store) = (shown(tree.parent().unwrap_or(tree)), &recipe.store);
+            let message = format!("the tree in {tree} was made for {made_for}, not for {store}");
+            Err(BuildError::refused(message, None)
+                .hinted(format!("write `store: {made_for}` in config.yaml")))
+        }
         _ => Ok(()),
     }
 }

@@ -10,6 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use crate::error::shown;
 use crate::plan::Job;
 use crate::{BuildError, disk};
 
@@ -79,7 +80,7 @@ impl RecipeFiles {
             self.size += found.len();
         }
         if self.size > LIMIT {
-            return Err(BuildError::RecipeTooLarge { path: root.to_owned(), limit: LIMIT });
+            return Err(too_large(root));
         }
         Ok(())
     }
@@ -97,6 +98,17 @@ impl RecipeFiles {
         }
         Ok(())
     }
+}
+
+fn too_large(directory: &Path) -> BuildError {
+    BuildError::refused(
+        format!(
+            "the files in {}, which travel in the metadata, have more than {} MiB",
+            shown(directory),
+            LIMIT >> 20
+        ),
+        "keep data elsewhere; names in a recipe that start with `.` are left out",
+    )
 }
 
 fn is_left_out(name: &OsStr) -> bool {
@@ -123,10 +135,7 @@ fn copy_directory(source: &Path, target: &Path, room: &mut u64) -> Result<(), Bu
                 .and_then(|destination| symlink(destination, &target))
                 .map_err(failed())?;
         } else {
-            *room = room.checked_sub(found.len()).ok_or_else(|| BuildError::RecipeTooLarge {
-                path: source.to_owned(),
-                limit: LIMIT,
-            })?;
+            *room = room.checked_sub(found.len()).ok_or_else(|| too_large(source))?;
             copy(&path, &target)?;
         }
     }

@@ -10,9 +10,11 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use cabane_label::escape;
 use cabane_recipe::InterpreterRequest;
 use serde::Deserialize;
 
+use crate::error::shown;
 use crate::program::Version;
 use crate::{BuildError, BuildRequest};
 
@@ -41,15 +43,6 @@ pub(crate) struct Interpreter {
     pub(crate) version: String,
     /// The directory of its library.
     pub(crate) prefix: PathBuf,
-}
-
-/// An interpreter that was found but does not fit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FoundInterpreter {
-    /// Where it was found.
-    pub path: PathBuf,
-    /// Its version, or why it has none.
-    pub version: String,
 }
 
 /// Finds an interpreter and asks it who it is.
@@ -113,15 +106,24 @@ fn look_at(
                 if version >= Version::parse(OLDEST) && fits(&version) {
                     return Ok(answer);
                 }
-                found.push(FoundInterpreter { path: path.clone(), version: answer.version });
+                found.push(format!("{} is {}", shown(path), escape(&answer.version)));
             }
-            Err(reason) => found.push(FoundInterpreter { path: path.clone(), version: reason }),
+            Err(reason) => found.push(format!("{} is {}", shown(path), escape(&reason))),
         }
     }
-    let mut searched: Vec<_> =
-        candidates.iter().filter_map(|path| path.parent().map(Path::to_owned)).collect();
+    let mut searched: Vec<_> = candidates.iter().filter_map(|path| path.parent()).collect();
     searched.dedup();
-    Err(BuildError::NoInterpreter { wanted: wanted.to_owned(), searched, found })
+    let searched: Vec<_> = searched.into_iter().map(shown).collect();
+    let others = match found.as_slice() {
+        [] => String::new(),
+        found => format!(", only others: {}", found.join(", ")),
+    };
+    let hint = format!(
+        "it was looked for in {}; `interpreter: /path/to/python3` in config.yaml takes one from \
+         anywhere",
+        searched.join(", ")
+    );
+    Err(BuildError::refused(format!("no Python {wanted} was found{others}"), None).hinted(hint))
 }
 
 fn ask(path: &Path) -> Result<Interpreter, String> {

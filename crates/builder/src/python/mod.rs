@@ -13,8 +13,6 @@ mod interpreter;
 mod lock;
 mod requirements;
 
-pub use interpreter::FoundInterpreter;
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

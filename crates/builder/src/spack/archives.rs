@@ -18,6 +18,7 @@ use crate::build_context::BuildContext;
 use crate::sandbox::Invocation;
 use crate::turn::Turn;
 use crate::{BuildError, disk, fingerprint};
+use cabane_label::escape;
 
 use super::sources::{Source, Sources, is_commit};
 
@@ -65,11 +66,12 @@ impl Sources {
         };
         let found = digest(&file)?;
         if let Some(wanted) = wanted.filter(|wanted| *wanted != found) {
-            return Err(BuildError::OtherArchive {
-                address: source.address.clone(),
-                wanted: wanted.to_owned(),
-                found,
-            });
+            let message = format!(
+                "{} is another archive than the recipe names: its sha256 is {found}, not {wanted}",
+                escape(&source.address)
+            );
+            return Err(BuildError::refused(message, None)
+                .hinted(format!("if it is right, write `commit: {found}` in config.yaml")));
         }
         self.make_tree(&found, bench, |new, bench| {
             bench.run_outside(&self.unpack(&file, new), &[])

@@ -12,8 +12,10 @@ use std::path::{Path, PathBuf};
 
 use crate::BuildError;
 use crate::build_context::BuildContext;
+use crate::error::shown;
 use crate::layout::Inside;
 use crate::sandbox::Invocation;
+use cabane_label::escape;
 
 use super::session::{INPUTS, SOURCES, Session};
 use super::{SpackEngine, inputs};
@@ -88,10 +90,12 @@ pub(super) fn fill_in(
     while let Some((before, from)) = rest.split_once("{{") {
         text.push_str(before);
         let line = 1 + script[..script.len() - from.len()].matches('\n').count();
-        let unknown = |said: &str| BuildError::NoPlaceholder {
-            path: path.to_owned(),
-            line,
-            said: said.to_owned(),
+        let unknown = |name: &str| {
+            let (path, name) = (shown(path), escape(name));
+            BuildError::refused(
+                format!("{path}:{line}: there is no `{name}` to be filled in"),
+                "there are env.mount, env.config, env.build and env.spack",
+            )
         };
         let Some((name, after)) = from.split_once("}}") else {
             return Err(unknown(from.lines().next().unwrap_or_default()));

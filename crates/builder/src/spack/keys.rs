@@ -16,9 +16,11 @@ use cabane_recipe::{BuildCache, Mirrors};
 use cabane_spack::{Key, KeyPurpose};
 
 use crate::build_context::BuildContext;
+use crate::error::shown;
 use crate::layout::{Inside, Layout};
 use crate::sandbox::{Invocation, Sandbox};
 use crate::{BuildError, disk};
+use cabane_label::escape;
 
 use super::session::{self, INPUTS, Session, spack_program};
 use super::{SpackEngine, guarded, inputs};
@@ -101,17 +103,18 @@ fn find(key: &Key, directory: &Path) -> Result<Source, BuildError> {
     }
     // As long as a key is no name of a file, and is not told to anybody.
     let is_name = key.source.len() < 256;
-    match decoded(&key.source).filter(|bytes| is_key(bytes)) {
-        Some(bytes) => Ok(Source::Bytes(bytes)),
-        None => Err(BuildError::NoKey {
-            mirror: key.mirror.clone(),
-            name: match key.purpose {
-                KeyPurpose::Sign => "private_key",
-                KeyPurpose::Verify => "public_key",
-            },
-            path: is_name.then_some(path),
-        }),
+    if let Some(bytes) = decoded(&key.source).filter(|bytes| is_key(bytes)) {
+        return Ok(Source::Bytes(bytes));
     }
+    let name = match key.purpose {
+        KeyPurpose::Sign => "private_key",
+        KeyPurpose::Verify => "public_key",
+    };
+    let what = if is_name { format!("not there: {}", shown(&path)) } else { "no key".to_owned() };
+    Err(BuildError::refused(
+        format!("the `{name}` of the mirror `{}` is {what}", escape(&key.mirror)),
+        "name a file, relative to mirrors.yaml, or write the key itself in base 64",
+    ))
 }
 
 impl Keys {

@@ -86,7 +86,7 @@ impl SpackEngine {
         directory: &RecipeDir,
         layout: &Layout,
     ) -> Result<Self, BuildError> {
-        let system_dir = request.system_dir.clone().ok_or(BuildError::NoSystem)?;
+        let system_dir = request.system_dir.clone().ok_or_else(BuildError::no_system)?;
         let mut system = read_system(&system_dir, request.mirrors.as_deref())?;
         let variables = &request.path_variables;
         system.mirrors = read::expand(system.mirrors, &|name| variables.get(name).cloned())?;

@@ -11,6 +11,7 @@ use cabane_recipe::{
     SystemConfig, SystemFiles, parse_mirrors, parse_stack, parse_system,
 };
 
+use crate::error::shown;
 use crate::{BuildError, disk};
 
 /// The text of a file, with its path.
@@ -51,11 +52,10 @@ impl StackTexts {
     ///
     /// # Errors
     ///
-    /// [`BuildError::NoRecipe`] if there is no `config.yaml`, [`BuildError::File`] if a
-    /// file cannot be read.
+    /// There is no `config.yaml`, or a file cannot be read.
     pub fn read(directory: &Path) -> Result<Self, BuildError> {
         let read = |name: &str| Text::read(directory.join(name));
-        let no_recipe = || BuildError::NoRecipe { path: directory.to_owned() };
+        let no_recipe = || BuildError::no_recipe(directory);
         Ok(Self {
             config: read("config.yaml")?.ok_or_else(no_recipe)?,
             compilers: read("compilers.yaml")?,
@@ -91,13 +91,16 @@ impl StackTexts {
 ///
 /// # Errors
 ///
-/// [`BuildError::NoSystemFile`] if there is no `packages.yaml`, [`BuildError::NoMirrors`]
-/// if not the other `mirrors.yaml`; [`BuildError::System`] with every mistake in its files;
-/// [`BuildError::NoPackageRepository`] for a directory of `repos.yaml` without packages.
+/// There is no `packages.yaml`, or not the other `mirrors.yaml`; [`BuildError::System`] with every
+/// mistake in its files; a directory of `repos.yaml` without packages.
 pub fn read_system(directory: &Path, mirrors: Option<&Path>) -> Result<SystemConfig, BuildError> {
     let read = |name: &str| Text::read(directory.join(name));
-    let needed = |path: PathBuf| Text::read(path.clone())?.ok_or(BuildError::NoSystemFile { path });
-    let packages = needed(directory.join("packages.yaml"))?;
+    let missing =
+        |path: &Path, hint| BuildError::refused(format!("there is no {}", shown(path)), hint);
+    let packages = read("packages.yaml")?.ok_or_else(|| {
+        let hint = "a system is a directory with packages.yaml, network.yaml, repos.yaml";
+        missing(&directory.join("packages.yaml"), hint)
+    })?;
     let network = read("network.yaml")?;
     let repos = read("repos.yaml")?;
     let own_mirrors = match mirrors {
@@ -112,14 +115,18 @@ pub fn read_system(directory: &Path, mirrors: Option<&Path>) -> Result<SystemCon
     };
     let mut system = parse_system(&files).map_err(BuildError::System)?;
     if let Some(path) = mirrors {
-        let missing = || BuildError::NoMirrors { path: path.to_owned() };
-        let text = Text::read(path.to_owned())?.ok_or_else(missing)?;
+        let hint = "`--mirrors` names a file in the format of mirrors.yaml; without it, that of the \
+                    system counts";
+        let text = Text::read(path.to_owned())?.ok_or_else(|| missing(path, hint))?;
         system.mirrors = parse_mirrors(&text.as_file()).map_err(BuildError::System)?;
     }
     let repositories = system.package_repositories.iter();
     let mut paths = repositories.map(|path| directory.join(path));
     match paths.find(|path| !path.join("packages").is_dir()) {
-        Some(path) => Err(BuildError::NoPackageRepository { path }),
+        Some(path) => Err(BuildError::refused(
+            format!("{} is not a package repository", shown(&path)),
+            "repos.yaml of the system names directories that hold `packages`",
+        )),
         None => Ok(system),
     }
 }

@@ -19,11 +19,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::build_context::BuildContext;
+use crate::error::shown;
 use crate::fingerprint::{self, Inputs};
 use crate::layout::Layout;
 use crate::sandbox::Invocation;
 use crate::turn::Turn;
 use crate::{BuildError, disk, program};
+use cabane_label::escape;
 
 use super::archives::{ARCHIVES, is_archive};
 
@@ -150,8 +152,11 @@ impl Sources {
     ) -> Result<String, BuildError> {
         let question = ["rev-parse", "--absolute-git-dir"];
         let directory = program::ask_line(&self.git, clone, &question);
-        let directory = directory
-            .map_err(|answer| BuildError::NoRepository { path: clone.to_owned(), answer })?;
+        let directory = directory.map_err(|answer| {
+            let (clone, answer) = (shown(clone), escape(&answer));
+            let message = format!("cannot read the Git repository {clone}: {answer}");
+            BuildError::refused(message, None)
+        })?;
         let directory = Path::new(&directory);
         let name = source.reference.as_deref().unwrap_or("HEAD");
         let remote = format!("origin/{name}");
@@ -219,9 +224,9 @@ impl Sources {
         let wanted = format!("{name}^{{commit}}");
         let question = ["rev-parse", "--verify", "--quiet", &wanted];
         let installer_output = program::ask_line(&self.git, clone, &question).ok();
-        installer_output.filter(|commit| is_commit(commit)).ok_or_else(|| BuildError::NoCommit {
-            address: source.address.clone(),
-            reference: name.to_owned(),
+        installer_output.filter(|commit| is_commit(commit)).ok_or_else(|| {
+            let (address, name) = (escape(&source.address), escape(name));
+            BuildError::refused(format!("{address} has no commit, tag or branch `{name}`"), None)
         })
     }
 

@@ -11,6 +11,7 @@ use cabane_recipe::{Recipe, TreeConfig};
 
 use crate::build_context::BuildContext;
 use crate::engine::{Engine, Facts, Kind, RecipeDir, StepDraft};
+use crate::error::shown;
 use crate::fingerprint::Inputs;
 use crate::metadata::directories_patch;
 use crate::pack::{self, META, Tree};
@@ -35,11 +36,15 @@ impl TreeEngine {
         let build_dir = std::path::absolute(&request.build_dir)
             .map_err(BuildError::file("find", &request.build_dir))?;
         if build_dir.starts_with(&source) {
-            return Err(BuildError::BuildInTree { build_dir, tree: source });
+            let (build_dir, tree) = (shown(&build_dir), shown(&source));
+            let message = format!("the build directory {build_dir} lies in the tree {tree}");
+            return Err(BuildError::refused(message, None));
         }
         let meta = source.join(META);
         if meta.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
-            return Err(BuildError::MetaInTheWay { path: meta });
+            let message =
+                format!("{} must be a directory: it is where the metadata goes", shown(&meta));
+            return Err(BuildError::refused(message, None));
         }
         let census = pack::scan(&source, None)?;
         Ok(Self {

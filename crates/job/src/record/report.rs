@@ -32,7 +32,7 @@ impl StepReport {
             let value = value.to_owned();
             match (name, report.images.last_mut()) {
                 ("image", _) => {
-                    report.images.push(ReportedImage { path: value, ..ReportedImage::default() })
+                    report.images.push(ReportedImage { path: value, ..ReportedImage::default() });
                 }
                 ("mount-point", Some(image)) => image.mount_point = value,
                 ("label", Some(image)) => image.label = value,

@@ -50,7 +50,7 @@ struct NoSuchFile {
 
 pub(crate) fn show(setup: &Setup, args: &ShowArgs) -> CommandResult<ExitCode> {
     let found = find_system(setup, args.system.as_deref())?;
-    let found = found.ok_or_else(|| Report::from(BuildError::NoSystem))?;
+    let found = found.ok_or_else(|| Report::from(BuildError::no_system()))?;
     let mut system = files::system(&found.directory, args.mirrors.as_deref())?;
     system.mirrors = files::expand(setup, system.mirrors)?;
     let options = StackOptions { system: Some(&system), accept_old_spack: false };
