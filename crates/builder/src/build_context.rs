@@ -60,7 +60,7 @@ impl BuildContext<'_> {
         self.follow(invocation, None, |log| sandbox.start(invocation, log))
     }
 
-    /// As [`Self::run`], with somebody who understands what the program writes.
+    /// As [`Self::run`], with an interpreter of the output of the program.
     pub(crate) fn run_heard(
         &mut self,
         sandbox: &Sandbox,
@@ -237,7 +237,7 @@ fn says_killed(failure: &Failure) -> bool {
     failure.status.signal() == Some(kill) || failure.tail.iter().any(is_killed)
 }
 
-/// Somebody who understands what a program writes.
+/// Interprets the output of a program.
 pub(crate) trait Listener {
     /// Takes a line; returns whether it was understood, and need not be shown.
     fn line(&mut self, line: &str, progress: &mut dyn Progress) -> bool;

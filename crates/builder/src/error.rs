@@ -94,10 +94,10 @@ pub enum BuildError {
         failure: Option<Box<Failure>>,
     },
     /// The build has no step of that name, or leaves it out.
-    #[error("there is no step `{}` in this build", escape(said))]
+    #[error("there is no step `{}` in this build", escape(name))]
     NoStep {
         /// What was asked for.
-        said: String,
+        name: String,
         /// The steps that there are.
         steps: Vec<StepName>,
     },

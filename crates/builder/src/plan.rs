@@ -331,10 +331,10 @@ impl Job {
 }
 
 /// Finds a step by its name.
-fn index_of(steps: &[Step], said: &str) -> Result<usize, BuildError> {
-    let found = steps.iter().position(|step| step.name.to_string() == said);
+fn index_of(steps: &[Step], name: &str) -> Result<usize, BuildError> {
+    let found = steps.iter().position(|step| step.name.to_string() == name);
     found.ok_or_else(|| BuildError::NoStep {
-        said: said.to_owned(),
+        name: name.to_owned(),
         steps: steps.iter().map(|step| step.name).collect(),
     })
 }

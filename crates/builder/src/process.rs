@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 
-/// How long nobody looks at the log and at the wish to stop.
+/// How often the log and the interrupt flag are checked.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// How many lines of a log tell what went wrong.
@@ -120,7 +120,7 @@ fn watch(
     }
 }
 
-/// Somebody who reads along in a log.
+/// Reads a log while it is written.
 #[derive(Debug)]
 pub(crate) struct Follower {
     log: File,
@@ -168,10 +168,10 @@ fn telling(mut lines: Vec<String>) -> Vec<String> {
     let Some(start) = error.filter(|start| *start < last) else {
         return lines.split_off(last);
     };
-    let mut told = lines.split_off(start);
-    told.truncate(TAIL_LINES);
-    told.push("…".to_owned());
-    told
+    let mut tail = lines.split_off(start);
+    tail.truncate(TAIL_LINES);
+    tail.push("…".to_owned());
+    tail
 }
 
 /// Splits what a program wrote into lines as a terminal would show them: of a line
@@ -201,16 +201,16 @@ mod tests {
     fn of_an_error_that_goes_on_and_on_its_beginning_is_told() {
         let mut log = vec!["==> Error: no version".to_owned()];
         log.extend((0..100).map(|number| format!("because of {number}")));
-        let told = telling(log);
-        assert_eq!(told.first().map(String::as_str), Some("==> Error: no version"));
-        assert_eq!(told.len(), TAIL_LINES + 1);
+        let tail = telling(log);
+        assert_eq!(tail.first().map(String::as_str), Some("==> Error: no version"));
+        assert_eq!(tail.len(), TAIL_LINES + 1);
     }
 
     #[test]
     fn without_an_error_the_last_lines_are_told() {
-        let told = telling((0..100).map(|number| number.to_string()).collect());
-        assert_eq!(told.last().map(String::as_str), Some("99"));
-        assert_eq!(told.len(), TAIL_LINES);
+        let tail = telling((0..100).map(|number| number.to_string()).collect());
+        assert_eq!(tail.last().map(String::as_str), Some("99"));
+        assert_eq!(tail.len(), TAIL_LINES);
     }
 
     #[test]

@@ -33,8 +33,8 @@ pub(crate) fn ask_version(path: &Path, option: &str) -> Result<String, BuildErro
         .stdin(Stdio::null())
         .output()
         .map_err(|error| strange(error.to_string()))?;
-    let said = lines(&[output.stdout, output.stderr].concat());
-    let line = said.first().cloned().unwrap_or_default();
+    let output_lines = lines(&[output.stdout, output.stderr].concat());
+    let line = output_lines.first().cloned().unwrap_or_default();
     version_in(&line).ok_or_else(|| strange(line))
 }
 
@@ -46,8 +46,8 @@ pub(crate) fn ask_line(
     arguments: &[&str],
 ) -> Result<String, String> {
     let output = ask(program, directory, arguments).map_err(|error| error.to_string())?;
-    let said = lines(&output.stdout);
-    match said.as_slice() {
+    let output_lines = lines(&output.stdout);
+    match output_lines.as_slice() {
         [line] if output.status.success() => Ok(line.clone()),
         _ => Err(lines(&output.stderr).into_iter().next().unwrap_or_default()),
     }

@@ -54,7 +54,7 @@ pub enum Origin {
     Cache,
 }
 
-/// Somebody who wants to know how a build goes on. Every method may be left out.
+/// Receives the progress of a build. Every method may be left out.
 pub trait Progress {
     /// A step begins; the first has index 0.
     fn started(&mut self, step: &Step, index: usize, total: usize) {
@@ -98,5 +98,5 @@ pub trait Progress {
     }
 }
 
-/// Nobody wants to know.
+/// Reports nothing.
 impl Progress for () {}

@@ -353,8 +353,8 @@ impl Preparation {
 /// made, or a program that could not be started in it.
 fn explain(reader: OwnedFd, program: &Path, error: &io::Error) -> BuildError {
     let mut text = String::new();
-    let told = File::from(reader).read_to_string(&mut text).is_ok() && !text.is_empty();
-    if told {
+    let is_explained = File::from(reader).read_to_string(&mut text).is_ok() && !text.is_empty();
+    if is_explained {
         let (message, hint) = text.split_once('\0').unwrap_or((&text, ""));
         let error = no_sandbox(&cabane_label::escape(message));
         return if hint.is_empty() { error } else { error.hinted(hint.to_owned()) };

@@ -128,7 +128,7 @@ impl Printer {
 
     fn to_stderr(self, text: impl Display) {
         let mut out = AutoStream::new(io::stderr().lock(), self.color);
-        // With standard error gone there is nobody left to tell.
+        // Without standard error there is nowhere to report.
         let _ = write!(out, "{text}").and_then(|()| out.flush());
     }
 }

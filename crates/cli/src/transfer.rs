@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::printer::Printer;
 use cabane_report::{Transfer, size};
 
-/// How often somebody who reads a log is told.
+/// How often progress is reported in a log.
 const LOG_PAUSE: Duration = Duration::from_secs(30);
 const TEMPLATE: &str =
     "{prefix} {wide_bar} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec}, {eta} left";
@@ -21,7 +21,7 @@ pub(crate) struct Watched {
     printer: Printer,
     what: String,
     bar: Option<ProgressBar>,
-    told: Cell<Instant>,
+    shown_at: Cell<Instant>,
 }
 
 impl Watched {
@@ -34,7 +34,7 @@ impl Watched {
             bar.set_prefix(what.to_owned());
             bar
         });
-        Self { printer, what: what.to_owned(), bar, told: Cell::new(Instant::now()) }
+        Self { printer, what: what.to_owned(), bar, shown_at: Cell::new(Instant::now()) }
     }
 }
 
@@ -47,8 +47,8 @@ impl Transfer for Watched {
                 bar.reset_eta();
             }
             bar.set_position(done);
-        } else if self.told.get().elapsed() >= LOG_PAUSE {
-            self.told.set(Instant::now());
+        } else if self.shown_at.get().elapsed() >= LOG_PAUSE {
+            self.shown_at.set(Instant::now());
             let (done, total) = (size(done), size(total));
             self.printer.note(format_args!("{}: {done} of {total}", self.what));
         }

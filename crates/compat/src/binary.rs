@@ -4,7 +4,7 @@
 //! A program or library, as far as its sections tell.
 //!
 //! Only what is asked for is read, and no more of it than a real file has: the numbers in
-//! a file are somebody else's. What does not hold together counts as not there.
+//! a file belong to others. What does not hold together counts as not there.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -8,13 +8,13 @@ use std::path::Path;
 
 use cabane_view::Meta;
 
-use crate::ahead::{Ahead, Written, total_of};
 use crate::budget::{Budget, MAX_UNPACKED};
 use crate::import_record::{CONVERTER, Converted, ImportRecord};
 use crate::layer::{Listing, list};
 use crate::metadata::{self, Variables};
 use crate::plan::Plan;
 use crate::progress::{Progress, tell};
+use crate::speculative::{Ahead, Written, total_of};
 use crate::squash::Squash;
 use crate::tree::Tree;
 use crate::{ContainerImage, Error, digest, glibc};

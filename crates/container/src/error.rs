@@ -99,12 +99,12 @@ pub enum Error {
         needed: &'static str,
     },
     /// It failed, or complained.
-    #[error("`{program}` failed: {said}")]
+    #[error("`{program}` failed: {message}")]
     Program {
         /// Which.
         program: &'static str,
         /// What it said.
-        said: String,
+        message: String,
     },
     /// A directory holds something else than container images.
     #[error("{} holds something else than container images", cabane_label::escape(&.path.to_string_lossy()))]
@@ -128,7 +128,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// Somebody wanted it to end.
+    /// The caller interrupted it.
     #[error("the import was interrupted")]
     Interrupted,
 }
@@ -173,7 +173,7 @@ pub enum LayerProblem {
         /// The name.
         path: String,
     },
-    /// A path that nobody could open.
+    /// A path that cannot be opened.
     #[error("the name `{path}` is too long")]
     LongPath {
         /// The name.
@@ -242,7 +242,7 @@ pub enum LayerProblem {
         /// The limit.
         limit: u64,
     },
-    /// Somebody wanted it to end.
+    /// The caller interrupted it.
     #[error("it was interrupted")]
     Interrupted,
 }

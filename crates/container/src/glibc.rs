@@ -45,11 +45,11 @@ pub(crate) fn version_in(bytes: &[u8]) -> Option<String> {
     if !bytes.starts_with(b"\x7fELF") {
         return None;
     }
-    said(bytes).or_else(|| highest(bytes))
+    written(bytes).or_else(|| highest(bytes))
 }
 
 /// What the library says when it is run: `… stable release version 2.36.`
-fn said(bytes: &[u8]) -> Option<String> {
+fn written(bytes: &[u8]) -> Option<String> {
     let start = b"GNU C Library";
     let line = bytes.get(find(bytes, start)?..)?;
     let line = line.get(..200).unwrap_or(line);

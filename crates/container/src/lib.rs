@@ -17,7 +17,6 @@
 #![forbid(unsafe_code)]
 
 mod added;
-mod ahead;
 mod budget;
 mod convert;
 mod decompress;
@@ -35,6 +34,7 @@ mod platform;
 mod program;
 mod progress;
 mod source;
+mod speculative;
 mod squash;
 mod stream;
 pub mod tar;

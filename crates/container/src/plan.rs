@@ -6,11 +6,11 @@
 
 use std::io::Read;
 
-use crate::ahead::Written;
 use crate::budget::Budget;
 use crate::import_record::{Changed, Converted, ImportRecord};
 use crate::layer::{Attributes, LONGEST_PATH, Layer, Listing, Opened, Special, shown};
 use crate::progress::Progress;
+use crate::speculative::Written;
 use crate::squash::{Contents, Place, Pool};
 use crate::tree::{File, Node, Tree};
 use crate::write::{META, mode_of, not_written, store_file};

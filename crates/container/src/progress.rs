@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Work that takes long: somebody is told how far it is, and may end it.
+//! Work that takes long: it reports progress, and the caller may interrupt it.
 
 use crate::Error;
 

@@ -27,13 +27,13 @@ pub fn streamed(
     // A small one only takes longer.
     let _ = rustix::pipe::fcntl_setpipe_size(&into, LARGEST_PIPE);
     let outcome = Outcome::default();
-    let told = Arc::clone(&outcome);
+    let slot = Arc::clone(&outcome);
     // Who reads must not come to the end before the outcome is there.
     let open = into.try_clone()?;
     thread::spawn(move || {
         let written = write(into);
-        if let Ok(mut told) = told.lock() {
-            *told = Some(written);
+        if let Ok(mut slot) = slot.lock() {
+            *slot = Some(written);
         }
         drop(open);
     });

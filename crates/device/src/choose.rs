@@ -61,7 +61,7 @@ impl Devices {
         self.edits_of(names)
     }
 
-    /// Returns what stands for all devices of a class: the one called so, or every one.
+    /// Returns what means all devices of a class: the one called so, or every one.
     fn all_of(&self, kind: &DeviceKind) -> Vec<DeviceName> {
         let of_kind = self.known.keys().filter(|name| name.kind == *kind);
         let of_kind: Vec<DeviceName> = of_kind.cloned().collect();

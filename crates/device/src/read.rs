@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Reading one specification, if nobody but root or its reader can have written it.
+//! Reading one specification, if only root or its reader can have written it.
 
 use std::fs::{self, File, Metadata};
 use std::io::Read;

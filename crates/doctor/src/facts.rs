@@ -12,7 +12,7 @@ pub(crate) enum Answer<T> {
     Known(T),
     /// There was no answer within so many seconds.
     Silent(u64),
-    /// Whoever was asked came to grief.
+    /// The check itself failed.
     Failed(String),
 }
 
@@ -123,7 +123,7 @@ pub(crate) enum WeaknessKind {
     Link,
     /// It is no directory, or no plain file.
     WrongKind,
-    /// It belongs to somebody else.
+    /// It belongs to another user.
     Owner(u32),
     /// Others may write to it; its mode.
     Writable(u32),
@@ -297,7 +297,7 @@ pub(crate) enum Held {
     Images {
         /// Whose image each is: who needed it first.
         owners: Vec<u32>,
-        /// For how long nobody has started with the one unused longest, in seconds.
+        /// For how long the image that is unused longest has not been started, in seconds.
         longest: u64,
     },
 }
@@ -307,9 +307,9 @@ pub(crate) enum Held {
 pub(crate) struct RendezvousPoints {
     /// The first directory that is the user's alone, or can be made so.
     pub(crate) place: Option<String>,
-    /// Those that are somebody else's, or open to others.
+    /// Those that belong to others, or open to others.
     pub(crate) unsafe_places: Vec<String>,
-    /// How many files are left of namespaces in which nobody lives.
+    /// How many files are left of namespaces without processes.
     pub(crate) stale: usize,
 }
 

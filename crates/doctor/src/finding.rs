@@ -13,7 +13,7 @@ pub enum State {
     Ok,
     /// Not there, and nothing is wrong with that.
     Off,
-    /// Works, but somebody should know something.
+    /// Works, with a remark.
     Note,
     /// Broken, or the reason why nothing can be mounted.
     Problem,

@@ -20,7 +20,7 @@ pub struct JoinOptions {
     /// With processes in the same environment, or those that give the same name; nothing for
     /// what the variable says.
     pub join: Option<String>,
-    /// With nobody.
+    /// With no process.
     pub no_join: bool,
 }
 

@@ -259,9 +259,9 @@ impl Containers for OwnContainers {
         let mut failure = None;
         let mut used = |image: ContainerImage<'_>| {
             use_it(image).map_err(|error| {
-                let told = Report::new(Kind::Build, error.to_string());
+                let report = Report::new(Kind::Build, error.to_string());
                 failure = Some(error);
-                told
+                report
             })
         };
         let opened = if let Some(label) = from.strip_prefix(OWN) {
@@ -344,5 +344,5 @@ fn error_of(error: cabane_container::PlatformError) -> Box<dyn std::error::Error
 
 /// Reads a name as it stands in a recipe, to which its paths are relative.
 fn reference_of(from: &str, directory: &Path) -> Result<Reference> {
-    Reference::in_file(from, directory).map_err(ReferenceError::told)
+    Reference::in_file(from, directory).map_err(ReferenceError::into_report)
 }

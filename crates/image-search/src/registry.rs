@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use cabane_label::Digest;
-use cabane_registry::{Listed, Said};
+use cabane_registry::{Content, Listed};
 use cabane_report::Result;
 use cabane_run::difference::{PACKAGE_FILES, packages_in_metadata};
 use cabane_signature_policy::{KnownKeys, SignatureVerdict};
@@ -112,13 +112,13 @@ fn package_lists(
     let mut failed = Vec::new();
     for (image, content) in images.iter().zip(contents) {
         let lines = match content {
-            Ok(Said::Lines(lines)) => Some(lines),
-            Ok(Said::Files(files)) => {
+            Ok(Content::Lines(lines)) => Some(lines),
+            Ok(Content::Files(files)) => {
                 let files = RefCell::new(files);
                 let list = packages_in_metadata(|name| files.borrow_mut().remove(name));
                 list.map(|list| list.to_lines())
             }
-            Ok(Said::Nothing) => None,
+            Ok(Content::Nothing) => None,
             Err(error) => {
                 failed.push((&image.label, error));
                 continue;

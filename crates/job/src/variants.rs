@@ -254,7 +254,7 @@ impl Variants<'_> {
             backend: Backend::Root,
             fuse: self.context.fuse.clone(),
             calling,
-            joining: Joining::nobody(),
+            joining: Joining::none(),
             // Which one it will be is not known here, and changes nothing.
             command: vec![OsString::new()],
         })?;

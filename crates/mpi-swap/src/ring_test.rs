@@ -250,8 +250,8 @@ fn compiled(compiler: &mut Command) -> Result<()> {
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let line = said.lines().find(|line| line.contains("error")).unwrap_or_default();
+    let messages = String::from_utf8_lossy(&output.stderr);
+    let line = messages.lines().find(|line| line.contains("error")).unwrap_or_default();
     Err(failed(escape(line).into_owned()))
 }
 

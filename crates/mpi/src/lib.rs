@@ -6,7 +6,7 @@
 //! A [`Tree`] is where files are looked for, a [`Loader`] finds libraries in it as the
 //! loader of programs would, and [`inspect()`] tells what a program, a library or a
 //! directory has to do with MPI. [`judge()`] says whether and how a program can have another
-//! one, as a [`Plan`], which somebody else carries out. The design and its reasons are in
+//! one, as a [`Plan`], which the caller executes. The design and its reasons are in
 //! `docs/design/0012-mpi.md`.
 
 #![forbid(unsafe_code)]

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! How a program is started with another MPI: data, which somebody else carries out.
+//! How a program is started with another MPI: data, which the caller executes.
 //!
 //! ```text
 //! PRIVATE/opt/mpi/lib/libmpi.so.12            what is carried keeps its path, so that what

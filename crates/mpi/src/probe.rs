@@ -181,7 +181,7 @@ pub enum ProbeFailure {
 }
 
 impl ProbeSeen {
-    /// Reads what the ranks printed; other lines are somebody else's.
+    /// Reads what the ranks printed; other lines belong to others.
     #[must_use]
     pub fn read(text: &str) -> Self {
         let mut seen = Self::default();

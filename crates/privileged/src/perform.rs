@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Mounting for somebody who is not trusted, with the rights of root.
+//! Mounting for a user who is not trusted, with the rights of root.
 //!
 //! What the caller says is a list of descriptors and mount points. A descriptor can
 //! only be one that they could open; a mount point must stand in the policy, letter by

@@ -54,7 +54,7 @@ pub struct Policy {
     /// How many images of one user the kernel holds at once; each squashfs image
     /// takes a loop device.
     pub images_per_user: u32,
-    /// How long an image that nobody uses stays mounted, so that the next start
+    /// How long an unused image stays mounted, so that the next start
     /// finds it warm.
     pub idle: Duration,
     /// Whether an image may take the place of the whole root file system of a process.

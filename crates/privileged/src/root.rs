@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! A root image, put in place with the rights of root for somebody who is not trusted.
+//! A root image, put in place with the rights of root for a user who is not trusted.
 //!
 //! Inside, nearly everything is the user's choice, as it is in a user namespace of their own:
 //! their processes can gain no rights, and nobody else is there. What must not happen is that

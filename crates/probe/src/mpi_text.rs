@@ -34,9 +34,9 @@ pub(crate) fn mpich_variants(text: &str) -> String {
         values.push(format!("netmod={netmod}"));
     }
     let pmi = [("=pmix", "pmix"), ("=pmi2", "pmi2"), ("=cray", "cray")];
-    let said = word("--with-pmi").or_else(|| word("--with-pm"));
+    let configured = word("--with-pmi").or_else(|| word("--with-pm"));
     if let Some((_, pmi)) =
-        pmi.into_iter().find(|(value, _)| said.is_some_and(|s| s.starts_with(value)))
+        pmi.into_iter().find(|(value, _)| configured.is_some_and(|s| s.starts_with(value)))
     {
         values.push(format!("pmi={pmi}"));
     }

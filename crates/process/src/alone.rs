@@ -136,9 +136,9 @@ mod tests {
         // At its end at once, although the program goes on.
         let mut left = Vec::new();
         File::from(other).read_to_end(&mut left).unwrap();
-        let mut said = [0; 16];
-        let length = File::from(reader).read(&mut said).unwrap();
-        assert_eq!(said.get(..length), Some(&b"here\n"[..]));
+        let mut output = [0; 16];
+        let length = File::from(reader).read(&mut output).unwrap();
+        assert_eq!(output.get(..length), Some(&b"here\n"[..]));
     }
 
     #[test]

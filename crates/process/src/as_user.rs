@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Asking a program that runs as somebody else, out of a process with the rights of root.
+//! Asking a program that runs as another user, out of a process with the rights of root.
 //!
 //! What it says is that user's, who can change it while it runs: it is read up to a limit, and
 //! nobody waits for ever.
@@ -38,7 +38,7 @@ pub struct User {
 
 /// What a program said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct Finished {
     /// Whether it ended by itself without complaint, as far as that is known.
     pub is_well: bool,
     /// Its exit code; none if it was killed, or nothing is known.
@@ -62,7 +62,7 @@ pub fn output_as(
     user: &User,
     mounts: Option<&File>,
     limit: Duration,
-) -> io::Result<Said> {
+) -> io::Result<Finished> {
     let output = File::from(memfd_create(c"output", MemfdFlags::CLOEXEC)?);
     let errors = File::from(memfd_create(c"errors", MemfdFlags::CLOEXEC)?);
     let user = user.clone();
@@ -91,7 +91,7 @@ pub fn output_as(
     if !is_over? {
         return Err(io::ErrorKind::TimedOut.into());
     }
-    Ok(Said {
+    Ok(Finished {
         is_well: status.is_some_and(|status| status.success()),
         code: status.and_then(|status| status.code()),
         output: read(output)?,
@@ -146,7 +146,7 @@ mod tests {
         }
     }
 
-    fn said(script: &str, user: &User, seconds: u64) -> io::Result<Said> {
+    fn run_script(script: &str, user: &User, seconds: u64) -> io::Result<Finished> {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]);
         output_as(&mut command, user, None, Duration::from_secs(seconds))
@@ -159,7 +159,7 @@ mod tests {
         }
         let user = User { user: 61234, group: 61235, groups: vec![61236] };
         let script = "id -u; id -g; id -G; grep NoNewPrivs /proc/self/status";
-        let found = said(script, &user, 60).unwrap();
+        let found = run_script(script, &user, 60).unwrap();
         let text = String::from_utf8(found.output).unwrap();
         assert_eq!(text, "61234\n61235\n61235 61236\nNoNewPrivs:\t1\n");
         assert!(found.is_well);
@@ -170,8 +170,9 @@ mod tests {
         if !geteuid().is_root() {
             cabane_testkit::not_run!("only root can set groups");
         }
-        let found = said("echo no >&2; ls /proc/self/fd | wc -l; exit 3", &myself(), 60).unwrap();
-        let expected = Said {
+        let found =
+            run_script("echo no >&2; ls /proc/self/fd | wc -l; exit 3", &myself(), 60).unwrap();
+        let expected = Finished {
             is_well: false,
             code: Some(3),
             // The standard ones, and the directory itself.
@@ -186,7 +187,7 @@ mod tests {
         if !geteuid().is_root() {
             cabane_testkit::not_run!("only root can set groups");
         }
-        let error = said("exec sleep 1000", &myself(), 1).unwrap_err();
+        let error = run_script("exec sleep 1000", &myself(), 1).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 }

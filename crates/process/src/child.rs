@@ -205,7 +205,7 @@ fn give(writer: OwnedFd, outcome: std::thread::Result<Result<Vec<u8>, String>>) 
         Err(_) => (1, b"the process that was asked panicked".to_vec()),
     };
     let mut writer = File::from(writer);
-    // If the parent is gone there is nobody left to tell.
+    // If the parent is gone there is nowhere to report.
     let _ = writer.write_all(&[kind]).and_then(|()| writer.write_all(&bytes));
 }
 

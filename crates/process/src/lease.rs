@@ -28,7 +28,7 @@ unsafe extern "C" {
 ///
 /// # Errors
 ///
-/// `EACCES` if the file belongs to somebody else, `EINVAL` where there are no leases.
+/// `EACCES` if the file belongs to another user, `EINVAL` where there are no leases.
 pub fn is_open_elsewhere(file: &File) -> io::Result<bool> {
     // Who opens the file within the next microsecond waits, and we are told by a signal, which
     // by default would be the end of this process.

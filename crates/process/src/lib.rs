@@ -4,7 +4,7 @@
 //! Child processes, and what the kernel tells about processes.
 //!
 //! [`child`] prepares a process before it starts a program, [`as_user`] runs a program as
-//! somebody else, [`open_as`] opens files as somebody else, [`alone`] starts one that nothing of this process reaches,
+//! another user, [`open_as`] opens files as another user, [`alone`] starts one that nothing of this process reaches,
 //! [`process_namespace`] makes sure that none outlives the program, [`Scratch`] is a directory that
 //! does not either, and [`lease`] tells whether a file is open on this host. The crate holds no policy.
 //!

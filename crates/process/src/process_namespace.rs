@@ -133,9 +133,9 @@ fn be_first(to_waiter: OwnedFd, alive: &OwnedFd) -> io::Result<bool> {
         }
         program => {
             let mut to_waiter = File::from(to_waiter);
-            let told = to_waiter.write_all(&[READY]);
+            let notified = to_waiter.write_all(&[READY]);
             close_others(&[to_waiter.as_fd()]);
-            let status = match told {
+            let status = match notified {
                 Ok(()) => reap_until(Pid::from_raw(program)),
                 Err(_) => None,
             };

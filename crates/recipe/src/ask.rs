@@ -385,7 +385,7 @@ impl Report<'_> {
     }
 }
 
-/// Returns a word that may be used where somebody wrote a title.
+/// Returns a name that may replace a title.
 pub(crate) fn similar_word<T: FromStr>(text: &str) -> Option<String> {
     let words: Vec<&str> = text
         .split(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '.'))

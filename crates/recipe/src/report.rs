@@ -4,7 +4,7 @@
 //! The problems of one file, collected while it is read.
 //!
 //! Reading goes on after a problem wherever the rest can still be understood,
-//! so that somebody who wrote a file is told everything about it at once.
+//! so that the author of a file gets all problems at once.
 
 use crate::diagnostic::{Diagnostic, Source};
 use crate::node::Place;

@@ -107,8 +107,11 @@ mod tests {
 
     #[test]
     fn a_byte_order_mark_at_the_end_is_refused() {
-        let told = refusal("name\u{feff}".as_bytes());
-        assert!(told.starts_with("config.yaml:1:5: the file contains a byte order mark"), "{told}");
+        let message = refusal("name\u{feff}".as_bytes());
+        assert!(
+            message.starts_with("config.yaml:1:5: the file contains a byte order mark"),
+            "{message}"
+        );
     }
 
     #[test]

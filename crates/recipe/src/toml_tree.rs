@@ -6,7 +6,7 @@
 //! This is the only module that knows a TOML crate. Tables become sections and
 //! arrays lists, with their places; the keys stand in the order of the file.
 
-mod words;
+mod explain;
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -25,7 +25,7 @@ pub(crate) fn parse(report: &mut Report<'_>) -> Option<Rc<Node>> {
             Some(Rc::new(Node { place, value: section(table.into_inner()) }))
         }
         Err(error) => {
-            words::explain(report, error.message(), place(error.span().unwrap_or_default()));
+            explain::explain(report, error.message(), place(error.span().unwrap_or_default()));
             None
         }
     }

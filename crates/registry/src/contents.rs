@@ -31,7 +31,7 @@ const MOST_BYTES: u64 = 64 * 1024 * 1024;
 
 /// What an image says about its packages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum Content {
     /// These lines, which were handed over at push.
     Lines(String),
     /// These files of its metadata.
@@ -97,7 +97,7 @@ impl Registry {
         &self,
         images: &[Listed],
         files: &[&str],
-    ) -> Result<Vec<Result<Said, Error>>, Error> {
+    ) -> Result<Vec<Result<Content, Error>>, Error> {
         let mut lines: BTreeMap<&Namespace, HashMap<Digest, String>> = BTreeMap::new();
         for image in images {
             if !lines.contains_key(&image.namespace) {
@@ -108,20 +108,25 @@ impl Registry {
         each_by_itself(images, |image| {
             let known = lines.get(&image.namespace);
             let line = known.and_then(|known| known.get(&image.digest));
-            self.said(image, line.map(String::as_str), files)
+            self.content_of(image, line.map(String::as_str), files)
         })
     }
 
-    fn said(&self, image: &Listed, line: Option<&str>, files: &[&str]) -> Result<Said, Error> {
+    fn content_of(
+        &self,
+        image: &Listed,
+        line: Option<&str>,
+        files: &[&str],
+    ) -> Result<Content, Error> {
         if let Some(line) = line {
             let repository = self.index_of(&image.namespace);
             let packages = self.packages_of_line(&repository, line)?;
             if let Some(lines) = packages.and_then(|packages| packages.lines()) {
-                return Ok(Said::Lines(lines));
+                return Ok(Content::Lines(lines));
             }
         }
         let found = self.fetch_meta_files(&self.image(&image.place())?, files)?;
-        Ok(found.map_or(Said::Nothing, Said::Files))
+        Ok(found.map_or(Content::Nothing, Content::Files))
     }
 
     /// Returns a line of the list for each image that has one.

@@ -31,7 +31,7 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
-    /// Somebody answered who cannot prove to be the registry.
+    /// The registry could not be authenticated.
     #[error("the certificate of {host} is not accepted: {}", escape(.reason))]
     Certificate {
         /// The host, and its port.

@@ -95,7 +95,7 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// [`Error::NoListing`] where nobody knows.
+    /// [`Error::NoListing`] where it is unknown.
     pub fn find(&self, wanted: &Wanted<'_>, listing: Listing) -> Result<Vec<Listed>, Error> {
         let mut found = match listing {
             // Where there is no index yet nothing was pushed.

@@ -40,7 +40,7 @@ mod upload;
 pub use address::{Address, AddressError, Place, UnfitPart};
 pub use container::{ContainerName, ContainerNameError};
 pub use container_push::{ContainerBlob, ContainerPush, PushedContainer};
-pub use contents::Said;
+pub use contents::Content;
 pub use copy::{Copied, Deleted};
 pub use credentials::{
     Credential, CredentialError, CredentialSources, EntryProblem, GivenToken, Secret, TokenWarning,

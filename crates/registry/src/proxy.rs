@@ -278,7 +278,7 @@ mod tests {
     }
 
     /// Name, password, host and port of a proxy.
-    fn told(proxy: &Proxy) -> String {
+    fn describe(proxy: &Proxy) -> String {
         let or_none = |text: Option<&str>| text.unwrap_or("-").to_owned();
         let (username, password) = (or_none(proxy.username()), or_none(proxy.password()));
         let protocol = proxy.protocol();
@@ -301,7 +301,7 @@ mod tests {
         ];
         for (text, expected) in table {
             let proxy = settings(text, "").for_scheme("https").unwrap().unwrap();
-            assert_eq!(told(&proxy), expected, "{text}");
+            assert_eq!(describe(&proxy), expected, "{text}");
         }
     }
 

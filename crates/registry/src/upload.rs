@@ -30,7 +30,7 @@ const LARGEST: u64 = 64 * 1024 * 1024 * 1024;
 const SMALLEST: u64 = 1024 * 1024;
 /// The first size that is tried when a front end has refused a larger one.
 const MODERATE: u64 = 64 * 1024 * 1024;
-/// How often somebody who watches is told.
+/// How often progress is reported.
 const BEAT: Duration = Duration::from_millis(100);
 const OCTETS: &str = "application/octet-stream";
 
@@ -384,7 +384,7 @@ enum Step {
 
 /// Reads `Range: 0-99`: how many bytes the registry has.
 ///
-/// `0-0` stands for nothing, as registries write it, and for one byte, which nobody sends
+/// `0-0` means nothing, as registries write it, and for one byte, which nobody sends
 /// alone.
 fn received(answer: &Answer) -> Option<u64> {
     let text = answer.header("range")?;

@@ -159,7 +159,7 @@ pub(crate) fn make_readable(target: &Path) {
     if let Ok(file) = disk::create_new(&model) {
         if let Ok(metadata) = file.metadata() {
             let mode = metadata.permissions().mode() & 0o777;
-            // Somebody else's file keeps its mode.
+            // A file of another user keeps its mode.
             let _ = fs::set_permissions(target, Permissions::from_mode(mode));
         }
         let _ = fs::remove_file(&model);

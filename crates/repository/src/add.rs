@@ -185,7 +185,7 @@ pub(crate) fn taken(label: &Label, digest: Digest) -> Error {
     Error::LabelTaken { label: Box::new(label.clone()), digest }
 }
 
-/// A complete image directory that nobody sees yet.
+/// A complete image directory that is not visible yet.
 pub(crate) struct Parcel {
     pub(crate) directory: PathBuf,
     pub(crate) image: KnownImage,

@@ -107,7 +107,7 @@ pub enum Corruption {
         /// Its path in the repository.
         path: PathBuf,
     },
-    /// The file of an image belongs to somebody else than its directory, and he may change it.
+    /// The file of an image belongs to another user than its directory, and he may change it.
     OtherOwner {
         /// Its path in the repository.
         path: PathBuf,

@@ -8,7 +8,7 @@
 //! tmp/pull-<sha256>-<kernel>/      where they reach the processes of one host
 //! tmp/pull-<sha256>-<owner>/       where there are none: of one process, and not resumed
 //!     ├── lock                     held by who downloads, and free when that process ends
-//!     ├── alive                    changes as long as somebody downloads, see `queue`
+//!     ├── alive                    changes as long as a process downloads, see `queue`
 //!     ├── image.partial            what has arrived
 //!     └── …                        whatever else the downloader notes
 //! ```

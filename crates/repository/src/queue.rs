@@ -34,7 +34,7 @@ const LEASE: Duration = Duration::from_secs(60);
 /// How long who wants to download waits for others to see it, where there are no locks.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// How often a place is made anew that somebody else has cleared away.
+/// How often a place is made anew that another process has removed.
 const ATTEMPTS: u32 = 50;
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);

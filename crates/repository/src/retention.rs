@@ -65,7 +65,7 @@ pub struct Verdict {
     pub size: u64,
     /// When the image was given the label.
     pub added: Timestamp,
-    /// When the image was used last, or given the label if that is later or nobody knows.
+    /// When the image was used last, or given the label if that is later or that is unknown.
     pub used: Timestamp,
     /// What is to become of it.
     #[serde(flatten)]

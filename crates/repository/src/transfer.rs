@@ -98,7 +98,7 @@ impl<'a> Source<'a> {
     fn link(&self, target: &Path) -> Result<bool, Error> {
         let found = fs::symlink_metadata(self.path);
         let found = found.map_err(Error::io("inspect", self.path))?;
-        // The link itself is not the image. And a file of somebody else could be changed by him
+        // The link itself is not the image. And another user could change a file that is theirs
         // after it was summed.
         let own = rustix::process::geteuid().as_raw();
         if found.is_symlink() || found.uid() != own {

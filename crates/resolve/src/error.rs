@@ -109,7 +109,7 @@ pub struct Candidate(pub Record);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AssembleError {
-    /// Nobody knows where an image is to be mounted.
+    /// The mount point of an image is unknown.
     #[error("the image `{}` does not say where it is to be mounted", escape(.image))]
     NoMountPoint {
         /// The image, as it was described.

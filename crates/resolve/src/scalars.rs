@@ -116,42 +116,42 @@ mod tests {
         Change::List { operation, values: vec![value.to_owned()] }
     }
 
-    fn told(patches: &[EnvPatch]) -> Vec<(String, usize, usize)> {
+    fn summary(patches: &[EnvPatch]) -> Vec<(String, usize, usize)> {
         let conflicts = scalar_conflicts(patches.iter());
-        let told = |one: ScalarConflict| (one.variable, one.winner, one.losers.len());
-        conflicts.into_iter().map(told).collect()
+        let summary = |one: ScalarConflict| (one.variable, one.winner, one.losers.len());
+        conflicts.into_iter().map(summary).collect()
     }
 
     #[test]
     fn the_last_of_two_views_that_set_a_variable_wins() {
         let patches = [patch(&[("CC", set("gcc"))]), patch(&[("CC", set("clang"))])];
-        assert_eq!(told(&patches), [("CC".to_owned(), 1, 1)]);
+        assert_eq!(summary(&patches), [("CC".to_owned(), 1, 1)]);
     }
 
     #[test]
     fn the_same_value_twice_is_no_conflict() {
         let patches = [patch(&[("CC", set("gcc"))]), patch(&[("CC", set("gcc"))])];
-        assert_eq!(told(&patches), []);
+        assert_eq!(summary(&patches), []);
     }
 
     #[test]
     fn lists_to_which_both_add_are_no_conflict() {
         let one = patch(&[("PATH", list(ListOperation::Prepend, "/a"))]);
         let other = patch(&[("PATH", list(ListOperation::Append, "/b"))]);
-        assert_eq!(told(&[one, other]), []);
+        assert_eq!(summary(&[one, other]), []);
     }
 
     #[test]
     fn a_list_that_is_set_takes_away_what_was_added() {
         let one = patch(&[("PATH", list(ListOperation::Prepend, "/a"))]);
         let other = patch(&[("PATH", list(ListOperation::Set, "/b"))]);
-        assert_eq!(told(&[one, other]), [("PATH".to_owned(), 1, 1)]);
+        assert_eq!(summary(&[one, other]), [("PATH".to_owned(), 1, 1)]);
     }
 
     #[test]
     fn changes_of_one_view_are_no_conflict() {
         let one = patch(&[("CC", set("gcc")), ("CC", Change::Unset)]);
-        assert_eq!(told(&[one]), []);
+        assert_eq!(summary(&[one]), []);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use crate::loaded::{CABANE_LOADED, Loaded};
 use crate::process::{NamespaceNumbers, Namespaces, Process};
 
-/// What belongs to the terminal or the session of whoever types, not to the process.
+/// What belongs to the terminal or the session of the caller, not to the process.
 const OF_THE_CALLER: &[&str] = &[
     "COLORTERM",
     "COLUMNS",
@@ -65,7 +65,7 @@ const OF_THE_RANK: &[&str] = &[
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttachError {
-    /// It does not exist, has ended, or belongs to somebody else. Which of these is
+    /// It does not exist, has ended, or belongs to another user. Which of these is
     /// not told: the processes of others are nobody's business.
     #[error("you have no process {id}")]
     NoProcess {
@@ -218,7 +218,7 @@ impl Target {
         let owner = process.owner().map_err(failed)?;
         // A process that has ended meanwhile has lost its variables first.
         process.status().map_err(failed)?;
-        // Root gets this far. With the variables of somebody else it would run
+        // Root gets this far. With the variables of another user it would run
         // whatever he likes.
         if owner != geteuid().as_raw() {
             return Err(AttachError::OtherUser { id, user: owner });

@@ -28,16 +28,16 @@ use crate::launcher;
 use crate::process::{NamespaceNumbers, Namespaces, Process};
 use crate::rendezvous::{Content, Directory, LockError, Member, world};
 
-/// For how long the lock may be held by somebody who does nothing: longer than it ever
+/// How long a process may hold the lock: longer than it ever
 /// takes to mount.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// With whom namespaces are shared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Company {
-    /// With the other ranks of a parallel program; with nobody outside of one.
+    /// With the other ranks of a parallel program; with no process outside of one.
     Ranks,
-    /// With nobody.
+    /// With no process.
     Nobody,
     /// With every process of the user on this node that has the same environment.
     Everybody,
@@ -79,7 +79,7 @@ pub enum JoinError {
         /// What the system answered.
         source: io::Error,
     },
-    /// Somebody does not finish what only one can do at a time.
+    /// A process does not finish what only one can do at a time.
     #[error(
         "waited {seconds} s for {} to make or enter the environment that is to be shared",
         holder.map_or("another process".to_owned(), |id| format!("process {id}"))
@@ -157,8 +157,8 @@ struct Place {
 }
 
 impl Joining {
-    /// Shares with nobody.
-    pub fn nobody() -> Self {
+    /// Shares with no process.
+    pub fn none() -> Self {
         Self {
             company: Company::Nobody,
             rank_variables: Vec::new(),

@@ -9,7 +9,7 @@
 //! └── name-77aa…
 //! ```
 //!
-//! A file tells who is in the namespaces. It is locked while somebody looks, makes
+//! A file tells who is in the namespaces. It is locked while a process looks, makes
 //! namespaces or adds himself; the kernel drops the lock of a process that is killed.
 //! What it says is never trusted: members are asked through `/proc`. Who may be
 //! looked up under which name is the matter of `join`.
@@ -131,7 +131,7 @@ impl Directory {
         }
     }
 
-    /// Removes the files of namespaces in which nobody lives any more, and returns
+    /// Removes the files of namespaces without processes, and returns
     /// their names, with or without removing them. A file that is locked is in use.
     pub(crate) fn sweep(&self, world: &str, dry_run: bool) -> io::Result<Vec<PathBuf>> {
         let mut swept = Vec::new();
@@ -183,7 +183,7 @@ impl Directory {
 /// Why a file is not locked.
 #[derive(Debug)]
 pub(crate) enum LockError {
-    /// Somebody keeps the lock: this process, if the system tells.
+    /// A process holds the lock: this process, if the system tells.
     Kept(Option<u32>),
     /// The file cannot be used.
     File(io::Error),

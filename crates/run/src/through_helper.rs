@@ -68,7 +68,7 @@ pub(crate) fn become_helper(
     Err(failed(called(helper, &file).exec()))
 }
 
-/// Asks the helper to give up images of the user that nobody uses.
+/// Asks the helper to give up unused images of the user.
 ///
 /// # Errors
 ///
@@ -98,9 +98,9 @@ pub fn try_helper(helper: &Path) -> Result<(), RunError> {
 }
 
 /// The first lines that the helper wrote, as one.
-fn refusal(said: &[u8]) -> io::Error {
-    let said = String::from_utf8_lossy(said);
-    let lines = said
+fn refusal(messages: &[u8]) -> io::Error {
+    let messages = String::from_utf8_lossy(messages);
+    let lines = messages
         .lines()
         .take_while(|line| !line.starts_with("hint: "))
         .map(|line| line.trim_start_matches("error: ").trim_start_matches("cause: "));
@@ -172,11 +172,11 @@ fn wait_for(process: &mut Child) -> io::Result<()> {
     if begun {
         return Ok(());
     }
-    let mut said = Vec::new();
+    let mut messages = Vec::new();
     if let Some(errors) = &mut process.stderr {
-        errors.read_to_end(&mut said)?;
+        errors.read_to_end(&mut messages)?;
     }
-    Err(refusal(&said))
+    Err(refusal(&messages))
 }
 
 fn end(process: &mut Child) {

@@ -79,7 +79,7 @@ impl Wanted {
         })
     }
 
-    /// Returns the file of the key that somebody finds good.
+    /// Returns the file of the accepted key.
     pub fn signer_by(
         &self,
         accepted: impl Fn(&[PublicKey]) -> Result<PublicKey, Distrust>,

@@ -41,7 +41,7 @@ pub enum Doubt {
     /// The file is not the one that was there when its signatures were kept.
     #[error("its file was changed after its signatures were checked")]
     Changed,
-    /// Whoever likes may change it.
+    /// Any user may change it.
     #[error("everybody may write to its file")]
     OpenToAll,
     /// The place says nothing.
@@ -76,7 +76,7 @@ pub fn check_at_start(context: &Context, image: &LocatedImage) -> Result<()> {
     Ok(())
 }
 
-/// An image that somebody wants to start, and what can be known of it without reading it.
+/// An image to start, and what can be known of it without reading it.
 pub struct Candidate<'a> {
     image: &'a LocatedImage,
     /// Its digest, if its place tells one.
@@ -85,7 +85,7 @@ pub struct Candidate<'a> {
     pub record: Option<SignatureRecord>,
     /// The file.
     pub file: Metadata,
-    /// Whether it belongs to whoever starts it.
+    /// Whether it belongs to the user who starts it.
     is_own: bool,
     /// Whether those who can write where it is are those whom the configuration means.
     is_vouched: bool,

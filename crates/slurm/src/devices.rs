@@ -3,14 +3,14 @@
 
 //! On a node: what its devices bring into the images of a step.
 //!
-//! The files that say so are the node's. [`asking`](crate::asking) says who reads them.
+//! The files that say so are the node's. [`query`](crate::query) says who reads them.
 
 use std::ffi::OsString;
 use std::path::Path;
 
 use cabane_mount::{JobImage, JobRoot};
 
-use crate::asking::{Answer, Asked, lines_of};
+use crate::query::{Answer, Query, lines_of};
 use crate::spank::Spank;
 
 /// Adds what the devices of a list bring on this node. Returns what the user is told.
@@ -20,21 +20,21 @@ use crate::spank::Spank;
 /// A device that must be there and is not, in lines for the user.
 pub(crate) fn add(
     spank: &dyn Spank,
-    asked: Asked<'_>,
+    query: Query<'_>,
     images: &[JobImage],
     root: &mut JobRoot,
 ) -> Result<Vec<String>, Vec<String>> {
-    let said = asked
+    let finished = query
         .ask(&words(images, root), &[], None)
         .map_err(|error| vec![format!("cannot ask for the devices of this node: {error}")])?;
-    let mut lines = lines_of(&said.errors);
-    if !said.is_well {
+    let mut lines = lines_of(&finished.errors);
+    if !finished.is_well {
         if lines.is_empty() {
             lines.push("the devices of this node are not known".to_owned());
         }
         return Err(lines);
     }
-    let answer = Answer::parse(&said.output).ok_or_else(|| {
+    let answer = Answer::parse(&finished.output).ok_or_else(|| {
         vec![
             "the answer about the devices of this node is malformed: is `cabane` another version?"
                 .to_owned(),

@@ -15,7 +15,6 @@
 #![cfg_attr(test, expect(dead_code, reason = "the border is left out of unit tests"))]
 
 mod abort_step;
-mod asking;
 mod builds;
 mod devices;
 mod dispatch;
@@ -24,6 +23,7 @@ mod ffi;
 mod hints;
 mod node;
 mod options;
+mod query;
 mod record;
 mod release;
 mod spank;

@@ -16,10 +16,10 @@ use cabane_mount::{
 };
 
 use crate::abort_step::{end_everywhere, tell_once};
-use crate::asking::Asked;
 use crate::builds;
 use crate::devices;
 use crate::hints::hint;
+use crate::query::Query;
 use crate::record;
 use crate::spank::Spank;
 use crate::substitute::{self, On, Refusal};
@@ -36,7 +36,7 @@ pub(crate) enum Outcome {
     Mounted(JobMounts, JobOwner, Vec<JobImage>),
     /// They are not; lines for the user.
     Failed(Vec<String>),
-    /// The step cannot have the MPI that was asked for.
+    /// The step cannot have the MPI that was requested.
     Refused(Refusal),
 }
 
@@ -74,12 +74,12 @@ fn try_mount(
         builds::set_variables(spank, &taken)?;
     }
     let mut root = seen(list.root.clone());
-    let asked = Asked { command, owner: &owner };
+    let query = Query { command, owner: &owner };
     if !root.devices.is_empty() {
-        notes.extend(devices::add(spank, asked, &taken.images, &mut root)?);
+        notes.extend(devices::add(spank, query, &taken.images, &mut root)?);
     }
     if let Some(mpi) = &mpi {
-        let on = On { asked, owner: &owner, images: &taken.images, stage };
+        let on = On { query, owner: &owner, images: &taken.images, stage };
         let given = substitute::give(spank, &on, mpi, &mut root);
         notes.extend(given.map_err(Outcome::Refused)?);
     }

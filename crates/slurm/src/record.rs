@@ -40,9 +40,9 @@ pub(crate) fn hand_over(
     is_mounted: bool,
 ) {
     let is_first = spank.step().is_ok_and(|step| step.node == 0);
-    let told = is_first.then(|| told(spank, images, is_mounted)).flatten();
-    if let (Some(told), Some(command)) = (told, find_command(command)) {
-        let _ = start(&command, destination, &told);
+    let report = is_first.then(|| report(spank, images, is_mounted)).flatten();
+    if let (Some(report), Some(command)) = (report, find_command(command)) {
+        let _ = start(&command, destination, &report);
     }
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn find_command(configured: Option<&Path>) -> Option<PathBuf> {
     command.is_absolute().then(|| command.to_owned())
 }
 
-fn told(spank: &dyn Spank, images: &[JobImage], is_mounted: bool) -> Option<Vec<u8>> {
+fn report(spank: &dyn Spank, images: &[JobImage], is_mounted: bool) -> Option<Vec<u8>> {
     let (step, owner) = (spank.step().ok()?, spank.owner().ok()?);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     let mut texts: Vec<(&str, OsString)> = [
@@ -89,9 +89,9 @@ fn told(spank: &dyn Spank, images: &[JobImage], is_mounted: bool) -> Option<Vec<
     Some(bytes)
 }
 
-fn start(command: &Path, destination: &OsStr, told: &[u8]) -> io::Result<()> {
+fn start(command: &Path, destination: &OsStr, report: &[u8]) -> io::Result<()> {
     let mut file = File::from(memfd_create(c"cabane-step", MemfdFlags::CLOEXEC)?);
-    file.write_all(told)?;
+    file.write_all(report)?;
     let mut command = Command::new(command);
     command
         .env_clear()

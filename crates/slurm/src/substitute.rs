@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 
 use cabane_mount::{JOB_MPI, JobImage, JobMounts, JobMpi, JobOwner, JobRoot, Stage, place_to_look};
 
-use crate::asking::{Answer, Asked, lines_of};
 use crate::node::lines;
+use crate::query::{Answer, Query, lines_of};
 use crate::spank::{Spank, Step};
 
 /// The list in which the loader looks for libraries before all others.
@@ -39,7 +39,7 @@ const USUAL_PATH: &str = "/usr/bin:/bin";
 
 /// What a step on this node has.
 pub(crate) struct On<'a> {
-    pub(crate) asked: Asked<'a>,
+    pub(crate) query: Query<'a>,
     pub(crate) owner: &'a JobOwner,
     pub(crate) images: &'a [JobImage],
     pub(crate) stage: Option<Stage>,
@@ -105,21 +105,21 @@ pub(crate) fn give(
     words.extend(words_for(spank, mpi, *step));
     words.push("--".into());
     words.extend(program);
-    let said = on
-        .asked
+    let finished = on
+        .query
         .ask(&words, &handed_on(spank), sight.namespace())
         .map_err(|error| failed(error.to_string()))?;
-    let mut lines = lines_of(&said.errors);
-    if !said.is_well {
+    let mut lines = lines_of(&finished.errors);
+    if !finished.is_well {
         sight.leave();
         if lines.is_empty() {
             lines.push("nothing says whether the step can have another MPI".to_owned());
         }
-        let code = said.code.and_then(|code| u8::try_from(code).ok());
+        let code = finished.code.and_then(|code| u8::try_from(code).ok());
         let code = code.filter(|code| *code != 0).unwrap_or(1);
         return Err(Refusal { lines, code });
     }
-    let answer = Answer::parse(&said.output).ok_or_else(|| {
+    let answer = Answer::parse(&finished.output).ok_or_else(|| {
         failed("the answer is malformed: is `cabane` another version?".to_owned())
     })?;
     answer.execute(spank, root)?;

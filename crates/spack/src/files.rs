@@ -52,7 +52,7 @@ fn config_yaml(recipe: &StackRecipe, mirrors: &Mirrors, places: &Places) -> Stri
     config.insert("install_tree", Yaml::map([("root", root)]));
     let source_cache = match (&places.source_cache, &mirrors.source_cache) {
         (Some(place), _) => Some(path(place)),
-        (None, Some(said)) => Some(said.as_str().into()),
+        (None, Some(value)) => Some(value.as_str().into()),
         (None, None) => None,
     };
     if let Some(source_cache) = source_cache {

@@ -58,14 +58,14 @@ pub fn again_in_private_world<F>(inside: &str, kept: &[&str]) {
         "--test-threads=1",
     ]);
     let output = command.output().expect("a private world");
-    let said = String::from_utf8_lossy(&output.stdout);
-    let complained = String::from_utf8_lossy(&output.stderr);
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(
-        output.status.success() && said.contains("1 passed"),
-        "in its private world:\n{said}\n{complained}"
+        output.status.success() && stdout.contains("1 passed"),
+        "in its private world:\n{stdout}\n{stderr}"
     );
     let is_for_all = |line: &&str| line.contains("note: ") || line.contains("not run: ");
-    complained.lines().filter(is_for_all).for_each(crate::say);
+    stderr.lines().filter(is_for_all).for_each(crate::say);
 }
 
 /// Furnishes the private world that this process is in: an empty `/mnt` and `/run`, an

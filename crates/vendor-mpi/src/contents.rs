@@ -254,7 +254,7 @@ mod tests {
     use cabane_recipe::Placed;
 
     use super::*;
-    use crate::archive::made::{Made, cpio, deb, file, link, rpm, tar};
+    use crate::archive::fixtures::{Made, cpio, deb, file, link, rpm, tar};
 
     /// The contents of packages that a manifest names.
     fn contents(directory: &Path, packages: &[Vec<u8>]) -> Result<Contents, VendorError> {

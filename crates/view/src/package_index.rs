@@ -327,7 +327,7 @@ mod tests {
     }
 
     /// What is said about the images `a` to `e`.
-    fn said(index: &PackageIndex, patterns: &[&str]) -> [String; 5] {
+    fn answers(index: &PackageIndex, patterns: &[&str]) -> [String; 5] {
         let patterns: Vec<PackagePattern> =
             patterns.iter().map(|one| one.parse().unwrap()).collect();
         let found = index.look_for(&patterns);
@@ -344,16 +344,19 @@ mod tests {
     fn an_image_is_found_that_has_all_that_is_looked_for() {
         let index = index();
         assert_eq!(
-            said(&index, &["hdf5@1.13:", "zlib"]),
+            answers(&index, &["hdf5@1.13:", "zlib"]),
             ["hdf5@1.14 zlib@1.3", "Lacks", "Silent", "Lacks", "Unknown"]
         );
-        assert_eq!(said(&index, &["zlib"]), ["zlib@1.3", "zlib@1.3", "Silent", "Lacks", "Unknown"]);
+        assert_eq!(
+            answers(&index, &["zlib"]),
+            ["zlib@1.3", "zlib@1.3", "Silent", "Lacks", "Unknown"]
+        );
     }
 
     #[test]
     fn what_is_written_can_be_read_again() {
         let read = PackageIndex::from_bytes(&index().to_bytes()).unwrap();
-        assert_eq!(said(&read, &["hdf5"]), said(&index(), &["hdf5"]));
+        assert_eq!(answers(&read, &["hdf5"]), answers(&index(), &["hdf5"]));
         assert_eq!(read.to_bytes(), index().to_bytes());
     }
 
@@ -369,7 +372,10 @@ mod tests {
         let mut other = PackageIndex::default();
         other.add([(digest('e'), Some(lines(&["zlib@1.3", "lz4@1.10"]).as_str()))]);
         one.merge(&other);
-        assert_eq!(said(&one, &["zlib"]), ["zlib@1.3", "zlib@1.3", "Silent", "Lacks", "zlib@1.3"]);
+        assert_eq!(
+            answers(&one, &["zlib"]),
+            ["zlib@1.3", "zlib@1.3", "Silent", "Lacks", "zlib@1.3"]
+        );
     }
 
     #[test]
@@ -377,7 +383,7 @@ mod tests {
         let (one, other) = (digest('a'), digest('e'));
         let kept = index().only(&BTreeSet::from([&one, &other]), 1000);
         assert_eq!(
-            said(&kept, &["hdf5"]),
+            answers(&kept, &["hdf5"]),
             ["hdf5@1.14", "Unknown", "Unknown", "Unknown", "Unknown"]
         );
         assert_eq!(index().only(&BTreeSet::from([&one]), 10).size(), 0);

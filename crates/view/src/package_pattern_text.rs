@@ -416,9 +416,9 @@ mod tests {
             ("hdf\u{1b}5", "a name cannot contain `\\u{1b}`"),
         ];
         for (text, expected) in mistakes {
-            let told = refused(text);
-            let line = told.lines().next().unwrap();
-            assert!(line.ends_with(expected), "{text}: {told}");
+            let message = refused(text);
+            let line = message.lines().next().unwrap();
+            assert!(line.ends_with(expected), "{text}: {message}");
         }
     }
 

@@ -42,12 +42,12 @@ pub(super) fn edit(
     }
     let of_image = meta.default_view.as_ref().and_then(|view| meta.views.get(view));
     let of_image = of_image.cloned().unwrap_or_default();
-    for (name, said) in &recipe.views {
+    for (name, view_recipe) in &recipe.views {
         let mut patch = of_image.patch.clone();
         let words = Words { mount: "", view_path: "", view_name: name.as_str() };
-        words.apply(&said.env_vars, &mut patch);
+        words.apply(&view_recipe.env_vars, &mut patch);
         let view = View {
-            description: said.description.clone().or(of_image.description.clone()),
+            description: view_recipe.description.clone().or(of_image.description.clone()),
             patch,
             ..View::default()
         };

@@ -40,12 +40,13 @@ fn meta(job: &Job, facts: &Facts, existing: &Meta) -> Meta {
     let recipe = &job.recipe;
     let default = DEFAULT_VIEW.parse::<ViewName>().ok();
     let of_recipe = || {
-        let mut said: BTreeMap<ViewName, ViewRecipe> = recipe.views.clone();
+        let mut view_recipes: BTreeMap<ViewName, ViewRecipe> = recipe.views.clone();
         let is_new = |name: &ViewName| !existing.views.contains_key(name);
         if let Some(name) = default.clone().filter(is_new) {
-            said.entry(name).or_default();
+            view_recipes.entry(name).or_default();
         }
-        said.iter()
+        view_recipes
+            .iter()
             .map(|(name, view)| (name.clone(), views::view(recipe, facts, name, view)))
             .collect()
     };

@@ -41,16 +41,21 @@ pub(crate) fn directories_patch(tree: &Path, root: &str) -> EnvPatch {
 }
 
 /// Makes the view that a recipe describes.
-pub(super) fn view(recipe: &Recipe, facts: &Facts, name: &ViewName, said: &ViewRecipe) -> View {
+pub(super) fn view(
+    recipe: &Recipe,
+    facts: &Facts,
+    name: &ViewName,
+    view_recipe: &ViewRecipe,
+) -> View {
     let mut patch = facts.patch.clone();
     let words = Words {
         mount: recipe.store.as_str(),
         view_path: &facts.view_root,
         view_name: name.as_str(),
     };
-    words.apply(&said.env_vars, &mut patch);
+    words.apply(&view_recipe.env_vars, &mut patch);
     View {
-        description: said.description.clone(),
+        description: view_recipe.description.clone(),
         root: Some(facts.view_root.clone()),
         activate: facts.activate.clone(),
         patch,
@@ -75,18 +80,18 @@ impl Words<'_> {
     }
 
     /// Adds what a recipe says to the changes of a view.
-    pub(crate) fn apply(&self, said: &EnvVars, patch: &mut EnvPatch) {
-        for (variable, value) in &said.set {
+    pub(crate) fn apply(&self, variables: &EnvVars, patch: &mut EnvPatch) {
+        for (variable, value) in &variables.set {
             let change = match value {
                 Some(value) => Change::Set(self.replace(value)),
                 None => Change::Unset,
             };
             patch.push(variable, change);
         }
-        for (variable, value) in &said.prepend_path {
+        for (variable, value) in &variables.prepend_path {
             prepend(patch, variable, self.replace(value));
         }
-        for (variable, value) in &said.append_path {
+        for (variable, value) in &variables.append_path {
             let change = Change::List {
                 operation: ListOperation::Append,
                 values: vec![self.replace(value)],

@@ -281,7 +281,7 @@ impl Sources {
     }
 }
 
-/// Nobody is there to be asked for a password.
+/// There is no terminal to ask for a password.
 fn quiet() -> [(&'static str, &'static OsStr); 1] {
     [("GIT_TERMINAL_PROMPT", OsStr::new("0"))]
 }

@@ -300,7 +300,7 @@ mod tests {
         }
     }
 
-    fn told(lines: &[&str]) -> Vec<String> {
+    fn shown(lines: &[&str]) -> Vec<String> {
         let layout = Layout::new("/nowhere".into());
         let mut watch = watch(&layout);
         let mut notes = Notes::default();
@@ -322,7 +322,7 @@ mod tests {
             "[+] bbbbbbb b@1 /store/b (9s)",
         ];
         assert_eq!(
-            told(&lines),
+            shown(&lines),
             [
                 "b fetching from build cache 0/3",
                 "c fetching from build cache 0/3",
@@ -338,7 +338,7 @@ mod tests {
     fn a_package_is_counted_once() {
         let line = "[+] ccccccc c@1 /store/c (0s)";
         let late = "[ ] ccccccc c@1 fetching from build cache (0s)";
-        assert_eq!(told(&[line, line, late]), ["c Cache 1/3"]);
+        assert_eq!(shown(&[line, line, late]), ["c Cache 1/3"]);
     }
 
     #[test]

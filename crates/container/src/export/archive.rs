@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use cabane_label::escape;
 use serde_json::json;
 
-use super::loose::{LAYOUT, Unseen, entry, index_of};
+use super::layout::{LAYOUT, Unseen, entry, index_of};
 use super::{Blob, Exported, Target, WriteBlob};
 use crate::Error;
 use crate::tar::{BLOCK, member_head, padding};

@@ -124,6 +124,8 @@ mod tests {
     fn a_program_that_fails_says_why() {
         let failing = Method::Zstd(Path::new("/bin/false"));
         let failure = compress(io::empty(), failing, 1, &mut Vec::new(), &|_| true);
-        assert!(matches!(&failure, Err(Failure::Program(said)) if said.contains("exit status: 1")));
+        assert!(
+            matches!(&failure, Err(Failure::Program(message)) if message.contains("exit status: 1"))
+        );
     }
 }

@@ -36,7 +36,7 @@ pub struct About<'a> {
 pub struct Variables {
     /// All of them, `NAME=value`: those of the base first, in its order.
     pub texts: Vec<String>,
-    /// Names of those that depend on variables of whoever starts the image, and of those that
+    /// Names of those that depend on variables of the user who starts the image, and of those that
     /// are not text. They are left out.
     pub left_out: Vec<String>,
 }
@@ -101,7 +101,7 @@ pub fn variables_of(base: &Value, patch: &EnvPatch) -> Variables {
     variables
 }
 
-/// Whether a change takes something from the variables of whoever starts the image: nobody
+/// Whether a change takes something from the variables of the user who starts the image: nobody
 /// knows these when the image is made.
 fn depends_on_the_caller(change: &Change) -> bool {
     let takes = |text: &String| text.contains("${@") && text.contains("@}");

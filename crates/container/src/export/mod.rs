@@ -15,14 +15,14 @@ mod compress;
 mod compression;
 mod config;
 mod gzip;
-mod loose;
+mod layout;
 mod walk;
 mod zstd;
 
 pub use archive::{ArchiveForm, ArchiveTarget};
 pub use compression::{Compression, CompressionError};
 pub use config::{About, Variables, config_of, variables_of};
-pub use loose::{LooseTarget, check_layout};
+pub use layout::{LooseTarget, check_layout};
 pub use walk::{Walked, Walking, write_tree};
 
 use std::collections::BTreeMap;
@@ -206,9 +206,9 @@ impl<'a> Export<'a> {
             let compressed = compressed.map_err(|failure| match failure {
                 Failure::Read(error) => failed(error),
                 Failure::Write(error) => Error::io("write", &place)(error),
-                Failure::Program(said) => Error::Program {
+                Failure::Program(message) => Error::Program {
                     program: "zstd",
-                    said: cabane_label::escape(&said).to_string(),
+                    message: cabane_label::escape(&message).to_string(),
                 },
                 Failure::Interrupted => Error::Interrupted,
             })?;

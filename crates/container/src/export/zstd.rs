@@ -37,11 +37,11 @@ pub(super) fn zstd(
         .stderr(Stdio::piped());
     let mut child = command.spawn().map_err(failed)?;
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let (Some(mut into), Some(mut from), Some(mut said)) = pipes else {
+    let (Some(mut into), Some(mut from), Some(mut stderr)) = pipes else {
         return Err(Failure::Interrupted);
     };
     let plain = AtomicU64::new(0);
-    let (read, written, said) = thread::scope(|scope| {
+    let (read, written, messages) = thread::scope(|scope| {
         let feeder = scope.spawn(|| {
             let mut sum = Sha256::new();
             let mut buffer = vec![0; BUFFER];
@@ -59,7 +59,7 @@ pub(super) fn zstd(
         });
         let listener = scope.spawn(move || {
             let mut text = String::new();
-            let _ = said.read_to_string(&mut text);
+            let _ = stderr.read_to_string(&mut text);
             text
         });
         let mut output = Summing::new(output);
@@ -96,7 +96,7 @@ pub(super) fn zstd(
         read => read,
     };
     if !status.success() {
-        let line = said.lines().next().unwrap_or_default();
+        let line = messages.lines().next().unwrap_or_default();
         return Err(Failure::Program(format!("{line} ({status})")));
     }
     Ok(Compressed { diff_id: diff_id?, digest, size })

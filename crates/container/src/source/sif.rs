@@ -141,17 +141,23 @@ impl Sif {
         command.args(["-no-xattrs", "-dest"]).arg(place);
         command.arg(&self.path);
         let output = command.output().map_err(|_| Error::NoProgram)?;
-        let said = [output.stdout, output.stderr].concat();
-        let said = String::from_utf8_lossy(&said).into_owned();
-        let mut lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
+        let message = [output.stdout, output.stderr].concat();
+        let message = String::from_utf8_lossy(&message).into_owned();
+        let mut lines = message.lines().map(str::trim).filter(|line| !line.is_empty());
         if let Some(line) = lines.find(|line| !is_about_devices(line)) {
             if line.contains("No space left on device") {
                 return Err(Error::NoSpace { path: place.to_owned() });
             }
-            return Err(Error::Program { program: "unsquashfs", said: escape(line).to_string() });
+            return Err(Error::Program {
+                program: "unsquashfs",
+                message: escape(line).to_string(),
+            });
         }
         if !place.is_dir() {
-            return Err(Error::Program { program: "unsquashfs", said: output.status.to_string() });
+            return Err(Error::Program {
+                program: "unsquashfs",
+                message: output.status.to_string(),
+            });
         }
         let mut image = directory(place, &self.platform, true);
         image.config.run = Some(settings(place));
@@ -188,7 +194,7 @@ impl Sif {
     }
 }
 
-/// Goes on until somebody interrupts.
+/// Continues until it is interrupted.
 struct Unless<'i>(&'i AtomicBool);
 
 impl Progress for Unless<'_> {

@@ -35,13 +35,13 @@ const BUFFER: usize = 1024 * 1024;
 const MEMORY: &str = "256M";
 /// The level of zstd: 15 and above take twenty times as long for a seventh less.
 const LEVEL: &str = "3";
-/// Nobody reads more of what a program says.
-const MOST_SAID: u64 = 64 * 1024;
+/// The largest output of a program that is kept.
+const MAX_MESSAGES: u64 = 64 * 1024;
 
 /// An image that is being written. When it is dropped, nothing is left of it.
 pub(crate) struct Squash {
     child: Child,
-    said: Option<JoinHandle<String>>,
+    message: Option<JoinHandle<String>>,
     output: PathBuf,
     is_done: bool,
 }
@@ -73,18 +73,18 @@ impl Squash {
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|_| Error::NoProgram)?;
-        let said = child.stderr.take().map(|stderr| {
+        let message = child.stderr.take().map(|stderr| {
             std::thread::spawn(move || {
-                let mut said = Vec::new();
+                let mut message = Vec::new();
                 let mut stderr = stderr;
-                let _ = (&mut stderr).take(MOST_SAID).read_to_end(&mut said);
+                let _ = (&mut stderr).take(MAX_MESSAGES).read_to_end(&mut message);
                 let _ = io::copy(&mut stderr, &mut io::sink());
-                String::from_utf8_lossy(&said).into_owned()
+                String::from_utf8_lossy(&message).into_owned()
             })
         });
         let input = child.stdin.take().ok_or(Error::NoProgram)?;
         let _ = rustix::pipe::fcntl_setpipe_size(&input, BUFFER);
-        let squash = Self { child, said, output: output.to_owned(), is_done: false };
+        let squash = Self { child, message, output: output.to_owned(), is_done: false };
         Ok((squash, Pool::new(BufWriter::with_capacity(BUFFER, input))))
     }
 
@@ -124,17 +124,20 @@ impl Squash {
     /// Tells what is wrong when the program does not read on.
     fn settle(&mut self, outcome: io::Result<()>) -> Result<(), Error> {
         let status = self.child.wait().map_err(Error::io("write", &self.output))?;
-        let said = self.said.take().and_then(|said| said.join().ok());
-        let said = said.unwrap_or_default();
-        if said.contains("No space left on device") || said.contains("Disk quota exceeded") {
+        let message = self.message.take().and_then(|message| message.join().ok());
+        let message = message.unwrap_or_default();
+        if message.contains("No space left on device") || message.contains("Disk quota exceeded") {
             return Err(Error::NoSpace { path: self.output.clone() });
         }
-        let first = said.lines().map(str::trim).find(|line| !line.is_empty());
+        let first = message.lines().map(str::trim).find(|line| !line.is_empty());
         if let (true, None) = (status.success(), first) {
             return outcome.map_err(Error::io("write", &self.output));
         }
-        let said = first.map_or_else(|| status.to_string(), str::to_owned);
-        Err(Error::Program { program: "mksquashfs", said: cabane_label::escape(&said).to_string() })
+        let message = first.map_or_else(|| status.to_string(), str::to_owned);
+        Err(Error::Program {
+            program: "mksquashfs",
+            message: cabane_label::escape(&message).to_string(),
+        })
     }
 }
 

@@ -10,15 +10,15 @@
 
 mod entry;
 mod error;
-mod holes;
 mod pax;
 mod read;
+mod sparse;
 mod write;
 
 pub use entry::{Entry, Kind, Piece};
 pub use error::TarError;
-pub(crate) use holes::Unfolded;
 pub use read::Reader;
+pub(crate) use sparse::Unfolded;
 pub(crate) use write::{Head, Writer, member_head};
 
 /// The size of a block, in which everything is measured.

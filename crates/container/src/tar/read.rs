@@ -7,14 +7,14 @@ use std::io::{self, BufRead, BufReader, Read};
 
 use super::entry::{Entry, Kind, Piece};
 use super::error::TarError;
-use super::holes;
 use super::pax::Records;
+use super::sparse;
 use super::{BLOCK, padding};
 
 /// How much is asked for at once: a decompressor is slow when it is asked for headers one by one.
 const BUFFER: usize = 256 * 1024;
-/// Names and the records of pax before one entry are shorter than this, all together.
-const MOST_SAID: u64 = 1024 * 1024;
+/// The largest size of long names and PAX records before one entry, in bytes.
+const MAX_METADATA: u64 = 1024 * 1024;
 
 /// Reads an archive.
 #[derive(Debug)]
@@ -27,8 +27,8 @@ pub struct Reader<R> {
     /// What follows that until the next header.
     padding: u64,
     global: Records,
-    /// How long all headers are that are about all entries.
-    said_of_all: u64,
+    /// The size of all global headers.
+    global_size: u64,
 }
 
 impl<R: Read> Reader<R> {
@@ -40,7 +40,7 @@ impl<R: Read> Reader<R> {
             left: 0,
             padding: 0,
             global: Records::default(),
-            said_of_all: 0,
+            global_size: 0,
         }
     }
 
@@ -81,25 +81,25 @@ impl<R: Read> Reader<R> {
                 let size = header.size(at)?.saturating_add(BLOCK as u64);
                 before = u64::saturating_add(before, size);
                 if header.letter() == b'g' {
-                    self.said_of_all = self.said_of_all.saturating_add(size);
+                    self.global_size = self.global_size.saturating_add(size);
                 }
-                let size = before.max(self.said_of_all);
-                if size > MOST_SAID {
+                let size = before.max(self.global_size);
+                if size > MAX_METADATA {
                     return Err(TarError::TooLong { at, size });
                 }
             }
             match header.letter() {
                 b'x' | b'X' => {
-                    let said = self.said(&header, at)?;
-                    records.read(&said)?;
+                    let metadata = self.metadata(&header, at)?;
+                    records.read(&metadata)?;
                 }
                 b'g' => {
-                    let said = self.said(&header, at)?;
-                    self.global.read(&said)?;
+                    let metadata = self.metadata(&header, at)?;
+                    self.global.read(&metadata)?;
                     records = self.global.clone();
                 }
-                b'L' => long_path = Some(until_nul(self.said(&header, at)?)),
-                b'K' => long_link = Some(until_nul(self.said(&header, at)?)),
+                b'L' => long_path = Some(until_nul(self.metadata(&header, at)?)),
+                b'K' => long_link = Some(until_nul(self.metadata(&header, at)?)),
                 // The name of the whole archive.
                 b'V' => {
                     let size = header.size(at)?;
@@ -160,7 +160,7 @@ impl<R: Read> Reader<R> {
             }
             entry.size = real.ok_or(TarError::Holes)?;
             let pieces = if records.holes.major == 1 {
-                let (pieces, taken) = holes::pieces_before(&mut self.inner, stored)?;
+                let (pieces, taken) = sparse::pieces_before(&mut self.inner, stored)?;
                 self.place += taken;
                 self.left -= taken;
                 pieces
@@ -170,7 +170,7 @@ impl<R: Read> Reader<R> {
             entry.pieces = Some(pieces);
         }
         if let Some(pieces) = &entry.pieces {
-            holes::check(pieces, entry.size, self.left)?;
+            sparse::check(pieces, entry.size, self.left)?;
         }
         Ok(entry)
     }
@@ -178,12 +178,12 @@ impl<R: Read> Reader<R> {
     fn old_pieces(&mut self, header: &Header, at: u64) -> Result<Vec<Piece>, TarError> {
         let number = |field: &[u8]| read_number(field).ok_or(TarError::Number { at });
         let mut pieces = Vec::new();
-        holes::old_pieces(header.bytes(386..482), &mut pieces, number)?;
+        sparse::old_pieces(header.bytes(386..482), &mut pieces, number)?;
         let mut goes_on = header.byte(482) != 0;
         while goes_on {
             let mut block = [0; BLOCK];
             self.read_block(&mut block)?;
-            holes::old_pieces(&block[..504], &mut pieces, number)?;
+            sparse::old_pieces(&block[..504], &mut pieces, number)?;
             goes_on = block[504] != 0;
         }
         Ok(pieces)
@@ -222,14 +222,14 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// Reads what a header says that is only about the next one.
-    fn said(&mut self, header: &Header, at: u64) -> Result<Vec<u8>, TarError> {
+    /// Reads the metadata that a header has for the next entry.
+    fn metadata(&mut self, header: &Header, at: u64) -> Result<Vec<u8>, TarError> {
         let size = header.size(at)?;
         self.content(size, size)?;
-        let mut said = Vec::new();
-        self.read_to_end(&mut said)?;
+        let mut metadata = Vec::new();
+        self.read_to_end(&mut metadata)?;
         self.pass_over()?;
-        Ok(said)
+        Ok(metadata)
     }
 
     /// Passes over what is left of an entry.
@@ -351,7 +351,7 @@ impl Header {
 
     /// Whether the sum is right; some old writers took bytes for signed numbers.
     fn is_whole(&self) -> bool {
-        let Some(said) = read_number(self.bytes(148..156)) else {
+        let Some(sum) = read_number(self.bytes(148..156)) else {
             return false;
         };
         let without_sum = |(index, byte): (usize, &u8)| match index {
@@ -361,7 +361,7 @@ impl Header {
         let bytes = || self.0.iter().enumerate().map(without_sum);
         let unsigned: u64 = bytes().map(u64::from).sum();
         let signed: i64 = bytes().map(|byte| i64::from(byte.cast_signed())).sum();
-        said == unsigned || i64::try_from(said) == Ok(signed)
+        sum == unsigned || i64::try_from(sum) == Ok(signed)
     }
 }
 

@@ -6,18 +6,18 @@
 mod configuration;
 mod helper;
 mod kernel;
+mod methods;
 mod search_path;
 #[cfg(test)]
 mod tests;
 mod user;
-mod ways;
 
 use super::facts::Facts;
 use super::finding::{Diagnosis, State};
 
 /// Judges everything.
 pub(crate) fn judge(facts: &Facts) -> Diagnosis {
-    let (ways, choice, mut findings) = ways::judge(facts);
+    let (ways, choice, mut findings) = methods::judge(facts);
     findings.extend(kernel::judge(facts));
     findings.extend(configuration::judge(facts));
     findings.extend(search_path::judge(facts));

@@ -38,9 +38,9 @@ fn reason(
     facts: &UserNamespaces,
     failure: &Failure,
 ) -> Option<(String, &'static str)> {
-    let said = |cause: &str, command| Some((cause.to_owned(), command));
+    let blocked = |cause: &str, command| Some((cause.to_owned(), command));
     if facts.most == Some(0) {
-        return said(
+        return blocked(
             "user.max_user_namespaces is 0",
             "sudo sysctl -w user.max_user_namespaces=10000",
         );
@@ -53,25 +53,25 @@ fn reason(
         ));
     }
     if facts.unprivileged == Some(0) && process.user != 0 {
-        return said(
+        return blocked(
             "kernel.unprivileged_userns_clone is 0",
             "sudo sysctl -w kernel.unprivileged_userns_clone=1",
         );
     }
     if facts.restricted.is_some_and(|value| value != 0) && !process.may_mount {
-        return said(
+        return blocked(
             "AppArmor restricts them: kernel.apparmor_restrict_unprivileged_userns is 1",
             "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
         );
     }
     if process.is_filtered {
-        return said(
+        return blocked(
             "system calls are filtered, as in a container: its runtime forbids them",
             "docker run --security-opt seccomp=unconfined …",
         );
     }
     if failure.errno == Some(EPERM) {
-        return said(
+        return blocked(
             "nothing here says why: the process may be in a chroot, or a security module says no",
             "sudo dmesg | tail",
         );

@@ -3,8 +3,8 @@
 
 //! Asking the system. Nothing is changed, and nothing stays behind.
 
+mod cache;
 mod devices;
-mod held;
 mod helper;
 mod kernel;
 mod programs;
@@ -21,8 +21,8 @@ use rustix::thread::CapabilitySet;
 
 use super::facts::Process;
 
+pub(crate) use cache::{look_at_held_images, look_at_rendezvous_points};
 pub(crate) use devices::look_at_devices;
-pub(crate) use held::{look_at_held_images, look_at_rendezvous_points};
 pub(crate) use helper::look_at_helper;
 pub(crate) use kernel::look_at_kernel;
 pub(crate) use programs::{look_at_program, look_for_program};

@@ -40,21 +40,21 @@ fn introduced(found: Answer<Option<PathBuf>>, option: &str) -> Answer<Option<Pro
 
 /// Asks a program for its version.
 pub(super) fn version_of(path: &Path, option: &str) -> Option<String> {
-    let said = within(QUICK, || {
+    let output = within(QUICK, || {
         let output =
             Command::new(path).arg(option).env_clear().stdin(Stdio::null()).output().ok()?;
-        let said = [output.stdout, output.stderr].concat();
-        Some(String::from_utf8_lossy(&said).into_owned())
+        let output = [output.stdout, output.stderr].concat();
+        Some(String::from_utf8_lossy(&output).into_owned())
     });
-    match said {
-        Answer::Known(said) => version_in(&said?),
+    match output {
+        Answer::Known(output) => version_in(&output?),
         _ => None,
     }
 }
 
 /// The first word that looks like a version.
-fn version_in(said: &str) -> Option<String> {
-    let word = said.split(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | ','));
+fn version_in(output: &str) -> Option<String> {
+    let word = output.split(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | ','));
     let mut versions = word.filter(|word| {
         word.starts_with(|c: char| c.is_ascii_digit())
             && word.contains('.')
@@ -70,14 +70,14 @@ mod tests {
 
     #[test]
     fn versions_are_found_in_what_programs_say() {
-        let said = [
+        let output = [
             "mksquashfs version 4.5.1 (2022/03/17)\n",
             "squashfuse 0.1.104 (c) 2012 Somebody\n",
             "uv 0.9.2\n",
             "GNU gdb (Debian 13.1-3) 13.1\n",
             "usage: nothing\n",
         ];
-        let versions = said.map(|said| version_in(said).unwrap_or_default());
+        let versions = output.map(|output| version_in(output).unwrap_or_default());
         assert_eq!(versions, ["4.5.1", "0.1.104", "0.9.2", "13.1-3", ""]);
     }
 }

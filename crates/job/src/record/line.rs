@@ -74,8 +74,8 @@ fn is_zero(number: &usize) -> bool {
 impl Record {
     /// Makes a record of what was report. The name of the user is asked for elsewhere.
     pub(crate) fn new(report: &StepReport, node: &str, user: Option<String>) -> Option<Self> {
-        let said = report.text(CABANE_LOADED).and_then(Loaded::from_variable);
-        let said = said.map(|loaded| loaded.images).unwrap_or_default();
+        let loaded = report.text(CABANE_LOADED).and_then(Loaded::from_variable);
+        let loaded = loaded.map(|loaded| loaded.images).unwrap_or_default();
         let array_job = report.number("array-job").filter(|job| *job != 0);
         let milliseconds = report.text("time")?.parse().ok()?;
         Some(Self {
@@ -95,7 +95,7 @@ impl Record {
             nodes: report.number("nodes")?,
             tasks: report.number("tasks")?,
             mounted: report.text("mounted") == Some("1"),
-            images: report.images.iter().map(|image| recorded(image, &said)).collect(),
+            images: report.images.iter().map(|image| recorded(image, &loaded)).collect(),
             images_left_out: 0,
         })
     }
@@ -113,14 +113,14 @@ impl Record {
     }
 }
 
-fn recorded(image: &ReportedImage, said: &[LoadedImage]) -> RecordedImage {
-    let of_this = |said: &&LoadedImage| {
-        said.path == Path::new(&image.path) && said.mount_point == Path::new(&image.mount_point)
+fn recorded(image: &ReportedImage, loaded: &[LoadedImage]) -> RecordedImage {
+    let of_this = |loaded: &&LoadedImage| {
+        loaded.path == Path::new(&image.path) && loaded.mount_point == Path::new(&image.mount_point)
     };
-    let said = said.iter().find(of_this);
-    let told = Some(image.label.as_str()).filter(|label| !label.is_empty());
-    let label = told.or_else(|| said?.label.as_deref());
-    let views = said.map(|said| said.views.iter()).into_iter().flatten();
+    let loaded = loaded.iter().find(of_this);
+    let given = Some(image.label.as_str()).filter(|label| !label.is_empty());
+    let label = given.or_else(|| loaded?.label.as_deref());
+    let views = loaded.map(|loaded| loaded.views.iter()).into_iter().flatten();
     RecordedImage {
         digest: digest_in(&image.path).map(|digest| digest.to_string()),
         path: bounded(&image.path, 1024),
@@ -169,12 +169,12 @@ mod tests {
     use super::*;
 
     fn line(images: &str, loaded: &str) -> Value {
-        let told = format!(
+        let given = format!(
             "time=1700000000123\0job=7\0step=4294967291\0array-job=0\0array-task=4294967294\0\
              nodes=2\0tasks=4\0user=1000\0group=100\0mounted=1\0{images}CABANE_LOADED={loaded}\0"
         );
         let record =
-            Record::new(&StepReport::parse(told.as_bytes()), "n1", Some("alice".to_owned()));
+            Record::new(&StepReport::parse(given.as_bytes()), "n1", Some("alice".to_owned()));
         let line = record.unwrap().line().unwrap();
         assert!(line.len() <= LONGEST && line.ends_with('\n'));
         serde_json::from_str(&line).unwrap()

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::peers::{ENOUGH, HEALTHY, LATENCIES, Latencies, Latency, Peers, SUBOPTIMAL, latencies};
 use super::places::shared_processors;
 use super::reference::Reference;
-use super::way::{Way, way};
+use super::transport::{Way, way};
 use crate::benchmark::BenchmarkOutput;
 
 /// From here on, at two sizes, something is wrong: messages go another way than they should.

@@ -13,11 +13,11 @@ mod peers;
 mod places;
 mod reference;
 mod sentence;
-mod way;
+mod transport;
 
 pub use classes::{Class, Comparison, Outcome, Reason, Verdict, judge};
 pub use peers::{Change, LATENCIES, Latencies, Latency, change};
 pub use places::shared_processors;
 pub use reference::{Reference, ReferenceError};
 pub use sentence::{short, size};
-pub use way::{Way, way};
+pub use transport::{Way, way};

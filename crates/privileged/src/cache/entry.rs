@@ -78,11 +78,11 @@ impl Key {
 
 /// What became of a reservation.
 pub(super) enum Taken {
-    /// Somebody else has mounted the image meanwhile.
+    /// Another process has mounted the image meanwhile.
     Mounted(OwnedFd),
     /// The image is in use and out of the cache for a moment. It can be mounted from this device.
     InUse(LoopDevice),
-    /// The image is to be mounted, by nobody else.
+    /// This process mounts the image.
     Reserved(Entry),
 }
 
@@ -157,7 +157,7 @@ pub(super) fn reserve(
     Err(Error::cache("find a free entry for an image")(Errno::BUSY))
 }
 
-/// Makes an entry for a copy of an image and locks it; waits while somebody else copies it.
+/// Makes an entry for a copy of an image and locks it; waits while another process copies it.
 pub(super) fn reserve_copy(
     key: &Key,
     user: u32,
@@ -237,7 +237,7 @@ fn make_entry(name: &str, user: u32, limit: u32, home: &Home) -> Result<Entry, E
     let owner = Uid::from_raw(user);
     chownat(CWD, &new, Some(owner), None, AtFlags::SYMLINK_NOFOLLOW).map_err(failed())?;
     match renameat_with(CWD, &new, CWD, format!("/{name}"), RenameFlags::NOREPLACE) {
-        // Somebody else was faster.
+        // Another process was faster.
         Ok(()) | Err(Errno::EXIST) => {}
         Err(errno) => return Err(failed()(errno)),
     }
@@ -349,7 +349,7 @@ impl Entry {
         Some(Self { name: path, directory })
     }
 
-    /// Takes the lock, if nobody has it.
+    /// Takes the lock if it is free.
     pub(super) fn try_lock(&self) -> bool {
         flock(&self.directory, FlockOperation::NonBlockingLockExclusive).is_ok()
     }
@@ -401,7 +401,7 @@ impl Entry {
     pub(super) fn fill(&self, mount: BorrowedFd<'_>) -> Result<(), Error> {
         let failed = || Error::cache("keep an image");
         match mkdirat(&self.directory, IMAGE, Mode::RWXU) {
-            // Left by somebody who was killed here.
+            // Left by a process that was killed here.
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(failed()(errno)),
         }
@@ -431,7 +431,7 @@ impl Entry {
     }
 
     /// Returns whether the entry counts for this user: who needed the image first, and who has it
-    /// out of the cache. If the latter has taken out an image that nobody uses it counts for that
+    /// out of the cache. If the latter has taken out an unused image it counts for that
     /// user alone: a start can be stopped there, and must not use up the limits of others.
     pub(super) fn counts_for(&self, user: u32, home: &Home) -> bool {
         let is_own = self.user() == Some(user);
@@ -469,7 +469,7 @@ impl Entry {
         self.name.to_string_lossy().contains(COPY_IN)
     }
 
-    /// Returns for how long nobody has started with the image.
+    /// Returns for how long the image has not been started.
     pub(super) fn idle(&self) -> Duration {
         fstat(&self.directory).map_or(Duration::MAX, |found| age(&found))
     }

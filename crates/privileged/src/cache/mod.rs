@@ -135,7 +135,7 @@ struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// Mounts the image, or takes it if somebody else was faster.
+    /// Mounts the image, or takes it if another process was faster.
     fn mount(&self, wanted: &Wanted<'_>) -> Result<OwnedFd, Error> {
         let cache = Cache::find_or_make(self.home)?;
         match self.reserve(&cache, wanted.image)? {

@@ -224,7 +224,7 @@ fn pinned(state: &OwnedFd) -> Result<Option<Cache>, Error> {
     }
 }
 
-/// Makes the cache, unless somebody else is faster. Ends up somewhere else; the caller goes home.
+/// Makes the cache, unless another process is faster. Ends up somewhere else; the caller goes home.
 fn make(state: &OwnedFd) -> Result<Option<Cache>, Error> {
     let failed = |errno: Errno| Error::cache("make the namespace that holds the images")(errno);
     enter_first_namespace()?;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Giving up images that nobody uses.
+//! Giving up unused images.
 //!
 //! No mount table of another process is read. An image is unmounted in the cache; if that
 //! was its last mount, the kernel has freed its loop device. If the device is still bound,
@@ -147,7 +147,7 @@ pub(super) fn is_due(idle: Duration) -> bool {
     last.is_err() || last.is_ok_and(|found| entry::age(&found) >= between)
 }
 
-/// Notes that somebody looks now.
+/// Records the time of this check.
 fn note_look() {
     let _ = mkdirat(CWD, RELEASED, Mode::RWXU);
     let _ = entry::open_directory(RELEASED).and_then(entry::touch);
@@ -159,7 +159,7 @@ struct TakenOut {
     format: Option<ImageFormat>,
 }
 
-/// The same, after a look whether somebody uses it.
+/// The same, after checking that it is not in use.
 struct Looked {
     entry: Entry,
     number: Option<u32>,
@@ -193,7 +193,7 @@ fn take_out(
         if is_others && most_of_others == 0 {
             continue;
         }
-        // Locked by somebody who is at work on it.
+        // Locked by a process that works on it.
         if entry.try_lock() && entry.is_there() {
             let format = entry.format();
             if entry.take_out(user) {

@@ -38,7 +38,7 @@ fn cut(line: &str) -> &str {
     &line[..end]
 }
 
-/// One problem in a file that somebody has to mend.
+/// One problem in a file.
 ///
 /// `Display` is the whole diagnostic without colour:
 ///

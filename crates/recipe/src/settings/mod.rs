@@ -64,7 +64,7 @@ pub struct RepositorySettings {
     pub path: PathTemplate,
     /// Those with higher priority are searched first.
     pub priority: i32,
-    /// What is removed there when somebody asks for it.
+    /// What `cabane repo gc` removes there.
     pub retention: RetentionSettings,
 }
 

@@ -32,13 +32,13 @@ enum Part {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathTemplateError {
-    /// The path is relative, and nobody knows to what.
+    /// The path is relative.
     #[error("the path {} does not begin with `/`, `~/` or a variable", quote(text))]
     Relative {
         /// The path as it was written.
         text: String,
     },
-    /// The home directory of somebody else.
+    /// The home directory of another user.
     #[error("the path {} begins with the home directory of another user", quote(text))]
     OtherHome {
         /// The path as it was written.

@@ -43,7 +43,7 @@ pub enum AtStart {
     /// None.
     #[default]
     Never,
-    /// Those that belong to somebody else than who starts them.
+    /// Those that belong to another user than the one who starts them.
     Others,
     /// All.
     All,

@@ -79,8 +79,8 @@ pub(super) fn refuse_unbuildable(
         let described = [packages, &system.network_packages, &system.packages];
         let last = described.into_iter().find_map(|map| map.get(package));
         let is_forbidden = last
-            .and_then(|said| said.at(&["buildable"]))
-            .is_some_and(|said| *said == Yaml::Bool(false));
+            .and_then(|entry| entry.at(&["buildable"]))
+            .is_some_and(|entry| *entry == Yaml::Bool(false));
         if !is_forbidden {
             continue;
         }

@@ -3,7 +3,7 @@
 
 //! Variables in the paths of `mirrors.yaml`: `$SCRATCH/cache`, `${SCRATCH}/cache`.
 //!
-//! Spack sees none of the variables of whoever builds, so they are replaced before.
+//! Spack sees none of the variables of the user, so they are replaced before.
 
 use super::mirrors::{Connection, Mirrors};
 

@@ -310,11 +310,11 @@ fn wanted_modules(
     config: Option<&(Recipe, SpackVersion)>,
     format: FormatVersion,
 ) -> Option<StackModules> {
-    let said = config.and_then(|(recipe, _)| match &recipe.engine {
+    let configured = config.and_then(|(recipe, _)| match &recipe.engine {
         EngineConfig::Spack(spack) => spack.modules,
         _ => None,
     });
-    match (modules, said, format) {
+    match (modules, configured, format) {
         // In format 1 there were module files unless a recipe said otherwise.
         (_, Some(false), FormatVersion::V1) => None,
         (None, _, FormatVersion::V1) => {
@@ -325,7 +325,7 @@ fn wanted_modules(
 }
 
 fn check_modules(report: &mut Report<'_>, root: &Node, recipe: &Recipe, has_file: bool) {
-    let EngineConfig::Spack(SpackConfig { modules: Some(said), .. }) = recipe.engine else {
+    let EngineConfig::Spack(SpackConfig { modules: Some(configured), .. }) = recipe.engine else {
         return;
     };
     let Some(field) = field_of(report, root, "modules") else {
@@ -335,7 +335,7 @@ fn check_modules(report: &mut Report<'_>, root: &Node, recipe: &Recipe, has_file
         return;
     }
     let place = field.key_place();
-    match (said, has_file) {
+    match (configured, has_file) {
         (true, false) => report.problem_with_hint(
             place,
             "module files are wanted, but there is no modules.yaml",

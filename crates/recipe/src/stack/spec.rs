@@ -340,7 +340,7 @@ mod tests {
             "zlib /",
             "[a]",
         ];
-        let told: Vec<String> = specs
+        let names: Vec<String> = specs
             .iter()
             .map(|spec| {
                 let problem = read(spec).unwrap_err();
@@ -348,7 +348,7 @@ mod tests {
             })
             .collect();
         assert_eq!(
-            told,
+            names,
             [
                 "4 a version is expected after `@`",
                 "5 the name of a variant is expected after `+`",

@@ -4,8 +4,8 @@
 //! The mistakes of those who write YAML by hand, found again from the place
 //! where the parser gave up.
 
+use super::explain::{Explanation, Scene, TEMPLATE};
 use super::lines::{KeyAndValue, in_quotes, indentation};
-use super::words::{Explanation, Scene, TEMPLATE};
 use crate::diagnostic::quote;
 use crate::node::Place;
 

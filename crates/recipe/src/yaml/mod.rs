@@ -14,11 +14,11 @@
 //! and several documents in one file are refused.
 
 mod expand;
+mod explain;
 mod lines;
 mod mistakes;
 mod scalar;
 mod tree;
-mod words;
 
 use std::rc::Rc;
 

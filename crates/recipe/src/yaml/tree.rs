@@ -14,7 +14,7 @@ use granit_parser::{Event, Marker, Options, Parser, ScalarStyle, Span, Structure
 
 use super::expand::{SectionBuilder, Taken};
 use super::scalar::value_of;
-use super::{MAX_ANCHORS, MAX_DEPTH, MAX_NODES, MAX_SCALAR, MAX_TEXT, words};
+use super::{MAX_ANCHORS, MAX_DEPTH, MAX_NODES, MAX_SCALAR, MAX_TEXT, explain};
 use crate::node::{Node, Place, Value};
 use crate::report::Report;
 
@@ -40,7 +40,7 @@ pub(super) fn build(report: &mut Report<'_>) -> Option<Rc<Node>> {
             Ok(next) => next,
             Err(error) => {
                 let offset = offset_of(error.marker(), text).min(text.len());
-                words::explain(report, error.kind(), builder.scene(offset));
+                explain::explain(report, error.kind(), builder.scene(offset));
                 return None;
             }
         };
@@ -110,9 +110,9 @@ struct Builder {
 
 impl Builder {
     /// Says where reading stands when the parser gives up at a byte.
-    fn scene(&self, offset: usize) -> words::Scene {
+    fn scene(&self, offset: usize) -> explain::Scene {
         let innermost = self.open.last().filter(|open| open.in_brackets);
-        words::Scene {
+        explain::Scene {
             offset,
             understood: self.understood,
             bracket: innermost.map(|open| open.start),
@@ -185,7 +185,7 @@ impl Builder {
         if let Some(Open { content: Content::Section(section), .. }) = self.open.last()
             && section.expects_key()
         {
-            return Err(words::no_word_as_key(report, place));
+            return Err(explain::no_word_as_key(report, place));
         }
         self.check_depth(report, 1, place)?;
         let cost = Cost { nodes: 1, text: 0, height: 1 };
@@ -241,7 +241,7 @@ impl Builder {
             Content::Section(section) => match section.take(report, node, place) {
                 Taken::Well => {}
                 Taken::KeyIsNoWord => {
-                    return Err(words::no_word_as_key(report, place));
+                    return Err(explain::no_word_as_key(report, place));
                 }
             },
         }
@@ -271,7 +271,7 @@ impl Builder {
         place: Place,
     ) -> Result<(), Stop> {
         if self.open.len() + height > MAX_DEPTH {
-            return Err(words::too_deep(report, place));
+            return Err(explain::too_deep(report, place));
         }
         Ok(())
     }

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-/// A text that nobody shall see: it has no `Display`, and `Debug` shows dots.
+/// A secret: it has no `Display`, and `Debug` shows dots.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 

@@ -26,7 +26,7 @@ pub enum CredentialError {
         /// The answer of the file system.
         source: io::Error,
     },
-    /// Nobody has that many passwords.
+    /// More passwords than anyone has.
     #[error("{} has more than {MOST_BYTES} bytes, and is not read", shown(.path))]
     TooLarge {
         /// The file.
@@ -99,7 +99,7 @@ pub enum CredentialError {
         source: io::Error,
     },
     /// A helper says that it failed.
-    #[error("{} failed to give a password for {}{}", shown(.program), escape(.server), said(.message))]
+    #[error("{} failed to give a password for {}{}", shown(.program), escape(.server), suffix(.message))]
     HelperFailed {
         /// The program.
         program: PathBuf,
@@ -224,7 +224,7 @@ impl CredentialError {
     }
 }
 
-fn said(message: &str) -> String {
+fn suffix(message: &str) -> String {
     if message.is_empty() {
         return String::new();
     }

@@ -74,23 +74,24 @@ fn ask_within(
     limit: Duration,
 ) -> Result<Option<Credential>, CredentialError> {
     let (program, server) = (program.to_owned(), server.to_owned());
-    let said = match run(&program, &server, limit) {
-        Ok(said) => said,
+    let finished = match run(&program, &server, limit) {
+        Ok(finished) => finished,
         Err(Failure::Late) => return Err(CredentialError::HelperLate { program, server }),
         Err(Failure::Endless) => return Err(CredentialError::HelperAnswer { program, server }),
         Err(Failure::Io(source)) => return Err(CredentialError::HelperRun { program, source }),
     };
-    if said.status.success() {
-        return answer(&said.output).map_err(|_| CredentialError::HelperAnswer { program, server });
+    if finished.status.success() {
+        return answer(&finished.output)
+            .map_err(|_| CredentialError::HelperAnswer { program, server });
     }
     // Most say it on standard output, where other messages may come with a password.
-    if [&said.output, &said.messages].iter().any(|text| {
+    if [&finished.output, &finished.messages].iter().any(|text| {
         let text = String::from_utf8_lossy(text);
         text.trim() == NOTHING_THERE
     }) {
         return Ok(None);
     }
-    Err(CredentialError::HelperFailed { program, server, message: beginning(&said.messages) })
+    Err(CredentialError::HelperFailed { program, server, message: beginning(&finished.messages) })
 }
 
 /// What a helper answers.
@@ -122,7 +123,7 @@ fn beginning(messages: &[u8]) -> String {
 }
 
 /// What a program said until it ended.
-struct Said {
+struct Finished {
     output: Vec<u8>,
     messages: Vec<u8>,
     status: ExitStatus,
@@ -141,7 +142,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-fn run(program: &Path, server: &str, limit: Duration) -> Result<Said, Failure> {
+fn run(program: &Path, server: &str, limit: Duration) -> Result<Finished, Failure> {
     let end = Instant::now() + limit;
     let mut started = start(program)?;
     // An address is less than a pipe holds. Who does not read it may know the answer.
@@ -193,7 +194,7 @@ fn start(program: &Path) -> io::Result<Started> {
 
 /// Reads both pipes until the program has ended and nothing is left in them. What it left
 /// behind may keep them open, and is not waited for.
-fn listen(child: &mut Child, pipes: [PipeReader; 2], end: Instant) -> Result<Said, Failure> {
+fn listen(child: &mut Child, pipes: [PipeReader; 2], end: Instant) -> Result<Finished, Failure> {
     let mut ears = pipes.map(Ear::new);
     loop {
         // Asked before the pipes: whatever it wrote is in them by then.
@@ -208,7 +209,7 @@ fn listen(child: &mut Child, pipes: [PipeReader; 2], end: Instant) -> Result<Sai
             && !was_any_ready
         {
             let [output, messages] = ears.map(|ear| ear.heard);
-            return Ok(Said { output, messages, status });
+            return Ok(Finished { output, messages, status });
         }
         if left.is_zero() {
             return Err(Failure::Late);

@@ -199,12 +199,12 @@ mod tests {
     fn a_token_needs_a_name_that_can_be_sent() {
         let directory = tempfile::tempdir().unwrap();
         let path = written(directory.path(), "file", b"t0ken");
-        let said = |username| match Credential::from_token_file(&path, username) {
+        let warning_of = |username| match Credential::from_token_file(&path, username) {
             Ok(_) => "taken".to_owned(),
             Err(error) => error.to_string().replace(&*path.to_string_lossy(), "FILE"),
         };
         assert_eq!(
-            [None, Some(""), Some("a:b"), Some("a\u{1b}b"), Some("Zoë Bär")].map(said),
+            [None, Some(""), Some("a:b"), Some("a\u{1b}b"), Some("Zoë Bär")].map(warning_of),
             [
                 "the token FILE was given without a user name",
                 "`` cannot be a user name: it is empty",

@@ -41,7 +41,7 @@ use crate::http::{Answer, Request, Retries, Scope};
 use crate::{ContainerName, Error, Registry, RemoteImage};
 
 const BUFFER: usize = 256 * 1024;
-/// How often somebody who watches is told.
+/// How often progress is reported.
 const BEAT: Duration = Duration::from_millis(100);
 
 /// Is told how many bytes are there, and of how many.

@@ -82,7 +82,7 @@ fn cut(start: u64, end: u64) -> Vec<(u64, u64)> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Missing,
-    /// Somebody is at it.
+    /// Another process downloads it.
     Taken,
     There,
 }

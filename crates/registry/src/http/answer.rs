@@ -12,7 +12,7 @@ use ureq::http::{HeaderMap, StatusCode, Uri};
 
 use crate::error::is_passing;
 
-/// More of an error than this nobody reads.
+/// The largest part of an error that is shown.
 const MAX_ERROR: u64 = 16 * 1024;
 const MAX_DETAILS: usize = 300;
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Whether the signatures of an image are accepted by somebody's keys, and why not.
+//! Whether the signatures of an image are accepted by the configured keys, and why not.
 
 use super::key::PublicKey;
 use super::payload;

@@ -6,7 +6,7 @@
 use std::fs;
 
 use cabane_label::NameMatch;
-use cabane_registry::{Error, Format, Listed, Listing, PushRequest, Said, Wanted, sum};
+use cabane_registry::{Content, Error, Format, Listed, Listing, PushRequest, Wanted, sum};
 use cabane_testkit::Fault;
 
 use crate::bed::{Bed, place};
@@ -42,14 +42,14 @@ fn listed(bed: &Bed) -> Vec<Listed> {
     bed.registry.find(&wanted, Listing::Index).unwrap()
 }
 
-fn said(bed: &Bed) -> Vec<Result<Said, Error>> {
+fn said(bed: &Bed) -> Vec<Result<Content, Error>> {
     let files = ["packages.json", "lock/requirements.txt"];
     bed.registry.contents(&listed(bed), &files).unwrap()
 }
 
-fn of_metadata() -> Said {
+fn of_metadata() -> Content {
     let content = b"of the metadata".to_vec();
-    Said::Files([("packages.json".to_owned(), content)].into())
+    Content::Files([("packages.json".to_owned(), content)].into())
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn what_was_handed_over_at_push_comes_with_one_request() {
     let images = listed(&bed);
     bed.server.forget_requests();
     let said = bed.registry.contents(&images, &["packages.json"]).unwrap();
-    assert_eq!(said[0].as_ref().unwrap(), &Said::Lines(LINES.to_owned()));
+    assert_eq!(said[0].as_ref().unwrap(), &Content::Lines(LINES.to_owned()));
     // The list of the lines, and one of them.
     assert_eq!(bed.server.requests().len(), 2);
 }
@@ -76,7 +76,7 @@ fn pushing_again_adds_what_the_line_lacks() {
     let bed = Bed::new();
     push(&bed, LABEL, None);
     push(&bed, LABEL, Some(LINES));
-    assert_eq!(said(&bed)[0].as_ref().unwrap(), &Said::Lines(LINES.to_owned()));
+    assert_eq!(said(&bed)[0].as_ref().unwrap(), &Content::Lines(LINES.to_owned()));
     bed.server.forget_requests();
     push(&bed, LABEL, Some(LINES));
     let lines = bed.server.requests_of("PUT", "cabane-index/manifests/app");
@@ -92,7 +92,7 @@ fn a_copy_in_another_part_of_the_registry_says_the_same() {
     bed.registry.copy(&place(LABEL), &to, false).unwrap();
     let image = Listed { namespace: to.namespace, ..listed(&bed).remove(0) };
     let said = bed.registry.contents(&[image], &[]).unwrap();
-    assert_eq!(said[0].as_ref().unwrap(), &Said::Lines(LINES.to_owned()));
+    assert_eq!(said[0].as_ref().unwrap(), &Content::Lines(LINES.to_owned()));
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn one_image_that_cannot_be_asked_does_not_hide_the_others() {
     bed.server.on("GET", "/app/1.0/").does(Fault::answer(403));
     let said = said(&bed);
     assert!(matches!(said[0], Err(Error::Forbidden { .. })), "{said:?}");
-    assert_eq!(said[1].as_ref().unwrap(), &Said::Lines(LINES.to_owned()));
+    assert_eq!(said[1].as_ref().unwrap(), &Content::Lines(LINES.to_owned()));
 }
 
 #[test]

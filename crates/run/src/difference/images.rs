@@ -111,9 +111,9 @@ fn compare(
     };
     let empty = View::default();
     let (one, other) = (from.map_or(&empty, |(_, view)| view), to.map_or(&empty, |(_, view)| view));
-    let told =
+    let describe =
         |view: &View| [("description", view.description.clone()), ("root", view.root.clone())];
-    difference.fields = fields(told(one).into_iter().zip(told(other)));
+    difference.fields = fields(describe(one).into_iter().zip(describe(other)));
     difference.variables = compare_variables(&one.patch, &other.patch);
     let is_same = from.is_some() == to.is_some()
         && difference.fields.is_empty()

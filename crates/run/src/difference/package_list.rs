@@ -254,9 +254,9 @@ fn read(mount: &OwnedFd, path: &Path) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    fn told(packages: Vec<Package>) -> Vec<String> {
-        let told = |one: Package| format!("{} {}", one.name, one.version);
-        packages.into_iter().map(told).collect()
+    fn describe(packages: Vec<Package>) -> Vec<String> {
+        let describe = |one: Package| format!("{} {}", one.name, one.version);
+        packages.into_iter().map(describe).collect()
     }
 
     #[test]
@@ -264,12 +264,15 @@ mod tests {
         let text = "# made by a tool\nnumpy==2.4.6 \\\n    --hash=sha256:ab \\\n    --hash=sha256:cd\n\
             uvicorn[standard]==0.30 ; python_version >= '3.9' \\\n    --hash=sha256:ef\n\
             ./wheels/own_tool-1.2-py3-none-any.whl --hash=sha256:00\n";
-        assert_eq!(told(of_requirements(text)), ["numpy 2.4.6", "uvicorn 0.30", "own_tool 1.2"]);
+        assert_eq!(
+            describe(of_requirements(text)),
+            ["numpy 2.4.6", "uvicorn 0.30", "own_tool 1.2"]
+        );
     }
 
     #[test]
     fn a_spec_of_a_lock_file_of_spack_is_a_package() {
         let text = br#"{"concrete_specs":{"abc":{"name":"hdf5","version":"1.14"}}}"#;
-        assert_eq!(told(of_spack_lock(text).unwrap()), ["hdf5 1.14"]);
+        assert_eq!(describe(of_spack_lock(text).unwrap()), ["hdf5 1.14"]);
     }
 }

@@ -95,21 +95,21 @@ mod tests {
         }
     }
 
-    fn told(from: &[Package], to: &[Package]) -> Vec<(Vec<String>, Vec<String>)> {
+    fn describe(from: &[Package], to: &[Package]) -> Vec<(Vec<String>, Vec<String>)> {
         let differences = compare_packages(from, to).into_iter();
         differences.map(|one| (one.from, one.to)).collect()
     }
 
     #[test]
     fn another_version_is_one_difference() {
-        let differences = told(&[package("numpy", "1", None)], &[package("numpy", "2", None)]);
+        let differences = describe(&[package("numpy", "1", None)], &[package("numpy", "2", None)]);
         assert_eq!(differences, [(vec!["1".to_owned()], vec!["2".to_owned()])]);
     }
 
     #[test]
     fn the_spelling_of_a_wheel_is_no_difference() {
         let one = package("Foo_Bar", "1", None);
-        assert_eq!(told(&[one], &[package("foo-bar", "1", None)]), []);
+        assert_eq!(describe(&[one], &[package("foo-bar", "1", None)]), []);
     }
 
     #[test]
@@ -117,6 +117,6 @@ mod tests {
         let one = package("hdf5", "1.14", Some("aaaaaaaaaa"));
         let other = package("hdf5", "1.14", Some("bbbbbbbbbb"));
         let expected = (vec!["1.14/aaaaaaa".to_owned()], vec!["1.14/bbbbbbb".to_owned()]);
-        assert_eq!(told(&[one], &[other]), [expected]);
+        assert_eq!(describe(&[one], &[other]), [expected]);
     }
 }

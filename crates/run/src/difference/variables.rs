@@ -25,10 +25,10 @@ pub struct VariableDifference {
 pub fn compare_variables(from: &EnvPatch, to: &EnvPatch) -> Vec<VariableDifference> {
     let mut all: BTreeMap<&str, (Vec<String>, Vec<String>)> = BTreeMap::new();
     for (variable, changes) in from.iter() {
-        all.entry(variable).or_default().0 = told(changes);
+        all.entry(variable).or_default().0 = describe(changes);
     }
     for (variable, changes) in to.iter() {
-        all.entry(variable).or_default().1 = told(changes);
+        all.entry(variable).or_default().1 = describe(changes);
     }
     let differing = all.into_iter().filter(|(_, (from, to))| from != to);
     differing
@@ -47,7 +47,7 @@ pub fn compare_variables(from: &EnvPatch, to: &EnvPatch) -> Vec<VariableDifferen
 }
 
 /// Takes changes apart, so that one element more is one difference more.
-fn told(changes: &[Change]) -> Vec<String> {
+fn describe(changes: &[Change]) -> Vec<String> {
     let mut texts = Vec::new();
     for change in changes {
         match change {

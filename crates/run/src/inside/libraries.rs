@@ -117,8 +117,8 @@ impl ProcessEnvironment {
         let text = String::from_utf8_lossy(&answer.stdout);
         let needed: Vec<(&str, Option<&str>)> = text.lines().filter_map(needed).collect();
         if needed.is_empty() && !answer.status.success() {
-            let said = String::from_utf8_lossy(&answer.stderr);
-            return Err(refused(escape(said.trim()).into_owned()));
+            let messages = String::from_utf8_lossy(&answer.stderr);
+            return Err(refused(escape(messages.trim()).into_owned()));
         }
         let library = |(name, file): (&str, Option<&str>)| NeededLibrary {
             name: name.to_owned(),

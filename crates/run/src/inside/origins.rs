@@ -111,7 +111,7 @@ impl ProcessEnvironment {
             return None;
         }
         let text = value.map(|value| value.to_string_lossy().into_owned());
-        let mut told = VariableOrigin {
+        let mut origin = VariableOrigin {
             name: name.to_owned(),
             value: text,
             elements: Vec::new(),
@@ -122,11 +122,11 @@ impl ProcessEnvironment {
         let is_list =
             LISTS.contains(&name) || effects.iter().any(|(_, one)| matches!(one, Effect::Added(_)));
         if is_list && value.is_some() {
-            told.elements = self.elements(name);
+            origin.elements = self.elements(name);
         } else {
-            self.tell_scalar(&mut told, effects);
+            self.tell_scalar(&mut origin, effects);
         }
-        Some(told)
+        Some(origin)
     }
 
     /// Returns what each view does to a variable, in the order of the views, and last
@@ -145,13 +145,13 @@ impl ProcessEnvironment {
         })
     }
 
-    fn tell_scalar(&self, told: &mut VariableOrigin, mut effects: Vec<(usize, Effect)>) {
+    fn tell_scalar(&self, origin: &mut VariableOrigin, mut effects: Vec<(usize, Effect)>) {
         let value_of = |effect: &Effect| match effect {
             Effect::Set(value) => Some(value.clone()),
             Effect::Added(values) => Some(values.join(":")),
             Effect::Unset => None,
         };
-        let is_value = |(_, effect): &(usize, Effect)| value_of(effect) == told.value;
+        let is_value = |(_, effect): &(usize, Effect)| value_of(effect) == origin.value;
         let is_of_file = |(place, _): &(usize, Effect)| *place == self.views.len();
         if effects.last().is_some_and(|last| is_of_file(last) && !is_value(last))
             && effects.iter().any(is_value)
@@ -159,34 +159,35 @@ impl ProcessEnvironment {
             // In an environment inside another, a view may come after the outer file.
             effects.pop();
         }
-        let is_callers = self.replaced.get(&told.name) == told.value.as_ref();
-        if is_callers && told.value.is_some() && !effects.iter().any(is_value) {
+        let is_callers = self.replaced.get(&origin.name) == origin.value.as_ref();
+        if is_callers && origin.value.is_some() && !effects.iter().any(is_value) {
             // A virtual environment of the user's wins over the views.
-            told.set_by = Some(Origin::Caller);
+            origin.set_by = Some(Origin::Caller);
             return;
         }
         let Some((last, effect)) = effects.pop() else {
             let ours = [CABANE_LOADED, UENV_MOUNT_LIST, UENV_VIEW];
-            let is_ours = ours.contains(&told.name.as_str()) && !self.images.is_empty();
-            told.set_by = Some(if is_ours { Origin::Cabane } else { Origin::Caller });
+            let is_ours = ours.contains(&origin.name.as_str()) && !self.images.is_empty();
+            origin.set_by = Some(if is_ours { Origin::Cabane } else { Origin::Caller });
             return;
         };
         let set = value_of(&effect);
         // What a value of the caller's was put into cannot be told any more.
         let is_known = set.as_ref().is_none_or(|set| !set.contains("${@"));
-        told.changed_since = is_known && set != told.value;
-        told.set_by = Some(self.view_origin(last));
+        origin.changed_since = is_known && set != origin.value;
+        origin.set_by = Some(self.view_origin(last));
         for (view, effect) in effects.iter().rev() {
-            told.replaced
+            origin
+                .replaced
                 .push(Replaced { value: value_of(effect), origin: self.view_origin(*view) });
         }
-        let before = self.replaced.get(&told.name);
+        let before = self.replaced.get(&origin.name);
         let is_told = |value: &String| {
             let same = |one: &Replaced| one.value.as_ref() == Some(value);
-            told.replaced.iter().any(same)
+            origin.replaced.iter().any(same)
         };
         if let Some(value) = before.filter(|value| !is_told(value)).cloned() {
-            told.replaced.push(Replaced { value: Some(value), origin: Origin::Caller });
+            origin.replaced.push(Replaced { value: Some(value), origin: Origin::Caller });
         }
     }
 
@@ -352,15 +353,15 @@ mod tests {
     #[test]
     fn a_value_that_was_kept_against_a_view_is_the_callers() {
         let view = [Change::Set("view".to_owned())];
-        let told = process_environment(&[&view], "before").variable("LIST").unwrap();
-        assert_eq!(told.set_by, Some(Origin::Caller));
+        let origin = process_environment(&[&view], "before").variable("LIST").unwrap();
+        assert_eq!(origin.set_by, Some(Origin::Caller));
     }
 
     #[test]
     fn a_scalar_tells_the_earlier_views_and_the_caller_in_the_order_of_replacement() {
         let [one, other] = ["one", "other"].map(|value| Change::Set(value.to_owned()));
-        let told = process_environment(&[&[one], &[other]], "other").variable("LIST");
-        let replaced = told.unwrap().replaced.into_iter();
+        let origin = process_environment(&[&[one], &[other]], "other").variable("LIST");
+        let replaced = origin.unwrap().replaced.into_iter();
         let values: Vec<_> = replaced.filter_map(|one| one.value).collect();
         assert_eq!(values, ["one", "before"]);
     }

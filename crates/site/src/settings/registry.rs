@@ -17,7 +17,7 @@ use cabane_report::{Report, Result};
 /// Which registry is meant, and how it is reached.
 #[derive(Clone, Debug)]
 pub struct RegistrySetting {
-    /// Where it is; nowhere if nobody has said so.
+    /// Where it is; none if it is not configured.
     pub address: Value<Option<Address>>,
     /// The part of it that is meant when none is named.
     pub namespace: Value<Namespace>,

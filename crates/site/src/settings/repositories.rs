@@ -24,7 +24,7 @@ pub struct RepositorySetting {
     pub priority: i32,
     /// Whether it is the user's own, which is made when first written to.
     pub is_default: bool,
-    /// What is removed there when somebody asks for it.
+    /// What `cabane repo gc` removes there.
     pub retention: RetentionSettings,
     /// Whether a configuration file says where it is, or nobody does, and not who types.
     pub is_configured: bool,

@@ -61,7 +61,7 @@ impl Value<Option<PathBuf>> {
     ///
     /// # Errors
     ///
-    /// That there is none, since nobody knows where the home is.
+    /// There is none, because the home directory is unknown.
     pub fn directory(&self) -> Result<&Path> {
         let none = || Report::new(Kind::Failure, SettingError::NoHome);
         self.value.as_deref().ok_or_else(none)

@@ -82,8 +82,8 @@ fn copy_and_delete(skopeo: &Path, host: &str) {
     let tags = format!("docker://{host}/images/tiny");
     let tags = run(&["list-tags", "--tls-verify=false", &tags]);
     assert!(tags.contains("\"v1\""), "{tags}");
-    let told = run(&["inspect", "--tls-verify=false", &name]);
-    assert!(told.contains("\"Digest\": \"sha256:"), "{told}");
+    let output = run(&["inspect", "--tls-verify=false", &name]);
+    assert!(output.contains("\"Digest\": \"sha256:"), "{output}");
     run(&["delete", "--tls-verify=false", &name]);
     let mut again = world.command(skopeo);
     let again = Finished::of(again.args(["inspect", "--tls-verify=false", &name]));

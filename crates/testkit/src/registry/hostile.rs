@@ -265,7 +265,7 @@ impl HostileRegistry {
     }
 
     /// Begins to say what goes wrong: with requests of a method whose path, with its query,
-    /// contains a text. An empty text stands for all.
+    /// contains a text. An empty text means all.
     pub fn on(&self, method: &str, path: &str) -> When<'_> {
         When::new(self, method, path)
     }

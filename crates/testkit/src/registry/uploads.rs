@@ -49,12 +49,12 @@ pub(super) fn go_on(
     };
     let fits = goes_on_where_it_ended(&state.settings, request, received);
     let invalid = Answer::failure(404, "BLOB_UPLOAD_INVALID", "blob upload invalid");
-    let told = request.parameter("_state");
+    let offset = request.parameter("_state");
     // Callers must keep the query of the place that they are given.
-    if state.settings.upload_state && told.is_none() {
+    if state.settings.upload_state && offset.is_none() {
         return invalid;
     }
-    if !state.settings.cut_uploads && told != Some(received.len().to_string()) {
+    if !state.settings.cut_uploads && offset != Some(received.len().to_string()) {
         return invalid;
     }
     match request.method.as_str() {

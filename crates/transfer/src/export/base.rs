@@ -46,19 +46,20 @@ impl Base {
     pub(crate) fn find(context: &Context, text: &str) -> Result<Self> {
         let read: Result<Reference, ReferenceError> = text.parse();
         let is_path = text.starts_with(['/', '.']) || Path::new(text).exists();
-        let said = ["oci:", "oci-archive:", "docker-archive:", "sif:", "dir:"];
-        let is_said = said.iter().any(|scheme| text.starts_with(scheme)) || text.contains("://");
+        let schemes = ["oci:", "oci-archive:", "docker-archive:", "sif:", "dir:"];
+        let has_scheme =
+            schemes.iter().any(|scheme| text.starts_with(scheme)) || text.contains("://");
         match read {
             Ok(Reference::Sif(_) | Reference::Directory(_)) => {
                 let text = text.to_owned();
                 let error = Report::new(Kind::BadInput, NoLayers { text });
                 Err(error.hinted("`cabane import` makes an image of it, which can be".to_owned()))
             }
-            Ok(reference) if is_said || is_path => Ok(Self::Container(reference)),
+            Ok(reference) if has_scheme || is_path => Ok(Self::Container(reference)),
             Err(ReferenceError::NoImage { .. } | ReferenceError::Unreadable { .. }) if is_path => {
                 Ok(Self::Image(text.to_owned()))
             }
-            Err(error) if is_said => Err(error.told()),
+            Err(error) if has_scheme => Err(error.into_report()),
             read => {
                 let description: Result<ImageDescription, _> = text.parse();
                 let found = description

@@ -3,10 +3,10 @@
 
 //! Images become a container image.
 
+mod annotations;
 pub(crate) mod base;
 pub(crate) mod target;
 pub(crate) mod tree;
-mod words;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -29,10 +29,10 @@ use cabane_site::env_vars;
 use cabane_site::settings::{find_program, processors};
 use serde_json::{Value, json as value};
 
+use crate::export::annotations::{annotations_of, architecture_of, labels_of, title_of};
 use crate::export::base::{Base, ContainerQuery};
 use crate::export::target::{Destination, Opened, Publishing, scratch_place};
 use crate::export::tree::{Found, layer_of};
-use crate::export::words::{annotations_of, architecture_of, labels_of, title_of};
 use crate::import::reference::Reference;
 use crate::registry::of_containers;
 

@@ -104,7 +104,7 @@ pub fn import(context: &Context, request: &ImportRequest) -> Result<Imported> {
     let platform = request.platform.clone();
     let platform = platform.unwrap_or_else(|| Platform::of_machine(std::env::consts::ARCH));
     let label = complete_label_for(context, &pattern, platform.machine())?;
-    let reference: Reference = request.image.parse().map_err(ReferenceError::told)?;
+    let reference: Reference = request.image.parse().map_err(ReferenceError::into_report)?;
     let group = request.group.as_deref();
     let group = group.map(groups::number_of).transpose()?;
     let import = Import {

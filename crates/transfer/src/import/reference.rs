@@ -65,8 +65,8 @@ impl FromStr for Reference {
     type Err = ReferenceError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if let Some(said) = of_scheme(text, Path::new(""))? {
-            return Ok(said);
+        if let Some(reference) = of_scheme(text, Path::new(""))? {
+            return Ok(reference);
         }
         let (path, name) = path_and_name(text, Path::new(""));
         if text.starts_with(['/', '.']) || (name.is_none() && path.exists()) {
@@ -160,7 +160,7 @@ fn of_path(path: &Path, name: Option<String>) -> Result<Reference, ReferenceErro
 
 impl ReferenceError {
     /// Makes the error that is shown of it.
-    pub fn told(self) -> Report {
+    pub fn into_report(self) -> Report {
         let kind = match &self {
             Self::Unreadable { .. } => Kind::Failure,
             _ => Kind::BadInput,

@@ -112,6 +112,6 @@ impl Counted<'_, '_> {
 }
 
 #[cfg(test)]
-pub(crate) mod made;
+pub(crate) mod fixtures;
 #[cfg(test)]
 mod tests;

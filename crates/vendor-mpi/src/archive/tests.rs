@@ -7,7 +7,7 @@ use std::io::Cursor;
 
 use proptest::prelude::*;
 
-use super::made::{Made, cpio, deb, file, gzip, link, of_mode, rpm, tar};
+use super::fixtures::{Made, cpio, deb, file, gzip, link, of_mode, rpm, tar};
 use super::{ArchiveError, Entry, Kind, Limits, visit};
 
 /// What a package holds, each file with its bytes.
@@ -27,7 +27,7 @@ fn both(entries: &[Made]) -> [Vec<u8>; 2] {
     [deb(&gzip(&tar(entries))), rpm(&gzip(&cpio(entries)))]
 }
 
-fn told(package: &[u8]) -> String {
+fn error(package: &[u8]) -> String {
     let error = read(package, Limits::default()).unwrap_err();
     error.to_string()
 }
@@ -53,10 +53,10 @@ fn both_kinds_of_packages_are_read() {
 fn what_leads_out_of_a_package_refuses_it() {
     for name in ["../evil", "./opt/../../evil", "/etc/evil"] {
         for package in both(&[file("./a", ""), file(name, "")]) {
-            let told = told(&package);
+            let error = error(&package);
             assert!(
-                told.contains("leads out of the package") || told.contains("absolute"),
-                "{told}"
+                error.contains("leads out of the package") || error.contains("absolute"),
+                "{error}"
             );
         }
     }
@@ -66,7 +66,7 @@ fn what_leads_out_of_a_package_refuses_it() {
 fn devices_refuse_a_package() {
     for mode in [0o020_666, 0o010_666] {
         for package in both(&[of_mode("./dev/null", mode)]) {
-            assert_eq!(told(&package), "`./dev/null` is a device or something like it");
+            assert_eq!(error(&package), "`./dev/null` is a device or something like it");
         }
     }
 }
@@ -74,7 +74,7 @@ fn devices_refuse_a_package() {
 #[test]
 fn a_name_with_a_control_character_refuses_a_package_and_is_shown_without_it() {
     for package in both(&[file("./a\u{1b}[2J", "")]) {
-        assert_eq!(told(&package), "`./a\\u{1b}[2J` has a control character");
+        assert_eq!(error(&package), "`./a\\u{1b}[2J` has a control character");
     }
 }
 
@@ -125,7 +125,7 @@ fn a_long_name_is_one_name_and_a_name_without_an_end_is_refused() {
     header.set_cksum();
     builder.append(&header, vec![b'a'; 1 << 20].as_slice()).unwrap();
     let package = deb(&builder.into_inner().unwrap());
-    assert_eq!(told(&package), "it is damaged: a name in it is longer than any name");
+    assert_eq!(error(&package), "it is damaged: a name in it is longer than any name");
 }
 
 #[test]
@@ -133,12 +133,12 @@ fn other_files_are_no_packages() {
     for other in [&b""[..], b"!<arch>\n", b"\x7fELF and more than eight bytes"] {
         assert!(read(other, Limits::default()).is_err());
     }
-    assert_eq!(told(b"PK\x03\x04 something"), "it is neither a Debian package nor an RPM");
+    assert_eq!(error(b"PK\x03\x04 something"), "it is neither a Debian package nor an RPM");
 }
 
 #[test]
 fn how_a_package_is_compressed_that_is_not_understood_is_said() {
-    assert_eq!(told(&rpm(b"BZh91AY")), "it is compressed with bzip2, which is not understood");
+    assert_eq!(error(&rpm(b"BZh91AY")), "it is compressed with bzip2, which is not understood");
 }
 
 #[test]

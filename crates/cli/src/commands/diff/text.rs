@@ -69,11 +69,11 @@ pub(crate) fn environments(difference: &EnvironmentDifference) -> String {
         text += &field_line("", field);
     }
     if !difference.views_from.is_empty() || !difference.views_to.is_empty() {
-        let told = |views: &[String]| match views {
+        let describe = |views: &[String]| match views {
             [] => "none".to_owned(),
             views => views.join(", "),
         };
-        let (from, to) = (told(&difference.views_from), told(&difference.views_to));
+        let (from, to) = (describe(&difference.views_from), describe(&difference.views_to));
         text += &change("", "views", Some(&from), Some(&to));
     }
     if !difference.variables.is_empty() {
@@ -87,7 +87,7 @@ pub(crate) fn environments(difference: &EnvironmentDifference) -> String {
 
 /// Tells about one file.
 pub(crate) fn file(difference: &FileDifference) -> String {
-    let told = |state: &FileState| match state.kind.as_str() {
+    let describe = |state: &FileState| match state.kind.as_str() {
         "directory" => format!("{}, {}", files(state.files), size(state.size)),
         "link" => format!("link to {}", state.target.as_deref().unwrap_or_default()),
         "file" if state.is_executable => format!("{}, executable", size(state.size)),
@@ -95,12 +95,12 @@ pub(crate) fn file(difference: &FileDifference) -> String {
         kind => kind.to_owned(),
     };
     let (sign, state, what) = match (&difference.from, &difference.to) {
-        (Some(from), Some(to)) if told(from) == told(to) => {
-            ('~', to, format!("{}, other content", told(to)))
+        (Some(from), Some(to)) if describe(from) == describe(to) => {
+            ('~', to, format!("{}, other content", describe(to)))
         }
-        (Some(from), Some(to)) => ('~', to, format!("{} -> {}", told(from), told(to))),
-        (Some(from), None) => ('-', from, told(from)),
-        (None, Some(to)) => ('+', to, told(to)),
+        (Some(from), Some(to)) => ('~', to, format!("{} -> {}", describe(from), describe(to))),
+        (Some(from), None) => ('-', from, describe(from)),
+        (None, Some(to)) => ('+', to, describe(to)),
         (None, None) => return String::new(),
     };
     let slash = if state.kind == "directory" { "/" } else { "" };
@@ -145,8 +145,8 @@ fn with_short_values(field: &Field) -> Field {
 }
 
 fn package_line(package: &PackageDifference) -> String {
-    let told = |versions: &[String]| (!versions.is_empty()).then(|| versions.join(", "));
-    let (from, to) = (told(&package.from), told(&package.to));
+    let describe = |versions: &[String]| (!versions.is_empty()).then(|| versions.join(", "));
+    let (from, to) = (describe(&package.from), describe(&package.to));
     change("  ", &package.name, from.as_deref(), to.as_deref())
 }
 

@@ -62,8 +62,8 @@ pub(crate) fn explain(setup: &Setup, args: &ExplainArgs) -> CommandResult<ExitCo
     let mut all = Vec::with_capacity(args.what.len());
     let mut problem = None;
     if let Some(program) = &args.libraries_of {
-        let told = process_environment.libraries_of(program).map_err(no_libraries)?;
-        all.push((program, vec![told]));
+        let libraries = process_environment.libraries_of(program).map_err(no_libraries)?;
+        all.push((program, vec![libraries]));
     }
     for what in &args.what {
         match process_environment.explain(what) {

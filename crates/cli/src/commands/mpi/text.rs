@@ -83,8 +83,8 @@ fn inspection(file: &Inspection) -> String {
     }
     for unmet in &file.unmet {
         let (library, by) = (shown(&unmet.library), shown(&unmet.needed_by));
-        let told = format!("{} in {library}, needed by {by}", unmet.version);
-        line(&mut text, "lacks", &told);
+        let value = format!("{} in {library}, needed by {by}", unmet.version);
+        line(&mut text, "lacks", &value);
     }
     text
 }
@@ -131,8 +131,8 @@ fn installation(directory: &Installation) -> String {
         line(&mut text, &one.soname, &library(one));
     }
     for launcher in &directory.launchers {
-        let told = format!("{}, {}", launcher.kind.name(), shown(&launcher.path));
-        line(&mut text, "launcher", &told);
+        let value = format!("{}, {}", launcher.kind.name(), shown(&launcher.path));
+        line(&mut text, "launcher", &value);
     }
     text
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! `cabane repo gc`: images that nobody needs any more.
+//! `cabane repo gc`: unused and surplus images.
 
 use std::fs;
 use std::num::NonZeroU32;

@@ -4,7 +4,7 @@
 //! `cabane status --save`: what is loaded, as an environment file.
 //!
 //! Images are pinned by their digests; the label of each is a comment. What is
-//! written is what the variables say: somebody may have changed them.
+//! written is what the variables contain: they may have been changed.
 
 use std::fs::Permissions;
 use std::io::Write;

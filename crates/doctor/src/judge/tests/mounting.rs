@@ -79,8 +79,8 @@ fn each_fault_of_the_helper_has_its_command() {
 
 #[test]
 fn a_helper_of_another_version_is_told_so() {
-    let said = "cabane-mount does not understand what it is asked";
-    let facts = with_helper(|helper| helper.started = Some(Err(said.to_owned())));
+    let message = "cabane-mount does not understand what it is asked";
+    let facts = with_helper(|helper| helper.started = Some(Err(message.to_owned())));
     let report = judge(&facts);
     assert_eq!(
         (report.healthy, find(&report, "start of the helper").found.as_str()),
@@ -90,7 +90,7 @@ fn a_helper_of_another_version_is_told_so() {
 
 #[test]
 fn it_is_told_who_mounts_root_images() {
-    let told = |allowed: bool, absent: &[&str]| {
+    let findings = |allowed: bool, absent: &[&str]| {
         let facts = with_helper(|helper| {
             if let PolicyFacts::Good { root_images, absent_binds, .. } = &mut helper.policy {
                 *root_images = allowed;
@@ -98,18 +98,19 @@ fn it_is_told_who_mounts_root_images() {
             }
         });
         let report = judge(&facts);
-        let told = report.findings.iter();
-        let told = told.filter(|finding| finding.name == "root images");
-        let told: Vec<_> = told.map(|finding| (finding.state, finding.found.clone())).collect();
-        (report.healthy, told)
+        let findings = report.findings.iter();
+        let findings = findings.filter(|finding| finding.name == "root images");
+        let findings: Vec<_> =
+            findings.map(|finding| (finding.state, finding.found.clone())).collect();
+        (report.healthy, findings)
     };
     let by_helper =
         (State::Ok, "may be mounted by the helper, in the place of the root".to_owned());
     let by_user = (State::Off, "not by the helper; a user namespace is used".to_owned());
     let absent = (State::Note, "/scratch is not there".to_owned());
-    assert_eq!(told(true, &[]), (true, vec![by_helper.clone()]));
-    assert_eq!(told(false, &[]), (true, vec![by_user]));
-    assert_eq!(told(true, &["/scratch"]), (true, vec![by_helper, absent]));
+    assert_eq!(findings(true, &[]), (true, vec![by_helper.clone()]));
+    assert_eq!(findings(false, &[]), (true, vec![by_user]));
+    assert_eq!(findings(true, &["/scratch"]), (true, vec![by_helper, absent]));
 }
 
 #[test]

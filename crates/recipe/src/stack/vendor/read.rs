@@ -348,14 +348,14 @@ fn versions(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
 /// Returns the compilers of the three languages: what is said, or what is known.
 fn programs(report: &mut Report<'_>, section: &Section<'_>, name: &str) -> Option<[String; 3]> {
     let known = PROGRAMS.iter().find(|(known, _)| *known == name);
-    let mut said = |key| text(report, section, key);
-    let said = [said("c"), said("cxx"), said("fortran")];
+    let mut configured = |key| text(report, section, key);
+    let configured = [configured("c"), configured("cxx"), configured("fortran")];
     let mut programs: [String; 3] = Default::default();
-    for (index, said) in said.into_iter().enumerate() {
-        programs[index] = match (said?, known) {
-            (Some(said), _) if is_program(&said) => said,
-            (Some(said), _) => {
-                let message = format!("{} is not the name of a program", quote(&said));
+    for (index, configured) in configured.into_iter().enumerate() {
+        programs[index] = match (configured?, known) {
+            (Some(configured), _) if is_program(&configured) => configured,
+            (Some(configured), _) => {
+                let message = format!("{} is not the name of a program", quote(&configured));
                 report.note(section.place, &message, Some("write one such as `c: gcc`"));
                 return None;
             }

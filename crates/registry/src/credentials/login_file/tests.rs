@@ -16,12 +16,12 @@ fn found(text: &str, place: &Place<'_>) -> Result<Option<String>, String> {
     let path = directory.path().join("auth.json");
     fs::write(&path, text).unwrap();
     match find(&path, place, &[]) {
-        Ok(found) => Ok(found.as_ref().map(told)),
+        Ok(found) => Ok(found.as_ref().map(describe)),
         Err(error) => Err(error.to_string().replace(&*path.to_string_lossy(), "FILE")),
     }
 }
 
-fn told(credential: &Credential) -> String {
+fn describe(credential: &Credential) -> String {
     match credential {
         Credential::Password { username, password } => {
             format!("{username}:{}", password.reveal())

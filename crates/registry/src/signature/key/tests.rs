@@ -30,8 +30,8 @@ impl Bench {
         let mut command = Command::new("openssl");
         let command = command.args(words.split(' ')).current_dir(self.0.path());
         let output = command.output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "openssl {words}: {told}");
+        let messages = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "openssl {words}: {messages}");
     }
 
     /// A private key in the file `key`, and the public one in `key.pub`, by OpenSSL.

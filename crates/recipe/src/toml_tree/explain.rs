@@ -15,13 +15,13 @@ use crate::report::Report;
 const LONGEST_HINT: usize = 100;
 
 /// Notes what the parser said about a place.
-pub(super) fn explain(report: &mut Report<'_>, said: &str, place: Place) {
+pub(super) fn explain(report: &mut Report<'_>, reason: &str, place: Place) {
     let source = report.source();
     let (start, line) = source.line_at(place.start.min(source.text().len()));
     let column = place.start.saturating_sub(start).min(line.len());
     let written = line.get(column..).unwrap_or_default();
     // What follows the first comma is what was expected instead.
-    let (message, hint) = match said.split(", expected").next().unwrap_or(said) {
+    let (message, hint) = match reason.split(", expected").next().unwrap_or(reason) {
         "string values must be quoted" if written.is_empty() => {
             ("a value is missing behind the `=`".to_owned(), None)
         }
@@ -64,7 +64,7 @@ pub(super) fn explain(report: &mut Report<'_>, said: &str, place: Place) {
         "cannot recurse further; max recursion depth met" | "recursion limit" => {
             ("lists and tables are nested too deep".to_owned(), None)
         }
-        _ => (format!("this is not TOML: {said}"), None),
+        _ => (format!("this is not TOML: {reason}"), None),
     };
     report.note(Some(place), &message, hint.as_deref());
 }

@@ -23,7 +23,7 @@ use crate::{Error, digest};
 const NAME: &str = "org.opencontainers.image.ref.name";
 pub(super) const LAYOUT: &[u8] = br#"{"imageLayoutVersion":"1.0.0"}"#;
 
-/// A file that nobody sees until it is given a name. Where the file system has no files
+/// A file that is invisible until it gets a name. Where the file system has no files
 /// without a name it has one that begins with a dot, and loses it with this value.
 #[derive(Debug)]
 pub(super) struct Unseen {

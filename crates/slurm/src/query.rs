@@ -16,7 +16,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use cabane_mount::{JobBind, JobOwner, JobRoot};
-use cabane_process::as_user::{Said, User, output_as};
+use cabane_process::as_user::{Finished, User, output_as};
 
 use crate::record::find_command;
 use crate::spank::{Spank, change_variable};
@@ -27,7 +27,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// Who is asked, and for whom.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct Query<'a> {
     /// The command, if `plugstack.conf` names it.
     pub(crate) command: Option<&'a Path>,
     /// The owner of the job.
@@ -43,7 +43,7 @@ pub(crate) struct Answer {
     lists: Vec<(OsString, OsString)>,
 }
 
-impl Asked<'_> {
+impl Query<'_> {
     /// Asks with the words of a command line. The process has these variables alone, and sees
     /// the files of a mount namespace if one is given.
     ///
@@ -55,7 +55,7 @@ impl Asked<'_> {
         words: &[OsString],
         variables: &[(&str, OsString)],
         mounts: Option<&File>,
-    ) -> io::Result<Said> {
+    ) -> io::Result<Finished> {
         let nothing = || io::Error::other("there is no `cabane` where it is looked for");
         let program = find_command(self.command).ok_or_else(nothing)?;
         let mut command = Command::new(&program);
