@@ -12,7 +12,7 @@ use cabane_view::PackageRecord;
 pub(crate) struct Part {
     /// By which the others name it.
     pub(crate) key: String,
-    /// As it stands in the metadata, but for the size.
+    /// As it is in the metadata, but for the size.
     pub(crate) record: PackageRecord,
     /// Where it is now, if it has a directory of its own in the tree.
     pub(crate) here: Option<PathBuf>,

@@ -5,7 +5,7 @@
 //!
 //! [`plan()`] reads a recipe and returns a [`Plan`]: data that can be printed and
 //! compared with what has been done already. [`execute()`] does what is left. The
-//! reasons for the design stand in `docs/design/0004-builds.md`.
+//! reasons for the design are in `docs/design/0004-builds.md`.
 
 #![forbid(unsafe_code)]
 

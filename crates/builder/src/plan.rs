@@ -188,7 +188,7 @@ impl Job {
         }
         let request = &request;
         let target = request.install.as_ref().map(|install| {
-            // What is built knows its path, and lies there without being mounted.
+            // What is built knows its path, and is there without being mounted.
             recipe.store = install.directory.clone();
             Target { path: install.directory.as_path().to_owned(), replace: install.replace }
         });

@@ -41,7 +41,7 @@ pub struct BuildRequest {
     /// The directory that must not influence a build: the user's home.
     pub hidden_home: Option<PathBuf>,
     /// Where interpreters are looked for, after `/usr/bin` and `/usr/local/bin`;
-    /// what lies below the hidden home is passed over.
+    /// what is below the hidden home is passed over.
     pub search_path: Vec<PathBuf>,
     /// The time that every file in the image carries, in seconds since 1970.
     pub epoch: u32,

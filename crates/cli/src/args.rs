@@ -32,7 +32,7 @@ pub(crate) struct Args {
     pub(crate) command: Command,
 }
 
-/// Options that every command has; they stand before the command.
+/// Options that every command has; they precede the command.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct GlobalArgs {
     /// Show more detail

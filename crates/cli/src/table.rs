@@ -18,7 +18,7 @@ pub(crate) enum Align {
 
 /// A table with a head.
 ///
-/// All cells stand in one text: a list of ten thousand images would spend its time on
+/// All cells are in one text: a list of ten thousand images would spend its time on
 /// as many small ones.
 #[derive(Debug)]
 pub(crate) struct Table {

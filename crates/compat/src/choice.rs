@@ -5,7 +5,7 @@
 //!
 //! Commands and nodes of a job ask the same function, so that one machine always takes the
 //! same build. Names of micro-architectures mean nothing here, but where the administrator
-//! has put them into an order: what decides is what a build needs. The reasons stand in
+//! has put them into an order: what decides is what a build needs. The reasons are in
 //! `docs/design/0009-slurm.md`.
 
 use std::collections::BTreeSet;

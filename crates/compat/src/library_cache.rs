@@ -45,7 +45,7 @@ pub fn names() -> Vec<String> {
 }
 
 /// Returns the files that the text of a cache has under a name. Where there are several, for
-/// other word sizes, the machine's own stands first.
+/// other word sizes, the machine's own is first.
 pub fn in_cache<'a>(cache: &'a [u8], name: &'a str) -> impl Iterator<Item = PathBuf> + 'a {
     let is_it = move |place: usize| text_at(cache, place) == Some(name.as_bytes());
     let fitting = entries(cache).filter(move |(one, _)| is_it(*one));

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Files of this machine as a layer that lies on a container image.
+//! Files of this machine as a layer that is on a container image.
 
 use std::fs::File;
 use std::os::fd::AsFd;

@@ -14,7 +14,7 @@ pub fn parse(text: &str) -> Option<Digest> {
     text.strip_prefix("sha256:")?.parse().ok()
 }
 
-/// Writes a digest as it stands in documents.
+/// Writes a digest as it is in documents.
 #[must_use]
 pub fn written(digest: &Digest) -> String {
     format!("sha256:{}", digest.as_str())

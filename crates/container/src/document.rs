@@ -148,7 +148,7 @@ pub struct Config {
     pub(crate) run: Option<Run>,
     #[serde(default)]
     pub(crate) rootfs: RootFs,
-    /// Everything that stands there.
+    /// Everything that is there.
     #[serde(skip)]
     pub(crate) whole: serde_json::Value,
 }
@@ -189,7 +189,7 @@ impl Config {
         Ok(Self { whole: json(bytes, what)?, ..config })
     }
 
-    /// Returns everything that stands there, also what means nothing here.
+    /// Returns everything that is there, also what means nothing here.
     #[must_use]
     pub fn whole(&self) -> &serde_json::Value {
         &self.whole

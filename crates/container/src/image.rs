@@ -24,7 +24,7 @@ pub trait Blobs: Sync {
 pub struct Chosen {
     /// The digest of its manifest.
     pub digest: Digest,
-    /// The manifest as it stands there.
+    /// The manifest as it is written.
     pub bytes: Vec<u8>,
     /// The manifest.
     pub manifest: Manifest,

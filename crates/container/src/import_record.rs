@@ -28,7 +28,7 @@ impl Converted {
     }
 }
 
-/// What was done; it stands in the image as `meta/import.json`.
+/// What was done; it is in the image as `meta/import.json`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct ImportRecord {

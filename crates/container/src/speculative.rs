@@ -119,7 +119,7 @@ impl Ahead {
         Ok(listings)
     }
 
-    /// Whether a file seems to be left when all layers lie on top of each other.
+    /// Whether a file seems to be left when all layers are on top of each other.
     fn is_left(&self, found: &Found) -> bool {
         let path = &*found.path;
         if self.is_wrong || path.is_empty() || path == META.as_bytes() || path.len() > LONGEST_PATH

@@ -24,7 +24,7 @@ pub struct Chosen<'a> {
 }
 
 impl Devices {
-    /// Finds the devices that are wanted. `none` takes back what stands before it.
+    /// Finds the devices that are wanted. `none` takes back what precedes it.
     ///
     /// # Errors
     ///

@@ -25,7 +25,7 @@ pub use error::{DeviceError, DeviceWarning};
 pub use find::{Device, Devices, Problem};
 pub use give::{Compatibility, Given, Place, Wanted};
 
-/// Where specifications lie. What stands in a later directory holds.
+/// Where specifications lie. What is in a later directory holds.
 pub const DIRECTORIES: [&str; 2] = ["/etc/cdi", "/var/run/cdi"];
 
 /// Where the libraries of devices are seen in a container, each at its own path below that.

@@ -127,7 +127,7 @@ pub(crate) enum WeaknessKind {
     Owner(u32),
     /// Others may write to it; its mode.
     Writable(u32),
-    /// It lies on FUSE, where some user's process says whose it is.
+    /// It is on FUSE, where some user's process says whose it is.
     OnFuse,
     /// It cannot be looked at.
     Unreachable(String),

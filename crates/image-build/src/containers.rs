@@ -308,7 +308,7 @@ fn of_platform(found: FoundContainer, wanted: Option<&str>) -> Result<FoundConta
         .hinted("leave `platform` out, or name an image that is for it".to_owned()))
 }
 
-/// Returns the digest of an image, which has to be summed where it lies outside of a repository.
+/// Returns the digest of an image, which has to be summed where it is outside of a repository.
 fn digest_of(image: &ConcreteImage) -> Result<Digest> {
     match &image.digest {
         Some(digest) => Ok(digest.clone()),
@@ -342,7 +342,7 @@ fn error_of(error: cabane_container::PlatformError) -> Box<dyn std::error::Error
     Box::new(error)
 }
 
-/// Reads a name as it stands in a recipe, to which its paths are relative.
+/// Reads a name as it is in a recipe, to which its paths are relative.
 fn reference_of(from: &str, directory: &Path) -> Result<Reference> {
     Reference::in_file(from, directory).map_err(ReferenceError::into_report)
 }

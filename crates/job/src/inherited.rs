@@ -4,7 +4,7 @@
 //! Builds of images in the job around an `srun`, for the steps that it starts.
 //!
 //! On the node where `srun` is typed the variables are those of the builds that this node
-//! has taken. The nodes of the step choose again: what they can choose from stands in the list
+//! has taken. The nodes of the step choose again: what they can choose from is in the list
 //! of the job.
 
 use std::collections::BTreeMap;

@@ -17,7 +17,7 @@ pub enum ParseErrorKind {
     /// There is no text.
     #[error("nothing is there")]
     Empty,
-    /// A separator stands there, but nothing after it.
+    /// A separator is there, but nothing after it.
     #[error("the {part} is missing after `{separator}`")]
     MissingAfter {
         /// What should follow.
@@ -25,15 +25,15 @@ pub enum ParseErrorKind {
         /// The separator.
         separator: char,
     },
-    /// A separator stands there, but nothing before it.
+    /// A separator is there, but nothing before it.
     #[error("the {part} is missing before `{separator}`")]
     MissingBefore {
-        /// What should stand there.
+        /// What should be there.
         part: Expected,
         /// The separator.
         separator: &'static str,
     },
-    /// A character that may stand inside of a word, but not at its beginning.
+    /// A character that may be inside of a word, but not at its beginning.
     #[error("{} cannot start with `{}`", part.with_article(), shown(*character))]
     Start {
         /// The word.
@@ -41,7 +41,7 @@ pub enum ParseErrorKind {
         /// Its first character.
         character: char,
     },
-    /// A character that may stand inside of a word, but not at its end.
+    /// A character that may be inside of a word, but not at its end.
     #[error("{} cannot end with `{}`", part.with_article(), shown(*character))]
     End {
         /// The word.
@@ -81,7 +81,7 @@ pub enum ParseErrorKind {
         /// The part.
         part: Expected,
     },
-    /// The parts of a label stand in the wrong order.
+    /// The parts of a label are in the wrong order.
     #[error("`{}` stands before `{}`: the order is `name/version:tag@system%uarch`", part.in_label(), before.in_label())]
     Order {
         /// The part that comes too late.
@@ -137,7 +137,7 @@ pub enum ParseErrorKind {
     ParentDirectory,
 }
 
-/// A character as it may stand in a message.
+/// A character as it may be in a message.
 fn shown(character: char) -> String {
     let mut text = String::new();
     push_escaped(&mut text, character);

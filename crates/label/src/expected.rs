@@ -7,7 +7,7 @@ use std::fmt;
 
 /// What a text, or a part of it, was meant to be.
 ///
-/// The parts of a label stand in the order in which they are written.
+/// The parts of a label are in the order in which they are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Expected {
@@ -90,7 +90,7 @@ impl Expected {
         }
     }
 
-    /// Returns the word as it stands in a label, with its separator.
+    /// Returns the word as it is in a label, with its separator.
     pub(crate) fn in_label(self) -> &'static str {
         match self {
             Self::Namespace => "namespace::",

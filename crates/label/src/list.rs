@@ -12,7 +12,7 @@ const BLANKS: [char; 4] = [' ', '\t', '\n', '\r'];
 ///
 /// Blanks around the whole list and one comma at its end are tolerated, as
 /// scripts that put lists together leave them there. An empty element in the
-/// middle is refused: something was meant to stand there.
+/// middle is refused: something was meant to be there.
 pub fn list_elements(
     text: &str,
     list: Expected,

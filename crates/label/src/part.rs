@@ -42,7 +42,7 @@ pub(crate) fn part_problem(text: &str, part: Expected) -> Option<(usize, ParseEr
     (length > limit).then_some((limit, ParseErrorKind::TooLong { part, length, limit }))
 }
 
-/// Tells whether a character may stand in a part.
+/// Tells whether a character may be in a part.
 fn is_part_character(character: char) -> bool {
     character.is_ascii_alphanumeric() || matches!(character, '_' | '-' | '.')
 }

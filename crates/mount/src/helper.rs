@@ -31,7 +31,7 @@ pub enum Unavailable {
         /// Where it is.
         path: PathBuf,
     },
-    /// It lies on a file system on which set-uid programs have no effect.
+    /// It is on a file system on which set-uid programs have no effect.
     NoSetUidThere {
         /// Where it is.
         path: PathBuf,

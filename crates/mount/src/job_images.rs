@@ -324,7 +324,7 @@ pub(crate) fn plain(text: &str) -> Option<OsString> {
     Some(OsString::from_vec(bytes))
 }
 
-/// Reads what may stand in a message that root writes.
+/// Reads what may be in a message that root writes.
 pub(crate) fn printable(text: &str) -> Option<String> {
     let text = plain(text)?.into_string().ok()?;
     let is_printable = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));

@@ -5,7 +5,7 @@
 //!
 //! A [`MountPlan`] is data: it can be printed and compared, and [`perform()`] is the
 //! only function that acts on one. How the kernel is asked is a [`Backend`]. The
-//! order of things and the reasons stand in `docs/design/0002-mounting.md`.
+//! order of things and the reasons are in `docs/design/0002-mounting.md`.
 //!
 //! What runs with the rights of root for users who are not trusted is in
 //! `cabane-privileged`; its types that matter here are part of this crate. [`JobMounts`] are

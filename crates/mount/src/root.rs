@@ -162,7 +162,7 @@ fn overlay(
         .and_then(|()| set("upperdir", upper))
         .and_then(|()| set("workdir", work))
         .and_then(|()| match backend {
-            // What overlayfs notes about a file stands in attributes; users may not write
+            // What overlayfs notes about a file is in attributes; users may not write
             // those that are meant for it.
             Backend::UserNamespace => fsconfig_set_flag(context.as_fd(), "userxattr"),
             _ => Ok(()),

@@ -124,7 +124,7 @@ fn color(class: Class) -> &'static str {
     }
 }
 
-/// Text from outside, as it may stand in a page.
+/// Text from outside, as it may be in a page.
 fn escaped(text: &str) -> String {
     let mut safe = String::new();
     for character in text.chars() {

@@ -89,7 +89,7 @@ fn named(context: &Context, name: &str) -> Result<JobMpi> {
     Ok(JobMpi { path, libraries, program: None, directory: None })
 }
 
-/// A prefix or a library. What lies on the nodes only is named by its whole path.
+/// A prefix or a library. What is on the nodes only is named by its whole path.
 fn typed(context: &Context, name: &str) -> Result<PathBuf> {
     let path = absolute(Path::new(name));
     if let Some(image) = substitute_image(context, name) {

@@ -158,7 +158,7 @@ impl Seen {
         if let Some(name) = name.filter(|name| name.language != Language::C) {
             return Some((name.family, name.language));
         }
-        // A tool that stands between has MPI_Init, and leaves PMPI_Init to the library.
+        // A tool that is between has MPI_Init, and leaves PMPI_Init to the library.
         if !self.is_whole {
             return None;
         }
@@ -231,7 +231,7 @@ impl Texts {
         }
     }
 
-    /// Newer ones hide the names; the version stands behind the date of the build.
+    /// Newer ones hide the names; the version follows the date of the build.
     fn beside_a_date(&self) -> Option<String> {
         let mut before = "";
         for text in self.each() {

@@ -3,7 +3,7 @@
 
 //! Whether the kernel may read an image file, by a descriptor that a user handed over.
 //!
-//! A descriptor proves nothing by itself: the file can lie on a file system that a process of
+//! A descriptor proves nothing by itself: the file can be on a file system that a process of
 //! the user serves, in a mount that is attached nowhere, behind an overlay that hides both.
 //! What such a file says about its owner is worth nothing, and asking it can take for ever.
 //! So the first question is which mount it is on, which the kernel answers ([`MountId`]); only
@@ -24,7 +24,7 @@ use crate::{Error, ImageOwners, Policy, trusted};
 /// File systems that processes of users serve.
 const SERVED: [&str; 2] = ["fuse", "fuseblk"];
 const OVERLAY: &str = "overlay";
-/// As many overlays lie on each other at most, says the kernel (`FILESYSTEM_MAX_STACK_DEPTH`).
+/// As many overlays are on each other at most, says the kernel (`FILESYSTEM_MAX_STACK_DEPTH`).
 const OVERLAYS: u32 = 2;
 
 /// Tells which mount a descriptor is on, as far as the kernel says it without `/proc`. To be
@@ -33,7 +33,7 @@ pub(crate) fn mount_of(file: BorrowedFd<'_>) -> Option<MountId> {
     MountId::of(file).ok()
 }
 
-/// Checks that a file lies on a mount of the host, on which the policy lets images lie.
+/// Checks that a file is on a mount of the host, on which the policy lets images lie.
 /// Nothing is asked of the file system.
 pub(crate) fn check_mount(
     policy: &Policy,

@@ -4,7 +4,7 @@
 //! Mounting for a user who is not trusted, with the rights of root.
 //!
 //! What the caller says is a list of descriptors and mount points. A descriptor can
-//! only be one that they could open; a mount point must stand in the policy, letter by
+//! only be one that they could open; a mount point must be in the policy, letter by
 //! letter. Nothing else of theirs is looked up, followed or read.
 
 use std::fs::File;
@@ -220,7 +220,7 @@ fn is_confined() -> Result<bool, Error> {
     Ok(root()? != seen)
 }
 
-/// Attaches the mounts, the one nearest to the root first: one mount point may lie in
+/// Attaches the mounts, the one nearest to the root first: one mount point may be in
 /// the tree of another image. The places are looked up with the rights of the caller: in the
 /// namespace of one of their processes, they may have furnished them.
 fn put_in_place(

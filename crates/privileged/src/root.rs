@@ -131,7 +131,7 @@ pub(crate) struct Assembly<'a> {
     root: &'a PrivilegedRoot,
 }
 
-/// A mount, and what is to stand where it is attached.
+/// A mount, and what is to be where it is attached.
 struct Part<'a> {
     place: &'a Path,
     mount: BorrowedFd<'a>,

@@ -185,7 +185,7 @@ fn all_directories(machine: &Machine) -> Vec<String> {
 /// Returns the compilers of each version in each directory, the newest first.
 ///
 /// A version may have several names: `gcc` and `gcc-12`. The shortest is taken. A
-/// compiler that lies in several directories is taken from the first.
+/// compiler that is in several directories is taken from the first.
 fn in_all_directories(
     machine: &Machine,
     names: Names,

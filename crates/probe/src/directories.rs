@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Where systems keep things. Fixed places and what lies in `/opt`, never `PATH`.
+//! Where systems keep things. Fixed places and what is in `/opt`, never `PATH`.
 
 use crate::machine::Machine;
 use crate::version::Version;
@@ -70,14 +70,14 @@ pub(crate) fn version_in_pc(
     })
 }
 
-/// Returns the prefix of a program: what lies above its `bin`.
+/// Returns the prefix of a program: what is above its `bin`.
 pub(crate) fn prefix_of(program: &str) -> String {
     let above = |path: &str| path.rsplit_once('/').map(|(above, _)| above.to_owned());
     let prefix = above(program).and_then(|bin| above(&bin)).unwrap_or_default();
     if prefix.is_empty() { "/".to_owned() } else { prefix }
 }
 
-/// Returns what lies in `directory`, newest version first, with `below` appended, as
+/// Returns what is in `directory`, newest version first, with `below` appended, as
 /// far as that is there.
 pub(crate) fn versions_in(
     machine: &Machine,

@@ -155,7 +155,7 @@ impl Machine {
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Tells which of some words stand in a file, however large it is.
+    /// Tells which of some words are in a file, however large it is.
     pub(crate) fn words_in(&self, path: &str, words: &[&'static str]) -> Vec<&'static str> {
         let is_file = |path: &PathBuf| fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
         let path = self.real(path).map(|path| self.outside(&path));
@@ -179,7 +179,7 @@ impl Machine {
         found
     }
 
-    /// Lists a directory in order. Names that could not stand in a file of ours
+    /// Lists a directory in order. Names that could not be in a file of ours
     /// without care are left out.
     pub(crate) fn names(&self, directory: &str) -> Vec<String> {
         let Some(path) = self.real(directory) else {

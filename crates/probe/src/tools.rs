@@ -18,7 +18,7 @@ pub(crate) struct Tool {
     package: &'static str,
     program: &'static str,
     arguments: &'static [&'static str],
-    /// What stands before the version. Someone else's program of the same name does
+    /// What precedes the version. Someone else's program of the same name does
     /// not say it.
     mark: &'static str,
     /// Takes the version apart further; the variants that Spack would write.

@@ -5,7 +5,7 @@
 //!
 //! [`crate::child::start_detached`] waits until the program has begun, and relies on this
 //! process to have marked its descriptors. Here neither is so: the process may be one of
-//! others that has loaded our code, and the program may lie on a file system that hangs.
+//! others that has loaded our code, and the program may be on a file system that hangs.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

@@ -75,7 +75,7 @@ impl<'n> Field<'n> {
         }
     }
 
-    /// What stands there, in words.
+    /// What is there, in words.
     fn found(&self, language: Language) -> String {
         match &self.node.value {
             // With its quotes, because they may be what is wrong.
@@ -343,7 +343,7 @@ impl Report<'_> {
         None
     }
 
-    /// Notes that something else stands there than what was asked for.
+    /// Notes that something else is there than what was asked for.
     pub(crate) fn wrong_type(
         &mut self,
         field: &Field<'_>,
@@ -357,7 +357,7 @@ impl Report<'_> {
 
     /// Returns the place of the character at a byte of a text.
     ///
-    /// Where escapes stand in the file, it is the place of the whole text.
+    /// Where escapes are in the file, it is the place of the whole text.
     pub(crate) fn place_within(&self, field: &Field<'_>, offset: usize) -> Place {
         let (place, file) = (field.place(), self.source().text());
         let Value::Scalar(Scalar { text, .. }) = &field.node.value else {

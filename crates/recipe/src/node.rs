@@ -4,7 +4,7 @@
 //! The tree of values that a file holds, with the place of each.
 //!
 //! Both languages, YAML and TOML, are read into this one tree. The texts are
-//! kept as they stand in the file: whether `3.10` is a number or the name of a
+//! kept as they are in the file: whether `3.10` is a number or the name of a
 //! version is decided by whoever asks for it, and nothing is lost before that.
 
 use std::ops::Range;
@@ -25,14 +25,14 @@ impl From<Place> for Range<usize> {
     }
 }
 
-/// A value and where it stands.
+/// A value and where it is.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) place: Place,
     pub(crate) value: Value,
 }
 
-/// What stands there. Children are shared, because an alias is its anchor.
+/// What is there. Children are shared, because an alias is its anchor.
 #[derive(Debug)]
 pub(crate) enum Value {
     /// Nothing, or `null`.
@@ -80,7 +80,7 @@ pub(crate) const SECTION: &str = "a section with keys";
 pub(crate) const TABLE: &str = "a table";
 
 impl Node {
-    /// Says in words what stands there.
+    /// Says in words what is there.
     pub(crate) fn describe(&self, language: Language) -> &'static str {
         match &self.value {
             Value::Null => "nothing",

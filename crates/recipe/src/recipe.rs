@@ -27,7 +27,7 @@ pub struct Recipe {
     pub description: Option<String>,
     /// The view that is entered when none is asked for. For the engines
     /// `python`, `tree` and `container` it is one of `views`, or `default`, which always
-    /// exists; the views of a Spack recipe stand in another file.
+    /// exists; the views of a Spack recipe are in another file.
     pub default_view: Option<ViewName>,
     /// Who builds it, and from what.
     pub engine: EngineConfig,
@@ -48,7 +48,7 @@ pub enum FormatVersion {
 }
 
 impl FormatVersion {
-    /// Returns the number that stands in recipes.
+    /// Returns the number that is in recipes.
     #[must_use]
     pub fn number(self) -> u8 {
         self as u8

@@ -4,7 +4,7 @@
 //! TOML: from text to a tree of values.
 //!
 //! This is the only module that knows a TOML crate. Tables become sections and
-//! arrays lists, with their places; the keys stand in the order of the file.
+//! arrays lists, with their places; the keys are in the order of the file.
 
 mod explain;
 

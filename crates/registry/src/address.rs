@@ -26,16 +26,16 @@ pub enum AddressError {
     /// Neither `http` nor `https`.
     #[error("`{}` is not a way to reach a registry", escape(.scheme))]
     Scheme {
-        /// What stands before `://`.
+        /// What precedes `://`.
         scheme: String,
     },
     /// No host, or one with characters that none has.
     #[error("`{}` does not name a host", escape(.host))]
     Host {
-        /// What stands where the host should.
+        /// What is where the host should.
         host: String,
     },
-    /// A name and a password stand before the host.
+    /// A name and a password precede the host.
     #[error("a user or a password is no part of the address of a registry")]
     User,
     /// The part after the host cannot begin the name of a repository.

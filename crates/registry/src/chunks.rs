@@ -4,7 +4,7 @@
 //! Chunks of images: what two versions of an image have in common.
 //!
 //! An image is cut where its content says so (`FastCDC`, 2020), and not every so many bytes:
-//! what stands between two changes is cut in the same way wherever it has moved to. The list of
+//! what is between two changes is cut in the same way wherever it has moved to. The list of
 //! an image's chunks is attached to it at push:
 //!
 //! ```text

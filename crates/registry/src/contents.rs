@@ -5,7 +5,7 @@
 //!
 //! Push writes the packages of an image into the manifest of its line in the list, compressed
 //! and, as `data`, within the manifest: one request brings them. What was pushed by others has
-//! metadata, or nothing. What stands in the lines is the caller's; here they are bytes.
+//! metadata, or nothing. What is in the lines is the caller's; here they are bytes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Write};
@@ -68,7 +68,7 @@ impl Packages {
         layer
     }
 
-    /// Returns what stands within a manifest; `None` if nothing does, or something else.
+    /// Returns the content that is embedded in a manifest, if it is there and has the right form.
     fn within(layer: &Descriptor) -> Option<Self> {
         let bytes = STANDARD.decode(layer.data.as_ref()?).ok()?;
         (OciDigest::of(&bytes) == layer.digest).then_some(Self { bytes })

@@ -14,7 +14,7 @@
 //! `_` in a part is written `__`, so that nothing else looks like a separator; size and date
 //! are hexadecimal, in bytes and in seconds since 1970; the digest is base64 without padding,
 //! as for addresses. A label that is too long for a tag, which has 128 characters at most,
-//! stands in the manifest of the tag, and the tag has `h` and a sum in its place.
+//! is in the manifest of the tag, and the tag has `h` and a sum in its place.
 //!
 //! The manifest of a line may have the packages of the image as its layer, see
 //! [`crate::contents`].
@@ -56,7 +56,7 @@ const END: &str = "_.";
 /// One line of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// The label; `None` when it is too long to stand in the tag.
+    /// The label; `None` when it is too long to be in the tag.
     pub(crate) label: Option<Label>,
     pub(crate) digest: Digest,
     pub(crate) size: u64,

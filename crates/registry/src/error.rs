@@ -370,7 +370,7 @@ fn in_words(words: &str) -> String {
     if words.is_empty() { String::new() } else { format!(" ({})", escape(words)) }
 }
 
-/// Returns a path as it may stand in a message.
+/// Returns a path as it may be in a message.
 fn shown(path: &Path) -> String {
     escape(&path.to_string_lossy()).into_owned()
 }

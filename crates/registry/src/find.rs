@@ -163,7 +163,7 @@ impl Registry {
             (Changed::Not, None) | (Changed::Gone, _) => Ok(None),
             (Changed::To(document), _) => match self.read_image(place, repository, &document) {
                 Ok(image) => Ok(Some(CachedImage::of(&image))),
-                // Other things may lie beside images.
+                // Other things may be beside images.
                 Err(Error::NotAnImage { .. } | Error::Document { .. }) => Ok(None),
                 Err(error) => Err(error),
             },

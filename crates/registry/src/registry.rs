@@ -348,7 +348,7 @@ impl Registry {
         }
     }
 
-    /// Reads the index that stands in where the registry has no list of its own.
+    /// Reads the index that replaces a list if the registry has none.
     pub(crate) fn referrers_by_tag(
         &self,
         repository: &str,

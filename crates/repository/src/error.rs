@@ -336,7 +336,7 @@ fn amounts(need: Option<u64>, free: Option<u64>) -> String {
     }
 }
 
-/// Returns a path as it may stand in a message.
+/// Returns a path as it may be in a message.
 pub(crate) fn shown(path: &Path) -> String {
     escape(&path.to_string_lossy()).into_owned()
 }

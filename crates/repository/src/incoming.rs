@@ -86,7 +86,7 @@ pub(crate) fn may_go_on(place: &Path) -> bool {
 }
 
 impl Incoming {
-    /// Returns the directory; what lies there stays until the image is added.
+    /// Returns the directory; what is there stays until the image is added.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -110,7 +110,7 @@ impl Layout {
 
 /// The name of a ref's file: `<name>,<version>,<tag>,<system>,<uarch>,<id>,<date>.json`.
 ///
-/// A comma cannot stand in a label, so the name can be read back. A label that would make the
+/// A comma cannot be in a label, so the name can be read back. A label that would make the
 /// name longer than file systems allow is replaced by `~` and a part of its sha256. The date is
 /// in nanoseconds since 1970, with 16 hexadecimal digits: no two refs have the same name, so who
 /// removes one by its name cannot hit another that was written in the meantime.
@@ -165,7 +165,7 @@ impl RefName {
         self.id_part() == digest.id().as_str()
     }
 
-    /// Returns the label, unless it was too long to stand in the name.
+    /// Returns the label, unless it was too long to be in the name.
     pub(crate) fn label(&self) -> Option<Label> {
         self.parts()?.label()
     }
@@ -211,7 +211,7 @@ impl<'a> NameParts<'a> {
         is_ref.then_some(Self { label_part, date })
     }
 
-    /// Returns the label, unless it was too long to stand in the name.
+    /// Returns the label, unless it was too long to be in the name.
     pub(crate) fn label(self) -> Option<Label> {
         let mut parts = self.label_part.split(',');
         let label = Label {

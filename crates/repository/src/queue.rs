@@ -100,8 +100,8 @@ impl Repository {
 }
 
 impl Queue {
-    /// Takes the place, unless another process downloads the image. Who is told so asks again
-    /// after a while, and looks first whether [`Repository::has_image`] is true by now.
+    /// Takes the place, unless another process downloads the image. Then the caller tries again
+    /// after a while, and first checks [`Repository::has_image`].
     pub fn try_take(&mut self) -> Result<Claim, Error> {
         let tmp = self.layout.tmp();
         if !tmp.is_dir() {

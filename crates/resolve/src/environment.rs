@@ -20,7 +20,7 @@ use cabane_recipe::{
 use crate::error::any_of;
 use crate::near::similar;
 
-/// How many files may stand on each other.
+/// How many files may be on each other.
 const MAX_LEVELS: usize = 10;
 /// What the file of a name ends in.
 const ENDING: &str = "toml";
@@ -89,7 +89,7 @@ pub enum EnvironmentError {
         /// The files, each with its base behind it.
         chain: Vec<PathBuf>,
     },
-    /// Too many files stand on each other.
+    /// Too many files are on each other.
     #[error("more than {MAX_LEVELS} environment files stand on each other: {}", chain_of(.chain))]
     TooDeep {
         /// The files, each with its base behind it.

@@ -322,7 +322,7 @@ pub(crate) fn any_of(names: &[String]) -> String {
     }
 }
 
-/// Returns the labels as they may stand in a message; of many only the first.
+/// Returns the labels as they may be in a message; of many only the first.
 pub(crate) fn some_of(labels: &[Label]) -> String {
     const SHOWN: usize = 3;
     let shown: Vec<String> = labels.iter().take(SHOWN).map(ToString::to_string).collect();

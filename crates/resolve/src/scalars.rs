@@ -35,7 +35,7 @@ pub struct ScalarConflict {
 }
 
 /// Finds the variables that one patch sets although an earlier one wanted something
-/// else. The patches stand in the order in which they are applied; to want the same
+/// else. The patches are in the order in which they are applied; to want the same
 /// value is no conflict, and neither is adding to what an earlier one has set.
 #[must_use]
 pub fn scalar_conflicts<'a>(patches: impl Iterator<Item = &'a EnvPatch>) -> Vec<ScalarConflict> {

@@ -253,7 +253,7 @@ impl Target {
         variables
     }
 
-    /// Tells what lies between this process and that one.
+    /// Tells what is between this process and that one.
     pub(crate) fn door(&self) -> Result<Door, AttachError> {
         let failed = |source| self.not_entered(source);
         let there = self.namespaces.numbers().map_err(failed)?;
@@ -302,7 +302,7 @@ fn is_of_the_rank(name: &OsStr) -> bool {
     OF_THE_RANK.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// What lies between this process and another.
+/// What is between this process and another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Door {
     /// A user namespace of the user's own, which he may enter.

@@ -5,7 +5,7 @@
 //!
 //! Beside the kernel's directories, which belong to the mounting of a root image, these are
 //! the files of people and places where processes meet. Everything else is the image's. Why
-//! stands in `docs/design/0014-root-images.md`.
+//! is in `docs/design/0014-root-images.md`.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

@@ -6,7 +6,7 @@
 //! Without privilege every command has a user namespace of its own, and the kernel
 //! keeps processes of different user namespaces from each other's memory. The ranks
 //! of a parallel program need just that, so they enter the namespaces of the first
-//! one of them. Why and how stands in `docs/design/0006-joining.md`; how they find
+//! one of them. Why and how is in `docs/design/0006-joining.md`; how they find
 //! each other in `rendezvous`.
 
 use std::collections::BTreeMap;

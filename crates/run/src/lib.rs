@@ -6,7 +6,7 @@
 //! [`prepare()`] turns a [`RunRequest`] into data, a mount plan and variables, which
 //! can be printed; [`Prepared::exec`] acts on it and becomes the command, so that
 //! signals, exit codes and the terminal need no help from us. [`metadata`] looks
-//! into an image that lies outside a repository. [`loaded`] is what a process inside
+//! into an image that is outside a repository. [`loaded`] is what a process inside
 //! knows about the images around it, and [`inside`] where everything there comes from;
 //! [`difference`] compares images and environments. A virtual environment of the user's
 //! wins over the images: the module `venv`.

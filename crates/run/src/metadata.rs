@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! The metadata inside an image that lies outside a repository.
+//! The metadata inside an image that is outside a repository.
 //!
 //! The image is mounted for a moment; the same ways of mounting serve as for running, so
 //! an image whose metadata can be read can be used.

@@ -59,7 +59,7 @@ pub(crate) fn become_helper(
         binds: places.requested,
         lines: lines_of(plan),
         must_enter,
-        // One that lies outside of everything to be seen begins with a remark.
+        // One that is outside of everything to be seen begins with a remark.
         working_directory: directory.filter(|path| path.is_absolute()),
         command,
         variables: variables.iter().map(|(name, value)| variable(name, value)).collect(),

@@ -195,7 +195,7 @@ impl Given {
         all
     }
 
-    /// Returns the words for `cabane` that stand before `slurm submit`.
+    /// Returns the words for `cabane` that precede `slurm submit`.
     pub(crate) fn words_before(&self) -> impl Iterator<Item = String> {
         self.words_if(|option| option.passed_as == BEFORE)
     }

@@ -124,7 +124,7 @@ fn need(compiler: CompilerName) -> CompilerNeed {
     CompilerNeed { environment: environment_of(compiler), compiler }
 }
 
-/// A compiler that was built, and where it lies.
+/// A compiler that was built, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstalledCompiler {
     /// The compiler.
@@ -132,7 +132,7 @@ pub struct InstalledCompiler {
     /// Its spec with version and variants, as Spack tells it:
     /// `gcc@14.2.0 languages='c,c++,fortran'`.
     pub spec: String,
-    /// Where it lies.
+    /// Where it is.
     pub prefix: PathBuf,
     /// Its programs by language: `c`, `cxx`, `fortran`.
     pub programs: Vec<(String, PathBuf)>,

@@ -70,7 +70,7 @@ pub struct Arch {
 pub struct Dependency {
     /// Its name.
     pub name: String,
-    /// Its hash, by which it stands in the database.
+    /// Its hash, by which it is in the database.
     pub hash: String,
     /// What for.
     #[serde(default)]

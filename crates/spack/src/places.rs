@@ -39,7 +39,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// Returns the places in an image: package repositories lie where they lie
+    /// Returns the places in an image: package repositories lie where they are
     /// when it is mounted, and nothing is cached.
     ///
     /// `own` says whether the recipe, and whether the system has packages.

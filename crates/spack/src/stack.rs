@@ -88,7 +88,7 @@ pub struct StackView {
     pub environment: String,
     /// The environment of Spack that makes it.
     pub spack_environment: String,
-    /// Where it lies in the image.
+    /// Where it is in the image.
     pub root: String,
     /// Which packages are linked.
     pub link: Link,

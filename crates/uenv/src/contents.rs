@@ -73,7 +73,7 @@ pub enum Corruption {
     },
     /// An image in the database that has neither a label nor a file.
     EmptyRow {
-        /// What stands there for its digest.
+        /// What is there for its digest.
         sha256: String,
     },
     /// A row of which no label or no digest can be made.

@@ -107,7 +107,7 @@ fn companion(path: &Path, end: &str) -> PathBuf {
     name.into()
 }
 
-/// Copies a database and what lies beside it to a place where it can be set right.
+/// Copies a database and what is beside it to a place where it can be set right.
 fn copy(path: &Path) -> Result<TempDir, Error> {
     let place = tempfile::tempdir().map_err(Error::io("copy", path))?;
     let target = place.path().join("index.db");

@@ -88,7 +88,7 @@ impl Error {
     }
 }
 
-/// Returns a path as it may stand in a message.
+/// Returns a path as it may be in a message.
 fn shown(path: &Path) -> String {
     escape(&path.to_string_lossy()).into_owned()
 }

@@ -29,7 +29,7 @@ pub struct Import<'a> {
     pub replace: bool,
 }
 
-/// Puts the metadata that lie in an image into a directory, or says why it cannot.
+/// Puts the metadata that are in an image into a directory, or says why it cannot.
 pub type InnerMeta<'a> = dyn Fn(&Path, &Path) -> Result<(), String> + 'a;
 
 /// Is told which image is brought, how many of its bytes are done and of how many.

@@ -10,8 +10,8 @@ pub(crate) fn matches(pattern: &str, path: &str) -> bool {
     parts(&pattern, &path)
 }
 
-/// Returns what of a path stands where the wildcards begin: for `include/**` and
-/// `include/a/b.h`, `a/b.h`. Without wildcards it is the name.
+/// Returns the part of a path from the first wildcard on: for `include/**` and `include/a/b.h`,
+/// `a/b.h`. Without wildcards it is the name.
 pub(crate) fn below<'p>(pattern: &str, path: &'p str) -> &'p str {
     let fixed = pattern.split('/').take_while(|part| !part.contains(['*', '?'])).count();
     let all = path.split('/').count();

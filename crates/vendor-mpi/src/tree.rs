@@ -23,7 +23,7 @@ pub(crate) enum Node {
 /// The bytes of a file.
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
-    /// They lie in a file of ours, and are as many.
+    /// They are in a file of ours, and are as many.
     Blob(PathBuf, u64),
     Bytes(Vec<u8>),
 }
@@ -54,7 +54,7 @@ impl Tree {
         resolve(link, target).is_some_and(|path| !path.is_empty() && self.has(&path))
     }
 
-    /// Returns what stands in the way of a path: itself, or a file that would have to be
+    /// Returns what is in the way of a path: itself, or a file that would have to be
     /// a directory.
     pub(crate) fn in_the_way(&self, path: &str) -> Option<String> {
         let above = path.match_indices('/').map(|(at, _)| &path[..at]);

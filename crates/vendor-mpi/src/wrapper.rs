@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Compiler wrappers: scripts of the vendor that know where they lie and what they call.
+//! Compiler wrappers: scripts of the vendor that know where they are and what they call.
 //!
 //! A head is put behind their first line. It finds the place of the script when it runs,
 //! and names what they call in lines that can be changed one by one, which the package

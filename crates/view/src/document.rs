@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 
 use crate::{Meta, MetaError, MetaErrorKind};
 
-/// How deep objects and arrays may stand inside of each other.
+/// How deep objects and arrays may be inside of each other.
 const MAX_DEPTH: usize = 128;
 
 /// A whole document.

@@ -63,7 +63,7 @@ impl<'de> Deserialize<'de> for ViewName {
     }
 }
 
-/// Which image is meant by what stands before a view.
+/// Which image is meant by what precedes a view.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ViewOwner {
     /// An image with this name, or with a label like this: `prgenv-gnu`,

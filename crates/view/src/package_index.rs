@@ -3,7 +3,7 @@
 
 //! The packages of many images, in a form in which they are looked through at once.
 //!
-//! Images of a site have most packages in common. So each package stands there once, and an
+//! Images of a site have most packages in common. So each package is there once, and an
 //! image is the list of the numbers of its packages:
 //!
 //! ```text

@@ -39,7 +39,7 @@ pub enum Change {
 
 /// Changes to variables, in order.
 ///
-/// Variables stand in the order in which they were first named, the changes to
+/// Variables are in the order in which they were first named, the changes to
 /// each in the order in which they happen. Changes to different variables do
 /// not influence each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

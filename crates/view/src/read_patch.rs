@@ -31,7 +31,7 @@ impl<'a> Reader<'a> {
         let members = self.members(value, &format_args!("`values` of view `{view}`"))?;
         let find = |key| members.iter().find(|member| member.key == key);
         let mut patch = EnvPatch::new();
-        // Scalars come first, wherever they stand in the file.
+        // Scalars come first, wherever they are in the file.
         if let Some(scalar) = find("scalar") {
             let what = format!("`scalar` of view `{view}`");
             for member in self.variables(scalar.value, &what)? {

@@ -3,7 +3,7 @@
 
 //! Views of an image that is mounted elsewhere than it was built for.
 //!
-//! The paths that a view gives to variables lie below the mount point for which the
+//! The paths that a view gives to variables are below the mount point for which the
 //! image was built. Where it is mounted at another place they would lead nowhere, or
 //! into another image. What is inside the files of the image is not changed by this.
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What an image needs of the system, as it stands in `env.json`.
+//! What an image needs of the system, as it is in `env.json`.
 
 use serde::Serialize;
 

@@ -4,14 +4,14 @@
 //! From the script with which Spack enters a view to the changes that it makes.
 //!
 //! Spack writes whole values, with what the build's own variables held in them. What
-//! lies outside of the image is left out: whoever starts the image has it already, and
+//! is outside of the image is left out: whoever starts the image has it already, and
 //! in front of other images it would hide theirs.
 
 use cabane_recipe::PATH_LISTS;
 use cabane_view::{Change, EnvPatch, ListOperation};
 
 /// Reads the lines `export NAME=VALUE;` of a script for `sh`. Directories of lists are
-/// kept if they lie below `mount_point`.
+/// kept if they are below `mount_point`.
 pub(super) fn read(script: &str, mount_point: &str) -> EnvPatch {
     let mut patch = EnvPatch::new();
     for (name, value) in script.lines().filter_map(export) {

@@ -6,7 +6,7 @@
 //! What Spack is handed is decided by `cabane-spack`; here it is written down, Spack is
 //! run in the sandbox, with the tree at the mount point, and what it leaves becomes
 //! views, module files and the configuration for those who build on top. The reasons
-//! stand in `docs/design/0007-the-spack-engine.md`.
+//! are in `docs/design/0007-the-spack-engine.md`.
 
 mod activation;
 mod archives;

@@ -7,7 +7,7 @@
 //! <cache>/git/<id>/           a bare clone with what was ever asked for of one address
 //! <cache>/git/<id>.lock       held by the build that adds to it
 //! <cache>/trees/<commit>/     the files of a commit; read by builds, never written
-//! <build>/work/sources.json   which commit stands behind each name in this build
+//! <build>/work/sources.json   which commit follows each name in this build
 //! ```
 //!
 //! A branch is looked up once per build directory: its build stays the same until the

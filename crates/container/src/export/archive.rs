@@ -3,7 +3,7 @@
 
 //! A container image in one file: a layout of OCI as an archive, or what `docker load` reads.
 //!
-//! The size of a member stands before it, and is not known then: its place is left out, and
+//! The size of a member precedes it, and is not known then: its place is left out, and
 //! written when the member is whole. So nothing is written twice.
 
 use std::fs::File;

@@ -21,7 +21,7 @@ pub struct About<'a> {
     pub platform: Platform,
     /// When it was made, as RFC 3339 has it.
     pub created: String,
-    /// The configuration of what it stands on, or an empty one. What is not said here stays.
+    /// The configuration of what it is on, or an empty one. What is not said here stays.
     pub base: &'a Value,
     /// The variables, `NAME=value`.
     pub variables: Vec<String>,

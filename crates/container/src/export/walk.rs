@@ -269,7 +269,7 @@ mod tests {
 
     use crate::tar::{Kind, Reader};
 
-    /// Names, kinds, modes and targets as they stand in the archive of a directory.
+    /// Names, kinds, modes and targets as they are in the archive of a directory.
     fn listed(root: &std::path::Path, place: &str) -> (Vec<String>, Walked) {
         let directory = File::open(root).unwrap();
         let mut bytes = Vec::new();

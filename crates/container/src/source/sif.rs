@@ -311,7 +311,7 @@ fn text_of(path: &Path) -> Option<String> {
         .map(|_: usize| text)
 }
 
-/// Reads `export NAME=VALUE` where the value stands there; what a shell would have to find out
+/// Reads `export NAME=VALUE` where the value is there; what a shell would have to find out
 /// is left to the shell.
 fn assignment(line: &str, known: &BTreeMap<String, String>) -> Option<(String, String)> {
     let line = line.trim();

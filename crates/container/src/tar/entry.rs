@@ -23,7 +23,7 @@ pub enum Kind {
 /// One entry, without its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name as it stands there.
+    /// Its name as it is written.
     pub path: Vec<u8>,
     /// What it is.
     pub kind: Kind,
@@ -35,7 +35,7 @@ pub struct Entry {
     pub gid: u64,
     /// When it was changed, in seconds since 1970.
     pub mtime: i64,
-    /// Where a link leads, as it stands there.
+    /// Where a link leads, as it is written.
     pub link: Vec<u8>,
     /// The size of the file, with its holes.
     pub size: u64,

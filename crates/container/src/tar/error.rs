@@ -15,10 +15,10 @@ pub enum TarError {
     /// It ends in the middle.
     #[error("it is cut off")]
     CutOff,
-    /// What stands where a header should has another sum than it says.
+    /// What is where a header should has another sum than it says.
     #[error("at {at} there is no header of an entry")]
     NoHeader {
-        /// Where it stands.
+        /// Where it is.
         at: u64,
     },
     /// A number that is none.
@@ -30,7 +30,7 @@ pub enum TarError {
     /// A long name, or records, that are too long.
     #[error("at {at} there are headers of {size} bytes, and 1 MiB is the limit")]
     TooLong {
-        /// Where it stands.
+        /// Where it is.
         at: u64,
         /// How long it is.
         size: u64,
@@ -44,7 +44,7 @@ pub enum TarError {
     /// A kind of entry that is not known.
     #[error("at {at} there is an entry of the unknown kind `{}`", char::from(*kind).escape_default())]
     Kind {
-        /// Where it stands.
+        /// Where it is.
         at: u64,
         /// The letter of the kind.
         kind: u8,

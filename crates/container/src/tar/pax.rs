@@ -33,7 +33,7 @@ pub(super) struct HoleRecords {
 }
 
 impl Records {
-    /// Adds what stands in the content of a pax header.
+    /// Adds what is in the content of a pax header.
     pub(super) fn read(&mut self, mut bytes: &[u8]) -> Result<(), TarError> {
         // Some writers fill what is left with zeros.
         while bytes.first().is_some_and(|first| *first != 0) {

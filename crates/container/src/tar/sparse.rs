@@ -50,7 +50,7 @@ pub(super) fn old_pieces(
     Ok(())
 }
 
-/// Reads the pieces that stand before the content, as decimal lines; returns them, and how
+/// Reads the pieces that precede the content, as decimal lines; returns them, and how
 /// many bytes they and what fills the last block took.
 pub(super) fn pieces_before(
     content: &mut impl Read,

@@ -63,7 +63,7 @@ fn look_at_program(path: &Path) -> Option<Installed> {
     })
 }
 
-/// The highest directory on the way that lies on the same device.
+/// The highest directory on the way that is on the same device.
 fn mount_point_of(path: &Path, device: u64) -> PathBuf {
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let is_there = |directory: &&Path| {

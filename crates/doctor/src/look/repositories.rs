@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Repositories. Each may lie on a file system that does not answer.
+//! Repositories. Each may be on a file system that does not answer.
 
 use std::path::Path;
 

@@ -60,7 +60,7 @@ impl fmt::Display for Destination {
 }
 
 impl Destination {
-    /// Says what stands in the way on this machine, as far as that shows without a record.
+    /// Says what is in the way on this machine, as far as that shows without a record.
     pub fn fault(&self) -> Option<String> {
         match self {
             Self::File(path) => fault_of_directory(path.parent()?),

@@ -132,7 +132,7 @@ fn recorded(image: &ReportedImage, loaded: &[LoadedImage]) -> RecordedImage {
     }
 }
 
-/// In a repository an image lies in a directory that is called by its digest.
+/// In a repository an image is in a directory that is called by its digest.
 fn digest_in(path: &str) -> Option<Digest> {
     let mut parts = path.rsplit('/').skip(1);
     parts.find_map(|part| part.parse().ok())

@@ -19,7 +19,7 @@ use super::prefix::{launcher_in, wrapper_in};
 use crate::run::Runner;
 use crate::{Installation, Origin};
 
-/// How deep modules lie below a directory of them.
+/// How deep modules are below a directory of them.
 const DEPTH: usize = 4;
 /// How much of a module is read to see what it speaks of.
 const MOST: u64 = 64 * 1024;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Whether ranks stand in each other's way.
+//! Whether ranks are in each other's way.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -30,7 +30,7 @@ pub struct OtherBenchmark {
     pub latencies: Vec<(u64, f64)>,
 }
 
-/// Runs the benchmarks of others that lie in the prefix of an installation.
+/// Runs the benchmarks of others that are in the prefix of an installation.
 pub fn other_benchmarks(
     one: &Installation,
     runner: &Runner,

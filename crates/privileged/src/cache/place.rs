@@ -352,7 +352,7 @@ impl<'a> Draft<'a> {
         let flags = RenameFlags::NOREPLACE;
         match renameat_with(self.state, &self.name, self.state, CACHE, flags) {
             Ok(()) => Ok(true),
-            // What lies there is no cache, as when somebody has unmounted it by hand.
+            // What is there is no cache, as when somebody has unmounted it by hand.
             Err(Errno::EXIST) => {
                 if pinned(self.state)?.is_none() {
                     remove(self.state).map_err(failed)?;

@@ -102,7 +102,7 @@ pub(super) fn packages(externals: &[&External]) -> Vec<&'static str> {
     names
 }
 
-/// Writes what stands below the name of a package.
+/// Writes what is below the name of a package.
 pub(super) fn externals_of(lines: &mut Lines, externals: &[&External]) {
     if externals.iter().all(|external| !external.buildable) {
         lines.entry(4, "buildable", "false");

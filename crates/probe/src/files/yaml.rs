@@ -79,7 +79,7 @@ fn scalar(text: &str) -> String {
     if is_plain || matches!(text, "true" | "false") {
         return text.to_owned();
     }
-    // Whatever cannot stand in one line has no business in a system configuration.
+    // Whatever cannot be in one line has no business in a system configuration.
     let text: String = text.chars().filter(|c| !c.is_control()).collect();
     format!("'{}'", text.replace('\'', "''"))
 }

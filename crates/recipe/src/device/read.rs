@@ -93,7 +93,7 @@ impl Reader<'_> {
         Some(DeviceSpecification { version: version?, kind: kind?, devices: devices?, edits })
     }
 
-    /// Later versions of the first one add keys, which are told where they stand.
+    /// Later versions of the first one add keys, which are told where they are.
     fn version(&mut self, file: &Section<'_>) -> Option<String> {
         let field = file.require(&mut self.report, "cdiVersion", EXAMPLE)?;
         let text = self.report.text(&field)?;

@@ -23,7 +23,7 @@ pub(super) struct Excerpt {
 impl Excerpt {
     /// Shows `line` so that its bytes from `start` to `end` can be seen.
     ///
-    /// Both must lie on characters of the line, `end` not before `start`.
+    /// Both must be on characters of the line, `end` not before `start`.
     pub(super) fn new(line: &str, start: usize, end: usize) -> Self {
         let (before, marked, after) = (&line[..start], &line[start..end], &line[end..]);
         // A line of a few megabytes must not be measured to its ends.

@@ -131,7 +131,7 @@ impl EnvironmentFile {
     /// Adds what a later file says: its lists go on where these end, its values
     /// replace these.
     ///
-    /// What stands in a list already is not added again, and something mounted at the
+    /// What is in a list already is not added again, and something mounted at the
     /// same target takes the place of what was there.
     #[must_use]
     pub fn merge(self, later: Self) -> Self {

@@ -8,7 +8,7 @@
 
 use std::ffi::OsString;
 
-/// How deep defaults may stand in defaults.
+/// How deep defaults may be in defaults.
 const MAX_DEPTH: usize = 8;
 
 /// Why a text cannot be filled in, and at which byte.

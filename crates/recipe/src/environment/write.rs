@@ -108,7 +108,7 @@ fn quoted(text: &str) -> String {
     for character in text.chars() {
         match character {
             '"' | '\\' => quoted.extend(['\\', character]),
-            // What a reader could not see, and what may not stand in the file.
+            // What a reader could not see, and what may not be in the file.
             _ if escape(character.encode_utf8(&mut [0; 4])).len() > character.len_utf8() => {
                 let _ = write!(quoted, "\\U{:08x}", u32::from(character));
             }

@@ -62,7 +62,7 @@ fn kinds(report: &mut Report<'_>, field: &Field<'_>) -> Option<Vec<ModuleKind>> 
     Some(if roots.is_empty() { enabled } else { roots })
 }
 
-/// Module files lie in one directory, which the view `modules` names.
+/// Module files are in one directory, which the view `modules` names.
 fn check_arch_folder(report: &mut Report<'_>, section: &Section<'_>) {
     let Some(field) = section.given("arch_folder") else {
         return;

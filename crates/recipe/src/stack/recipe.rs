@@ -304,7 +304,7 @@ impl Link {
 pub struct StackModules {
     /// The kinds of module files.
     pub kinds: Vec<ModuleKind>,
-    /// What stands below `modules:`.
+    /// What is below `modules:`.
     pub modules: YamlMap,
 }
 

@@ -100,7 +100,7 @@ fn of_key(key: &Key) -> Yaml {
     Yaml::Map(schema.overlaid(body.as_map().unwrap_or(&YamlMap::new())))
 }
 
-/// What stands behind a key; one that need not be there may be empty as well.
+/// What follows a key; one that need not be there may be empty as well.
 fn of_shape(shape: Shape, is_required: bool) -> Yaml {
     let kind = |name: &str| {
         let names = if is_required { vec![name] } else { vec![name, "null"] };

@@ -27,7 +27,7 @@ pub struct SpecProblem {
 pub(crate) struct SpecWords {
     /// The package, if one is named before anything else.
     pub(crate) package: Option<String>,
-    /// What stands behind `%` and may be a compiler.
+    /// What follows `%` and may be a compiler.
     pub(crate) built_with: Vec<BuiltWith>,
 }
 
@@ -256,7 +256,7 @@ impl<'t> Reader<'t> {
         Word::Name(word)
     }
 
-    /// What stands behind `=`.
+    /// What follows `=`.
     fn value(&mut self) -> Result<(), SpecProblem> {
         let start = self.at;
         if let Some(mark @ ('"' | '\'')) = self.peek() {

@@ -8,7 +8,7 @@ use crate::ask::{Field, Section};
 use crate::node::{Place, Value};
 use crate::report::Report;
 
-/// A spec of a list, where it stands, and what was found in it.
+/// A spec of a list, where it is, and what was found in it.
 #[derive(Debug)]
 pub(super) struct SpecItem<'n> {
     pub(super) field: Field<'n>,

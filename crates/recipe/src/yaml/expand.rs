@@ -18,13 +18,13 @@ pub(super) struct SectionBuilder {
     places: HashMap<String, Place>,
     /// The key that waits for its value.
     pending: Option<Key>,
-    /// What stands behind `<<`.
+    /// What follows `<<`.
     merged: Vec<(Place, Rc<Node>)>,
 }
 
 #[derive(Debug)]
 struct Key {
-    /// Nothing if nothing stands before the colon.
+    /// Nothing if nothing precedes the colon.
     text: Option<String>,
     place: Place,
     /// `<<` without quotes.
@@ -104,7 +104,7 @@ impl SectionBuilder {
 
     /// Ends the section: merges what is to be merged.
     ///
-    /// A key of the section itself stands before a merged one, and what is
+    /// A key of the section itself precedes a merged one, and what is
     /// merged first before what is merged later.
     pub(super) fn finish(mut self, report: &mut Report<'_>) -> Vec<Entry> {
         for (place, node) in std::mem::take(&mut self.merged) {

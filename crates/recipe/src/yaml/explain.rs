@@ -35,7 +35,7 @@ pub(super) fn too_deep(report: &mut Report<'_>, place: Place) -> Stop {
     Stop
 }
 
-/// Says that a list or a section stands where a key is expected.
+/// Says that a list or a section is where a key is expected.
 pub(super) fn no_word_as_key(report: &mut Report<'_>, place: Place) -> Stop {
     let before = place.start.saturating_sub(1);
     let around = report.source().text().get(before..).unwrap_or_default();

@@ -11,7 +11,7 @@ const LONGEST: usize = 90;
 pub(super) struct KeyAndValue<'a> {
     /// The key, with the `- ` of list items before it.
     pub(super) key: &'a str,
-    /// What stands behind the colon, without a comment.
+    /// What follows the colon, without a comment.
     pub(super) value: &'a str,
     /// The byte of the line at which the value begins.
     pub(super) value_start: usize,

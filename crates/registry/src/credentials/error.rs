@@ -3,7 +3,7 @@
 
 //! Why a credential could not be had.
 //!
-//! What a reader of JSON says about a mistake may quote what stands there, so the answers of
+//! What a reader of JSON says about a mistake may quote what is there, so the answers of
 //! others are not passed on: these errors have a place, and their own words.
 
 use std::io;

@@ -186,7 +186,7 @@ fn is_within(repository: &str, path: &str) -> bool {
     path.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// What can stand in an entry. Empty texts are as good as none.
+/// What can be in an entry. Empty texts are as good as none.
 #[derive(Deserialize)]
 struct Entry {
     auth: Option<String>,

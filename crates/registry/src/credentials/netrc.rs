@@ -3,9 +3,9 @@
 
 //! netrc files, as curl reads them.
 //!
-//! Words are separated by blanks and ends of lines, a value may stand in double quotes, and a
+//! Words are separated by blanks and ends of lines, a value may be in double quotes, and a
 //! word that begins with `#` begins a comment. Other than in curl, a machine that is written
-//! with a port is only that port, a macro may stand inside the words of a machine, and a
+//! with a port is only that port, a macro may be inside the words of a machine, and a
 //! password without a name is none.
 
 use std::path::Path;

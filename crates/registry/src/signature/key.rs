@@ -27,7 +27,7 @@ use super::pem;
 const MAX_SIZE: u64 = 64 * 1024;
 const PUBLIC: &str = "PUBLIC KEY";
 const PRIVATE: &str = "PRIVATE KEY";
-/// What stands before the point in a `SubjectPublicKeyInfo` of P-256: two sequences, the
+/// What precedes the point in a `SubjectPublicKeyInfo` of P-256: two sequences, the
 /// numbers of the algorithm and of the curve, and the head of a string of 65 bytes.
 const PUBLIC_HEAD: [u8; 26] = [
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,
@@ -108,7 +108,7 @@ impl PublicKey {
         [&PUBLIC_HEAD[..], &self.point].concat()
     }
 
-    /// Returns the key as it stands in a file.
+    /// Returns the key as it is in a file.
     #[must_use]
     pub fn to_pem(&self) -> String {
         pem::write(PUBLIC, &self.to_der())

@@ -129,7 +129,7 @@ impl KeyError {
     }
 }
 
-/// Returns a path as it may stand in a message.
+/// Returns a path as it may be in a message.
 pub(super) fn shown(path: &Path) -> String {
     escape(&path.to_string_lossy()).into_owned()
 }

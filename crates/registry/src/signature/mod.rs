@@ -4,7 +4,7 @@
 //! Signatures of images, as cosign makes them with a key.
 //!
 //! What is signed is a short text that names the manifest of the image. The signatures of a
-//! manifest stand in another one, under a tag made of the digest of the first. Who must have
+//! manifest are in another one, under a tag made of the digest of the first. Who must have
 //! signed what is for the caller to say. The design is in `docs/design/0008-registries.md`.
 
 mod attached;

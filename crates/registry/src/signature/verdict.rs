@@ -20,7 +20,7 @@ pub enum Distrust {
     /// A good signature lies with it, but was made for another image.
     #[error("its signature is that of another image")]
     OtherImage,
-    /// What lies there is no signature.
+    /// What is there is no signature.
     #[error("its signature is damaged: {reason}")]
     Damaged {
         /// What is wrong with it.

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 //! The packages in an image: from the list in its metadata, or its lock file, or else from
-//! what lies in it.
+//! what is in it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;

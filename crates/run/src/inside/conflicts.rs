@@ -41,7 +41,7 @@ pub struct Loser {
 pub struct FileConflicts {
     /// The variable that lists the directories.
     pub variable: String,
-    /// The view whose files are found, because its directory stands first.
+    /// The view whose files are found, because its directory is first.
     pub winner: String,
     /// The view whose files are hidden.
     pub loser: String,

@@ -43,7 +43,7 @@ pub struct Found {
     pub path: String,
     /// How it was found, unless it was named by its path.
     pub through: Option<Through>,
-    /// Where it lies.
+    /// Where it is.
     #[serde(flatten)]
     pub place: Place,
     /// The links to the real file, if it is a link.

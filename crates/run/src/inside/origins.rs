@@ -204,7 +204,7 @@ impl ProcessEnvironment {
         let callers = model.iter().position(|one| one.text().is_none());
         let last_of_caller = parts.iter().rposition(|part| place_of(part).is_none());
         let origin = |(position, part): (usize, &String)| match place_of(part) {
-            // What a view put behind those of the caller stands before one of them only
+            // What a view put behind those of the caller precedes one of them only
             // if the caller had it already.
             Some(place) if callers < Some(place) && last_of_caller > Some(position) => {
                 Origin::Caller

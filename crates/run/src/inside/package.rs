@@ -106,7 +106,7 @@ fn wheel_of(path: &Path, root: &Path) -> Option<Package> {
     if let Some(site) = site {
         return wheel_that_lists(site, path.strip_prefix(site).ok()?);
     }
-    // Programs of an environment lie beside its library.
+    // Programs of an environment are beside its library.
     let prefix = path.parent()?.parent()?;
     let relative = Path::new("../../..").join(path.strip_prefix(prefix).ok()?);
     let mut sites = site_packages(prefix).into_iter();

@@ -109,7 +109,7 @@ impl ProcessEnvironment {
     }
 }
 
-/// Returns what stands before the `:` of a view.
+/// Returns what precedes the `:` of a view.
 fn qualifier(images: &[InsideImage], image: &InsideImage) -> String {
     let same = |other: &&InsideImage| other.loaded.name == image.loaded.name;
     if images.iter().filter(same).count() > 1 {

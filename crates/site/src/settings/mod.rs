@@ -53,7 +53,7 @@ pub struct Effective {
     pub backend: Value<BackendChoice>,
     /// The repositories, the one asked first in front.
     pub repositories: Vec<RepositorySetting>,
-    /// Where caches lie; nowhere for who has no home and names no place.
+    /// Where caches are; nowhere for who has no home and names no place.
     pub cache_directory: Value<Option<PathBuf>>,
     /// Where builds are kept; nowhere in the same case.
     pub build_directory: Value<Option<PathBuf>>,

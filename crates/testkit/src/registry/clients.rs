@@ -28,7 +28,7 @@ fn push_and_pull(oras: &Path, host: &str) {
     let pulled = fs::read_to_string(world.path("work/pulled/image"));
     assert_eq!(pulled.unwrap(), "the content of an image");
     let tags = run(&["repo", "tags", "--plain-http", &format!("{host}/deploy/app")]);
-    // Older ones tell of what stands in for the list of referrers, too.
+    // Older ones also report what replaces the list of referrers.
     assert!(tags.lines().any(|tag| tag == "v1"), "{tags}");
 }
 

@@ -137,7 +137,7 @@ impl Shared {
 /// assert_eq!(registry.requests_of("GET", &digest).len(), 0);
 /// ```
 ///
-/// A request that has no right to be answered is told so, and no fault befalls it.
+/// A request that has no right to be answered gets that message, and no fault befalls it.
 pub struct HostileRegistry {
     shared: Arc<Shared>,
     listener: Option<JoinHandle<()>>,

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! The place where an image is made of a container image: its name, and what lies in it.
+//! The place where an image is made of a container image: its name, and what is in it.
 
 use std::ffi::OsStr;
 use std::fs;

@@ -58,7 +58,7 @@ pub enum ReferenceError {
     },
 }
 
-/// What can stand in front of a path.
+/// What can be in front of a path.
 const SCHEMES: [&str; 5] = ["oci:", "oci-archive:", "docker-archive:", "sif:", "dir:"];
 
 impl FromStr for Reference {
@@ -81,14 +81,14 @@ impl FromStr for Reference {
 }
 
 impl Reference {
-    /// Reads what stands in a file in a directory: paths are relative to it, and have their
+    /// Reads what is in a file in a directory: paths are relative to it, and have their
     /// kind before them. What happens to lie where a command is typed changes nothing.
     pub fn in_file(text: &str, directory: &Path) -> Result<Self, ReferenceError> {
         of_scheme(text, directory)?.map_or_else(|| in_registry(text), Ok)
     }
 }
 
-/// Reads a path whose kind stands before it.
+/// Reads a path whose kind precedes it.
 fn of_scheme(text: &str, directory: &Path) -> Result<Option<Reference>, ReferenceError> {
     if let Some(scheme) = SCHEMES.into_iter().find(|scheme| *scheme == text) {
         return Err(ReferenceError::NoPath { scheme });

@@ -25,7 +25,7 @@ pub(super) fn data(mut file: impl BufRead) -> Result<impl BufRead, ArchiveError>
         if name.starts_with(b"data.tar") {
             return Ok(Whole { inner: file, left: size });
         }
-        // What lies between is padded to an even size.
+        // What is between is padded to an even size.
         let padded = size + size % 2;
         if io::copy(&mut file.by_ref().take(padded), &mut io::sink())? != padded {
             break;

@@ -29,7 +29,7 @@ pub enum ArchiveError {
     /// Something is in it that does not belong there.
     #[error("`{}` {what}", escape(path))]
     Refused {
-        /// The path as it stands in the package.
+        /// The path as it is in the package.
         path: String,
         /// Why it is refused.
         what: &'static str,

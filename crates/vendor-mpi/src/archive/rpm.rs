@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What stands before the files of an RPM.
+//! What precedes the files of an RPM.
 
 use std::io::{self, BufRead, Read};
 

@@ -16,7 +16,7 @@ use super::{ArchiveError, Counted, Entry, Kind, checked};
 /// The longest name, and the longest list of additions to a header.
 const LONGEST: u64 = 64 << 10;
 
-/// What stands before a header and belongs to it.
+/// What precedes a header and belongs to it.
 #[derive(Default)]
 struct Before {
     path: Option<Vec<u8>>,

@@ -118,7 +118,7 @@ fn copy_to(recipe: &Path, output: &Path) -> CommandResult<()> {
         let error = Report::new(Kind::Failure, OutputExists { path });
         return Err(error.hinted("name a directory that does not exist yet".to_owned()));
     }
-    // What is copied is listed before the copy begins, which may lie in the recipe.
+    // What is copied is listed before the copy begins, which may be in the recipe.
     let mut files = Vec::new();
     fs::canonicalize(recipe)
         .and_then(|root| list(&root, Path::new(""), DEEPEST, &mut files))
@@ -131,7 +131,7 @@ fn copy_to(recipe: &Path, output: &Path) -> CommandResult<()> {
     Ok(())
 }
 
-/// How deep the directories of a recipe may lie in each other.
+/// How deep the directories of a recipe may be in each other.
 const DEEPEST: usize = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

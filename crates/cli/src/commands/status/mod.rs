@@ -129,7 +129,7 @@ fn full(image: &LoadedImage, mounts: &str) -> String {
 }
 
 /// Says who serves an image, by the type of the file system at its mount point. A root image may
-/// lie below what was put over it; in a user namespace the kernel serves none.
+/// are below what was put over it; in a user namespace the kernel serves none.
 fn way(kind: Option<&str>, is_in_user_namespace: bool, is_through_helper: bool) -> &'static str {
     match kind {
         None => "not here",

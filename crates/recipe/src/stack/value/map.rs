@@ -16,13 +16,13 @@ impl YamlMap {
         Self::default()
     }
 
-    /// Returns what stands behind a key.
+    /// Returns what follows a key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Yaml> {
         self.0.iter().find(|(known, _)| known == key).map(|(_, value)| value)
     }
 
-    /// Returns what stands behind a key, to change it.
+    /// Returns what follows a key, to change it.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Yaml> {
         self.0.iter_mut().find(|(known, _)| known == key).map(|(_, value)| value)
     }

@@ -4,7 +4,7 @@
 //! Values of any shape: configuration of Spack that is handed on.
 //!
 //! What a recipe or a system says about packages and modules is Spack's to
-//! understand. It is kept as it stands, with its keys in their order, so that it
+//! understand. It is kept as it is, with its keys in their order, so that it
 //! can be merged and written again.
 
 mod json;
@@ -72,7 +72,7 @@ impl Yaml {
         }
     }
 
-    /// Returns what stands behind keys, one inside of the other.
+    /// Returns what follows keys, one inside of the other.
     #[must_use]
     pub fn at(&self, keys: &[&str]) -> Option<&Self> {
         keys.iter().try_fold(self, |value, key| value.as_map()?.get(key))

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use crate::diagnostic::Diagnostic;
 pub(super) use read::read;
 
-/// A value, and where it stands in its file.
+/// A value, and where it is in its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed<T> {
     /// The value.
@@ -151,7 +151,7 @@ pub struct VendorEdit {
 pub struct Replacement {
     /// The text.
     pub find: Placed<String>,
-    /// What stands there afterwards.
+    /// What is there afterwards.
     pub with: String,
 }
 
