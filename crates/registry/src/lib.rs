@@ -43,7 +43,7 @@ pub use container_push::{ContainerBlob, ContainerPush, PushedContainer};
 pub use contents::Content;
 pub use copy::{Copied, Deleted};
 pub use credentials::{
-    Credential, CredentialError, CredentialSources, EntryProblem, GivenToken, Secret, TokenWarning,
+    Credential, CredentialError, CredentialSources, GivenToken, Secret, TokenWarning,
 };
 pub use download::{Fetched, Progress};
 pub use error::Error;

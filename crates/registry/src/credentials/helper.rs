@@ -13,10 +13,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
+use cabane_label::escape;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Access, access};
 use serde::Deserialize;
 
+use super::error::shown;
 use super::{Credential, CredentialError, Secret};
 
 /// How long a helper may take, with a user who looks for a card and types a number.
@@ -73,16 +75,27 @@ fn ask_within(
     server: &str,
     limit: Duration,
 ) -> Result<Option<Credential>, CredentialError> {
-    let (program, server) = (program.to_owned(), server.to_owned());
-    let finished = match run(&program, &server, limit) {
+    let (shown_program, shown_server) = (shown(program), escape(server));
+    let failed = |what: String| {
+        CredentialError::new(format!("{shown_program} {what}")).hinted(format!(
+            "`echo {shown_server} | {shown_program} get` shows what it says, and the password when \
+             it succeeds"
+        ))
+    };
+    let strange = || failed("answered something that is not a name and a password".to_owned());
+    let finished = match run(program, server, limit) {
         Ok(finished) => finished,
-        Err(Failure::Late) => return Err(CredentialError::HelperLate { program, server }),
-        Err(Failure::Endless) => return Err(CredentialError::HelperAnswer { program, server }),
-        Err(Failure::Io(source)) => return Err(CredentialError::HelperRun { program, source }),
+        Err(Failure::Late) => {
+            let seconds = TIME_LIMIT.as_secs();
+            return Err(failed(format!("did not answer within {seconds} seconds")));
+        }
+        Err(Failure::Endless) => return Err(strange()),
+        Err(Failure::Io(source)) => {
+            return Err(CredentialError::new(format!("cannot run {shown_program}")).because(source));
+        }
     };
     if finished.status.success() {
-        return answer(&finished.output)
-            .map_err(|_| CredentialError::HelperAnswer { program, server });
+        return answer(&finished.output).map_err(|_| strange());
     }
     // Most say it on standard output, where other messages may come with a password.
     if [&finished.output, &finished.messages].iter().any(|text| {
@@ -91,7 +104,11 @@ fn ask_within(
     }) {
         return Ok(None);
     }
-    Err(CredentialError::HelperFailed { program, server, message: beginning(&finished.messages) })
+    let reason = match beginning(&finished.messages).as_str() {
+        "" => String::new(),
+        message => format!(": {}", escape(message)),
+    };
+    Err(failed(format!("failed to give a password for {shown_server}{reason}")))
 }
 
 /// What a helper answers.
@@ -397,7 +414,7 @@ mod tests {
             let begin = Instant::now();
             let error = Written::new(script).ask_within(Duration::from_millis(200)).unwrap_err();
             assert!(
-                matches!(error, CredentialError::HelperLate { .. }) && begin.elapsed() < LONG / 2,
+                error.to_string().contains("did not answer") && begin.elapsed() < LONG / 2,
                 "{script}: {error}"
             );
         }

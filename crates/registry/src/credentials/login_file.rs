@@ -26,11 +26,13 @@ use std::path::{Path, PathBuf};
 
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, Engine, GeneralPurpose, GeneralPurposeConfig};
+use cabane_label::escape;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::error::shown;
 use super::helper::{self, Helper};
-use super::{Credential, CredentialError, EntryProblem, Secret, read};
+use super::{Credential, CredentialError, Secret, read};
 
 /// What a credential is for.
 #[derive(Clone, Copy)]
@@ -38,6 +40,10 @@ pub(super) struct Place<'a> {
     pub(super) host: &'a str,
     pub(super) repository: &'a str,
 }
+
+/// It is a list, or a value is a number.
+const NO_OBJECT: &str = "it is not an object of texts";
+const NO_BASE64: &str = "its `auth` is not base64 of a text";
 
 /// Finds what a login file has for a place, itself or through a helper.
 pub(super) fn find(
@@ -48,15 +54,26 @@ pub(super) fn find(
     let Some(text) = read::text_if_there(path)? else {
         return Ok(None);
     };
-    let file = LoginFile::parse(&text).map_err(|mistake| CredentialError::LoginFile {
-        path: path.to_owned(),
-        line: mistake.line(),
-        column: mistake.column(),
+    let file = LoginFile::parse(&text).map_err(|mistake| {
+        let (line, column) = (mistake.line(), mistake.column());
+        CredentialError::new(format!(
+            "{} is not a login file: line {line}, column {column} is not what must stand there",
+            shown(path)
+        ))
+        .hinted(format!(
+            "`python3 -m json.tool {}` tells more, and shows the passwords in it",
+            shown(path)
+        ))
     })?;
     for step in file.steps(place) {
         let found = match step {
             Step::Entry(key, entry) => credential_of(entry).map_err(|problem| {
-                CredentialError::Entry { path: path.to_owned(), key: key.to_owned(), problem }
+                let key = escape(key);
+                CredentialError::new(format!(
+                    "{} has an entry for `{key}`, but {problem}",
+                    shown(path)
+                ))
+                .hinted(format!("`podman login {key}` or `docker login {key}` writes it again"))
             })?,
             Step::Ask(request) => ask(path, &request, program_directories)?,
         };
@@ -72,17 +89,27 @@ fn ask(
     request: &Request<'_>,
     program_directories: &[PathBuf],
 ) -> Result<Option<Credential>, CredentialError> {
-    let helper = Helper::named(request.helper).ok_or_else(|| CredentialError::HelperName {
-        path: path.to_owned(),
-        name: request.helper.to_owned(),
+    let helper = Helper::named(request.helper).ok_or_else(|| {
+        let (path, name) = (shown(path), escape(request.helper));
+        let message = format!("{path} names the helper `{name}`, which cannot be the name of one");
+        CredentialError::new(message).hinted(
+            "`credHelpers` and `credsStore` have what follows `docker-credential-` in the name of \
+             a program",
+        )
     })?;
     match helper.find_in(program_directories) {
         Some(program) => helper::ask(&program, request.server),
-        None if request.is_promised => Err(CredentialError::HelperMissing {
-            path: path.to_owned(),
-            program: helper.program(),
-            server: request.server.to_owned(),
-        }),
+        None if request.is_promised => {
+            let (path, program) = (shown(path), helper.program());
+            let server = escape(request.server);
+            Err(CredentialError::new(format!(
+                "{path} says that the program `{program}` has the password of {server}, but it is \
+                 nowhere in PATH"
+            ))
+            .hinted(format!(
+                "`type {program}` shows where it is; `--token PATH --username NAME` needs no helper"
+            )))
+        }
         // The file came from another machine, and nobody logged in to this registry there.
         None => Ok(None),
     }
@@ -197,14 +224,14 @@ struct Entry {
 }
 
 /// Takes the credential out of an entry, if there is one in it.
-fn credential_of(entry: &Value) -> Result<Option<Credential>, EntryProblem> {
+fn credential_of(entry: &Value) -> Result<Option<Credential>, &'static str> {
     if entry.is_null() {
         return Ok(None);
     }
     if !entry.is_object() {
-        return Err(EntryProblem::Shape);
+        return Err(NO_OBJECT);
     }
-    let entry = Entry::deserialize(entry).map_err(|_| EntryProblem::Shape)?;
+    let entry = Entry::deserialize(entry).map_err(|_| NO_OBJECT)?;
     let some = |text: Option<String>| text.filter(|text| !text.is_empty());
     if let Some(token) = some(entry.registrytoken) {
         return Ok(Some(Credential::Bearer(Secret::new(token))));
@@ -220,7 +247,7 @@ fn credential_of(entry: &Value) -> Result<Option<Credential>, EntryProblem> {
 }
 
 /// Reads `auth`, also if it was made by hand, with padding and blanks of all kinds.
-fn decode(auth: &str) -> Result<Credential, EntryProblem> {
+fn decode(auth: &str) -> Result<Credential, &'static str> {
     const LENIENT: GeneralPurpose = GeneralPurpose::new(
         &alphabet::STANDARD,
         GeneralPurposeConfig::new()
@@ -236,10 +263,10 @@ fn decode(auth: &str) -> Result<Credential, EntryProblem> {
             other => other,
         })
         .collect();
-    let bytes =
-        LENIENT.decode(letters.trim_end_matches('=')).map_err(|_| EntryProblem::Encoding)?;
-    let text = String::from_utf8(bytes).map_err(|_| EntryProblem::Encoding)?;
-    let (username, password) = text.split_once(':').ok_or(EntryProblem::NoColon)?;
+    let bytes = LENIENT.decode(letters.trim_end_matches('=')).map_err(|_| NO_BASE64)?;
+    let text = String::from_utf8(bytes).map_err(|_| NO_BASE64)?;
+    let (username, password) =
+        text.split_once(':').ok_or("its `auth` is not a name, a colon and a password")?;
     // Old versions of Docker fill the end with zeros.
     Ok(Credential::password(username, password.trim_end_matches('\0')))
 }

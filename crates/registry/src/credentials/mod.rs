@@ -18,6 +18,6 @@ mod sources;
 mod token_file;
 
 pub use credential::{Credential, Secret};
-pub use error::{CredentialError, EntryProblem};
+pub use error::CredentialError;
 pub use sources::CredentialSources;
 pub use token_file::{GivenToken, TokenWarning};

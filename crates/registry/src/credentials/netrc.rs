@@ -10,6 +10,7 @@
 
 use std::path::Path;
 
+use super::error::shown;
 use super::{Credential, CredentialError, read};
 
 /// Finds what a netrc file has for a host, which may have a port.
@@ -17,8 +18,11 @@ pub(super) fn find(path: &Path, host: &str) -> Result<Option<Credential>, Creden
     let Some(text) = read::text_if_there(path)? else {
         return Ok(None);
     };
-    let entries = entries(&text)
-        .map_err(|OpenQuote { line }| CredentialError::Netrc { path: path.to_owned(), line })?;
+    let entries = entries(&text).map_err(|OpenQuote { line }| {
+        let message = format!("line {line} of {} has a quote that does not end", shown(path));
+        CredentialError::new(message)
+            .hinted("a value that begins with \" must end with one; \\\" stands for a quote inside")
+    })?;
     Ok(choose(&entries, host))
 }
 

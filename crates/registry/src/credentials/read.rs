@@ -8,6 +8,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use super::CredentialError;
+use super::error::shown;
 
 /// A login file that has collected the passwords of hundreds of registries is far below it.
 pub(super) const MOST_BYTES: u64 = 1 << 20;
@@ -26,9 +27,14 @@ pub(super) fn text_of(file: &File, path: &Path) -> Result<String, CredentialErro
     let mut bytes = Vec::new();
     file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(CredentialError::read(path))?;
     if bytes.len() as u64 > MOST_BYTES {
-        return Err(CredentialError::TooLarge { path: path.to_owned() });
+        return Err(strange(path, &format!("has more than {MOST_BYTES} bytes, and is not read")));
     }
-    String::from_utf8(bytes).map_err(|_| CredentialError::NotText { path: path.to_owned() })
+    String::from_utf8(bytes).map_err(|_| strange(path, "is not a text in UTF-8"))
+}
+
+fn strange(path: &Path, what: &str) -> CredentialError {
+    let path = shown(path);
+    CredentialError::new(format!("{path} {what}")).hinted(format!("`file {path}` shows what it is"))
 }
 
 /// Whether nothing is at the path, also where a directory on the way is a file.

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use cabane_label::escape;
 
+use super::error::shown;
 use super::{Credential, CredentialError, read};
 
 /// The name of the file in a directory that is given for a token.
@@ -61,15 +62,21 @@ impl Credential {
         path: &Path,
         username: Option<&str>,
     ) -> Result<GivenToken, CredentialError> {
-        let username =
-            username.ok_or_else(|| CredentialError::NoUsername { path: path.to_owned() })?;
+        let username = username.ok_or_else(|| {
+            let path = shown(path);
+            CredentialError::new(format!("the token {path} was given without a user name"))
+                .hinted(format!("`--token {path} --username NAME` says whose it is"))
+        })?;
         check_username(username)?;
         let path = file_of(path)?;
         let file = File::open(&path).map_err(CredentialError::read(&path))?;
         let text = read::text_of(&file, &path)?;
         let token = text.lines().next().unwrap_or_default().trim();
         if token.is_empty() {
-            return Err(CredentialError::EmptyToken { path });
+            let path = shown(&path);
+            let message = format!("the first line of {path} is empty, and should be a token");
+            return Err(CredentialError::new(message)
+                .hinted("write the token, and nothing else, into its first line"));
         }
         Ok(GivenToken {
             credential: Self::password(username, token),
@@ -88,7 +95,8 @@ fn check_username(username: &str) -> Result<(), CredentialError> {
     } else {
         return Ok(());
     };
-    Err(CredentialError::Username { username: username.to_owned(), reason })
+    let username = escape(username);
+    Err(CredentialError::new(format!("`{username}` cannot be a user name: {reason}")))
 }
 
 /// The file that is meant, when a directory may be given for it.
@@ -100,7 +108,10 @@ fn file_of(path: &Path) -> Result<PathBuf, CredentialError> {
     // Whatever else is wrong with it is said when it is read.
     match fs::symlink_metadata(&file) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Err(CredentialError::NoToken { directory: path.to_owned() })
+            let path = shown(path);
+            Err(CredentialError::new(format!("{path} is a directory without a file TOKEN")).hinted(
+                format!("`ls {path}` shows what is there; name the file with `--token PATH`"),
+            ))
         }
         _ => Ok(file),
     }
