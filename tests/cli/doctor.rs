@@ -81,7 +81,7 @@ fn without_the_helper_a_user_namespace_is_used_and_nothing_is_broken() {
 fn a_helper_that_is_not_set_uid_is_named_with_the_command_that_mends_it() {
     needs_machines!();
     let path = "/mnt/prefix/libexec/cabane/cabane-mount";
-    let mend = format!("sudo chown root:root {path} && sudo chmod 4755 {path}");
+    let repair = format!("sudo chown root:root {path} && sudo chmod 4755 {path}");
     let seen = [
         diagnosis("chmod 755 $helper", "helper"),
         diagnosis("chown 61234 $helper; chmod 4755 $helper", "helper"),
@@ -89,8 +89,8 @@ fn a_helper_that_is_not_set_uid_is_named_with_the_command_that_mends_it() {
     assert_eq!(
         seen,
         [
-            line(&format!("problem: {path} is not set-uid root"), &mend),
-            line(&format!("problem: {path} does not belong to root"), &mend),
+            line(&format!("problem: {path} is not set-uid root"), &repair),
+            line(&format!("problem: {path} does not belong to root"), &repair),
         ]
     );
 }
@@ -100,8 +100,8 @@ fn the_command_that_mends_a_helper_mends_it() {
     needs_machines!();
     let broken = "chown 61234 $helper; chmod 755 $helper";
     let (_, command) = diagnosis(broken, "helper");
-    let mended = format!("{broken}\n{}", command.replace("sudo ", ""));
-    let (found, _) = diagnosis(&mended, "helper");
+    let repaired = format!("{broken}\n{}", command.replace("sudo ", ""));
+    let (found, _) = diagnosis(&repaired, "helper");
     assert!(found.starts_with("ok: "), "{found}");
 }
 
@@ -167,8 +167,8 @@ fn a_policy_that_is_missing_void_or_open_is_told_with_its_place() {
 fn the_command_against_a_missing_policy_writes_a_good_one() {
     needs_machines!();
     let (_, command) = diagnosis("rm -r /etc/cabane", "policy");
-    let mended = format!("rm -r /etc/cabane\n{}", command.replace("sudo ", ""));
-    let verdict = Machine::of(Who::OrdinaryUser, &mended).ask();
+    let repaired = format!("rm -r /etc/cabane\n{}", command.replace("sudo ", ""));
+    let verdict = Machine::of(Who::OrdinaryUser, &repaired).ask();
     let (found, _) = verdict.finding("policy");
     assert!(found.starts_with("ok: root's images"), "{found}");
 }

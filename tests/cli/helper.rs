@@ -268,7 +268,7 @@ fn what_is_held_is_given_up_when_the_user_says_so() {
         cabane.run(&["run", "app", "--", "true"]).success();
         let before = is_anything_held();
         let seen = cabane.run(&["clean", "--mounts"]);
-        let said = "gave up the images of yours that nobody uses\n";
+        let said = "unmounted your unused images\n";
         assert_eq!((before, seen, is_anything_held()), (true, finished(0, "", said), false));
     });
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What `cabane repo status` finds, and that what it says mends it.
+//! What `cabane repo status` finds, and that what it says repairs it.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -22,7 +22,7 @@ fn image_directory(cabane: &Cabane) -> PathBuf {
     entries.next().unwrap().unwrap().path()
 }
 
-/// Returns the kinds of what is damaged, and everything that is said to mend it.
+/// Returns the kinds of what is damaged, and everything that is said to repair it.
 fn damaged(cabane: &Cabane, words: &[&str]) -> (Vec<String>, Vec<String>) {
     let words = [&["repo", "status", "--json"], words].concat();
     // As it is typed, and so not blanked.
@@ -36,9 +36,9 @@ fn damaged(cabane: &Cabane, words: &[&str]) -> (Vec<String>, Vec<String>) {
     (kinds, remedies.map(text).collect())
 }
 
-/// Damages a repository, lets everything be typed that is said to mend it, and returns what
+/// Damages a repository, lets everything be typed that is said to repair it, and returns what
 /// was found before and after.
-fn mended(cabane: &Cabane, corruption: impl FnOnce(&Path)) -> [Vec<String>; 2] {
+fn repaired(cabane: &Cabane, corruption: impl FnOnce(&Path)) -> [Vec<String>; 2] {
     corruption(&image_directory(cabane));
     let (before, remedies) = damaged(cabane, &["--verify"]);
     for remedy in &remedies {
@@ -55,9 +55,9 @@ fn shared() -> Shared {
     Shared::pushed(Who::OrdinaryUser)
 }
 
-fn mended_from_registry(corruption: impl FnOnce(&Path)) -> [Vec<String>; 2] {
+fn repaired_from_registry(corruption: impl FnOnce(&Path)) -> [Vec<String>; 2] {
     let shared = shared();
-    let seen = mended(&shared.cabane, corruption);
+    let seen = repaired(&shared.cabane, corruption);
     let hello = shared.run(&["run", "app", "--", "hello"]).stdout;
     assert_eq!(hello, "hello from app\n");
     seen
@@ -70,21 +70,21 @@ fn kinds(kinds: &[&str]) -> [Vec<String>; 2] {
 #[test]
 fn a_missing_image_is_brought_again() {
     needs!("docker-registry");
-    let seen = mended_from_registry(|image| fs::remove_dir_all(image).unwrap());
+    let seen = repaired_from_registry(|image| fs::remove_dir_all(image).unwrap());
     assert_eq!(seen, kinds(&["missing-image"]));
 }
 
 #[test]
 fn a_missing_file_of_an_image_is_brought_again() {
     needs!("docker-registry");
-    let seen = mended_from_registry(|image| fs::remove_file(image.join("image")).unwrap());
+    let seen = repaired_from_registry(|image| fs::remove_file(image.join("image")).unwrap());
     assert_eq!(seen, kinds(&["unreadable-image"]));
 }
 
 #[test]
 fn a_cut_image_is_brought_again() {
     needs!("docker-registry");
-    let seen = mended_from_registry(|image| {
+    let seen = repaired_from_registry(|image| {
         let file = fs::File::options().write(true).open(image.join("image"));
         file.unwrap().set_len(1000).unwrap();
     });
@@ -94,7 +94,7 @@ fn a_cut_image_is_brought_again() {
 #[test]
 fn changed_content_is_brought_again() {
     needs!("docker-registry");
-    let seen = mended_from_registry(|image| {
+    let seen = repaired_from_registry(|image| {
         let path = image.join("image");
         let mut bytes = fs::read(&path).unwrap();
         let middle = bytes.len() / 2;
@@ -107,9 +107,9 @@ fn changed_content_is_brought_again() {
 #[test]
 fn metadata_that_are_missing_or_damaged_are_brought_again() {
     needs!("docker-registry");
-    let missing = mended_from_registry(|image| fs::remove_dir_all(image.join("meta")).unwrap());
+    let missing = repaired_from_registry(|image| fs::remove_dir_all(image.join("meta")).unwrap());
     let damaged =
-        mended_from_registry(|image| fs::write(image.join("meta/env.json"), "{").unwrap());
+        repaired_from_registry(|image| fs::write(image.join("meta/env.json"), "{").unwrap());
     let expected = kinds(&["unreadable-meta"]);
     assert_eq!([missing, damaged], [expected.clone(), expected]);
 }
@@ -117,7 +117,7 @@ fn metadata_that_are_missing_or_damaged_are_brought_again() {
 #[test]
 fn what_writers_left_and_what_does_not_belong_there_is_removed() {
     let cabane = Cabane::with_app(everybody()[0]);
-    let seen = mended(&cabane, |image| {
+    let seen = repaired(&cabane, |image| {
         let root = image.parent().unwrap().parent().unwrap();
         fs::write(root.join("refs/notes of mine"), "").unwrap();
         fs::write(root.join("index"), "x").unwrap();
@@ -132,7 +132,7 @@ fn what_writers_left_and_what_does_not_belong_there_is_removed() {
 #[test]
 fn what_anybody_may_change_is_closed() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
-    let seen = mended(&cabane, |image| {
+    let seen = repaired(&cabane, |image| {
         for path in [image, &image.join("image"), image.parent().unwrap()] {
             fs::set_permissions(path, Permissions::from_mode(0o777)).unwrap();
         }
@@ -143,7 +143,7 @@ fn what_anybody_may_change_is_closed() {
 #[test]
 fn an_image_that_is_half_closed_is_closed() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
-    let seen = mended(&cabane, |image| {
+    let seen = repaired(&cabane, |image| {
         let mode = Permissions::from_mode(0o640);
         fs::set_permissions(image.join("image"), mode).unwrap();
     });
@@ -156,7 +156,7 @@ fn an_image_of_somebody_else_is_given_back() {
         not_run!("needs root, to give files away");
     }
     let cabane = Cabane::with_app(Who::Root);
-    let seen = mended(&cabane, |image| {
+    let seen = repaired(&cabane, |image| {
         chown(image.join("image"), Some(61_240), None).unwrap();
     });
     assert_eq!(seen, kinds(&["other-owner"]));
@@ -166,7 +166,7 @@ fn an_image_of_somebody_else_is_given_back() {
 fn a_directory_that_cannot_be_read_is_named_and_opened() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     cabane.run(&["repo", "pin", "app"]).success();
-    let seen = mended(&cabane, |image| {
+    let seen = repaired(&cabane, |image| {
         let root = image.parent().unwrap().parent().unwrap();
         for place in ["pins", "tmp"] {
             fs::set_permissions(root.join(place), Permissions::from_mode(0o000)).unwrap();

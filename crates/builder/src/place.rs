@@ -86,7 +86,7 @@ fn fits(
     }
     let own = own_directory(asked);
     if own.symlink_metadata().is_ok() && !is_own(&own) {
-        return Err(format!("{} belongs to somebody else", shown(&own)));
+        return Err(format!("{} belongs to another user", shown(&own)));
     }
     let Some(mut free) = Free::ask(parent, asked.job_limit) else {
         return Err("how much memory there is cannot be told".to_owned());

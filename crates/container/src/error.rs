@@ -314,7 +314,7 @@ impl Error {
             Self::Layer { source: LayerProblem::Io(error), .. }
                 if error.kind() == io::ErrorKind::PermissionDenied =>
             {
-                "nothing is left out: make it readable, or let somebody import it who may read it"
+                "no file is left out: make it readable, or let a user who can read it import it"
                     .to_owned()
             }
             Self::Layer { source: LayerProblem::TooLarge { .. }, .. } => {

@@ -71,7 +71,7 @@ impl<'a> Report<'a> {
             return;
         }
         let message = match self.problems.len() {
-            MAX_PROBLEMS => "there are more problems; mend those above first",
+            MAX_PROBLEMS => "there are more problems; fix those above first",
             _ => message,
         };
         let diagnostic = match place {
@@ -140,7 +140,7 @@ mod tests {
         let last = problems.last().unwrap().as_str();
         assert_eq!(
             (problems.len(), last),
-            (41, "f:2:1: there are more problems; mend those above first\n  | b\n  | ^")
+            (41, "f:2:1: there are more problems; fix those above first\n  | b\n  | ^")
         );
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What can be wrong in a repository, in words, and what mends it.
+//! What can be wrong in a repository, in words, and what repairs it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -185,7 +185,7 @@ impl fmt::Display for Corruption {
 }
 
 impl Corruption {
-    /// Returns what can be typed to mend it, in the order in which it is to be typed.
+    /// Returns what can be typed to repair it, in the order in which it is to be typed.
     pub fn remedies(&self, repository: &Path) -> Vec<String> {
         let cabane = |words: &str| format!("cabane --repo={} {words}", word(repository));
         let update = || vec![format!("cabane repo update {}", word(repository))];

@@ -5,7 +5,7 @@
 //!
 //! Who has activated one and then loads an image expects `python` and `pip` to be
 //! those of the virtual environment, with the packages in it. Views put their own
-//! directories first, so afterwards this is mended: the `bin` directory is first in
+//! directories first, so afterwards this is repaired: the `bin` directory is first in
 //! `PATH`, `VIRTUAL_ENV` means the user's again, the packages come first where a view
 //! sets `PYTHONPATH`, and a `PYTHONHOME` set by a view is left out.
 //!

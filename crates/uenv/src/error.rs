@@ -70,7 +70,7 @@ impl Error {
                 shown(path)
             )),
             Self::Changing { .. } => {
-                Some("try again when nobody pulls images with uenv".to_owned())
+                Some("try again when no image is being pulled with uenv".to_owned())
             }
             Self::Io { source, path, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 Some(format!("`ls -ld {}` shows who may", shown(path)))

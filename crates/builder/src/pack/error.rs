@@ -82,7 +82,7 @@ impl PackError {
             )),
             Self::Special { .. } => Some("remove them from the tree".to_owned()),
             Self::Changed { .. } | Self::Lost { .. } => {
-                Some("build again when nobody changes the tree".to_owned())
+                Some("build again while no process changes the tree".to_owned())
             }
             Self::Complaint { log, .. } => Some(format!("the whole log is in {}", shown(log))),
             Self::NotAnImage { .. } => None,

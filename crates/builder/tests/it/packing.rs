@@ -231,7 +231,7 @@ fn an_image_that_holds_fewer_files_than_the_tree_is_refused() {
     assert_eq!(
         error,
         "error: the image is not whole: it holds 7 files and directories, the tree 8\n\
-         hint: build again when nobody changes the tree"
+         hint: build again while no process changes the tree"
     );
 }
 
@@ -270,7 +270,7 @@ fn a_tree_that_changes_while_it_is_packed_is_refused() {
     assert_eq!(
         world.blank(&error),
         "error: [WORLD]/tree changed while the tree was being packed\n\
-         hint: build again when nobody changes the tree"
+         hint: build again while no process changes the tree"
     );
 }
 

@@ -75,7 +75,7 @@ fn clean_mounts(setup: &Setup) -> CommandResult<ExitCode> {
     match setup.helper() {
         Ok(helper) => {
             cabane_run::clean_through(&helper.path)?;
-            setup.printer.note("gave up the images of yours that nobody uses");
+            setup.printer.note("unmounted your unused images");
         }
         // Without the helper nothing is ever held.
         Err(reason) => setup.printer.note(format_args!("no images are held: {reason}")),

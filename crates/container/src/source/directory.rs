@@ -18,10 +18,10 @@ use crate::stream::streamed;
 use crate::tar::{Head, Writer};
 use crate::{ContainerImage, Platform};
 
-/// Makes an image of a directory. With `mends` files that their owner may not read are opened
+/// Makes an image of a directory. With `repairs` files that their owner may not read are opened
 /// to the owner first: that is for what was unpacked here.
 #[must_use]
-pub fn directory(root: &Path, platform: &Platform, mends: bool) -> ContainerImage<'static> {
+pub fn directory(root: &Path, platform: &Platform, repairs: bool) -> ContainerImage<'static> {
     let root = root.to_owned();
     let layer = Layer {
         name: cabane_label::escape(&root.to_string_lossy()).to_string(),
@@ -32,7 +32,7 @@ pub fn directory(root: &Path, platform: &Platform, mends: bool) -> ContainerImag
         may_replace: false,
         open: Box::new(move || {
             let root = root.clone();
-            streamed(move |into| archive(&root, mends, into))
+            streamed(move |into| archive(&root, repairs, into))
         }),
     };
     ContainerImage {
@@ -45,11 +45,11 @@ pub fn directory(root: &Path, platform: &Platform, mends: bool) -> ContainerImag
     }
 }
 
-fn archive(root: &Path, mends: bool, into: PipeWriter) -> io::Result<()> {
+fn archive(root: &Path, repairs: bool, into: PipeWriter) -> io::Result<()> {
     let mut walk = Walk {
         output: Writer::new(BufWriter::with_capacity(1 << 18, into)),
         links: HashMap::new(),
-        mends,
+        repairs,
     };
     walk.directory(root, b"")?;
     walk.output.finish()?;
@@ -60,12 +60,12 @@ struct Walk {
     output: Writer<BufWriter<PipeWriter>>,
     /// The first names of files that have several.
     links: HashMap<(u64, u64), Vec<u8>>,
-    mends: bool,
+    repairs: bool,
 }
 
 impl Walk {
     fn directory(&mut self, directory: &Path, name: &[u8]) -> io::Result<()> {
-        if self.mends {
+        if self.repairs {
             open_to_owner(directory, 0o700)?;
         }
         let entries = fs::read_dir(directory).map_err(about(directory))?;
@@ -116,7 +116,7 @@ impl Walk {
     }
 
     fn file(&mut self, path: &Path, head: Head<'_>, found: &Metadata) -> io::Result<()> {
-        if self.mends {
+        if self.repairs {
             open_to_owner(path, 0o400)?;
         }
         // Somebody may have put a link or a pipe there since.

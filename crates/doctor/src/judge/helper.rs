@@ -125,7 +125,7 @@ fn judge_policy(helper: &HelperFacts) -> Vec<Finding> {
             ];
         }
         PolicyFacts::Weak(weakness) => {
-            let (what, command) = mend(weakness, false);
+            let (what, command) = repair(weakness, false);
             return vec![
                 broken(format!("{POLICY} cannot be trusted: {what}"))
                     .because("only root may be able to change it, or a directory above it")
@@ -195,7 +195,7 @@ fn judge_mount_points(mount_points: &[(String, Option<Weakness>)]) -> Vec<Findin
             return finding(&name, State::Ok, "is there, and root's alone")
                 .serving("where the policy lets images be mounted");
         };
-        let (what, command) = mend(weakness, true);
+        let (what, command) = repair(weakness, true);
         let weak = finding(&name, State::Problem, what)
             .because(
                 "the helper covers only directories that nobody but root can change, and the \
@@ -208,7 +208,7 @@ fn judge_mount_points(mount_points: &[(String, Option<Weakness>)]) -> Vec<Findin
 }
 
 /// Returns what is wrong, and a command against it.
-fn mend(weakness: &Weakness, is_directory: bool) -> (String, String) {
+fn repair(weakness: &Weakness, is_directory: bool) -> (String, String) {
     let path = &weakness.path;
     let typed = quoted(path);
     match &weakness.kind {
@@ -246,7 +246,7 @@ fn mend(weakness: &Weakness, is_directory: bool) -> (String, String) {
 fn judge_start(process: &Process, helper: &HelperFacts) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some(weakness) = &helper.state_directory {
-        let (what, command) = mend(weakness, true);
+        let (what, command) = repair(weakness, true);
         findings.push(
             finding("/run/cabane", State::Problem, what)
                 .because("images are held there, so only root may be able to change it")

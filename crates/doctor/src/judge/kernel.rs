@@ -107,9 +107,7 @@ fn judge_loops(loops: &Loops) -> Vec<Finding> {
             let device = format!("/dev/loop{number}");
             findings.push(
                 finding(&device, State::Note, "holds a file that was deleted")
-                    .because(format!(
-                        "{file}; its space is free again when nobody uses it any more"
-                    ))
+                    .because(format!("{file}; its space is freed when its last user ends"))
                     .fixed_by(format!(
                         "sudo cabane clean --mounts; sudo losetup --detach {}",
                         quoted(&device)

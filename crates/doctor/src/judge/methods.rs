@@ -117,7 +117,7 @@ fn judge_choice(facts: &Facts, ways: &[Way], choice: &Choice) -> Finding {
         .fixed_by(format!("export CABANE_BACKEND={}", other.name))
     } else {
         found(State::Problem, "nothing can be mounted here".to_owned())
-            .because("no way works; each reason stands below, and mending one is enough")
+            .because("no method works; fix one of the problems below")
     };
     finding.serving(purpose)
 }

@@ -10,7 +10,7 @@ const LONGEST: usize = 4096;
 
 /// Returns a path of a package in its only spelling; the root is empty.
 ///
-/// Packages write `./usr/bin`, and some tools `usr//bin`; nothing else is mended.
+/// Packages write `./usr/bin`, and some tools `usr//bin`; nothing else is repaired.
 pub(crate) fn checked(raw: &[u8]) -> Result<String, ArchiveError> {
     let refused = |what| Err(ArchiveError::refused(raw, what));
     let Ok(text) = str::from_utf8(raw) else {

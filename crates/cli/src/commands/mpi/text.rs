@@ -102,7 +102,8 @@ fn role(file: &Inspection) -> String {
         (_, Some(family)) if !file.names.is_empty() => format!("needs {family}: {names}"),
         _ if file.has_mpi_inside => "has one in itself".to_owned(),
         _ if !file.functions.is_empty() => {
-            "needs one, and does not say which: whoever loads it must have loaded one".to_owned()
+            "needs one, and does not say which: the program that loads it must have loaded one"
+                .to_owned()
         }
         _ if !file.mentions.is_empty() => {
             let names: Vec<&str> = file.mentions.iter().map(String::as_str).collect();

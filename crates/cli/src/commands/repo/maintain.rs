@@ -118,7 +118,7 @@ fn describe(status: &Status) -> String {
     text
 }
 
-/// Adds to each corruption what it is called and what can be typed to mend it.
+/// Adds to each corruption what it is called and what can be typed to repair it.
 fn with_remedies(status: &Status) -> Value {
     let mut value = serde_json::to_value(status).unwrap_or_default();
     let list = value.get_mut("damaged").and_then(Value::as_array_mut);
@@ -148,7 +148,7 @@ pub(crate) fn update(setup: &Setup, args: &UpdateArgs) -> CommandResult<ExitCode
         note(format!("brought the image {} back", digest.id()));
     }
     for label in &repaired.rewritten {
-        note(format!("mended the label {label}"));
+        note(format!("repaired the label {label}"));
     }
     for file in &repaired.dropped {
         note(format!("removed {file}, whose image is gone"));

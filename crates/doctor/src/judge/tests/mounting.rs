@@ -60,7 +60,7 @@ fn each_fault_of_the_helper_has_its_command() {
         });
         verdict(&facts, "helper")
     };
-    let mend = format!("sudo chown root:root {path} && sudo chmod 4755 {path}");
+    let repair = format!("sudo chown root:root {path} && sudo chmod 4755 {path}");
     assert_eq!(
         [
             installed(|found| found.owner = 1000),
@@ -69,9 +69,9 @@ fn each_fault_of_the_helper_has_its_command() {
             installed(|found| found.without_set_uid = Some("/usr/lib exec".to_owned())),
         ],
         [
-            (State::Problem, mend.clone()),
-            (State::Problem, mend.clone()),
-            (State::Problem, mend),
+            (State::Problem, repair.clone()),
+            (State::Problem, repair.clone()),
+            (State::Problem, repair),
             (State::Problem, "sudo mount -o remount,suid '/usr/lib exec'".to_owned()),
         ]
     );

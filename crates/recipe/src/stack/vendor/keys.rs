@@ -86,7 +86,7 @@ keys! {
         /// its checksum
         "sha256": Text, required;
         /// where it comes from, for people; nothing is fetched
-        "url": Text, "nobody knows";
+        "url": Text, "unknown";
     };
 
     /// What is taken from packages.

@@ -361,8 +361,7 @@ fn programs(report: &mut Report<'_>, section: &Section<'_>, name: &str) -> Optio
             }
             (None, Some((_, known))) => known[index].to_owned(),
             (None, None) => {
-                let message =
-                    format!("nobody knows what the programs of {} are called", quote(name));
+                let message = format!("the names of the programs of {} are unknown", quote(name));
                 report.note(
                     section.place,
                     &message,
