@@ -228,9 +228,11 @@ END
              cat out
              SLURM_UENV_STAGE=memory srun --uenv=app/1:v1 sh -c '{SOURCE}'"
         );
-        let said = cluster.user("alice").sh(&script).success().stdout;
-        let from_memory: Vec<_> = said.lines().map(|line| line == IN_MEMORY).collect();
-        assert_eq!(from_memory, [true, true, false, true], "{said}");
+        let output = cluster.user("alice").sh(&script).success().stdout;
+        // A busy node makes `srun` say that it tries again.
+        let lines = output.lines().filter(|line| !line.starts_with("srun: "));
+        let from_memory: Vec<_> = lines.map(|line| line == IN_MEMORY).collect();
+        assert_eq!(from_memory, [true, true, false, true], "{output}");
     });
 }
 
