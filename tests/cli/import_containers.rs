@@ -387,7 +387,7 @@ fn a_directory_with_a_file_that_nobody_may_read_is_refused() {
         refused.stderr.contains("/root-dir cannot be used\ncause: ")
             && refused
                 .stderr
-                .contains("etc/text: Permission denied (os error 13)\nhint: nothing is left out"),
+                .contains("etc/text: Permission denied (os error 13)\nhint: no file is left out"),
         "{}",
         refused.stderr
     );

@@ -7,22 +7,14 @@ use std::fmt::{self, Write as _};
 
 use crate::printer::style;
 
-/// How the cells of a column stand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Align {
-    /// At the left.
-    Left,
-    /// At the right, for numbers.
-    Right,
-}
-
 /// A table with a head.
 ///
 /// All cells are in one text: a list of ten thousand images would spend its time on
 /// as many small ones.
 #[derive(Debug)]
 pub(crate) struct Table {
-    columns: Vec<(&'static str, Align)>,
+    /// The name of each column, with `>` before it where cells are aligned to the right.
+    columns: Vec<&'static str>,
     text: String,
     /// Where each cell ends in the text.
     ends: Vec<usize>,
@@ -31,16 +23,25 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Starts a table.
-    pub(crate) fn new(columns: &[(&'static str, Align)], has_head: bool) -> Self {
-        let width = |(name, _): &(&str, Align)| if has_head { name.len() } else { 0 };
-        Self {
-            columns: columns.to_vec(),
+    /// Starts a table with these columns. `>` before a name aligns a column to the right, for numbers.
+    /// Where no column has a name, there is no head.
+    pub(crate) fn new(columns: &[&'static str]) -> Self {
+        let mut table = Self {
+            columns: Vec::new(),
             text: String::new(),
             ends: Vec::new(),
-            widths: columns.iter().map(width).collect(),
-            has_head,
-        }
+            widths: Vec::new(),
+            has_head: columns.iter().any(|column| !name_of(column).is_empty()),
+        };
+        columns.iter().for_each(|column| table.add_column(column));
+        table
+    }
+
+    /// Prints rows only; before the first row.
+    pub(crate) fn without_head(mut self) -> Self {
+        self.has_head = false;
+        self.widths.fill(0);
+        self
     }
 
     /// Adds a row with a cell for every column.
@@ -61,30 +62,33 @@ impl Table {
     }
 
     /// Adds a column; before the first row.
-    pub(crate) fn add_column(&mut self, name: &'static str, align: Align) {
-        self.columns.push((name, align));
-        self.widths.push(if self.has_head { name.len() } else { 0 });
+    pub(crate) fn add_column(&mut self, column: &'static str) {
+        self.columns.push(column);
+        self.widths.push(if self.has_head { name_of(column).len() } else { 0 });
+    }
+
+    /// Returns the table below a head, as part of a longer text.
+    pub(crate) fn indented(&self) -> String {
+        self.to_string().lines().flat_map(|line| ["  ", line, "\n"]).collect()
     }
 
     fn push_line<'a>(&self, line: &mut String, cells: impl Iterator<Item = &'a str>) {
-        for ((cell, width), (_, align)) in cells.zip(&self.widths).zip(&self.columns) {
+        for ((cell, width), column) in cells.zip(&self.widths).zip(&self.columns) {
             if !line.is_empty() && !line.ends_with('\n') {
                 line.push_str("  ");
             }
             let blanks = width - width_of(cell).min(*width);
-            match align {
-                Align::Left => {
-                    line.push_str(cell);
-                    line.extend(std::iter::repeat_n(' ', blanks));
-                }
-                Align::Right => {
-                    line.extend(std::iter::repeat_n(' ', blanks));
-                    line.push_str(cell);
-                }
-            }
+            let before = if column.starts_with('>') { blanks } else { 0 };
+            line.extend(std::iter::repeat_n(' ', before));
+            line.push_str(cell);
+            line.extend(std::iter::repeat_n(' ', blanks - before));
         }
         line.truncate(line.trim_end_matches(' ').len());
     }
+}
+
+fn name_of(column: &'static str) -> &'static str {
+    column.trim_start_matches('>')
 }
 
 fn width_of(text: &str) -> usize {
@@ -95,7 +99,7 @@ impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut lines = String::with_capacity(self.text.len() * 2);
         if self.has_head && !self.ends.is_empty() {
-            self.push_line(&mut lines, self.columns.iter().map(|(name, _)| *name));
+            self.push_line(&mut lines, self.columns.iter().map(|column| name_of(column)));
             writeln!(f, "{}{lines}{:#}", style::HEAD, style::HEAD)?;
             lines.clear();
         }
@@ -119,7 +123,7 @@ mod tests {
 
     #[test]
     fn columns_line_up_and_lines_have_no_trailing_blanks() {
-        let mut table = Table::new(&[("name", Align::Left), ("size", Align::Right)], false);
+        let mut table = Table::new(&["name", ">size"]).without_head();
         table.push([&"a", &10]);
         table.push([&"long", &7]);
         assert_eq!(table.to_string(), "a     10\nlong   7\n");

@@ -17,7 +17,7 @@ use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::report::CommandResult;
 use crate::setup::Setup;
-use crate::table::{Align, Table};
+use crate::table::Table;
 use cabane_registry::Address;
 use cabane_site::settings::{Effective, Origin, Value, processors};
 
@@ -42,8 +42,7 @@ pub(crate) fn config(setup: &Setup, args: &ConfigArgs) -> CommandResult<ExitCode
         setup.printer.data(json(&rows));
         return Ok(exit_codes::SUCCESS);
     }
-    let mut table =
-        Table::new(&[("key", Align::Left), ("value", Align::Left), ("from", Align::Left)], true);
+    let mut table = Table::new(&["key", "value", "from"]);
     for row in rows {
         table.push([&row.key, &row.value, &row.origin]);
     }

@@ -14,7 +14,7 @@ use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::report::CommandResult;
 use crate::setup::Setup;
-use crate::table::{Align, Table};
+use crate::table::Table;
 use cabane_environment::{self as files, with_finder};
 
 /// What can be done with environment files.
@@ -104,8 +104,7 @@ pub(crate) fn ls(setup: &Setup, args: &LsArgs) -> CommandResult<ExitCode> {
         setup.printer.note(format_args!("there is no environment file in {}", list.join(", ")));
         return Ok(exit_codes::SUCCESS);
     }
-    let columns = ["name", "file", "description"].map(|column| (column, Align::Left));
-    let mut table = Table::new(&columns, true);
+    let mut table = Table::new(&["name", "file", "description"]);
     for row in &rows {
         let path = row.path.to_string_lossy();
         let description = row.description.as_deref().unwrap_or_default();

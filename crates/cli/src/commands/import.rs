@@ -22,7 +22,7 @@ use crate::format::json;
 use crate::interrupt::stop_when_interrupted;
 use crate::report::CommandResult;
 use crate::setup::Setup;
-use crate::table::{Align, Table};
+use crate::table::Table;
 
 /// Import a container image into the repository
 #[expect(clippy::struct_excessive_bools, reason = "each is an option that is given or not")]
@@ -161,8 +161,7 @@ fn check(setup: &Setup, labels: &[&str], as_json: bool) -> CommandResult<ExitCod
     if as_json {
         setup.printer.data(json(&checked));
     } else {
-        let columns = ["label", "state", "was", "is"].map(|name| (name, Align::Left));
-        let mut table = Table::new(&columns, true);
+        let mut table = Table::new(&["label", "state", "was", "is"]);
         for one in &checked {
             let state = if one.moved { "moved" } else { "current" };
             table.push([&one.label, &state, &short(&one.before), &short(&one.now)]);

@@ -12,7 +12,7 @@ use cabane_run::inside::{
 };
 
 use crate::printer::style;
-use crate::table::{Align, Table};
+use crate::table::Table;
 
 /// Tells about one thing.
 pub(crate) fn explanation(explanation: &Explanation) -> String {
@@ -116,8 +116,7 @@ fn tell_package(text: &mut String, place: &Place) {
 fn libraries_text(program: &str, found: &Found, libraries: &[NeededLibrary]) -> String {
     let mut text = title(program, "libraries");
     line(&mut text, "file", &found.path);
-    let columns = [("", Align::Left); 3];
-    let mut table = Table::new(&columns, false);
+    let mut table = Table::new(&["", "", ""]);
     for library in libraries {
         let name = escape(&library.name);
         match &library.found {
@@ -125,10 +124,7 @@ fn libraries_text(program: &str, found: &Found, libraries: &[NeededLibrary]) -> 
             None => table.push([&name, &"not found", &""]),
         }
     }
-    for line in table.to_string().lines() {
-        let _ = writeln!(text, "  {line}");
-    }
-    text
+    text + &table.indented()
 }
 
 /// Whose a file is in the end.
@@ -195,8 +191,7 @@ fn variable_text(variable: &VariableOrigin) -> String {
 }
 
 fn elements(elements: &[Element]) -> String {
-    let columns = [("", Align::Right), ("", Align::Left), ("", Align::Left)];
-    let mut table = Table::new(&columns, false);
+    let mut table = Table::new(&[">", "", ""]);
     for (position, element) in elements.iter().enumerate() {
         let shown = match element.text.as_str() {
             "" => "(empty)",
@@ -204,11 +199,7 @@ fn elements(elements: &[Element]) -> String {
         };
         table.push([&(position + 1), &escape(shown), &escape(&by(&element.origin))]);
     }
-    let mut text = String::new();
-    for line in table.to_string().lines() {
-        let _ = writeln!(text, "  {line}");
-    }
-    text
+    table.indented()
 }
 
 /// Tells what is loaded.

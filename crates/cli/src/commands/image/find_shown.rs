@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::commands::image::ls::image_table;
 use crate::format::Fields;
-use crate::table::{Align, Table};
+use crate::table::Table;
 use cabane_report::size;
 use cabane_signature_policy::SignatureVerdict;
 
@@ -36,10 +36,10 @@ pub(crate) fn table(found: &[FoundImage], has_head: bool) -> Table {
         .first()
         .map_or((false, false), |one| (one.packages.is_some(), one.signature.is_some()));
     if has_packages {
-        table.add_column("packages", Align::Left);
+        table.add_column("packages");
     }
     if has_signatures {
-        table.add_column("signed", Align::Left);
+        table.add_column("signed");
     }
     for one in found {
         let (image, label) = (&one.image, &one.image.label);

@@ -16,7 +16,7 @@ use crate::format::{fill, json};
 use crate::report::CommandResult;
 use crate::setup::Setup;
 use crate::shown_image::{KEYS, ShownImage};
-use crate::table::{Align, Table};
+use crate::table::Table;
 
 /// List images
 #[derive(Debug, Args)]
@@ -87,21 +87,14 @@ fn print_tables(setup: &Setup, images: &Images, has_head: bool) {
 
 /// Begins a table of images, in a repository or in a registry.
 pub(crate) fn image_table(has_head: bool) -> Table {
-    let columns = [
-        ("uenv", Align::Left),
-        ("system", Align::Left),
-        ("uarch", Align::Left),
-        ("id", Align::Left),
-        ("size", Align::Right),
-        ("date", Align::Left),
-    ];
-    Table::new(&columns, has_head)
+    let table = Table::new(&["uenv", "system", "uarch", "id", ">size", "date"]);
+    if has_head { table } else { table.without_head() }
 }
 
 fn table(images: &Images, records: &[Record], has_head: bool) -> Table {
     let mut table = image_table(has_head);
     if images.have_packages() {
-        table.add_column("packages", Align::Left);
+        table.add_column("packages");
     }
     for record in records {
         let label = &record.label;

@@ -6,7 +6,7 @@
 use cabane_label::escape;
 use cabane_view::{PackageList, PackageRecord};
 
-use crate::table::{Align, Table};
+use crate::table::Table;
 use cabane_report::size;
 
 /// How much of a hash is shown, as in Spack's own lists.
@@ -15,17 +15,8 @@ const SHORT: usize = 7;
 /// Shows the packages, those that the recipe asks for with a star; what belongs to the
 /// system stands at the end.
 pub(crate) fn table(list: &PackageList) -> String {
-    let columns = [
-        ("", Align::Left),
-        ("package", Align::Left),
-        ("version", Align::Left),
-        ("size", Align::Right),
-        ("hash", Align::Left),
-        ("compiler", Align::Left),
-        ("target", Align::Left),
-        ("variants", Align::Left),
-    ];
-    let mut table = Table::new(&columns, true);
+    let mut table =
+        Table::new(&["", "package", "version", ">size", "hash", "compiler", "target", "variants"]);
     let (outside, inside): (Vec<_>, Vec<_>) = list.packages.iter().partition(|one| one.external);
     for package in inside.into_iter().chain(outside) {
         let hash = package.hash.as_deref().unwrap_or_default();

@@ -21,7 +21,7 @@ use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::report::{CommandResult, IoContext};
 use crate::setup::Setup;
-use crate::table::{Align, Table};
+use crate::table::Table;
 
 /// Test every MPI of this system and sort them by what works
 #[derive(Debug, Args)]
@@ -202,18 +202,8 @@ fn row<'a>(one: &'a Tried, others: &'a [OtherBenchmark]) -> Row<'a> {
 }
 
 fn table(tried: &[Tried]) -> Table {
-    let mut table = Table::new(
-        &[
-            ("installation", Align::Left),
-            ("class", Align::Left),
-            ("8 B", Align::Right),
-            ("4 KiB", Align::Right),
-            ("32 KiB", Align::Right),
-            ("1 MiB", Align::Right),
-            ("why", Align::Left),
-        ],
-        true,
-    );
+    let mut table =
+        Table::new(&["installation", "class", ">8 B", ">4 KiB", ">32 KiB", ">1 MiB", "why"]);
     for one in tried {
         let best = LATENCIES.map(|bytes| {
             let best = one.outcome.output().best(benchmark::Kind::Latency, bytes);

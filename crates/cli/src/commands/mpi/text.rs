@@ -13,7 +13,7 @@ use cabane_mpi::{
 };
 
 use crate::printer::style;
-use crate::table::{Align, Table};
+use crate::table::Table;
 
 /// How wide the words in front of a line are.
 const WIDTH: usize = 12;
@@ -196,13 +196,7 @@ pub(crate) fn proven(library: &Library, seen: &ProbeSeen, image: Option<&str>) -
 
 /// Tells what was measured.
 pub(crate) fn figures(before: Option<&ProbeSeen>, after: &ProbeSeen) -> String {
-    let columns = [
-        ("", Align::Left),
-        ("bytes", Align::Right),
-        ("before", Align::Right),
-        ("after", Align::Right),
-    ];
-    let mut table = Table::new(&columns, true);
+    let mut table = Table::new(&["", ">bytes", ">before", ">after"]);
     for figure in &after.figures {
         let same = |one: &&Figure| one.kind == figure.kind && one.bytes == figure.bytes;
         let old = before.and_then(|before| before.figures.iter().find(same));

@@ -19,7 +19,7 @@ use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
-use crate::table::{Align, Table};
+use crate::table::Table;
 use cabane_report::size;
 
 /// Remove unused or surplus images
@@ -158,15 +158,7 @@ impl<'a> Answer<'a> {
 }
 
 fn table(retention: &Retention) -> Table {
-    let columns = [
-        ("label", Align::Left),
-        ("id", Align::Left),
-        ("size", Align::Right),
-        ("used", Align::Left),
-        ("", Align::Left),
-        ("why", Align::Left),
-    ];
-    let mut table = Table::new(&columns, true);
+    let mut table = Table::new(&["label", "id", ">size", "used", "", "why"]);
     for one in &retention.labels {
         let (fate, why) = match one.fate {
             Fate::Kept(kept) => ("stays", kept_text(kept).to_owned()),

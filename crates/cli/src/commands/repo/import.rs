@@ -18,7 +18,7 @@ use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::report::{CommandResult, Report};
 use crate::setup::Setup;
-use crate::table::{Align, Table};
+use crate::table::Table;
 use cabane_report::size;
 
 /// Copy the images of a uenv repository
@@ -133,14 +133,7 @@ fn tell_plan(setup: &Setup, args: &ImportArgs, plan: &Plan) {
 }
 
 fn table(plan: &Plan) -> Table {
-    let columns = [
-        ("label", Align::Left),
-        ("id", Align::Left),
-        ("size", Align::Right),
-        ("date", Align::Left),
-        ("", Align::Left),
-    ];
-    let mut table = Table::new(&columns, true);
+    let mut table = Table::new(&["label", "id", ">size", "date", ""]);
     for one in &plan.labels {
         let fate = match one.fate {
             Fate::Copied => "is copied",

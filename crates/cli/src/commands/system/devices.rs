@@ -12,7 +12,7 @@ use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::report::CommandResult;
 use crate::setup::Setup;
-use crate::table::{Align, Table};
+use crate::table::Table;
 
 /// List the devices of this machine that containers can use
 #[derive(Debug, Args)]
@@ -67,13 +67,7 @@ pub(crate) fn devices(setup: &Setup, args: &DevicesArgs) -> CommandResult<ExitCo
         setup.printer.data(json(&outcome));
         return Ok(exit_codes::SUCCESS);
     }
-    let columns = [
-        ("device", Align::Left),
-        ("nodes", Align::Left),
-        ("files", Align::Right),
-        ("described in", Align::Left),
-    ];
-    let mut table = Table::new(&columns, true);
+    let mut table = Table::new(&["device", "nodes", ">files", "described in"]);
     for row in &outcome.devices {
         let nodes = row.nodes.join(" ");
         let place = match &row.conflict {

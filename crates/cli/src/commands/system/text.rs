@@ -9,7 +9,7 @@ use cabane_label::escape;
 use cabane_probe::{CompilerPaths, Device, External, Found, PackageRules};
 
 use crate::printer::style;
-use crate::table::{Align, Table};
+use crate::table::Table;
 use cabane_mpi_swap::HostMpi;
 
 pub(crate) fn text(found: &Found, host_mpi: &[HostMpi]) -> String {
@@ -21,7 +21,7 @@ pub(crate) fn text(found: &Found, host_mpi: &[HostMpi]) -> String {
         let count = externals.iter().take_while(|one| one.section == first.section).count();
         let (here, rest) = externals.split_at(count);
         head(&mut text, first.section.title());
-        indented(&mut text, &table(here).to_string());
+        text += &table(here).indented();
         externals = rest;
     }
     head(&mut text, "MPIs that recipes can name");
@@ -30,13 +30,13 @@ pub(crate) fn text(found: &Found, host_mpi: &[HostMpi]) -> String {
     }
     if !host_mpi.is_empty() {
         head(&mut text, "MPIs that can take the place of others");
-        indented(&mut text, &host_mpi_table(host_mpi).to_string());
+        text += &host_mpi_table(host_mpi).indented();
     }
     text
 }
 
 fn host_mpi_table(all: &[HostMpi]) -> Table {
-    let mut table = Table::new(&[("", Align::Left); 4], false);
+    let mut table = Table::new(&["", "", "", ""]);
     for one in all {
         let prefix = one.prefix.to_string_lossy();
         let launcher = one.launcher.as_deref().unwrap_or("no launcher");
@@ -50,14 +50,8 @@ fn head(text: &mut String, title: &str) {
     let _ = writeln!(text, "{space}{head}{title}{head:#}");
 }
 
-fn indented(text: &mut String, lines: &str) {
-    for line in lines.lines() {
-        let _ = writeln!(text, "  {line}");
-    }
-}
-
 fn machine(text: &mut String, found: &Found) {
-    let mut table = Table::new(&[("", Align::Left), ("", Align::Left)], false);
+    let mut table = Table::new(&["", ""]);
     if let Some(name) = &found.operating_system {
         table.push([&"operating system", &escape(name)]);
     }
@@ -67,7 +61,7 @@ fn machine(text: &mut String, found: &Found) {
     for device in &found.devices {
         table.push([&device.kind.title(), &device_text(device)]);
     }
-    indented(text, &table.to_string());
+    *text += &table.indented();
 }
 
 fn device_text(device: &Device) -> String {
@@ -79,7 +73,7 @@ fn device_text(device: &Device) -> String {
 }
 
 fn table(externals: &[External]) -> Table {
-    let mut table = Table::new(&[("", Align::Left), ("", Align::Left), ("", Align::Left)], false);
+    let mut table = Table::new(&["", "", ""]);
     for external in externals {
         let name = format!("{}@{}", external.package, external.version);
         let languages = external.compilers.iter().flat_map(CompilerPaths::iter);
