@@ -215,6 +215,5 @@ pub(crate) fn prepare(
         EngineConfig::Container(config) => {
             Ok(Box::new(ContainerEngine::prepare(request, recipe, config, directory, layout)?))
         }
-        other => Err(BuildError::unknown_engine(other.name())),
     }
 }

@@ -3,7 +3,6 @@
 
 //! Why a build cannot be planned or did not succeed.
 
-use cabane_report::{Kind, Report};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,6 +10,7 @@ use std::process::ExitStatus;
 
 use cabane_label::escape;
 use cabane_recipe::{RecipeError, UnknownVariable};
+use cabane_report::{Kind, Report};
 use cabane_spack::LowerError;
 use cabane_view::MetaError;
 
@@ -19,7 +19,6 @@ use crate::pack::PackError;
 
 /// A build that cannot be planned or did not succeed.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum BuildError {
     /// The recipe is wrong.
     #[error(transparent)]

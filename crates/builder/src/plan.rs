@@ -95,7 +95,6 @@ pub enum State {
 /// The name of a step; its log is called so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum StepName {
     /// The build tool and its recipes are there.
     Sources,

@@ -8,10 +8,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use cabane_label::escape;
+
 use crate::BuildError;
 use crate::error::shown;
 use crate::process::lines;
-use cabane_label::escape;
 
 /// Makes sure that a program exists, and returns its path free of links.
 pub(crate) fn find(name: &'static str, path: Option<&Path>) -> Result<PathBuf, BuildError> {

@@ -4,12 +4,12 @@
 //! What can be typed before a command.
 
 use anstream::ColorChoice;
+use cabane_site::env_vars;
+use cabane_site::settings::{BackendChoice, Overrides};
 use clap::{ArgAction, Args as ClapArgs, Parser, ValueEnum};
 
 use crate::commands::Command;
 use crate::printer::Printer;
-use cabane_site::env_vars;
-use cabane_site::settings::{BackendChoice, Overrides};
 
 /// Build, share, and run software environments for HPC: one read-only image, mounted for one shell, command, or job
 #[derive(Debug, Parser)]

@@ -48,17 +48,6 @@ impl Fields {
     }
 }
 
-/// A template that cannot be filled in.
-#[derive(Debug, thiserror::Error)]
-enum TemplateError {
-    #[error("the format `{template}` names `{{{key}}}`, which does not exist")]
-    UnknownKey { template: String, key: String },
-    #[error("the format `{template}` has a `{{` without its `}}`")]
-    Unclosed { template: String },
-    #[error("the format `{template}` names nothing that could be filled in")]
-    NoKey { template: String },
-}
-
 /// Fills in `{key}` in a template. `{{` and `}}` are braces, `\n` and `\t` a new line and a tab.
 ///
 /// # Errors
@@ -67,7 +56,7 @@ enum TemplateError {
 pub(crate) fn fill(template: &str, keys: &[&str], fields: &Fields) -> CommandResult<String> {
     // Other programs have `--format json`; here that would be a text.
     if !template.contains('{') {
-        let error = TemplateError::NoKey { template: template.to_owned() };
+        let error = format!("the format `{template}` names nothing that could be filled in");
         return Err(Report::new(Kind::Usage, error).hinted(format!(
             "`--json` prints JSON; in braces, as in `--format '{{{}}}'`, stand {}",
             keys.first().unwrap_or(&"id"),
@@ -93,7 +82,7 @@ pub(crate) fn fill(template: &str, keys: &[&str], fields: &Fields) -> CommandRes
             after
         } else if let Some(after) = found.strip_prefix('{') {
             let (key, after) = after.split_once('}').ok_or_else(|| {
-                let error = TemplateError::Unclosed { template: template.to_owned() };
+                let error = format!("the format `{template}` has a `{{` without its `}}`");
                 Report::new(Kind::Usage, error)
             })?;
             text.push_str(&fields.text(key).ok_or_else(|| unknown(template, key, keys))?);
@@ -109,7 +98,7 @@ pub(crate) fn fill(template: &str, keys: &[&str], fields: &Fields) -> CommandRes
 }
 
 fn unknown(template: &str, key: &str, keys: &[&str]) -> Report {
-    let error = TemplateError::UnknownKey { template: template.to_owned(), key: key.to_owned() };
+    let error = format!("the format `{template}` names `{{{key}}}`, which does not exist");
     Report::new(Kind::Usage, error).hinted(format!("the keys are {}", keys.join(", ")))
 }
 

@@ -11,9 +11,8 @@ use anstyle::{AnsiColor, Style};
 use cabane_report::{Notices, Transfer};
 use cabane_site::settings::ColorChoice as Setting;
 
-use crate::transfer::Watched;
-
 use crate::args::GlobalArgs;
+use crate::transfer::Watched;
 
 /// Styles of what people read. Nothing may depend on them to be understood.
 pub(crate) mod style {

@@ -8,10 +8,9 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use clap::{Command, CommandFactory};
-
 use cabane_recipe::settings::table::{self, example_file};
 use cabane_site::env_vars;
+use clap::{Command, CommandFactory};
 
 use crate::args::Args;
 use crate::exit_codes;

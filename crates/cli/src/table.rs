@@ -33,7 +33,9 @@ impl Table {
             widths: Vec::new(),
             has_head: columns.iter().any(|column| !name_of(column).is_empty()),
         };
-        columns.iter().for_each(|column| table.add_column(column));
+        for column in columns {
+            table.add_column(column);
+        }
         table
     }
 

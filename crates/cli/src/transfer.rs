@@ -6,10 +6,10 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
+use cabane_report::{Transfer, size};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::printer::Printer;
-use cabane_report::{Transfer, size};
 
 /// How often progress is reported in a log.
 const LOG_PAUSE: Duration = Duration::from_secs(30);

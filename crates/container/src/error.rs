@@ -3,16 +3,16 @@
 
 //! What can go wrong with a container image.
 
-use cabane_report::{Kind, Report};
 use std::io;
 use std::path::PathBuf;
+
+use cabane_report::{Kind, Report};
 
 use crate::budget::Stop;
 use crate::tar::TarError;
 
 /// Why a container image was not imported.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum Error {
     /// A file or directory.
     #[error("cannot {action} {}", cabane_label::escape(&.path.to_string_lossy()))]
@@ -135,7 +135,6 @@ pub enum Error {
 
 /// Why a layer cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum LayerProblem {
     /// It cannot be read or decompressed.
     #[error(transparent)]

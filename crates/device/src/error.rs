@@ -19,7 +19,6 @@ pub(crate) fn shown(path: &Path) -> String {
 
 /// Why a container cannot have a device.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum DeviceError {
     /// There is none of this name.
     #[error("there is no device `{name}` here")]
@@ -89,7 +88,6 @@ impl DeviceError {
 
 /// What the user of a device should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum DeviceWarning {
     /// Nodes that this user may not open.
     NoAccess {

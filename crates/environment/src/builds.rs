@@ -6,27 +6,13 @@
 use cabane_compat::{Build, Lack, NoChoice, Reason, choose, parse_order};
 use cabane_label::UenvDescription;
 use cabane_mount::{UARCH_ORDER, uarch_order};
-use cabane_resolve::LocatedImage;
-
 use cabane_report::{IoContext, Kind, Report, Result};
+use cabane_resolve::LocatedImage;
 use cabane_site::Context;
 use cabane_site::env_vars::CABANE_UARCH;
 
-/// Why no build was chosen.
-#[derive(Debug, thiserror::Error)]
-enum ChoiceError {
-    #[error(
-        "`{image}` has {} builds, and nothing says which is the better one here:{}",
-        .builds.len(), listed(.builds)
-    )]
-    Undecided { image: String, builds: Vec<String> },
-    #[error("this machine cannot run any build of `{image}`:{}", listed(.builds))]
-    NoneFits { image: String, builds: Vec<String> },
-}
-
-fn listed(builds: &[String]) -> String {
-    let lines = builds.iter().map(|build| format!("\n  {build}"));
-    lines.collect()
+fn listed(builds: impl Iterator<Item = String>) -> String {
+    builds.flat_map(|build| ["\n  ".to_owned(), build]).collect()
 }
 
 /// What this machine takes, the best first.
@@ -118,8 +104,12 @@ fn not_chosen(
     let label = builds.first().map(label_of).unwrap_or_default();
     match reason {
         NoChoice::Undecided => {
-            let builds = builds.iter().map(label_of).collect();
-            Report::new(Kind::Ambiguous, ChoiceError::Undecided { image, builds })
+            let message = format!(
+                "`{image}` has {} builds, and nothing says which is the better one here:{}",
+                builds.len(),
+                listed(builds.iter().map(label_of))
+            );
+            Report::new(Kind::Ambiguous, message)
                 .hinted(format!("`{label}` names one of them"))
                 .hinted(format!(
                     "{UARCH_ORDER} says for everybody which is better on a machine, and the \
@@ -129,8 +119,9 @@ fn not_chosen(
         NoChoice::NoneFits => {
             let lines = builds.iter().zip(looked_at);
             let lines = lines.map(|(located, (_, lack))| format!("{}: {lack}", label_of(located)));
-            let builds = lines.collect();
-            Report::new(Kind::Failure, ChoiceError::NoneFits { image, builds })
+            let message =
+                format!("this machine cannot run any build of `{image}`:{}", listed(lines));
+            Report::new(Kind::Failure, message)
                 .hinted(format!("`{label}` takes that one nevertheless"))
         }
     }

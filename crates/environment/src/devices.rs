@@ -10,14 +10,13 @@ use cabane_device::{
 };
 use cabane_mount::ImageFile;
 use cabane_recipe::DeviceRequest;
+use cabane_report::{Kind, Report, Result};
 use cabane_resolve::ConcreteEnvironment;
 use cabane_run::loaded::Additions;
 use cabane_run::metadata::names_in;
 use cabane_run::{DevicePlace, RunError, open_image};
-use cabane_view::{VariableSetting, VariableSettings};
-
-use cabane_report::{Kind, Report, Result};
 use cabane_site::Context;
+use cabane_view::{VariableSetting, VariableSettings};
 
 /// What a command gets.
 #[derive(Debug, Default)]

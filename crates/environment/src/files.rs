@@ -8,10 +8,9 @@ use std::path::Path;
 
 use cabane_label::{ImageDescription, UenvDescription};
 use cabane_recipe::{EnvironmentFile, EnvironmentReference, MountEntry};
+use cabane_report::{IoContext, Report, Result};
 use cabane_resolve::EnvironmentFinder;
 use cabane_run::loaded::{Additions, Bind};
-
-use cabane_report::{IoContext, Report, Result};
 use cabane_site::Context;
 
 /// Does something with what finds environment files.

@@ -8,19 +8,19 @@ use cabane_label::{
 };
 use cabane_mount::ImageFile;
 use cabane_recipe::EnvironmentFile;
+use cabane_report::{Kind, Report, Result};
 use cabane_resolve::{
     ConcreteEnvironment, DefaultView, LocatedImage, RequestedImage, Resolver, assemble_requested,
 };
 use cabane_run::loaded::Additions;
 use cabane_run::{metadata, open_image};
+use cabane_signature_policy::check_at_start;
+use cabane_site::Context;
 use cabane_view::{Meta, ViewDescription, parse_view_list};
+use serde::{Deserialize, Serialize};
 
 use crate::builds::choose_here;
 use crate::files;
-use cabane_report::{Kind, Report, Result};
-use cabane_signature_policy::check_at_start;
-use cabane_site::Context;
-use serde::{Deserialize, Serialize};
 
 /// Which images and views to load, as it was typed.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -246,19 +246,13 @@ pub fn fill_in_metadata(context: &Context, image: &mut LocatedImage) -> Result<(
     let bytes = metadata::read(&file, &context.mount_methods())?;
     if let Some(bytes) = bytes {
         let meta = Meta::from_json(&bytes).map_err(|error| {
-            let place = format!("in meta/env.json of {}", image.path.display());
-            Report::new(Kind::BadInput, BadMeta { place, source: error })
+            let message =
+                format!("malformed metadata in meta/env.json of {}", image.path.display());
+            Report::caused(Kind::BadInput, message, error)
         })?;
         image.meta = Some(meta);
     }
     Ok(())
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("malformed metadata {place}")]
-struct BadMeta {
-    place: String,
-    source: cabane_view::MetaError,
 }
 
 /// Fills in the parts of a label that were left out.

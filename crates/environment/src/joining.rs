@@ -7,12 +7,11 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use cabane_run::{Company, Joining};
-use serde::{Deserialize, Serialize};
-
 use cabane_report::{Kind, Report, Result};
+use cabane_run::{Company, Joining};
 use cabane_site::Context;
 use cabane_site::env_vars;
+use serde::{Deserialize, Serialize};
 
 /// With whom to share namespaces.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -23,10 +22,6 @@ pub struct JoinOptions {
     /// With no process.
     pub no_join: bool,
 }
-
-#[derive(Debug, thiserror::Error)]
-#[error("{} is not a text", env_vars::CABANE_JOIN)]
-struct NoText;
 
 impl JoinOptions {
     /// Returns what was typed, or else what the variable says.
@@ -41,7 +36,8 @@ impl JoinOptions {
         } else if let Some(name) = &self.join {
             named(name)
         } else if let Some(value) = variable {
-            let error = || Report::new(Kind::Usage, NoText);
+            let error =
+                || Report::new(Kind::Usage, format!("{} is not a text", env_vars::CABANE_JOIN));
             of_variable(value.to_str().ok_or_else(error)?)
         } else {
             Company::Ranks

@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 use cabane_label::{MountPoint, escape};
 use cabane_mount::Layer;
 use cabane_recipe::DeviceRequest;
+use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_resolve::ConcreteEnvironment;
 use cabane_run::RootRequest;
 use cabane_run::loaded::{Additions, Bind};
+use cabane_site::Context;
+use cabane_site::env_vars;
 use serde::{Deserialize, Serialize};
 
 use crate::devices;
-use cabane_report::{IoContext, Kind, Report, Result};
-use cabane_site::Context;
-use cabane_site::env_vars;
 
 /// What else is seen inside, and how a container image is entered.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -55,12 +55,6 @@ mod as_texts {
         let devices = texts.iter().map(|text| text.parse().map_err(D::Error::custom));
         devices.collect()
     }
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("`{}` does not say what is shown where", escape(text))]
-struct BadBind {
-    text: String,
 }
 
 /// Adds to an environment what was asked for beside its images, and says how its root image
@@ -136,9 +130,11 @@ fn kept(directory: &Path) -> Result<PathBuf> {
 
 fn bind(context: &Context, text: &str) -> Result<Bind> {
     let bad = || {
-        Report::new(Kind::Usage, BadBind { text: text.to_owned() }).hinted(
-            "write `--bind SOURCE`, `--bind SOURCE:TARGET` or `--bind SOURCE:TARGET:ro`".to_owned(),
-        )
+        Report::new(Kind::Usage, format!("`{}` does not say what is shown where", escape(text)))
+            .hinted(
+                "write `--bind SOURCE`, `--bind SOURCE:TARGET` or `--bind SOURCE:TARGET:ro`"
+                    .to_owned(),
+            )
     };
     let parts: Vec<&str> = text.split(':').collect();
     let (source, target, read_only) = match parts.as_slice() {

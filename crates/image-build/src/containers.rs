@@ -14,12 +14,11 @@ use cabane_container::export::{config_of, variables_of};
 use cabane_container::{
     Config, ContainerImage, DockerArchive, Layer, Layout, Platform, Sif, digest,
 };
+use cabane_environment::{ImageRequest, find_environment};
 use cabane_label::{Digest, escape};
 use cabane_registry::{ContainerName, sum};
-use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
-
-use cabane_environment::{ImageRequest, find_environment};
 use cabane_report::{IoContext, Kind, Report, Result};
+use cabane_resolve::{ConcreteEnvironment, ConcreteImage};
 use cabane_site::Context;
 use cabane_transfer::Remote;
 use cabane_transfer::of_containers;
@@ -33,34 +32,6 @@ const OWN: &str = "image:";
 #[derive(Debug)]
 pub(crate) struct OwnContainers {
     context: Context,
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("`{reference}` is another image now: it should be {locked}, and is {found}")]
-struct Moved {
-    reference: String,
-    locked: String,
-    found: String,
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("`{}` is for {found}, and the recipe wants {wanted}", escape(.reference))]
-struct OtherPlatform {
-    reference: String,
-    wanted: String,
-    found: String,
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("`{}` has no root file system of its own", escape(.image))]
-struct NoRoot {
-    image: String,
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("`{}` has a root file system of its own, and cannot be put on another one", escape(.image))]
-struct SecondRoot {
-    image: String,
 }
 
 impl OwnContainers {
@@ -121,8 +92,11 @@ impl OwnContainers {
         let root = environment.root().cloned();
         let root = root.ok_or_else(|| {
             let image = label.to_owned();
-            Report::new(Kind::BadInput, NoRoot { image })
-                .hinted("`images:` puts it on a root image".to_owned())
+            Report::new(
+                Kind::BadInput,
+                format!("`{}` has no root file system of its own", escape(&image)),
+            )
+            .hinted("`images:` puts it on a root image".to_owned())
         })?;
         Ok((environment, root))
     }
@@ -152,7 +126,7 @@ impl OwnContainers {
     ) -> Result<()> {
         let now = self.look_up_own(label)?;
         if now.digest != found.digest {
-            return Err(moved(found, now));
+            return Err(moved(found, &now));
         }
         let (environment, root) = self.own_root(label)?;
         let platform = platform_of(Some(&found.platform))?;
@@ -176,7 +150,13 @@ impl OwnContainers {
         let (environment, _) = find_environment(&self.context, &args)?;
         if let Some(root) = environment.root() {
             let image = root.name().to_owned();
-            return Err(Report::new(Kind::BadInput, SecondRoot { image }));
+            return Err(Report::new(
+                Kind::BadInput,
+                format!(
+                    "`{}` has a root file system of its own, and cannot be put on another one",
+                    escape(&image)
+                ),
+            ));
         }
         let image = |image: &ConcreteImage| {
             Ok(AddedImage {
@@ -212,7 +192,7 @@ impl OwnContainers {
             other => {
                 let now = self.look_up(&other, &platform)?;
                 if now.digest != found.digest {
-                    return Err(moved(found, now));
+                    return Err(moved(found, &now));
                 }
                 other
             }
@@ -281,12 +261,13 @@ impl Containers for OwnContainers {
     }
 }
 
-fn moved(locked: &FoundContainer, now: FoundContainer) -> Report {
-    let moved = Moved {
-        reference: locked.reference.clone(),
-        locked: locked.digest.clone(),
-        found: now.digest,
-    };
+fn moved(locked: &FoundContainer, now: &FoundContainer) -> Report {
+    let moved = format!(
+        "`{reference}` is another image now: it should be {locked}, and is {found}",
+        reference = locked.reference,
+        locked = locked.digest,
+        found = now.digest
+    );
     Report::new(Kind::Failure, moved)
         .hinted("`cabane build --from lock` takes the new one".to_owned())
 }
@@ -299,11 +280,11 @@ fn of_platform(found: FoundContainer, wanted: Option<&str>) -> Result<FoundConta
     if platform_of(Some(wanted))?.takes(&its) {
         return Ok(found);
     }
-    let other = OtherPlatform {
-        reference: found.reference,
-        wanted: wanted.to_owned(),
-        found: found.platform,
-    };
+    let other = format!(
+        "`{}` is for {found}, and the recipe wants {wanted}",
+        escape(&found.reference),
+        found = found.platform
+    );
     Err(Report::new(Kind::BadInput, other)
         .hinted("leave `platform` out, or name an image that is for it".to_owned()))
 }

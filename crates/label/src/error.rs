@@ -3,16 +3,16 @@
 
 //! Why a text is not the word it should be, and at which character.
 
-use cabane_report::{Kind, Report};
 use std::fmt;
 use std::ops::Range;
+
+use cabane_report::{Kind, Report};
 
 use crate::Expected;
 use crate::escape::{escape, push_escaped};
 
 /// The reason why a text was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum ParseErrorKind {
     /// There is no text.
     #[error("nothing is there")]

@@ -9,7 +9,6 @@ use std::fmt;
 ///
 /// The parts of a label are in the order in which they are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
 pub enum Expected {
     /// `deploy::`, the part of a registry.
     Namespace,

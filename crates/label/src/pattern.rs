@@ -3,9 +3,10 @@
 
 //! Labels with parts missing, by which images are searched.
 
-use cabane_report::{Kind, Report};
 use std::fmt;
 use std::str::FromStr;
+
+use cabane_report::{Kind, Report};
 
 use crate::segment::{find, parse_segments};
 use crate::text::serde_as_string;
@@ -179,7 +180,6 @@ serde_as_string!(LabelPattern);
 
 /// A pattern of which no label can be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum IncompleteLabel {
     /// The name or the version is missing.
     #[error("`{pattern}` does not name an image: the {part} is missing")]

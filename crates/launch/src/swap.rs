@@ -88,11 +88,6 @@ struct Container {
     is_launched: bool,
 }
 
-/// An image in which no command can be run.
-#[derive(Debug, thiserror::Error)]
-#[error("`{}` is no container image: it has no root file system", escape(.0))]
-struct NoRoot(String);
-
 impl Swapping {
     /// Finds the program and the substitute, and judges.
     ///
@@ -162,7 +157,8 @@ impl Swap {
         let images = ImageRequest::new(image, None, false).telling_choice();
         let files = EnvironmentFiles::of_images(context, &images)?;
         if !files.has_root() {
-            let error = NoRoot(image.to_owned());
+            let error =
+                format!("`{}` is no container image: it has no root file system", escape(image));
             let hint = format!("write `cabane run {image} -- cabane mpi swap …`");
             return Err(Report::new(Kind::Usage, error).hinted(hint));
         }

@@ -18,7 +18,6 @@ const WHOLE_MAP: [&str; 3] = ["0", "0", "4294967295"];
 
 /// How the kernel is asked to mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Backend {
     /// As root: a mount namespace, and the kernel's own file systems.
     Root,

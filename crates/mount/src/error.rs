@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 
 /// A step of mounting that failed.
 #[derive(Debug)]
-#[non_exhaustive]
 pub enum Error {
     /// A step that is the same with and without privileges.
     Mount(cabane_privileged::Error),

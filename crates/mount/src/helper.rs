@@ -22,7 +22,6 @@ const SET_UID: u32 = 0o4000;
 
 /// Why the helper cannot carry out a plan, or cannot help at all.
 #[derive(Debug)]
-#[non_exhaustive]
 pub enum Unavailable {
     /// It is in none of the places.
     NotInstalled,

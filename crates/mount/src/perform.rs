@@ -7,11 +7,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-use rustix::fs::{FileType, fstat};
-
 use cabane_privileged::operations::{attach, enter_own_namespace, make_read_only};
 use cabane_privileged::shadow::{Kind, Shadows, open_source};
 use cabane_privileged::{Error as Privileged, ImageFile, Policy, attach_for_root, obtain_for_root};
+use rustix::fs::{FileType, fstat};
 
 use crate::backend::enter_private_namespace_as_root;
 use crate::root::{self, OpenedLayer};

@@ -13,16 +13,15 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use cabane_privileged::operations::{attach, change_root, kernel_log, memory};
+use cabane_privileged::shadow::{Kind, Shadows, open_source, scratch};
+use cabane_privileged::{KERNEL, replace_root};
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, openat};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_flag,
     fsconfig_set_string, fsmount, fsopen,
 };
-
-use cabane_privileged::operations::{attach, change_root, kernel_log, memory};
-use cabane_privileged::shadow::{Kind, Shadows, open_source, scratch};
-use cabane_privileged::{KERNEL, replace_root};
 
 use crate::{Backend, Error};
 

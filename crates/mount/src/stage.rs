@@ -15,13 +15,12 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use cabane_privileged::{Copies, Error, ImageFile, LocalStage, Policy, trusted};
 use rustix::fs::{
     CWD, MemfdFlags, Mode, OFlags, SealFlags, Stat, fchmod, fcntl_add_seals, fstat, memfd_create,
     openat,
 };
 use rustix::io::Errno;
-
-use cabane_privileged::{Copies, Error, ImageFile, LocalStage, Policy, trusted};
 
 /// How much is read before others are told that the copy gets on.
 const PART: usize = 4 << 20;

@@ -52,22 +52,6 @@ pub struct Audited {
     pub others: Vec<Vec<OtherBenchmark>>,
 }
 
-#[derive(Debug, thiserror::Error)]
-enum AuditError {
-    #[error("no MPI installation was found")]
-    Nothing,
-    #[error("cannot measure for {0} seconds")]
-    Measure(f64),
-    #[error("there is no `srun` in PATH")]
-    NoSlurm,
-    #[error("the references are for {kept} nodes, and these ranks are on {wanted}")]
-    OtherNodes { kept: u32, wanted: u32 },
-    #[error("no installation is healthy, and nothing can be kept")]
-    NoReference,
-    #[error("{} cannot be used", escape(&path.display().to_string()))]
-    Reference { path: PathBuf, source: crate::judge::ReferenceError },
-}
-
 /// Audits installations of MPI.
 ///
 /// # Errors
@@ -75,7 +59,7 @@ enum AuditError {
 /// Nothing was found, or something that was named cannot be used.
 pub fn audit(context: &Context, request: &AuditRequest) -> Result<Audited> {
     if !(request.measure > 0.0 && request.measure <= 600.0) {
-        let error = AuditError::Measure(request.measure);
+        let error = format!("cannot measure for {} seconds", request.measure);
         return Err(Report::new(Kind::Usage, error));
     }
     let settings = settings(context, request)?;
@@ -83,7 +67,7 @@ pub fn audit(context: &Context, request: &AuditRequest) -> Result<Audited> {
     let installations = find(context, &request.find, &runner)?;
     if installations.is_empty() {
         let hint = "name a prefix: cabane mpi audit /opt/mpich".to_owned();
-        return Err(Report::new(Kind::NotFound, AuditError::Nothing).hinted(hint));
+        return Err(Report::new(Kind::NotFound, "no MPI installation was found").hinted(hint));
     }
     let mut tried = try_everything(context, &installations, &runner, &settings)?;
     tried.sort_by_key(|one| one.verdict.class);
@@ -108,8 +92,9 @@ impl Audited {
         let healthy = healthy.filter(|one| one.verdict.class < Class::NonPerformant);
         let latencies: Vec<_> = healthy.filter_map(|one| one.outcome.latencies()).collect();
         let latencies: Vec<_> = latencies.iter().collect();
-        Reference::new(system, nodes, &latencies)
-            .ok_or_else(|| Report::new(Kind::Failure, AuditError::NoReference))
+        Reference::new(system, nodes, &latencies).ok_or_else(|| {
+            Report::new(Kind::Failure, "no installation is healthy, and nothing can be kept")
+        })
     }
 }
 
@@ -133,11 +118,15 @@ fn reference(path: &Path, nodes: u32) -> Result<Reference> {
         .or_failed(|| format!("read the references `{}`", escape(&path.display().to_string())))?;
     let reference = Reference::from_json(&text).map_err(|source| {
         let path = path.to_owned();
-        Report::new(Kind::BadInput, AuditError::Reference { path, source })
+        Report::caused(
+            Kind::BadInput,
+            format!("{} cannot be used", escape(&path.display().to_string())),
+            source,
+        )
     })?;
     if (reference.nodes == 1) != (nodes == 1) {
         let (kept, wanted) = (reference.nodes, nodes);
-        let error = AuditError::OtherNodes { kept, wanted };
+        let error = format!("the references are for {kept} nodes, and these ranks are on {wanted}");
         return Err(Report::new(Kind::BadInput, error));
     }
     Ok(reference)
@@ -150,7 +139,7 @@ fn manner(context: &Context, request: &AuditRequest) -> Result<Manner> {
     let path = context.calling.get(OsStr::new(env_vars::PATH));
     let directories = path.map(std::env::split_paths).into_iter().flatten();
     let srun = directories.map(|directory| directory.join("srun")).find(|srun| srun.exists());
-    let srun = srun.ok_or_else(|| Report::new(Kind::NotFound, AuditError::NoSlurm))?;
+    let srun = srun.ok_or_else(|| Report::new(Kind::NotFound, "there is no `srun` in PATH"))?;
     let list = Command::new(&srun).arg("--mpi=list").output();
     let list = list.or_failed(|| format!("run `{} --mpi=list`", srun.display()))?;
     // Releases disagree about where they say it.

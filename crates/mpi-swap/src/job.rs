@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 
 use cabane_label::escape;
 use cabane_mount::{JOB_MPI, JobMpi};
-
 use cabane_report::{Kind, Report, Result};
 use cabane_site::Context;
 
@@ -32,14 +31,6 @@ pub struct JobMpiRequest<'a> {
     pub is_step: bool,
 }
 
-#[derive(Debug, thiserror::Error)]
-enum NotForJobs {
-    #[error("an MPI in an image, such as `{}`, is not found by its label on the nodes", escape(.0))]
-    Image(String),
-    #[error("`--uenv-mpi-program` says for what another MPI is, and there is none")]
-    Nothing,
-}
-
 /// Finds out which MPI steps get; none if they keep their own.
 ///
 /// # Errors
@@ -55,8 +46,11 @@ pub fn job_mpi(context: &Context, request: &JobMpiRequest<'_>) -> Result<Option<
         if request.program.is_none() {
             return Ok(None);
         }
-        return Err(Report::new(Kind::Usage, NotForJobs::Nothing)
-            .hinted("`--uenv-mpi=host` takes one of the node".to_owned()));
+        return Err(Report::new(
+            Kind::Usage,
+            "`--uenv-mpi-program` says for what another MPI is, and there is none",
+        )
+        .hinted("`--uenv-mpi=host` takes one of the node".to_owned()));
     };
     mpi.directory = std::env::current_dir().ok().filter(|_| request.is_step);
     let Some(program) = request.program else {
@@ -94,14 +88,20 @@ fn typed(context: &Context, name: &str) -> Result<PathBuf> {
     let path = absolute(Path::new(name));
     if let Some(image) = substitute_image(context, name) {
         let prefix = image.prefix.display().to_string();
-        return Err(Report::new(Kind::Usage, NotForJobs::Image(name.to_owned()))
-            .hinted(format!(
-                "name it beside the others with `--uenv`, and its prefix with \
+        return Err(Report::new(
+            Kind::Usage,
+            format!(
+                "an MPI in an image, such as `{}`, is not found by its label on the nodes",
+                escape(name)
+            ),
+        )
+        .hinted(format!(
+            "name it beside the others with `--uenv`, and its prefix with \
                      `--uenv-mpi={prefix}`"
-            ))
-            .hinted(format!(
-                "`srun cabane run --mpi={name} IMAGES -- PROGRAM` takes it for each rank"
-            )));
+        ))
+        .hinted(format!(
+            "`srun cabane run --mpi={name} IMAGES -- PROGRAM` takes it for each rank"
+        )));
     }
     if Path::new(name).is_absolute() || path.exists() {
         return Ok(path);

@@ -14,15 +14,14 @@ use std::time::{Duration, Instant};
 
 use cabane_label::escape;
 use cabane_mpi::{
-    Inspected, Language, LauncherKind, Library, Loader, Name, PROBE, PROBE_OPTIONS, ProbeFailure,
-    ProbeSeen, Tree, c_library, family_option, inspect, stub,
+    Inspected, Language, LauncherKind, Library, Loader, Name, PROBE, PROBE_OPTIONS, ProbeSeen,
+    Tree, c_library, family_option, inspect, stub,
 };
-use rustix::process::{Pid, Signal, kill_process_group};
-use serde::{Deserialize, Serialize};
-
 use cabane_process::Scratch;
 use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_site::Context;
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde::{Deserialize, Serialize};
 
 use crate::Launchers;
 
@@ -31,18 +30,6 @@ const TIME_LIMIT: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(20);
 /// What is shown of what a failed probe said.
 const MOST_LINES: usize = 16;
-
-#[derive(Debug, thiserror::Error)]
-enum ProveError {
-    #[error("the probe cannot be compiled: {0}")]
-    Compiler(String),
-    #[error("there is no launcher for the probe beside the substitute")]
-    NoLauncher,
-    #[error("the probe has not ended after {} seconds", TIME_LIMIT.as_secs())]
-    Hangs,
-    #[error("with {with}, {failure}")]
-    Failed { with: String, failure: ProbeFailure },
-}
 
 /// How a program loads MPI. The test program loads it in the same way.
 #[derive(Debug, Serialize, Deserialize)]
@@ -125,7 +112,8 @@ pub fn own_launcher(library: &Library, launchers: &Launchers) -> Result<Vec<OsSt
     let launcher = found.find(|one| library.fits(one.kind) == Some(true));
     let launcher = launcher.ok_or_else(|| {
         let hint = "begin the command with a launcher, or name one in the configuration";
-        Report::new(Kind::NotProven, ProveError::NoLauncher).hinted(hint.to_owned())
+        Report::new(Kind::NotProven, "there is no launcher for the probe beside the substitute")
+            .hinted(hint.to_owned())
     })?;
     let words = vec![launcher.path.clone().into_os_string()];
     Ok(own_words(words, Some(launcher.kind)))
@@ -192,7 +180,7 @@ fn run(line: &[OsString], library: &Library, file: &Path, ranks: Option<u32>) ->
     let (text, errors) = finish(line)?;
     let seen = ProbeSeen::read(&text);
     seen.check(file, ranks).map_err(|failure| {
-        let error = ProveError::Failed { with: library.title(), failure };
+        let error = format!("with {with}, {failure}", with = library.title());
         let lines = last_lines(&errors, MOST_LINES);
         let lines = lines.iter();
         let detail: Vec<String> = lines.map(|line| format!("    {}", escape(line))).collect();
@@ -243,7 +231,7 @@ impl Loading {
 
 fn compiled(compiler: &mut Command) -> Result<()> {
     let failed = |reason: String| {
-        Report::new(Kind::NotProven, ProveError::Compiler(reason))
+        Report::new(Kind::NotProven, format!("the probe cannot be compiled: {reason}"))
             .hinted("it needs a compiler called `cc`, and nothing else".to_owned())
     };
     let output = compiler.output().map_err(|error| failed(error.to_string()))?;
@@ -291,7 +279,10 @@ fn finish(line: &[OsString]) -> Result<(String, String)> {
     }
     if !is_done {
         let _ = child.wait();
-        return Err(Report::new(Kind::NotProven, ProveError::Hangs));
+        return Err(Report::new(
+            Kind::NotProven,
+            format!("the probe has not ended after {} seconds", TIME_LIMIT.as_secs()),
+        ));
     }
     Ok((out.join().unwrap_or_default(), errors.join().unwrap_or_default()))
 }

@@ -44,22 +44,6 @@ pub struct StepRequest<'a> {
     pub command: &'a [OsString],
 }
 
-#[derive(Debug, thiserror::Error)]
-enum NotInStep {
-    #[error("one step with several programs gets no other MPI: each may need something else")]
-    Several,
-    #[error(
-        "ranks with {library} do not find each other under `srun --mpi={kind}`: each of {tasks} \
-         would be alone"
-    )]
-    Alone { library: String, kind: String, tasks: u32 },
-    #[error(
-        "{} lies in another image, and nothing of that can be shown as an MPI in a container",
-        path.display()
-    )]
-    InStack { path: PathBuf },
-}
-
 /// Returns what the step gets, as lines for the Slurm plugin.
 ///
 /// # Errors
@@ -129,7 +113,7 @@ fn judge_in_root(
     let path = Path::new(request.substitute.with);
     if request.stacks.iter().any(|stack| path.starts_with(stack)) {
         let path = path.to_owned();
-        return Err(Report::new(Kind::NotSwapped, NotInStep::InStack { path })
+        return Err(Report::new(Kind::NotSwapped, format!("{} lies in another image, and nothing of that can be shown as an MPI in a container", path.display()))
             .hinted("name a prefix of the nodes, or `host`".to_owned()));
     }
     let mut tree = Tree::below(root);
@@ -183,7 +167,7 @@ fn is_list_of_programs(command: &[OsString]) -> bool {
 }
 
 fn several(with: &str) -> Report {
-    Report::new(Kind::NotSwapped, NotInStep::Several).hinted(format!(
+    Report::new(Kind::NotSwapped, "one step with several programs gets no other MPI: each may need something else").hinted(format!(
         "leave `--uenv` and `--uenv-mpi` out, and write `cabane run --mpi={with} IMAGES -- PROGRAM` \
          into the lines of the file: each rank judges for itself then"
     ))
@@ -197,8 +181,12 @@ fn check_ranks(request: &StepRequest<'_>, verdict: &Verdict) -> Result<()> {
     if request.tasks < 2 || speaks(library, kind) != Some(false) {
         return Ok(());
     }
-    let error =
-        NotInStep::Alone { library: library.title(), kind: kind.to_owned(), tasks: request.tasks };
+    let error = format!(
+        "ranks with {library} do not find each other under `srun --mpi={kind}`: each of {tasks} \
+         would be alone",
+        library = library.title(),
+        tasks = request.tasks
+    );
     let is_new = library.protocols.contains(&Protocol::Pmix);
     let other = if is_new { "pmix" } else { "pmi2" };
     Err(Report::new(Kind::NotProven, error)

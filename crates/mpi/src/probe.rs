@@ -145,7 +145,6 @@ pub struct ProbeSeen {
 
 /// What is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum ProbeFailure {
     /// Nothing was heard.
     #[error("no rank has said anything")]

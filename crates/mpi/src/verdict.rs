@@ -38,7 +38,6 @@ pub enum Outcome {
 /// Something to be known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum Warning {
     /// The program insists on its own library; it is loaded, and not used.
     #[error("{} is loaded as well, and not used", path.display())]
@@ -65,7 +64,6 @@ pub enum Warning {
 /// Why a substitution cannot work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum Refusal {
     /// The file cannot be judged.
     #[error("{} is no program or library", path.display())]

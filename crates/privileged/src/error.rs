@@ -14,7 +14,6 @@ use crate::PolicyError;
 ///
 /// Written by hand: in a program with privileges every dependency counts.
 #[derive(Debug)]
-#[non_exhaustive]
 pub enum Error {
     /// A new mount namespace was refused.
     Namespace {

@@ -13,7 +13,6 @@ use crate::version::Version;
 
 /// What was found on a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct Found {
     /// The name that the operating system gives itself.
     pub operating_system: Option<String>,
@@ -45,7 +44,6 @@ impl Found {
 
 /// An installed package that Spack can use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct External {
     /// To what it belongs.
     pub section: Section,
@@ -140,7 +138,6 @@ impl CompilerPaths {
 
 /// Something that decides how an MPI must be built.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct Device {
     /// What it is.
     pub kind: DeviceKind,
@@ -154,7 +151,6 @@ pub struct Device {
 /// What matters to an MPI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum DeviceKind {
     /// HPE Slingshot.
     Cxi,

@@ -12,7 +12,6 @@ use crate::found::{DeviceKind, External, Found};
 
 /// What holds for a package on this system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct PackageRules {
     /// The name of Spack's package.
     pub package: &'static str,
@@ -26,7 +25,6 @@ pub struct PackageRules {
 
 /// A rule, and why it is there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct Rule {
     /// A spec, such as `netmod=ofi`.
     pub spec: String,

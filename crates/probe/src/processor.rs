@@ -38,7 +38,6 @@ const ARM: [(&str, &[&str]); 3] = [
 
 /// The processor of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct Processor {
     /// The largest set of features that it has, by Spack's name.
     pub has: Option<&'static str>,

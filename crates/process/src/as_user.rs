@@ -12,6 +12,7 @@ use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use cabane_sys::namespace::enter_mounts;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
@@ -20,7 +21,6 @@ use rustix::thread::{set_no_new_privs, set_thread_groups, set_thread_res_gid, se
 
 use crate::alone::close_all_with_exec;
 use crate::child::prepare_child;
-use cabane_sys::namespace::enter_mounts;
 
 /// The most that is read of what a program says, in bytes.
 const MOST: u64 = 1 << 20;

@@ -17,6 +17,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+use cabane_sys::raw::syscall;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount};
@@ -25,8 +26,6 @@ use rustix::process::{
     Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpid, kill_process,
     set_parent_process_death_signal, setpgid, setrlimit, wait, waitpid,
 };
-
-use cabane_sys::raw::syscall;
 
 /// `linux/sched.h`.
 const CLONE_NEWPID: i64 = 0x2000_0000;

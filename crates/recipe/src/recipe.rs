@@ -15,7 +15,6 @@ use cabane_view::ViewName;
 /// of the recipe. Those of requirements and wheels stay below that directory
 /// as far as their text tells; symbolic links have not been looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Recipe {
     /// The name of the image.
     pub name: Name,
@@ -57,7 +56,6 @@ impl FormatVersion {
 
 /// The engine that builds the image, and its section of the recipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum EngineConfig {
     /// Python packages, from requirements or from a project.
     Python(PythonConfig),

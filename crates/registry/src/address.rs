@@ -21,7 +21,6 @@ pub struct Address {
 
 /// Why a text is no address of a registry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum AddressError {
     /// Neither `http` nor `https`.
     #[error("`{}` is not a way to reach a registry", escape(.scheme))]

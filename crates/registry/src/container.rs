@@ -32,7 +32,6 @@ pub struct ContainerName {
 
 /// Why a text is not the name of a container image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum ContainerNameError {
     /// The registry.
     #[error(transparent)]

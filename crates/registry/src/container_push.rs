@@ -41,7 +41,6 @@ pub struct ContainerPush<'a> {
 
 /// A container image that was put into a registry.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct PushedContainer {
     /// How many bytes were sent.
     pub sent: u64,

@@ -13,7 +13,6 @@ use crate::{Error, Place, Registry, RemoteImage};
 
 /// What was copied.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct Copied {
     /// The image under its new label.
     pub image: RemoteImage,
@@ -25,7 +24,6 @@ pub struct Copied {
 
 /// What was deleted.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct Deleted {
     /// The image that had the label.
     pub image: RemoteImage,

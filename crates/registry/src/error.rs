@@ -6,12 +6,12 @@
 //! No error holds a password, a token or the query of an address, which may be one. Texts of
 //! registries are shown with their control characters escaped.
 
-use cabane_report::{Kind, Report};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cabane_label::{Digest, escape};
+use cabane_report::{Kind, Report};
 
 use crate::address::{Place, UnfitPart};
 use crate::credentials::CredentialError;
@@ -21,7 +21,6 @@ use crate::trust::TrustError;
 
 /// An error of a registry, or of the way to it.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum Error {
     /// The registry was not reached.
     #[error("cannot reach the registry {host}")]

@@ -36,7 +36,6 @@ impl fmt::Debug for ProxySettings {
 
 /// Why a proxy cannot be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum ProxyError {
     /// It speaks another language.
     #[error("the proxy for {scheme} speaks SOCKS, and only those that speak HTTP can be used")]

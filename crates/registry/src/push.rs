@@ -69,7 +69,6 @@ pub struct PushRequest<'a> {
 
 /// What was pushed.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct Pushed {
     /// The image as the registry has it now.
     pub image: RemoteImage,

@@ -21,7 +21,6 @@ const MOST_BYTES: u64 = 16 << 20;
 
 /// Why it is not known whom to trust.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum TrustError {
     /// The file of the site cannot be read.
     #[error("cannot read the certificates {}", shown(.path))]

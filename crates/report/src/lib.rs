@@ -65,6 +65,15 @@ impl Report {
         Self { kind, error: error.into(), detail: None, hints: Vec::new() }
     }
 
+    /// Makes a report of a text and its cause.
+    pub fn caused(
+        kind: Kind,
+        message: impl Into<String>,
+        source: impl Into<Box<dyn Error + Send + Sync>>,
+    ) -> Self {
+        Self::new(kind, Caused { message: message.into(), source: source.into() })
+    }
+
     /// Adds lines that are shown unchanged between the error and its causes:
     /// a snippet, a table of candidates, the end of a log.
     #[must_use]
@@ -194,18 +203,15 @@ pub trait IoContext<T> {
 
 impl<T> IoContext<T> for io::Result<T> {
     fn or_failed(self, what: impl FnOnce() -> String) -> Result<T> {
-        self.map_err(|source| {
-            let what = what();
-            Report::new(Kind::Failure, Failed { what, source })
-        })
+        self.map_err(|source| Report::caused(Kind::Failure, format!("cannot {}", what()), source))
     }
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {what}")]
-struct Failed {
-    what: String,
-    source: io::Error,
+#[error("{message}")]
+struct Caused {
+    message: String,
+    source: Box<dyn Error + Send + Sync>,
 }
 
 #[cfg(test)]

@@ -50,7 +50,6 @@ pub enum Transfer {
 
 /// What was added.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Added {
     /// The record of the image under its label.
     pub record: Record,

@@ -12,7 +12,6 @@ use serde::Serialize;
 /// Something in a repository that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
-#[non_exhaustive]
 pub enum Corruption {
     /// A label points to an image that is not there. It is not shown to users.
     MissingImage {

@@ -6,16 +6,15 @@
 //! Every error names the object it is about. Names that come from outside are shown with their
 //! control characters escaped.
 
-use cabane_report::{Kind, Report};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use cabane_label::{Digest, Label, escape};
+use cabane_report::{Kind, Report};
 use cabane_view::MetaError;
 
 /// An error of a repository.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum Error {
     /// There is no repository at this path.
     #[error("no repository at {}", shown(.path))]
@@ -184,7 +183,6 @@ pub enum Error {
 
 /// Why a file is not a usable image.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum ImageError {
     /// It is a directory or a device.
     #[error("it is {kind} and not a file")]
@@ -219,7 +217,6 @@ pub enum ImageError {
 
 /// Why a part of a metadata directory is not kept.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum EntryProblem {
     /// A symbolic link that is absolute or leads out of the directory.
     #[error("it is a symbolic link that leads out of the metadata directory, to `{}`", escape(.target))]

@@ -73,7 +73,6 @@ impl fmt::Display for ImageFormat {
 /// A text that names no format of images.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an image is `squashfs` or `erofs`")]
-#[non_exhaustive]
 pub struct UnknownFormat;
 
 impl FromStr for ImageFormat {

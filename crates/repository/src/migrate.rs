@@ -25,7 +25,6 @@ pub struct Migration {
 
 /// What was copied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Migrated {
     /// The labels that were given.
     pub labels: Vec<Label>,

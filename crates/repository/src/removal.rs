@@ -17,7 +17,6 @@ use crate::{Error, Repository};
 
 /// What was removed, and what turned out to be needed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Cleared {
     /// What is no more.
     pub removed: Removed,

@@ -11,7 +11,6 @@ use crate::{Error, Record, Repository};
 
 /// What was removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Removed {
     /// The records that are no more.
     pub records: Vec<Record>,

@@ -34,7 +34,6 @@ pub struct Limits {
 
 /// What is to become of every label.
 #[derive(Clone, Debug, Serialize)]
-#[non_exhaustive]
 pub struct Retention {
     /// One for each label, sorted by label.
     pub labels: Vec<Verdict>,
@@ -55,7 +54,6 @@ pub struct Retention {
 
 /// What is to become of a label.
 #[derive(Clone, Debug, Serialize)]
-#[non_exhaustive]
 pub struct Verdict {
     /// The label.
     pub label: Label,
@@ -87,7 +85,6 @@ pub enum Fate {
 /// Why a label stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum Kept {
     /// It is pinned.
     Pinned,
@@ -106,7 +103,6 @@ pub enum Kept {
 /// Why a label goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum Reason {
     /// The image was not used for too long.
     Unused,

@@ -22,7 +22,6 @@ use crate::{Corruption, Error, Record, Repository, disk};
 
 /// The state of a repository.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct Status {
     /// Where it is.
     pub path: PathBuf,

@@ -17,7 +17,6 @@ use crate::{Error, ImageFormat, Record, Repository, disk};
 
 /// What an update found and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct Repaired {
     /// How many temporary files of killed writers were removed.
     pub leftovers: usize,

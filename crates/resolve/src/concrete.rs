@@ -12,7 +12,6 @@ use cabane_view::{EnvPatch, Meta, ViewName};
 
 /// The images, views and changes of variables that make an environment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct ConcreteEnvironment {
     /// The images, in the order in which they were named.
     pub images: Vec<ConcreteImage>,
@@ -71,7 +70,6 @@ pub struct ConcreteView {
 
 /// Something that is allowed and may surprise.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Warning {
     /// An image is mounted elsewhere than it was built for.
     MountPointDiffers {

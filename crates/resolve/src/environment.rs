@@ -3,7 +3,6 @@
 
 //! Finding environment files, and laying them over their bases.
 
-use cabane_report::{Kind, Report};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
@@ -16,6 +15,7 @@ use cabane_recipe::{
     BaseReference, EnvironmentFile, EnvironmentFileError, EnvironmentReference, FileContext,
     MAX_FILE_SIZE, parse_environment_file,
 };
+use cabane_report::{Kind, Report};
 
 use crate::error::any_of;
 use crate::near::similar;
@@ -53,7 +53,6 @@ pub struct FoundEnvironment {
 
 /// Why an environment file cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum EnvironmentError {
     /// No directory has a file of this name.
     #[error("there is no environment file `{}`{}", escape(.name), named_in(.base_in.as_ref()))]

@@ -3,12 +3,12 @@
 
 //! Why a description could not be resolved.
 
-use cabane_report::{Kind, Report};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use cabane_label::{ImageDescription, Label, LabelPattern, MountPoint, System, escape};
+use cabane_report::{Kind, Report};
 use cabane_repository::{ImageError, Record};
 use cabane_view::{ViewDescription, ViewOwner};
 
@@ -16,7 +16,6 @@ use crate::near::NearMiss;
 
 /// Why no single image could be found.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum LocateError {
     /// Nothing is what was asked for.
     #[error("no image matches `{image}`")]
@@ -93,7 +92,6 @@ pub enum LocateError {
 
 /// Where an image was looked for in vain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Searched {
     /// The names of the repositories.
     pub repositories: Vec<String>,
@@ -107,7 +105,6 @@ pub struct Candidate(pub Record);
 
 /// Why images and views do not go together.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum AssembleError {
     /// The mount point of an image is unknown.
     #[error("the image `{}` does not say where it is to be mounted", escape(.image))]

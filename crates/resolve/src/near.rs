@@ -12,7 +12,6 @@ use crate::error::{any_of, some_of};
 
 /// Images or names that are almost what was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum NearMiss {
     /// The image exists for other systems.
     OtherSystem {

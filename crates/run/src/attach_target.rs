@@ -63,7 +63,6 @@ const OF_THE_RANK: &[&str] = &[
 
 /// Why a process could not be attached to.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum AttachError {
     /// It does not exist, has ended, or belongs to another user. Which of these is
     /// not told: the processes of others are nobody's business.

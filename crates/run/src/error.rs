@@ -3,17 +3,16 @@
 
 //! What can go wrong between a resolved image and the running command.
 
-use cabane_report::{Kind, Report};
 use std::io;
 use std::path::PathBuf;
 
 use cabane_label::MountPoint;
+use cabane_report::{Kind, Report};
 
 use crate::{AttachError, JoinError};
 
 /// A command that was not started.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum RunError {
     /// The image cannot be read.
     #[error("cannot open the image {}", path.display())]

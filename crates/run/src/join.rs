@@ -61,7 +61,6 @@ pub struct Joining {
 
 /// Why a process did not get into the namespaces of others.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum JoinError {
     /// There is no safe place in which processes could find each other.
     #[error("cannot look for the processes to share memory with{}", list(tried))]

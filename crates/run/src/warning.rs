@@ -10,7 +10,6 @@ use cabane_label::escape;
 
 /// Something that is allowed and may surprise.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum RunWarning {
     /// A view set `PYTHONHOME`, which would break the user's virtual environment.
     PythonHome {

@@ -8,10 +8,10 @@ use std::path::PathBuf;
 
 use cabane_label::escape;
 use cabane_registry::{Distrust, Place, PublicKey, Signatures};
+use cabane_site::Context;
 use serde::Serialize;
 
 use crate::pull;
-use cabane_site::Context;
 
 /// The keys that the configuration names for a part of a registry.
 pub struct KnownKeys {

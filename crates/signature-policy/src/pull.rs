@@ -14,9 +14,8 @@ use cabane_registry::{
     Distrust, KeyError, MAX_RECORD, Place, PublicKey, Registry, RemoteImage, SignatureRecord,
     Signatures, SigningKey,
 };
-use cabane_repository::{Repository, signatures_beside};
-
 use cabane_report::{Kind, Report, Result};
+use cabane_repository::{Repository, signatures_beside};
 use cabane_site::Context;
 use cabane_site::settings::TrustSetting;
 

@@ -16,13 +16,13 @@ use std::path::Path;
 use cabane_label::Digest;
 use cabane_recipe::{AtStart, Requirement, TrustRule};
 use cabane_registry::{Distrust, MAX_RECORD, PublicKey, SignatureRecord};
+use cabane_report::{IoContext, Report, Result};
 use cabane_repository::signatures_beside;
 use cabane_resolve::LocatedImage;
-
-use crate::pull::Wanted;
-use cabane_report::{IoContext, Report, Result};
 use cabane_site::Context;
 use cabane_site::settings::TrustSetting;
+
+use crate::pull::Wanted;
 
 /// The name of an image's file in a repository.
 const IMAGE: &str = "image";

@@ -34,22 +34,6 @@ pub struct Site {
     program: Option<PathBuf>,
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("invalid value `{value}` for SOURCE_DATE_EPOCH: it counts seconds since 1970")]
-struct BadEpoch {
-    value: String,
-}
-
-#[derive(Debug, thiserror::Error)]
-enum SiteError {
-    #[error("there is no repository yet")]
-    NoRepository,
-    #[error("the repository `{name}` cannot be used: {reason}")]
-    Unusable { name: String, reason: String },
-    #[error("the backend `root` needs to be root, with CAP_SYS_ADMIN")]
-    NotRoot,
-}
-
 impl Site {
     /// Reads the configuration files. Takes what was typed, the variables of the caller, and the
     /// path of the program that runs, beside which the helper is looked for.
@@ -71,8 +55,11 @@ impl Site {
             BackendChoice::Helper | BackendChoice::UserNamespace => Backend::UserNamespace,
             BackendChoice::Root if possible == Backend::Root => Backend::Root,
             BackendChoice::Root => {
-                return Err(Report::new(Kind::Usage, SiteError::NotRoot)
-                    .hinted("without `--backend` the best way is chosen".to_owned()));
+                return Err(Report::new(
+                    Kind::Usage,
+                    "the backend `root` needs to be root, with CAP_SYS_ADMIN",
+                )
+                .hinted("without `--backend` the best way is chosen".to_owned()));
             }
         };
         Ok(Self { calling, settings, backend, fuse: FusePrograms::default(), program })
@@ -204,7 +191,7 @@ impl Site {
             return Ok((DEFAULT_EPOCH, false));
         };
         value.to_str().and_then(|text| text.parse().ok()).map(|epoch| (epoch, true)).ok_or_else(
-            || Report::new(Kind::Usage, BadEpoch { value: value.display().to_string() }),
+            || Report::new(Kind::Usage, format!("invalid value `{value}` for SOURCE_DATE_EPOCH: it counts seconds since 1970", value = value.display())),
         )
     }
 
@@ -214,14 +201,14 @@ impl Site {
         let is_meant = |setting: &&RepositorySetting| {
             setting.is_default || matches!(setting.origin, Origin::Option(_) | Origin::Variable(_))
         };
-        let failed = |error| Report::new(Kind::Repository, error);
+        let failed = |message: String| Report::new(Kind::Repository, message);
         let meant = self.settings.repositories.iter().find(is_meant);
-        let meant = meant.ok_or_else(|| failed(SiteError::NoRepository))?;
+        let meant = meant.ok_or_else(|| failed("there is no repository yet".to_owned()))?;
         match &meant.unusable {
-            Some(reason) => Err(failed(SiteError::Unusable {
-                name: meant.name.clone(),
-                reason: reason.clone(),
-            })),
+            Some(reason) => {
+                let name = &meant.name;
+                Err(failed(format!("the repository `{name}` cannot be used: {reason}")))
+            }
             None => Ok(meant),
         }
     }

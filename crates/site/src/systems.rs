@@ -7,7 +7,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use cabane_label::{System, escape};
-
 use cabane_report::{Kind, Report, Result};
 
 use crate::Site;
@@ -19,12 +18,6 @@ pub struct SystemDirectory {
     pub directory: PathBuf,
     /// What the system is called, if it was found by that.
     pub name: Option<System>,
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("there is no system `{}`", escape(name))]
-struct NoSuchSystem {
-    name: String,
 }
 
 /// Finds the configuration of a system: a directory, or a name in the directories of the site and the
@@ -75,6 +68,5 @@ fn no_such_system(directories: &[PathBuf], name: &str) -> Report {
         ([], None) => "name the directory of its configuration".to_owned(),
         (known, _) => format!("described are {}", known.join(", ")),
     };
-    let name = name.to_owned();
-    Report::new(Kind::BadInput, NoSuchSystem { name }).hinted(Some(hint))
+    Report::new(Kind::BadInput, format!("there is no system `{}`", escape(name))).hinted(Some(hint))
 }

@@ -10,7 +10,6 @@ use cabane_recipe::SpackVersion;
 /// Whoever reads a recipe for its system is told all of this with its place; it
 /// is found here when the two were read apart.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum LowerError {
     /// Spack cannot build recipes any more.
     #[error("Spack {version} is too old to build the recipe")]

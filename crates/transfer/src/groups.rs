@@ -13,12 +13,6 @@ use cabane_report::{Kind, Report, Result};
 
 const DATABASE: &str = "/etc/group";
 
-#[derive(Debug, thiserror::Error)]
-#[error("there is no group `{name}`")]
-struct NoGroup {
-    name: String,
-}
-
 /// Returns the number of a group, which may be given as such.
 ///
 /// # Errors
@@ -31,7 +25,8 @@ pub fn number_of(name: &str) -> Result<u32> {
     let found = asked(name).or_else(|| number_in(&fs::read_to_string(DATABASE).ok()?, name));
     found.ok_or_else(|| {
         let name = cabane_label::escape(name).into_owned();
-        Report::new(Kind::Usage, NoGroup { name }).hinted("`id` lists your groups".to_owned())
+        Report::new(Kind::Usage, format!("there is no group `{name}`"))
+            .hinted("`id` lists your groups".to_owned())
     })
 }
 

@@ -34,18 +34,6 @@ pub struct PullRequest {
     pub group: Option<String>,
 }
 
-#[derive(Debug, thiserror::Error)]
-enum PullError {
-    #[error("no image in the registry {registry} matches `{typed}`")]
-    NotFound { typed: String, registry: String },
-    #[error("several images in the registry match `{typed}`")]
-    Ambiguous { typed: String },
-    #[error("`{}` is a file, and not an image in a registry", .path.display())]
-    Path { path: PathBuf },
-    #[error("the image has no metadata")]
-    NoMeta,
-}
-
 /// How many images are looked through for what they have in common with one.
 const MOST_BASES: usize = 2;
 /// How often we look whether another pull is done.
@@ -118,10 +106,10 @@ fn access(context: &Context, request: &PullRequest, place: &Place) -> Result<Acc
 }
 
 fn not_found(connection: &Connection, typed: &str) -> Report {
-    let error = PullError::NotFound {
-        typed: typed.to_owned(),
-        registry: connection.registry.address().to_string(),
-    };
+    let error = format!(
+        "no image in the registry {registry} matches `{typed}`",
+        registry = connection.registry.address()
+    );
     let hint = "`cabane image find '@*'` lists all images".to_owned();
     Report::new(Kind::NotFound, error).hinted(hint)
 }
@@ -139,7 +127,10 @@ pub fn find_remote(
 ) -> Result<Vec<RemoteImage>> {
     if let ImageDescription::Path(path) = description {
         let path = path.clone();
-        return Err(Report::new(Kind::Usage, PullError::Path { path }));
+        return Err(Report::new(
+            Kind::Usage,
+            format!("`{}` is a file, and not an image in a registry", &path.display()),
+        ));
     }
     let places = match whole_place(context, connection, description) {
         Some(place) => vec![place],
@@ -195,7 +186,8 @@ fn look_up_places(
     if is_pattern && found.len() > 1 {
         let lines = found.iter().map(|image| format!("  {}", image.label));
         let typed = typed.to_owned();
-        let error = Report::new(Kind::Ambiguous, PullError::Ambiguous { typed });
+        let error =
+            Report::new(Kind::Ambiguous, format!("several images in the registry match `{typed}`"));
         return Err(error
             .detailed(lines.collect::<Vec<_>>().join("\n"))
             .hinted("name the one you mean".to_owned()));
@@ -347,7 +339,7 @@ fn pull_meta(connection: &Connection, image: &RemoteImage, directory: &Path) -> 
     }
     if !outcome? {
         let hint = "the image itself may hold them: pull it".to_owned();
-        return Err(Report::new(Kind::NotFound, PullError::NoMeta).hinted(hint));
+        return Err(Report::new(Kind::NotFound, "the image has no metadata").hinted(hint));
     }
     Ok(())
 }

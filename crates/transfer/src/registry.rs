@@ -5,10 +5,9 @@
 
 use std::path::{Path, PathBuf};
 
+use cabane_environment::complete_label;
 use cabane_label::{LabelPattern, Namespace};
 use cabane_registry::{Address, Credential, CredentialSources, Options, Place, Registry};
-
-use cabane_environment::complete_label;
 use cabane_report::{Kind, Report, Result};
 use cabane_site::Context;
 use cabane_site::settings::{Origin, bad_address};
@@ -22,12 +21,6 @@ pub struct RegistryRequest {
     pub token: Option<PathBuf>,
     /// The user name for the token.
     pub username: Option<String>,
-}
-
-#[derive(Debug, thiserror::Error)]
-enum RegistryError {
-    #[error("no registry is configured")]
-    None,
 }
 
 /// A registry, and the part of it that is meant when none is named.
@@ -67,7 +60,7 @@ impl RegistryRequest {
         }
         let configured = context.settings.registry.address.value.clone();
         configured.ok_or_else(|| {
-            Report::new(Kind::Usage, RegistryError::None).hinted(
+            Report::new(Kind::Usage, "no registry is configured").hinted(
                 "`--registry URL` names one, or `url = \"https://…\"` below `[registry]` in the \
                  configuration"
                     .to_owned(),

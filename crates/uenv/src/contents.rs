@@ -28,7 +28,6 @@ pub struct UenvRepository {
 
 /// What is in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Contents {
     /// The images that have a label and a file, sorted by digest.
     pub images: Vec<UenvImage>,
@@ -38,7 +37,6 @@ pub struct Contents {
 
 /// An image with at least one label.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct UenvImage {
     /// What its sha256 is said to be.
     pub digest: Digest,
@@ -57,7 +55,6 @@ pub struct UenvImage {
 /// Something that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
-#[non_exhaustive]
 pub enum Corruption {
     /// A label whose image has no file.
     MissingImage {

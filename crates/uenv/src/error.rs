@@ -4,15 +4,14 @@
 //! What can go wrong with a repository of uenv as a whole. What is wrong with one image is a
 //! [`crate::Corruption`].
 
-use cabane_report::{Kind, Report};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use cabane_label::escape;
+use cabane_report::{Kind, Report};
 
 /// An error of a repository of uenv.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum Error {
     /// There is no such repository at this path.
     #[error("{} is no repository of uenv: it has no `index.db`", shown(.path))]

@@ -37,7 +37,6 @@ pub type ImportProgress<'a> = dyn FnMut(&Label, u64, u64) + 'a;
 
 /// What an import would do.
 #[derive(Clone, Debug, Default, Serialize)]
-#[non_exhaustive]
 pub struct Plan {
     /// What becomes of each label, sorted.
     pub labels: Vec<Planned>,
@@ -51,7 +50,6 @@ pub struct Plan {
 
 /// What is to become of a label.
 #[derive(Clone, Debug, Serialize)]
-#[non_exhaustive]
 pub struct Planned {
     /// The label.
     pub label: Label,
@@ -68,7 +66,6 @@ pub struct Planned {
 /// What is to become of a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum Fate {
     /// The image is brought.
     Copied,
@@ -82,7 +79,6 @@ pub enum Fate {
 
 /// What was done.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
 pub struct Imported {
     /// The labels that were given.
     pub labels: Vec<Label>,

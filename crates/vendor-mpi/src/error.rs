@@ -13,7 +13,6 @@ use crate::ArchiveError;
 
 /// Why there is no tarball or no package.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum VendorError {
     /// A package is not where it was looked for.
     #[error("cannot find the package `{}` in `{}`", escape(file), shown(directory))]

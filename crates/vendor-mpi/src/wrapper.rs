@@ -7,9 +7,8 @@
 //! and names what they call in lines that can be changed one by one, which the package
 //! for Spack does. What the manifest replaces makes the rest of the script use it.
 
-use cabane_recipe::{Replacement, VendorCompiler, VendorLanguage, VendorManifest, VendorWrapper};
-
 use cabane_recipe::Diagnostic;
+use cabane_recipe::{Replacement, VendorCompiler, VendorLanguage, VendorManifest, VendorWrapper};
 
 /// The directories of libraries, as far as there are any.
 pub(crate) const LIBRARY_DIRECTORIES: [&str; 2] = ["lib", "lib64"];

@@ -8,7 +8,6 @@ use cabane_label::{ParseError, escape};
 /// Metadata that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {kind}")]
-#[non_exhaustive]
 pub struct MetaError {
     /// The reason.
     pub kind: MetaErrorKind,
@@ -20,7 +19,6 @@ pub struct MetaError {
 
 /// The reason why metadata was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum MetaErrorKind {
     /// The file is larger than [`crate::Meta::MAX_SIZE`].
     #[error("the file has {bytes} bytes, and at most {limit} are read")]

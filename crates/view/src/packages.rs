@@ -57,7 +57,6 @@ pub struct PackageRecord {
 
 /// What is wrong with a list of packages.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum PackageListError {
     /// It is not JSON, or something else.
     #[error("no list of packages")]

@@ -5,13 +5,13 @@
 
 use cabane_compat::GlibcVersion;
 use cabane_container::ImportRecord;
+use cabane_label::escape;
 use cabane_recipe::{ContainerConfig, Recipe};
 use cabane_view::{Meta, View};
 
 use super::AddedImages;
 use crate::BuildError;
 use crate::metadata::Words;
-use cabane_label::escape;
 
 /// Whether the image is another one than an import makes.
 fn alters(recipe: &Recipe, config: &ContainerConfig) -> bool {

@@ -11,7 +11,6 @@ use crate::error::shown;
 
 /// A tree that cannot be packed, or an image that is not whole.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum PackError {
     /// Files that the user may not read would be missing.
     #[error("{} cannot be read: {}", many(*count, "file or directory", "files or directories"), paths(first))]

@@ -14,13 +14,13 @@
 
 use std::path::{Path, PathBuf};
 
+use cabane_label::escape;
+
+use super::sources::{Source, Sources, is_commit};
 use crate::build_context::BuildContext;
 use crate::sandbox::Invocation;
 use crate::turn::Turn;
 use crate::{BuildError, disk, fingerprint};
-use cabane_label::escape;
-
-use super::sources::{Source, Sources, is_commit};
 
 /// The archives in the cache.
 pub(super) const ARCHIVES: &str = "archives";

@@ -11,9 +11,8 @@ use std::path::{Path, PathBuf};
 use cabane_recipe::{CompilerName, SystemConfig, Yaml};
 use cabane_spack::InstalledCompiler;
 
-use crate::{BuildError, disk};
-
 use super::{SpackEngine, inputs, lock};
+use crate::{BuildError, disk};
 
 /// The programs of a compiler, each with the language that Spack calls it by.
 fn programs(name: CompilerName) -> [(&'static str, &'static str); 3] {

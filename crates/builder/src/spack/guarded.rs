@@ -14,16 +14,15 @@ use std::fs;
 use cabane_recipe::{Connection, Mirrors, StackRecipe};
 use cabane_spack::{is_guarded, variables};
 
-use crate::build_context::{BuildContext, Listener};
-use crate::sandbox::{Invocation, Sandbox};
-use crate::{BuildError, Failure, Progress};
-
 use super::installer_output::{self, InstallerLine, What};
 use super::keys::Keys;
 use super::session::{self, Session};
 use super::solver::Solver;
 use super::watch::Watch;
 use super::{SpackEngine, inputs};
+use crate::build_context::{BuildContext, Listener};
+use crate::sandbox::{Invocation, Sandbox};
+use crate::{BuildError, Failure, Progress};
 
 /// What is written when a secret is wrong, or there is none.
 const REFUSALS: [&str; 11] = [

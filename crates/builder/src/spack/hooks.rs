@@ -10,15 +10,15 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use cabane_label::escape;
+
+use super::session::{INPUTS, SOURCES, Session};
+use super::{SpackEngine, inputs};
 use crate::BuildError;
 use crate::build_context::BuildContext;
 use crate::error::shown;
 use crate::layout::Inside;
 use crate::sandbox::Invocation;
-use cabane_label::escape;
-
-use super::session::{INPUTS, SOURCES, Session};
-use super::{SpackEngine, inputs};
 
 /// The script that runs before anything is concretized.
 pub(super) const PRE_INSTALL: &str = "pre-install";

@@ -24,14 +24,13 @@ use cabane_spack::{
     Upstream,
 };
 
-use crate::fingerprint::Hash;
-use crate::layout::{Inside, Layout};
-use crate::{BuildError, disk, pack};
-
 use super::archives::is_archive;
 use super::session::{INPUTS, SOURCES};
 use super::sources::Commits;
 use super::{SpackEngine, user};
+use crate::fingerprint::Hash;
+use crate::layout::{Inside, Layout};
+use crate::{BuildError, disk, pack};
 
 /// Package recipes below the store, or the mount point.
 const REPOSITORIES: &str = "repos/spack_repo";

@@ -11,11 +11,10 @@ use cabane_spack::{DATABASE, Dependency, Install, Installs, Spec};
 use cabane_view::{OutsideNeed, PackageRecord, ProcessorNeed};
 use serde::Deserialize;
 
-use crate::inside::{Need, NeedKind, Part};
-use crate::{BuildError, disk};
-
 use super::notes::Notes;
 use super::{SpackEngine, inputs, lock, normalize};
+use crate::inside::{Need, NeedKind, Part};
+use crate::{BuildError, disk};
 
 /// Where Spack keeps what it knows about processors, in one version or another.
 const PROCESSORS: [&str; 3] = [

@@ -13,15 +13,14 @@ use std::path::{Path, PathBuf};
 
 use cabane_spack::{SpackEnvironment, compiler_externals};
 
-use crate::build_context::BuildContext;
-use crate::fingerprint::{self, Hash, Inputs};
-use crate::sandbox::Invocation;
-use crate::{BuildError, StepName, disk};
-
 use super::keys::{self, Keys};
 use super::session::{self, Session};
 use super::watch::Watch;
 use super::{SpackEngine, compilers, guarded, hooks, inputs, normalize};
+use crate::build_context::BuildContext;
+use crate::fingerprint::{self, Hash, Inputs};
+use crate::sandbox::Invocation;
+use crate::{BuildError, StepName, disk};
 
 /// Concretizations, below the cache.
 const CONCRETIZED: &str = "spack/concretized";

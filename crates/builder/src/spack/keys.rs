@@ -12,18 +12,17 @@ use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use cabane_label::escape;
 use cabane_recipe::{BuildCache, Mirrors};
 use cabane_spack::{Key, KeyPurpose};
 
+use super::session::{self, INPUTS, Session, spack_program};
+use super::{SpackEngine, guarded, inputs};
 use crate::build_context::BuildContext;
 use crate::error::shown;
 use crate::layout::{Inside, Layout};
 use crate::sandbox::{Invocation, Sandbox};
 use crate::{BuildError, disk};
-use cabane_label::escape;
-
-use super::session::{self, INPUTS, Session, spack_program};
-use super::{SpackEngine, guarded, inputs};
 
 /// Where keys are shown in the sandbox.
 const SHOWN: &str = "/cabane/keys";

@@ -41,6 +41,11 @@ use std::path::{Path, PathBuf};
 use cabane_recipe::{InterpreterRequest, Recipe, StackOptions, StackRecipe, SystemConfig};
 use cabane_spack::{DATABASE, SpackEnvironment, SpackStack};
 use cabane_view::Needs;
+use guarded::Guarded;
+use inputs::OwnPackageDirectories;
+use session::Session;
+use solver::{Environment, Solver};
+use sources::{Source, Sources};
 
 use crate::build_context::BuildContext;
 use crate::engine::{Engine, Facts, RecipeDir, StepDraft};
@@ -50,12 +55,6 @@ use crate::pack::Tree;
 use crate::python::find_interpreter;
 use crate::sandbox::Invocation;
 use crate::{BuildError, BuildRequest, StepName, program};
-
-use guarded::Guarded;
-use inputs::OwnPackageDirectories;
-use session::Session;
-use solver::{Environment, Solver};
-use sources::{Source, Sources};
 
 /// A stack that becomes an image.
 #[derive(Debug)]

@@ -9,10 +9,9 @@ use std::path::{Path, PathBuf};
 use cabane_recipe::Cleanup;
 use cabane_spack::SpackStack;
 
+use super::{SpackEngine, digest_of, text_of, user};
 use crate::layout::Inside;
 use crate::sandbox::{Invocation, Sandbox};
-
-use super::{SpackEngine, digest_of, text_of, user};
 
 /// Where the sources of a build are in the sandbox.
 pub(super) const SOURCES: &str = "/cabane/sources";

@@ -18,6 +18,9 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use cabane_label::escape;
+
+use super::archives::{ARCHIVES, is_archive};
 use crate::build_context::BuildContext;
 use crate::error::shown;
 use crate::fingerprint::{self, Inputs};
@@ -25,9 +28,6 @@ use crate::layout::Layout;
 use crate::sandbox::Invocation;
 use crate::turn::Turn;
 use crate::{BuildError, disk, program};
-use cabane_label::escape;
-
-use super::archives::{ARCHIVES, is_archive};
 
 /// The clones and the trees in the cache.
 const GIT: &str = "git";

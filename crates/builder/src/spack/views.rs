@@ -10,16 +10,15 @@ use std::path::{Path, PathBuf};
 use cabane_recipe::{CompilerName, ModuleKind, StackView};
 use cabane_view::{Change, EnvPatch, ListOperation, View, ViewName};
 
+use super::compilers::{self, Found};
+use super::session::{INPUTS, Session, environment, spack, spack_program};
+use super::{SpackEngine, activation, hooks, inputs, normalize, shell_script, text_of};
 use crate::build_context::BuildContext;
 use crate::fingerprint::{self, Hash, Inputs};
 use crate::layout::Inside;
 use crate::metadata::Words;
 use crate::sandbox::Invocation;
 use crate::{BuildError, disk};
-
-use super::compilers::{self, Found};
-use super::session::{INPUTS, Session, environment, spack, spack_program};
-use super::{SpackEngine, activation, hooks, inputs, normalize, shell_script, text_of};
 
 /// What views depend on beside the packages.
 pub(super) fn inputs(engine: &SpackEngine) -> Inputs {

@@ -8,14 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::build_context::Listener;
-use crate::layout::Layout;
-use crate::{BuildError, Failure, Origin, PackageChange, PackageEvent, Progress, disk, process};
-
 use super::durations::{Durations, Key};
 use super::estimate::{self, Open};
 use super::installer_output::{self, InstallerLine, What};
 use super::{SpackEngine, lock, package_log};
+use crate::build_context::Listener;
+use crate::layout::Layout;
+use crate::{BuildError, Failure, Origin, PackageChange, PackageEvent, Progress, disk, process};
 
 /// Packages of the local cache, below the cache directory.
 const CACHED: &str = "spack/packages/v3/manifests/spec";

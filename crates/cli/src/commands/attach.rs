@@ -5,6 +5,9 @@
 
 use std::ffi::OsString;
 
+use cabane_environment as environment;
+use cabane_environment::ImageRequest;
+use cabane_launch::not_started;
 use cabane_run::{AttachError, Attachment, JobDescription, Target};
 use clap::Args;
 
@@ -12,9 +15,6 @@ use crate::exit_codes::ExitCode;
 use crate::report::{CommandResult, Kind};
 use crate::setup::Setup;
 use crate::shell::shell;
-use cabane_environment as environment;
-use cabane_environment::ImageRequest;
-use cabane_launch::not_started;
 
 /// Run a shell or a command in the environment of a running process or job
 #[derive(Debug, Args)]

@@ -5,15 +5,15 @@
 
 use std::path::Path;
 
+use cabane_environment::directories;
 use cabane_mount::{Backend, Scope};
+use cabane_report::size;
 use cabane_run::RunError;
 use clap::Args;
 
 use crate::exit_codes::{self, ExitCode};
 use crate::report::CommandResult;
 use crate::setup::Setup;
-use cabane_environment::directories;
-use cabane_report::size;
 
 /// Remove the leftovers of builds
 #[derive(Debug, Args)]

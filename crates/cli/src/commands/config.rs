@@ -10,6 +10,8 @@ use std::time::Duration;
 use cabane_label::System;
 use cabane_recipe::settings::table::{self, Setting};
 use cabane_recipe::{AtStart, PathTemplate, Requirement, RetentionSettings};
+use cabane_registry::Address;
+use cabane_site::settings::{Effective, Origin, Value, processors};
 use clap::Args;
 use serde::Serialize;
 
@@ -18,8 +20,6 @@ use crate::format::json;
 use crate::report::CommandResult;
 use crate::setup::Setup;
 use crate::table::Table;
-use cabane_registry::Address;
-use cabane_site::settings::{Effective, Origin, Value, processors};
 
 /// Show the configuration in effect and the source of each value
 #[derive(Debug, Args)]

@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 
+use cabane_environment::{self as files, with_finder};
 use cabane_label::escape;
 use cabane_recipe::EnvironmentReference;
 use clap::{Args, Subcommand};
@@ -15,7 +16,6 @@ use crate::format::json;
 use crate::report::CommandResult;
 use crate::setup::Setup;
 use crate::table::Table;
-use cabane_environment::{self as files, with_finder};
 
 /// What can be done with environment files.
 #[derive(Debug, Subcommand)]

@@ -6,6 +6,7 @@
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal};
 
+use cabane_site::env_vars;
 use clap::Args;
 
 use crate::exit_codes::ExitCode;
@@ -14,7 +15,6 @@ use crate::launch::{finish, launch_plan};
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 use crate::shell::shell;
-use cabane_site::env_vars;
 
 /// Start a shell in images
 #[derive(Debug, Args)]
@@ -36,15 +36,12 @@ pub(crate) struct StartArgs {
     ignore_tty: bool,
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("`cabane start` starts a shell for a person, but {reason}")]
-struct NobodyTypes {
-    reason: &'static str,
-}
-
 pub(crate) fn start(setup: &Setup, args: &StartArgs) -> CommandResult<ExitCode> {
     if let Some(reason) = nobody_types(setup).filter(|_| !args.ignore_tty) {
-        let error = Report::new(Kind::NotStarted, NobodyTypes { reason });
+        let error = Report::new(
+            Kind::NotStarted,
+            format!("`cabane start` starts a shell for a person, but {reason}"),
+        );
         return Err(error.hinted(
             "in a script, use `cabane run IMAGE -- COMMAND`; `--ignore-tty` starts the shell anyway"
                 .to_owned(),

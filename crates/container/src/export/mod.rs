@@ -30,12 +30,12 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 
 use cabane_label::Digest;
+use compress::compress;
+use compression::{Compressed, Failure, Method};
 use serde::Serialize;
 
 use crate::digest::{self, Summing};
 use crate::{Error, Layer, LayerProblem, Progress};
-use compress::compress;
-use compression::{Compressed, Failure, Method};
 
 pub(super) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";

@@ -7,7 +7,6 @@ use std::io;
 
 /// What is wrong with an archive.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum TarError {
     /// It cannot be read, or not be decompressed.
     #[error(transparent)]

@@ -3,10 +3,11 @@
 
 //! Configuration files and repositories.
 
+use cabane_report::size;
+
 use super::quoted;
 use crate::facts::{Facts, RepositoryEntry, RepositoryFacts};
 use crate::finding::{Finding, Group, State};
-use cabane_report::size;
 
 /// Less free space than this is told: an image has some gigabytes.
 const LITTLE: u64 = 1 << 30;

@@ -7,10 +7,11 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use cabane_site::settings::find_program;
+
 use super::QUICK;
 use crate::facts::{Answer, Program};
 use crate::probe::within;
-use cabane_site::settings::find_program;
 
 /// Looks for a program in `PATH` and asks it for its version.
 pub(crate) fn look_for_program(

@@ -6,11 +6,11 @@
 use std::path::Path;
 
 use cabane_repository::Corruption;
+use cabane_site::open_repository;
 
 use super::{QUICK, READING};
 use crate::facts::{Answer, RepositoryFacts};
 use crate::probe::within;
-use cabane_site::open_repository;
 
 /// Opens a repository, then looks through it.
 pub(crate) fn look_at_repository(path: &Path) -> Answer<RepositoryFacts> {

@@ -14,11 +14,10 @@ use std::time::{Duration, Instant};
 
 use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_sys::descriptor::inherited;
-use rustix::process::setpriority_process;
-
 use deliver::{deliver, take_slot};
 use line::Record;
 use report::StepReport;
+use rustix::process::setpriority_process;
 
 mod deliver;
 mod destination;

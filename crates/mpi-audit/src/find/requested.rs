@@ -46,16 +46,6 @@ const INTERPRETERS: [&str; 6] = [
 /// Variables that `cabane run` reads, and an MPI does not.
 const OF_CABANE: [&str; 6] = ["CABANE_", "XDG_", "UENV_", "SCRATCH", "CLUSTER_NAME", "USER"];
 
-#[derive(Debug, thiserror::Error)]
-enum FoundError {
-    #[error("there is no MPI in {}", escape(&prefix.display().to_string()))]
-    NoMpi { prefix: PathBuf },
-    #[error("the image {} has no `mpicc` in PATH", escape(image))]
-    NoMpiInside { image: String },
-    #[error("cannot get into the image {}: {}", escape(image), escape(output))]
-    Closed { image: String, output: String },
-}
-
 /// Finds installations, each once.
 ///
 /// # Errors
@@ -106,23 +96,25 @@ fn below(prefix: &Path) -> Result<Vec<Installation>> {
     }
     if found.is_empty() {
         let prefix = prefix.clone();
-        let error = Report::new(Kind::NotFound, FoundError::NoMpi { prefix });
+        let error = Report::new(
+            Kind::NotFound,
+            format!("there is no MPI in {}", escape(&prefix.display().to_string())),
+        );
         return Err(error.hinted("a prefix has `bin/mpicc` or `bin/mpiexec` in it".to_owned()));
     }
     Ok(found)
 }
 
 fn in_image(context: &Context, runner: &Runner, image: &str) -> Result<Installation> {
-    let image = image.to_owned();
-    match look_inside(context, runner, &image)? {
+    match look_inside(context, runner, image)? {
         Ok(Some(one)) => Ok(one),
         Ok(None) => {
-            let error = FoundError::NoMpiInside { image };
+            let error = format!("the image {} has no `mpicc` in PATH", escape(image));
             Err(Report::new(Kind::NotFound, error))
         }
         Err(ended) => {
             let output = output(&ended);
-            let error = FoundError::Closed { image, output };
+            let error = format!("cannot get into the image {}: {}", escape(image), escape(&output));
             Err(Report::new(Kind::NotStarted, error))
         }
     }
@@ -146,7 +138,11 @@ fn in_all_images(context: &Context, runner: &Runner) -> Result<Vec<Installation>
                 Ok(found) => all.extend(found),
                 Err(ended) => {
                     let output = output(&ended);
-                    context.warning(FoundError::Closed { image, output });
+                    context.warning(format!(
+                        "cannot get into the image {}: {}",
+                        escape(&image),
+                        escape(&output)
+                    ));
                 }
             }
         }

@@ -28,7 +28,6 @@ const PROVIDERS: [&str; 10] = [
 
 /// A store whose database cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum SpackError {
     /// There is none, or it is closed.
     #[error("read `{path}`")]

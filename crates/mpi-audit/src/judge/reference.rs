@@ -35,7 +35,6 @@ pub struct Reference {
 
 /// A text that holds no references.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum ReferenceError {
     /// It is something else.
     #[error("read references")]

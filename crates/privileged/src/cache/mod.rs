@@ -47,12 +47,12 @@ mod release;
 
 use std::os::fd::{AsFd, OwnedFd};
 
+use entry::{Device, Entry, Key, Taken};
+use place::{Cache, Home};
 use rustix::fs::{Stat, fstat};
 use rustix::io::Errno;
 
 use crate::{Caller, Copies, Error, ImageFile, Policy, image};
-use entry::{Device, Entry, Key, Taken};
-use place::{Cache, Home};
 
 pub use place::CACHE_NAMESPACE;
 pub use release::{Scope, release};

@@ -25,7 +25,6 @@ use crate::found::Found;
 
 /// The files of a system configuration, as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct SystemText {
     /// `packages.yaml`.
     pub packages: String,

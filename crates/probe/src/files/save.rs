@@ -13,7 +13,6 @@ use super::{SystemText, sum};
 
 /// A file that cannot be written.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum SaveError {
     /// It was changed by a person.
     #[error("`{}` is not as `cabane system probe` writes it: it was changed by hand", path.display())]

@@ -21,6 +21,7 @@ use std::path::Path;
 
 use cabane_label::{MountPoint, Name};
 use cabane_view::ViewName;
+use engine::Engine;
 
 use crate::ask::Section;
 use crate::diagnostic::{Diagnostic, Source, quote, write_all};
@@ -29,7 +30,6 @@ use crate::recipe::{FormatVersion, Recipe};
 use crate::report::{Language, Report};
 use crate::suggest::{enumerate, nearest};
 use crate::{text, yaml};
-use engine::Engine;
 impl From<RecipeError> for cabane_report::Report {
     fn from(error: RecipeError) -> Self {
         crate::diagnostic::malformed("the recipe", error.diagnostics())

@@ -17,7 +17,6 @@ pub use read::{DeviceSpecificationError, parse_device_specification};
 
 /// What one file says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct DeviceSpecification {
     /// The version of the format, as it is written.
     pub version: String,
@@ -31,7 +30,6 @@ pub struct DeviceSpecification {
 
 /// One device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct SpecifiedDevice {
     /// The last part of its name.
     pub name: String,
@@ -43,7 +41,6 @@ pub struct SpecifiedDevice {
 
 /// What a container gets with a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct ContainerEdits {
     /// Variables and their values.
     pub env: Vec<(String, String)>,
@@ -61,7 +58,6 @@ pub struct ContainerEdits {
 
 /// A device node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct DeviceNode {
     /// Where it is in the container, an absolute path.
     pub path: PathBuf,
@@ -79,7 +75,6 @@ pub struct DeviceNode {
 
 /// A file or directory of the host, and where it is seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct DeviceMount {
     /// Where it is, an absolute path.
     pub source: PathBuf,
@@ -95,7 +90,6 @@ pub struct DeviceMount {
 
 /// A program that a container engine would run with the rights of root.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct DeviceHook {
     /// At which moment.
     pub moment: String,

@@ -16,13 +16,13 @@ mod excerpt;
 mod quote;
 mod source;
 
-use cabane_report::{Kind, Report};
 use std::fmt;
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use cabane_label::escape;
+use cabane_report::{Kind, Report};
 use excerpt::Excerpt;
 pub(crate) use quote::quote;
 pub(crate) use source::Source;
@@ -49,7 +49,6 @@ fn cut(line: &str) -> &str {
 ///   hint: did you mean `description`?
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Diagnostic {
     /// What is wrong: a lower-case fragment without a full stop.
     pub message: String,

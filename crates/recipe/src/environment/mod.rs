@@ -27,7 +27,6 @@ pub use read::{EnvironmentFileError, parse_environment_file};
 
 /// What one or several environment files say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct EnvironmentFile {
     /// What it is for.
     pub description: Option<String>,

@@ -9,7 +9,6 @@ use crate::diagnostic::quote;
 
 /// A text that is no time or no size.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum AmountError {
     /// It is no time.
     #[error("{} is no time; write one such as `30d`, `12h` or `2w`", quote(text))]

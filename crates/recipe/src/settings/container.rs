@@ -13,7 +13,6 @@ use crate::report::Report;
 
 /// How images with a root file system of their own are entered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct ContainerSettings {
     /// What of the system is always seen in them.
     pub binds: Vec<BindSetting>,

@@ -28,7 +28,6 @@ pub use trust::{AtStart, Namespaces, Requirement, TrustPolicy, TrustRule};
 
 /// The content of one configuration file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Settings {
     /// The settings with one value, by key.
     values: Vec<(&'static str, String)>,
@@ -56,7 +55,6 @@ impl Settings {
 
 /// A repository that is searched.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct RepositorySettings {
     /// What its users call it.
     pub name: String,
@@ -70,7 +68,6 @@ pub struct RepositorySettings {
 
 /// How long and how much is kept in a repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct RetentionSettings {
     /// What was not used for so long is removed.
     pub older_than: Option<Duration>,

@@ -13,7 +13,6 @@ use crate::report::Report;
 
 /// An MPI that may take the place of others.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct MpiRule {
     /// What its users call it.
     pub name: String,

@@ -30,7 +30,6 @@ enum Part {
 
 /// Why a path of the configuration cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum PathTemplateError {
     /// The path is relative.
     #[error("the path {} does not begin with `/`, `~/` or a variable", quote(text))]

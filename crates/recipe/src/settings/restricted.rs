@@ -12,7 +12,6 @@ use crate::report::Report;
 
 /// Which images are for which group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct RestrictedRule {
     /// The images: a part of a registry, a name, or both, and whatever else a pattern has.
     pub images: LabelPattern,

@@ -19,7 +19,6 @@ const ALL: &str = "*";
 
 /// What one file says about signatures; there is at least one rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct TrustPolicy {
     /// The rules; no two are for the same part of a registry.
     pub rules: Vec<TrustRule>,
@@ -27,7 +26,6 @@ pub struct TrustPolicy {
 
 /// What is wanted of the images in a part of a registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct TrustRule {
     /// For which part of a registry.
     pub namespaces: Namespaces,

@@ -14,7 +14,6 @@ use crate::report::Report;
 
 /// Mirrors and caches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Mirrors {
     /// Where Spack finds what it needs itself: an address, or a directory.
     pub bootstrap: Option<String>,

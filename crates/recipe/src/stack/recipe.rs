@@ -14,7 +14,6 @@ use crate::recipe::{EnvVars, Recipe, SpackConfig};
 
 /// A recipe for Spack: all of its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct StackRecipe {
     /// What `config.yaml` says to every engine; `format` is that of the files.
     pub config: Recipe,

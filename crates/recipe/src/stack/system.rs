@@ -17,7 +17,6 @@ use crate::report::Report;
 
 /// The configuration of a system.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct SystemConfig {
     /// The packages of its `packages.yaml`; gcc is among them.
     pub packages: YamlMap,

@@ -28,7 +28,6 @@ pub struct GivenToken {
 
 /// A token file that is not kept well.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum TokenWarning {
     /// Every user of the system can read it.
     ReadableByAll {

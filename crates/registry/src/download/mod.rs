@@ -49,7 +49,6 @@ pub type Progress<'a> = dyn FnMut(u64, u64) + 'a;
 
 /// An image that was got.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Fetched {
     /// The file, which has the digest of the image. It is not yet on disk for sure.
     pub path: PathBuf,

@@ -51,7 +51,6 @@ pub struct SigningKey {
 
 /// A private key that is not kept well.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum KeyWarning {
     /// Others than its owner can read it.
     ReadableByOthers {

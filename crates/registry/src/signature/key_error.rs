@@ -10,7 +10,6 @@ use cabane_label::escape;
 
 /// Why a file is no key that can be used, or why a key was not made.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum KeyError {
     /// The file cannot be read.
     #[error("cannot read the key {}", shown(.path))]

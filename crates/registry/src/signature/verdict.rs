@@ -9,7 +9,6 @@ use crate::document::OciDigest;
 
 /// Why an image is not trusted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum Distrust {
     /// It has no signature at all.
     #[error("it is not signed")]

@@ -30,7 +30,6 @@ pub struct NeededLibrary {
 
 /// A program whose libraries cannot be told.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum LibrariesError {
     /// There is no such program.
     #[error("there is no program `{}` here", escape(program))]

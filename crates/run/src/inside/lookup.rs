@@ -98,7 +98,6 @@ pub enum Explanation {
 
 /// Something that is not there.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum ExplainError {
     /// No command, library or variable.
     #[error("there is no command, library or variable `{}` here", escape(what))]

@@ -26,9 +26,9 @@ use std::str::FromStr;
 use cabane_label::{System, Uarch};
 use cabane_recipe::settings::table::{self, Setting};
 use cabane_recipe::{MAX_FILE_SIZE, Settings, parse_settings};
+use cabane_report::{IoContext, Report, Result};
 
 use crate::env_vars;
-use cabane_report::{IoContext, Report, Result};
 
 pub use container::ContainerSetting;
 pub use machine::{find_program, processors};

@@ -5,8 +5,9 @@
 
 use std::path::PathBuf;
 
-use super::{Layers, Origin};
 use cabane_report::Result;
+
+use super::{Layers, Origin};
 
 /// An MPI that a configuration file names.
 #[derive(Clone, Debug)]

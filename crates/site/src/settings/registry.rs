@@ -9,10 +9,10 @@ use cabane_label::Namespace;
 use cabane_recipe::Settings;
 use cabane_recipe::settings::table;
 use cabane_registry::{Address, Listing, ProxySettings};
+use cabane_report::{Report, Result};
 
 use super::{Layers, Origin, Value, Variables, bad, parse};
 use crate::env_vars;
-use cabane_report::{Report, Result};
 
 /// Which registry is meant, and how it is reached.
 #[derive(Clone, Debug)]

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use cabane_recipe::RetentionSettings;
 use cabane_recipe::settings::table;
+use cabane_report::Result;
 
 use super::{Layers, Origin, SettingError, bad};
 use crate::env_vars;
-use cabane_report::Result;
 
 /// A repository that is looked into.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,9 +8,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use cabane_recipe::{Requirement, TrustPolicy};
+use cabane_report::Result;
 
 use super::{Layers, Origin, Variables};
-use cabane_report::Result;
 
 /// What one configuration file says. All of them hold.
 #[derive(Clone, Debug)]

@@ -9,9 +9,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use cabane_recipe::PathTemplate;
+use cabane_report::{Kind, Report, Result};
 
 use crate::env_vars;
-use cabane_report::{Kind, Report, Result};
 
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]

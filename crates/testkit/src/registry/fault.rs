@@ -10,7 +10,6 @@ use super::http::{Answer, Request};
 
 /// Something that goes wrong with a request. Several may befall one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Fault {
     /// Closes the connection after so many bytes of the head of the answer.
     CutHead(usize),

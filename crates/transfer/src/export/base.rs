@@ -12,17 +12,17 @@ use std::time::Duration;
 use cabane_container::{
     Chosen, ContainerImage, DockerArchive, Layout, MAX_UNPACKED, Platform, Sif, directory,
 };
+use cabane_environment::find_image;
 use cabane_label::{Digest, ImageDescription, escape};
 use cabane_registry::ContainerName;
+use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_repository::{Claim, Incoming};
+use cabane_site::Context;
 
 use crate::import::place::{NEW, key_of, program, sweep};
 use crate::import::reference::{Reference, ReferenceError};
 use crate::import::remote::Remote;
 use crate::registry::of_containers;
-use cabane_environment::find_image;
-use cabane_report::{IoContext, Kind, Report, Result};
-use cabane_site::Context;
 
 /// How often we look whether another command is done with the same layers.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -33,12 +33,6 @@ pub(crate) enum Base {
     Image(String),
     /// A container image.
     Container(Reference),
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("`{}` cannot be a base: it has no layers", escape(.text))]
-struct NoLayers {
-    text: String,
 }
 
 impl Base {
@@ -52,7 +46,10 @@ impl Base {
         match read {
             Ok(Reference::Sif(_) | Reference::Directory(_)) => {
                 let text = text.to_owned();
-                let error = Report::new(Kind::BadInput, NoLayers { text });
+                let error = Report::new(
+                    Kind::BadInput,
+                    format!("`{}` cannot be a base: it has no layers", escape(&text)),
+                );
                 Err(error.hinted("`cabane import` makes an image of it, which can be".to_owned()))
             }
             Ok(reference) if has_scheme || is_path => Ok(Self::Container(reference)),

@@ -104,20 +104,6 @@ pub struct NeededInterpreter {
     pub path: PathBuf,
 }
 
-#[derive(Debug, thiserror::Error)]
-enum ExportError {
-    #[error("`{}` has a root file system of its own, and cannot be put on a base", escape(.image))]
-    TwoRoots { image: String },
-    #[error("the base `{}` has no root file system", escape(.base))]
-    NoRoot { base: String },
-    #[error("`{}` needs the GNU C library {needed}, and the base has {found}", escape(.image))]
-    Library { image: String, needed: String, found: String },
-    #[error("`{}` is for {found}, and the container image is for {platform}", escape(.image))]
-    OtherPlatform { image: String, found: &'static str, platform: String },
-    #[error("the export was interrupted")]
-    Interrupted,
-}
-
 /// Makes a container image of images.
 ///
 /// # Errors
@@ -147,7 +133,7 @@ pub fn export(context: &Context, request: &ExportRequest) -> Result<Exported> {
     }
     .map_err(|error| {
         if exporting.interrupt.load(Ordering::Relaxed) {
-            Report::new(Kind::Failure, ExportError::Interrupted)
+            Report::new(Kind::Failure, "the export was interrupted")
         } else {
             error
         }
@@ -168,14 +154,17 @@ impl Exporting<'_> {
         let root = self.environment.root();
         let refused = |error| Err(Report::new(Kind::Usage, error));
         match (base, root) {
-            (Some(Base::Container(_)), Some(root)) => {
-                refused(ExportError::TwoRoots { image: root.name().to_owned() })
-            }
+            (Some(Base::Container(_)), Some(root)) => refused(format!(
+                "`{}` has a root file system of its own, and cannot be put on a base",
+                escape(root.name())
+            )),
             (Some(Base::Image(base)), None) => {
                 let base = base.clone();
-                refused(ExportError::NoRoot { base }).map_err(|error| {
-                    error.hinted("`cabane import` makes one of a container image".to_owned())
-                })
+                refused(format!("the base `{}` has no root file system", escape(&base))).map_err(
+                    |error| {
+                        error.hinted("`cabane import` makes one of a container image".to_owned())
+                    },
+                )
             }
             _ => Ok(()),
         }
@@ -276,11 +265,11 @@ impl Exporting<'_> {
         if known.is_some_and(|found: GlibcVersion| found >= version) {
             return Ok(());
         }
-        let error = ExportError::Library {
-            image: image.name().to_owned(),
-            needed,
-            found: found.unwrap_or_else(|| "none".to_owned()),
-        };
+        let error = format!(
+            "`{}` needs the GNU C library {needed}, and the base has {found}",
+            escape(image.name()),
+            found = found.unwrap_or_else(|| "none".to_owned())
+        );
         Err(Report::new(Kind::BadInput, error)
             .hinted("take a base with a newer distribution in it".to_owned()))
     }
@@ -378,11 +367,10 @@ impl Exporting<'_> {
         let Some((image, (found, _))) = other else {
             return Ok(platform);
         };
-        let error = ExportError::OtherPlatform {
-            image: image.name().to_owned(),
-            found,
-            platform: platform.to_string(),
-        };
+        let error = format!(
+            "`{}` is for {found}, and the container image is for {platform}",
+            escape(image.name())
+        );
         Err(Report::new(Kind::BadInput, error)
             .hinted(format!("`--platform linux/{found}` says so, also of the base")))
     }

@@ -13,10 +13,10 @@ use cabane_container::export::{
 };
 use cabane_label::escape;
 use cabane_registry::{ContainerBlob, ContainerName, ContainerNameError, ContainerPush, Registry};
-
-use crate::import::reference::path_and_name;
 use cabane_report::{IoContext, Kind, Report, Result};
 use cabane_site::Context;
+
+use crate::import::reference::path_and_name;
 
 /// Where a container image goes, as it was typed.
 #[derive(Clone, Debug)]

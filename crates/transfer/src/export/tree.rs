@@ -18,9 +18,8 @@ use cabane_repository::ImageFormat;
 use cabane_resolve::ConcreteImage;
 use cabane_run::metadata::{MountMethods, look_into};
 use cabane_run::{RunError, open_image};
-use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
-
 use cabane_site::Context;
+use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
 /// Where a root image has the metadata of ours, which its container image had not.
 const META: &[&str] = &["meta"];

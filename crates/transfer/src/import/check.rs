@@ -15,14 +15,6 @@ use crate::import::reference::Reference;
 use crate::import::remote::Remote;
 use crate::registry::of_containers;
 
-#[derive(Debug, thiserror::Error)]
-enum CheckError {
-    #[error("`{label}` was not imported from a registry or a layout")]
-    NotImported { label: Label },
-    #[error("no image has the label `{label}`")]
-    NoSuchLabel { label: Label },
-}
-
 /// What became of the source of an image.
 #[derive(Clone, Debug, Serialize)]
 pub struct CheckedSource {
@@ -49,7 +41,10 @@ pub fn check_source(context: &Context, typed: &str) -> Result<CheckedSource> {
     let label = complete_label(context, &pattern)?;
     let not_imported = || {
         let label = label.clone();
-        Report::new(Kind::BadInput, CheckError::NotImported { label })
+        Report::new(
+            Kind::BadInput,
+            format!("`{label}` was not imported from a registry or a layout"),
+        )
     };
     let source = source_of(context, &label)?.ok_or_else(not_imported)?;
     let before = source.manifest.clone().ok_or_else(not_imported)?;
@@ -86,5 +81,5 @@ fn source_of(context: &Context, label: &Label) -> Result<Option<ContainerSource>
         }
     }
     let label = label.clone();
-    Err(Report::new(Kind::NotFound, CheckError::NoSuchLabel { label }))
+    Err(Report::new(Kind::NotFound, format!("no image has the label `{label}`")))
 }

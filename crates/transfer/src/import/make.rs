@@ -17,14 +17,14 @@ use cabane_container::{
 use cabane_label::{Digest, escape};
 use cabane_process::Scratch;
 use cabane_registry::sum;
+use cabane_report::{IoContext, Kind, Report, Result, Transfer};
 use cabane_repository::{Access, Added, Claim, Incoming, Repository, VerifiedRequest};
+use cabane_site::settings::processors;
 use cabane_view::ContainerSource;
 
 use crate::import::place::{NEW, key_of, program, sweep};
 use crate::import::restrict;
 use crate::import::{Import, Imported};
-use cabane_report::{IoContext, Kind, Report, Result, Transfer};
-use cabane_site::settings::processors;
 
 /// How often we look whether another import is done.
 const PAUSE: Duration = Duration::from_millis(200);

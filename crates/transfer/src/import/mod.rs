@@ -88,12 +88,6 @@ pub struct PlannedImport {
     pub bytes: u64,
 }
 
-#[derive(Debug, thiserror::Error)]
-enum ImportError {
-    #[error("`{label}` is there already, and was made of another image")]
-    Moved { label: Label },
-}
-
 /// Makes an image of a container image.
 ///
 /// # Errors
@@ -233,7 +227,10 @@ impl Import<'_> {
         else {
             return Report::from(error);
         };
-        let moved = ImportError::Moved { label: self.label.clone() };
+        let moved = format!(
+            "`{label}` is there already, and was made of another image",
+            label = self.label
+        );
         Report::new(Kind::Failure, moved)
             .detailed(format!("  it has {}\n  asked for {}", escape(&before), digest::written(now)))
             .hinted("`--force` gives the label to the new one".to_owned())

@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use cabane_container::{CONVERTER, Platform};
 use cabane_label::Digest;
 use cabane_registry::sum;
-
 use cabane_report::{IoContext, Report, Result};
 use cabane_site::Context;
 use cabane_site::env_vars;

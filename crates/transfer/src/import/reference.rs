@@ -12,7 +12,6 @@ use std::str::FromStr;
 use cabane_container::Sif;
 use cabane_label::escape;
 use cabane_registry::{ContainerName, ContainerNameError};
-
 use cabane_report::{Kind, Report};
 
 /// Where a container image is, as it was typed.

@@ -13,7 +13,6 @@ use std::thread;
 use cabane_container::{Blobs, Bytes, Chosen, Descriptor, Manifest, Platform, choose};
 use cabane_label::{Digest, escape};
 use cabane_registry::{ContainerName, Registry};
-
 use cabane_report::{IoContext, Report, Result, Transfer};
 use cabane_site::Context;
 

@@ -9,7 +9,6 @@ use cabane_label::escape;
 
 /// Why a package cannot be read, or is not read.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum ArchiveError {
     /// It is neither a Debian package nor an RPM.
     #[error("it is neither a Debian package nor an RPM")]

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Seek};
 use std::path::Path;
 
+use cabane_environment::{ImageRequest, fill_in_metadata, find_environment, find_image};
 use cabane_label::{Digest, ImageDescription};
 use cabane_resolve::LocatedImage;
 use cabane_run::difference::{
@@ -23,7 +24,6 @@ use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
-use cabane_environment::{ImageRequest, fill_in_metadata, find_environment, find_image};
 
 pub(crate) mod text;
 
@@ -72,16 +72,6 @@ pub(crate) struct Difference {
     files: Option<Vec<FileDifference>>,
 }
 
-#[derive(Debug, thiserror::Error)]
-enum DiffError {
-    #[error("at most two views can be compared, one of each image")]
-    TooManyViews,
-    #[error("neither image has a view `{view}`")]
-    NoView { view: ViewName },
-    #[error("files are compared of two images, and not of environments")]
-    FilesOfEnvironment,
-}
-
 pub(crate) fn diff(setup: &Setup, args: &DiffArgs) -> CommandResult<ExitCode> {
     let differs = if is_environment(&args.from) || is_environment(&args.to) {
         diff_environments(setup, args)?
@@ -101,7 +91,8 @@ fn is_environment(text: &str) -> bool {
 
 fn diff_environments(setup: &Setup, args: &DiffArgs) -> CommandResult<bool> {
     if args.files {
-        let error = Report::new(Kind::Usage, DiffError::FilesOfEnvironment);
+        let error =
+            Report::new(Kind::Usage, "files are compared of two images, and not of environments");
         return Err(error.hinted("compare the images one by one".to_owned()));
     }
     let find = |text: &str| {
@@ -178,7 +169,7 @@ fn views(args: &DiffArgs) -> CommandResult<Vec<ViewName>> {
     let texts = args.view.iter().flat_map(|text| text.split(','));
     let views = texts.map(str::parse).collect::<Result<Vec<ViewName>, _>>()?;
     if views.len() > 2 {
-        let error = DiffError::TooManyViews;
+        let error = "at most two views can be compared, one of each image";
         return Err(Report::new(Kind::Usage, error));
     }
     Ok(views)
@@ -193,7 +184,7 @@ fn compare_named_views(
     let (one, other) = (from.meta.as_ref().unwrap_or(&none), to.meta.as_ref().unwrap_or(&none));
     for view in named {
         if !one.views.contains_key(view) && !other.views.contains_key(view) {
-            let error = DiffError::NoView { view: view.clone() };
+            let error = format!("neither image has a view `{view}`");
             let known = one.views.keys().chain(other.views.keys());
             let mut known: Vec<String> = known.map(|name| format!("`{name}`")).collect();
             known.sort();

@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 
 use cabane_label::{Digest, escape};
+use cabane_report::size;
 use cabane_run::difference::{
     EnvironmentDifference, Field, FileDifference, FileState, PackageDifference, VariableDifference,
     ViewDifference,
@@ -13,7 +14,6 @@ use cabane_run::difference::{
 
 use crate::commands::diff::Difference;
 use crate::printer::style;
-use cabane_report::size;
 
 /// The head of the part about files.
 pub(crate) const FILES: &str = "files\n";

@@ -5,6 +5,7 @@
 
 use std::ffi::OsString;
 
+use cabane_environment::ImageRequest;
 use cabane_launch::LaunchPlan;
 use cabane_run::inside::{ExplainError, Explanation, LibrariesError, ProcessEnvironment};
 use clap::Args;
@@ -16,7 +17,6 @@ use crate::image_args::InsideArgs;
 use crate::launch::finish;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
-use cabane_environment::ImageRequest;
 
 pub(crate) mod start;
 pub(crate) mod text;
@@ -46,10 +46,6 @@ pub(crate) struct ExplainArgs {
     #[arg(long)]
     json: bool,
 }
-
-#[derive(Debug, thiserror::Error)]
-#[error("no image is loaded")]
-struct NothingLoaded;
 
 pub(crate) fn explain(setup: &Setup, args: &ExplainArgs) -> CommandResult<ExitCode> {
     if let Some(images) = &args.inside.request() {
@@ -109,7 +105,7 @@ fn overview(
     process_environment: &ProcessEnvironment,
 ) -> CommandResult<ExitCode> {
     if process_environment.images.is_empty() {
-        let error = Report::new(Kind::NotLoaded, NothingLoaded);
+        let error = Report::new(Kind::NotLoaded, "no image is loaded");
         return Err(error.hinted(
             "name what you want to know about, or an environment with `--in IMAGES`".to_owned(),
         ));

@@ -5,7 +5,9 @@
 
 use std::path::Path;
 
+use cabane_environment::{complete_label, find_image};
 use cabane_label::{ImageDescription, Label, LabelPattern};
+use cabane_process::Scratch;
 use cabane_repository::{AddRequest, Added, ImageFormat, Transfer};
 use cabane_run::{metadata, open_image};
 use clap::Args;
@@ -14,8 +16,6 @@ use crate::added::tell_added;
 use crate::exit_codes::{self, ExitCode};
 use crate::report::{CommandResult, IoContext as _, Kind, Report};
 use crate::setup::Setup;
-use cabane_environment::{complete_label, find_image};
-use cabane_process::Scratch;
 
 /// Add an image file under a label, or give an image another label
 #[derive(Debug, Args)]

@@ -4,13 +4,13 @@
 //! `cabane image copy` and `cabane image delete`: labels of a registry.
 
 use cabane_label::{ImageDescription, LabelPattern};
+use cabane_transfer::find_remote;
 use clap::Args;
 
 use crate::exit_codes::{self, ExitCode};
 use crate::registry::RegistryArgs;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
-use cabane_transfer::find_remote;
 
 /// Give an image in a registry another label
 #[derive(Debug, Args)]
@@ -39,12 +39,6 @@ pub(crate) struct DeleteArgs {
     image: String,
     #[command(flatten)]
     registry: RegistryArgs,
-}
-
-#[derive(Debug, thiserror::Error)]
-enum DeleteError {
-    #[error("`{typed}` stands for {count} labels, and only one is deleted at a time")]
-    Several { typed: String, count: usize },
 }
 
 pub(crate) fn copy(setup: &Setup, args: &CopyArgs) -> CommandResult<ExitCode> {
@@ -86,7 +80,11 @@ pub(crate) fn delete(setup: &Setup, args: &DeleteArgs) -> CommandResult<ExitCode
     let description: ImageDescription = args.image.parse()?;
     let found = find_remote(setup, &connection, &args.image, &description)?;
     let [image] = found.as_slice() else {
-        let error = DeleteError::Several { typed: args.image.clone(), count: found.len() };
+        let error = format!(
+            "`{typed}` stands for {count} labels, and only one is deleted at a time",
+            typed = args.image,
+            count = found.len()
+        );
         let labels = found.iter().map(|image| format!("  {}", image.place));
         let detail = labels.collect::<Vec<_>>().join("\n");
         return Err(Report::new(Kind::Ambiguous, error).detailed(detail));

@@ -4,13 +4,13 @@
 //! How the images of a registry are shown.
 
 use cabane_image_search::{FoundImage, Packages};
+use cabane_report::size;
+use cabane_signature_policy::SignatureVerdict;
 use serde::Serialize;
 
 use crate::commands::image::ls::image_table;
 use crate::format::Fields;
 use crate::table::Table;
-use cabane_report::size;
-use cabane_signature_policy::SignatureVerdict;
 
 /// The keys of a template.
 pub(crate) const KEYS: &[&str] = &[

@@ -6,10 +6,15 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use cabane_environment::{fill_in_metadata, find_image};
 use cabane_label::{ImageDescription, escape};
+use cabane_process::Scratch;
+use cabane_report::size;
 use cabane_resolve::{LocatedImage, NamedRepository};
 use cabane_run::difference::{list_packages, read_package_list};
 use cabane_run::open_image;
+use cabane_signature_policy::KnownKeys;
+use cabane_transfer::find_remote;
 use cabane_view::{Change, ListOperation, Meta, OutsideNeed, PackageList, View};
 use clap::Args;
 use serde_json::{Value, json as value};
@@ -22,11 +27,6 @@ use crate::registry::RegistryArgs;
 use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
 use crate::shown_image::{KEYS, ShownImage};
-use cabane_environment::{fill_in_metadata, find_image};
-use cabane_process::Scratch;
-use cabane_report::size;
-use cabane_signature_policy::KnownKeys;
-use cabane_transfer::find_remote;
 
 /// Show the details of one image
 #[derive(Debug, Args)]

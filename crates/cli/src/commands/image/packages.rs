@@ -4,10 +4,10 @@
 //! The table of `cabane image inspect --packages`.
 
 use cabane_label::escape;
+use cabane_report::size;
 use cabane_view::{PackageList, PackageRecord};
 
 use crate::table::Table;
-use cabane_report::size;
 
 /// How much of a hash is shown, as in Spack's own lists.
 const SHORT: usize = 7;

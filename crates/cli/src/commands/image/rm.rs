@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use cabane_environment::find_image;
 use cabane_label::{Digest, ImageDescription, LabelPattern, NameMatch};
 use cabane_repository::Removed;
 use cabane_resolve::NamedRepository;
@@ -13,7 +14,6 @@ use clap::Args;
 use crate::exit_codes::{self, ExitCode};
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
-use cabane_environment::find_image;
 
 /// Remove labels, and images without labels
 #[derive(Debug, Args)]
@@ -26,27 +26,12 @@ pub(crate) struct RmArgs {
     images: Vec<String>,
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("a path names no image of a repository")]
-struct IsPath;
-
-#[derive(Debug, thiserror::Error)]
-#[error("the image was removed by another process at the same time")]
-struct Gone;
-
-#[derive(Debug, thiserror::Error)]
-#[error("`{pattern}` matches {count} labels of one image")]
-struct SeveralLabels {
-    pattern: String,
-    count: usize,
-}
-
 pub(crate) fn rm(setup: &Setup, args: &RmArgs) -> CommandResult<ExitCode> {
     for text in &args.images {
         let description: ImageDescription = text.parse()?;
         let removed = match &description {
             ImageDescription::Path(_) => {
-                return Err(Report::new(Kind::BadInput, IsPath)
+                return Err(Report::new(Kind::BadInput, "a path names no image of a repository")
                     .hinted("`cabane image ls` lists the labels".to_owned()));
             }
             // An image that lost its labels can be named by nothing else.
@@ -77,7 +62,10 @@ fn remove_found(setup: &Setup, description: &ImageDescription) -> CommandResult<
     let repositories = setup.repositories()?;
     let holder = repositories.iter().find(|one| Some(&one.name) == located.repository.as_ref());
     let (Some(holder), Some(digest)) = (holder, &located.digest) else {
-        return Err(Report::new(Kind::NotFound, Gone));
+        return Err(Report::new(
+            Kind::NotFound,
+            "the image was removed by another process at the same time",
+        ));
     };
     match (description, &located.label) {
         (ImageDescription::Pattern(pattern), Some(label)) => {
@@ -110,7 +98,8 @@ fn refuse_several(
     };
     let (pattern, count) = (pattern.to_string(), labels.len());
     let hint = format!("write the label in full: `cabane image rm {first}`");
-    let error = Report::new(Kind::Ambiguous, SeveralLabels { pattern, count });
+    let error =
+        Report::new(Kind::Ambiguous, format!("`{pattern}` matches {count} labels of one image"));
     Err(error.detailed(format!("  {}", labels.join("\n  "))).hinted(hint))
 }
 

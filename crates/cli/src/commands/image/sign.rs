@@ -7,15 +7,15 @@ use std::path::PathBuf;
 
 use cabane_label::ImageDescription;
 use cabane_registry::{RemoteImage, SigningKey};
+use cabane_signature_policy as signature_policy;
+use cabane_transfer::Connection;
+use cabane_transfer::find_remote;
 use clap::{Args, Subcommand};
 
 use crate::exit_codes::{self, ExitCode};
 use crate::registry::RegistryArgs;
 use crate::report::{CommandResult, Report};
 use crate::setup::Setup;
-use cabane_signature_policy as signature_policy;
-use cabane_transfer::Connection;
-use cabane_transfer::find_remote;
 
 /// Sign an image in a registry
 #[derive(Debug, Args)]

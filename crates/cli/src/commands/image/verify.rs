@@ -5,20 +5,20 @@
 
 use std::path::PathBuf;
 
+use cabane_environment::find_image;
 use cabane_label::{Digest, ImageDescription};
 use cabane_recipe::Requirement;
 use cabane_registry::sum;
 use cabane_resolve::LocatedImage;
+use cabane_signature_policy::Candidate;
+use cabane_signature_policy::{self as signature_policy, Wanted};
+use cabane_transfer::find_remote;
 use clap::Args;
 
 use crate::exit_codes::{self, ExitCode};
 use crate::registry::RegistryArgs;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
-use cabane_environment::find_image;
-use cabane_signature_policy::Candidate;
-use cabane_signature_policy::{self as signature_policy, Wanted};
-use cabane_transfer::find_remote;
 
 /// Verify the signature and the content of an image
 #[derive(Debug, Args)]
@@ -43,14 +43,6 @@ pub(crate) struct VerifyArgs {
     registry: RegistryArgs,
 }
 
-#[derive(Debug, thiserror::Error)]
-enum VerifyError {
-    #[error("no key is named, and the configuration wants no signature of `{what}`")]
-    NothingWanted { what: String },
-    #[error("`{what}` is not what was signed: its content has changed")]
-    OtherContent { what: String },
-}
-
 pub(crate) fn verify(setup: &Setup, args: &VerifyArgs) -> CommandResult<ExitCode> {
     let description: ImageDescription = args.image.parse()?;
     if args.remote {
@@ -61,8 +53,8 @@ pub(crate) fn verify(setup: &Setup, args: &VerifyArgs) -> CommandResult<ExitCode
     Ok(exit_codes::SUCCESS)
 }
 
-fn nothing_wanted(what: String) -> Report {
-    let error = VerifyError::NothingWanted { what };
+fn nothing_wanted(what: &str) -> Report {
+    let error = format!("no key is named, and the configuration wants no signature of `{what}`");
     Report::new(Kind::Usage, error).hinted("`--key FILE` names a public key".to_owned())
 }
 
@@ -82,7 +74,7 @@ fn verify_here(setup: &Setup, args: &VerifyArgs, image: &LocatedImage) -> Comman
     }
     let name = candidate.name();
     if wanted.is_empty() {
-        return Err(nothing_wanted(name));
+        return Err(nothing_wanted(&name));
     }
     let mut signers = Vec::new();
     for one in &wanted {
@@ -109,7 +101,7 @@ fn check_content(
     let found: Digest = found?;
     if candidate.digest.as_ref() != Some(&found) {
         let what = candidate.name();
-        let error = VerifyError::OtherContent { what };
+        let error = format!("`{what}` is not what was signed: its content has changed");
         return Err(Report::new(Kind::Untrusted, error)
             .hinted("remove it with `cabane image rm`, and pull it again".to_owned()));
     }
@@ -137,7 +129,7 @@ fn verify_remote(
             vec![Wanted::new("`--key`".to_owned(), &args.key)?]
         };
         if wanted.is_empty() {
-            return Err(nothing_wanted(image.place.to_string()));
+            return Err(nothing_wanted(&image.place.to_string()));
         }
         let signatures = connection.registry.signatures(&image);
         let signatures = signatures?;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use cabane_builder::BuildError;
 use cabane_recipe::{Diagnostic, StackFile, StackOptions, SystemConfig};
+use cabane_site::find_system;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde::Serialize;
@@ -16,7 +17,6 @@ use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::report::{CommandResult, Report};
 use crate::setup::Setup;
-use cabane_site::find_system;
 
 /// Check a recipe and report every mistake
 #[derive(Debug, Args)]

@@ -42,12 +42,6 @@ struct Converted<'a> {
     notes: &'a [String],
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("{} is there already", path.display())]
-struct OutputExists {
-    path: PathBuf,
-}
-
 pub(crate) fn convert(setup: &Setup, args: &ConvertArgs) -> CommandResult<ExitCode> {
     let texts = files::texts(&args.recipe)?;
     let conversion = convert_stack(&texts.files()).map_err(Report::from)?;
@@ -115,7 +109,7 @@ fn copy_to(recipe: &Path, output: &Path) -> CommandResult<()> {
     };
     if !is_free {
         let path = output.to_owned();
-        let error = Report::new(Kind::Failure, OutputExists { path });
+        let error = Report::new(Kind::Failure, format!("{} is there already", path.display()));
         return Err(error.hinted("name a directory that does not exist yet".to_owned()));
     }
     // What is copied is listed before the copy begins, which may be in the recipe.

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use cabane_builder::BuildError;
 use cabane_recipe::{GitSource, StackOptions};
+use cabane_site::find_system;
 use cabane_spack::SpackStack;
 use clap::Args;
 use serde::Serialize;
@@ -17,7 +18,6 @@ use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
-use cabane_site::find_system;
 
 /// Show what Spack gets for a recipe
 #[derive(Debug, Args)]
@@ -42,12 +42,6 @@ pub(crate) struct ShowArgs {
     json: bool,
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("Spack is handed no file `{name}`")]
-struct NoSuchFile {
-    name: String,
-}
-
 pub(crate) fn show(setup: &Setup, args: &ShowArgs) -> CommandResult<ExitCode> {
     let found = find_system(setup, args.system.as_deref())?;
     let found = found.ok_or_else(|| Report::from(BuildError::no_system()))?;
@@ -63,7 +57,7 @@ pub(crate) fn show(setup: &Setup, args: &ShowArgs) -> CommandResult<ExitCode> {
     if let Some(name) = &args.file {
         let text = files.get(name).ok_or_else(|| {
             let names: Vec<&str> = files.keys().map(String::as_str).collect();
-            Report::new(Kind::NotFound, NoSuchFile { name: name.clone() })
+            Report::new(Kind::NotFound, format!("Spack is handed no file `{name}`"))
                 .hinted(format!("the files are {}", names.join(", ")))
         })?;
         setup.printer.data(text);

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use cabane_label::Label;
 use cabane_recipe::{RetentionSettings, parse_size, parse_time};
+use cabane_report::size;
 use cabane_repository::{Cleared, Fate, Kept, Limits, Reason, Repository, Retention, Verdict};
 use clap::Args;
 use serde::Serialize;
@@ -20,7 +21,6 @@ use crate::format::json;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
 use crate::table::Table;
-use cabane_report::size;
 
 /// Remove unused or surplus images
 #[derive(Debug, Args)]
@@ -57,10 +57,6 @@ pub(crate) struct GcArgs {
 
 /// Somebody may use an image on a host of which nothing is known here.
 const SPARE: Duration = Duration::from_secs(2 * 24 * 60 * 60);
-
-#[derive(Debug, thiserror::Error)]
-#[error("no limit is given, neither here nor in the configuration of the repository")]
-struct NoLimit;
 
 pub(crate) fn gc(setup: &Setup, args: &GcArgs) -> CommandResult<ExitCode> {
     let repository = repository_at(setup, args.path.as_deref())?;
@@ -125,7 +121,11 @@ fn limits(args: &GcArgs, configured: &RetentionSettings) -> CommandResult<Limits
         spare: args.spare.or(configured.spare).unwrap_or(SPARE),
     };
     if limits.older_than.is_none() && limits.keep_last.is_none() && limits.max_size.is_none() {
-        return Err(Report::new(Kind::Usage, NoLimit).hinted(
+        return Err(Report::new(
+            Kind::Usage,
+            "no limit is given, neither here nor in the configuration of the repository",
+        )
+        .hinted(
             "`cabane repo gc --older-than 90d --dry-run` shows what was not used for 90 days"
                 .to_owned(),
         ));
@@ -199,7 +199,7 @@ fn kept_text(kept: Kept) -> &'static str {
         Kept::Recent => "used or added a short while ago",
         Kept::Newest => "among the newest of its name",
         Kept::Closed => "closed to you",
-        _ => "within the limits",
+        Kept::WithinLimits => "within the limits",
     }
 }
 
@@ -207,7 +207,7 @@ fn reason_text(reason: Reason, verdict: &Verdict) -> String {
     match reason {
         Reason::Unused => format!("not used since {}", verdict.used.strftime("%F")),
         Reason::Surplus => "there are newer ones of its name".to_owned(),
-        _ => format!(
+        Reason::Size => format!(
             "the repository is too large, and it was not used since {}",
             verdict.used.strftime("%F")
         ),

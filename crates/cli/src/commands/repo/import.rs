@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use cabane_label::{Label, LabelPattern};
+use cabane_report::size;
 use cabane_repository::{ImageFormat, Repository};
 use cabane_run::{metadata, open_image};
 use cabane_uenv::{Contents, Fate, Import, Imported, Plan, UenvRepository};
@@ -19,7 +20,6 @@ use crate::format::json;
 use crate::report::{CommandResult, Report};
 use crate::setup::Setup;
 use crate::table::Table;
-use cabane_report::size;
 
 /// Copy the images of a uenv repository
 #[derive(Debug, Args)]
@@ -139,7 +139,7 @@ fn table(plan: &Plan) -> Table {
             Fate::Copied => "is copied",
             Fate::Labelled => "gets the label",
             Fate::Taken => "stays with another image; `--force` takes it",
-            _ => "is here",
+            Fate::There => "is here",
         };
         table.push([
             &one.label,

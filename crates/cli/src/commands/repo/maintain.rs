@@ -6,7 +6,9 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use cabane_report::size;
 use cabane_repository::{Error, Repository, Status};
+use cabane_site::open_repository;
 use clap::Args;
 use serde_json::Value;
 
@@ -15,8 +17,6 @@ use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::report::{CommandResult, Report};
 use crate::setup::Setup;
-use cabane_report::size;
-use cabane_site::open_repository;
 
 /// Create a repository
 #[derive(Debug, Args)]

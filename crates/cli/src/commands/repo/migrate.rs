@@ -6,7 +6,9 @@
 use std::path::PathBuf;
 
 use cabane_label::Label;
+use cabane_report::size;
 use cabane_repository::{Error, Migrated, Migration, Repository};
+use cabane_site::open_repository;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -15,8 +17,6 @@ use crate::exit_codes::{self, ExitCode};
 use crate::printer::Printer;
 use crate::report::CommandResult;
 use crate::setup::Setup;
-use cabane_report::size;
-use cabane_site::open_repository;
 
 /// Copy all images of a repository to another one
 #[derive(Debug, Args)]

@@ -33,14 +33,6 @@ pub(crate) struct UnpinArgs {
     labels: Vec<String>,
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("no label fits `{0}`")]
-struct NothingFits(LabelPattern);
-
-#[derive(Debug, thiserror::Error)]
-#[error("no pinned label fits `{0}`")]
-struct NothingPinned(LabelPattern);
-
 pub(crate) fn pin(setup: &Setup, args: &PinArgs) -> CommandResult<ExitCode> {
     let repository = setup.repository_to_write()?.repository;
     if args.labels.is_empty() {
@@ -62,7 +54,7 @@ pub(crate) fn pin(setup: &Setup, args: &PinArgs) -> CommandResult<ExitCode> {
             .filter(|label| is_meant(setup, &pattern, label))
             .collect();
         if labels.is_empty() {
-            let error = NothingFits(pattern);
+            let error = format!("no label fits `{pattern}`");
             return Err(Report::new(Kind::NotFound, error)
                 .hinted("`cabane image ls` lists the labels".to_owned()));
         }
@@ -84,7 +76,7 @@ pub(crate) fn unpin(setup: &Setup, args: &UnpinArgs) -> CommandResult<ExitCode> 
             pattern.matches(label, NameMatch::Exact) && is_meant(setup, &pattern, label)
         });
         if labels.is_empty() {
-            let error = NothingPinned(pattern);
+            let error = format!("no pinned label fits `{pattern}`");
             return Err(Report::new(Kind::NotFound, error)
                 .hinted("`cabane repo pin` lists the pinned ones".to_owned()));
         }

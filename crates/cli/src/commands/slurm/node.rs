@@ -19,6 +19,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use cabane_device::{Compatibility, Wanted};
+use cabane_environment::{give, newer_in_image};
 use cabane_mount::JobBind;
 use cabane_mpi_swap::{StepRequest, SubstituteRequest, step_mpi};
 use cabane_recipe::DeviceRequest;
@@ -29,7 +30,6 @@ use clap::Args;
 use crate::exit_codes::{self, ExitCode};
 use crate::report::{CommandResult, IoContext, Kind, Report};
 use crate::setup::Setup;
-use cabane_environment::{give, newer_in_image};
 
 /// Resolve devices or the MPI of a step on its node, for the Slurm plugin
 #[derive(Debug, Args)]

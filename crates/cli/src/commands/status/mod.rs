@@ -51,10 +51,6 @@ enum Format {
     Views,
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("no image is loaded")]
-struct NothingLoaded;
-
 pub(crate) fn status(setup: &Setup, args: &StatusArgs) -> CommandResult<ExitCode> {
     let loaded = setup
         .calling
@@ -63,7 +59,7 @@ pub(crate) fn status(setup: &Setup, args: &StatusArgs) -> CommandResult<ExitCode
         .and_then(Loaded::from_variable)
         .unwrap_or_default();
     if loaded.is_empty() && (args.error_if_unset || args.save.is_some()) {
-        return Err(Report::new(Kind::NotLoaded, NothingLoaded));
+        return Err(Report::new(Kind::NotLoaded, "no image is loaded"));
     }
     if let Some(path) = &args.save {
         return save::save(setup, &loaded, path, args.force);

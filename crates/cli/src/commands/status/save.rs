@@ -22,12 +22,6 @@ use crate::setup::Setup;
 
 const HEAD: &str = "# Written by `cabane status --save`. `cabane start -e FILE` enters it again.\n";
 
-#[derive(Debug, thiserror::Error)]
-#[error("{path} exists already")]
-struct Exists {
-    path: String,
-}
-
 /// Writes the file, or prints it where the path is `-`.
 pub(crate) fn save(
     setup: &Setup,
@@ -112,7 +106,7 @@ fn write(path: &Path, text: &str, force: bool) -> CommandResult<()> {
         Err(error) if !force && error.error.kind() == std::io::ErrorKind::AlreadyExists => {
             let path = path.display().to_string();
             let hint = "`--force` replaces it".to_owned();
-            Err(Report::new(Kind::Failure, Exists { path }).hinted(hint))
+            Err(Report::new(Kind::Failure, format!("{path} exists already")).hinted(hint))
         }
         Err(error) => Err(error.error).or_failed(failed),
     }

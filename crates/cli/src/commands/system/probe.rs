@@ -6,7 +6,9 @@
 use std::path::PathBuf;
 
 use cabane_label::escape;
+use cabane_mpi_swap::{HostMpi, configuration, find_installed};
 use cabane_probe::{Found, Limits, Request, SaveError, SystemText, TargetChoice};
+use cabane_site::env_vars;
 use clap::Args;
 use serde::Serialize;
 
@@ -15,8 +17,6 @@ use crate::exit_codes::{self, ExitCode};
 use crate::format::json;
 use crate::report::{CommandResult, Kind, Report};
 use crate::setup::Setup;
-use cabane_mpi_swap::{HostMpi, configuration, find_installed};
-use cabane_site::env_vars;
 
 /// Detect the hardware and software of this machine, for building
 #[derive(Debug, Args)]

@@ -6,11 +6,11 @@
 use std::fmt::Write as _;
 
 use cabane_label::escape;
+use cabane_mpi_swap::HostMpi;
 use cabane_probe::{CompilerPaths, Device, External, Found, PackageRules};
 
 use crate::printer::style;
 use crate::table::Table;
-use cabane_mpi_swap::HostMpi;
 
 pub(crate) fn text(found: &Found, host_mpi: &[HostMpi]) -> String {
     let mut text = String::new();

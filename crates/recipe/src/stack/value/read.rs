@@ -5,14 +5,12 @@
 
 use std::path::Path;
 
+use super::{Yaml, YamlMap};
 use crate::config::RecipeError;
 use crate::diagnostic::Source;
 use crate::node::{Entry, Kind, Node, Scalar, Value};
-
 use crate::report::{Language, Report};
 use crate::{text, yaml};
-
-use super::{Yaml, YamlMap};
 
 impl Yaml {
     /// Reads a file of any shape.

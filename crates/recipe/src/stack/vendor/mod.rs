@@ -28,7 +28,6 @@ pub struct Placed<T> {
 
 /// The manifest of a vendor's MPI.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct VendorManifest {
     /// The name of the package in Spack.
     pub name: String,

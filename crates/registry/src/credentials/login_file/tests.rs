@@ -3,9 +3,10 @@
 
 use std::fs;
 
-use super::*;
 use proptest::prelude::*;
 use serde_json::json;
+
+use super::*;
 
 const PLACE: Place<'static> =
     Place { host: "registry.example:5000", repository: "deploy/daint/gh200/vasp/6.4" };
