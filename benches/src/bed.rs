@@ -67,7 +67,7 @@ impl Bed {
         self.directory.path().join(relative)
     }
 
-    /// Takes the places of this machine out of a text: a page is for everybody.
+    /// Takes the places of this machine out of a text: a page is for everyone.
     pub(crate) fn scrubbed(&self, text: &str) -> String {
         let bed = self.directory.path().to_string_lossy();
         let workspace = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
@@ -142,7 +142,7 @@ impl Bed {
         })
     }
 
-    /// Returns the images that are started, made when they are first asked for.
+    /// Returns the images that are started, made when they are first requested.
     pub(crate) fn images(&self) -> Result<&Images, NotMeasured> {
         let images = self.images.get_or_init(|| Images::make(self));
         images.as_ref().map_err(Clone::clone)

@@ -200,10 +200,10 @@ impl Way {
 
 /// Runs the command and reads how many milliseconds it says have passed.
 fn elapsed(candidate: &mut Candidate) -> Result<f64, NotMeasured> {
-    let said = candidate.output()?;
-    let said = String::from_utf8_lossy(&said);
+    let printed = candidate.output()?;
+    let printed = String::from_utf8_lossy(&printed);
     let nanoseconds: f64 =
-        said.trim().parse().map_err(|_| format!("no number: {}", said.trim()))?;
+        printed.trim().parse().map_err(|_| format!("no number: {}", printed.trim()))?;
     Ok(nanoseconds / 1e6)
 }
 

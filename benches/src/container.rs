@@ -43,9 +43,9 @@ pub(crate) fn make(bed: &Bed, tree: &Path, mount_point: &Path) -> Result<PathBuf
 
 /// Returns the libraries of programs, as `ldd` finds them.
 fn libraries(bed: &Bed, programs: &[PathBuf]) -> Result<BTreeSet<PathBuf>, NotMeasured> {
-    let said = finish(bed.command("ldd").args(programs))?;
-    let said = String::from_utf8_lossy(&said);
-    let paths = said
+    let output = finish(bed.command("ldd").args(programs))?;
+    let output = String::from_utf8_lossy(&output);
+    let paths = output
         .lines()
         .filter(|line| line.starts_with('\t'))
         .filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')));

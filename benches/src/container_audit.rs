@@ -28,7 +28,7 @@ ordinary user.";
 pub(crate) fn section(bed: &Bed, _options: &Options) -> Section {
     let prepared = prepare(bed);
     match prepared.and_then(|prefixes| as_ordinary_user(|| audit(bed, &prefixes))) {
-        Ok((cost, classes)) => told(cost, &classes),
+        Ok((cost, classes)) => reported(cost, &classes),
         Err(reason) => Section::not_measured(TITLE, &reason),
     }
 }
@@ -62,8 +62,8 @@ fn audit(bed: &Bed, prefixes: &[PathBuf]) -> Result<(Cost, BTreeMap<String, usiz
     command.args(["-c", text, "sh"]).arg(&output);
     command.arg(bed.cabane.as_ref().map_err(Clone::clone)?);
     let cost = cost_of(command.args(["mpi", "audit"]).args(prefixes))?;
-    let said = fs::read_to_string(&output).map_err(|error| error.to_string())?;
-    Ok((cost, classes(&said)))
+    let printed = fs::read_to_string(&output).map_err(|error| error.to_string())?;
+    Ok((cost, classes(&printed)))
 }
 
 /// Finds the classes of the installations; what belongs to their parts is further in.
@@ -78,7 +78,7 @@ fn classes(json: &str) -> BTreeMap<String, usize> {
     classes
 }
 
-fn told(cost: Cost, classes: &BTreeMap<String, usize>) -> Section {
+fn reported(cost: Cost, classes: &BTreeMap<String, usize>) -> Section {
     let count: usize = classes.values().sum();
     let mut table = Table::new(&["installations", "s", "s for each", "processor, s", "classes"]);
     let number = u32::try_from(count).map_or(f64::NAN, f64::from);

@@ -343,7 +343,7 @@ impl Way {
             result: self.result.as_deref().and_then(size_of),
         });
         self.tidy()?;
-        // A failure is asked for its reason.
+        // A failure has a reason.
         run.or_else(|reason| {
             let again = finish(&mut script());
             self.tidy()?;

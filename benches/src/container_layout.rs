@@ -232,9 +232,9 @@ fn pack(bed: &Bed, archive: &Path, blobs: &Path) -> Result<Layer, NotMeasured> {
     let unpacked = archive.metadata().map_err(|error| error.to_string())?.len();
     let mut command = bed.command("/bin/sh");
     command.args(["-euc", PACK, "sh"]).arg(archive).arg(blobs);
-    let said = finish(&mut command)?;
-    let said = String::from_utf8_lossy(&said);
-    match said.split_whitespace().collect::<Vec<_>>().as_slice() {
+    let printed = finish(&mut command)?;
+    let printed = String::from_utf8_lossy(&printed);
+    match printed.split_whitespace().collect::<Vec<_>>().as_slice() {
         [plain, packed, size] => Ok(Layer {
             plain: (*plain).to_owned(),
             packed: (*packed).to_owned(),
@@ -297,8 +297,8 @@ fn digest(text: &str) -> io::Result<String> {
         input.write_all(text.as_bytes())?;
     }
     let output = child.wait_with_output()?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    let digest = said.split_whitespace().next();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let digest = printed.split_whitespace().next();
     digest.map(str::to_owned).ok_or(io::ErrorKind::Other.into())
 }
 

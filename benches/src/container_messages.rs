@@ -189,9 +189,10 @@ impl<'a> Ranks<'a> {
 
     /// Runs the launcher once, and returns a figure for each size.
     fn sample(&self, place: Place) -> Result<Vec<Figure>, NotMeasured> {
-        let said = finish(&mut self.command(place)?)?;
-        let said = String::from_utf8_lossy(&said);
-        let figures: Vec<Figure> = SIZES.iter().filter_map(|size| figure_of(&said, size)).collect();
+        let output = finish(&mut self.command(place)?)?;
+        let output = String::from_utf8_lossy(&output);
+        let figures: Vec<Figure> =
+            SIZES.iter().filter_map(|size| figure_of(&output, size)).collect();
         if figures.len() == SIZES.len() {
             Ok(figures)
         } else {
@@ -245,17 +246,17 @@ impl<'a> Ranks<'a> {
             ("container, another MPI", Place::Swapped),
             ("container, its own MPI", Place::Container),
         ];
-        let said = places.map(|(name, place)| {
-            let said = as_ordinary_user(|| finish(&mut self.command(place)?));
-            let said = said.map(|said| String::from_utf8_lossy(&said).into_owned());
-            let library = said.map(|said| {
-                let mut lines = said.lines();
+        let output = places.map(|(name, place)| {
+            let output = as_ordinary_user(|| finish(&mut self.command(place)?));
+            let output = output.map(|output| String::from_utf8_lossy(&output).into_owned());
+            let library = output.map(|output| {
+                let mut lines = output.lines();
                 let library = lines.find_map(|line| line.strip_prefix("library "));
                 library.unwrap_or("an unknown library").trim().to_owned()
             });
             format!("{name}: {}.", library.unwrap_or_else(|reason| reason))
         });
-        said.into()
+        output.into()
     }
 }
 
@@ -270,8 +271,8 @@ fn make_root(bed: &Bed, library: &Path, image: &Path) -> Result<(), NotMeasured>
 }
 
 /// Finds a line like `latency 4096 1.234 1.500 370 0.065 0.065`.
-fn figure_of(said: &str, size: &str) -> Option<Figure> {
-    said.lines().find_map(|line| {
+fn figure_of(output: &str, size: &str) -> Option<Figure> {
+    output.lines().find_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
             ["latency", bytes, fast, _, _, before, after] if *bytes == size => {
@@ -312,9 +313,9 @@ mod tests {
 
     #[test]
     fn a_figure_is_that_of_its_size_and_kind() {
-        let said =
+        let output =
             "library x\nbandwidth 8 9 9 9 0 0\nlatency 80 7 7 7 0 0\nlatency 8 0.4 0.5 9 0.1 0.2\n";
-        assert_eq!(figure_of(said, "8"), Some((0.4, 0.1, 0.2)));
+        assert_eq!(figure_of(output, "8"), Some((0.4, 0.1, 0.2)));
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub(crate) fn section(
 struct Start<'a> {
     bed: &'a Bed,
     repository: PathBuf,
-    /// A copy, so that nobody finds a loop device of ours.
+    /// A copy, so that no one finds a loop device of ours.
     image: PathBuf,
     tree: PathBuf,
     fuse: PathBuf,

@@ -225,7 +225,7 @@ impl<'a> Depot<'a> {
 }
 
 /// Prepares `skopeo copy`. For root it keeps a file among those of the system; so root
-/// becomes somebody else, who keeps it at home.
+/// becomes another user, who keeps it in a home directory.
 pub(crate) fn skopeo(words: &[String]) -> Result<Vec<String>, NotMeasured> {
     let text = |path: PathBuf| path.to_string_lossy().into_owned();
     let mut command = Vec::new();
@@ -239,7 +239,7 @@ pub(crate) fn skopeo(words: &[String]) -> Result<Vec<String>, NotMeasured> {
     Ok(command)
 }
 
-/// Makes an image of bytes that nobody can compress, in nearly no time.
+/// Makes an image of bytes that no one can compress, in nearly no time.
 fn make_image(bed: &Bed, directory: &Path, bytes: u64) -> Result<PathBuf, NotMeasured> {
     let (tree, image) = (directory.join("tree"), directory.join("bulk.squashfs"));
     let meta = r#"{"name": "bulk", "description": "a lot of bytes", "mount": "/user-environment", "views": {}}"#;

@@ -77,9 +77,9 @@ impl<'a> Finder<'a> {
         let rounds = options.long_rounds();
         // They take longer, and ask a server that does.
         let few = Rounds { warm_up: 1, pairs: (rounds.pairs / 4).max(3) };
-        let asked = find("`image find`, asked", &["--refresh"]);
+        let requested = find("`image find`, asked", &["--refresh"]);
         let raw = Candidate::new("`curl` of the tags", self.tags());
-        pair(&mut table, asked, raw, few, [None, None]);
+        pair(&mut table, requested, raw, few, [None, None]);
         let kept = find("`image find`, kept", &[]);
         let json = find("`image find --json`, kept", &["--json"]);
         let times = pair(&mut table, kept, json, rounds, [Some(GOAL); 2]);

@@ -21,7 +21,7 @@ pub(crate) struct Images {
     pub(crate) fuse_mount_point: PathBuf,
     /// The repository with both.
     pub(crate) repository: Result<PathBuf, NotMeasured>,
-    /// A copy for others, who use the loop device of a file again whoever made it: they
+    /// A copy for others, who use the loop device of a file again no matter who made it: they
     /// must not find ours.
     pub(crate) for_peers: PathBuf,
     squashfs: PathBuf,

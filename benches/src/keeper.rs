@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Another image that somebody uses meanwhile.
+//! Another image that someone uses meanwhile.
 //!
 //! The node keeps the images of all users in one namespace, which goes with the last of
-//! them. So that a start *alone* is one in an image that nobody has, and not the first
+//! them. So that a start *alone* is one in an image that no one has, and not the first
 //! on the node, another small image is in use as long as this is there.
 
 use std::fs;

@@ -31,11 +31,11 @@ impl Machine {
             Err(reason) => format!("not measured: {reason}"),
         };
         let lines = vec![
-            ("date", said(Command::new("date").args(["-u", "+%Y-%m-%d"]))),
+            ("date", printed(Command::new("date").args(["-u", "+%Y-%m-%d"]))),
             ("measured", cabane),
             ("processors", format!("{cores} × {}", processor())),
             ("memory", memory()),
-            ("kernel", said(Command::new("uname").args(["-s", "-r", "-m"]))),
+            ("kernel", printed(Command::new("uname").args(["-s", "-r", "-m"]))),
             ("squashfs in the kernel", squashfs_options()),
             ("distribution", distribution()),
             ("files on", file_system(&bed.path(""))),
@@ -102,7 +102,7 @@ fn memory() -> String {
 /// Returns how the kernel was told to read squashfs: it makes a large difference.
 fn squashfs_options() -> String {
     let options = "^CONFIG_SQUASHFS_(FILE|DECOMP|CHOICE_DECOMP)_[A-Z_]+=y";
-    let release = said(Command::new("uname").arg("-r"));
+    let release = printed(Command::new("uname").arg("-r"));
     let files = ["/proc/config.gz".to_owned(), format!("/boot/config-{release}")];
     let found = files
         .iter()
@@ -119,11 +119,11 @@ fn distribution() -> String {
 }
 
 fn file_system(path: &Path) -> String {
-    let text = said(Command::new("df").arg("--output=fstype").arg(path));
+    let text = printed(Command::new("df").arg("--output=fstype").arg(path));
     text.lines().last().unwrap_or_default().to_owned()
 }
 
-fn said(command: &mut Command) -> String {
+fn printed(command: &mut Command) -> String {
     let text = finish(command).unwrap_or_else(String::into_bytes);
     String::from_utf8_lossy(&text).trim().to_owned()
 }

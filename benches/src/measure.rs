@@ -124,8 +124,8 @@ pub(crate) fn finish(command: &mut Command) -> Result<Vec<u8>, NotMeasured> {
     if output.status.success() {
         return Ok(output.stdout);
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let mut lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
+    let printed = String::from_utf8_lossy(&output.stderr);
+    let mut lines = printed.lines().map(str::trim).filter(|line| !line.is_empty());
     // Of an error with hints below it the first line tells most.
     let error = lines.clone().find(|line| line.starts_with("error"));
     Err(match error.or_else(|| lines.next_back()) {

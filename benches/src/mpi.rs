@@ -148,9 +148,9 @@ impl Library {
                 command.arg(program_in(&self.mount_point))
             }
         };
-        let said = finish(command.arg(MORE))?;
-        let said = String::from_utf8_lossy(&said);
-        let times: Vec<f64> = SIZES.iter().filter_map(|size| time_of(&said, size)).collect();
+        let output = finish(command.arg(MORE))?;
+        let output = String::from_utf8_lossy(&output);
+        let times: Vec<f64> = SIZES.iter().filter_map(|size| time_of(&output, size)).collect();
         if times.len() == SIZES.len() {
             Ok(times)
         } else {
@@ -160,8 +160,9 @@ impl Library {
 }
 
 /// Finds a line like `4096 bytes: 1.234 us`.
-fn time_of(said: &str, size: &str) -> Option<f64> {
-    said.lines()
+fn time_of(output: &str, size: &str) -> Option<f64> {
+    output
+        .lines()
         .find_map(|line| line.strip_prefix(size)?.strip_prefix(" bytes: "))
         .and_then(|rest| rest.strip_suffix(" us")?.parse().ok())
 }
@@ -182,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_size_is_not_taken_for_a_longer_one() {
-        let said = "hello\n48 bytes: 9.000 us\n8 bytes: 0.400 us\n";
-        assert_eq!(time_of(said, "8"), Some(0.4));
+        let output = "hello\n48 bytes: 9.000 us\n8 bytes: 0.400 us\n";
+        assert_eq!(time_of(output, "8"), Some(0.4));
     }
 }

@@ -29,7 +29,7 @@ benches/README.md lists the variables that name programs.
 /// The page that a whole run writes.
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/performance.md");
 
-/// The sections that take long; each is measured when it is asked for, and has a page of its own.
+/// The sections that take long; each is measured when it is requested, and has a page of its own.
 const ON_THEIR_OWN: [&str; 5] = ["stack", "registry", "slurm", "containers", "crowd"];
 
 /// What was typed.

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use crate::measure::NotMeasured;
 
 /// A program: what it is called, which variable names another one, and how it is
-/// asked for its version.
+/// requested its version.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer {
     pub(crate) name: &'static str,

@@ -26,9 +26,9 @@ const COMPILE: [&str; 6] =
 /// Copies the interpreter and its library into a tree and adds metadata.
 pub(crate) fn make(bed: &Bed, mount_point: &Path) -> Result<PathBuf, NotMeasured> {
     let tree = bed.path("tree");
-    let said = finish(bed.command(peers::PYTHON.find()?).args(["-I", "-c", ASK]))?;
-    let said = String::from_utf8_lossy(&said);
-    let mut lines = said.lines().map(PathBuf::from);
+    let output = finish(bed.command(peers::PYTHON.find()?).args(["-I", "-c", ASK]))?;
+    let output = String::from_utf8_lossy(&output);
+    let mut lines = output.lines().map(PathBuf::from);
     let (Some(program), Some(library)) = (lines.next(), lines.next()) else {
         return Err("python does not tell where it is".to_owned());
     };
@@ -50,10 +50,10 @@ pub(crate) fn with_numpy(bed: &Bed, plain: &Path) -> Result<PathBuf, NotMeasured
     let tree = bed.path("tree-numpy");
     finish(bed.command("cp").arg("-a").arg(plain).arg(&tree))?;
     let python = tree.join("bin/python3");
-    let said = finish(
+    let output = finish(
         bed.command(&python).args(["-c", "import os; print(os.path.dirname(os.__file__))"]),
     )?;
-    let library = PathBuf::from(String::from_utf8_lossy(&said).trim());
+    let library = PathBuf::from(String::from_utf8_lossy(&output).trim());
     let mut install = bed.command(peers::UV.find()?);
     for name in PASSED_ON {
         if let Some(value) = std::env::var_os(name) {
@@ -87,8 +87,8 @@ fn copy_library(from: &Path, to: &Path) -> std::io::Result<()> {
 
 /// Makes sure that the copy uses its own library and not that of the system.
 fn check(bed: &Bed, copy: &Path, tree: &Path) -> Result<(), NotMeasured> {
-    let said = finish(bed.command(copy).args(["-c", "import os; print(os.__file__)"]))?;
-    let is_own = String::from_utf8_lossy(&said).starts_with(&*tree.to_string_lossy());
+    let output = finish(bed.command(copy).args(["-c", "import os; print(os.__file__)"]))?;
+    let is_own = String::from_utf8_lossy(&output).starts_with(&*tree.to_string_lossy());
     is_own.then_some(()).ok_or("this python does not run from another place".to_owned())
 }
 

@@ -18,7 +18,7 @@ use crate::{slurm_copies, slurm_ranks};
 
 /// What a step with an image may cost over one without the plugin.
 const TARGET: f64 = 1.15;
-/// How many nodes there are, with what is said about so many.
+/// How many nodes there are, with what is reported about so many.
 const SIZES: [(usize, &str); 2] = [(4, "4 nodes"), (8, "8 nodes")];
 const TASKS_OF_A_NODE: usize = 8;
 

@@ -125,8 +125,8 @@ impl Cluster {
     fn run(&self, who: &[&str], words: &[&str]) -> Result<String, NotMeasured> {
         let mut command = Command::new(SCRIPT);
         command.arg("exec").arg(&self.directory);
-        let said = finish(command.args(who).args(words))?;
-        Ok(String::from_utf8_lossy(&said).into_owned())
+        let output = finish(command.args(who).args(words))?;
+        Ok(String::from_utf8_lossy(&output).into_owned())
     }
 
     /// Runs two commands in turn.
@@ -143,8 +143,8 @@ impl Cluster {
         for step in [first, second] {
             words.extend([step.before.as_str(), step.command.as_str()]);
         }
-        let said = self.run(&["--user", "root"], &words)?;
-        let times = said.lines().filter_map(|line| {
+        let output = self.run(&["--user", "root"], &words)?;
+        let times = output.lines().filter_map(|line| {
             let mut times = line.split(' ').map(str::parse::<f64>);
             Some((times.next()?.ok()? / 1e3, times.next()?.ok()? / 1e3))
         });

@@ -168,10 +168,10 @@ fn counts(cluster: &Cluster) -> Result<Table, NotMeasured> {
         let ask = format!(
             "srun -w n1 -N1 --uenv={IMAGE}:/user-environment --no-default-view sh -c '{ask}'"
         );
-        let said = cluster.alice(&ask)?;
-        let (device, now) = read_by_device(&said)
+        let output = cluster.alice(&ask)?;
+        let (device, now) = read_by_device(&output)
             .pop()
-            .ok_or_else(|| format!("the device of the image tells nothing: {said}"))?;
+            .ok_or_else(|| format!("the device of the image tells nothing: {output}"))?;
         let before = read_by_device(&before);
         let before = before.iter().find(|(name, _)| *name == device);
         let [reads, sectors] = before.map_or([0, 0], |(_, before)| *before);

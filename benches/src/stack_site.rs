@@ -243,7 +243,7 @@ impl<'a> Site<'a> {
     /// Runs what the peer tells its users to.
     pub(crate) fn make(&self, round: usize) -> Result<Built, NotMeasured> {
         let directory = self.peer_build(round);
-        // Some distributions call the group of nobody `nogroup`.
+        // Some distributions call the group of `nobody` `nogroup`.
         let makefile = directory.join("Makefile");
         let text = fs::read_to_string(&makefile).map_err(|error| error.to_string())?;
         let groups = fs::read_to_string("/etc/group").unwrap_or_default();

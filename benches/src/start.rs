@@ -14,7 +14,7 @@ use crate::starters::Before::{Alone, First, Held};
 use crate::starters::{Starters, Through};
 use crate::users::{as_ordinary_user, is_root};
 
-/// What a start in an image that nobody has mounted may cost over two bare starts.
+/// What a start in an image that no one has mounted may cost over two bare starts.
 const ALONE: f64 = 1.6;
 /// The same in an image that is mounted on the node.
 const HELD: f64 = 1.15;

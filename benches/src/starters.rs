@@ -16,9 +16,9 @@ use crate::request::PreparedRequest;
 /// Whether the image is mounted on the node when a start begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Before {
-    /// Nobody has any image: what was held is given up after each start.
+    /// No one has any image: what was held is given up after each start.
     First,
-    /// Nobody has it, but another one.
+    /// No one has it, but another one.
     Alone,
     /// It is held from an earlier start.
     Held,

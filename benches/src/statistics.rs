@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Minimum, median and quartiles: what is said about a row of numbers.
+//! Minimum, median and quartiles: what is reported about a row of numbers.
 //!
 //! No means and no deviations: one sample that met a busy moment of the machine
 //! would move them.
 
-/// What is said about a row of numbers.
+/// What is reported about a row of numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Summary {
     pub(crate) minimum: f64,

@@ -5,7 +5,7 @@
 //!
 //! Half of the bytes are like sources: words of which few are frequent. The other half
 //! are like libraries: short sequences that come again, tables of numbers close to each
-//! other, and stretches that nobody can compress. Most files are small, and one in forty
+//! other, and stretches that no one can compress. Most files are small, and one in forty
 //! is a copy.
 
 use std::fs;

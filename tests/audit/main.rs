@@ -33,7 +33,7 @@ fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whoever can read the clone.
+/// Anyone who can read the clone.
 fn cabane() -> Cabane {
     Cabane::new(everybody().into_iter().next().unwrap_or(Who::OrdinaryUser))
 }

@@ -57,8 +57,8 @@ impl Running {
     /// Asks a debugger where the program is.
     fn backtrace(&self, words: &[&str], debugger: &str) -> Finished {
         let number = self.child.id().to_string();
-        let asked = ["--", debugger, "-nx", "-batch", "-p", &number, "-ex", "backtrace"];
-        self.attach(&[words, &asked].concat())
+        let requested = ["--", debugger, "-nx", "-batch", "-p", &number, "-ex", "backtrace"];
+        self.attach(&[words, &requested].concat())
     }
 }
 
@@ -132,7 +132,7 @@ fn a_breakpoint_is_reached() {
     for who in everybody() {
         let running = Running::new(who);
         let number = running.child.id().to_string();
-        let asked = [
+        let requested = [
             "--",
             "gdb",
             "-nx",
@@ -146,7 +146,7 @@ fn a_breakpoint_is_reached() {
             "-ex",
             "print depth > 0",
         ];
-        let seen = running.attach(&asked).success();
+        let seen = running.attach(&requested).success();
         assert!(
             seen.stdout.contains("Breakpoint 1, deep_inside") && seen.stdout.contains("$1 = 1"),
             "as {who:?}: {seen:?}"
@@ -257,7 +257,7 @@ fn processes_of_others_are_as_good_as_none() {
 fn a_process_that_ends_meanwhile_is_no_accident() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     let begin = Instant::now();
-    let mut said = Vec::new();
+    let mut printed = Vec::new();
     while begin.elapsed() < Duration::from_secs(3) {
         let mut child = cabane.command(&["run", "app", "--", "sleep", "0.01"]).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(5));
@@ -265,13 +265,13 @@ fn a_process_that_ends_meanwhile_is_no_accident() {
         let seen = cabane.run(&["attach", &number, "--", "true"]);
         child.wait().unwrap();
         let first = seen.stderr.lines().next().unwrap_or("").replace(&number, "PID");
-        said.push((seen.code, first));
+        printed.push((seen.code, first));
     }
-    said.retain(|(code, first)| {
+    printed.retain(|(code, first)| {
         let known = ["error: you have no process PID", "error: process PID is in no environment"];
         !(*code == 0 && first.is_empty() || *code == 125 && known.contains(&first.as_str()))
     });
-    assert_eq!(said, []);
+    assert_eq!(printed, []);
 }
 
 #[test]

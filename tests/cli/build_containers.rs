@@ -145,11 +145,11 @@ fn images_that_do_not_go_together_are_refused() {
         ("image:stack", "stack", "no root file system of its own"),
         ("image:nothing", "stack", "nothing"),
     ];
-    for (from, image, said) in cases {
+    for (from, image, printed) in cases {
         let section = format!("  images: [{image}]\n");
         let recipe = recipe(&cabane, from, &section, "");
         let seen = cabane.run(&["build", &recipe, BUILT]);
-        assert!(seen.code == 7 && seen.stderr.contains(said), "{seen:?}");
+        assert!(seen.code == 7 && seen.stderr.contains(printed), "{seen:?}");
     }
 }
 
@@ -270,16 +270,16 @@ fn what_cannot_be_built_is_refused_with_what_to_do() {
             "`/etc/text` is no directory in the image, and a directory here",
         ),
     ];
-    for (from, section, said) in cases {
+    for (from, section, printed) in cases {
         let recipe = recipe(&cabane, from, section, "");
         let seen = cabane.run(&["build", &recipe, BUILT]);
-        assert!(seen.code == 7 && seen.stderr.contains(said), "{seen:?}");
+        assert!(seen.code == 7 && seen.stderr.contains(printed), "{seen:?}");
     }
     cabane.run(&["import", from.as_str(), TOOL]).success();
     let recipe = self::recipe(&cabane, "image:tool", "  platform: linux/arm64\n", "");
     let seen = cabane.run(&["build", &recipe, BUILT]);
-    let said = "`image:tool` is for linux/amd64, and the recipe wants linux/arm64";
-    assert!(seen.code == 7 && seen.stderr.contains(said), "{seen:?}");
+    let printed = "`image:tool` is for linux/amd64, and the recipe wants linux/arm64";
+    assert!(seen.code == 7 && seen.stderr.contains(printed), "{seen:?}");
     let recipe = self::recipe(&cabane, &from, "", "");
     let target = cabane.world.path("installed").display().to_string();
     let seen = cabane.run(&["build", "--install", &target, &recipe]);

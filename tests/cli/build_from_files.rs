@@ -28,7 +28,7 @@ fn digest_of(cabane: &Cabane, label: &str) -> String {
     cabane.run(&words).success().stdout.trim().to_owned()
 }
 
-/// A root file system whose files everybody may read.
+/// A root file system whose files everyone may read.
 fn open_root(cabane: &Cabane, text: &str) -> PathBuf {
     let root = root(cabane, text);
     let mode = fs::Permissions::from_mode(0o644);

@@ -111,8 +111,8 @@ fn a_dry_run_and_an_explanation_say_why_this_build() {
         cabane.run(&["explain", "--in", "app", "which-app"]),
     ];
     let expected = "app/1:v1@here%better of 2 builds: it makes the most of this processor\n";
-    let told = seen.each_ref().map(|seen| seen.stderr.as_str());
-    assert_eq!(told, [expected; 2], "{seen:?}");
+    let shown = seen.each_ref().map(|seen| seen.stderr.as_str());
+    assert_eq!(shown, [expected; 2], "{seen:?}");
 }
 
 #[test]

@@ -51,7 +51,7 @@ impl Cabane {
         self
     }
 
-    /// The same world for somebody without rights.
+    /// The same world for someone without rights.
     pub(crate) fn for_ordinary_user(self) -> Self {
         Self { who: Who::OrdinaryUser, ..self }
     }

@@ -98,10 +98,13 @@ fn what_needs_a_home_says_so() {
         without_home(&["image", "add", "b/1:v1@here%x86_64", &image]),
         without_home(&["run", "app", "--", "true"]),
     ];
-    let said = |text: &str| Some(text.to_owned());
+    let output = |text: &str| Some(text.to_owned());
     let expected = [
-        (6, said("error: the repository `default` cannot be used: the variable HOME is not set")),
-        (125, said("warning: the repository `default` is left out: the variable HOME is not set")),
+        (6, output("error: the repository `default` cannot be used: the variable HOME is not set")),
+        (
+            125,
+            output("warning: the repository `default` is left out: the variable HOME is not set"),
+        ),
     ];
     assert_eq!(seen, expected);
 }

@@ -108,8 +108,8 @@ fn podman_and_buildah_run_what_is_exported() {
             let target = typed(&cabane, scheme, &format!("{scheme}.tar:site/stack:1"));
             exported(&cabane, &[STACK, &target, "--base", "os"]);
             let archive = cabane.world.path(&format!("{scheme}.tar"));
-            let said = peers.podman(&["load", "--quiet", "--input", archive.to_str().unwrap()]);
-            assert!(said.contains("localhost/site/stack:1"), "{scheme}: {said}");
+            let output = peers.podman(&["load", "--quiet", "--input", archive.to_str().unwrap()]);
+            assert!(output.contains("localhost/site/stack:1"), "{scheme}: {output}");
             let greeting = "hello from stack\n";
             // The entry point is that of the base, which has a default command.
             assert_eq!(peers.run_by_podman("site/stack:1", &[]), greeting);

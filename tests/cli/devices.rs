@@ -99,10 +99,10 @@ fn a_program_finds_the_library_of_the_driver_by_its_name() {
         in_every_way(|who, cabane| {
             let device = ["--device", "vendor.example/fake=one"];
             let seen = sh(cabane, &device, "uses-fake; echo $FAKE_DEVICES $LANG");
-            let said = seen.stderr.replace(|c| c != '\n', "");
+            let output = seen.stderr.replace(|c| c != '\n', "");
             assert_eq!(seen.stdout, "42\nyes of-the-device\n", "{who}: {seen:?}");
             // Only who has no helper is told that there is none.
-            assert_eq!(said.len(), usize::from(who == "user namespace"), "{seen:?}");
+            assert_eq!(output.len(), usize::from(who == "user namespace"), "{seen:?}");
         });
     });
 }
@@ -169,9 +169,9 @@ fn an_environment_file_names_devices_and_status_writes_them_down() {
             assert!(saved.stdout.contains(line), "{who}: {saved:?}");
             assert!(!saved.stdout.contains("[env]"), "{who}: {saved:?}");
             let mut status = cabane.command(&["status"]);
-            let told = cabane.finish(status.env("CABANE_LOADED", loaded.trim()));
+            let reported = cabane.finish(status.env("CABANE_LOADED", loaded.trim()));
             let lines = "\ndevices\n  vendor.example/fake=one\n";
-            assert!(told.stdout.ends_with(lines), "{who}: {told:?}");
+            assert!(reported.stdout.ends_with(lines), "{who}: {reported:?}");
             let differs = cabane.run(&["diff", "os", "./gpu.toml"]).success();
             assert!(
                 differs.stdout.contains("devices") && differs.stdout.contains("fake=one"),
@@ -193,7 +193,7 @@ fn a_site_gives_devices_to_all_containers_where_they_are() {
             assert_eq!(seen.stdout, "42\n", "{who}: {seen:?}");
             let warning = "warning: /etc/cdi/vendor.yaml:11: cannot give /dev/cabane-gone: No such";
             assert!(seen.stderr.contains(warning), "{who}: {seen:?}");
-            // Who has not asked for a device is not told that it is somebody else's.
+            // If no device was requested, nothing says that it is someone else's.
             let text = "[container]\ndevices = [\"vendor.example/fake=closed\"]\n";
             cabane.world.file("site.toml", text);
             let words = ["run", "os", "--", "uses-fake"];

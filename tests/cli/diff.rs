@@ -147,8 +147,8 @@ fn images_of_a_repository_are_compared_by_their_labels_and_lock_files() {
             cabane.run(&["image", "add", &label, &image]).success();
         }
         let seen = cabane.run(&["diff", "app/1.0", "app/1.1", "--json"]);
-        let told: Value = serde_json::from_str(&seen.success().stdout).unwrap();
-        let found = [&told["to"], &told["packages"][0]["to"][0]];
+        let shown: Value = serde_json::from_str(&seen.success().stdout).unwrap();
+        let found = [&shown["to"], &shown["packages"][0]["to"][0]];
         assert_eq!(found, ["app/1.1:v1@here%x86_64", "1.1"], "as {who:?}");
     }
 }

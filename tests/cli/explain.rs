@@ -240,9 +240,9 @@ fn two_versions_of_an_image_are_told_apart_by_their_mount_points() {
     let images = format!("app,{}:{again}", cabane.image("app", &cabane.mount_point("app")));
     let views = format!("--view={}:default,{again}:default", cabane.mount_point("app"));
     let seen = cabane.run(&["explain", "--in", &images, &views, "--json"]);
-    let told: Value = serde_json::from_str(&seen.success().stdout).unwrap();
+    let shown: Value = serde_json::from_str(&seen.success().stdout).unwrap();
     assert_eq!(
-        [&told["views"][0], &told["views"][1]],
+        [&shown["views"][0], &shown["views"][1]],
         ["[WORLD]/mnt/app:default", "[WORLD]/mnt/again:default"]
     );
 }
@@ -301,10 +301,10 @@ fn links_are_followed_to_the_host() {
         symlink("/usr/bin/env", tree.root().join("bin/second")).unwrap();
         let image = pack(&cabane, "own", &tree);
         let seen = cabane.run(&["explain", "--in", &image, "--json", "first"]);
-        let told: Value = serde_json::from_str(&seen.success().stdout).unwrap();
-        let links = told[0]["links"].as_array().unwrap();
+        let shown: Value = serde_json::from_str(&seen.success().stdout).unwrap();
+        let links = shown[0]["links"].as_array().unwrap();
         assert_eq!(
-            (links.len(), &links[1], &told[0]["real"]["image"]),
+            (links.len(), &links[1], &shown[0]["real"]["image"]),
             (2, &Value::from("/usr/bin/env"), &Value::Null),
             "as {who:?}"
         );
@@ -331,8 +331,8 @@ fn the_wheel_of_a_program_and_of_a_module_is_named() {
         let (image, site) = wheel(&cabane);
         let (module, loose) = (format!("{site}/tiny/__init__.py"), format!("{site}/loose.py"));
         let seen = cabane.run(&["explain", "--in", &image, "--json", "tiny", &module, &loose]);
-        let told: Value = serde_json::from_str(&seen.success().stdout).unwrap();
-        let names = [0, 1, 2].map(|one| told[one]["package"]["name"].as_str().unwrap_or("none"));
+        let shown: Value = serde_json::from_str(&seen.success().stdout).unwrap();
+        let names = [0, 1, 2].map(|one| shown[one]["package"]["name"].as_str().unwrap_or("none"));
         assert_eq!(names, ["tiny", "tiny", "none"], "as {who:?}");
     }
 }
@@ -361,9 +361,9 @@ fn a_library_is_found_in_the_tree_of_a_view_and_on_the_host() {
         let (tree, _) = tree(&cabane, "own");
         let image = pack(&cabane, "own", &tree.file("lib/libc.so.6", ""));
         let seen = cabane.run(&["explain", "--in", &image, "--json", "libc.so.6"]);
-        let told: Value = serde_json::from_str(&seen.success().stdout).unwrap();
+        let shown: Value = serde_json::from_str(&seen.success().stdout).unwrap();
         let by = |found: &Value| found["through"]["by"].clone();
-        let searched = [by(&told[0]), by(&told[0]["others"][0])];
+        let searched = [by(&shown[0]), by(&shown[0]["others"][0])];
         assert_eq!(searched, ["rpath", "ld.so.cache"], "as {who:?}");
     }
 }
@@ -383,8 +383,8 @@ fn the_libraries_of_a_program_are_told_as_its_loader_finds_them() {
         let mut command = cabane.command(&words);
         command.env("LD_LIBRARY_PATH", format!("{mount_point}/lib"));
         let seen = cabane.finish(&mut command).success();
-        let told: Value = serde_json::from_str(&seen.stdout).unwrap();
-        let library = &told[0]["libraries"][0];
+        let shown: Value = serde_json::from_str(&seen.stdout).unwrap();
+        let library = &shown[0]["libraries"][0];
         assert_eq!(
             [&library["name"], &library["found"]["image"]],
             ["libc.so.6", "[WORLD]/own.squashfs"],
@@ -438,8 +438,8 @@ fn links_to_the_same_program_are_no_conflict() {
     };
     let images = format!("{},{}", image("one"), image("other"));
     let seen = cabane.run(&["explain", "--in", &images, "--json"]).success();
-    let told: Value = serde_json::from_str(&seen.stdout).unwrap();
-    assert_eq!(told["conflicts"]["files"], Value::Array(Vec::new()));
+    let shown: Value = serde_json::from_str(&seen.stdout).unwrap();
+    assert_eq!(shown["conflicts"]["files"], Value::Array(Vec::new()));
 }
 
 #[test]
@@ -453,8 +453,8 @@ fn interpreters_of_two_virtual_environments_are_a_conflict_although_they_are_lin
     };
     let images = format!("{},{}", image("one"), image("other"));
     let seen = cabane.run(&["explain", "--in", &images, "--json"]).success();
-    let told: Value = serde_json::from_str(&seen.stdout).unwrap();
-    assert_eq!(told["conflicts"]["files"][0]["names"][0], "python");
+    let shown: Value = serde_json::from_str(&seen.stdout).unwrap();
+    assert_eq!(shown["conflicts"]["files"][0]["names"][0], "python");
 }
 
 #[test]

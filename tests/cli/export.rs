@@ -341,8 +341,8 @@ fn a_base_whose_c_library_is_too_old_or_missing_is_refused() {
     for (base, found) in [("os", "2.17"), (&layout.typed(), "none")] {
         let target = typed(&cabane, "oci", "out");
         let seen = cabane.run(&["export", STACK, &target, "--base", base]);
-        let said = format!("`stack` needs the GNU C library 2.36, and the base has {found}\n");
-        assert!(seen.code == 3 && seen.stderr.contains(&said), "{seen:?}");
+        let printed = format!("`stack` needs the GNU C library 2.36, and the base has {found}\n");
+        assert!(seen.code == 3 && seen.stderr.contains(&printed), "{seen:?}");
         assert!(!cabane.world.path("out").exists());
     }
 }
@@ -364,10 +364,10 @@ fn what_does_not_go_together_is_refused() {
         (&[STACK, "./out.tar"], 3, "does not say what is to be written"),
         (&[STACK, "tool:1"], 3, "does not say in which registry"),
     ];
-    for (words, code, said) in cases {
+    for (words, code, printed) in cases {
         let words = [&["export"], words].concat();
         let seen = cabane.run(&words);
-        assert!(seen.code == code && seen.stderr.contains(said), "{words:?}: {seen:?}");
+        assert!(seen.code == code && seen.stderr.contains(printed), "{words:?}: {seen:?}");
         assert!(!cabane.world.path("out").exists(), "{words:?}");
     }
 }
@@ -406,8 +406,8 @@ fn a_file_that_its_user_may_not_read_is_an_error_and_not_left_out() {
     squashfs(&tree, &image);
     let target = typed(&cabane, "oci", "out");
     let seen = cabane.run(&["export", image.to_str().unwrap(), &target]);
-    let said = "cause: /user-environment/lib/text: Permission denied";
-    assert!(seen.code == 3 && seen.stderr.contains(said), "{seen:?}");
+    let printed = "cause: /user-environment/lib/text: Permission denied";
+    assert!(seen.code == 3 && seen.stderr.contains(printed), "{seen:?}");
     assert!(!cabane.world.path("out").exists());
 }
 

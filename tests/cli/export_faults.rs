@@ -86,15 +86,15 @@ fn an_export_that_is_interrupted_says_so_and_leaves_nothing() {
         }
         let _ = rustix::process::kill_process(id, rustix::process::Signal::INT);
         let output = child.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        (!output.status.success()).then_some(said)
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+        (!output.status.success()).then_some(printed)
     };
-    let said = (0..10).find_map(|_| {
+    let printed = (0..10).find_map(|_| {
         let _ = fs::remove_dir_all(directory.join("out"));
         interrupted()
     });
-    let said = said.expect("an export that was interrupted");
-    assert!(said.contains("error: the export was interrupted"), "{said}");
+    let printed = printed.expect("an export that was interrupted");
+    assert!(printed.contains("error: the export was interrupted"), "{printed}");
     assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
     assert_eq!(leftovers(&cabane), Vec::<String>::new());
 }
@@ -118,6 +118,6 @@ fn an_export_to_a_full_disk_is_one_clear_error_and_leaves_nothing() {
     let mut command = cabane.world.command("unshare");
     command.args(["--mount", "sh", "-c", &script]);
     let seen = cabane.finish(&mut command);
-    let said = seen.stderr.matches("error: there is not enough space").count();
-    assert_eq!((seen.stdout.as_str(), said), ("code 1\n".repeat(4).as_str(), 4), "{seen:?}");
+    let printed = seen.stderr.matches("error: there is not enough space").count();
+    assert_eq!((seen.stdout.as_str(), printed), ("code 1\n".repeat(4).as_str(), 4), "{seen:?}");
 }

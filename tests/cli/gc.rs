@@ -102,7 +102,7 @@ fn starting_an_image_counts_as_using_it() {
         let is_noted = read() > before;
         let seen = gc(&cabane, &["--older-than=30d", "--dry-run", "--json"]);
         let answer: serde_json::Value = serde_json::from_str(&seen.stdout).unwrap();
-        // Where nothing is noted, that is told.
+        // If nothing is noted, a warning says so.
         assert_eq!(answer["notes_use"], is_noted, "as {who:?}");
     }
 }
@@ -111,9 +111,9 @@ fn starting_an_image_counts_as_using_it() {
 fn a_dry_run_tells_what_and_why_and_removes_nothing() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
     let seen = gc(&cabane, &["--older-than=0s", "--dry-run"]);
-    let told = seen.stdout.contains("goes") && seen.stdout.contains("not used since");
+    let reported = seen.stdout.contains("goes") && seen.stdout.contains("not used since");
     let freed = seen.stderr.contains("would be freed");
-    assert!(told && freed && labels(&cabane) == format!("{APP}\n"), "{seen:?}");
+    assert!(reported && freed && labels(&cabane) == format!("{APP}\n"), "{seen:?}");
 }
 
 #[test]

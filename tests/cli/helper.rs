@@ -51,8 +51,8 @@ fn a_mount_point_that_is_not_in_the_policy_goes_through_a_user_namespace() {
         let seen = run_script(cabane, &["-v", "run", "app:/mnt/else"], SAYS_HOW);
         let why = "mounting in a user namespace: /mnt/else is not among the mount points that \
                    the administrator allows\n";
-        let (_, said) = seen.stderr.split_once('\n').unwrap();
-        assert_eq!((seen.stdout.as_str(), said), (FUSE, why));
+        let (_, output) = seen.stderr.split_once('\n').unwrap();
+        assert_eq!((seen.stdout.as_str(), output), (FUSE, why));
     });
 }
 
@@ -154,11 +154,11 @@ fn views_of_several_images_are_loaded_and_the_verbose_tell_what_wins() {
         let images = format!("app,{tools}");
         let words = ["-v", "run", &images, "--view=app:default,tools:default"];
         let seen = run_script(cabane, &words, "hello; echo $CABANE_TEST");
-        let told = "CABANE_TEST";
+        let shown = "CABANE_TEST";
         assert!(
             seen.code == 0
                 && seen.stdout == "hello from tools\ntools\n"
-                && seen.stderr.contains(told)
+                && seen.stderr.contains(shown)
                 && !seen.stderr.contains("user namespace"),
             "{seen:?}"
         );
@@ -194,7 +194,7 @@ fn a_directory_of_an_environment_file_that_is_not_there_is_an_error() {
     with_helper(|cabane| {
         let file = "images = [\"app\"]\nworkdir = \"/mnt/a/nowhere\"\n";
         cabane.world.file("work/climate.toml", file);
-        let said = ["helper", "user-namespace"].map(|backend| {
+        let output = ["helper", "user-namespace"].map(|backend| {
             let words = ["--backend", backend, "run", "./climate.toml", "--", "pwd"];
             cabane.run(&words)
         });
@@ -203,21 +203,21 @@ fn a_directory_of_an_environment_file_that_is_not_there_is_an_error() {
                         hint: it must exist inside the environment: see `workdir` of the \
                         environment file\n";
         let expected = || finished(125, "", expected);
-        assert_eq!(said, [expected(), expected()]);
+        assert_eq!(output, [expected(), expected()]);
     });
 }
 
 #[test]
 fn who_is_where_an_image_is_mounted_is_told_where_the_command_starts() {
     with_helper(|cabane| {
-        let said = ["helper", "user-namespace"].map(|backend| {
+        let output = ["helper", "user-namespace"].map(|backend| {
             let mut command = cabane.command(&["--backend", backend, "run", "app", "--", "pwd"]);
             cabane.finish(command.current_dir("/mnt/a/inner"))
         });
         let expected = "warning: the directory /mnt/a/inner cannot be entered in the environment: \
                         the command starts in /\n";
         let expected = || finished(0, "/\n", expected);
-        assert_eq!(said, [expected(), expected()]);
+        assert_eq!(output, [expected(), expected()]);
     });
 }
 
@@ -268,8 +268,8 @@ fn what_is_held_is_given_up_when_the_user_says_so() {
         cabane.run(&["run", "app", "--", "true"]).success();
         let before = is_anything_held();
         let seen = cabane.run(&["clean", "--mounts"]);
-        let said = "unmounted your unused images\n";
-        assert_eq!((before, seen, is_anything_held()), (true, finished(0, "", said), false));
+        let output = "unmounted your unused images\n";
+        assert_eq!((before, seen, is_anything_held()), (true, finished(0, "", output), false));
     });
 }
 

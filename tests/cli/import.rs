@@ -251,8 +251,8 @@ fn a_second_import_copies_nothing() {
     uenv.import(&[]).success();
     uenv.row(&digest, "app", "v2");
     let seen = uenv.import(&[]).success();
-    let told = "images copied: 0 (0 B), labels given: 1, labels that were there: 1";
-    assert!(seen.stderr.contains(told), "{}", seen.stderr);
+    let reported = "images copied: 0 (0 B), labels given: 1, labels that were there: 1";
+    assert!(seen.stderr.contains(reported), "{}", seen.stderr);
 }
 
 #[test]
@@ -473,8 +473,8 @@ fn killed_in_the_middle_it_goes_on_where_it_was() {
     }
     let before = count();
     let last = uenv.import(&[]).success();
-    let told = last.stderr.contains(&format!("labels that were there: {before}"));
+    let reported = last.stderr.contains(&format!("labels that were there: {before}"));
     let status = cabane.run(&["repo", "status", "--verify"]);
-    let seen = (told, labels(&cabane).lines().count(), status.code);
+    let seen = (reported, labels(&cabane).lines().count(), status.code);
     assert!(kills > 0 && seen == (true, IMAGES, 0), "{kills} kills, {seen:?}: {}", last.stderr);
 }

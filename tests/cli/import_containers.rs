@@ -259,13 +259,13 @@ fn nothing_is_done_in_a_dry_run() {
     let seen = cabane.run(&["import", "--dry-run", &layout.typed(), TOOL]).success();
     let has_repository = cabane.world.path("home/.local/share/cabane/repository").exists();
     assert!(seen.stderr.contains("would import") && !has_repository, "{}", seen.stderr);
-    let told = cabane.run(&["import", "--dry-run", "--json", &layout.typed(), TOOL]);
-    let told: Value = serde_json::from_str(&told.success().stdout).unwrap();
+    let shown = cabane.run(&["import", "--dry-run", "--json", &layout.typed(), TOOL]);
+    let shown: Value = serde_json::from_str(&shown.success().stdout).unwrap();
     assert_eq!(
-        [&told["label"], &told["platform"], &told["layers"]],
+        [&shown["label"], &shown["platform"], &shown["layers"]],
         [&json!(TOOL), &json!("linux/amd64"), &json!(1)]
     );
-    let manifest = told["manifest"].as_str().unwrap();
+    let manifest = shown["manifest"].as_str().unwrap();
     let blob = manifest.strip_prefix("sha256:").unwrap();
     assert!(layout.path.join("blobs/sha256").join(blob).exists());
 }
@@ -475,6 +475,6 @@ fn nobody_is_asked_who_was_not_named() {
     let refused = cabane.run(&["import", "debian:12", TOOL]);
     let expected = "error: `debian:12` does not say in which registry it is\n\
                     hint: put the registry in front of it, as in \
-                    `registry.example.org/tool:1.0`; one that was not named is not asked\n";
+                    `registry.example.org/tool:1.0`; one that was not named is not requested\n";
     assert_eq!(refused, finished(3, "", expected));
 }

@@ -15,11 +15,11 @@ fn has_repository(cabane: &Cabane) -> bool {
     place.exists()
 }
 
-/// Imports something that cannot be, and checks what is said.
-fn is_refused(cabane: &Cabane, words: &[&str], said: &str) {
+/// Imports something that cannot be, and checks what is reported.
+fn is_refused(cabane: &Cabane, words: &[&str], output: &str) {
     let seen = cabane.run(&[&["import"], words].concat());
-    let is_so = seen.code != 0 && seen.stderr.contains(said) && !has_repository(cabane);
-    assert!(is_so, "{words:?}, {said}: {seen:?}");
+    let is_so = seen.code != 0 && seen.stderr.contains(output) && !has_repository(cabane);
+    assert!(is_so, "{words:?}, {output}: {seen:?}");
 }
 
 #[test]

@@ -48,7 +48,7 @@ impl Remote {
         blobs.max_by_key(|path| path.metadata().unwrap().len()).unwrap()
     }
 
-    /// How many blobs were asked for.
+    /// How many blobs were requested.
     fn blobs_sent(&self) -> usize {
         let log = self.registry.log();
         let is_blob = |line: &&str| line.contains("\"GET ") && line.contains("/blobs/");
@@ -112,7 +112,7 @@ fn what_was_imported_is_not_fetched_again() {
     let words = ["import", "--json", &typed, "tool/2.0:v1"];
     let seen = remote.cabane.run(&words).success().stdout;
     let seen: Value = serde_json::from_str(&seen).unwrap();
-    // What the image says about itself is asked for, and no layer.
+    // What the image says about itself is requested, and no layer.
     assert_eq!((seen["shared"].as_bool(), remote.blobs_sent() - before), (Some(true), 1));
 }
 
@@ -258,21 +258,21 @@ fn an_import_that_is_interrupted_says_so_and_leaves_nothing() {
         let id = rustix::process::Pid::from_child(&child);
         let _ = rustix::process::kill_process_group(id, rustix::process::Signal::INT);
         let output = child.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        (!output.status.success()).then_some(said)
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+        (!output.status.success()).then_some(printed)
     };
     // One that was done before it heard of it is tried again.
-    let said = (0..10).filter_map(|_| {
-        let said = interrupted();
-        if said.is_none() {
+    let printed = (0..10).filter_map(|_| {
+        let printed = interrupted();
+        if printed.is_none() {
             cabane.run(&["image", "rm", TOOL]).success();
         }
-        said
+        printed
     });
-    let said: Vec<String> = said.take(5).collect();
-    assert!(!said.is_empty(), "no import was interrupted");
-    for said in said {
-        assert!(said.contains("error: the import was interrupted"), "{said}");
+    let printed: Vec<String> = printed.take(5).collect();
+    assert!(!printed.is_empty(), "no import was interrupted");
+    for printed in printed {
+        assert!(printed.contains("error: the import was interrupted"), "{printed}");
     }
     assert_eq!(leftovers(&cabane), Vec::<String>::new());
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! `cabane import`: what may be typed for a container image, and what is said of mistakes.
+//! `cabane import`: what may be typed for a container image, and what is reported of mistakes.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

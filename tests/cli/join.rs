@@ -72,8 +72,8 @@ impl Drop for Stays {
 }
 
 /// Returns the lines that differ, and how many there are in all.
-fn different(said: &str) -> (usize, usize) {
-    let mut lines: Vec<&str> = said.lines().collect();
+fn different(output: &str) -> (usize, usize) {
+    let mut lines: Vec<&str> = output.lines().collect();
     let all = lines.len();
     lines.sort_unstable();
     lines.dedup();

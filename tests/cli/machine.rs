@@ -61,7 +61,7 @@ $user $inside timeout 10 $bin run app:/mnt/env -- grep ' /mnt/env ' /proc/self/m
 echo $? >"$OUT/run.code"
 "#;
 
-/// Makes the machine inside of a user namespace in which everybody keeps his number.
+/// Makes the machine inside of a user namespace in which everyone keeps his number.
 pub(crate) const IN_USER_NAMESPACE: &str = r#"
 mkfifo "$OUT/mapped"
 unshare --user sh -c "read _ <$OUT/mapped; exec $ENTER" & inside=$!
@@ -152,8 +152,8 @@ impl Verdict {
         } else {
             "helper"
         };
-        let said = if works { backend } else { "nothing" };
-        assert_eq!(said, happened, "{:?}\n{:#}", self.run, self.doctor);
+        let output = if works { backend } else { "nothing" };
+        assert_eq!(output, happened, "{:?}\n{:#}", self.run, self.doctor);
         let healthy = self.doctor["healthy"].as_bool().unwrap();
         assert_eq!(self.code, if healthy { 0 } else { 10 });
     }

@@ -180,12 +180,12 @@ fn a_build_for_which_the_job_has_too_little_memory_is_on_the_disk() {
     let here = InMemory::new(Who::OrdinaryUser);
     let mut command = here.command(&["stack/1.0"]);
     command.env("SLURM_MEM_PER_NODE", "2000");
-    let told = here.stack.cabane.finish(&mut command).success().stderr;
+    let reported = here.stack.cabane.finish(&mut command).success().stderr;
     assert!(
-        told.starts_with(
+        reported.starts_with(
             "building on the disk: 12.0 GiB, as is assumed of one that is new, do not fit"
         ),
-        "{told}"
+        "{reported}"
     );
     assert!(here.on_disk("store") && here.parts().is_empty());
 }
@@ -236,6 +236,6 @@ fn a_build_that_does_not_fit_after_all_goes_on_on_the_disk() {
         failed.code == 7 && failed.stderr.contains("error: the build does not fit into memory"),
         "{failed:?}"
     );
-    let told = here.stack.cabane.finish(&mut command).success().stderr;
-    assert!(told.starts_with("building on the disk: "), "{told}");
+    let reported = here.stack.cabane.finish(&mut command).success().stderr;
+    assert!(reported.starts_with("building on the disk: "), "{reported}");
 }

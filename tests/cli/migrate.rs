@@ -52,8 +52,9 @@ fn what_is_there_is_not_copied_again() {
     let inode = fs::metadata(&images(&target)[0]).unwrap().ino();
     let seen = migrate();
     let again = fs::metadata(&images(&target)[0]).unwrap().ino();
-    let told = seen.stderr.contains("images copied: 0, labels given: 0, labels that were there: 1");
-    assert!(told && again == inode, "{seen:?}");
+    let reported =
+        seen.stderr.contains("images copied: 0, labels given: 0, labels that were there: 1");
+    assert!(reported && again == inode, "{seen:?}");
 }
 
 #[test]

@@ -55,8 +55,8 @@ impl Mpi {
 }
 
 /// Where the ranks said they live: each place once, and how many spoke.
-fn places(said: &str) -> (Vec<&str>, usize) {
-    let spoken: Vec<&str> = said
+fn places(output: &str) -> (Vec<&str>, usize) {
+    let spoken: Vec<&str> = output
         .lines()
         .filter_map(|line| line.strip_prefix("hello from rank "))
         .filter_map(|line| Some(line.split_once(" in ")?.1))
@@ -121,21 +121,21 @@ fn without_joining_the_messages_of_mpich_do_not_arrive_and_that_is_foretold() {
     let words = [program, "run", "--no-join", &mpi.image, "--", "ping_pong"];
     let seen = mpi.launch(&words);
     let arrived = seen.stdout.contains("all messages arrived");
-    let told = "warning: each rank of this node gets a user namespace of its own, ";
+    let reported = "warning: each rank of this node gets a user namespace of its own, ";
     assert!(seen.code != 0 && !arrived, "{seen:?}");
     // One rank of the four tells it.
-    assert_eq!(seen.stderr.matches(told).count(), 1, "{seen:?}");
+    assert_eq!(seen.stderr.matches(reported).count(), 1, "{seen:?}");
 }
 
 #[test]
 fn a_rank_that_is_alone_on_its_node_misses_nobody() {
     let cabane = Cabane::with_app(Who::OrdinaryUser);
-    for (variable, value, told) in
+    for (variable, value, reported) in
         [("PMI_RANK", "1", 0), ("SLURM_LOCALID", "0", 0), ("SLURM_LOCALID", "1", 1)]
     {
         let mut command = cabane.command(&["run", "--no-join", "app", "--", "hello"]);
         let seen = cabane.finish(command.env(variable, value)).success();
         let count = seen.stderr.matches("a user namespace of its own").count();
-        assert_eq!((count, seen.stdout.as_str()), (told, "hello from app\n"), "{variable}");
+        assert_eq!((count, seen.stdout.as_str()), (reported, "hello from app\n"), "{variable}");
     }
 }

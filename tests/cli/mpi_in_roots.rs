@@ -140,7 +140,7 @@ fn the_old_open_mpi_of_debian_12_runs_in_newer_containers_with_what_its_parts_ne
     let programs = Programs::new(&debian);
     let (home, search) = (debian.display(), libraries_of_debian(&debian).display().to_string());
     programs.compile("hello.c", &headers, &[], &libraries_of_debian(&debian).join("libmpi.so.40"));
-    // It is not where it was built for, and has to be told where its libraries are.
+    // It is not where it was built for, and must know where its libraries are.
     let site =
         format!("[[mpi]]\nname = \"old\"\nprefix = \"{home}/usr\"\nlibraries = [\"{search}\"]\n");
     programs.cabane.world.file("site.toml", &site);

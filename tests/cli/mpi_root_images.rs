@@ -95,7 +95,7 @@ impl Mpi {
 
     /// Starts two ranks, each in the image, with a user namespace around launcher and ranks.
     fn launch_around(&self, cabane: &Cabane, program: &str) -> Finished {
-        // Whoever is root only there must not meet the directories of the real one.
+        // Anyone who is root only there must not meet the directories of the real one.
         let place = format!("TMPDIR={}", cabane.world.path("home").display());
         let around = ["env", &place, "unshare", "--user", "--map-root-user", "--mount"];
         let around = words(&around);
@@ -198,8 +198,8 @@ fn messages_arrive_with_the_helper(mpi: &Mpi, cabane: &Cabane) {
 }
 
 fn is_foretold(seen: &Finished) -> bool {
-    let told = "warning: each rank of this node gets a user namespace of its own, ";
-    seen.stderr.matches(told).count() == 1
+    let reported = "warning: each rank of this node gets a user namespace of its own, ";
+    seen.stderr.matches(reported).count() == 1
 }
 
 /// Ranks of MPICH end in `MPI_Init`, or at the first large message.

@@ -84,7 +84,7 @@ fn program(cabane: &Cabane, path: &str, text: &str) {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// How many rows of three figures somebody is told.
+/// How many rows of three figures someone is told.
 pub(crate) fn rows_of_figures(text: &str) -> usize {
     let rows = text.lines().filter(|line| {
         let words = line.split_whitespace();

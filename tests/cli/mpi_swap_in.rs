@@ -51,7 +51,7 @@ impl Bed {
         who.finish(&mut swap)
     }
 
-    /// A world of somebody else with the same program.
+    /// A world of someone else with the same program.
     fn world_of(&self, who: Who) -> Cabane {
         let cabane = Cabane::new(who);
         let place = cabane.world.path("work/program");
@@ -273,9 +273,9 @@ fn what_would_be_done_in_a_container_is_told_and_not_done() {
     let cabane = bed.world_of(Who::OrdinaryUser);
     let command = [&bed.hydra(), "-n", "2", "./program"];
     let seen = bed.swap(&cabane, &image, &["--dry-run"], &command).success();
-    let told = "  gets         MPICH 4.2.1, /lib/x86_64-linux-gnu/libmpich.so.12\n";
+    let shown = "  gets         MPICH 4.2.1, /lib/x86_64-linux-gnu/libmpich.so.12\n";
     let set = "  sets         LD_PRELOAD=/run/cabane/mpi/";
-    assert!(seen.stdout.contains(told) && seen.stdout.contains(set), "{}", seen.stdout);
+    assert!(seen.stdout.contains(shown) && seen.stdout.contains(set), "{}", seen.stdout);
     assert!(!seen.stdout.contains("rank "), "{}", seen.stdout);
 }
 

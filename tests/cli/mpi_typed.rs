@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! `cabane mpi`: what is said of mistakes on the command line.
+//! `cabane mpi`: what is reported of mistakes on the command line.
 
 use std::path::Path;
 

@@ -41,10 +41,10 @@ fn the_mistakes_of_all_files_are_told_at_once() {
     cabane.world.file("recipe/compilers.yaml", "gcc: {version: system}\nlvm: {version: 19}\n");
     cabane.world.file("recipe/environments.yaml", &ENVIRONMENTS.replace("mpich", "mpihc"));
     let seen = cabane.run(&["recipe", "check", "../recipe", "--system", "../system"]);
-    let told: Vec<&str> =
+    let reported: Vec<&str> =
         seen.stderr.lines().filter(|line| line.starts_with("../recipe")).collect();
     assert_eq!(
-        (seen.code, told),
+        (seen.code, reported),
         (
             3,
             vec![
@@ -144,8 +144,9 @@ fn a_variable_of_mirrors_that_is_not_set_is_told() {
     let mirrors = "sourcecache: {path: $NOT_SET/x}\n";
     cabane.world.file("system/mirrors.yaml", mirrors);
     let seen = cabane.run(&["recipe", "show", "../recipe", "--system", "../system"]);
-    let told = "error: `$NOT_SET/x` in mirrors.yaml names the variable NOT_SET, which is not set\n";
-    assert_eq!(seen, finished(3, "", told));
+    let reported =
+        "error: `$NOT_SET/x` in mirrors.yaml names the variable NOT_SET, which is not set\n";
+    assert_eq!(seen, finished(3, "", reported));
 }
 
 #[test]

@@ -197,9 +197,9 @@ fn an_image_in_the_registry_is_looked_at_without_getting_it() {
     needs!("docker-registry");
     let shared = Shared::pushed(Who::OrdinaryUser);
     shared.forget();
-    let told = shared.run(&["image", "inspect", "--remote", "app"]).success().stdout;
-    assert!(told.contains("an image of the tests"), "{told}");
-    assert!(told.contains("view default (default)"), "{told}");
+    let reported = shared.run(&["image", "inspect", "--remote", "app"]).success().stdout;
+    assert!(reported.contains("an image of the tests"), "{reported}");
+    assert!(reported.contains("view default (default)"), "{reported}");
     assert_eq!(shared.run(&["image", "ls"]).success().stdout, "");
 }
 

@@ -56,8 +56,8 @@ fn what_oras_pushes_cabane_finds_and_pulls() {
         run(&["attach", "--plain-http", "--artifact-type", "uenv/meta", &name, "./meta"]);
         shared.forget();
         assert_eq!(shared.labels(&["app"]), [APP]);
-        let told = shared.run(&["image", "inspect", "--remote", "app"]).success().stdout;
-        assert!(told.contains("an image of the tests"), "{told}");
+        let reported = shared.run(&["image", "inspect", "--remote", "app"]).success().stdout;
+        assert!(reported.contains("an image of the tests"), "{reported}");
         shared.run(&["image", "pull", "app"]).success();
         let output = shared.run(&["run", "app", "--", "hello"]).success().stdout;
         assert_eq!(output, "hello from app\n");

@@ -55,7 +55,7 @@ impl Cosign {
     }
 }
 
-/// The program, where somebody has brought it.
+/// The program, where someone has brought it.
 fn cosign() -> Option<PathBuf> {
     Program::find("cosign").path()
 }

@@ -210,8 +210,8 @@ fn an_image_whose_packages_cannot_be_had_is_named_with_the_reason() {
     }
     let found = stacks.find(&["--package", "hdf5"]).success();
     assert!(found.stdout.contains("solver"), "{found:?}");
-    let told = format!("warning: it is not known which packages are in {TOOLS}: ");
-    assert!(found.stderr.starts_with(&told), "{found:?}");
+    let reported = format!("warning: it is not known which packages are in {TOOLS}: ");
+    assert!(found.stderr.starts_with(&reported), "{found:?}");
 }
 
 #[test]
@@ -366,7 +366,7 @@ fn who_has_signed_an_image_is_shown() {
             path
         };
         let (site, other) = (key("site"), key("other"));
-        let told = || {
+        let reported = || {
             let find = ["image", "find", "--signatures", "--format", "{signed}"];
             let inspected = shared.run(&["image", "inspect", "--remote", "app"]);
             let inspected = inspected.success().stdout;
@@ -375,19 +375,19 @@ fn who_has_signed_an_image_is_shown() {
             (shared.run(&find).success().stdout.trim().to_owned(), inspected)
         };
         let pair = |one: &str, other: &str| (one.to_owned(), other.to_owned());
-        assert_eq!(told(), pair("no", "no"));
+        assert_eq!(reported(), pair("no", "no"));
         shared.run(&["image", "sign", "app", "--key", &other]).success();
-        assert_eq!(told(), pair("with an unknown key", "with an unknown key"));
+        assert_eq!(reported(), pair("with an unknown key", "with an unknown key"));
         site_wants(&shared, &site);
         assert_eq!(
-            told(),
+            reported(),
             pair(
                 "with an unknown key",
                 "with an unknown key; a signature is wanted, and it is not pulled"
             )
         );
         shared.run(&["image", "sign", "app", "--key", &site]).success();
-        let (found, inspected) = told();
+        let (found, inspected) = reported();
         assert!(found.starts_with("site.key.pub ("), "{found}");
         assert_eq!(found, inspected);
         let output = shared.run(&["image", "find", "--signatures", "--json"]).success().stdout;

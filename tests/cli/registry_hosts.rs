@@ -67,7 +67,7 @@ fn ten_pulls_of_five_hosts_get_an_image_once() {
     let failed: Vec<_> = ends.iter().filter(|one| !one.status.success()).collect();
     assert!(failed.is_empty(), "{failed:?}");
     let sent = sent(&shared) - before;
-    // Metadata are asked for as well, and are small.
+    // Metadata are requested as well, and are small.
     assert!(sent >= size && sent < size + size / 4, "{sent} of {size}");
     shared.run(&["run", "large", "--", "true"]).success();
 }

@@ -77,8 +77,8 @@ fn a_push_that_is_killed_at_any_instant_leaves_whole_images_or_none() {
     let labels = shared.labels(&["--refresh"]);
     assert!(!labels.is_empty());
     for label in labels {
-        let told = shared.run(&["image", "inspect", "--remote", &label]).success().stdout;
-        assert!(told.contains("an image of the tests"), "{label}: {told}");
+        let reported = shared.run(&["image", "inspect", "--remote", &label]).success().stdout;
+        assert!(reported.contains("an image of the tests"), "{label}: {reported}");
     }
     shared.run(&["image", "rm", "large"]).success();
     let label = format!("large/{}.0:v1@here%x86_64", KILLS / 4);

@@ -72,7 +72,7 @@ impl Signing {
         self.run(&["image", "rm", APP]).success();
     }
 
-    /// Pushes the image with its signature, and then metadata of somebody else for it.
+    /// Pushes the image with its signature, and then metadata of someone else for it.
     fn push_forged(&self, meta: &str, description: &str) {
         self.run(&["image", "push", "--sign", &self.path("site"), APP]).success();
         let meta = meta.strip_prefix("[WORLD]/").unwrap();
@@ -115,15 +115,15 @@ fn an_image_without_the_signature_that_is_wanted_is_refused_with_the_reason() {
         let signing = Signing::new(who);
         signing.site_wants("deploy", "site");
         signing.push(None);
-        let told = signing.refused(&["app"]);
-        assert!(told.contains("is not trusted: it is not signed"), "{told}");
-        assert!(told.contains("site.pub"), "{told}");
-        let told = signing.refused(&["--force", "app"]);
-        assert!(told.contains("it is not signed"), "{told}");
+        let reported = signing.refused(&["app"]);
+        assert!(reported.contains("is not trusted: it is not signed"), "{reported}");
+        assert!(reported.contains("site.pub"), "{reported}");
+        let reported = signing.refused(&["--force", "app"]);
+        assert!(reported.contains("it is not signed"), "{reported}");
         let other = signing.path("other");
         signing.run(&["image", "sign", "app", "--key", &other]).success();
-        let told = signing.refused(&["app"]);
-        assert!(told.contains("a key that is not accepted here"), "{told}");
+        let reported = signing.refused(&["app"]);
+        assert!(reported.contains("a key that is not accepted here"), "{reported}");
     }
 }
 
@@ -146,18 +146,18 @@ fn metadata_alone_are_refused_too() {
 fn metadata_that_were_exchanged_in_the_registry_are_not_used() {
     needs!("docker-registry");
     let signing = Signing::new(Who::OrdinaryUser);
-    let told = |key: &str, image: &str| {
+    let reported = |key: &str, image: &str| {
         let words = ["image", "inspect", "--format", key, image];
         signing.run(&words).success().stdout.trim().to_owned()
     };
-    let description = told("{description}", "app");
-    signing.push_forged(&told("{meta}", "app"), &description);
+    let description = reported("{description}", "app");
+    signing.push_forged(&reported("{meta}", "app"), &description);
     signing.run(&["image", "pull", "app"]).success();
-    assert_eq!(told("{description}", "app"), "of somebody else");
+    assert_eq!(reported("{description}", "app"), "of somebody else");
     signing.run(&["image", "rm", APP]).success();
     signing.site_wants("deploy", "site");
     signing.run(&["image", "pull", "app"]).success();
-    assert_eq!(told("{description}", "app"), description);
+    assert_eq!(reported("{description}", "app"), description);
 }
 
 #[test]
@@ -182,8 +182,8 @@ fn a_user_may_want_more_than_the_site() {
     let signing = Signing::new(Who::OrdinaryUser);
     signing.push(Some("site"));
     signing.user_says(&signing.rule("*", "other"));
-    let told = signing.refused(&["app"]);
-    assert!(told.contains(".config/cabane/config.toml wants"), "{told}");
+    let reported = signing.refused(&["app"]);
+    assert!(reported.contains(".config/cabane/config.toml wants"), "{reported}");
 }
 
 #[test]
@@ -226,12 +226,12 @@ fn verifying_tells_whose_signature_an_image_has() {
     let (site, other) = (signing.public("site"), signing.public("other"));
     let verify =
         |words: &[&str]| signing.run(&[&["image", "verify", "--remote", "app"], words].concat());
-    let told = verify(&["--key", &other, "--key", &site]).success().stderr;
-    assert!(told.contains("is signed with"), "{told}");
-    assert!(told.contains("site.pub"), "{told}");
+    let reported = verify(&["--key", &other, "--key", &site]).success().stderr;
+    assert!(reported.contains("is signed with"), "{reported}");
+    assert!(reported.contains("site.pub"), "{reported}");
     assert_eq!(verify(&["--key", &other]).code, UNTRUSTED);
-    let told = verify(&[]);
-    assert_eq!(told.code, 2, "{}", told.stderr);
+    let reported = verify(&[]);
+    assert_eq!(reported.code, 2, "{}", reported.stderr);
     signing.site_wants("*", "site");
     verify(&[]).success();
 }
@@ -244,9 +244,9 @@ fn a_private_key_that_others_can_read_is_used_with_a_warning() {
     let key = signing.path("site");
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
     let signed = signing.run(&["image", "sign", "app", "--key", &key]);
-    let told = signed.success().stderr;
-    assert!(told.contains("others can read the private key"), "{told}");
-    assert!(told.contains("chmod 600"), "{told}");
+    let reported = signed.success().stderr;
+    assert!(reported.contains("others can read the private key"), "{reported}");
+    assert!(reported.contains("chmod 600"), "{reported}");
 }
 
 #[test]

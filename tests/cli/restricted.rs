@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Images that only a group may read, seen by somebody who does not belong to it.
+//! Images that only a group may read, seen by someone who does not belong to it.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;

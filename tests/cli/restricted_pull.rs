@@ -115,9 +115,9 @@ fn what_is_in_the_image_is_not_told_to_others() {
         .stderr(Stdio::null())
         .output()
         .unwrap();
-    let told = inspected.stdout.contains("an image of the tests");
+    let reported = inspected.stdout.contains("an image of the tests");
     let member = run_as(&shared, MEMBER, &["image", "inspect", "app"]).stdout;
-    assert_eq!((String::from_utf8_lossy(&searched.stdout).as_ref(), told), ("", false));
+    assert_eq!((String::from_utf8_lossy(&searched.stdout).as_ref(), reported), ("", false));
     assert!(member.contains("an image of the tests"), "{member}");
 }
 
@@ -206,7 +206,7 @@ fn what_is_imported_for_a_group_is_for_its_members() {
     let group = GROUP.to_string();
     shared.run(&["import", &tree, "os/1:v1", "--group", &group]).success();
     assert_eq!(access(&shared), closed());
-    // The same for nobody in particular does not open it.
+    // The same for no one in particular does not open it.
     shared.run(&["import", &tree, "os/2:v1"]).success();
     assert_eq!(access(&shared), closed());
     let seen = |who| run_as(&shared, who, &["run", "os/1", "--", "cat", "/etc/image"]);
@@ -227,7 +227,7 @@ fn begin(shared: &Shared) {
         let seen = access(shared);
         let partial: Vec<_> = seen.iter().filter(|one| one.0 == "tmp/image.partial").collect();
         for (_, mode, group) in partial {
-            // At first for nobody, then for the group, and never for others.
+            // At first for no one, then for the group, and never for others.
             let is_closed = *mode == 0o600 || (*mode, *group) == (0o640, GROUP);
             let directory = seen.contains(&("tmp/".to_owned(), 0o750, GROUP));
             assert!(is_closed && directory, "{seen:?}");
@@ -255,7 +255,7 @@ fn what_arrives_is_closed_from_the_first_byte_and_whoever_goes_on() {
     };
     pushed_large(&shared);
     begin(&shared);
-    // Nobody says again for whom it is.
+    // No one says again for whom it is.
     shared.run(&["image", "pull", "large/1.0:v1"]).success();
     assert_eq!(access(&shared), closed());
 }
@@ -277,9 +277,10 @@ fn ten_pulls_for_a_group_get_it_once_and_closed() {
         })
         .collect();
     let ends: Vec<_> = pulls.into_iter().map(|one| one.wait_with_output().unwrap()).collect();
-    let said = |one: &std::process::Output| String::from_utf8_lossy(&one.stderr).into_owned();
-    let said: Vec<String> = ends.iter().filter(|one| !one.status.success()).map(said).collect();
-    assert_eq!(said, Vec::<String>::new());
+    let printed = |one: &std::process::Output| String::from_utf8_lossy(&one.stderr).into_owned();
+    let printed: Vec<String> =
+        ends.iter().filter(|one| !one.status.success()).map(printed).collect();
+    assert_eq!(printed, Vec::<String>::new());
     assert_eq!(access(&shared), closed());
 }
 

@@ -161,7 +161,7 @@ impl Stack {
         let words = ["build", "--system", &system, "--build-dir", &build, &recipe];
         let words: Vec<&str> = words.iter().chain(more).copied().collect();
         let mut command = self.cabane.command(&words);
-        // It is not asked for anything.
+        // It is never started.
         command.env("CABANE_SPACK_PYTHON", "/usr/bin/python3");
         command
     }
@@ -170,7 +170,7 @@ impl Stack {
         self.cabane.finish(&mut self.command(more))
     }
 
-    /// The commands of Spack that were called since the last time somebody asked.
+    /// The commands of Spack that were called since the last time someone asked.
     pub(crate) fn called(&self) -> Vec<String> {
         let path = self.cabane.world.path("build/tmp/called");
         let called = fs::read_to_string(&path).unwrap_or_default();
@@ -252,7 +252,7 @@ fn a_build_that_is_stopped_or_killed_leaves_no_process() {
         wait_until(&worker, true);
         kill_process(Pid::from_child(&build), signal).unwrap();
         build.wait().unwrap();
-        // Whoever adopted it has to notice.
+        // Anyone who adopted it has to notice.
         wait_until(&worker, false);
     }
 }
@@ -311,8 +311,8 @@ fn a_plan_says_which_steps_are_done_because_they_are_asked_for() {
         .filter_map(|line| line.rsplit_once('(').filter(|_| !line.starts_with("recipe")))
         .map(|(_, state)| state)
         .collect();
-    let asked = "to do: it is asked for)";
-    assert_eq!(states, ["done)", "done)", "done)", asked, asked], "{plan:?}");
+    let requested = "to do: it is asked for)";
+    assert_eq!(states, ["done)", "done)", "done)", requested, requested], "{plan:?}");
 }
 
 #[test]
@@ -380,8 +380,8 @@ impl Stack {
 fn every_package_that_is_there_is_told_and_what_it_took_is_known_the_next_time() {
     let stack = Stack::new(Who::OrdinaryUser);
     stack.before_installing(BUILT);
-    let told = stack.build(&["stack/1.0"]).success().stderr;
-    assert!(told.contains("✓ hello@1.0  built 1 s (1 of 1)\n"), "{told}");
+    let reported = stack.build(&["stack/1.0"]).success().stderr;
+    assert!(reported.contains("✓ hello@1.0  built 1 s (1 of 1)\n"), "{reported}");
     let cache = stack.path("home/.cache/cabane/spack/durations-1");
     let known = fs::read_to_string(cache).unwrap();
     assert!(known.starts_with("built hello 1.0 abc2345 "), "{known}");

@@ -94,8 +94,8 @@ fn assert_cache_works(real: &mut Real, cache: &str, secret: &str) {
 
     real.variables.push(("OUR_SECRET", "wrong".to_owned()));
     let refused = real.try_to_build(&recipe, "refused", &["refused/1.0", mirrors[0], mirrors[1]]);
-    let told = "warning: the mirror `site` may have refused what is in ";
-    assert!(refused.stderr.contains(told), "{refused:?}");
+    let reported = "warning: the mirror `site` may have refused what is in ";
+    assert!(refused.stderr.contains(reported), "{refused:?}");
     assert!(refused.stderr.contains("`OUR_SECRET`"), "{refused:?}");
 
     // Also in what is compressed.

@@ -316,7 +316,7 @@ fn packages_come_from_a_signed_cache_if_their_key_is_trusted() {
     let was_built = [
         build("push", "private_key: one.key"),
         build("trusted", "public_key: one.pub"),
-        // Whoever names none trusts those that the cache carries.
+        // Anyone who names none trusts those that the cache carries.
         build("carried", ""),
         build("refused", "public_key: other.pub"),
     ];

@@ -50,13 +50,13 @@ fn the_bill_of_material_names_source_licence_and_what_is_needed() {
     let packages = bill["packages"].as_array().unwrap();
     let hello = packages.iter().find(|one| one["name"] == "hello").unwrap();
     let reference = &hello["externalRefs"][0]["referenceLocator"];
-    let told = [&hello["licenseDeclared"], &hello["downloadLocation"], reference];
+    let reported = [&hello["licenseDeclared"], &hello["downloadLocation"], reference];
     let sha256 = "1f".repeat(32);
     let url = format!(
         "pkg:generic/hello@1.0?checksum=sha256:{sha256}&download_url=\
          https%3A%2F%2Fexample.org%2Fhello-1.0.tar.gz"
     );
-    assert_eq!(told, ["MIT", "https://example.org/hello-1.0.tar.gz", &url]);
+    assert_eq!(reported, ["MIT", "https://example.org/hello-1.0.tar.gz", &url]);
     let relations = bill["relationships"].as_array().unwrap().iter();
     let relations: Vec<_> = relations
         .map(|one| {
@@ -119,8 +119,8 @@ fn the_key_that_signs_is_shown_to_the_command_that_signs_and_to_no_other() {
         let path = stack.path(&format!("build/tmp/keys-of-{of}"));
         fs::read_to_string(path).unwrap()
     };
-    let told = (keys("install").contains("sec "), keys("push").contains("sec "));
-    assert_eq!(told, (false, true), "{}", keys("install"));
+    let reported = (keys("install").contains("sec "), keys("push").contains("sec "));
+    assert_eq!(reported, (false, true), "{}", keys("install"));
     assert!(!keys("install").contains("PRIVATE"));
     let mut search = stack.cabane.other("grep");
     search.args(["-rlaE", "PRIVATE KEY|private-key", &stack.path("build")]);

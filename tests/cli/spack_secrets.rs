@@ -77,9 +77,9 @@ fn secrets_are_told_to_commands_that_fetch_or_put_and_to_none_that_builds() {
 fn a_mirror_whose_variable_is_not_set_is_left_out() {
     let stack = with_mirrors(MIRRORS, "");
     let built = build(&stack, &[("OUR_TOKEN", "tuna")]).success();
-    let told = "warning: nothing comes from the mirror `site`: `OUR_SECRET` is not set\n\
+    let shown = "warning: nothing comes from the mirror `site`: `OUR_SECRET` is not set\n\
                 warning: nothing is put into the mirror `site`: `OUR_SECRET` is not set\n";
-    assert!(built.stderr.contains(told), "{built:?}");
+    assert!(built.stderr.contains(shown), "{built:?}");
     let expected = "concretize\ntake vault:  tuna\nfetch vault:  tuna\ninstall\nenv";
     assert_eq!(known(&stack), expected);
 }
@@ -90,8 +90,8 @@ fn a_secret_that_is_refused_is_named_and_not_told() {
     let stack = with_mirrors(MIRRORS, refusal);
     let secrets = [("OUR_SECRET", "swordfish"), ("OUR_TOKEN", "tuna")];
     let built = build(&stack, &secrets);
-    let told = "warning: the mirror `site` may have refused what is in `OUR_SECRET`\n";
-    assert!(built.stderr.contains(told), "{built:?}");
+    let shown = "warning: the mirror `site` may have refused what is in `OUR_SECRET`\n";
+    assert!(built.stderr.contains(shown), "{built:?}");
     assert!(!built.stderr.contains("swordfish") && !built.stderr.contains("`vault`"), "{built:?}");
 }
 
@@ -100,8 +100,8 @@ fn a_profile_is_left_out_and_what_takes_its_place_is_said() {
     let mirrors = "buildcache: {url: 's3://stacks/cache', signed: false, profile: mine}\n";
     let stack = with_mirrors(mirrors, "");
     let built = build(&stack, &[]).success();
-    let told = "warning: the profile `mine` of the mirror `buildcache` is in your home";
-    assert!(built.stderr.contains(told), "{built:?}");
+    let shown = "warning: the profile `mine` of the mirror `buildcache` is in your home";
+    assert!(built.stderr.contains(shown), "{built:?}");
     let handed = stack.path("build/work/spack/config/guarded/mirrors.yaml");
     let handed = fs::read_to_string(handed).unwrap();
     assert!(handed.contains("s3://") && !handed.contains("mine"), "{handed}");

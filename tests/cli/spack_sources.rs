@@ -73,7 +73,7 @@ fn spack_and_its_packages_may_come_from_archives() {
     with_archives(&stack);
     stack.build(&["stack/1.0"]).success();
     assert_eq!(stack.called(), ["concretize", "install", "env"]);
-    // Nobody could clone an archive: what is in it is in the image.
+    // No one could clone an archive: what is in it is in the image.
     let repository =
         format!("{}/repos/spack_repo/builtin/repo.yaml", stack.cabane.mount_point("stack"));
     let seen = stack.cabane.run(&["run", "stack/1.0", "--", "cat", &repository]).success();
@@ -100,7 +100,7 @@ fn an_archive_that_is_elsewhere_is_got_once() {
     stack.cabane.world.file("recipe/config.yaml", &config);
     stack.build(&["stack/1.0"]).success();
     server.join().unwrap();
-    // Nobody answers any more.
+    // No one answers any more.
     stack.remove_build();
     stack.build(&["stack/1.1"]).success();
 }

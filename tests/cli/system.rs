@@ -33,7 +33,7 @@ fn machine(cabane: &Cabane) -> String {
 fn what_was_found_is_told_in_sections() {
     let cabane = Cabane::new(Who::OrdinaryUser);
     let root = machine(&cabane);
-    let told = "\
+    let reported = "\
 machine
   processor  aarch64
   build for  aarch64
@@ -48,7 +48,7 @@ MPIs that recipes can name
   mpich: built by Spack
   openmpi: built by Spack
 ";
-    assert_eq!(cabane.run(&["system", "probe", "--root", &root]), finished(0, told, ""));
+    assert_eq!(cabane.run(&["system", "probe", "--root", &root]), finished(0, reported, ""));
 }
 
 #[test]
@@ -179,8 +179,8 @@ launcher = \"/opt/mpich/3.4/bin/mpiexec\"
             ["mpi.mpich-3.4.3.launcher", "/opt/mpich/3.4/bin/mpiexec"],
         ]
     );
-    let told = cabane.run(&words).success().stdout;
-    let (_, table) = told.split_once("MPIs that can take the place of others\n").unwrap();
+    let reported = cabane.run(&words).success().stdout;
+    let (_, table) = reported.split_once("MPIs that can take the place of others\n").unwrap();
     assert_eq!(
         table,
         "  mpich-4.2.1  MPICH 4.2.1  /opt/fast       /opt/fast/bin/mpiexec\n  \
@@ -202,8 +202,8 @@ fn where_slurm_can_start_ranks_it_does() {
         &mpich("4.1.2", "PMI_FD cmd=init cmd=fullinit"),
         &[],
     );
-    let told = cabane.run(&["system", "probe", "--json", "--root", &root]).success();
-    let found: Value = serde_json::from_str(&told.stdout).unwrap();
+    let reported = cabane.run(&["system", "probe", "--json", "--root", &root]).success();
+    let found: Value = serde_json::from_str(&reported.stdout).unwrap();
     let launchers: Vec<(&str, Option<&str>)> = found["host_mpi"]
         .as_array()
         .unwrap()

@@ -47,7 +47,7 @@ impl Starting {
         self.run(&["run", image, "--", "hello"])
     }
 
-    /// Tries to start an image; returns what was told.
+    /// Tries to start an image; returns what was reported.
     fn refused(&self, image: &str) -> String {
         let refused = self.start(image);
         assert_eq!(refused.code, NOT_STARTED, "{}", refused.stderr);
@@ -74,16 +74,16 @@ impl Starting {
         ));
     }
 
-    fn told(&self, key: &str) -> PathBuf {
+    fn reported(&self, key: &str) -> PathBuf {
         let words = ["image", "inspect", "--format", key, "app"];
-        let told = self.run(&words).success().stdout;
-        let told = told.trim();
-        let inside = told.strip_prefix("[WORLD]/").unwrap_or(told);
+        let reported = self.run(&words).success().stdout;
+        let reported = reported.trim();
+        let inside = reported.strip_prefix("[WORLD]/").unwrap_or(reported);
         self.0.cabane.world.path(inside)
     }
 
     fn image(&self) -> PathBuf {
-        self.told("{sqfs}")
+        self.reported("{sqfs}")
     }
 
     fn signatures(&self) -> PathBuf {
@@ -115,10 +115,13 @@ fn an_image_that_was_added_by_hand_is_refused_where_all_must_be_signed() {
     for who in everybody() {
         let starting = Starting::new(who);
         starting.site_wants("*", "site", "all");
-        let told = starting.refused("app");
-        assert!(told.contains("is not trusted: nothing is known of its signatures"), "{told}");
-        assert!(told.contains("site.pub"), "{told}");
-        assert!(told.contains("site.toml wants"), "{told}");
+        let reported = starting.refused("app");
+        assert!(
+            reported.contains("is not trusted: nothing is known of its signatures"),
+            "{reported}"
+        );
+        assert!(reported.contains("site.pub"), "{reported}");
+        assert!(reported.contains("site.toml wants"), "{reported}");
     }
 }
 
@@ -126,15 +129,15 @@ fn an_image_that_was_added_by_hand_is_refused_where_all_must_be_signed() {
 fn an_image_is_refused_however_it_is_named() {
     needs!("docker-registry");
     let starting = Starting::new(Who::OrdinaryUser);
-    let digest = starting.told("{digest}");
+    let digest = starting.reported("{digest}");
     let image = starting.image();
     let copy = starting.path("copy.squashfs");
     fs::copy(&image, &copy).unwrap();
     starting.site_wants("*", "site", "all");
     for name in [APP, digest.file_name().unwrap().to_str().unwrap(), image.to_str().unwrap(), &copy]
     {
-        let told = starting.refused(name);
-        assert!(told.contains("nothing is known of its signatures"), "{name}: {told}");
+        let reported = starting.refused(name);
+        assert!(reported.contains("nothing is known of its signatures"), "{name}: {reported}");
     }
 }
 
@@ -184,8 +187,8 @@ fn an_image_of_somebody_else_is_refused_if_it_is_not_signed() {
     if !is_root() {
         not_run!("needs root, to have two users");
     }
-    let told = stranger(false).refused("app");
-    assert!(told.contains("nothing is known of its signatures"), "{told}");
+    let reported = stranger(false).refused("app");
+    assert!(reported.contains("nothing is known of its signatures"), "{reported}");
 }
 
 #[test]
@@ -201,9 +204,9 @@ fn a_key_that_is_not_accepted_any_more_counts_at_the_next_start() {
     needs!("docker-registry");
     let starting = Starting::pulled(Who::OrdinaryUser);
     starting.site_wants("*", "other", "all");
-    let told = starting.refused("app");
-    assert!(told.contains("a key that is not accepted here"), "{told}");
-    assert!(told.contains("cabane image pull app/1.0"), "{told}");
+    let reported = starting.refused("app");
+    assert!(reported.contains("a key that is not accepted here"), "{reported}");
+    assert!(reported.contains("cabane image pull app/1.0"), "{reported}");
 }
 
 #[test]
@@ -246,8 +249,8 @@ fn no_byte_of_the_record_can_be_forged_into_a_signature() {
     let text = text.split('"').next().unwrap();
     let forged = whole.replace(text, &text.replace('Y', "Z"));
     overwrite(&path, forged.as_bytes());
-    let told = starting.refused("app");
-    assert!(told.contains("is not trusted"), "{told}");
+    let reported = starting.refused("app");
+    assert!(reported.contains("is not trusted"), "{reported}");
 }
 
 #[test]
@@ -261,8 +264,8 @@ fn the_record_of_one_image_does_not_serve_another() {
     fs::create_dir(&other).unwrap();
     fs::copy(&image, other.join("image")).unwrap();
     fs::write(other.join("signatures"), record).unwrap();
-    let told = starting.refused(other.join("image").to_str().unwrap());
-    assert!(told.contains("that of another image"), "{told}");
+    let reported = starting.refused(other.join("image").to_str().unwrap());
+    assert!(reported.contains("that of another image"), "{reported}");
 }
 
 #[test]
@@ -274,8 +277,8 @@ fn a_file_that_was_changed_is_refused_until_it_was_read_and_found_right() {
         let image = starting.image();
         let bytes = fs::read(&image).unwrap();
         overwrite(&image, &bytes);
-        let told = starting.refused("app");
-        assert!(told.contains("was changed after its signatures"), "{told}");
+        let reported = starting.refused("app");
+        assert!(reported.contains("was changed after its signatures"), "{reported}");
         starting.run(&["image", "verify", "app"]).success();
         starting.start("app").success();
     }
@@ -287,8 +290,8 @@ fn verifying_reads_the_whole_image() {
     let starting = Starting::pulled(Who::OrdinaryUser);
     let key = format!("{}.pub", starting.path("site"));
     let verify = || starting.run(&["image", "verify", "app", "--key", &key]);
-    let told = verify().success().stderr;
-    assert!(told.contains("is what was signed with"), "{told}");
+    let reported = verify().success().stderr;
+    assert!(reported.contains("is what was signed with"), "{reported}");
     let image = starting.image();
     let mut bytes = fs::read(&image).unwrap();
     let last = bytes.len() - 1;
@@ -306,8 +309,8 @@ fn an_image_that_everybody_may_change_is_refused() {
     starting.site_wants("*", "site", "all");
     let image = starting.image();
     fs::set_permissions(&image, fs::Permissions::from_mode(0o666)).unwrap();
-    let told = starting.refused("app");
-    assert!(told.contains("everybody may write to its file"), "{told}");
+    let reported = starting.refused("app");
+    assert!(reported.contains("everybody may write to its file"), "{reported}");
 }
 
 #[test]
@@ -317,8 +320,8 @@ fn a_note_of_ones_own_leads_to_no_weaker_rule() {
     starting.run(&["image", "push", APP, "build::app/1.0:v1"]).success();
     starting.site_wants("*", "site", "all");
     starting.site_says("[[trust]]\nnamespace = \"build\"\nrequire = \"nothing\"\n");
-    let told = starting.refused("app");
-    assert!(told.contains("it is not signed"), "{told}");
+    let reported = starting.refused("app");
+    assert!(reported.contains("it is not signed"), "{reported}");
 }
 
 #[test]

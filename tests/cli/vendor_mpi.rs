@@ -131,7 +131,7 @@ fn pack(cabane: &Cabane, manifest: &str) -> Value {
     serde_json::from_str(&packed.stdout).unwrap()
 }
 
-/// What somebody is told whose manifest does not fit.
+/// What someone is told whose manifest does not fit.
 fn refused(cabane: &Cabane, manifest: &str) -> (i32, String) {
     let refused = cabane.run(&["vendor-mpi", manifest]);
     assert_eq!(refused.stdout, "");
@@ -190,11 +190,11 @@ fn a_tarball_works_wherever_it_is_unpacked() {
         let seen = cabane.finish(command.args(["-e", "-c", script])).success();
         let seen = seen.stdout;
         let place = "[WORLD]/work/b/vendor-mpi-1.0";
-        let told = format!(
+        let reported = format!(
             "42\nother answer.c -I{place}/include -Wl,-z,relro -L{place}/lib \
              -Wl,-rpath,{place}/lib -Wl,--disable-new-dtags -lmpi\n"
         );
-        assert_eq!(seen, told);
+        assert_eq!(seen, reported);
     }
 }
 
@@ -267,10 +267,10 @@ fn a_package_that_is_missing_is_told_with_where_it_comes_from() {
     let package = debian(&cabane, "gzip");
     let manifest = manifest(&cabane, &package, |text| text);
     fs::remove_file(cabane.world.path("packages/gzip.deb")).unwrap();
-    let told = "error: cannot find the package `gzip.deb` in `[WORLD]/packages`
+    let reported = "error: cannot find the package `gzip.deb` in `[WORLD]/packages`
 hint: it comes from https://vendor.invalid/gzip.deb
 ";
-    assert_eq!(refused(&cabane, &manifest), (4, told.to_owned()));
+    assert_eq!(refused(&cabane, &manifest), (4, reported.to_owned()));
 }
 
 #[test]
@@ -280,11 +280,11 @@ fn another_package_than_the_one_that_is_meant_is_refused() {
     let package = debian(&cabane, "gzip");
     let manifest = manifest(&cabane, &package, |text| text);
     cabane.world.file("packages/gzip.deb", "");
-    let told = "error: `[WORLD]/packages/gzip.deb` is another file than the manifest means: its sha256 is \
+    let reported = "error: `[WORLD]/packages/gzip.deb` is another file than the manifest means: its sha256 is \
                 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855
 hint: get the package again; if it is a newer one, change the manifest
 ";
-    assert_eq!(refused(&cabane, &manifest), (3, told.to_owned()));
+    assert_eq!(refused(&cabane, &manifest), (3, reported.to_owned()));
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn what_a_manifest_names_and_the_packages_do_not_have_is_told_with_its_line() {
     let manifest = manifest(&cabane, &package, |text| {
         text.replace("lib/*.so*", "lib/libmpi.so").replace("include/**", "inc/**")
     });
-    let told = "\
+    let reported = "\
 error: the manifest does not fit the packages
 [WORLD]/packages/mpi.yaml:7:12: `opt/vendor/mpi/1.0/lib/libmpi.so` is a link to `opt/vendor/mpi/1.0/lib/libmpi.so.12`, which is not taken
   |   - {from: /opt/vendor/mpi/1.0/lib/libmpi.so, to: lib/}
@@ -306,7 +306,7 @@ error: the manifest does not fit the packages
   |            ^^^^^^^^^^^^^^^^^^^^^^^^^
   hint: in `/opt/vendor/mpi/1.0/` there are: bin, include, lib, mpi.c
 ";
-    assert_eq!(refused(&cabane, &manifest), (3, told.to_owned()));
+    assert_eq!(refused(&cabane, &manifest), (3, reported.to_owned()));
 }
 
 #[test]
@@ -316,7 +316,7 @@ fn a_wrapper_that_would_not_find_its_place_is_refused_and_there_is_no_package() 
     let package = debian(&cabane, "gzip");
     let manifest =
         manifest(&cabane, &package, |text| text.replace("prefix=$mpi_prefix", "prefix=/opt/other"));
-    let told = "\
+    let reported = "\
 error: the manifest does not fit the packages
 [WORLD]/packages/mpi.yaml:13:7: the wrapper `mpicc` does not use $mpi_prefix, so it cannot be moved
   |       mpicc:
@@ -326,6 +326,6 @@ error: the manifest does not fit the packages
           - find: prefix=/usr
             with: prefix=$mpi_prefix
 ";
-    assert_eq!(refused(&cabane, &manifest), (3, told.to_owned()));
+    assert_eq!(refused(&cabane, &manifest), (3, reported.to_owned()));
     assert!(!cabane.world.path("work/spack_repo/vendor").exists());
 }

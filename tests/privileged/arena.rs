@@ -173,7 +173,7 @@ impl Arena {
         fs::write(Policy::PATH, text).unwrap();
     }
 
-    /// Packs an image that anybody may read; its file `name` holds the name.
+    /// Packs an image that anyone may read; its file `name` holds the name.
     pub(crate) fn image(&self, name: &str, format: ImageFormat) -> PathBuf {
         let tree = Tree::new(self.world.path(&format!("trees/{name}"))).file("name", name);
         self.pack(&tree, name, format)

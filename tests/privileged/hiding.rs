@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! A user may hold so many images and no more, also if nobody can see that he holds them.
+//! A user may hold so many images and no more, also if no one can see that he holds them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::start::assert_refused;
 const LIMIT: usize = 3;
 const TRIED: usize = 8;
 
-/// Processes that keep mounts where nobody sees them.
+/// Processes that keep mounts where no one sees them.
 struct Hiding<'a> {
     arena: &'a Arena,
     program: PathBuf,
@@ -107,7 +107,7 @@ fn images_of_erofs_that_are_kept_in_a_detached_mount_count() {
 fn images_whose_idle_time_is_over_and_that_are_kept_in_a_detached_mount_count() {
     in_private_world(|arena| {
         let other = arena.image("other", ImageFormat::Erofs);
-        // Somebody else's start comes by when the idle time is over.
+        // Someone else's start comes by when the idle time is over.
         let wait = || {
             std::thread::sleep(Duration::from_millis(2200));
             let start = arena.start().user(arena.another_user());

@@ -139,7 +139,7 @@ fn an_image_that_was_cut_off_anywhere_harms_nobody() {
 #[test]
 fn images_with_flipped_bits_harm_nobody() {
     in_arena(|arena| {
-        // Somebody else's, who must not notice.
+        // Someone else's, who must not notice.
         let other = arena.image("other", ImageFormat::Squashfs);
         let start = arena.start().user(arena.another_user()).image(&other, arena.second());
         let bystander = Up::with(&start, "echo up");
@@ -219,10 +219,10 @@ fn an_image_that_changes_while_it_is_mounted_harms_only_its_users() {
                 );
                 let mut reader = Waiting::begin(&start.script(&script));
                 harm.to(&changing);
-                let said = reader.go();
+                let printed = reader.go();
                 fs::remove_file(&changing).unwrap();
-                // An error for whoever reads it, and no crash.
-                assert!(said == "1\n1\n" || said == "1\n0\n", "{said}");
+                // An error for its reader, and no crash.
+                assert!(printed == "1\n1\n" || printed == "1\n0\n", "{printed}");
             }
             assert_eq!(bystander.go(), "other");
         }
@@ -272,10 +272,10 @@ impl Waiting {
     fn go(&mut self) -> String {
         use std::io::Read;
         drop(self.child.stdin.take());
-        let mut said = String::new();
-        self.output.read_to_string(&mut said).unwrap();
+        let mut printed = String::new();
+        self.output.read_to_string(&mut printed).unwrap();
         self.child.wait().unwrap();
-        said
+        printed
     }
 }
 

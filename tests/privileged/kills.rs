@@ -116,7 +116,7 @@ fn a_helper_that_was_stopped_or_killed_does_not_stop_others_for_long() {
 const WITHOUT_A_CACHE: &str =
     "while umount -l /run/cabane/cache/mount 2>/dev/null; do :; done; rm -rf /run/cabane";
 
-/// A lock that somebody holds who does not get on.
+/// A lock that someone holds who does not get on.
 struct Held(OwnedFd);
 
 impl Held {
@@ -209,7 +209,7 @@ fn a_lock_that_is_never_released_delays_an_image_and_does_not_prevent_it() {
     in_private_world(|arena| {
         arena.set_policy("mount-point /mnt/a\nimage-owners any\nidle-seconds 600\n");
         let image = arena.any_image();
-        // Somebody has made an entry and locked it, and stopped before mounting.
+        // Someone has made an entry and locked it, and stopped before mounting.
         let other = arena.copy_of(&image, "other.squashfs");
         let keep = Up::with(&arena.start().image(&other, arena.first()), "echo up");
         let start = arena.start().image(&image, arena.first());
@@ -418,7 +418,7 @@ fn keys_at_the_terminal_do_not_stop_the_helper_and_reach_the_command() {
     });
 }
 
-/// Waits for the helper that somebody else has started, in the middle of its work.
+/// Waits for the helper that someone else has started, in the middle of its work.
 fn wait_for_helper() -> u32 {
     let begin = Instant::now();
     loop {

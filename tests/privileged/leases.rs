@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! The owner of a file can make everybody who opens it wait, by a lease (`fcntl_locking(2)`):
+//! The owner of a file can make everyone who opens it wait, by a lease (`fcntl_locking(2)`):
 //! for as long as `fs.lease-break-time` says, 45 seconds.
 
 use std::os::unix::fs::chown;

@@ -28,7 +28,7 @@ pub(crate) fn assert_none(arena: &Arena) {
     if after_cleaning(arena).is_empty() {
         return;
     }
-    // What nobody owns goes after the idle time, with the next start.
+    // What no one owns goes after the idle time, with the next start.
     if arena.is_private() {
         arena.set_policy(crate::arena::POLICY);
     }
@@ -106,7 +106,7 @@ fn loop_devices_by_inode(files: &BTreeSet<File>) -> BTreeSet<u32> {
     text.lines().filter_map(number).collect()
 }
 
-/// The helper hides the names of files from everybody else, who has to go by the size:
+/// The helper hides the names of files from everyone else, who has to go by the size:
 /// nothing but one test is at work then.
 fn is_bound_to_one(device: &Path, files: &BTreeSet<File>) -> bool {
     let read = |name: &str| fs::read_to_string(device.join(name)).unwrap_or_default();

@@ -23,7 +23,7 @@ use crate::traced::{Call, Stopped};
 pub(crate) struct Up {
     child: Child,
     /// The first line that it wrote.
-    pub(crate) said: String,
+    pub(crate) printed: String,
 }
 
 impl Up {
@@ -51,7 +51,7 @@ impl Up {
         command.stdin(std::process::Stdio::piped());
         command.stdout(std::process::Stdio::piped());
         command.stderr(std::process::Stdio::piped());
-        Self { child: command.spawn().unwrap(), said: String::new() }
+        Self { child: command.spawn().unwrap(), printed: String::new() }
     }
 
     pub(crate) fn wait(&mut self) {
@@ -63,8 +63,8 @@ impl Up {
     /// Waits until it is up, or returns why it is not.
     pub(crate) fn listen(&mut self) -> Result<(), String> {
         let mut reader = BufReader::new(self.child.stdout.as_mut().unwrap());
-        reader.read_line(&mut self.said).unwrap();
-        if self.said.is_empty() {
+        reader.read_line(&mut self.printed).unwrap();
+        if self.printed.is_empty() {
             let mut complaint = String::new();
             let stderr = self.child.stderr.as_mut().unwrap();
             stderr.read_to_string(&mut complaint).unwrap();
@@ -162,7 +162,7 @@ fn simultaneous_starts_share_one_superblock() {
         let start = arena.start().image(&image, arena.first());
         let mut up: Vec<Up> = (0..20).map(|_| Up::begin(&start, &device(arena))).collect();
         up.iter_mut().for_each(Up::wait);
-        let devices: BTreeSet<&str> = up.iter().map(|up| up.said.as_str()).collect();
+        let devices: BTreeSet<&str> = up.iter().map(|up| up.printed.as_str()).collect();
         let found = (devices.len(), loop_devices(arena).len());
         up.into_iter().for_each(Up::end);
         assert_eq!(found, (1, 1));
@@ -184,10 +184,10 @@ fn two_users_share_an_image_and_the_second_goes_on_alone() {
             command.stdout(std::process::Stdio::piped());
             command.stderr(std::process::Stdio::piped());
             let mut second = command.spawn().unwrap();
-            let mut said = String::new();
+            let mut printed = String::new();
             let mut reader = BufReader::new(second.stdout.take().unwrap());
-            reader.read_line(&mut said).unwrap();
-            assert_eq!(said, first.said);
+            reader.read_line(&mut printed).unwrap();
+            assert_eq!(printed, first.printed);
             first.end();
             arena.start().clean();
             drop(second.stdin.take());
@@ -305,12 +305,12 @@ fn two_hundred_and_fifty_six_starts_of_four_users_share_superblocks() {
         let mut up: Vec<Up> =
             (0..256).map(|number| Up::begin(&start(number), &device(arena))).collect();
         up.iter_mut().for_each(Up::wait);
-        let devices: BTreeSet<&str> = up.iter().map(|up| up.said.as_str()).collect();
+        let devices: BTreeSet<&str> = up.iter().map(|up| up.printed.as_str()).collect();
         let found = (devices.len(), loop_devices(arena).len());
         let late = Up::with(&start(0), &device(arena));
-        let last = late.said.clone();
+        let last = late.printed.clone();
         late.end();
-        // Nobody waits for another user, who may have stopped in the middle: at the worst each
+        // No one waits for another user, who may have stopped in the middle: at the worst each
         // has one of his own. All later starts share the first.
         let most = arena.users().len();
         assert!(found.0 <= most && found.1 <= most, "{found:?}");
@@ -341,7 +341,7 @@ fn two_hundred_and_fifty_six_starts_with_different_images_do_not_fail() {
         let mut up: Vec<Up> =
             (0..starts).map(|number| Up::begin(&start(number), &device(arena))).collect();
         up.iter_mut().for_each(Up::wait);
-        let devices: BTreeSet<&str> = up.iter().map(|up| up.said.as_str()).collect();
+        let devices: BTreeSet<&str> = up.iter().map(|up| up.printed.as_str()).collect();
         let found = (devices.len(), loop_devices(arena).len());
         up.into_iter().for_each(Up::end);
         assert_eq!(found, (copies.len(), copies.len()));

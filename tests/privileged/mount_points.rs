@@ -142,7 +142,7 @@ fn a_place_inside_of_an_image_that_is_not_listed_is_refused() {
     });
 }
 
-/// What is said about a trap, and how it is laid in the tree of an image.
+/// What is reported about a trap, and how it is laid in the tree of an image.
 type Trap<'a> = (&'a str, &'a dyn Fn(&Path));
 
 #[test]

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! How many mounts a user has in namespaces of his own is no matter of anybody else's start.
+//! How many mounts a user has in namespaces of his own is no matter of anyone else's start.
 
 use std::fs;
 use std::path::Path;
@@ -41,8 +41,8 @@ impl Tables {
             .stdout(Stdio::piped());
         cabane_process::child::prepare_child(&mut command, || become_user(ORDINARY_USER, &[]));
         let mut process = command.spawn().unwrap();
-        let mut said = [0; 3];
-        std::io::Read::read_exact(process.stdout.as_mut().unwrap(), &mut said).unwrap();
+        let mut output = [0; 3];
+        std::io::Read::read_exact(process.stdout.as_mut().unwrap(), &mut output).unwrap();
         Self { process }
     }
 }

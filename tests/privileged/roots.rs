@@ -20,7 +20,7 @@ fn allow_roots(arena: &Arena) {
     arena.set_policy(&format!("{POLICY}root-images yes\n"));
 }
 
-/// A root image that anybody may read, and what the attacker does to it before.
+/// A root image that anyone may read, and what the attacker does to it before.
 fn root_image(arena: &Arena, bend: impl FnOnce(Tree) -> Tree) -> PathBuf {
     let tree = Tree::new(arena.world.path("trees/os")).root_file_system("os", "");
     arena.pack(&bend(tree), "os", ImageFormat::Squashfs)
@@ -133,7 +133,7 @@ fn a_link_of_the_image_into_a_directory_of_the_user_makes_nothing_there() {
             .bind(&own, "/link", false)
             .bind(&own, "/through/made/by/root", false)
             .lines("/through/file", "line\n");
-        // Whether it works or not is the same to everybody but the attacker.
+        // Whether it works or not is the same to everyone but the attacker.
         let _ = start.finish();
         let found = fs::read_dir(&own).unwrap().count();
         assert_eq!((found, Path::new("/etc/link").exists()), (1, false));

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Nobody looks into the helper, whatever `fs.suid_dumpable` says: that setting is for core
+//! No one looks into the helper, whatever `fs.suid_dumpable` says: that setting is for core
 //! files, but a process that changes its user takes its word.
 
 use std::fs::{self, File};
@@ -54,9 +54,9 @@ fn seen(process: u32, is_between: bool) -> Vec<String> {
             let path = format!("/proc/{process}/{name}");
             let found = fs::metadata(&path).unwrap();
             let is_open = match name {
-                // Everybody may read a part of it.
+                // Everyone may read a part of it.
                 "stat" => false,
-                // Until it is said anew that nobody looks in, the names are seen, and no more.
+                // Until it is said anew that no one looks in, the names are seen, and no more.
                 "fd" | "ns" | "map_files" if is_between => {
                     fs::read_dir(&path).is_ok_and(|mut list| {
                         list.any(|one| one.is_ok_and(|one| fs::read_link(one.path()).is_ok()))
@@ -86,7 +86,7 @@ fn seen(process: u32, is_between: bool) -> Vec<String> {
     std::thread::scope(|scope| scope.spawn(look).join().unwrap())
 }
 
-/// A helper that has given up its rights and waits for somebody to read its error.
+/// A helper that has given up its rights and waits for someone to read its error.
 fn with_an_error_that_nobody_reads(arena: &Arena) -> (Child, std::os::fd::OwnedFd) {
     let image = arena.image("broken", ImageFormat::Erofs);
     fs::write(&image, "no image").unwrap();

@@ -30,7 +30,7 @@ type Step = Arc<dyn Fn() -> io::Result<()> + Send + Sync>;
 #[derive(Clone)]
 pub(crate) struct Start<'a> {
     arena: &'a Arena,
-    /// What is asked for.
+    /// What is requested.
     pub(crate) request: StartRequest,
     user: u32,
     groups: Vec<u32>,
@@ -249,7 +249,7 @@ impl<'a> Start<'a> {
         Finished::of(&mut self.process())
     }
 
-    /// Starts, and does not wait. What is said can be read from the child.
+    /// Starts, and does not wait. What is reported can be read from the child.
     pub(crate) fn spawn(&self) -> Child {
         let mut command = self.process();
         command.stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -201,12 +201,12 @@ END"
         ));
     }
 
-    /// Somebody at the head.
+    /// Someone at the head.
     pub(crate) fn user<'a>(&'a self, name: &'a str) -> Account<'a> {
         Account::new(self, name)
     }
 
-    /// Somebody on a node.
+    /// Someone on a node.
     pub(crate) fn on_node<'a>(&'a self, node: &'a str, name: &'a str) -> Account<'a> {
         Account { node: Some(node), ..Account::new(self, name) }
     }
@@ -272,7 +272,7 @@ fn script() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/slurm/cluster")
 }
 
-/// Somebody who types commands.
+/// Someone who types commands.
 #[derive(Clone, Copy)]
 pub(crate) struct Account<'a> {
     cluster: &'a Cluster,

@@ -19,77 +19,77 @@ fn batch(cluster: &Cluster, before: &str, options: &str, script: &str) -> String
 #[test]
 fn a_batch_script_and_its_steps_have_the_image() {
     in_cluster!(|cluster: &Cluster| {
-        let said = batch(cluster, "", "-N2 --uenv=app/1:v1", "who\nsrun who");
-        assert_eq!(said, "app 1\napp 1\napp 1\n");
+        let printed = batch(cluster, "", "-N2 --uenv=app/1:v1", "who\nsrun who");
+        assert_eq!(printed, "app 1\napp 1\napp 1\n");
     });
 }
 
 #[test]
 fn a_batch_script_names_its_image() {
     in_cluster!(|cluster: &Cluster| {
-        let said = batch(cluster, "", "", "#SBATCH --uenv=app/1:v1 --view=default\nwho");
-        assert_eq!(said, "app 1\n");
+        let printed = batch(cluster, "", "", "#SBATCH --uenv=app/1:v1 --view=default\nwho");
+        assert_eq!(printed, "app 1\n");
     });
 }
 
 #[test]
 fn what_is_typed_wins_over_what_the_script_says() {
     in_cluster!(|cluster: &Cluster| {
-        let said = batch(
+        let printed = batch(
             cluster,
             "",
             "--uenv=tool/1:v1",
             "#SBATCH --uenv=app/1:v1\nls -A /user-environment; what",
         );
-        assert_eq!(said, "tool\n");
+        assert_eq!(printed, "tool\n");
     });
 }
 
 #[test]
 fn a_variable_stands_for_the_option_of_sbatch() {
     in_cluster!(|cluster: &Cluster| {
-        let said = batch(cluster, "SBATCH_UENV=app/1:v1", "", "who");
-        assert_eq!(said, "app 1\n");
+        let printed = batch(cluster, "SBATCH_UENV=app/1:v1", "", "who");
+        assert_eq!(printed, "app 1\n");
     });
 }
 
 #[test]
 fn views_are_applied_once() {
     in_cluster!(|cluster: &Cluster| {
-        let said = batch(
+        let printed = batch(
             cluster,
             "",
             "--uenv=app/1:v1",
             "srun sh -c 'echo $PATH' | grep -o /user-environment/bin",
         );
-        assert_eq!(said, "/user-environment/bin\n");
+        assert_eq!(printed, "/user-environment/bin\n");
     });
 }
 
 #[test]
 fn a_step_of_a_job_may_have_another_image() {
     in_cluster!(|cluster: &Cluster| {
-        let said = batch(
+        let printed = batch(
             cluster,
             "",
             "--uenv=app/1:v1",
             "srun --uenv=/shared/images/app2.squashfs who; who",
         );
-        assert_eq!(said, "app 2\napp 1\n");
+        assert_eq!(printed, "app 2\napp 1\n");
     });
 }
 
 #[test]
 fn a_step_that_names_its_image_has_no_other() {
     in_cluster!(|cluster: &Cluster| {
-        let said = batch(
+        let printed = batch(
             cluster,
             "",
             "--uenv=app/1:v1",
             "srun --uenv=tool/1:v1 sh -c 'ls -A /user-environment; echo $PATH; what'",
         );
         assert_eq!(
-            said,
+            printed,
             "/user-tools/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin\ntool\n"
         );
     });
@@ -98,20 +98,20 @@ fn a_step_that_names_its_image_has_no_other() {
 #[test]
 fn a_step_may_have_an_image_beside_those_of_its_job() {
     in_cluster!(|cluster: &Cluster| {
-        let said = batch(
+        let printed = batch(
             cluster,
             "",
             "--uenv=app/1:v1",
             "srun --uenv=tool/1:v1 --uenv-passthrough=use sh -c 'who; what'",
         );
-        assert_eq!(said, "app 1\ntool\n");
+        assert_eq!(printed, "app 1\ntool\n");
     });
 }
 
 #[test]
 fn every_task_of_an_array_has_the_image() {
     in_cluster!(|cluster: &Cluster| {
-        let said = cluster
+        let printed = cluster
             .user("alice")
             .sh("rm -rf array; mkdir array; cd array
                  printf '#!/bin/bash\\nwho\\n' >job.sh
@@ -119,14 +119,14 @@ fn every_task_of_an_array_has_the_image() {
                  cat out-*")
             .success()
             .stdout;
-        assert_eq!(said, "app 1\n".repeat(4));
+        assert_eq!(printed, "app 1\n".repeat(4));
     });
 }
 
 #[test]
 fn what_was_submitted_is_what_runs_although_the_label_has_moved() {
     in_cluster!(|cluster: &Cluster| {
-        let said = cluster
+        let printed = cluster
             .user("alice")
             .sh("set -e
                  rm -rf repository out; cabane repo create repository
@@ -140,14 +140,14 @@ fn what_was_submitted_is_what_runs_although_the_label_has_moved() {
                  cat out")
             .success()
             .stdout;
-        assert!(said.ends_with("app 1\n"), "{said}");
+        assert!(printed.ends_with("app 1\n"), "{printed}");
     });
 }
 
 #[test]
 fn steps_of_a_job_have_what_was_submitted_although_the_label_has_moved() {
     in_cluster!(|cluster: &Cluster| {
-        let said = cluster
+        let printed = cluster
             .user("alice")
             .sh("set -e
                  rm -rf repository; cabane repo create repository
@@ -159,7 +159,7 @@ fn steps_of_a_job_have_what_was_submitted_although_the_label_has_moved() {
                      srun who'")
             .success()
             .stdout;
-        assert_eq!(said, "app 1\n");
+        assert_eq!(printed, "app 1\n");
     });
 }
 
@@ -176,25 +176,26 @@ fn a_job_does_not_depend_on_what_is_loaded_by_chance() {
 #[test]
 fn a_job_gets_what_is_loaded_if_that_is_asked_for() {
     in_cluster!(|cluster: &Cluster| {
-        let said =
+        let printed =
             batch(cluster, "cabane run app/1:v1 --", "--uenv-passthrough=use", "who; srun who");
-        assert_eq!(said, "app 1\napp 1\n");
+        assert_eq!(printed, "app 1\napp 1\n");
     });
 }
 
 #[test]
 fn steps_of_an_allocation_have_its_image() {
     in_cluster!(|cluster: &Cluster| {
-        let said =
+        let printed =
             cluster.user("alice").sh("salloc --quiet -N2 --uenv=app/1:v1 srun who").success();
-        assert_eq!(said.stdout, "app 1\napp 1\n");
+        assert_eq!(printed.stdout, "app 1\napp 1\n");
     });
 }
 
 #[test]
 fn a_batch_job_without_variables_has_its_image() {
     in_cluster!(|cluster: &Cluster| {
-        let said = batch(cluster, "", "--export=NONE --uenv=app/1:v1", "/user-environment/bin/who");
-        assert_eq!(said, "app 1\n");
+        let printed =
+            batch(cluster, "", "--export=NONE --uenv=app/1:v1", "/user-environment/bin/who");
+        assert_eq!(printed, "app 1\n");
     });
 }

@@ -55,14 +55,14 @@ fn prepare(cluster: &Cluster) {
 fn each_node_gives_its_own_driver() {
     in_cluster!(|cluster: &Cluster| {
         prepare(cluster);
-        let said = cluster
+        let output = cluster
             .user("alice")
             .sh("srun -w n1,n2 -N2 --uenv=/shared/fake.squashfs \
                  --uenv-device=vendor.example/fake=one,vendor.example/fake=all \
                  sh -c 'uses-fake; echo $FAKE' | sort")
             .success();
-        assert_eq!(said.stdout, "1\n1\n2\n2\n", "{said:?}");
-        assert_eq!(said.stderr, "");
+        assert_eq!(output.stdout, "1\n1\n2\n2\n", "{output:?}");
+        assert_eq!(output.stderr, "");
     });
 }
 
@@ -70,10 +70,10 @@ fn each_node_gives_its_own_driver() {
 fn a_node_without_the_device_fails_the_step_and_says_so() {
     in_cluster!(|cluster: &Cluster| {
         prepare(cluster);
-        let said = cluster.user("alice").sh(
+        let output = cluster.user("alice").sh(
             "srun -w n3 --uenv=/shared/fake.squashfs --uenv-device=vendor.example/fake=one true",
         );
-        assert_failed(&said, "there is no device `vendor.example/fake=one` here");
+        assert_failed(&output, "there is no device `vendor.example/fake=one` here");
     });
 }
 
@@ -85,14 +85,14 @@ fn a_site_gives_what_a_node_has() {
             "printf '[container]\\ndevices = [\"vendor.example/fake=one\"]\\n' \
              >>/etc/cabane/config.toml",
         );
-        let said = cluster
+        let output = cluster
             .user("alice")
             .sh("srun -w n2,n3 -N2 --uenv=/shared/fake.squashfs \
                  sh -c 'uses-fake 2>/dev/null; echo of ${FAKE-none}' | sort
                  srun -w n2 --uenv=/shared/fake.squashfs --uenv-device=none \
                  sh -c 'echo ${FAKE-none}'")
             .success();
-        assert_eq!(said.stdout, "2\nof 2\nof none\nnone\n", "{said:?}");
+        assert_eq!(output.stdout, "2\nof 2\nof none\nnone\n", "{output:?}");
     });
 }
 
@@ -100,14 +100,14 @@ fn a_site_gives_what_a_node_has() {
 fn an_environment_file_names_devices_for_a_job_and_its_steps() {
     in_cluster!(|cluster: &Cluster| {
         prepare(cluster);
-        let said = cluster
+        let output = cluster
             .user("alice")
             .sh("printf 'images = [\"/shared/fake.squashfs\"]\\n%s\\n' \
                  'devices = [\"vendor.example/fake=one\"]' >fake.toml
                  srun -w n1 --environment=./fake.toml uses-fake
                  salloc -Q -w n2 --environment=./fake.toml srun uses-fake")
             .success();
-        assert_eq!(said.stdout, "1\n2\n", "{said:?}");
+        assert_eq!(output.stdout, "1\n2\n", "{output:?}");
     });
 }
 
@@ -115,12 +115,12 @@ fn an_environment_file_names_devices_for_a_job_and_its_steps() {
 fn stack_images_get_the_variables() {
     in_cluster!(|cluster: &Cluster| {
         prepare(cluster);
-        let said = cluster
+        let output = cluster
             .user("alice")
             .sh("srun -w n2 --uenv=app/1:v1 --uenv-device=vendor.example/fake=one \
                  sh -c 'who; echo $FAKE ${LD_LIBRARY_PATH-none}'")
             .success();
-        assert_eq!(said.stdout, "app 1\n2 none\n", "{said:?}");
+        assert_eq!(output.stdout, "app 1\n2 none\n", "{output:?}");
     });
 }
 
@@ -133,16 +133,16 @@ fn what_cannot_be_done_is_told_once_on_a_node() {
             .sh("printf '    additionalGids: [4000000]\\n' >gids
              sed -i '/deviceNodes/r gids' /run/cdi/vendor.yaml; rm gids")
             .success();
-        let said = cluster
+        let output = cluster
             .user("alice")
             .sh("srun -w n1 -n2 --uenv=/shared/fake.squashfs \
                  --uenv-device=vendor.example/fake=one uses-fake")
             .success();
         let warning = "wants you to be in the group 4000000, and you are not";
         assert_eq!(
-            (said.stdout.as_str(), said.stderr.matches(warning).count()),
+            (output.stdout.as_str(), output.stderr.matches(warning).count()),
             ("1\n1\n", 1),
-            "{said:?}"
+            "{output:?}"
         );
     });
 }

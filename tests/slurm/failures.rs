@@ -36,11 +36,11 @@ fn a_mount_point_that_the_site_does_not_allow_fails_the_step() {
             "/opt/app is not among the mount points that the administrator allows",
         );
         assert_failed(&finished, "`srun cabane run IMAGES -- COMMAND` mounts without privilege");
-        let said = cluster
+        let printed = cluster
             .user("alice")
             .sh("srun -N2 cabane run /shared/images/app.squashfs -- who")
             .success();
-        assert_eq!(said.stdout, "app 1\napp 1\n");
+        assert_eq!(printed.stdout, "app 1\napp 1\n");
     });
 }
 

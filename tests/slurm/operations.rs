@@ -10,8 +10,8 @@ fn the_plugin_is_installed_and_taken_away_with_one_line() {
     in_cluster!(|cluster: &Cluster| {
         cluster.root(": >/etc/slurm/plugstack.conf");
         cluster.root(&format!("cabane slurm install --plugin {PLUGIN}"));
-        let said = cluster.user("alice").sh("srun --uenv=app/1:v1 who").success();
-        assert_eq!(said.stdout, "app 1\n");
+        let output = cluster.user("alice").sh("srun --uenv=app/1:v1 who").success();
+        assert_eq!(output.stdout, "app 1\n");
         cluster.root("cabane slurm install --remove");
         let finished = cluster.user("alice").sh("srun --uenv=app/1:v1 who");
         assert!(finished.stderr.contains("unrecognized option"), "{finished:?}");
@@ -29,8 +29,8 @@ fn a_plugin_for_another_release_is_not_installed() {
             finished.code == 3 && finished.stderr.contains("is for Slurm 23.02, and this is"),
             "{finished:?}"
         );
-        let said = cluster.user("alice").sh("srun --uenv=app/1:v1 who").success();
-        assert_eq!(said.stdout, "app 1\n");
+        let output = cluster.user("alice").sh("srun --uenv=app/1:v1 who").success();
+        assert_eq!(output.stdout, "app 1\n");
     });
 }
 
@@ -68,8 +68,8 @@ fn the_plugin_can_be_replaced_while_a_step_runs() {
                  cp {PLUGIN} {PLUGIN}.new && mv {PLUGIN}.new {PLUGIN}
                  cabane slurm install --plugin {PLUGIN}"
             ));
-            let said = cluster.user("bob").sh("srun -w n1 --uenv=app/1:v1 who").success();
-            assert_eq!(said.stdout, "app 1\n");
+            let output = cluster.user("bob").sh("srun -w n1 --uenv=app/1:v1 who").success();
+            assert_eq!(output.stdout, "app 1\n");
             cluster.user("alice").sh("touch /shared/go").success();
             assert_eq!(step.join().unwrap().success().stdout, "app 1\napp 1\n");
         });

@@ -9,14 +9,14 @@ use crate::arena::{Cluster, assert_failed, in_cluster};
 fn all_parts_of_a_step_have_the_images_and_the_view_once() {
     in_cluster!(|cluster: &Cluster| {
         let show = "sh -c 'who; echo $PATH | grep -o /user-environment/bin'";
-        let said = cluster
+        let printed = cluster
             .user("alice")
             .sh(&format!("srun -N1 --uenv=app/1:v1 {show} : -N2 {show}"))
             .success();
-        let mut said: Vec<_> = said.stdout.lines().collect();
-        said.sort_unstable();
+        let mut printed: Vec<_> = printed.stdout.lines().collect();
+        printed.sort_unstable();
         let (path, name) = ("/user-environment/bin", "app 1");
-        assert_eq!(said, [path, path, path, name, name, name]);
+        assert_eq!(printed, [path, path, path, name, name, name]);
     });
 }
 
@@ -37,7 +37,7 @@ fn parts_of_one_step_that_want_different_images_are_refused() {
 #[test]
 fn a_heterogeneous_batch_job_has_the_image_in_all_its_parts() {
     in_cluster!(|cluster: &Cluster| {
-        let said = cluster
+        let printed = cluster
             .user("alice")
             .sh("cat >job.sh <<'END'
 #!/bin/bash
@@ -52,19 +52,19 @@ END
                  sbatch --quiet --wait --output=out job.sh; cat out")
             .success();
         let expected = format!("{}{}", "app 1\n".repeat(4), "tool\n".repeat(2));
-        assert_eq!(said.stdout, expected);
+        assert_eq!(printed.stdout, expected);
     });
 }
 
 #[test]
 fn a_heterogeneous_allocation_has_steps_with_images_of_their_own() {
     in_cluster!(|cluster: &Cluster| {
-        let said = cluster
+        let printed = cluster
             .user("alice")
             .sh("salloc --quiet -N1 : -N1 sh -c '
                      srun --het-group=0 --uenv=app/1:v1 who
                      srun --het-group=1 --uenv=tool/1:v1 what'")
             .success();
-        assert_eq!(said.stdout, "app 1\ntool\n");
+        assert_eq!(printed.stdout, "app 1\ntool\n");
     });
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Records of steps: that they are right, and in nobody's way.
+//! Records of steps: that they are right, and in no one's way.
 
 use std::time::{Duration, Instant};
 
@@ -92,8 +92,8 @@ export CABANE_LOADED=$(sed -E 's/\"digest\":\"[0-9a-f]+\"/\"digest\":\"0000\"/' 
 srun -w n1 printenv CABANE_LOADED
 END
             salloc --quiet --uenv=app/1:v1 bash lie";
-        let said = step_recorded_at(cluster, &format!("file:{FILE}"), step).success();
-        assert!(said.stdout.contains("\"digest\":\"0000\""), "{said:?}");
+        let printed = step_recorded_at(cluster, &format!("file:{FILE}"), step).success();
+        assert!(printed.stdout.contains("\"digest\":\"0000\""), "{printed:?}");
         let found = records(
             cluster,
             1,
@@ -151,10 +151,10 @@ print(s.recv(8192).decode())";
             cluster.on_node("n1", "root").sh(wait).success();
             let step = "srun -w n1 --uenv=app/1:v1 true";
             step_recorded_at(cluster, "syslog:/run/log-socket", step).success();
-            let said = log.join().unwrap().success().stdout;
+            let printed = log.join().unwrap().success().stdout;
             assert!(
-                said.starts_with("<30>") && said.contains(": {\"record\":\"cabane-step\""),
-                "{said}"
+                printed.starts_with("<30>") && printed.contains(": {\"record\":\"cabane-step\""),
+                "{printed}"
             );
         });
     });
@@ -175,18 +175,18 @@ open(\"/shared/collects\", \"w\"); server.handle_request()";
         cluster.root("rm -f /shared/collects");
         std::thread::scope(|scope| {
             let script = format!("exec python3 -c '{collector}'");
-            let said = scope.spawn(move || cluster.user("root").sh(&script));
+            let printed = scope.spawn(move || cluster.user("root").sh(&script));
             cluster.root("while ! [ -e /shared/collects ]; do sleep 0.02; done");
             // A proxy of the user's is none for root.
             let step = "http_proxy=http://10.77.0.1:1 srun --uenv=app/1:v1 true";
             step_recorded_at(cluster, "http://10.77.0.1:8099/steps", step).success();
-            let said = said.join().unwrap().success().stdout;
-            assert!(said.starts_with("/steps application/json {\"record\":"), "{said}");
+            let printed = printed.join().unwrap().success().stdout;
+            assert!(printed.starts_with("/steps application/json {\"record\":"), "{printed}");
         });
     });
 }
 
-/// Runs a script while somebody accepts connections and never answers.
+/// Runs a script while someone accepts connections and never answers.
 fn with_silent_collector(cluster: &Cluster, test: impl FnOnce()) {
     let collector = "import socket, time
 s = socket.create_server((\"10.77.0.1\", 8098)); open(\"/shared/silent\", \"w\"); c = []
@@ -215,7 +215,7 @@ fn a_collector_that_never_answers_holds_nothing_up() {
             assert_eq!(finished.stdout, "app 1\napp 1\napp 1\n");
             assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
         });
-        // And after a few seconds nobody tries any more.
+        // And after a few seconds no one tries any more.
         let left =
             "for i in $(seq 100); do pgrep -x cabane >/dev/null || exit 0; sleep 0.1; done; exit 1";
         cluster.on_node("n1", "root").sh(left).success();

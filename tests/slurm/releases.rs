@@ -76,8 +76,8 @@ fn object(release: &str) -> PathBuf {
 fn names(object: &Path, which: &str) -> BTreeSet<String> {
     let mut command = Command::new("nm");
     command.args(["--dynamic", which]).arg(object);
-    let said = Finished::of(&mut command).success().stdout;
-    let words = said.lines().filter_map(|line| line.split_whitespace().last());
+    let output = Finished::of(&mut command).success().stdout;
+    let words = output.lines().filter_map(|line| line.split_whitespace().last());
     words.map(str::to_owned).collect()
 }
 

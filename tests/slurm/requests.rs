@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What is asked for in the wrong way is refused before anything is submitted, with the
-//! message of `cabane`; and what is asked for in unusual ways works.
+//! What is requested in the wrong way is refused before anything is submitted, with the
+//! message of `cabane`; and what is requested in unusual ways works.
 
 use crate::arena::{Cluster, PLUGIN, assert_failed, in_cluster};
 
@@ -61,12 +61,12 @@ fn a_shell_is_not_started_in_a_batch_script() {
 #[test]
 fn functions_of_the_shell_are_handed_on() {
     in_cluster!(|cluster: &Cluster| {
-        let said = cluster
+        let printed = cluster
             .user("alice")
             .sh("hello() { echo hello $1; }; export -f hello
                  srun --uenv=app/1:v1 bash -c 'hello world'")
             .success();
-        assert_eq!(said.stdout, "hello world\n");
+        assert_eq!(printed.stdout, "hello world\n");
     });
 }
 
@@ -86,19 +86,19 @@ fn variables_that_say_how_are_about_nothing_without_images() {
 #[test]
 fn a_path_is_meant_from_where_it_is_typed() {
     in_cluster!(|cluster: &Cluster| {
-        let said = cluster
+        let printed = cluster
             .user("alice")
             .sh("mkdir -p here; cp /shared/images/app.squashfs here/; cd here
                  srun --chdir=/ --uenv=./app.squashfs who")
             .success();
-        assert_eq!(said.stdout, "app 1\n");
+        assert_eq!(printed.stdout, "app 1\n");
     });
 }
 
 #[test]
 fn many_steps_at_the_same_time_have_their_images() {
     in_cluster!(|cluster: &Cluster| {
-        let said = cluster
+        let printed = cluster
             .user("alice")
             .sh("salloc --quiet -N4 bash -c '
                      for i in $(seq 12); do
@@ -106,7 +106,7 @@ fn many_steps_at_the_same_time_have_their_images() {
                          srun --overlap -N4 --uenv=/shared/images/app2.squashfs who &
                      done; wait' | sort | uniq --count")
             .success();
-        let said: Vec<_> = said.stdout.lines().map(str::trim).collect();
-        assert_eq!(said, ["48 app 1", "48 app 2"]);
+        let printed: Vec<_> = printed.stdout.lines().map(str::trim).collect();
+        assert_eq!(printed, ["48 app 1", "48 app 2"]);
     });
 }

@@ -27,15 +27,15 @@ fn allow(cluster: &Cluster) {
 fn every_task_is_in_the_root_of_the_image() {
     in_cluster!(|cluster: &Cluster| {
         prepare(cluster);
-        let said = cluster
+        let printed = cluster
             .user("alice")
             .sh("srun -N4 --ntasks-per-node=2 --uenv=/shared/os.squashfs \
                  sh -c 'cat /etc/image; echo; readlink /proc/self/ns/mnt' | sort | uniq -c")
             .success();
         // Eight tasks, two in each of four namespaces.
         let counts: Vec<&str> =
-            said.stdout.lines().filter_map(|line| line.split_whitespace().next()).collect();
-        assert_eq!(counts, ["2", "2", "2", "2", "8"], "{}", said.stdout);
+            printed.stdout.lines().filter_map(|line| line.split_whitespace().next()).collect();
+        assert_eq!(counts, ["2", "2", "2", "2", "8"], "{}", printed.stdout);
     });
 }
 
@@ -43,11 +43,11 @@ fn every_task_is_in_the_root_of_the_image() {
 fn home_working_directory_and_name_are_the_users() {
     in_cluster!(|cluster: &Cluster| {
         prepare(cluster);
-        let said = cluster
+        let printed = cluster
             .user("alice")
             .sh("pwd; srun --uenv=/shared/os.squashfs sh -c 'pwd; id -un; touch of-a-task'; ls of-a-task; rm of-a-task")
             .success();
-        let lines: Vec<&str> = said.stdout.lines().collect();
+        let lines: Vec<&str> = printed.stdout.lines().collect();
         assert_eq!(lines, [lines[0], lines[0], "alice", "of-a-task"]);
     });
 }
@@ -56,12 +56,12 @@ fn home_working_directory_and_name_are_the_users() {
 fn a_batch_script_starts_in_the_image_and_its_steps_too() {
     in_cluster!(|cluster: &Cluster| {
         prepare(cluster);
-        let said = cluster
+        let printed = cluster
             .user("alice")
             .sh("printf '#!/bin/sh\ncat /etc/image; echo\n' >job.sh; rm -f out
                  sbatch --quiet --wait --output=out --uenv=/shared/os.squashfs job.sh; cat out")
             .success();
-        assert_eq!(said.stdout, "os\n");
+        assert_eq!(printed.stdout, "os\n");
     });
 }
 
@@ -69,11 +69,11 @@ fn a_batch_script_starts_in_the_image_and_its_steps_too() {
 fn a_stack_is_mounted_in_the_image() {
     in_cluster!(|cluster: &Cluster| {
         prepare(cluster);
-        let said = cluster
+        let printed = cluster
             .user("alice")
             .sh("srun -N2 --uenv=/shared/os.squashfs,app/1:v1 sh -c 'cat /etc/image; who'")
             .success();
-        assert_eq!(said.stdout, "osapp 1\n".repeat(2));
+        assert_eq!(printed.stdout, "osapp 1\n".repeat(2));
     });
 }
 
@@ -81,12 +81,12 @@ fn a_stack_is_mounted_in_the_image() {
 fn tasks_can_gain_no_rights() {
     in_cluster!(|cluster: &Cluster| {
         prepare(cluster);
-        let said = cluster
+        let printed = cluster
             .user("alice")
             .sh("srun --uenv=/shared/os.squashfs \
                  grep -E '^(NoNewPrivs|CapEff)' /proc/self/status")
             .success();
-        assert_eq!(said.stdout, "CapEff:\t0000000000000000\nNoNewPrivs:\t1\n");
+        assert_eq!(printed.stdout, "CapEff:\t0000000000000000\nNoNewPrivs:\t1\n");
     });
 }
 
@@ -95,8 +95,8 @@ fn without_the_word_in_the_policy_the_step_fails_and_says_why() {
     in_cluster!(|cluster: &Cluster| {
         prepare(cluster);
         cluster.root("sed -i '/root-images/d' /etc/cabane/mount.policy");
-        let said = cluster.user("alice").sh("srun --uenv=/shared/os.squashfs true");
-        assert_failed(&said, "are not allowed by the policy");
+        let printed = cluster.user("alice").sh("srun --uenv=/shared/os.squashfs true");
+        assert_failed(&printed, "are not allowed by the policy");
     });
 }
 
@@ -104,15 +104,15 @@ fn without_the_word_in_the_policy_the_step_fails_and_says_why() {
 fn what_the_environment_file_names_must_be_on_the_node() {
     in_cluster!(|cluster: &Cluster| {
         prepare(cluster);
-        let said = cluster.user("alice").sh(
+        let printed = cluster.user("alice").sh(
             "printf 'images = [\"/shared/os.squashfs\"]\nmounts = [\"%s:/data:ro\"]\n' \
                  /var/only-here >os.toml
              mkdir -p /tmp/only-here
              sed -i s,/var/only-here,/tmp/only-here, os.toml
              srun -w n2 --environment=./os.toml ls /data; rm -r /tmp/only-here",
         );
-        assert!(said.stderr.contains("/tmp/only-here"), "{said:?}");
-        assert_eq!(said.stdout, "");
+        assert!(printed.stderr.contains("/tmp/only-here"), "{printed:?}");
+        assert_eq!(printed.stdout, "");
     });
 }
 
@@ -126,16 +126,16 @@ fn options_show_more_and_leave_the_home_directory_out() {
         prepare(cluster);
         let options = "--uenv=/shared/os.squashfs --uenv-no-home \
                        --uenv-bind=/shared/seen:/data:ro,/shared/seen:/again";
-        // A step in what was allocated has what was asked for there.
+        // A step in what was allocated has what was requested there.
         for command in [
             format!("cd / && srun -N2 {options} {LOOK}"),
             format!("cd / && salloc --quiet -N2 {options} srun {LOOK}"),
         ] {
-            let said = cluster
+            let printed = cluster
                 .user("alice")
                 .sh(&format!("mkdir -p /shared/seen; echo it is >/shared/seen/text; {command}"))
                 .success();
-            let mut lines: Vec<_> = said.stdout.lines().collect();
+            let mut lines: Vec<_> = printed.stdout.lines().collect();
             lines.sort_unstable();
             let touched = "touch: cannot touch '/data/new': Read-only file system";
             let expected = ["it is", "it is", "no home", "no home", touched, touched];
@@ -154,9 +154,9 @@ fn options_about_what_is_seen_need_an_image_with_a_root() {
             ("--uenv=app/1:v1 --uenv-bind=/shared", "nothing but images is mounted"),
             ("--uenv=/shared/os.squashfs --uenv-bind=a:b:c:d", "does not say what is shown where"),
         ] {
-            let said = cluster.user("alice").sh(&format!("srun {options} echo started"));
-            assert_failed(&said, reason);
-            assert_eq!(said.stdout, "", "{options}");
+            let printed = cluster.user("alice").sh(&format!("srun {options} echo started"));
+            assert_failed(&printed, reason);
+            assert_eq!(printed.stdout, "", "{options}");
         }
     });
 }
@@ -165,15 +165,15 @@ fn options_about_what_is_seen_need_an_image_with_a_root() {
 fn the_private_directories_of_a_job_are_those_in_the_image() {
     in_cluster!(JobContainers, |cluster: &Cluster| {
         prepare(cluster);
-        let said = cluster.user("alice").sh(
+        let printed = cluster.user("alice").sh(
             "srun -N2 --uenv=/shared/os.squashfs sh -c 'cat /etc/image; touch /tmp/root-image; ls /tmp'
              ls /tmp/root-image",
         );
         assert_eq!(
-            (said.code, said.stdout.as_str()),
+            (printed.code, printed.stdout.as_str()),
             (2, "osroot-image\nosroot-image\n"),
             "{}",
-            said.stderr
+            printed.stderr
         );
     });
 }

@@ -3,7 +3,7 @@
 
 //! Images that are copied on the node first.
 //!
-//! From where an image is mounted the kernel tells in `/sys`, and everybody can look. That
+//! From where an image is mounted the kernel tells in `/sys`, and everyone can look. That
 //! nothing is left after the idle time is looked at after every test.
 
 use std::process::{Child, Stdio};
@@ -56,9 +56,9 @@ fn an_image_is_copied_into_the_directory_of_the_site() {
     in_cluster!(|cluster: &Cluster| {
         allow(cluster, 64);
         let script = format!("srun -N2 --uenv=app/1:v1 --uenv-stage=local sh -c 'who; {SOURCE}'");
-        let said = cluster.user("alice").sh(&script).success().stdout;
-        let copies = said.lines().filter(|line| line.ends_with(" (deleted)"));
-        assert_eq!((copies.count(), said.matches("app 1").count()), (2, 2), "{said}");
+        let printed = cluster.user("alice").sh(&script).success().stdout;
+        let copies = printed.lines().filter(|line| line.ends_with(" (deleted)"));
+        assert_eq!((copies.count(), printed.matches("app 1").count()), (2, 2), "{printed}");
         assert_eq!(cluster.root("ls -A /scratch/cabane"), "");
     });
 }
@@ -67,7 +67,7 @@ fn an_image_is_copied_into_the_directory_of_the_site() {
 fn what_becomes_of_the_original_does_not_matter_to_a_copy() {
     in_cluster!(|cluster: &Cluster| {
         allow(cluster, 64);
-        let said = alice(
+        let printed = alice(
             cluster,
             "rm -f started go; cp /shared/images/app.squashfs fleeting.squashfs
              srun --uenv=$PWD/fleeting.squashfs --uenv-stage=memory sh -c '
@@ -75,7 +75,7 @@ fn what_becomes_of_the_original_does_not_matter_to_a_copy() {
              while ! [ -e started ]; do sleep 0.02; done
              truncate --size=0 fleeting.squashfs; rm fleeting.squashfs; touch go; wait $!",
         );
-        assert_eq!(said, ["app 1"]);
+        assert_eq!(printed, ["app 1"]);
     });
 }
 
@@ -130,7 +130,7 @@ fn a_copy_is_not_for_who_may_not_read_the_original() {
         let mut bobs = bobs.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         cluster.root("while ! [ -e /shared/started ]; do sleep 0.02; done");
         // Where it is submitted it is hers; by the time it starts it leads to his.
-        let said = cluster.user("alice").sh("printf '#!/bin/bash\necho ran\n' >job.sh; rm -f out
+        let printed = cluster.user("alice").sh("printf '#!/bin/bash\necho ran\n' >job.sh; rm -f out
              cp /shared/images/app.squashfs mine.squashfs
              job=$(sbatch --parsable --hold -w n1 --output=out --uenv=$PWD/mine.squashfs --uenv-stage=memory job.sh)
              rm mine.squashfs; ln -s /home/bob/own.squashfs mine.squashfs
@@ -139,8 +139,8 @@ fn a_copy_is_not_for_who_may_not_read_the_original() {
              rm mine.squashfs
              cat out");
         bobs.wait().unwrap();
-        let said = said.success().stdout;
-        assert!(said.contains("Permission denied") && !said.contains("ran"), "{said}");
+        let printed = printed.success().stdout;
+        assert!(printed.contains("Permission denied") && !printed.contains("ran"), "{printed}");
     });
 }
 
@@ -164,7 +164,7 @@ fn a_copy_that_nobody_uses_makes_room_for_another() {
     in_cluster!(|cluster: &Cluster| {
         cluster.root("sed -i s/idle-seconds.*/idle-seconds\\ 600/ /etc/cabane/mount.policy");
         allow(cluster, 1);
-        let said = alice(
+        let printed = alice(
             cluster,
             "for i in 1 2; do
                  cp /shared/images/app.squashfs part$i.squashfs; truncate --size=700K part$i.squashfs
@@ -172,7 +172,7 @@ fn a_copy_that_nobody_uses_makes_room_for_another() {
              step='srun -w n1 --uenv-stage=memory'
              $step --uenv=$PWD/part1.squashfs who; sleep 3; $step --uenv=$PWD/part2.squashfs who",
         );
-        assert_eq!(said, ["app 1"]);
+        assert_eq!(printed, ["app 1"]);
     });
 }
 
@@ -282,7 +282,7 @@ srun rm /tmp/app.squashfs
 END
              sbatch --wait --output=out job.sh >&2; cat out"
         );
-        let said = cluster.user("alice").sh(&script).success().stdout;
-        assert_eq!(said.matches("app 1").count(), 4, "{said}");
+        let printed = cluster.user("alice").sh(&script).success().stdout;
+        assert_eq!(printed.matches("app 1").count(), 4, "{printed}");
     });
 }

@@ -65,11 +65,11 @@ fn two_mpichs() -> Option<[PathBuf; 2]> {
 const NO_MPICHS: &str = "needs mpich in two versions: scripts/setup test";
 
 /// The step has ended with this code, and a line was told once.
-fn assert_refused(said: &Finished, code: i32, line: &str) {
+fn assert_refused(printed: &Finished, code: i32, line: &str) {
     assert_eq!(
-        (said.code, said.stdout.as_str(), said.stderr.matches(line).count()),
+        (printed.code, printed.stdout.as_str(), printed.stderr.matches(line).count()),
         (code, "", 1),
-        "{line}: {said:?}"
+        "{line}: {printed:?}"
     );
 }
 
@@ -79,10 +79,10 @@ fn eight(cluster: &Cluster, options: &str, program: &str) -> Finished {
 }
 
 /// Each of eight ranks has done its part of the work with this library.
-fn assert_loaded(said: &Finished, version: &str) {
+fn assert_loaded(printed: &Finished, version: &str) {
     let is_right = |line: &&str| line.contains(" of 8, right, ") && line.ends_with(version);
-    assert_eq!(said.code, 0, "{said:?}");
-    assert_eq!(said.stdout.lines().filter(is_right).count(), 8, "{said:?}");
+    assert_eq!(printed.code, 0, "{printed:?}");
+    assert_eq!(printed.stdout.lines().filter(is_right).count(), 8, "{printed:?}");
 }
 
 #[test]
@@ -95,9 +95,9 @@ fn ranks_in_a_root_image_get_another_mpich_and_each_node_judges_once() {
         make_root(cluster, "root", &own);
         cluster.share("other", &other);
         let options = "--mpi=pmi2 --uenv=/shared/root.squashfs --uenv-mpi=/shared/other";
-        let said = eight(cluster, options, "/opt/mpi/bin/hello");
-        assert_loaded(&said, "3.4.3");
-        assert_eq!(said.stderr, "");
+        let printed = eight(cluster, options, "/opt/mpi/bin/hello");
+        assert_loaded(&printed, "3.4.3");
+        assert_eq!(printed.stderr, "");
         assert_eq!(questions(cluster), "n1=1 n2=1 n3=1 n4=1");
     });
 }
@@ -112,8 +112,8 @@ fn ranks_in_a_root_image_get_another_open_mpi_by_pmix() {
         make_root(cluster, "root", &own);
         cluster.share("other", &other);
         let options = "--mpi=pmix --uenv=/shared/root.squashfs --uenv-mpi=/shared/other";
-        let said = eight(cluster, options, "/opt/mpi/bin/hello");
-        assert_loaded(&said, "v4.1.8");
+        let printed = eight(cluster, options, "/opt/mpi/bin/hello");
+        assert_loaded(&printed, "v4.1.8");
         assert_eq!(questions(cluster), "n1=1 n2=1 n3=1 n4=1");
     });
 }
@@ -128,12 +128,12 @@ fn ranks_in_a_stack_get_another_mpi() {
         make_stack(cluster, "stack", (&own, "/user-environment"));
         cluster.share("other", &other);
         let options = "--mpi=pmi2 --uenv=/shared/stack.squashfs --uenv-mpi=/shared/other";
-        let said = eight(cluster, options, "/user-environment/bin/hello");
-        assert_loaded(&said, "3.4.3");
+        let printed = eight(cluster, options, "/user-environment/bin/hello");
+        assert_loaded(&printed, "3.4.3");
         assert_eq!(questions(cluster), "n1=1 n2=1 n3=1 n4=1");
         let options = format!("--export=NONE {options}");
-        let said = eight(cluster, &options, "/user-environment/bin/hello");
-        assert_loaded(&said, "3.4.3");
+        let printed = eight(cluster, &options, "/user-environment/bin/hello");
+        assert_loaded(&printed, "3.4.3");
     });
 }
 
@@ -156,13 +156,13 @@ fn an_mpi_is_one_of_the_node_or_of_a_stack_beside_the_program() {
             "--uenv=/shared/stack.squashfs,/shared/others.squashfs --uenv-mpi=/user-tools",
             "--uenv=/shared/root.squashfs,/shared/stack.squashfs --uenv-mpi=host",
         ] {
-            let said = eight(cluster, &format!("--mpi=pmi2 {options}"), program);
-            assert_loaded(&said, "3.4.3");
+            let printed = eight(cluster, &format!("--mpi=pmi2 {options}"), program);
+            assert_loaded(&printed, "3.4.3");
         }
         let options = "--mpi=pmi2 --uenv=/shared/root.squashfs,/shared/others.squashfs \
                        --uenv-mpi=/user-tools";
-        let said = eight(cluster, options, "/opt/mpi/bin/hello");
-        assert_refused(&said, 14, "/user-tools lies in another image");
+        let printed = eight(cluster, options, "/opt/mpi/bin/hello");
+        assert_refused(&printed, 14, "/user-tools lies in another image");
     });
 }
 
@@ -203,8 +203,8 @@ fn nodes_make_the_links_for_another_name_at_the_same_time() {
         cluster.share("other", &other);
         cluster.root("rm -rf /home/alice/.cache/cabane/mpi");
         let options = "--mpi=pmi2 --uenv-mpi=/shared/other";
-        let said = eight(cluster, options, "/shared/named");
-        assert_loaded(&said, "3.4.3");
+        let printed = eight(cluster, options, "/shared/named");
+        assert_loaded(&printed, "3.4.3");
         let links = cluster.root("find /home/alice/.cache/cabane/mpi -type l -printf '%f %l\\n'");
         assert!(links.contains("libmpich.so.12 /shared/other/lib/libmpi.so.12"), "{links}");
     });
@@ -220,13 +220,17 @@ fn an_mpi_of_another_family_ends_the_step_with_one_message() {
         make_root(cluster, "root", &own);
         cluster.share("family", &other);
         let options = "--mpi=pmi2 --uenv=/shared/root.squashfs --uenv-mpi=/shared/family";
-        let said = eight(cluster, options, "/opt/mpi/bin/hello");
+        let printed = eight(cluster, options, "/opt/mpi/bin/hello");
         let reason = "cabane: the program is for the MPICH ABI, and /shared/family has only Open \
                       MPI";
         let hint = "cabane: hint: only a library of the MPICH ABI can take the place of another \
                     of it";
-        let counts = [reason, hint].map(|line| said.stderr.matches(line).count());
-        assert_eq!((said.code, said.stdout.as_str(), counts), (14, "", [1, 1]), "{said:?}");
+        let counts = [reason, hint].map(|line| printed.stderr.matches(line).count());
+        assert_eq!(
+            (printed.code, printed.stdout.as_str(), counts),
+            (14, "", [1, 1]),
+            "{printed:?}"
+        );
     });
 }
 
@@ -239,14 +243,14 @@ fn ranks_that_slurm_leaves_alone_are_not_started() {
         prepare_mpich(cluster, &own, &other);
         let options = "--uenv=/shared/root.squashfs --uenv-mpi=/shared/other";
         for kind in ["none", "pmix"] {
-            let said = eight(cluster, &format!("--mpi={kind} {options}"), "/opt/mpi/bin/hello");
+            let printed = eight(cluster, &format!("--mpi={kind} {options}"), "/opt/mpi/bin/hello");
             let reason = "cabane: ranks with MPICH 3.4.3 do not find each other under `srun --mpi=";
-            assert_refused(&said, 15, reason);
-            assert_refused(&said, 15, "hint: `srun --mpi=pmi2` is what it knows");
+            assert_refused(&printed, 15, reason);
+            assert_refused(&printed, 15, "hint: `srun --mpi=pmi2` is what it knows");
         }
         let alone = format!("srun -n1 --mpi=none {options} /opt/mpi/bin/hello");
-        let said = cluster.user("alice").sh(&alone).success();
-        assert!(said.stdout.ends_with("3.4.3\n"), "{said:?}");
+        let printed = cluster.user("alice").sh(&alone).success();
+        assert!(printed.stdout.ends_with("3.4.3\n"), "{printed:?}");
     });
 }
 
@@ -260,9 +264,9 @@ fn ranks_with_open_mpi_are_not_left_alone_either() {
         make_root(cluster, "root", &own);
         cluster.share("other", &other);
         let options = "--mpi=pmi2 --uenv=/shared/root.squashfs --uenv-mpi=/shared/other";
-        let said = eight(cluster, options, "/opt/mpi/bin/hello");
-        assert_refused(&said, 15, "each of 8 would be alone");
-        assert_refused(&said, 15, "hint: `srun --mpi=pmix` is what it knows");
+        let printed = eight(cluster, options, "/opt/mpi/bin/hello");
+        assert_refused(&printed, 15, "each of 8 would be alone");
+        assert_refused(&printed, 15, "hint: `srun --mpi=pmix` is what it knows");
     });
 }
 
@@ -274,8 +278,8 @@ fn a_program_that_is_not_there_is_told_once() {
     in_cluster!(|cluster: &Cluster| {
         prepare_mpich(cluster, &own, &other);
         let options = "--mpi=pmi2 --uenv=/shared/root.squashfs --uenv-mpi=/shared/other";
-        let said = eight(cluster, options, "absent");
-        assert_refused(&said, 127, "there is no program `absent` here");
+        let printed = eight(cluster, options, "absent");
+        assert_refused(&printed, 127, "there is no program `absent` here");
     });
 }
 
@@ -288,10 +292,10 @@ fn a_script_names_the_file_that_needs_mpi() {
         prepare_mpich(cluster, &own, &other);
         let options = "--mpi=pmi2 --uenv=/shared/root.squashfs --uenv-mpi=/shared/other";
         let script = "sh -c 'exec /opt/mpi/bin/hello'";
-        let said = eight(cluster, options, script);
-        assert_refused(&said, 14, "sh needs no MPI");
-        assert_refused(&said, 14, "with `--uenv-mpi-program`");
-        assert_refused(&said, 14, "hint: `srun --uenv-mpi=none`");
+        let printed = eight(cluster, options, script);
+        assert_refused(&printed, 14, "sh needs no MPI");
+        assert_refused(&printed, 14, "with `--uenv-mpi-program`");
+        assert_refused(&printed, 14, "hint: `srun --uenv-mpi=none`");
         let named = format!("{options} --uenv-mpi-program=/opt/mpi/bin/hello");
         assert_loaded(&eight(cluster, &named, script), "3.4.3");
     });
@@ -304,13 +308,13 @@ fn several_programs_in_one_step_are_refused_with_the_way_out() {
     };
     in_cluster!(|cluster: &Cluster| {
         prepare_mpich(cluster, &own, &other);
-        let said = cluster.user("alice").sh(
+        let printed = cluster.user("alice").sh(
             "printf '0-3 /opt/mpi/bin/hello\\n4-7 /opt/mpi/bin/hello\\n' >programs.conf
              srun -N4 -n8 --mpi=pmi2 --uenv=/shared/root.squashfs --uenv-mpi=/shared/other \
              --multi-prog programs.conf",
         );
-        assert_refused(&said, 14, "one step with several programs gets no other MPI");
-        assert_refused(&said, 14, "`cabane run --mpi=/shared/other IMAGES -- PROGRAM`");
+        assert_refused(&printed, 14, "one step with several programs gets no other MPI");
+        assert_refused(&printed, 14, "`cabane run --mpi=/shared/other IMAGES -- PROGRAM`");
     });
 }
 
@@ -323,13 +327,13 @@ fn what_is_not_known_is_refused_before_anything_is_queued() {
             ("tool/1:v1", "an MPI in an image, such as `tool/1:v1`, is not found"),
             ("none --uenv-mpi-program=x", "`--uenv-mpi-program` says for what"),
         ] {
-            let said = cluster.user("alice").sh(&format!(
+            let printed = cluster.user("alice").sh(&format!(
                 "printf '#!/bin/sh\\necho ran\\n' >job.sh
                  sbatch --hold --uenv=app/1:v1 --uenv-mpi={option} job.sh; echo $? >&2
                  squeue --noheader; srun --uenv=app/1:v1 --uenv-mpi={option} echo ran"
             ));
-            assert_failed(&said, reason);
-            assert_eq!(said.stderr.matches(reason).count(), 2, "{said:?}");
+            assert_failed(&printed, reason);
+            assert_eq!(printed.stderr.matches(reason).count(), 2, "{printed:?}");
         }
         assert_eq!(questions(cluster), "");
     });
@@ -346,7 +350,7 @@ fn steps_have_what_their_job_was_submitted_with_and_may_have_their_own() {
             "printf '[[mpi]]\\nname = \"fast\"\\nprefix = \"/shared/other\"\\n' \
              >>/etc/cabane/config.toml",
         );
-        let said = cluster
+        let printed = cluster
             .user("alice")
             .sh("cat >job.sh <<'END'
 #!/bin/sh
@@ -360,12 +364,12 @@ END
                  cat out")
             .success();
         let with = |version: &str| {
-            let lines = said.stdout.lines();
+            let lines = printed.stdout.lines();
             lines.filter(|line| line.contains(" of 2, right, ") && line.ends_with(version)).count()
         };
-        let others = said.stdout.lines().filter(|line| !line.contains(" of 2, right, "));
-        assert_eq!(others.collect::<Vec<_>>(), ["no MPI"; 1], "{said:?}");
-        assert_eq!((with("3.4.3"), said.stdout.lines().count()), (2, 7), "{said:?}");
+        let others = printed.stdout.lines().filter(|line| !line.contains(" of 2, right, "));
+        assert_eq!(others.collect::<Vec<_>>(), ["no MPI"; 1], "{printed:?}");
+        assert_eq!((with("3.4.3"), printed.stdout.lines().count()), (2, 7), "{printed:?}");
         // The script itself is not judged, and neither are steps with their own MPI.
         assert_eq!(questions(cluster), "n1=1");
     });
@@ -379,14 +383,14 @@ fn a_node_with_its_own_reason_tells_it_and_ends_the_step() {
     in_cluster!(|cluster: &Cluster| {
         prepare_mpich(cluster, &own, &other);
         cluster.on_node("n1", "root").sh("cp -r /shared/other /run/only-here").success();
-        let said = cluster
+        let printed = cluster
             .user("alice")
             .sh("srun -w n1,n2 -N2 --ntasks-per-node=2 --mpi=pmi2 --uenv=/shared/root.squashfs \
              --uenv-mpi=/run/only-here /opt/mpi/bin/hello");
         cluster.on_node("n1", "root").sh("rm -r /run/only-here").success();
         // The tasks of the other node were killed, which is what srun makes its code of.
         let reason = "slurmstepd-n2: error: cabane: there is no MPI `/run/only-here`";
-        assert_refused(&said, 137, reason);
+        assert_refused(&printed, 137, reason);
     });
 }
 
@@ -407,11 +411,11 @@ case $* in
 esac
 END",
         );
-        let said =
+        let printed =
             cluster.user("alice").sh("srun --uenv=/shared/root.squashfs --uenv-mpi=/shared/other \
              sh -c 'cat /run/cabane/text; echo ran'");
         cluster.root("rm -r /shared/secret");
-        assert_failed(&said, "Permission denied");
+        assert_failed(&printed, "Permission denied");
     });
 }
 
@@ -423,7 +427,7 @@ fn ranks_in_containers_of_their_job_get_another_mpi() {
     in_cluster!(JobContainers, |cluster: &Cluster| {
         prepare_mpich(cluster, &own, &other);
         let options = "--mpi=pmi2 --uenv=/shared/root.squashfs --uenv-mpi=/shared/other";
-        let said = eight(cluster, options, "/opt/mpi/bin/hello");
-        assert_loaded(&said, "3.4.3");
+        let printed = eight(cluster, options, "/opt/mpi/bin/hello");
+        assert_loaded(&printed, "3.4.3");
     });
 }

@@ -80,8 +80,8 @@ fn a_container_runs_over_four_nodes_with_another_mpi() {
             let seen = run(options);
             let spoken = seen.stdout.matches("hello from rank ").count();
             let arrived = seen.stdout.contains("all messages arrived");
-            let told = loaded.map(|library| seen.stderr.matches(library).count());
-            assert_eq!((spoken, arrived, told), (8, true, loaded.map(|_| 8)), "{seen:?}");
+            let shown = loaded.map(|library| seen.stderr.matches(library).count());
+            assert_eq!((spoken, arrived, shown), (8, true, loaded.map(|_| 8)), "{seen:?}");
         }
     });
 }
@@ -104,7 +104,7 @@ fn ranks_say_that_the_other_library_is_theirs_and_their_messages_are_right() {
     });
 }
 
-/// Types `cabane mpi swap` for the container, and returns what it said.
+/// Types `cabane mpi swap` for the container, and returns what it printed.
 fn swap(cluster: &Cluster, options: &str, srun: &str, program: &str) -> Finished {
     cluster.user("alice").sh(&format!(
         "cabane mpi swap --in elsewhere {options} -- \

@@ -119,11 +119,11 @@ fn lines(text: &str) -> Vec<&str> {
 
 /// The lines that tell of a choice.
 fn choices(finished: &Finished) -> Vec<&str> {
-    let told = finished.stderr.lines();
-    let told = told.filter_map(|line| Some(line.split_once("cabane: ")?.1));
-    let mut told: Vec<&str> = told.collect();
-    told.sort_unstable();
-    told
+    let reported = finished.stderr.lines();
+    let reported = reported.filter_map(|line| Some(line.split_once("cabane: ")?.1));
+    let mut reported: Vec<&str> = reported.collect();
+    reported.sort_unstable();
+    reported
 }
 
 /// Prints node, build, and what variables say about it.
@@ -145,9 +145,9 @@ const TOLD: [&str; 4] = [
 fn two_kinds_of_nodes_in_one_step_each_have_their_build() {
     in_cluster!(|cluster: &Cluster| {
         let builds = Builds::two_kinds(cluster);
-        let said = builds
+        let printed = builds
             .alice(&format!("srun -C '[zen3*2&zen2*2]' -N4 -n8 {REPO} --uenv=app /shared/tell"));
-        assert_eq!(lines(&said.success().stdout), TOLD);
+        assert_eq!(lines(&printed.success().stdout), TOLD);
     });
 }
 
@@ -155,15 +155,15 @@ fn two_kinds_of_nodes_in_one_step_each_have_their_build() {
 fn the_log_of_a_step_tells_the_choice_of_each_node_once() {
     in_cluster!(|cluster: &Cluster| {
         let builds = Builds::two_kinds(cluster);
-        let said = builds.alice(&format!("srun -N4 -n16 {REPO} --uenv=app true"));
-        let said = said.success();
+        let printed = builds.alice(&format!("srun -N4 -n16 {REPO} --uenv=app true"));
+        let printed = printed.success();
         let expected = [
             "app/1:v1@here%zen2 on n3",
             "app/1:v1@here%zen2 on n4",
             "app/1:v1@here%zen3 on n1",
             "app/1:v1@here%zen3 on n2",
         ];
-        assert_eq!(choices(&said), expected, "{said:?}");
+        assert_eq!(choices(&printed), expected, "{printed:?}");
     });
 }
 
@@ -171,11 +171,11 @@ fn the_log_of_a_step_tells_the_choice_of_each_node_once() {
 fn the_output_of_a_batch_job_tells_the_choice() {
     in_cluster!(|cluster: &Cluster| {
         let builds = Builds::two_kinds(cluster);
-        let said = builds.alice(&format!(
+        let printed = builds.alice(&format!(
             "printf '#!/bin/bash\\nwhich-app\\n' >job.sh; rm -f out
              sbatch --wait --output=out -w n3 {REPO} --uenv=app job.sh >/dev/null; cat out"
         ));
-        let output = said.success().stdout;
+        let output = printed.success().stdout;
         assert!(
             output.contains("cabane: app/1:v1@here%zen2 on n3\n") && output.ends_with("zen2\n"),
             "{output}"
@@ -187,7 +187,7 @@ fn the_output_of_a_batch_job_tells_the_choice() {
 fn steps_in_a_job_choose_again_on_their_nodes() {
     in_cluster!(|cluster: &Cluster| {
         let builds = Builds::two_kinds(cluster);
-        let said = builds.alice(&format!(
+        let printed = builds.alice(&format!(
             "cat >job.sh <<'END'
 #!/bin/bash
 srun /shared/tell
@@ -198,11 +198,11 @@ END
              sbatch --wait --output=out --error=err -N4 {REPO} --uenv=app job.sh >/dev/null
              cat err >&2; cat out"
         ));
-        let said = said.success();
+        let printed = printed.success();
         let mut expected = TOLD.to_vec();
         expected.extend(["zen2", "mine"]);
         expected.sort_unstable();
-        assert_eq!(lines(&said.stdout), expected, "{said:?}");
+        assert_eq!(lines(&printed.stdout), expected, "{printed:?}");
     });
 }
 
@@ -210,8 +210,9 @@ END
 fn a_shell_of_salloc_hands_the_builds_on() {
     in_cluster!(|cluster: &Cluster| {
         let builds = Builds::two_kinds(cluster);
-        let said = builds.alice(&format!("salloc --quiet -N4 {REPO} --uenv=app srun /shared/tell"));
-        assert_eq!(lines(&said.success().stdout), TOLD);
+        let printed =
+            builds.alice(&format!("salloc --quiet -N4 {REPO} --uenv=app srun /shared/tell"));
+        assert_eq!(lines(&printed.success().stdout), TOLD);
     });
 }
 
@@ -222,7 +223,7 @@ fn builds_of_two_images_go_with_each_other() {
         for uarch in ["zen2", "zen3"] {
             builds.add("more", uarch, "/user-tools", "{}");
         }
-        let said = builds.alice(&format!(
+        let printed = builds.alice(&format!(
             "srun -N4 {REPO} --uenv=app,more sh -c \
              'echo $SLURMD_NODENAME $BUILD_OF_app $BUILD_OF_more $(which-app) $(which-more)'"
         ));
@@ -232,7 +233,7 @@ fn builds_of_two_images_go_with_each_other() {
             "n3 zen2 zen2 zen2 zen2",
             "n4 zen2 zen2 zen2 zen2",
         ];
-        assert_eq!(lines(&said.success().stdout), expected);
+        assert_eq!(lines(&printed.success().stdout), expected);
     });
 }
 
@@ -240,14 +241,14 @@ fn builds_of_two_images_go_with_each_other() {
 fn a_step_may_put_another_build_into_the_place_of_that_of_its_job() {
     in_cluster!(|cluster: &Cluster| {
         let builds = Builds::two_kinds(cluster);
-        let said = builds.alice(&format!(
+        let printed = builds.alice(&format!(
             "salloc --quiet -N4 {REPO} --uenv=app srun --uenv=app%zen3 sh -c \
              'echo $(which-app) $BUILD_OF_app $PATH'"
         ));
-        let said = said.success();
+        let printed = printed.success();
         let expected = "zen3 zen3 /user-environment/bin-zen3:/usr/local/bin:/usr/bin:/bin:\
                         /usr/local/sbin:/usr/sbin:/sbin";
-        assert_eq!((lines(&said.stdout), choices(&said)), (vec![expected], vec![]));
+        assert_eq!((lines(&printed.stdout), choices(&printed)), (vec![expected], vec![]));
     });
 }
 
@@ -255,13 +256,13 @@ fn a_step_may_put_another_build_into_the_place_of_that_of_its_job() {
 fn another_image_in_a_step_leaves_the_choice_of_the_first() {
     in_cluster!(|cluster: &Cluster| {
         let builds = Builds::two_kinds(cluster);
-        let said = builds.alice(&format!(
+        let printed = builds.alice(&format!(
             "salloc --quiet -N4 {REPO} --uenv=app srun --uenv-passthrough=use --uenv=/shared/images/tool.squashfs sh -c \
              'echo $SLURMD_NODENAME $(which-app) $BUILD_OF_app $(what)'"
         ));
         let expected =
             ["n1 zen3 zen3 tool", "n2 zen3 zen3 tool", "n3 zen2 zen2 tool", "n4 zen2 zen2 tool"];
-        assert_eq!(lines(&said.success().stdout), expected);
+        assert_eq!(lines(&printed.success().stdout), expected);
     });
 }
 
@@ -269,9 +270,12 @@ fn another_image_in_a_step_leaves_the_choice_of_the_first() {
 fn a_user_may_name_the_build_for_all_nodes() {
     in_cluster!(|cluster: &Cluster| {
         let builds = Builds::two_kinds(cluster);
-        let said = builds.alice(&format!("srun -N4 {REPO} --uenv=app%zen2 which-app"));
-        let said = said.success();
-        assert_eq!((said.stdout.as_str(), choices(&said)), ("zen2\nzen2\nzen2\nzen2\n", vec![]));
+        let printed = builds.alice(&format!("srun -N4 {REPO} --uenv=app%zen2 which-app"));
+        let printed = printed.success();
+        assert_eq!(
+            (printed.stdout.as_str(), choices(&printed)),
+            ("zen2\nzen2\nzen2\nzen2\n", vec![])
+        );
     });
 }
 
@@ -279,11 +283,11 @@ fn a_user_may_name_the_build_for_all_nodes() {
 fn the_right_build_is_there_where_no_variables_are_handed_on() {
     in_cluster!(|cluster: &Cluster| {
         let builds = Builds::two_kinds(cluster);
-        let said = builds.alice(&format!(
+        let printed = builds.alice(&format!(
             "srun -N2 -w n1,n3 --export=NONE {REPO} --uenv=app /bin/sh -c \
              'echo $(/user-environment/bin-*/which-app) $BUILD_OF_app $CABANE_LOADED'"
         ));
-        assert_eq!(lines(&said.success().stdout), ["zen2", "zen3"]);
+        assert_eq!(lines(&printed.success().stdout), ["zen2", "zen3"]);
     });
 }
 
@@ -291,15 +295,15 @@ fn the_right_build_is_there_where_no_variables_are_handed_on() {
 fn steps_of_a_job_to_which_no_variables_were_handed_on_choose_again() {
     in_cluster!(|cluster: &Cluster| {
         let builds = Builds::two_kinds(cluster);
-        let said = builds.alice(&format!(
+        let printed = builds.alice(&format!(
             "printf '%s\\n' '#!/bin/bash' 'srun /bin/bash -c \"/user-environment/bin-*/which-app\"' >job.sh
              rm -f out err
              sbatch --wait --export=NONE --output=out --error=err -N4 {REPO} --uenv=app job.sh \
                  >/dev/null
              cat err >&2; cat out"
         ));
-        let said = said.success();
-        assert_eq!(said.stdout.matches("zen2\n").count(), 2, "{said:?}");
+        let printed = printed.success();
+        assert_eq!(printed.stdout.matches("zen2\n").count(), 2, "{printed:?}");
     });
 }
 
@@ -318,8 +322,8 @@ fn without_an_order_the_features_decide() {
                 ("most", &needs(&[present(), "some_new_one", lacking()])),
             ],
         );
-        let said = builds.alice(&format!("srun -N2 {REPO} --uenv=app which-app"));
-        assert_eq!(lines(&said.success().stdout), ["more"]);
+        let printed = builds.alice(&format!("srun -N2 {REPO} --uenv=app which-app"));
+        assert_eq!(lines(&printed.success().stdout), ["more"]);
     });
 }
 
@@ -327,14 +331,14 @@ fn without_an_order_the_features_decide() {
 fn where_nothing_decides_the_step_fails_and_lists_the_builds() {
     in_cluster!(|cluster: &Cluster| {
         let builds = Builds::make(cluster, &[("zen2", "{}"), ("zen3", "{}")]);
-        let said = builds.alice(&format!("srun {REPO} --uenv=app echo ran"));
+        let printed = builds.alice(&format!("srun {REPO} --uenv=app echo ran"));
         assert!(
-            said.code != 0
-                && said.stdout.is_empty()
-                && said.stderr.contains("nothing says which of these builds is the better one")
-                && said.stderr.contains("app/1:v1@here%zen2")
-                && said.stderr.contains("`--uenv=app/1:v1@here%zen2` takes that one"),
-            "{said:?}"
+            printed.code != 0
+                && printed.stdout.is_empty()
+                && printed.stderr.contains("nothing says which of these builds is the better one")
+                && printed.stderr.contains("app/1:v1@here%zen2")
+                && printed.stderr.contains("`--uenv=app/1:v1@here%zen2` takes that one"),
+            "{printed:?}"
         );
     });
 }
@@ -344,19 +348,19 @@ fn a_file_that_others_may_change_decides_nothing_and_is_found() {
     in_cluster!(|cluster: &Cluster| {
         let builds = Builds::make(cluster, &[("zen2", "{}"), ("zen3", "{}")]);
         cluster.root("echo zen2 >/etc/cabane/uarch; chmod 666 /etc/cabane/uarch");
-        let said =
+        let printed =
             builds.alice(&format!("srun {REPO} --uenv=app%zen2,app%zen3:/user-tools echo ran"));
-        assert_eq!(said.success().stdout, "ran\n");
-        let said = builds.alice(&format!("srun {REPO} --uenv=app echo ran"));
+        assert_eq!(printed.success().stdout, "ran\n");
+        let printed = builds.alice(&format!("srun {REPO} --uenv=app echo ran"));
         let checked = cluster.on_node("n1", "root").sh("cabane slurm check");
         let reason = "can be written to by others than root";
         assert!(
-            said.code != 0
-                && said.stdout.is_empty()
-                && said.stderr.contains(reason)
+            printed.code != 0
+                && printed.stdout.is_empty()
+                && printed.stderr.contains(reason)
                 && checked.code == 10
                 && checked.stderr.contains(reason),
-            "{said:?} {checked:?}"
+            "{printed:?} {checked:?}"
         );
     });
 }
@@ -374,15 +378,15 @@ fn one_that_does_not_fit(cluster: &Cluster) -> Builds<'_> {
 fn an_image_that_a_node_cannot_run_is_refused_with_what_it_lacks() {
     in_cluster!(|cluster: &Cluster| {
         let builds = one_that_does_not_fit(cluster);
-        let said = builds.alice(&format!("srun -N2 {REPO} --uenv=app echo ran"));
+        let printed = builds.alice(&format!("srun -N2 {REPO} --uenv=app echo ran"));
         let reason =
             format!("n1 cannot run app/1:v1@here%newer: its processor lacks {}\n", lacking());
         assert!(
-            said.code != 0
-                && said.stdout.is_empty()
-                && said.stderr.contains(&reason)
-                && said.stderr.contains("hint: `--uenv-unfit=warn` starts nevertheless"),
-            "{said:?}"
+            printed.code != 0
+                && printed.stdout.is_empty()
+                && printed.stderr.contains(&reason)
+                && printed.stderr.contains("hint: `--uenv-unfit=warn` starts nevertheless"),
+            "{printed:?}"
         );
     });
 }
@@ -391,15 +395,17 @@ fn an_image_that_a_node_cannot_run_is_refused_with_what_it_lacks() {
 fn a_batch_job_on_a_node_that_cannot_run_it_fails_and_says_why() {
     in_cluster!(|cluster: &Cluster| {
         let builds = one_that_does_not_fit(cluster);
-        let said = builds.alice(&format!(
+        let printed = builds.alice(&format!(
             "printf '#!/bin/bash\\necho ran\\n' >job.sh; rm -f out
              sbatch --wait --output=out {REPO} --uenv=app job.sh >/dev/null; code=$?
              cat out; exit $code"
         ));
         let reason = format!("its processor lacks {}\n", lacking());
         assert!(
-            said.code != 0 && said.stdout.contains(&reason) && !said.stdout.contains("ran\n"),
-            "{said:?}"
+            printed.code != 0
+                && printed.stdout.contains(&reason)
+                && !printed.stdout.contains("ran\n"),
+            "{printed:?}"
         );
     });
 }
@@ -408,13 +414,16 @@ fn a_batch_job_on_a_node_that_cannot_run_it_fails_and_says_why() {
 fn a_user_may_go_on_with_a_warning_also_in_the_steps_of_the_job() {
     in_cluster!(|cluster: &Cluster| {
         let builds = one_that_does_not_fit(cluster);
-        let said = builds.alice(&format!(
+        let printed = builds.alice(&format!(
             "SALLOC_UENV_UNFIT=warn salloc --quiet {REPO} --uenv=app srun which-app"
         ));
-        let said = said.success();
+        let printed = printed.success();
         let reason =
             format!("n1 cannot run app/1:v1@here%newer: its processor lacks {}", lacking());
-        assert_eq!((said.stdout.as_str(), choices(&said)), ("newer\n", vec![reason.as_str()]));
+        assert_eq!(
+            (printed.stdout.as_str(), choices(&printed)),
+            ("newer\n", vec![reason.as_str()])
+        );
     });
 }
 
@@ -422,12 +431,12 @@ fn a_user_may_go_on_with_a_warning_also_in_the_steps_of_the_job() {
 fn a_c_library_that_is_too_old_is_told() {
     in_cluster!(|cluster: &Cluster| {
         let builds = Builds::make(cluster, &[("any", r#"{"glibc":"2.99"}"#)]);
-        let said = builds.alice(&format!("srun {REPO} --uenv=app echo ran"));
+        let printed = builds.alice(&format!("srun {REPO} --uenv=app echo ran"));
         let found = cabane_compat::glibc().unwrap();
         let reason = format!("it has glibc {found}, and 2.99 is needed\n");
         assert!(
-            said.code != 0 && said.stdout.is_empty() && said.stderr.contains(&reason),
-            "{said:?}"
+            printed.code != 0 && printed.stdout.is_empty() && printed.stderr.contains(&reason),
+            "{printed:?}"
         );
     });
 }
@@ -436,11 +445,11 @@ fn a_c_library_that_is_too_old_is_told() {
 fn what_was_started_before_the_job_is_looked_at_too() {
     in_cluster!(|cluster: &Cluster| {
         let builds = one_that_does_not_fit(cluster);
-        let said = builds.alice(&format!("cabane {REPO} run app -- srun {REPO} echo ran"));
+        let printed = builds.alice(&format!("cabane {REPO} run app -- srun {REPO} echo ran"));
         let reason = format!("its processor lacks {}\n", lacking());
         assert!(
-            said.code != 0 && said.stdout.is_empty() && said.stderr.contains(&reason),
-            "{said:?}"
+            printed.code != 0 && printed.stdout.is_empty() && printed.stderr.contains(&reason),
+            "{printed:?}"
         );
     });
 }

@@ -33,9 +33,9 @@ fn two_users_with_one_image_share_what_the_kernel_holds_of_it() {
 #[test]
 fn two_users_with_different_images_have_their_own() {
     in_cluster!(|cluster: &Cluster| {
-        let said = both(cluster, "app/1:v1", "/home/bob/own.squashfs");
-        let said = said.map(|text| text.lines().next().unwrap_or_default().to_owned());
-        assert_eq!(said, ["app 1", "app 2"]);
+        let output = both(cluster, "app/1:v1", "/home/bob/own.squashfs");
+        let output = output.map(|text| text.lines().next().unwrap_or_default().to_owned());
+        assert_eq!(output, ["app 1", "app 2"]);
     });
 }
 

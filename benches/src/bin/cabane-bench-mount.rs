@@ -30,7 +30,6 @@ use std::process::{Command, ExitCode, Stdio};
 
 use cabane_mount::{Backend, FusePrograms, ImageFile, ImageFormat, MountPlan, Operation, perform};
 use rustix::time::{ClockId, clock_gettime};
-
 use request::PreparedRequest;
 
 /// When it began, in nanoseconds of the monotonic clock.

@@ -230,7 +230,7 @@ fn says_full(failure: &Failure) -> bool {
     failure.tail.iter().any(is_full)
 }
 
-/// Whether memory ran out, as far as can be told: the kernel says it to nobody else.
+/// Whether memory ran out, as far as is known: the kernel says it to no one else.
 fn says_killed(failure: &Failure) -> bool {
     let is_killed = |line: &String| KILLED.iter().any(|words| line.contains(words));
     let kill = Signal::KILL.as_raw();
@@ -242,7 +242,7 @@ pub(crate) trait Listener {
     /// Takes a line; returns whether it was understood, and need not be shown.
     fn line(&mut self, line: &str, progress: &mut dyn Progress) -> bool;
 
-    /// The program failed: completes what is told about it.
+    /// The program failed: completes what is reported about it.
     fn blame(&mut self, failure: &mut Failure);
 }
 

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use cabane_compat::{GlibcVersion, needed_glibc};
 
-/// Whoever brings this brings a C library.
+/// This brings a C library.
 const C_LIBRARY: &str = "libc.so.6";
 /// Where links may lead on every system.
 const EVERYWHERE: [&str; 3] = ["/dev", "/proc", "/sys"];
@@ -26,7 +26,7 @@ pub(crate) struct Contents {
     pub(crate) glibc: Option<GlibcVersion>,
     /// Where links of the tree lead out of it.
     pub(crate) links: BTreeSet<PathBuf>,
-    /// How many bytes there are below each of the directories that were asked for.
+    /// How many bytes there are below each of the directories that were requested.
     pub(crate) sizes: Vec<u64>,
 }
 

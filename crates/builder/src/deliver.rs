@@ -4,7 +4,7 @@
 //! A finished tree goes to the directory that it was built for, instead of into an image.
 //!
 //! It is copied beside that directory, written to the disk, and then gets its name in one
-//! move: whoever looks sees the whole tree or what was there before. Owners and times stay
+//! move: anyone who looks sees the whole tree or what was there before. Owners and times stay
 //! as they are; modes are those of an image.
 
 use std::collections::HashMap;
@@ -77,7 +77,7 @@ impl Target {
         there.is_dir() && TELLING.iter().all(|name| is_same(name))
     }
 
-    /// Where the tree is until it is whole. Nobody else builds in the same directory.
+    /// Where the tree is until it is whole. No one else builds in the same directory.
     fn partial(&self, layout: &Layout) -> PathBuf {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         let build = fingerprint::of_bytes(layout.root.as_os_str().as_encoded_bytes());

@@ -65,7 +65,7 @@ pub(crate) fn remove(path: &Path) -> Result<(), BuildError> {
     removed.map_err(BuildError::file("remove", path))
 }
 
-/// Packages may hold directories that nobody may write to; and what is left of a
+/// Packages may hold directories that no one may write to; and what is left of a
 /// build that was killed may write for another moment.
 fn remove_stubborn(path: &Path) -> io::Result<()> {
     for _ in 0..10 {

@@ -95,7 +95,7 @@ pub enum BuildError {
     /// The build has no step of that name, or leaves it out.
     #[error("there is no step `{}` in this build", escape(name))]
     NoStep {
-        /// What was asked for.
+        /// What was requested.
         name: String,
         /// The steps that there are.
         steps: Vec<StepName>,

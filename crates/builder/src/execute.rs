@@ -126,7 +126,7 @@ fn remember(job: &Job, gauge: Option<&mut Gauge>) {
     let name = job.recipe.name.as_str();
     let used = match gauge {
         Some(gauge) => gauge.look(),
-        // On the disk nobody looked: what is there now, and half of it for what went.
+        // On the disk no one looked: what is there now, and half of it for what went.
         None if job.request.memory.is_some() => {
             let used = leftovers::size_of(&job.layout.store());
             used + used / 2

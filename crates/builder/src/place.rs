@@ -54,18 +54,18 @@ pub(crate) fn decide(
     root: PathBuf,
 ) -> (Layout, Option<String>) {
     let mut layout = Layout::new(root);
-    let Some(asked) = &request.memory else {
+    let Some(requested) = &request.memory else {
         return (layout, None);
     };
     // What was begun on the disk goes on there.
-    if layout.store().exists() || !asked.directory.exists() {
+    if layout.store().exists() || !requested.directory.exists() {
         return (layout, None);
     }
     let begun = Record::read(&layout).map(|record| record.path);
     let begun = begun.filter(|path| is_own(path));
-    match fits(request, asked, name, begun.as_deref()) {
+    match fits(request, requested, name, begun.as_deref()) {
         Ok(()) => {
-            let path = begun.unwrap_or_else(|| fresh(asked, &layout));
+            let path = begun.unwrap_or_else(|| fresh(requested, &layout));
             layout.memory = Some(path);
             (layout, None)
         }
@@ -75,20 +75,20 @@ pub(crate) fn decide(
 
 fn fits(
     request: &BuildRequest,
-    asked: &InMemory,
+    requested: &InMemory,
     name: &str,
     begun: Option<&Path>,
 ) -> Result<(), String> {
-    let parent = &asked.directory;
+    let parent = &requested.directory;
     let shown = crate::error::shown;
     if !memory::is_in_memory(parent) {
         return Err(format!("{} is not in memory", shown(parent)));
     }
-    let own = own_directory(asked);
+    let own = own_directory(requested);
     if own.symlink_metadata().is_ok() && !is_own(&own) {
         return Err(format!("{} belongs to another user", shown(&own)));
     }
-    let Some(mut free) = Free::ask(parent, asked.job_limit) else {
+    let Some(mut free) = Free::ask(parent, requested.job_limit) else {
         return Err("how much memory there is cannot be told".to_owned());
     };
     let known = memory::need(&request.cache_dir, name);
@@ -118,25 +118,25 @@ fn gibibytes(bytes: u64) -> f64 {
 }
 
 /// The user's directory for builds in memory.
-fn own_directory(asked: &InMemory) -> PathBuf {
+fn own_directory(requested: &InMemory) -> PathBuf {
     let name = format!("cabane-build-{}", geteuid().as_raw());
-    asked.directory.join(name)
+    requested.directory.join(name)
 }
 
-/// A directory that nobody else could have made or can enter.
+/// A directory that no one else could have made or can enter.
 fn is_own(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|found| {
         found.is_dir() && found.uid() == geteuid().as_raw() && found.mode().trailing_zeros() >= 6
     })
 }
 
-fn fresh(asked: &InMemory, layout: &Layout) -> PathBuf {
+fn fresh(requested: &InMemory, layout: &Layout) -> PathBuf {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let seed = format!("{} {:?}", std::process::id(), now.unwrap_or_default());
     let token = fingerprint::of_bytes(seed.as_bytes());
     let name = layout.root.file_name().unwrap_or_default();
     let name = name.to_string_lossy();
-    own_directory(asked).join(format!("{name}-{}", &token.as_str()[..8]))
+    own_directory(requested).join(format!("{name}-{}", &token.as_str()[..8]))
 }
 
 /// Returns where a build is in memory, as far as that is certain before it begins.
@@ -147,13 +147,13 @@ pub(crate) fn to_be_told(layout: &Layout) -> Option<PathBuf> {
 }
 
 /// Makes the part in memory and notes where it is; what an earlier build of the same
-/// directory left in memory elsewhere is removed. Only while nobody else builds there.
+/// directory left in memory elsewhere is removed. Only while no one else builds there.
 pub(crate) fn claim(request: &BuildRequest, layout: &Layout) -> Result<(), BuildError> {
-    let Some(asked) = &request.memory else {
+    let Some(requested) = &request.memory else {
         return Ok(());
     };
     let path = layout.memory.as_deref();
-    for old in parts(&asked.directory) {
+    for old in parts(&requested.directory) {
         if old.build == layout.root && Some(old.path.as_path()) != path {
             disk::remove(&old.path)?;
         }
@@ -161,7 +161,7 @@ pub(crate) fn claim(request: &BuildRequest, layout: &Layout) -> Result<(), Build
     let Some(path) = path else {
         return disk::remove(&layout.memory_record());
     };
-    make_closed(&own_directory(asked))?;
+    make_closed(&own_directory(requested))?;
     make_closed(path)?;
     let of = path.join(OF);
     fs::write(&of, layout.root.as_os_str().as_bytes()).map_err(BuildError::file("write", &of))?;
@@ -213,8 +213,8 @@ struct Part {
 
 /// Finds the parts of this user's builds.
 fn parts(parent: &Path) -> Vec<Part> {
-    let asked = InMemory { directory: parent.to_owned(), job_limit: None };
-    let own = own_directory(&asked);
+    let requested = InMemory { directory: parent.to_owned(), job_limit: None };
+    let own = own_directory(&requested);
     if !is_own(&own) {
         return Vec::new();
     }
@@ -268,8 +268,8 @@ mod tests {
 
     #[test]
     fn every_directory_in_memory_is_a_new_one() {
-        let asked = InMemory { directory: "/dev/shm".into(), job_limit: None };
+        let requested = InMemory { directory: "/dev/shm".into(), job_limit: None };
         let layout = Layout::new("/builds/app".into());
-        assert_ne!(fresh(&asked, &layout), fresh(&asked, &layout));
+        assert_ne!(fresh(&requested, &layout), fresh(&requested, &layout));
     }
 }

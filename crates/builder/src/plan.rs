@@ -121,7 +121,7 @@ pub(crate) struct Job {
     pub(crate) recipe: Recipe,
     pub(crate) recipe_dir: RecipeDir,
     pub(crate) layout: Layout,
-    /// What is to be told about where it happens.
+    /// What is reported about the place where it happens.
     pub(crate) place: Option<String>,
     pub(crate) engine: Box<dyn Engine>,
     pub(crate) tool: Tool,

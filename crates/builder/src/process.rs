@@ -55,7 +55,7 @@ pub(crate) fn end(child: &mut Child) {
     }
 }
 
-/// Ends all processes below one that still runs. Whoever is stopped starts no others, so
+/// Ends all processes below one that still runs. A stopped process starts no others, so
 /// that all are found before the first one dies and hides the others.
 fn kill_tree(root: Pid) {
     let stop = |process: &Pid| {

@@ -40,7 +40,7 @@ pub(crate) fn ask_version(path: &Path, option: &str) -> Result<String, BuildErro
 }
 
 /// Asks a program something in a directory. It answers with one line, or the error is
-/// what it said first.
+/// what it printed first.
 pub(crate) fn ask_line(
     program: &Path,
     directory: &Path,

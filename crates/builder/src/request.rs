@@ -12,7 +12,7 @@ use cabane_mount::{Backend, ImageFormat};
 
 use crate::container::Containers;
 
-/// A build that is asked for.
+/// A build that is requested.
 #[derive(Clone, Debug)]
 pub struct BuildRequest {
     /// The directory of the recipe.

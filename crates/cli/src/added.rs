@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What is said of an image that was added to a repository.
+//! What is reported of an image that was added to a repository.
 
 use cabane_report::size;
 use cabane_repository::Added;

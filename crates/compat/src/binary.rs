@@ -3,7 +3,7 @@
 
 //! A program or library, as far as its sections tell.
 //!
-//! Only what is asked for is read, and no more of it than a real file has: the numbers in
+//! Only what is requested is read, and no more of it than a real file has: the numbers in
 //! a file belong to others. What does not hold together counts as not there.
 
 use std::fs::File;

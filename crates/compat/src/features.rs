@@ -61,8 +61,8 @@ const OF_OTHERS: &[&str] = &[];
 /// Asks for each of a list of features: the name of the kernel, and that of the compiler.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! ask {
-    ($detected:ident, $asked:expr, $($kernel:pat => $compiler:tt,)*) => {
-        match $asked {
+    ($detected:ident, $requested:expr, $($kernel:pat => $compiler:tt,)*) => {
+        match $requested {
             $($kernel => Some(std::arch::$detected!($compiler)),)*
             _ => None,
         }

@@ -14,7 +14,7 @@ use crate::LayerProblem;
 use crate::layer::MOST_ENTRIES;
 use crate::progress::Progress;
 
-/// How many bytes all layers of an image may unpack to, if nothing else is said.
+/// How many bytes all layers of an image may unpack to, by default.
 pub const MAX_UNPACKED: u64 = 256 << 30;
 
 /// What is left of the limits while the layers of one image are read.
@@ -73,7 +73,7 @@ impl<'p> Budget<'p> {
             return Err(io::Error::other(Stop::Interrupted));
         }
         let seen = self.decompressed.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        // Headers and fill are not counted against whoever is near the limit with files.
+        // Headers and fill are not counted against anyone who is near the limit with files.
         let most = self.limit.saturating_add(self.overhead());
         if seen > most {
             let limit = self.limit;

@@ -24,7 +24,7 @@ use crate::{ContainerImage, Error, digest, glibc};
 pub struct Request<'a> {
     /// The name in the metadata.
     pub name: &'a str,
-    /// What was asked for, in full.
+    /// What was requested, in full.
     pub reference: &'a str,
     /// Where it starts, if not where the image says; made if nothing is there.
     pub working_directory: Option<&'a str>,
@@ -34,7 +34,7 @@ pub struct Request<'a> {
     pub mksquashfs: &'a Path,
     /// How many threads may work.
     pub jobs: usize,
-    /// How many bytes all layers may unpack to: [`MAX_UNPACKED`] where nothing else is said.
+    /// How many bytes all layers may unpack to: [`MAX_UNPACKED`] by default.
     pub max_unpacked: u64,
 }
 

@@ -43,7 +43,7 @@ pub enum Error {
     NoSuchName {
         /// Where.
         place: String,
-        /// What was asked for.
+        /// What was requested.
         wanted: String,
         /// What there is.
         names: Vec<String>,
@@ -51,7 +51,7 @@ pub enum Error {
     /// None of the images is for the platform.
     #[error("the image is not there for {wanted}; it is for {}", .there.join(", "))]
     NoPlatform {
-        /// What was asked for.
+        /// What was requested.
         wanted: String,
         /// What there is.
         there: Vec<String>,
@@ -103,7 +103,7 @@ pub enum Error {
     Program {
         /// Which.
         program: &'static str,
-        /// What it said.
+        /// What it printed.
         message: String,
     },
     /// A directory holds something else than container images.
@@ -225,7 +225,7 @@ pub enum LayerProblem {
     /// Something else than a directory has the name of the root.
     #[error("the root of the image is not a directory in it")]
     Root,
-    /// More entries than anybody needs.
+    /// More entries than anyone needs.
     #[error("there are more than {limit} entries")]
     TooMany {
         /// How many are allowed.

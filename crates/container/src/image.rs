@@ -11,7 +11,7 @@ use crate::{Error, Platform, digest};
 
 /// Something that hands out content by its digest.
 pub trait Blobs: Sync {
-    /// Opens content for reading. What comes is verified by whoever reads it.
+    /// Opens content for reading. What comes is verified by its reader.
     ///
     /// # Errors
     ///

@@ -36,7 +36,7 @@ pub struct ImportRecord {
     pub version: u32,
     /// The version of the way in which images are made.
     pub converter: u32,
-    /// What was asked for.
+    /// What was requested.
     pub reference: String,
     /// For which platform the image is.
     pub platform: String,
@@ -74,7 +74,7 @@ pub struct Changed {
     pub owners: u64,
     /// Set-user-id and set-group-id bits that were taken away.
     pub set_id: u64,
-    /// Files and directories that not everybody could read.
+    /// Files and directories that not everyone could read.
     pub closed: u64,
     /// Devices that were left out.
     pub devices: u64,

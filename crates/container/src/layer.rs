@@ -25,7 +25,7 @@ const DEEPEST: usize = 512;
 /// Bytes of a layer.
 pub type Bytes<'a> = Box<dyn Read + Send + 'a>;
 
-/// Opens a layer, as often as is asked for.
+/// Opens a layer, as often as is requested.
 pub type Open<'a> = Box<dyn Fn() -> io::Result<Bytes<'a>> + Send + Sync + 'a>;
 
 /// A layer that can be read.
@@ -118,7 +118,7 @@ impl<'a> Layer<'a> {
     }
 
     /// Tells a layer that was damaged from one that never was an archive: what cannot be read
-    /// is no mistake of whoever made it if its bytes are others.
+    /// is not the mistake of its maker if its bytes differ.
     pub(crate) fn blamed_for(&self, error: Error) -> Error {
         let Error::Layer { source: LayerProblem::Io(_) | LayerProblem::Tar(_), .. } = &error else {
             return error;
@@ -231,7 +231,7 @@ pub(crate) struct Listing {
     pub(crate) sums: Sums,
 }
 
-/// Reads a layer, and verifies it. `each` is told about each entry, of which it may read the
+/// Reads a layer, and verifies it. `each` is informed of each entry, of which it may read the
 /// content.
 pub(crate) fn list<'a, 'p>(
     layer: &Layer<'a>,

@@ -5,7 +5,7 @@
 
 use crate::Error;
 
-/// Is told how much was done, and may end it.
+/// Receives how much was done, and may end it.
 pub trait Progress: Sync {
     /// How many bytes of layers were read, as they come, and of how many if that is known.
     fn read(&self, done: u64, of: Option<u64>);

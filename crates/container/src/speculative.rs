@@ -4,7 +4,7 @@
 //! Files that are written while their layer is read for the first time.
 //!
 //! Which files are left, and under which name, is known for certain when all layers were read.
-//! Nearly always it can be told before: layers are read from the top down, so that what may
+//! Nearly always it is known before: layers are read from the top down, so that what may
 //! hide a file was seen when it comes. Here that is guessed from names alone, and the tree says
 //! at the end whether it was right. What was not written is written when its layer is read
 //! again; if something was written that is not left, the image is begun anew. Content is written
@@ -61,7 +61,7 @@ pub(crate) struct Ahead {
     is_wrong: bool,
 }
 
-/// What the layers above have, by the hashes of names: whoever is mistaken for another is read
+/// What the layers above have, by the hashes of names: one that is mistaken for another is read
 /// again, and nothing else happens.
 #[derive(Default)]
 struct Above {

@@ -52,7 +52,7 @@ impl Read for Streamed {
             return Ok(read);
         }
         let mut outcome = self.outcome.lock().map_err(|_| ended())?;
-        // Whoever reads on after the end gets the end again.
+        // Anyone who reads on after the end gets the end again.
         let outcome = outcome.replace(Ok(()));
         outcome.unwrap_or_else(|| Err(ended())).map(|()| 0)
     }

@@ -4,8 +4,8 @@
 //! What is written into an image: files of layers.
 //!
 //! An image is mounted with root as the owner of everything, and used by people who are not
-//! root. So everybody may read what is in it: whoever may read the image file could do that
-//! anyhow. Nothing in it gives anybody rights: no set-user-id, no capabilities, no devices.
+//! root. So everyone may read what is in it: anyone who may read the image file could do that
+//! anyhow. Nothing in it gives anyone rights: no set-user-id, no capabilities, no devices.
 
 use std::io::{self, Read};
 
@@ -17,7 +17,7 @@ use crate::tar::{Entry, Unfolded};
 /// Where the metadata are.
 pub(crate) const META: &str = "meta";
 
-/// What everybody may do with what the owner may, and nobody more than that.
+/// What everyone may do with what the owner may, and no one more than that.
 pub(crate) fn mode_of(attributes: Attributes, is_directory: bool) -> u32 {
     let mode = attributes.mode & 0o1777;
     let is_executable = is_directory || mode & 0o111 != 0;

@@ -12,7 +12,7 @@ use cabane_recipe::DeviceName;
 
 use crate::DIRECTORIES;
 
-/// A path as it is printed: what is in a file of somebody's must not reach the terminal as it is.
+/// A path as it is printed: what is in a file of someone's must not reach the terminal as it is.
 pub(crate) fn shown(path: &Path) -> String {
     escape(&path.to_string_lossy()).into_owned()
 }

@@ -9,7 +9,7 @@ use cabane_recipe::DeviceHook;
 
 /// Programs whose words are known.
 const PROGRAMS: [&str; 2] = ["nvidia-ctk", "nvidia-cdi-hook"];
-/// Where an image has libraries for older drivers, unless it is said.
+/// Where an image has libraries for older drivers, unless stated.
 const COMPATIBLE: &str = "/usr/local/cuda/compat";
 
 /// What a hook is for.

@@ -3,7 +3,7 @@
 
 //! Links and libraries, as places of the files that they lead to.
 //!
-//! Nobody makes links in a read-only image or writes the loader's cache there. A link is one
+//! No process makes links in a read-only image or writes the loader's cache there. A link is one
 //! more place of its file, and a library is also seen in a private directory by each name that
 //! the loader may want: its own, that of its links, and its soname.
 

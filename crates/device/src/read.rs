@@ -24,7 +24,7 @@ pub(crate) fn read(path: &Path) -> Result<DeviceSpecification, String> {
 }
 
 fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
-    // Nothing is waited for, as it would be if somebody had put a fifo there.
+    // Nothing is waited for, as it would be if someone had put a fifo there.
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let flags = i32::try_from(flags.bits()).unwrap_or_default();
     let file = File::options().read(true).custom_flags(flags).open(path);
@@ -42,7 +42,7 @@ fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
     Ok(text)
 }
 
-/// Tells why a file or directory is not believed. What it says is done for everybody on the
+/// Tells why a file or directory is not believed. What it says is done for everyone on the
 /// machine, so others must not have written it.
 pub(crate) fn check(found: &Metadata) -> Result<(), String> {
     let owner = found.uid();
@@ -55,7 +55,7 @@ pub(crate) fn check(found: &Metadata) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the number of whoever has none, if some users have none here.
+/// Returns the number that stands for users without a number here, if there are such users.
 fn overflow() -> Option<u32> {
     let map = fs::read_to_string("/proc/self/uid_map").ok()?;
     if map.split_whitespace().eq(["0", "0", "4294967295"]) {

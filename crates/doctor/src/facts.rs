@@ -97,7 +97,7 @@ pub(crate) enum Step {
 pub(crate) struct Failure {
     /// Where.
     pub(crate) step: Step,
-    /// What was said, with its causes.
+    /// What was reported, with its causes.
     pub(crate) text: String,
     /// The number of the error of the system.
     pub(crate) errno: Option<i32>,
@@ -184,7 +184,7 @@ pub(crate) enum PolicyFacts {
     Good {
         /// Each mount point, and what is wrong with it.
         mount_points: Vec<(String, Option<Weakness>)>,
-        /// Whose images; nobody's in particular if none.
+        /// Whose images; no user's in particular if none.
         owners: Option<Vec<u32>>,
         /// How many images of a user.
         images_per_user: u32,
@@ -373,7 +373,7 @@ pub(crate) struct Configuration {
     pub(crate) files: Vec<String>,
     /// What is wrong with them, with a variable or with an option.
     pub(crate) mistake: Option<Mistake>,
-    /// The way to mount that is asked for, if any, and where.
+    /// The way to mount that is requested, if any, and where.
     pub(crate) wanted: Option<(&'static str, String)>,
 }
 

@@ -44,14 +44,14 @@ pub(crate) fn find(
 ) -> Result<GivenDevices> {
     additions.devices.extend(typed.iter().map(ToString::to_string));
     let root = environment.root();
-    let asked: Vec<DeviceRequest> =
+    let requested: Vec<DeviceRequest> =
         additions.devices.iter().filter_map(|text| text.parse().ok()).collect();
-    let usual = root.map_or(Vec::new(), |_| usual(context, &asked));
-    if usual.is_empty() && asked.is_empty() {
+    let usual = root.map_or(Vec::new(), |_| usual(context, &requested));
+    if usual.is_empty() && requested.is_empty() {
         return Ok(GivenDevices::default());
     }
     let wanted = if root.is_some() { Wanted::Everything } else { Wanted::Variables };
-    let given = give(context, &usual, &asked, wanted)?;
+    let given = give(context, &usual, &requested, wanted)?;
     let directory = match (&given.compatibility, root) {
         (Some(compatibility), Some(image)) => {
             let file = open_image(&image.path, image.format)?;
@@ -62,9 +62,9 @@ pub(crate) fn find(
     Ok(GivenDevices { variables: variables(&given, directory.as_deref()), places: places(given) })
 }
 
-/// Returns the devices of the site, unless somebody wants none of them.
-fn usual(context: &Context, asked: &[DeviceRequest]) -> Vec<DeviceRequest> {
-    if asked.contains(&DeviceRequest::None) {
+/// Returns the devices of the site, unless someone wants none of them.
+fn usual(context: &Context, requested: &[DeviceRequest]) -> Vec<DeviceRequest> {
+    if requested.contains(&DeviceRequest::None) {
         return Vec::new();
     }
     let devices = context.settings.container.devices.iter();
@@ -72,15 +72,15 @@ fn usual(context: &Context, asked: &[DeviceRequest]) -> Vec<DeviceRequest> {
 }
 
 /// Says what a container gets with the usual devices, as far as they are there, and with those
-/// that were asked for.
+/// that were requested.
 ///
 /// # Errors
 ///
-/// A device that was asked for and is not there, or cannot be used.
+/// A device that was requested and is not there, or cannot be used.
 pub fn give(
     context: &Context,
     usual: &[DeviceRequest],
-    asked: &[DeviceRequest],
+    requested: &[DeviceRequest],
     wanted: Wanted,
 ) -> Result<Given> {
     let devices = Devices::look(&DIRECTORIES.map(AsRef::as_ref));
@@ -89,7 +89,7 @@ pub fn give(
         let warning = DeviceWarning::Unreadable { text };
         context.warning(&warning);
     }
-    let mut all: Vec<DeviceRequest> = Vec::with_capacity(usual.len() + asked.len());
+    let mut all: Vec<DeviceRequest> = Vec::with_capacity(usual.len() + requested.len());
     for device in usual {
         let one = std::slice::from_ref(device);
         match devices.choose(one).and_then(|chosen| chosen.give(wanted)) {
@@ -101,12 +101,12 @@ pub fn give(
             }
         }
     }
-    all.extend_from_slice(asked);
+    all.extend_from_slice(requested);
     let given = devices.choose(&all).and_then(|chosen| chosen.give(wanted));
     let given = given.map_err(not_given)?;
     for warning in &given.warnings {
-        // A job has some of the devices of a node, and nobody asked for the others.
-        let is_usual = asked.is_empty() && matches!(warning, DeviceWarning::NoAccess { .. });
+        // A job has some of the devices of a node, and no one requested the others.
+        let is_usual = requested.is_empty() && matches!(warning, DeviceWarning::NoAccess { .. });
         if is_usual {
             context.detail(warning);
         } else {

@@ -33,7 +33,7 @@ pub struct ImageRequest {
     pub view: Option<String>,
     /// Whether no view is loaded unless one is named.
     pub no_default_view: bool,
-    /// Whether it is said which build of an image is taken, if there are several.
+    /// Whether the answer names which build of an image is taken, if there are several.
     pub tells_choice: bool,
 }
 
@@ -51,7 +51,7 @@ impl ImageRequest {
         }
     }
 
-    /// The same, and it is said which build of an image is taken, if there are several.
+    /// The same, and the answer names which build of an image is taken, if there are several.
     #[must_use]
     pub fn telling_choice(self) -> Self {
         Self { tells_choice: true, ..self }
@@ -111,7 +111,7 @@ pub fn find_environment(
 pub fn find_builds(context: &Context, request: &ImageRequest) -> Result<FoundImages> {
     let (mut file, typed) = what_was_typed(context, request)?;
     let additions = files::additions(&mut file);
-    // Nobody who types an image beside a file expects it to come without its view.
+    // No one who types an image beside a file expects it to come without its view.
     let typed_default = default_view(!request.no_default_view, request.view.is_none());
     let file_default = default_view(
         !request.no_default_view && file.default_views != Some(false),

@@ -75,8 +75,8 @@ pub fn directories(calling: &BTreeMap<OsString, OsString>) -> Vec<PathBuf> {
         .map(PathBuf::from)
         .filter(|path| path.is_absolute())
         .map(|path| path.join("cabane"));
-    // Both are memory or a disk of the node; anybody may make a directory there, so
-    // one that somebody else has made is passed over.
+    // Both are memory or a disk of the node; anyone may make a directory there, so
+    // one that someone else has made is passed over.
     let shared = ["/tmp", "/dev/shm"].map(|path| format!("{path}/cabane-{user}").into());
     own.into_iter().chain(shared).collect()
 }

@@ -57,7 +57,7 @@ mod as_texts {
     }
 }
 
-/// Adds to an environment what was asked for beside its images, and says how its root image
+/// Adds to an environment what was requested beside its images, and says how its root image
 /// is entered.
 ///
 /// # Errors
@@ -70,13 +70,13 @@ pub fn root_request(
     additions: &mut Additions,
 ) -> Result<RootRequest> {
     add_binds(context, &options.binds, additions)?;
-    let asked = [
+    let requested = [
         (options.writable.is_some(), "--writable"),
         (options.no_home, "--no-home"),
         (options.entrypoint, "--entrypoint"),
     ];
     if environment.root().is_none()
-        && let Some((_, option)) = asked.into_iter().find(|(is_asked, _)| *is_asked)
+        && let Some((_, option)) = requested.into_iter().find(|(is_asked, _)| *is_asked)
     {
         return Err(no_root(option));
     }

@@ -94,7 +94,7 @@ fn prepare(arguments: [Option<&CStr>; 2]) -> Result<Option<Ready>, Failure> {
     done?.map(|(start, inherited)| make_ready(start, &inherited)).transpose()
 }
 
-/// Reads what is asked for as the caller, and carries it out; returns what is to be started.
+/// Reads what is requested as the caller, and carries it out; returns what is to be started.
 fn with_rights(
     arguments: [Option<&CStr>; 2],
     caller: &Caller,

@@ -26,7 +26,7 @@ pub(crate) enum Failure {
     NotPrivileged,
     /// Rights or limits could not be changed.
     System(io::Error),
-    /// The rights could not be given up. Nothing is said of it: a message goes where the caller
+    /// The rights could not be given up. It is not reported: a message goes where the caller
     /// likes, who could let a process with rights wait there.
     Rights,
     /// Something is not allowed, or a step of mounting failed.
@@ -143,7 +143,7 @@ pub(crate) fn message(failure: &Failure) -> String {
 
 /// Prints an error, and returns the exit code that goes with it. Nothing is allocated.
 pub(crate) fn tell(message: &str, code: i32) -> i32 {
-    // Nobody is left to be told that nobody can be told.
+    // There is no one left to report this to.
     let _ = io::stderr().write_all(message.as_bytes());
     code
 }

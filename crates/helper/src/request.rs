@@ -63,7 +63,7 @@ fn read_whole(number: RawFd) -> io::Result<Vec<u8>> {
 }
 
 fn plan_of(start: &StartRequest) -> Result<PrivilegedPlan, Failure> {
-    // The kernel opens it only for whoever may look into the process.
+    // The kernel opens it only for anyone who may look into the process.
     let namespace =
         start.process.map(|process| File::open(format!("/proc/{process}/ns/mnt"))).transpose();
     let images = start.images.iter().map(|image: &RequestedImage| {

@@ -21,7 +21,7 @@ use crate::packages::{PackagesByImage, select};
 
 /// The directory in the cache.
 const DIRECTORY: &str = "packages";
-/// How large a file may be, in bytes. What does not fit is asked for each time.
+/// How large a file may be, in bytes. What does not fit is requested each time.
 const MAX_BYTES: usize = 64 << 20;
 
 /// A search for packages, with what is known of images.
@@ -48,7 +48,7 @@ impl PackageSearch {
         Some(Self { patterns, index, path })
     }
 
-    /// Returns whether an image has to be asked for its packages. With `again`, those that did
+    /// Returns whether the packages of an image have to be requested. With `again`, those that did
     /// not list any are asked again.
     pub(crate) fn is_missing(&self, image: &Digest, again: bool) -> bool {
         !self.index.knows(image) || again && self.index.is_silent(image)

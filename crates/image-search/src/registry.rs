@@ -18,7 +18,7 @@ use crate::cache::PackageSearch;
 use crate::packages::{Packages, names};
 use crate::request::SearchRequest;
 
-/// How many images are asked for their packages before the answers are cached, so that an
+/// How many images are requested their packages before the answers are cached, so that an
 /// interrupted search continues.
 const BATCH: usize = 1000;
 

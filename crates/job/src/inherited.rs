@@ -27,7 +27,7 @@ pub(crate) struct Inherited {
 
 impl Inherited {
     /// Reads the list. One that is malformed, or does not belong to what is loaded, is that of
-    /// nobody here.
+    /// no one here.
     pub(crate) fn of(variables: &Variables) -> Self {
         let text = text_of(variables, JOB_IMAGES).unwrap_or_default();
         let Ok(list) = JobImages::parse(text) else {
@@ -69,7 +69,7 @@ impl Inherited {
         found.next().map(|(position, (builds, _))| (position, builds.as_slice()))
     }
 
-    /// Returns the variables as they were if these builds were loaded. What somebody has
+    /// Returns the variables as they were if these builds were loaded. What someone has
     /// changed since stays.
     pub(crate) fn variables_with(&self, variables: &Variables, places: &[usize]) -> Variables {
         let mut changed = variables.clone();

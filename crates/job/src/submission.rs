@@ -26,11 +26,11 @@ pub struct Submission {
     pub from: String,
     /// The images and views.
     pub images: ImageRequest,
-    /// What becomes of images that are loaded here, if that was said.
+    /// What becomes of images that are loaded here, if stated.
     pub passthrough: Option<Passthrough>,
-    /// What becomes of a step on a node that cannot run an image, if that was said.
+    /// What becomes of a step on a node that cannot run an image, if stated.
     pub unfit: Option<Unfit>,
-    /// Where each node copies the images first, if that was said: nowhere, or to a stage.
+    /// Where each node copies the images first, if stated: nowhere, or to a stage.
     pub stage: Option<Option<Stage>>,
     /// Files and directories that are visible in a container image: `SOURCE[:TARGET[:ro]]`.
     pub binds: Vec<String>,
@@ -146,7 +146,7 @@ fn one_variable(images: &JobImages) -> Result<String> {
     })
 }
 
-/// A step is staged as its job is, unless something else was said.
+/// A step is staged as its job is, unless stated otherwise.
 fn stage(request: &Submission, calling: &BTreeMap<OsString, OsString>) -> Option<Stage> {
     match request.stage {
         Some(stage) => stage,

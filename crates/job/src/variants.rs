@@ -86,7 +86,7 @@ impl Requested {
         self.found.assemble(&places)
     }
 
-    /// Finds an image that was asked for, and all its builds.
+    /// Finds an image that was requested, and all its builds.
     fn find_image(&self, loaded: &LoadedImage) -> Result<Option<(usize, Vec<JobImage>)>> {
         let environment = self.assemble_with(&[])?;
         let is_same = |image: &ConcreteImage| {
@@ -135,9 +135,9 @@ pub(crate) struct Variants<'a> {
     pub(crate) calling: Variables,
     /// What is loaded there.
     pub(crate) inherited: Inherited,
-    /// What was asked for beside it.
+    /// What was requested beside it.
     pub(crate) requested: Option<Requested>,
-    /// Devices that were asked for beside them.
+    /// Devices that were requested beside them.
     pub(crate) devices: Vec<DeviceRequest>,
 }
 
@@ -197,7 +197,7 @@ impl Variants<'_> {
                 let binds = requested.additions.binds.iter().map(job_bind).collect();
                 (&requested.additions, binds, requested.without_home)
             }
-            // What was asked for when the job was submitted is meant for its steps, too.
+            // What was requested when the job was submitted is meant for its steps, too.
             None => (&nothing, self.inherited.binds(), self.inherited.is_without_home()),
         };
         let request = RootRequest {
@@ -214,17 +214,17 @@ impl Variants<'_> {
     }
 
     /// Says which devices a node looks for: those of the images that are loaded, those that were
-    /// asked for, and those that the site gives to container images.
+    /// requested, and those that the site gives to container images.
     fn devices_of_job(&self, variables: &Variables, has_root: bool) -> Vec<JobDevice> {
         let loaded = loaded_in(variables).additions.devices;
-        let asked = self.devices.iter().map(ToString::to_string);
-        let asked: Vec<String> = loaded.into_iter().chain(asked).collect();
-        let wants_none = asked.iter().any(|device| device == "none");
+        let requests = self.devices.iter().map(ToString::to_string);
+        let requests: Vec<String> = loaded.into_iter().chain(requests).collect();
+        let wants_none = requests.iter().any(|device| device == "none");
         let usual = self.context.settings.container.devices.iter();
         let usual = usual.filter(|_| has_root && !wants_none);
         let device = |must_be| move |name: String| JobDevice { name, must_be };
         let usual = usual.map(|(name, _)| name.to_string()).map(device(false));
-        usual.chain(asked.into_iter().map(device(true))).collect()
+        usual.chain(requests.into_iter().map(device(true))).collect()
     }
 
     /// Works out the variables as they would be inside, with other builds of some images than

@@ -3,7 +3,7 @@
 
 //! A sum for files that are kept to save work, and made again when they are damaged.
 
-/// Returns a sum by which corruption is seen; it costs next to nothing. Nobody is kept from
+/// Returns a sum by which corruption is seen; it costs next to nothing. No one is kept from
 /// making other bytes with the same.
 #[must_use]
 pub fn corrupt_sum(bytes: &[u8]) -> u64 {

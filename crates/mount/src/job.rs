@@ -121,7 +121,7 @@ impl JobMounts {
     }
 
     /// Enters a copy of the namespace, in which the places that a job has for itself are those
-    /// of the namespace in which the task is. What one of the two has not, nobody sees.
+    /// of the namespace in which the task is. What one of the two has not, no one sees.
     fn enter_root(&self) -> Result<(), Error> {
         let own = OF_JOB.map(Path::new).into_iter().filter(|place| place.is_dir());
         let own = own.map(|place| open_source(place).map(|mount| (place, mount)));
@@ -143,7 +143,7 @@ impl JobMounts {
         put_in_own_namespace(mounts, self.places.clone(), &Caller::of_thread(owner.user))
     }
 
-    /// Lets go of the images of a step, whose tasks have ended, and gives up those that nobody
+    /// Lets go of the images of a step, whose tasks have ended, and gives up those that no one
     /// has used for the idle time of the policy.
     ///
     /// # Errors

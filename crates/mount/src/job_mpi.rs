@@ -13,7 +13,7 @@
 //! ```
 //!
 //! with bytes escaped as in [`JobImages`](crate::JobImages). A word that is not known is
-//! refused: a step that runs with another library than was asked for is worse than none.
+//! refused: a step that runs with another library than was requested is worse than none.
 
 use std::ffi::OsString;
 use std::fmt;

@@ -132,8 +132,8 @@ fn open_layer(prepared: &[(Operation, Option<OwnedFd>)]) -> Result<Option<Opened
 
 /// Mounts the images of a plan as root; none of one that goes another way.
 ///
-/// Where the site has a policy, images are shared with everybody on the node and held
-/// for a while; elsewhere nothing may stay behind that nobody would ever remove. This
+/// Where the site has a policy, images are shared with everyone on the node and held
+/// for a while; elsewhere nothing may stay behind that no one would ever remove. This
 /// happens in the namespace of the caller, where the files of the images are.
 fn attach_as_root(plan: &MountPlan) -> Result<Vec<OwnedFd>, Error> {
     let images: Vec<&ImageFile> = plan.operations.iter().filter_map(Operation::image).collect();

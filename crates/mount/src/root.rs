@@ -4,7 +4,7 @@
 //! The root file system of an image in place of the host's.
 //!
 //! The image is attached at some directory that every host has, and becomes the root; what
-//! was there goes away, but for what was opened before. Writing, where that is asked for,
+//! was there goes away, but for what was opened before. Writing, where that is requested,
 //! goes to a layer of its own over the image, by overlayfs.
 
 use std::fs::{self, DirBuilder};

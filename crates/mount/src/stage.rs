@@ -3,8 +3,8 @@
 
 //! Copies of images on the node, in memory or on a disk of its own.
 //!
-//! A copy is a file without a name that root has made: nobody finds it, nobody can write to
-//! it, and when its mount is gone, or whoever makes it is killed, the kernel has removed it.
+//! A copy is a file without a name that root has made: no one finds it, no one can write to
+//! it, and when its mount is gone, or its maker is killed, the kernel has removed it.
 //! It is read through the descriptor that the user could open. Who may have it, and how long
 //! it is kept, is the matter of the cache.
 
@@ -177,7 +177,7 @@ fn fill(
     let mut position = 0_u64;
     loop {
         let rest = usize::try_from(size.saturating_sub(position)).unwrap_or(PART);
-        // At the end one byte more is asked for, to see that there is none.
+        // At the end one byte more is requested, to see that there is none.
         let part = buffer.get_mut(..rest.clamp(1, PART)).unwrap_or_default();
         // Not where others have left the descriptor.
         let count = match image.file.read_at(part, position) {
@@ -201,7 +201,7 @@ fn failed(path: &Path) -> impl FnOnce(Errno) -> Error {
 
 fn in_memory() -> Result<OwnedFd, Error> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    // Nobody shall run it; before Linux 6.3 the kernel does not know the word.
+    // No one shall run it; before Linux 6.3 the kernel does not know the word.
     let made = match memfd_create(c"cabane", flags | MemfdFlags::NOEXEC_SEAL) {
         Err(Errno::INVAL) => memfd_create(c"cabane", flags),
         made => made,

@@ -243,7 +243,7 @@ fn compiled(compiler: &mut Command) -> Result<()> {
     Err(failed(escape(line).into_owned()))
 }
 
-/// Runs a command to its end, with everything that it started, and returns what it said.
+/// Runs a command to its end, with everything that it started, and returns what it printed.
 fn finish(line: &[OsString]) -> Result<(String, String)> {
     let program = line.first().cloned().unwrap_or_default();
     let failed = || format!("start {}", Path::new(&program).display());

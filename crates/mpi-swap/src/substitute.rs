@@ -129,7 +129,7 @@ fn above(library: &Path) -> PathBuf {
     prefix.unwrap_or(directory).to_owned()
 }
 
-/// Finds the substitute that was asked for. `files` are those of this machine, and `program` is what
+/// Finds the substitute that was requested. `files` are those of this machine, and `program` is what
 /// gets it.
 pub(crate) fn find_substitute(
     context: &Context,

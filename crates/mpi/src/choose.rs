@@ -227,7 +227,7 @@ fn compare_own(
     Ok(())
 }
 
-/// Versions that are lacking: those of the C library are told apart.
+/// Versions that are lacking: those of the C library are distinguished.
 fn check_versions(closure: &Closure) -> Result<(), Refusal> {
     let unmet = closure.unmet();
     let version = |one: &Unmet| {

@@ -12,7 +12,7 @@ use crate::Place;
 /// A file that is loaded.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// The name that was asked for.
+    /// The name that was requested.
     pub name: String,
     /// Where it was found.
     pub path: PathBuf,
@@ -73,14 +73,14 @@ pub struct Unmet {
 /// A program or library and all that it gets.
 #[derive(Clone, Debug)]
 pub struct Closure {
-    /// The files, in the order in which they are loaded; the first is what was asked for.
+    /// The files, in the order in which they are loaded; the first is what was requested.
     pub files: Vec<Loaded>,
     /// What is not found.
     pub missing: Vec<Missing>,
 }
 
 impl Closure {
-    /// Returns what was asked for.
+    /// Returns what was requested.
     pub fn first(&self) -> Option<&Loaded> {
         self.files.first()
     }

@@ -250,7 +250,7 @@ impl Needs {
                 return;
             }
             self.is_for_openmpi |= symbol.name == OMPI_MARK || symbol.name == "ompi_mpi_comm_null";
-            // What is weak is asked for, and can be done without.
+            // A weak symbol is looked for, and can be missing.
             if let Some(language) = language_of(symbol.name).filter(|_| !symbol.is_weak) {
                 self.languages.insert(language);
                 self.functions.insert(symbol.name.to_owned());

@@ -129,11 +129,11 @@ pub fn find_installation(tree: &Tree, prefix: &Path) -> Installation {
                 continue;
             };
             // Of several names of one library, the one that programs ask for is told.
-            let asked = directory.join(&library.soname);
-            if name == library.soname || !tree.is_file(&asked) {
+            let requested = directory.join(&library.soname);
+            if name == library.soname || !tree.is_file(&requested) {
                 libraries.push(library);
-            } else if tree.find(&asked).is_some_and(|place| place.path == library.file) {
-                libraries.push(Library { path: asked, ..library });
+            } else if tree.find(&requested).is_some_and(|place| place.path == library.file) {
+                libraries.push(Library { path: requested, ..library });
             }
         }
     }

@@ -88,7 +88,7 @@ impl<'a> Loader<'a> {
         Some(closure)
     }
 
-    /// Whether a library is found by its name alone, without the help of whoever needs it.
+    /// Whether a library is found by its name alone, without the help of the file that needs it.
     pub(crate) fn finds(&self, name: &str, kind: Kind) -> bool {
         let of_variable = self.library_path.iter().map(|one| one.join(name));
         let of_system = Self::of_system().map(|one| one.join(name));
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     /// What the real loader says of a program.
-    fn asked(program: &Path) -> BTreeSet<PathBuf> {
+    fn requested(program: &Path) -> BTreeSet<PathBuf> {
         let answer = Command::new("ldd").arg(program).output().unwrap();
         let text = String::from_utf8(answer.stdout).unwrap();
         let files = text.lines().filter_map(|line| {
@@ -222,7 +222,7 @@ mod tests {
             let closure = Loader::new(&tree).follow(path).unwrap();
             let ours: BTreeSet<PathBuf> =
                 closure.files.iter().skip(1).map(|file| file.place.path.clone()).collect();
-            assert_eq!(ours, asked(path), "{program}");
+            assert_eq!(ours, requested(path), "{program}");
             assert_eq!((closure.missing.len(), closure.unmet().len()), (0, 0), "{program}");
         }
         assert!(compared > 0);

@@ -19,7 +19,7 @@ pub const PROBE: &str = include_str!("probe.c");
 
 /// Options for the compiler of the probe, beside the family.
 ///
-/// Addresses of objects of a library are asked for, and not copied. The C library is given by
+/// Addresses of objects of a library are looked up, and not copied. The C library is given by
 /// hand, see [`c_library`], so that nothing is put in that asks for more of it.
 pub const PROBE_OPTIONS: [&str; 9] = [
     "-std=c99",

@@ -4,7 +4,7 @@
 //! For whom images are mounted, and with whose rights the process acts.
 //!
 //! A file that the caller handed over, or a place that they can furnish, is looked at with the
-//! rights of the caller alone: see [`Caller::act`]. Then what they serve themselves can let nobody
+//! rights of the caller alone: see [`Caller::act`]. Then what they serve themselves can let no one
 //! wait but a process that they can end, within their own limits.
 
 use std::io;
@@ -166,7 +166,7 @@ impl Caller {
     }
 }
 
-/// Takes the rights of root back, in the eyes of others, too: whoever has the same real user
+/// Takes the rights of root back, in the eyes of others, too: anyone who has the same real user
 /// could stop the process while it holds a lock.
 ///
 /// # Errors
@@ -195,7 +195,7 @@ pub fn empty_bounding_set() -> io::Result<()> {
     Ok(())
 }
 
-/// Keeps everybody from looking into the process. Each change of who it is undoes that, to
+/// Keeps everyone from looking into the process. Each change of who it is undoes that, to
 /// whatever `fs.suid_dumpable` says; `exec` ends it.
 fn hide() -> io::Result<()> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;

@@ -57,7 +57,7 @@ pub enum Error {
         /// The mistake.
         source: PolicyError,
     },
-    /// The policy of the helper, or what it is asked for, forbids an image.
+    /// The policy of the helper, or the request, forbids an image.
     Refused {
         /// What the user calls it.
         image: PathBuf,

@@ -89,8 +89,8 @@ pub(crate) fn mount_file(image: &ImageFile) -> Option<Result<OwnedFd, Error>> {
 
 /// Opens an image once more, with the rights of the caller and without its path.
 ///
-/// Whoever mounts an image first must be able to open it; its next starts, and those of others,
-/// need a descriptor that is open for reading. And root may not be trusted by a file server. Everybody can read in
+/// Anyone who mounts an image first must be able to open it; its next starts, and those of others,
+/// need a descriptor that is open for reading. And root may not be trusted by a file server. Everyone can read in
 /// `/sys/block/loopN/loop/backing_file` which file a device is bound to: opened in a clone of its
 /// mount, which has nothing around it, it has no path.
 pub(crate) fn open_for(image: &ImageFile, caller: &Caller) -> Result<ImageFile, Error> {

@@ -28,7 +28,7 @@ const OVERLAY: &str = "overlay";
 const OVERLAYS: u32 = 2;
 
 /// Tells which mount a descriptor is on, as far as the kernel says it without `/proc`. To be
-/// asked with the rights of whoever handed it over.
+/// asked with the rights of the process that handed it over.
 pub(crate) fn mount_of(file: BorrowedFd<'_>) -> Option<MountId> {
     MountId::of(file).ok()
 }
@@ -131,7 +131,7 @@ pub fn check_image(policy: &Policy, file: BorrowedFd<'_>, name: &Path) -> Result
 }
 
 /// Checks the layers of an overlay: what is in one of them is in the overlay. Each must be a
-/// directory that nobody but root can exchange, so that its path still names what it named
+/// directory that no one but root can exchange, so that its path still names what it named
 /// when the overlay was mounted.
 fn check_layers(policy: &Policy, overlay: &Mount, depth: u32) -> Result<(), String> {
     let unknown = || "it lies on an overlay whose layers cannot be found".to_owned();

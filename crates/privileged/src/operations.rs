@@ -32,10 +32,10 @@ use crate::{Error, ImageFormat};
 // ── mounts that are attached nowhere ─────────────────────────────────────────────────────────
 
 /// Clones the mount of a file or directory, so that this is its root; with all that is mounted
-/// below it, if that is asked for.
+/// below it, if that is requested.
 ///
 /// Acts on a place that was opened by the caller (a bind, an image on a checked mount) or in the
-/// mount cache. Waits for nothing: no file system is asked. Safe, because a clone shows nobody
+/// mount cache. Waits for nothing: no file system is asked. Safe, because a clone shows no one
 /// more than the descriptor did, and the kernel clones only what is in this mount namespace.
 pub fn clone_mount(place: BorrowedFd<'_>, is_recursive: bool) -> Result<OwnedFd, Errno> {
     open_tree(place, c"", OpenTreeFlags::AT_EMPTY_PATH | clone_flags(is_recursive))
@@ -99,7 +99,7 @@ pub fn detached(context: &OwnedFd) -> Result<OwnedFd, Errno> {
 
 /// Makes an empty file system in memory, with this mode, and a limit where one is given.
 ///
-/// Acts on nothing that is there. Waits for nothing. Safe: nobody has it yet.
+/// Acts on nothing that is there. Waits for nothing. Safe: no one has it yet.
 pub fn memory(mode: &str, size: Option<&str>) -> Result<OwnedFd, Errno> {
     let context = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_set_string(context.as_fd(), "source", "cabane")?;
@@ -146,7 +146,7 @@ fn ask_for_parallel_reading(context: &OwnedFd) {
 /// Acts on a mount point that was opened by the caller and is in the policy, on a place of a
 /// root image, or in the mount cache; always in a mount namespace of this process, or in the
 /// cache. Waits for nothing but processes that list the directory at this moment. Safe: what
-/// was opened is what is covered, and nobody else sees it.
+/// was opened is what is covered, and no one else sees it.
 pub fn attach_at(mount: BorrowedFd<'_>, place: BorrowedFd<'_>) -> Result<(), Errno> {
     let whole = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     move_mount(mount, c"", place, c"", whole)
@@ -227,7 +227,7 @@ pub fn seal(directory: &Path) -> Result<(), Error> {
 /// Makes a new mount namespace, a copy of that in which the process is, and enters it. What is
 /// mounted there leaks nowhere.
 ///
-/// Acts on this process. Waits for nothing. Safe: everybody else sees what they saw.
+/// Acts on this process. Waits for nothing. Safe: everyone else sees what they saw.
 ///
 /// # Errors
 ///
@@ -239,7 +239,7 @@ pub fn enter_own_namespace() -> Result<(), Error> {
 
 /// Stops mounts from leaking to the namespace this one was copied from.
 ///
-/// Acts on this namespace. Waits for nothing. Safe: nobody else is in it.
+/// Acts on this namespace. Waits for nothing. Safe: no one else is in it.
 pub fn make_slave() -> Result<(), Error> {
     let flags = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     mount_change("/", flags).map_err(Error::step("make the mounts private below", "/"))
@@ -247,7 +247,7 @@ pub fn make_slave() -> Result<(), Error> {
 
 /// Lets mounts neither in nor out, at a path and below it.
 ///
-/// Acts on the namespace of the mount cache. Waits for nothing. Safe: nobody but root looks there.
+/// Acts on the namespace of the mount cache. Waits for nothing. Safe: no one but root looks there.
 pub(crate) fn make_tree_private(path: &str) -> Result<(), Errno> {
     mount_change(path, MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
 }
@@ -255,7 +255,7 @@ pub(crate) fn make_tree_private(path: &str) -> Result<(), Errno> {
 /// Lets mounts neither in nor out at a path, and leaves it out of recursive binds: the kernel
 /// refuses to attach a tree with the file of an older mount namespace in it (`ELOOP`).
 ///
-/// Acts on the mount of `/run/cabane`. Waits for nothing. Safe: nobody but root looks there.
+/// Acts on the mount of `/run/cabane`. Waits for nothing. Safe: no one but root looks there.
 pub(crate) fn make_unbindable(path: &str) -> Result<(), Errno> {
     mount_change(path, MountPropagationFlags::UNBINDABLE)
 }
@@ -286,7 +286,7 @@ pub(crate) fn restore_root(root: BorrowedFd<'_>) -> Result<(), Errno> {
 
 /// Makes a directory the root of this process, and takes the root that was there away.
 ///
-/// Acts on a mount namespace of this process. Waits for nothing. Safe: nobody else is in it.
+/// Acts on a mount namespace of this process. Waits for nothing. Safe: no one else is in it.
 pub fn change_root(place: &Path) -> Result<(), Error> {
     let failed = || Error::step("make the private root of", place);
     chdir(place).map_err(failed())?;

@@ -31,7 +31,7 @@ pub struct PrivilegedImage {
 
 impl PrivilegedImage {
     /// Takes an image that the caller opened, and where it is to be mounted. To be called with
-    /// the rights of the caller: here the kernel is asked for the mount of the file.
+    /// the rights of the caller: here the kernel is requested the mount of the file.
     #[must_use]
     pub fn opened_by_caller(image: ImageFile, mount_point: PathBuf) -> Self {
         Self { mount: judge::mount_of(image.file.as_fd()), image, mount_point }
@@ -122,7 +122,7 @@ fn perform(plan: &mut PrivilegedPlan, policy: &Policy, caller: &Caller) -> Resul
     put_in_own_namespace(mounts, mount_points, caller)
 }
 
-/// Checks what is asked for against the policy, and returns how the images look.
+/// Checks what is requested against the policy, and returns how the images look.
 fn check(images: &[PrivilegedImage], policy: &Policy, caller: &Caller) -> Result<Vec<Stat>, Error> {
     let mut mounts = Vec::with_capacity(images.len());
     for PrivilegedImage { image, mount_point, mount } in images {
@@ -134,7 +134,7 @@ fn check(images: &[PrivilegedImage], policy: &Policy, caller: &Caller) -> Result
         }
         mounts.push(judge::check_mount(policy, image.file.as_fd(), *mount, &image.path)?);
     }
-    // None of them lies where a user could let anybody wait.
+    // None of them lies where a user could let anyone wait.
     caller.act(|| {
         let pairs = images.iter().zip(&mounts);
         pairs

@@ -70,9 +70,9 @@ pub struct Policy {
 /// Whose images the kernel may read. The others go through FUSE, as the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ImageOwners {
-    /// Everybody's: whoever may read an image may mount it.
+    /// Everyone's: anyone who may read an image may mount it.
     Any,
-    /// Those of these users, if nobody else can write to them.
+    /// Those of these users, if no one else can write to them.
     Listed(Vec<u32>),
 }
 

@@ -37,7 +37,7 @@ const VERSION: &[u8] = b"2";
 pub enum Request {
     /// Mount images and become a command.
     Start(StartRequest),
-    /// Give up the images of the caller that nobody uses.
+    /// Give up the images of the caller that no one uses.
     Clean,
 }
 
@@ -112,7 +112,7 @@ impl Request {
     pub const MAX_IMAGES: usize = 32;
     /// The number of things seen in a root image beyond which a request is refused, and of
     /// its text files with more lines. Each takes up to three descriptors at a time, and a
-    /// process has 1024 where nobody says otherwise.
+    /// process has 1024 where no one says otherwise.
     pub const MAX_BINDS: usize = 320;
 
     /// Writes a request down.

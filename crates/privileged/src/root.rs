@@ -4,7 +4,7 @@
 //! A root image, put in place with the rights of root for a user who is not trusted.
 //!
 //! Inside, nearly everything is the user's choice, as it is in a user namespace of their own:
-//! their processes can gain no rights, and nobody else is there. What must not happen is that
+//! their processes can gain no rights, and no one else is there. What must not happen is that
 //! root looks up, makes or opens something in a directory in which the user can change things
 //! meanwhile. So places are looked up and made while nothing is there but the image, which
 //! cannot change, and file systems in memory of our own; all of them are opened, and only

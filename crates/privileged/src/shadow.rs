@@ -72,7 +72,7 @@ impl Shadows {
         self.ensure(path, Kind::File)?;
         let failed = |what| move |source| Error::Step { what, path: path.to_owned(), source };
         let mut text = lines.as_bytes().to_vec();
-        // Whoever made the image may have put a fifo there, for which others would wait.
+        // Anyone who made the image may have put a fifo there, for which others would wait.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let original =
             openat(CWD, path, flags, Mode::empty()).map_err(Error::step("open", path))?;
@@ -246,7 +246,7 @@ fn deepest_existing(target: &Path) -> Result<PathBuf, Error> {
     fs::canonicalize(found).map_err(|source| Error::MountPoint { path: target.to_owned(), source })
 }
 
-/// Makes a directory or a file, and the directories above it. Everybody may look at them,
+/// Makes a directory or a file, and the directories above it. Everyone may look at them,
 /// whatever the file mode mask says.
 fn make(target: &Path, kind: Kind) -> io::Result<()> {
     let directory = match kind {

@@ -4,7 +4,7 @@
 //! Opening what only the administrator can have put in place.
 //!
 //! Every directory on the way must belong to root and be closed to writing for all
-//! others, and no link is followed. Then nobody else can exchange what a path names,
+//! others, and no link is followed. Then no one else can exchange what a path names,
 //! neither before nor after it is looked at.
 
 use std::ffi::OsStr;
@@ -83,7 +83,7 @@ pub fn read_file(path: &Path, limit: u64) -> Result<String, Error> {
     }
 }
 
-/// Checks that something belongs to root and that nobody else can write to it.
+/// Checks that something belongs to root and that no one else can write to it.
 pub(crate) fn check_owner(file: BorrowedFd<'_>, path: &Path) -> Result<Stat, Error> {
     let found = fstat(file).map_err(Error::step("look at", path))?;
     if found.st_uid != 0 {

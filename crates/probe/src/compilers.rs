@@ -48,7 +48,7 @@ fn gcc_external(version: Version, compilers: CompilerPaths) -> Option<External> 
     Some(found)
 }
 
-/// Returns every clang that belongs to nobody else, the newest first.
+/// Returns every clang that belongs to no one else, the newest first.
 pub(crate) fn llvm(machine: &Machine) -> Vec<External> {
     let found = in_all_directories(machine, LLVM, |program| {
         let text = machine.ask(program, &["--version"])?;

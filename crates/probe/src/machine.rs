@@ -37,7 +37,7 @@ impl Default for Limits {
 /// Files larger than this hold nothing that is looked for.
 const LARGEST_FILE: u64 = 8 << 20;
 
-/// What belongs to the system, whoever calls it his home.
+/// What belongs to the system, no matter whose home it is.
 const SYSTEM: [&str; 5] = ["/usr/bin", "/usr/sbin", "/usr/lib", "/usr/local/bin", "/opt"];
 
 /// The number of links that are followed on one path.
@@ -82,7 +82,7 @@ impl Machine {
         notes.push(Note::new(subject, text));
     }
 
-    /// Returns what was said, in an order that does not depend on time.
+    /// Returns what was reported, in an order that does not depend on time.
     pub(crate) fn into_notes(self) -> Vec<Note> {
         let notes = self.notes.into_inner();
         let mut notes = notes.unwrap_or_else(PoisonError::into_inner);

@@ -3,7 +3,7 @@
 
 //! What MPIs say about how they were built, in Spack's words.
 //!
-//! Only what is said plainly becomes a variant. Whatever it is, the words come from
+//! Only what is reported plainly becomes a variant. Whatever it is, the words come from
 //! lists of ours.
 
 /// Returns the variants of an MPICH from what `mpichversion` says.

@@ -43,7 +43,7 @@ pub struct Processor {
     pub has: Option<&'static str>,
     /// For what is built.
     pub target: Option<String>,
-    /// Whether that was asked for, and not chosen here.
+    /// Whether that was requested, and not chosen here.
     pub is_asked: bool,
 }
 

@@ -3,7 +3,7 @@
 
 //! Programs and libraries of the system that builds need.
 //!
-//! What nobody wants for its own sake is taken from the system and never built. What
+//! What no one wants for its own sake is taken from the system and never built. What
 //! recipes hand to users may be built: Spack takes the system's where a recipe says
 //! nothing else, and builds another version where it asks for one.
 

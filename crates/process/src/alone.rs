@@ -25,9 +25,9 @@ unsafe extern "C" {
 
 /// Starts a program in a session of its own, with an empty standard input, output and error,
 /// one descriptor, and nothing else that this process has open. It is no child of this
-/// process, and nobody learns whether it could be started.
+/// process, and no one learns whether it could be started.
 ///
-/// Control groups with `group` in their path are left: whoever made them may wait until
+/// Control groups with `group` in their path are left: their maker may wait until
 /// they are empty.
 ///
 /// # Errors
@@ -56,7 +56,7 @@ pub fn start_alone(command: &mut Command, kept: BorrowedFd<'_>, group: &str) -> 
 /// Returns only where something is in the way.
 fn leave_and_become(command: &mut Command, kept: BorrowedFd<'_>, group: &str) -> io::Result<()> {
     setsid()?;
-    // SAFETY: as above; whoever called waits for this process, and for no other.
+    // SAFETY: as above; the caller waits for this process, and for no other.
     if unsafe { fork() } != 0 {
         return Ok(());
     }

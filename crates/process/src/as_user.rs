@@ -4,7 +4,7 @@
 //! Asking a program that runs as another user, out of a process with the rights of root.
 //!
 //! What it says is that user's, who can change it while it runs: it is read up to a limit, and
-//! nobody waits for ever.
+//! no one waits for ever.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};

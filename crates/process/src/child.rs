@@ -39,7 +39,7 @@ where
     unsafe { command.pre_exec(prepare) }
 }
 
-/// Starts a program that nobody waits for: not a child of the caller, in a
+/// Starts a program that no one waits for: not a child of the caller, in a
 /// session of its own, with the given descriptors open and no others but an
 /// empty standard input, output and error.
 ///
@@ -113,7 +113,7 @@ where
 /// For questions that may never be answered, such as those to a file system whose
 /// server is gone. The copy has no standard input, output or error and is in a process
 /// group of its own, which is killed when the time is over. A process that the kernel
-/// does not let die is left behind: it holds nothing that somebody waits for.
+/// does not let die is left behind: it holds nothing that someone waits for.
 ///
 /// # Errors
 ///
@@ -148,7 +148,7 @@ where
             drop(writer);
             let read = read_until(&mut reader, end);
             let group = Pid::from_raw(child);
-            // Set by both, so that it is so whoever comes first.
+            // Set by both, so that the order does not matter.
             let _ = setpgid(group, group);
             if let Some(group) = group {
                 // Its own children end with it; there may be none of them any more.

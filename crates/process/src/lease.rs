@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Whether a file is open on this host, whoever has it open.
+//! Whether a file is open on this host, no matter who has it open.
 //!
 //! The kernel grants a lease for writing only on a file that is open nowhere else: not in a
 //! process of any user, not below a loop device or a mounted file system. So a lease is asked
@@ -17,7 +17,7 @@ const F_SETSIG: i32 = 10;
 const F_SETLEASE: i32 = 1024;
 const F_WRLCK: i32 = 1;
 const F_UNLCK: i32 = 2;
-/// A signal that is ignored unless somebody asks for it.
+/// A signal that is ignored unless someone asks for it.
 const SIGURG: i32 = 23;
 
 unsafe extern "C" {

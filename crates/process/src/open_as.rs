@@ -5,7 +5,7 @@
 //!
 //! On the way to a file a user can let others wait: on a file system that one of their processes
 //! serves, every look-up takes as long as they like, and a process of root in it cannot be ended.
-//! So a child becomes the user, opens, and hands the descriptors back; whoever asked waits for
+//! So a child becomes the user, opens, and hands the descriptors back; its parent waits for
 //! a limited time.
 
 use std::io::{self, IoSlice, IoSliceMut};
@@ -74,7 +74,7 @@ pub fn open_as(
     let received = receive_all(ours.as_fd(), named.len(), Instant::now() + limit);
     if let Some(child) = child {
         // It has ended, or waits for something that may never come. Then it is left to the
-        // kernel, which reaps it for whoever is its parent in the end.
+        // kernel, which reaps it for its parent in the end.
         let _ = kill_process(child, Signal::KILL);
         let options = if received.is_ok() { WaitOptions::empty() } else { WaitOptions::NOHANG };
         while waitpid(Some(child), options).is_err_and(|errno| errno == Errno::INTR) {}

@@ -157,7 +157,7 @@ fn be_waiter(first: Pid, mut from_first: File, of_waiter: &OwnedFd) -> ! {
     // Only when the namespace is empty.
     let _ = wait_for(Some(first));
     if !is_told {
-        // Somebody ended the first process, and with it all others.
+        // Someone ended the first process, and with it all others.
         end_by(Signal::KILL.as_raw());
     }
     let status = i32::from_ne_bytes(status);

@@ -58,7 +58,7 @@ impl Scratch {
     }
 }
 
-/// Removes those in a directory that nobody uses. What cannot be removed stays.
+/// Removes those in a directory that no one uses. What cannot be removed stays.
 fn sweep(place: &Path) {
     let own = rustix::process::geteuid().as_raw();
     for entry in fs::read_dir(place).into_iter().flatten().flatten() {

@@ -19,7 +19,7 @@ use crate::node::{Entry, Kind, Node, Place, SECTION, Scalar, TABLE, Value};
 use crate::report::{Language, Report};
 use crate::suggest::{enumerate, nearest};
 
-/// A value that was asked for, and what its author calls it.
+/// A value that was requested, and what its author calls it.
 #[derive(Clone, Debug)]
 pub(crate) struct Field<'n> {
     /// The key, between back quotes, or other words for it.
@@ -343,7 +343,7 @@ impl Report<'_> {
         None
     }
 
-    /// Notes that something else is there than what was asked for.
+    /// Notes that something else is there than what was requested.
     pub(crate) fn wrong_type(
         &mut self,
         field: &Field<'_>,

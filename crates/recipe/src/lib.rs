@@ -81,6 +81,6 @@ pub use stack::{
 };
 pub use text::MAX_FILE_SIZE;
 
-/// The time that every file in an image carries if nothing else is asked for:
+/// The time that every file in an image carries if nothing else is requested:
 /// the first of January 1980, the earliest that zip files can hold.
 pub const DEFAULT_EPOCH: u32 = 315_532_800;

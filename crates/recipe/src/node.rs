@@ -5,7 +5,7 @@
 //!
 //! Both languages, YAML and TOML, are read into this one tree. The texts are
 //! kept as they are in the file: whether `3.10` is a number or the name of a
-//! version is decided by whoever asks for it, and nothing is lost before that.
+//! version is decided by the caller, and nothing is lost before that.
 
 use std::ops::Range;
 use std::rc::Rc;

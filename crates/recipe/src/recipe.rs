@@ -24,7 +24,7 @@ pub struct Recipe {
     pub store: MountPoint,
     /// A sentence for those who look for an image.
     pub description: Option<String>,
-    /// The view that is entered when none is asked for. For the engines
+    /// The view that is entered when none is requested. For the engines
     /// `python`, `tree` and `container` it is one of `views`, or `default`, which always
     /// exists; the views of a Spack recipe are in another file.
     pub default_view: Option<ViewName>,
@@ -151,7 +151,7 @@ pub struct PythonConfig {
     pub bytecode: bool,
 }
 
-/// Which Python is asked for.
+/// Which Python is requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InterpreterRequest {
     /// Any that can be found.

@@ -4,7 +4,7 @@
 //! From bytes to text: size, encoding, and characters that do not belong.
 //!
 //! This is checked before any parser sees the file, so that no parser has to
-//! be trusted with a file of any size or with characters nobody can see.
+//! be trusted with a file of any size or with characters no one can see.
 
 use std::path::Path;
 

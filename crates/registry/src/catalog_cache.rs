@@ -3,7 +3,7 @@
 
 //! Lists of images on this machine, as they were when the registry was asked.
 //!
-//! They say what need not be read again, and never what is so: whoever uses one asks the
+//! They say what need not be read again, and never what is so: its user asks the
 //! registry whether it still holds.
 //!
 //! ```text
@@ -77,7 +77,7 @@ impl CachedImage {
 }
 
 impl Registry {
-    /// Returns what is kept of the answers of somebody; nothing, if there is nothing.
+    /// Returns what is kept of the answers of someone; nothing, if there is nothing.
     pub(crate) fn cached_list(&self, namespace: &Namespace, who: &str) -> CachedList {
         let question = self.question(namespace, who);
         let path = self.kept_path(&question);

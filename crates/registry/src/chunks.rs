@@ -14,7 +14,7 @@
 //!
 //! Eight bytes tell chunks apart as surely as is needed: whatever a list says, the image is
 //! summed as a whole. The list is downloaded too, so that chunks are the larger the larger the
-//! image is. Whoever compares cuts what he has as the list says.
+//! image is. To compare, a local file is cut as the list says.
 
 use std::collections::HashMap;
 use std::fs::{self, File};

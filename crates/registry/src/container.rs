@@ -3,7 +3,7 @@
 
 //! Container images in a registry: their names, their documents and their layers.
 //!
-//! What the documents say is read by whoever asks for them. Here everything is verified by its
+//! What the documents say is read by the callers. Here everything is verified by its
 //! digest.
 
 use std::fmt;
@@ -120,7 +120,7 @@ fn is_tag(text: &str) -> bool {
 }
 
 impl ContainerName {
-    /// Returns the text that a registry is asked for.
+    /// Returns the text of a request to a registry.
     pub(crate) fn reference(&self) -> String {
         match (&self.digest, &self.tag) {
             (Some(digest), _) => format!("sha256:{digest}"),

@@ -85,7 +85,7 @@ impl Registry {
             done += blob.size;
             progress(done, total);
         }
-        // Sending takes time, in which somebody may have taken the tag.
+        // Sending takes time, in which someone may have taken the tag.
         let replaced = self.tag_before(request, &digest)?;
         self.put_document(&name.repository, &name.reference(), MANIFEST, manifest)?;
         Ok(PushedContainer { sent, unchanged: false, replaced: replaced.map(|digest| digest.0) })

@@ -70,7 +70,7 @@ pub(crate) struct Descriptor {
     pub(crate) size: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) artifact_type: Option<String>,
-    /// The content itself in base64, so that nobody has to ask for it.
+    /// The content itself in base64, so that no one has to ask for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) data: Option<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

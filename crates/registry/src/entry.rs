@@ -3,7 +3,7 @@
 
 //! The list of images that a registry keeps for us: one tag for each label, which says all.
 //!
-//! The specification lets everybody who may read a repository list its tags, and nobody list
+//! The specification lets everyone who may read a repository list its tags, and no one list
 //! the repositories. So there is one repository in each namespace, `cabane-index`, of which
 //! every tag is a line of the list:
 //!

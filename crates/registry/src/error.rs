@@ -65,7 +65,7 @@ pub enum Error {
     Unauthorized {
         /// The host, and its port.
         host: String,
-        /// Who asked, if that was said.
+        /// The user, if known.
         user: Option<String>,
         /// The registry's words.
         details: String,
@@ -77,7 +77,7 @@ pub enum Error {
         host: String,
         /// What was tried, such as `read uenv/deploy/…`.
         action: String,
-        /// Who asked, if that was said.
+        /// The user, if known.
         user: Option<String>,
         /// The registry's words.
         details: String,
@@ -134,7 +134,7 @@ pub enum Error {
     WrongContent {
         /// The host, and its port.
         host: String,
-        /// The digest that was asked for.
+        /// The digest that was requested.
         expected: String,
         /// What came.
         found: String,
@@ -173,7 +173,7 @@ pub enum Error {
         /// The registry's words.
         details: String,
     },
-    /// The registry does not list what it has, and nobody else does.
+    /// The registry does not list what it has, and no one else does.
     #[error("the registry {host} does not tell which images it has")]
     NoListing {
         /// The host, and its port.

@@ -44,7 +44,7 @@ pub struct Listed {
     pub digest: Digest,
     /// Its size in bytes.
     pub size: u64,
-    /// When it was made, if that is said.
+    /// When it was made, if known.
     pub date: Option<Timestamp>,
 }
 
@@ -61,7 +61,7 @@ impl Listed {
 pub struct Wanted<'a> {
     /// In which part of the registry.
     pub namespace: &'a Namespace,
-    /// Under which labels; every label if nothing is said.
+    /// Under which labels; every label by default.
     pub pattern: Option<&'a LabelPattern>,
     /// Whether names must be whole.
     pub how: NameMatch,
@@ -139,7 +139,7 @@ impl Registry {
         let found: Vec<CachedImage> = found.into_iter().flatten().collect();
         let listed = found.iter().map(|one| one.clone().listed(wanted.namespace));
         let listed: Vec<Listed> = listed.collect();
-        // What was not asked for now may still be so the next time.
+        // What was not requested now may still be so the next time.
         let mut images = found;
         images.extend(cached_list.images.iter().filter(|one| !wanted.fits(&one.label)).cloned());
         images.sort_by(|one, other| one.label.cmp(&other.label));

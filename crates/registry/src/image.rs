@@ -30,7 +30,7 @@ pub struct RemoteImage {
     pub digest: Digest,
     /// Its size in bytes.
     pub size: u64,
-    /// When it was pushed, if that is said.
+    /// When it was pushed, if known.
     pub created: Option<Timestamp>,
     /// The sha256 of the manifest, by which the registry knows it.
     pub manifest: Digest,

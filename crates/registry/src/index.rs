@@ -4,7 +4,7 @@
 //! Keeping the list of a namespace in the registry: see [`crate::entry`] for its lines.
 //!
 //! Beside it there is a repository `cabane-state`, of which the one tag gets another manifest
-//! after every change of a line. Whoever has seen the list after the state it has now need not get it
+//! after every change of a line. Anyone who has seen the list after the state it has now need not get it
 //! again.
 
 use cabane_label::{Label, Namespace};
@@ -25,7 +25,7 @@ const NOTE_ATTEMPTS: usize = 16;
 pub(crate) enum State {
     /// That which is known.
     Same,
-    /// Another one; none where nobody keeps it.
+    /// Another one; none where no one keeps it.
     Other(Option<OciDigest>),
 }
 
@@ -45,8 +45,8 @@ impl Registry {
 
     /// Sees to it that the index says of a label what the registry says.
     ///
-    /// Nobody takes a line away without having written one. So one is always left, and
-    /// whoever wrote the last one has seen afterwards that the label has that image.
+    /// No one takes a line away without having written one. So one is always left, and
+    /// the writer of the last one has seen afterwards that the label has that image.
     ///
     /// The packages are those of the image that the caller has given the label.
     pub(crate) fn note_label(
@@ -62,7 +62,7 @@ impl Registry {
             self.note(&image, packages.filter(|_| image.digest == noted.digest))?;
             let now = self.image_if_there(place)?;
             if now.is_some_and(|now| now.digest == image.digest) {
-                // Also if nothing had to be written: whoever wrote the line may have been
+                // Also if nothing had to be written: the writer of the line may have been
                 // killed before this.
                 return self.change_state(&place.namespace);
             }
@@ -146,7 +146,7 @@ impl Registry {
         self.put_small_blob(&repository, EMPTY)?;
         self.put_document(&repository, entry::STATE, MANIFEST, &manifest)?;
         if let Some(before) = before {
-            // Whoever may write may not always delete, and what is left is small.
+            // Anyone who may write may not always delete, and what is left is small.
             let _ = self.delete_by_digest(&repository, &before);
         }
         Ok(())
@@ -166,7 +166,7 @@ impl Registry {
             return Ok(());
         };
         match self.delete_by_digest(repository, &digest) {
-            // The newest line counts; those before it are in nobody's way.
+            // The newest line counts; those before it are in no one's way.
             Err(
                 Error::NoDeletion { .. } | Error::Forbidden { .. } | Error::Unauthorized { .. },
             ) => Ok(()),

@@ -56,7 +56,7 @@ pub(crate) fn side_by_side<Q: Sync, A: Send>(
                             let mut failure =
                                 failure.lock().unwrap_or_else(PoisonError::into_inner);
                             failure.get_or_insert(error);
-                            // Nobody needs the other answers.
+                            // No one needs the other answers.
                             next.store(questions.len(), Ordering::Relaxed);
                         }
                     }

@@ -3,7 +3,7 @@
 
 //! Pushing an image under a label.
 //!
-//! The label comes last: whoever finds it finds the image, its metadata and its signature.
+//! The label comes last: anyone who finds it finds the image, its metadata and its signature.
 
 use std::path::Path;
 use std::thread;
@@ -119,7 +119,7 @@ impl Registry {
         let manifest = to_bytes(&image_manifest(media_type, layer, request.created));
         self.attach(&repository, &manifest, media_type, request, chunks.as_ref())?;
         let signed = self.sign_if_wanted(&repository, &OciDigest::of(&manifest), request)?;
-        // An upload takes time, in which somebody may have taken the label.
+        // An upload takes time, in which someone may have taken the label.
         let replaced = self.before(request)?.map(|image| image.digest);
         self.put_document(&repository, request.place.tag(), MANIFEST, &manifest)?;
         let image = self.image(request.place)?;
@@ -136,7 +136,7 @@ impl Registry {
                     digest: image.digest,
                 })
             }
-            // Whoever says that the label is to be taken means it.
+            // `--force` means that the label is taken.
             Err(Error::NotAnImage { .. }) if request.replace => Ok(None),
             outcome => outcome,
         }

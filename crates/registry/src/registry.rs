@@ -26,7 +26,7 @@ use crate::paged::PagedList;
 const MAX_DOCUMENT: u64 = 4 * 1024 * 1024;
 /// A list comes in pages, each smaller than this.
 const MAX_PAGE: u64 = 8 * 1024 * 1024;
-/// How many names of a page are asked for.
+/// How many names of a page are requested.
 const PAGE: usize = 1000;
 
 /// A registry, for any number of threads.
@@ -145,7 +145,7 @@ impl Registry {
         repository: &str,
         reference: &str,
     ) -> Result<Option<OciDigest>, Error> {
-        // Not every registry names the digest when it is asked for nothing else.
+        // Not every registry names the digest by default.
         let found = self.document(repository, reference)?;
         Ok(found.map(|document| document.digest))
     }
@@ -376,7 +376,7 @@ impl Registry {
         let tag = referrers_tag(subject);
         // Two who write at once may overwrite each other: who does not find its own in the
         // index afterwards writes it again. That leaves a moment, since registries have no
-        // condition for writing: somebody who read before us may write after our look.
+        // condition for writing: someone who read before us may write after our look.
         for _ in 0..REFERRER_ATTEMPTS {
             let mut index = self.referrers_by_tag(repository, subject)?.unwrap_or_default();
             if index.manifests.iter().any(|found| found.digest == referrer.digest) {

@@ -384,7 +384,7 @@ enum Step {
 
 /// Reads `Range: 0-99`: how many bytes the registry has.
 ///
-/// `0-0` means nothing, as registries write it, and for one byte, which nobody sends
+/// `0-0` means nothing, as registries write it, and for one byte, which no one sends
 /// alone.
 fn received(answer: &Answer) -> Option<u64> {
     let text = answer.header("range")?;

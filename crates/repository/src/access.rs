@@ -3,7 +3,7 @@
 
 //! Who may read an image.
 //!
-//! Nearly always everybody whom the umask allows. Software under a licence may be for one Unix
+//! Nearly always everyone whom the umask allows. Software under a licence may be for one Unix
 //! group; then the directory of the image is closed to others before anything is in it. The
 //! refs stay readable: others see that there is such an image, and are told why they cannot
 //! start it.
@@ -21,7 +21,7 @@ pub enum Access {
     /// Who may read any new file there, as the umask says.
     #[default]
     AsNewFiles,
-    /// The members of this Unix group, and nobody else but the owner.
+    /// The members of this Unix group, and no one else but the owner.
     Group(u32),
     /// The owner alone.
     Owner,
@@ -42,7 +42,7 @@ impl Access {
     /// A file that its group may read and others may not stays so. Where the umask closes every
     /// file to others, as some sites have it, that alone says nothing: only another group than
     /// the usual one does. If the file is that of a repository, its directory there counts as
-    /// well, and what only the owner may read is not a file that somebody has just made.
+    /// well, and what only the owner may read is not a file that someone has just made.
     pub(crate) fn of_source(
         source: &Metadata,
         place: Option<&Metadata>,
@@ -116,7 +116,7 @@ impl Access {
         };
         let shut = || {
             let before = fs::symlink_metadata(path)?.permissions();
-            // For nobody, until the group is right.
+            // For no one, until the group is right.
             fs::set_permissions(path, Permissions::from_mode(mode & 0o700))?;
             if group.is_none() {
                 return Ok(());

@@ -278,7 +278,7 @@ impl Naming<'_> {
         if let (Some(digest), false, false) = (&replaced, unchanged, self.replace) {
             return Err(taken(&self.label, digest.clone()));
         }
-        // What an image for a few holds is not written where everybody reads it.
+        // What an image for a few holds is not written where everyone reads it.
         let is_closed = writer.layout.is_closed(&self.image.digest);
         let record = match valid {
             Some(record) if unchanged => record.clone(),

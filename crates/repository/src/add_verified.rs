@@ -73,7 +73,7 @@ impl Repository {
         }
         // From here to the end a kill loses what was downloaded, so that little is left to do.
         writer.lock();
-        // Somebody may have brought it who did not know for whom it is.
+        // Someone may have brought it who did not know for whom it is.
         if self.has_image(digest) {
             restrict(&writer, digest, access)?;
         }
@@ -94,7 +94,7 @@ impl Repository {
 }
 
 impl Repository {
-    /// Closes an image that is there to everybody but these, if everybody may read it. Returns
+    /// Closes an image that is there to everyone but these, if everyone may read it. Returns
     /// who may read it then: one that is for others already is not touched.
     pub fn restrict(&self, digest: &Digest, access: Access) -> Result<Access, Error> {
         if access == Access::AsNewFiles {
@@ -115,7 +115,7 @@ fn restrict(writer: &Writer<'_>, digest: &Digest, access: Access) -> Result<Acce
     }
     access.close_directory(&place)?;
     access.close_file(&layout.image(digest))?;
-    // The labels that it has were written when everybody might read its metadata.
+    // The labels that it has were written when everyone might read its metadata.
     for record in writer.refs_with(digest)? {
         let bare = record.without_content();
         if bare != record {

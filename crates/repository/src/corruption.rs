@@ -101,7 +101,7 @@ pub enum Corruption {
         /// Why not.
         reason: String,
     },
-    /// Anybody may change something.
+    /// Anyone may change something.
     OpenToAll {
         /// Its path in the repository.
         path: PathBuf,

@@ -46,7 +46,7 @@ impl State {
 pub(crate) struct Line(String);
 
 impl Line {
-    /// Reads the line of a place; `None` if nobody has begun there, or who had is done.
+    /// Reads the line of a place; `None` if no one has begun there, or who had is done.
     pub(crate) fn of(place: &Path) -> Option<Self> {
         let bytes = disk::read(&place.join(ALIVE), MAX_SIZE).ok()?;
         Some(Self(String::from_utf8_lossy(&bytes).into_owned()))
@@ -106,7 +106,7 @@ impl KeepAlive {
 impl Drop for KeepAlive {
     fn drop(&mut self) {
         drop(self.stop.take());
-        // Whoever mounts afterwards must have no other thread.
+        // A process that mounts afterwards must have no other thread.
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

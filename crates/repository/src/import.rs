@@ -19,7 +19,7 @@ use crate::transfer::{Progress, Source};
 use crate::writer::Writer;
 use crate::{AddRequest, Added, Error, Repository, Transfer, disk};
 
-/// What is to be brought, and what is said about it.
+/// What is to be brought, and what is reported about it.
 #[derive(Clone, Debug)]
 pub struct ImportRequest<'a> {
     /// The label that it has, and gets.
@@ -39,7 +39,7 @@ pub struct ImportRequest<'a> {
 }
 
 impl Repository {
-    /// Brings an image whose digest is known, and compares it before anybody sees the image.
+    /// Brings an image whose digest is known, and compares it before anyone sees the image.
     ///
     /// # Errors
     ///

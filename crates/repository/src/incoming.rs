@@ -67,7 +67,7 @@ pub(crate) fn try_lock(place: &Path, make: bool) -> Lock {
         Err(_) => return Lock::None,
     };
     let locked = file.try_lock();
-    // Who held it may have cleared the place away, and somebody may have made another.
+    // Who held it may have cleared the place away, and someone may have made another.
     let inode = |found: io::Result<fs::Metadata>| found.map(|one| (one.dev(), one.ino())).ok();
     if inode(file.metadata()) != inode(fs::metadata(&path)) {
         return Lock::Gone;
@@ -101,7 +101,7 @@ impl Incoming {
         &self.digest
     }
 
-    /// Says which image was made in the place. It was taken under another digest, since nobody
+    /// Says which image was made in the place. It was taken under another digest, since no one
     /// knew this one before.
     #[must_use]
     pub fn made(mut self, digest: &Digest) -> Self {
@@ -109,7 +109,7 @@ impl Incoming {
         self
     }
 
-    /// Keeps what arrives from everybody who may not read the image.
+    /// Keeps what arrives from everyone who may not read the image.
     ///
     /// This is for the time before anything arrives. What an earlier attempt left is closed, too.
     pub fn restrict(&self, access: Access) -> Result<(), Error> {
@@ -157,7 +157,7 @@ impl Drop for Incoming {
         match &self.lock {
             // Closing the file is not enough if a child process has inherited it.
             Some(lock) => drop(lock.unlock()),
-            // Nobody else would ever look into it.
+            // No one else would ever look into it.
             None => drop(disk::remove_all(&self.path)),
         }
     }

@@ -63,7 +63,7 @@ impl Layout {
         access::is_there(&fs::metadata(self.image(digest)))
     }
 
-    /// Returns whether an image is there and whole, as far as can be told without reading it.
+    /// Returns whether an image is there and whole, as far as is known without reading it.
     pub(crate) fn has_whole_image(&self, digest: &Digest, size: u64) -> bool {
         match fs::symlink_metadata(self.image(digest)) {
             Ok(image) => image.is_file() && image.len() == size && self.meta(digest).is_dir(),

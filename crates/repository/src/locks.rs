@@ -16,7 +16,7 @@ use crate::disk;
 /// Who sees a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// Everybody who sees the file.
+    /// Everyone who sees the file.
     AllHosts,
     /// The processes of one kernel.
     ThisHost,

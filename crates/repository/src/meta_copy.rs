@@ -103,7 +103,7 @@ fn link(from: &Path, to: &Path, depth: usize) -> Result<(), Error> {
 /// Returns whether a link, `depth` directories below the top, leads to something below the top.
 ///
 /// Steps upward are allowed at the beginning only. After another part, which may be a link
-/// itself, nobody can say without looking where a step upward leads.
+/// itself, no one can say without looking where a step upward leads.
 fn stays_inside(target: &Path, depth: usize) -> bool {
     let parts = || target.components().filter(|part| *part != Component::CurDir);
     let upward = parts().take_while(|part| *part == Component::ParentDir).count();

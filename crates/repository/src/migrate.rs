@@ -38,7 +38,7 @@ pub struct Migrated {
     pub failed: Vec<(Label, String)>,
 }
 
-/// Is told which label is copied, how many bytes are done, and of how many.
+/// Receives which label is copied, how many bytes are done, and of how many.
 pub type MigrationProgress<'a> = dyn FnMut(&Record, u64, u64) + 'a;
 
 impl Repository {

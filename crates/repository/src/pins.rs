@@ -59,7 +59,7 @@ impl Repository {
 
     /// Returns the labels that are pinned.
     ///
-    /// A pin that cannot be read is an error: nobody knows what it protects.
+    /// A pin that cannot be read is an error: no one knows what it protects.
     pub fn pins(&self) -> Result<BTreeSet<Label>, Error> {
         let directory = self.layout().pins();
         disk::freshen(&directory);

@@ -4,7 +4,7 @@
 //! One download of an image at a time, on however many hosts.
 //!
 //! Where locks reach, they decide, and this costs nothing. Where they may not, each host has
-//! places of its own, so that no two ever write into one file; then whoever wants to download
+//! places of its own, so that no two ever write into one file; then a process that wants to download
 //! says so, waits a moment, and looks who else does. If two begin at once all the same, the image
 //! is downloaded twice and nothing else happens.
 //!
@@ -153,7 +153,7 @@ impl Queue {
         self.layout.tmp().join(name)
     }
 
-    /// Returns whether somebody may be at work in a place. That is believed of a line which is
+    /// Returns whether someone may be at work in a place. That is believed of a line which is
     /// seen for the first time, and as long as it changes.
     fn is_alive(&mut self, name: &str) -> bool {
         if let Temporary::Incoming(_, Holders::One(owner)) = Temporary::from_name(name)
@@ -220,7 +220,7 @@ impl Queue {
         })
     }
 
-    /// Waits a moment, and tells whether somebody else is to download: who does already, and of
+    /// Waits a moment, and tells whether someone else is to download: who does already, and of
     /// two who want to, the one whose place has the lesser name.
     fn is_second(&mut self, own: &Path) -> Result<bool, Error> {
         sleep(self.settle);

@@ -112,7 +112,7 @@ fn pick(index: Index<'_>, wanted: &Wanted<'_>) -> Option<Vec<Record>> {
 ///
 /// If a label was given to another image while the directory was read, its old ref is missing
 /// from the directory and in the index. But the index may also simply be old. So a list with
-/// such a gap is believed when it looks the same twice, with an index that nobody has written
+/// such a gap is believed when it looks the same twice, with an index that no one has written
 /// in the meantime: a writer that comes by a second time has written the index before.
 fn from_refs(layout: &Layout) -> Result<Vec<Record>, Error> {
     let (mut before, mut look) = (None, 0);

@@ -34,7 +34,7 @@ use crate::{Error, disk};
 /// After this time, in seconds, what a writer left behind on another host is swept.
 const FOREIGN_AGE: u64 = 24 * 60 * 60;
 
-/// After this time, in seconds, an unfinished download is swept that nobody goes on with.
+/// After this time, in seconds, an unfinished download is swept that no one goes on with.
 const DOWNLOAD_AGE: u64 = 7 * 24 * 60 * 60;
 
 const TRASH: &str = "trash-";
@@ -103,7 +103,7 @@ impl Owner {
 pub(crate) enum Temporary {
     Staging(Owner),
     Trash(Digest, Owner),
-    /// A download, which whoever holds its lock goes on with.
+    /// A download, which the holder of its lock continues.
     Incoming(Digest, Holders),
     Unknown,
 }

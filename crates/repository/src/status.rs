@@ -150,7 +150,7 @@ impl Survey<'_> {
 
     fn open_to_all(&mut self, path: &Path, found: &Metadata) {
         const WRITE_OTHERS: u32 = 0o002;
-        // Then everybody may add something, and remove only what is his own.
+        // Then everyone may add something, and remove only what is his own.
         const STICKY: u32 = 0o1000;
         let is_sticky = found.is_dir() && found.mode() & STICKY != 0;
         if found.mode() & WRITE_OTHERS != 0 && !is_sticky {
@@ -205,7 +205,7 @@ impl Survey<'_> {
                 self.bytes += expected.unwrap_or(0);
                 return Ok(());
             }
-            // That it has no label is said already, and nobody misses it.
+            // That it has no label is said already, and no one misses it.
             Err(error) if error.kind() == io::ErrorKind::NotFound && records.is_empty() => {
                 return Ok(());
             }
@@ -306,7 +306,7 @@ impl Survey<'_> {
     fn leftovers(&mut self) -> Result<(), Error> {
         let tmp = self.repository.layout().tmp();
         let names = match disk::names(&tmp) {
-            // Somebody copied the repository without its empty directories.
+            // Someone copied the repository without its empty directories.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             // What writers are about is nothing for who may not write.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {

@@ -3,7 +3,7 @@
 
 //! A quick sum of bytes, for noticing corruption and for tables of names.
 //!
-//! It stops nobody who wants to deceive; but who can write an index or choose the names in a
+//! It does not stop deceit; but who can write an index or choose the names in a
 //! repository can do worse with less trouble.
 
 use std::hash::{BuildHasherDefault, Hasher};

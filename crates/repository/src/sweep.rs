@@ -61,14 +61,14 @@ impl Writer<'_> {
             match self.collect(&digest) {
                 Ok(true) => swept.removed.push(digest),
                 Ok(false) => {}
-                // The note must stay until somebody can do it.
+                // The note must stay until someone can do it.
                 Err(_) => return,
             }
         }
         self.sweep_away(path, swept);
     }
 
-    /// Removes a download that nobody goes on with, or whose image has come another way.
+    /// Removes a download that no one goes on with, or whose image has come another way.
     fn sweep_download(&self, path: &Path, digest: &Digest, holders: &Holders, swept: &mut Swept) {
         let may_go = match holders {
             Holders::One(owner) => owner.is_gone(),

@@ -20,7 +20,7 @@ const BUFFER: usize = 1024 * 1024;
 /// Room for the metadata and the directories, beside the image itself.
 const MARGIN: u64 = 1024 * 1024;
 
-/// Is told how many bytes are done, and of how many.
+/// Receives how many bytes are done, and of how many.
 pub(crate) type Progress<'a> = dyn FnMut(u64, u64) + 'a;
 
 /// An image outside the repository.

@@ -28,7 +28,7 @@ pub struct Repaired {
     pub dropped: Vec<String>,
     /// The images that were removed, since a killed writer had left them without a label.
     pub removed: Vec<Digest>,
-    /// The images without a label of which nobody knows why; they are kept.
+    /// The images without a label of which no one knows why; they are kept.
     pub without_label: Vec<Digest>,
     /// Whether the index could be written.
     pub index_written: bool,

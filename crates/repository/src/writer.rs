@@ -5,9 +5,9 @@
 //!
 //! Two rules keep a label and its image together, even where there is no lock:
 //!
-//! 1. Whoever writes a ref looks for the image *afterwards*, and puts it back or takes the ref
+//! 1. A process that writes a ref looks for the image *afterwards*, and puts it back or takes the ref
 //!    away again.
-//! 2. Whoever throws an image away first takes it out of sight, and *afterwards* looks for a
+//! 2. A process that removes an image first takes it out of sight, and *afterwards* looks for a
 //!    ref that names it; if there is one, the image goes back.
 //!
 //! Whichever comes first, one of the two sees what the other has done. Before a step after
@@ -40,7 +40,7 @@ pub(crate) struct Writer<'a> {
 pub(crate) enum Published {
     /// It is in its place now.
     Installed,
-    /// It was there; what was brought is kept until the end, in case somebody removes it.
+    /// It was there; what was brought is kept until the end, in case someone removes it.
     WasThere,
 }
 
@@ -120,7 +120,7 @@ impl<'a> Writer<'a> {
                 Err(_) if self.layout.has_whole_image(digest, size) => {
                     return Ok(Published::WasThere);
                 }
-                // A damaged image is of no use to anybody who has it now.
+                // A damaged image is of no use in its repository.
                 Err(_) => self.discard(&place)?,
             }
             attempts -= 1;
@@ -154,7 +154,7 @@ impl<'a> Writer<'a> {
         Err(Error::RemovedMeanwhile { digest: digest.clone() })
     }
 
-    /// Takes an image back that somebody is throwing away; returns whether there was one.
+    /// Takes an image back that someone is throwing away; returns whether there was one.
     pub(crate) fn put_back(&self, digest: &Digest) -> bool {
         let (tmp, place) = (self.layout.tmp(), self.layout.image_directory(digest));
         if !self.layout.has_image(digest) {
@@ -239,7 +239,7 @@ impl<'a> Writer<'a> {
         Ok(names.iter().any(|name| name.names(digest)))
     }
 
-    /// Removes something. From the first moment it is in the staging area, where nobody looks for
+    /// Removes something. From the first moment it is in the staging area, where no one looks for
     /// it: what has another name is complete.
     pub(crate) fn discard(&self, path: &Path) -> Result<(), Error> {
         let gone = self.staging.free_name("gone");

@@ -13,7 +13,7 @@ use crate::{
     AssembleError, ConcreteEnvironment, ConcreteImage, ConcreteView, LocatedImage, Warning,
 };
 
-/// An image that was found, and what was said about it.
+/// An image that was found, and what was reported about it.
 #[derive(Clone, Debug)]
 pub struct RequestedImage {
     /// The image.

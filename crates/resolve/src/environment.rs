@@ -253,7 +253,7 @@ impl EnvironmentFinder<'_> {
         file.take(MAX_FILE_SIZE + 1).read_to_end(&mut text)?;
         let absolute = std::path::absolute(path)?;
         let mut directory = absolute.parent().unwrap_or(Path::new("/")).to_owned();
-        // Links stay as users know them; what `..` means behind one nobody can see.
+        // Links stay as users know them; what `..` means behind one no one can see.
         if directory.components().any(|part| part == Component::ParentDir) {
             directory = fs::canonicalize(directory)?;
         }

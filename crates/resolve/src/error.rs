@@ -17,23 +17,23 @@ use crate::near::NearMiss;
 /// Why no single image could be found.
 #[derive(Debug, thiserror::Error)]
 pub enum LocateError {
-    /// Nothing is what was asked for.
+    /// Nothing is what was requested.
     #[error("no image matches `{image}`")]
     NotFound {
-        /// What was asked for.
+        /// What was requested.
         image: Box<ImageDescription>,
         /// Where it was looked for.
         source: Searched,
         /// What might have been meant.
         near: Option<NearMiss>,
     },
-    /// Several different images are what was asked for.
+    /// Several different images are what was requested.
     #[error(
         "`{image}` matches {} images in the repository `{}`:{}",
         .candidates.len(), escape(.repository), listed(.candidates)
     )]
     Ambiguous {
-        /// What was asked for.
+        /// What was requested.
         image: Box<ImageDescription>,
         /// The repository in which the images are.
         repository: String,
@@ -95,7 +95,7 @@ pub enum LocateError {
 pub struct Searched {
     /// The names of the repositories.
     pub repositories: Vec<String>,
-    /// The system to which the search was limited although nobody typed it.
+    /// The system to which the search was limited although no one typed it.
     pub system: Option<System>,
 }
 

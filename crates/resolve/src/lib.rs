@@ -4,7 +4,7 @@
 //! From what was typed to images, views and patches.
 //!
 //! There are two stages, since an image given by its path has its metadata inside, where only
-//! somebody who mounts it can read them:
+//! someone who mounts it can read them:
 //!
 //! 1. [`Resolver::locate`] finds the file that a description means.
 //! 2. [`assemble()`] takes the located images, with the metadata that the caller has read in the

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What a user may have meant who asked for something that is not there.
+//! What a user may have meant who requested something that is not there.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,12 +10,12 @@ use cabane_label::{Label, LabelPattern, NameMatch, System, SystemPattern};
 
 use crate::error::{any_of, some_of};
 
-/// Images or names that are almost what was asked for.
+/// Images or names that are almost what was requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NearMiss {
     /// The image exists for other systems.
     OtherSystem {
-        /// What was asked for.
+        /// What was requested.
         pattern: Box<LabelPattern>,
         /// The other systems.
         systems: Vec<System>,

@@ -65,7 +65,7 @@ const OF_THE_RANK: &[&str] = &[
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
     /// It does not exist, has ended, or belongs to another user. Which of these is
-    /// not told: the processes of others are nobody's business.
+    /// not told: the processes of others are no one's business.
     #[error("you have no process {id}")]
     NoProcess {
         /// The number that was typed.

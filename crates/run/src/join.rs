@@ -167,7 +167,7 @@ impl Joining {
     }
 
     /// Whether this is the second rank of its node and wants no company. One rank alone on its
-    /// node would miss nobody, and of several one is enough to tell.
+    /// node would miss no one, and of several one is enough to tell.
     pub(crate) fn refuses_company(&self, variables: &BTreeMap<OsString, OsString>) -> bool {
         let mut names = self.local_rank_variables.iter();
         let is_second = |name: &&str| variables.get(OsStr::new(name)).is_some_and(|n| n == "1");
@@ -252,7 +252,7 @@ pub(crate) fn perform_or_join(
         enter(&namespaces, &content)?;
         return Ok(rendezvous.add(content, member).map_err(failed("tell who is there"))?);
     }
-    // Others may have died without tidying up. Nobody needs this to succeed.
+    // Others may have died without tidying up. No one needs this to succeed.
     let _ = directory.sweep(&world, false);
     let images = images_of(&plan);
     perform(plan)?;
@@ -317,7 +317,7 @@ fn enter(namespaces: &Namespaces, content: &Content) -> Result<(), JoinError> {
     let id = content.members.first().map_or(0, |member| member.id);
     let failed = |source| JoinError::Enter { id, source };
     namespaces.enter().map_err(failed)?;
-    // By path, as everybody else in there has come to his.
+    // By path, as everyone else in there has come to his.
     let moved = working_directory.is_ok_and(|path| std::env::set_current_dir(path).is_ok());
     if moved { Ok(()) } else { std::env::set_current_dir("/").map_err(failed) }
 }
@@ -341,7 +341,7 @@ fn hold_own_namespaces() {
 }
 
 fn leave_open(descriptor: OwnedFd) {
-    // One that cannot be kept is merely a door that nobody can use.
+    // One that cannot be kept is merely a door that no one can use.
     if fcntl_setfd(descriptor.as_fd(), FdFlags::empty()).is_ok() {
         std::mem::forget(descriptor);
     }

@@ -98,7 +98,7 @@ const LONGEST_REPLACED: usize = 1024;
 
 impl Loaded {
     /// Reads the value of `CABANE_LOADED`. A value that is none of ours counts as
-    /// none: the variable may have been set by anybody.
+    /// none: the variable may have been set by anyone.
     pub fn from_variable(value: &str) -> Option<Self> {
         serde_json::from_str(value).ok()
     }

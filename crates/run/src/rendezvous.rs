@@ -91,7 +91,7 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Makes the directory, or opens the one that is there if nobody else can have
+    /// Makes the directory, or opens the one that is there if no one else can have
     /// put anything into it.
     pub(crate) fn make(path: &Path) -> io::Result<Self> {
         match mkdirat(CWD, path, Mode::RWXU) {

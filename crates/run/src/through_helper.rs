@@ -80,7 +80,7 @@ pub fn clean_through(helper: &Path) -> Result<(), RunError> {
     if status.success() { Ok(()) } else { Err(failed(io::Error::other(status.to_string()))) }
 }
 
-/// Lets the helper start `true` with no image, and returns what it said if it did not.
+/// Lets the helper start `true` with no image, and returns what it printed if it did not.
 /// Nothing stays behind.
 ///
 /// # Errors
@@ -116,7 +116,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Mounts an image at any mount point of the policy: nobody else sees it there.
+    /// Mounts an image at any mount point of the policy: no one else sees it there.
     ///
     /// # Errors
     ///

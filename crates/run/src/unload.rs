@@ -14,7 +14,7 @@ use crate::loaded::{CABANE_LOADED, Loaded, UENV_MOUNT_LIST, UENV_VIEW};
 /// Takes out of some variables what they say about the images that are loaded: their lists,
 /// and paths in them. Where such a path has replaced a value of the caller, that one is back.
 ///
-/// What a view has set and is no path in an image stays: nobody knows any more whether it
+/// What a view has set and is no path in an image stays: no one knows any more whether it
 /// was the view.
 pub fn unload(variables: &mut BTreeMap<OsString, OsString>, loaded: &Loaded) {
     for name in [CABANE_LOADED, UENV_MOUNT_LIST, UENV_VIEW] {

@@ -142,7 +142,7 @@ pub fn check_at_pull(
 ) -> Result<Checked> {
     let wanted = wanted(context, &image.place)?;
     let signatures = match registry.signatures(image) {
-        // Others may want to know, but this pull needs nobody's signature.
+        // Others may want to know, but this pull needs no one's signature.
         Err(_) if wanted.is_empty() => {
             let (is_signed, record) = (false, None);
             return Ok(Checked { is_signed, record });

@@ -26,7 +26,7 @@ use crate::pull::Wanted;
 
 /// The name of an image's file in a repository.
 const IMAGE: &str = "image";
-/// What a mode says if everybody may write.
+/// What a mode says if everyone may write.
 const OTHERS_WRITE: u32 = 0o002;
 
 /// Why an image is not trusted at its start.
@@ -126,7 +126,7 @@ impl<'a> Candidate<'a> {
 
     /// Returns the rules of a configuration file that are for it.
     ///
-    /// From where an image was pulled is written beside it and not signed. So somebody's own
+    /// From where an image was pulled is written beside it and not signed. So someone's own
     /// note does not lead to a rule that wants nothing, and that of a stranger neither.
     pub fn rules<'p>(&self, setting: &'p TrustSetting) -> Vec<&'p TrustRule> {
         let policy = &setting.policy;

@@ -36,7 +36,7 @@ pub(crate) fn tell_once(spank: &dyn Spank, lines: &[String]) {
     end_everywhere(step);
 }
 
-/// Waits whether somebody ends the step. Slurm tells nobody, and spares what is not a command
+/// Waits whether someone ends the step. Slurm tells no one, and spares what is not a command
 /// yet, as this process: so commands are started that it does not spare.
 fn is_being_ended() -> bool {
     (0..LOOKS).any(|_| {

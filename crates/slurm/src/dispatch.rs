@@ -106,7 +106,7 @@ pub(crate) fn task_begins(spank: &dyn Spank) {
     node::end_refused(spank, &state().outcome);
 }
 
-/// Nobody reads what a thousand nodes say, one after the other.
+/// No one reads what a thousand nodes say, one after the other.
 const NODES_THAT_TELL: u32 = 64;
 
 fn is_among_the_first(spank: &dyn Spank) -> bool {

@@ -232,7 +232,7 @@ impl Slurm {
     /// Returns an item that is a `uint32_t`.
     fn number(&self, item: c_int) -> Result<u32, SlurmError> {
         let mut number = 0_u32;
-        // SAFETY: a place of the type that Slurm writes for the items asked for here.
+        // SAFETY: a place of the type that Slurm writes for the items requested here.
         match unsafe { spank_get_item(self.spank, item, &raw mut number) } {
             SUCCESS => Ok(number),
             error => Err(SlurmError(error)),

@@ -168,7 +168,7 @@ impl Given {
         self.0.iter().all(Option::is_none)
     }
 
-    /// Tells whether it is said which images or views are wanted.
+    /// Tells whether the answer names which images or views are wanted.
     pub(crate) fn has_images(&self) -> bool {
         let mut pairs = ALL.iter().zip(&self.0);
         pairs.any(|(option, value)| option.is_about_images && value.is_some())

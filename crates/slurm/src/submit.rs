@@ -32,7 +32,7 @@ pub(crate) fn prepare(spank: &dyn Spank, given: &Given, command: Option<&Path>) 
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let from = own_name();
     let all = given.or_variables(prefixes(&from), variable);
-    // Variables that only say how, as in somebody's profile, are about nothing without images.
+    // Variables that only say how, as in someone's profile, are about nothing without images.
     let is_asked = !given.is_none() || all.has_images();
     if !is_asked && !LOADED.iter().any(|name| variable(name).is_some()) {
         return Ok(());

@@ -27,7 +27,7 @@ pub struct Install {
     /// Where it is.
     #[serde(default)]
     pub path: Option<String>,
-    /// Whether somebody asked for it by its name.
+    /// Whether someone requested it by its name.
     #[serde(default)]
     pub explicit: bool,
     /// What was only used from a cache to be unpacked is not.

@@ -7,7 +7,7 @@ use cabane_recipe::SpackVersion;
 
 /// Why nothing can be handed to Spack.
 ///
-/// Whoever reads a recipe for its system is told all of this with its place; it
+/// Anyone who reads a recipe for its system is told all of this with its place; it
 /// is found here when the two were read apart.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LowerError {

@@ -11,7 +11,7 @@ pub(crate) fn merged(recipe: &StackRecipe, system: &SystemConfig) -> YamlMap {
     system.packages.clone().overlaid(&system.network_packages).overlaid(&recipe.packages)
 }
 
-/// Returns what is said to all environments of a chain: that which builds gcc
+/// Returns what all environments of a chain get: that which builds gcc
 /// alone knows the gcc of the system.
 pub(crate) fn of_chain(recipe: &StackRecipe, system: &SystemConfig) -> YamlMap {
     if recipe.compilers.use_system_gcc() {

@@ -57,7 +57,7 @@ pub struct SpackEnvironment {
     pub needs: Vec<String>,
     /// Its `spack.yaml`.
     pub spack_yaml: String,
-    /// Whether a person asked for it, and not a compiler.
+    /// Whether a person requested it, and not a compiler.
     pub is_explicit: bool,
     /// Compilers of the environments in `needs` that must be described in a
     /// `packages.yaml` beside `spack.yaml` before this one is concretized;
@@ -79,7 +79,7 @@ pub struct CompilerNeed {
     pub compiler: CompilerName,
 }
 
-/// A view, for whoever makes its variables.
+/// A view, for the code that makes its variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StackView {
     /// Its name.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! The views: for Spack, which links packages, and for whoever makes variables.
+//! The views: for Spack, which links packages, and for the code that makes variables.
 
 use cabane_recipe::{StackEnvironment, StackRecipe, StackView as ViewOfRecipe, Yaml, YamlMap};
 
@@ -32,7 +32,7 @@ pub(crate) fn for_spack(recipe: &StackRecipe, view: &ViewOfRecipe, group: Option
     map.into()
 }
 
-/// Returns a view for whoever makes its variables.
+/// Returns a view for the code that makes its variables.
 pub(crate) fn for_build(
     recipe: &StackRecipe,
     environment: &StackEnvironment,

@@ -11,8 +11,8 @@ use rustix::io::{Errno, fcntl_getfd};
 /// The first descriptor that is not one of the three standard ones.
 const FIRST: RawFd = 3;
 
-/// Borrows a descriptor whose number somebody else tells. It must stay open, as those
-/// do that were inherited and belong to nobody.
+/// Borrows a descriptor whose number someone else tells. It must stay open, as those
+/// do that were inherited and belong to no one.
 ///
 /// # Errors
 ///

@@ -58,8 +58,8 @@ impl Program {
     pub fn become_it(&self) -> io::Error {
         let words = self.words.list.as_ptr();
         // SAFETY: lists of texts that end, each ended by a null pointer, which live as long as
-        // this value; nobody else reads the variables in a process with one thread, and this
-        // value is borrowed by whoever goes on after a failure.
+        // this value; no one else reads the variables in a process with one thread, and this
+        // value is not borrowed by a later call after a failure.
         unsafe {
             environ = self.variables.list.as_ptr();
             execvp(*words, words);

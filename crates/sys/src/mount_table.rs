@@ -3,7 +3,7 @@
 
 //! On which mount a file is, and what kind of file system that is, as the kernel knows it.
 //!
-//! Whoever serves a file system can say anything about a file, and can let those who ask wait.
+//! Anyone who serves a file system can say anything about a file, and can let those who ask wait.
 //! The number of the mount comes from the kernel itself, and so does the table of mounts.
 //! Since Linux 6.8 the kernel looks one mount up (`statmount`); before, the table is read as
 //! text. The numbers and structures are those of `linux/mount.h` and `linux/stat.h`.
@@ -53,7 +53,7 @@ pub struct Mount {
 }
 
 impl MountId {
-    /// Asks the kernel, and not whoever serves the file.
+    /// Asks the kernel, and not anyone who serves the file.
     ///
     /// # Errors
     ///

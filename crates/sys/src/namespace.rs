@@ -35,7 +35,7 @@ pub fn unshare_mounts() -> io::Result<()> {
 ///
 /// The process holds every capability in the new user namespace until it starts
 /// a program. Other users and groups have no number there (files show as
-/// `nobody`), and permissions by supplementary groups go on to work.
+/// `no one`), and permissions by supplementary groups go on to work.
 ///
 /// # Errors
 ///
@@ -114,7 +114,7 @@ pub fn belongs_to_own_user_namespace(file: BorrowedFd<'_>) -> io::Result<bool> {
     }
     // SAFETY: on a namespace this request takes no argument and returns a descriptor.
     let owner = unsafe { ioctl(file, Number(NS_GET_USERNS)) }?;
-    // SAFETY: the descriptor is new and belongs to nobody else.
+    // SAFETY: the descriptor is new and belongs to no one else.
     let owner = unsafe { OwnedFd::from_raw_fd(owner) };
     let (owner, own) = (fstat(owner)?, fstat(File::open("/proc/self/ns/user")?)?);
     Ok((owner.st_dev, owner.st_ino) == (own.st_dev, own.st_ino))

@@ -143,7 +143,7 @@ impl Drop for FileSystemGroups {
     fn drop(&mut self) {
         // SAFETY: as above. Back to what it was, which is never refused.
         unsafe { setfsgid(self.before) };
-        // Whoever could change them can change them back.
+        // Anyone who could change them can change them back.
         let _ = set_thread_groups(&self.others_before);
     }
 }

@@ -35,7 +35,7 @@ impl Tree {
         self
     }
 
-    /// Adds a program: a shell script that anybody may run.
+    /// Adds a program: a shell script that anyone may run.
     #[must_use]
     pub fn program(self, path: &str, script: &str) -> Self {
         let tree = self.file(path, &format!("#!/bin/sh\n{script}\n"));

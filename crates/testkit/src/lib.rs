@@ -65,6 +65,6 @@ macro_rules! belongs_to {
 /// that passes is thrown away: what did not run must be seen.
 pub fn say(line: &str) {
     use std::io::Write as _;
-    // With nobody to read it there is nobody to tell.
+    // Without a reader it is lost.
     let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -4,7 +4,7 @@
 //! A private world for a test that needs root to prepare it.
 //!
 //! The test starts itself again as root, in namespaces of its own for processes and
-//! mounts. What it mounts there nobody else sees, and everything ends with it.
+//! mounts. What it mounts there no one else sees, and everything ends with it.
 
 use std::any::type_name;
 use std::process::Command;
@@ -100,7 +100,7 @@ fn name_of<F>() -> String {
 ///
 /// # Panics
 ///
-/// With what it said, if it fails.
+/// With what it printed, if it fails.
 pub fn run_as_root(script: &str) {
     let output = Command::new("sh").args(["-ec", script]).output().expect("a shell");
     assert!(output.status.success(), "{script}\n{}", String::from_utf8_lossy(&output.stderr));

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::time_limit;
 
 /// Whether a process runs whose command line, its words joined by spaces, contains a
-/// text. One that has ended and that nobody has asked for does not.
+/// text. One that has ended and was not waited for does not.
 pub fn is_running(text: &str) -> bool {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut lines = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());

@@ -49,7 +49,7 @@ impl Server {
         let (to_starter, until_dropped) = mpsc::channel::<()>();
         // A thread of a test may end before what others of its tests share.
         thread::spawn(move || {
-            // Nobody listens any more: then there is nothing to wait for.
+            // No one listens any more: then there is nothing to wait for.
             let _ = to_us.send(command.spawn());
             let _ = until_dropped.recv();
         });
@@ -71,7 +71,7 @@ impl Server {
     ///
     /// # Panics
     ///
-    /// With what it said, if it ends instead or takes longer than a minute.
+    /// With what it printed, if it ends instead or takes longer than a minute.
     pub fn wait_for_port(&mut self, port: u16) {
         self.wait_for(|_| TcpStream::connect(("127.0.0.1", port)).ok());
     }
@@ -80,7 +80,7 @@ impl Server {
     ///
     /// # Panics
     ///
-    /// With what it said, if it ends instead or takes longer than a minute.
+    /// With what it printed, if it ends instead or takes longer than a minute.
     pub fn wait_for<T>(&mut self, found: impl Fn(&str) -> Option<T>) -> T {
         let started = Instant::now();
         loop {
@@ -106,7 +106,7 @@ impl Drop for Server {
     }
 }
 
-/// A port that nobody listened at just now, for a server that cannot choose one itself.
+/// A port that no one listened at just now, for a server that cannot choose one itself.
 ///
 /// # Panics
 ///

@@ -6,7 +6,7 @@
 use rustix::process::{DumpableBehavior, Gid, Uid, geteuid, set_dumpable_behavior};
 use rustix::thread::{set_thread_gid, set_thread_groups, set_thread_uid};
 
-/// The number of the ordinary user of the tests. Nobody in particular: it needs
+/// The number of the ordinary user of the tests. No one in particular: it needs
 /// no entry in the user database.
 pub const ORDINARY_USER: u32 = 61_234;
 

@@ -76,7 +76,7 @@ impl World {
         command
     }
 
-    /// Prepares a command in this world as an ordinary user, whoever runs the tests.
+    /// Prepares a command in this world as an ordinary user, no matter who runs the tests.
     pub fn command_as_ordinary_user(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = self.command(program);
         if is_root() {
@@ -100,7 +100,7 @@ impl Default for World {
     }
 }
 
-/// A command that has ended: what it said and how.
+/// A command that has ended: what it printed and how.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Finished {
     /// The exit code, or 128 and the signal.
@@ -143,7 +143,7 @@ fn open_to_all(path: &Path) {
 }
 
 /// Writes a script in another process. A child that another test starts meanwhile would
-/// hold it open for writing for a moment, in which nobody can run it.
+/// hold it open for writing for a moment, in which no one can run it.
 fn write_elsewhere(path: &Path, content: &str) {
     let mut shell = Command::new("/bin/sh")
         .args(["-c", "cat >\"$0\""])

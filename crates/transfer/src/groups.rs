@@ -17,12 +17,12 @@ const DATABASE: &str = "/etc/group";
 ///
 /// # Errors
 ///
-/// A name that nobody knows.
+/// A name that no one knows.
 pub fn number_of(name: &str) -> Result<u32> {
     if let Ok(number) = name.parse() {
         return Ok(number);
     }
-    let found = asked(name).or_else(|| number_in(&fs::read_to_string(DATABASE).ok()?, name));
+    let found = requested(name).or_else(|| number_in(&fs::read_to_string(DATABASE).ok()?, name));
     found.ok_or_else(|| {
         let name = cabane_label::escape(name).into_owned();
         Report::new(Kind::Usage, format!("there is no group `{name}`"))
@@ -30,7 +30,7 @@ pub fn number_of(name: &str) -> Result<u32> {
     })
 }
 
-fn asked(name: &str) -> Option<u32> {
+fn requested(name: &str) -> Option<u32> {
     let answer = Command::new("getent")
         .args(["group", "--", name])
         .stdin(Stdio::null())

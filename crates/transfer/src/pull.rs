@@ -140,7 +140,7 @@ pub fn find_remote(
     images.collect::<std::result::Result<_, _>>().map_err(Report::from)
 }
 
-/// Returns the place that a pattern names, if nothing is left open: then nobody has to list
+/// Returns the place that a pattern names, if nothing is left open: then no one has to list
 /// anything.
 fn whole_place(
     context: &Context,
@@ -229,14 +229,14 @@ fn one(
         if repository.has_whole_image(&image.digest, image.size) {
             restrict(context, repository, &pulled.image.digest, pulled.access)?;
             match repository.tag(&image.digest, label.clone(), force) {
-                // It was in nobody's use, and somebody tidied up.
+                // It was in no one's use, and someone tidied up.
                 Err(cabane_repository::Error::NoSuchImage { .. }) => continue,
                 tagged => return tagged.map_err(Report::from),
             }
         }
         match queue.try_take()? {
             Claim::Taken(incoming) => {
-                // Whoever had it may be done.
+                // The other process may be done.
                 if repository.has_whole_image(&image.digest, image.size) {
                     continue;
                 }
@@ -262,7 +262,7 @@ fn download(
 ) -> Result<Added> {
     let image = pulled.image;
     let registry = &connection.registry;
-    // What was begun for a group is for that group, whoever goes on.
+    // What was begun for a group is for that group, no matter who goes on.
     let access = match pulled.access {
         Access::AsNewFiles => incoming.access(),
         access => access,
@@ -345,7 +345,7 @@ fn pull_meta(connection: &Connection, image: &RemoteImage, directory: &Path) -> 
 }
 
 /// Finds what was typed in the list of a registry, among the images of this system unless another
-/// is named. With `refresh` the list is asked for anew.
+/// is named. With `refresh` the list is requested anew.
 ///
 /// # Errors
 ///

@@ -92,7 +92,7 @@ pub fn push(
     Ok((pushed, key))
 }
 
-/// Returns when the image was made: the same image is the same in the registry, whoever
+/// Returns when the image was made: the same image is the same in the registry, no matter who
 /// pushes it and when.
 fn date_of(file: &std::fs::Metadata) -> Timestamp {
     let changed = file.modified().ok();

@@ -127,7 +127,7 @@ fn copy(path: &Path) -> Result<TempDir, Error> {
 fn open(path: &Path, how: OpenFlags, options: &str) -> Result<Connection, rusqlite::Error> {
     let flags = how | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(address(path, options), flags)?;
-    // The database may be somebody else's: nothing in it shall do anything.
+    // The database may be someone else's: nothing in it shall do anything.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;

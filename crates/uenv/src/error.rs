@@ -35,7 +35,7 @@ pub enum Error {
         /// What is not there.
         what: String,
     },
-    /// Somebody writes to the database without end.
+    /// Someone writes to the database without end.
     #[error("the database {} changes while it is read", shown(.path))]
     Changing {
         /// The file.

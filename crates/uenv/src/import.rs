@@ -3,7 +3,7 @@
 
 //! Bringing the images of uenv into a repository of ours.
 //!
-//! Each image is added like any other, with its digest compared before anybody sees it, and its
+//! Each image is added like any other, with its digest compared before anyone sees it, and its
 //! labels keep the date. What the target holds is not brought again, so that the same import
 //! goes on after a kill. The source is only read.
 
@@ -32,7 +32,7 @@ pub struct Import<'a> {
 /// Puts the metadata that are in an image into a directory, or says why it cannot.
 pub type InnerMeta<'a> = dyn Fn(&Path, &Path) -> Result<(), String> + 'a;
 
-/// Is told which image is brought, how many of its bytes are done and of how many.
+/// Receives which image is brought, how many of its bytes are done and of how many.
 pub type ImportProgress<'a> = dyn FnMut(&Label, u64, u64) + 'a;
 
 /// What an import would do.
@@ -151,7 +151,7 @@ pub fn plan(
     Ok(plan)
 }
 
-/// Tells whether a corruption is of interest to who asked for some labels only.
+/// Tells whether a corruption is of interest to who requested some labels only.
 fn concerns(corruption: &Corruption, is_chosen: bool, fits: &dyn Fn(&Label) -> bool) -> bool {
     match corruption {
         Corruption::MissingImage { label, .. } => fits(label),
@@ -239,7 +239,7 @@ impl Errand<'_> {
             let tagged = self.target.tag_since(&image.digest, label.clone(), date, replace);
             return match tagged {
                 Ok(_) => Ok(Outcome::Labelled),
-                // Somebody removes it at this moment.
+                // Someone removes it at this moment.
                 Err(TargetError::NoSuchImage { .. }) => self.import(label, inner_meta, progress),
                 Err(error) => Err(error.into()),
             };

@@ -107,7 +107,7 @@ fn store(
     tarball::write(tree, &directory, &path).map_err(VendorError::io("write", &path))?;
     let digest = File::open(&path).and_then(|mut file| sha256(&mut file));
     let (sha256, size) = digest.map_err(VendorError::io("read", &path))?;
-    // What is made in a private place is for everybody who builds.
+    // What is made in a private place is for everyone who builds.
     let readable = fs::Permissions::from_mode(0o644);
     fs::set_permissions(&path, readable).map_err(VendorError::io("open to all", &path))?;
 

@@ -39,7 +39,7 @@ pub struct Container {
     /// The directory in which it starts; an absolute path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub working_directory: Option<String>,
-    /// As whom it was meant to run. Not used: a command runs as whoever starts it.
+    /// As whom it was meant to run. Not used: a command runs as the user who starts it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// What its author says about it.
@@ -57,7 +57,7 @@ pub struct Container {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ContainerSource {
-    /// What was asked for, in full: `registry.example/tool:1`.
+    /// What was requested, in full: `registry.example/tool:1`.
     pub reference: String,
     /// Operating system and architecture, maybe with a variant: `linux/arm64/v8`.
     pub platform: String,

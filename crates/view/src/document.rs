@@ -127,7 +127,7 @@ fn not_json(error: &serde_json::Error) -> MetaErrorKind {
 
 /// Returns the place of the first bracket that opens too deep.
 ///
-/// The parser does not count the depth of what it skips; but whoever else
+/// The parser does not count the depth of what it skips; but whatever else
 /// reads the file may, and a file must not be good for one and bad for another.
 fn too_deep(text: &str) -> Option<usize> {
     let mut depth = 0_usize;

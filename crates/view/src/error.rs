@@ -68,7 +68,7 @@ pub enum MetaErrorKind {
         /// The key.
         key: String,
     },
-    /// A list operation nobody knows.
+    /// A list operation no one knows.
     #[error(
         "`{}` is not an operation on `{}`: it is `set`, `prepend`, `append` or `unset`",
         escape(operation),

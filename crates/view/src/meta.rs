@@ -21,13 +21,13 @@ use crate::{Container, EnvPatch, ViewName};
 pub struct Meta {
     /// The name of the image.
     ///
-    /// It was written by whoever built the image, and may hold any text.
+    /// It was written by the builder of the image, and may hold any text.
     pub name: String,
     /// What the image is for, in one sentence or more.
     pub description: Option<String>,
     /// Where the image must be mounted.
     pub mount: Option<MountPoint>,
-    /// The view that is taken when none is asked for; one of `views`.
+    /// The view that is taken when none is requested; one of `views`.
     pub default_view: Option<ViewName>,
     /// The ways to enter the image.
     pub views: BTreeMap<ViewName, View>,

@@ -100,7 +100,7 @@ impl FromStr for ViewOwner {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        // A pattern may begin with the version, `/24.11`; a view is not asked for so.
+        // A pattern may begin with the version, `/24.11`; a view is not named like that.
         if text.starts_with('/') {
             return text.parse().map(Self::MountPoint);
         }

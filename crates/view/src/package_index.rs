@@ -326,7 +326,7 @@ mod tests {
         index
     }
 
-    /// What is said about the images `a` to `e`.
+    /// What is reported about the images `a` to `e`.
     fn answers(index: &PackageIndex, patterns: &[&str]) -> [String; 5] {
         let patterns: Vec<PackagePattern> =
             patterns.iter().map(|one| one.parse().unwrap()).collect();

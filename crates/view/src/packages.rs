@@ -3,7 +3,7 @@
 
 //! What is inside of an image: `meta/packages.json`.
 //!
-//! The file says it without the image being mounted. It is written by whoever built the
+//! The file says it without the image being mounted. It is written by the builder of the
 //! image, and is not trusted; keys that are not known are skipped.
 
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,7 @@
 
 //! From `env.json` to metadata.
 //!
-//! The file was written by whoever built the image, and is not trusted. What
+//! The file was written by the builder of the image, and is not trusted. What
 //! is not known is skipped, and so is `null` where a value may be missing;
 //! what is known but wrong is refused, with its place.
 

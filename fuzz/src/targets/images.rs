@@ -138,8 +138,8 @@ pub fn convert(bytes: &[u8]) -> Verdict {
     match listed {
         Ok(listed) if listed.status.success() && listed.stderr.is_empty() => Verdict::Accepted,
         Ok(listed) => {
-            let said = String::from_utf8_lossy(&listed.stderr).into_owned();
-            Verdict::Wrong(format!("the image cannot be read: {said}"))
+            let printed = String::from_utf8_lossy(&listed.stderr).into_owned();
+            Verdict::Wrong(format!("the image cannot be read: {printed}"))
         }
         Err(error) => Verdict::Wrong(format!("unsquashfs cannot be run: {error}")),
     }

@@ -8,7 +8,7 @@ use cabane_uenv::UenvRepository;
 use super::Verdict;
 use super::memory::memory;
 
-/// Reads a database; nobody knows who wrote it.
+/// Reads a database; no one knows who wrote it.
 pub fn run(bytes: &[u8]) -> Verdict {
     let place = tempfile::tempdir_in(memory());
     let Ok(place) = place else {

@@ -28,9 +28,10 @@ fn entered(arena: &Arena, system: System, target: &str, hang: &str) -> Option<En
     attacker.forget();
     let first = first.bind_at(GIVEN, target);
     let mut up = Up::begin(&first, "echo up");
-    if let Err(said) = up.listen() {
-        let is_not_cloned = said.contains("failed to bind") && said.contains("Invalid argument");
-        assert!(is_not_cloned, "{said}");
+    if let Err(output) = up.listen() {
+        let is_not_cloned =
+            output.contains("failed to bind") && output.contains("Invalid argument");
+        assert!(is_not_cloned, "{output}");
         attacker.kill_server();
         attacker.unmount();
         return None;

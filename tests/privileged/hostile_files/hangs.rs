@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! A file system that stops answering stops nobody but the user who made it: no process waits
+//! A file system that stops answering stops no one but the user who made it: no process waits
 //! for it with the rights of root.
 
 use crate::arena::{Arena, in_private_world};

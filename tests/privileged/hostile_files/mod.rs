@@ -33,7 +33,7 @@ const SOURCE: &str = concat!(include_str!("server.c"), include_str!("attacker.c"
 /// The descriptor that the attacker hands over.
 pub(super) const GIVEN: RawFd = REQUEST + 40;
 
-/// How long a helper may take that waits for nobody. Generous: the machine may be busy.
+/// How long a helper may take that waits for no one. Generous: the machine may be busy.
 const SOON: Duration = Duration::from_secs(10);
 
 /// How long a helper has to get on after its file system has stopped answering.

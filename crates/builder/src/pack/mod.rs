@@ -3,7 +3,7 @@
 
 //! From a tree to an image, reproducibly and without loss.
 //!
-//! The same tree gives the same bytes, whoever packs it: owners, times, order and
+//! The same tree gives the same bytes, no matter who packs it: owners, times, order and
 //! extended attributes are fixed, and modes as far as the format's program can. The
 //! image has its name only when it is whole.
 
@@ -163,7 +163,7 @@ pub(crate) fn mode_in_image(mode: u32) -> u32 {
     }
 }
 
-/// Gives everybody the rights to a tree of ours that an image should give: to
+/// Gives everyone the rights to a tree of ours that an image should give: to
 /// read, to enter, and to execute what the owner may; to write to the owner alone.
 pub(crate) fn open_to_all(path: &Path) -> Result<(), BuildError> {
     let failed = || BuildError::file("change the mode of", path);

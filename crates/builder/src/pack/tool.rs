@@ -30,7 +30,7 @@ pub(crate) struct Tool {
 }
 
 impl Tool {
-    /// Finds the program for the format that is asked for.
+    /// Finds the program for the format that is requested.
     pub(crate) fn find(request: &BuildRequest) -> Result<Self, BuildError> {
         match request.format {
             ImageFormat::Squashfs => {
@@ -54,7 +54,7 @@ impl Tool {
         }
     }
 
-    /// A program that is not asked for anything, where there will be no image.
+    /// A program that is never started, where there will be no image.
     pub(crate) fn unused(format: ImageFormat) -> Self {
         Self { format, program: PathBuf::new(), version: String::new() }
     }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! The step `lock`: from what is asked for to exact versions with hashes.
+//! The step `lock`: from what is requested to exact versions with hashes.
 
 use std::collections::BTreeMap;
 use std::fs;

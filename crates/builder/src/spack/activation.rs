@@ -4,7 +4,7 @@
 //! From the script with which Spack enters a view to the changes that it makes.
 //!
 //! Spack writes whole values, with what the build's own variables held in them. What
-//! is outside of the image is left out: whoever starts the image has it already, and
+//! is outside of the image is left out: anyone who starts the image has it already, and
 //! in front of other images it would hide theirs.
 
 use cabane_recipe::PATH_LISTS;

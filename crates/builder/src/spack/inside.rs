@@ -178,7 +178,7 @@ fn known_processors(engine: &SpackEngine) -> Result<BTreeMap<String, KnownProces
 }
 
 /// Names the packages of the system that those of the store use when they run. Every
-/// program uses the C library, and that is told elsewhere.
+/// program uses the C library, and that is reported elsewhere.
 pub(super) fn outside(installs: &Installs) -> Vec<OutsideNeed> {
     let built = installs.values().filter_map(|one| one.spec.as_ref());
     let built = built.filter(|spec| spec.external.is_none());

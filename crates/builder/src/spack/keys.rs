@@ -100,7 +100,7 @@ fn find(key: &Key, directory: &Path) -> Result<Source, BuildError> {
         let real = path.canonicalize();
         return real.map(Source::File).map_err(BuildError::file("find", &path));
     }
-    // As long as a key is no name of a file, and is not told to anybody.
+    // As long as a key is no name of a file, and is not told to anyone.
     let is_name = key.source.len() < 256;
     if let Some(bytes) = decoded(&key.source).filter(|bytes| is_key(bytes)) {
         return Ok(Source::Bytes(bytes));

@@ -3,7 +3,7 @@
 
 //! What a lock file of Spack says about the packages of a stack.
 //!
-//! Only what is asked for here is read; the format is that of `spack.lock`, version 6
+//! Only what is requested here is read; the format is that of `spack.lock`, version 6
 //! and later, whose `concrete_specs` are objects keyed by hash.
 
 use std::collections::BTreeMap;

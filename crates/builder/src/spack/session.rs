@@ -143,7 +143,7 @@ pub(super) fn includes_build_dependencies(engine: &SpackEngine) -> bool {
     engine.stack.cleanup != Cleanup::Runtime || engine.stack.push_to.is_some()
 }
 
-/// Removes what nobody needs any more; nothing if everything stays.
+/// Removes what no one needs any more; nothing if everything stays.
 pub(super) fn clean_up(engine: &SpackEngine) -> Option<Invocation> {
     let stack = &engine.stack;
     let keep: &[&str] = match stack.cleanup {

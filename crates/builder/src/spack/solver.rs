@@ -36,7 +36,7 @@ pub(super) enum Solver {
 }
 
 impl Solver {
-    /// One that knows S3 as well. Whoever names one sees to that.
+    /// One that knows S3 as well. Its author sees to that.
     pub(super) fn with_s3(&self) -> Self {
         match self {
             Self::Named(path) => Self::Named(path.clone()),

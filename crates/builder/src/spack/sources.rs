@@ -4,7 +4,7 @@
 //! Spack and its package repositories, each at one commit, from a cache of clones.
 //!
 //! ```text
-//! <cache>/git/<id>/           a bare clone with what was ever asked for of one address
+//! <cache>/git/<id>/           a bare clone with what was ever requested of one address
 //! <cache>/git/<id>.lock       held by the build that adds to it
 //! <cache>/trees/<commit>/     the files of a commit; read by builds, never written
 //! <build>/work/sources.json   which commit follows each name in this build

@@ -16,7 +16,7 @@ use crate::{BuildError, disk};
 /// The database of users.
 pub(super) const DATABASE: &str = "/etc/passwd";
 
-/// What `getent` answers when nobody knows.
+/// What `getent` answers when no one knows.
 const NOT_FOUND: i32 = 2;
 
 /// Returns where the database of a build is, if it has one of its own.

@@ -109,7 +109,7 @@ impl<'a> Watch<'a> {
                 .filter(|(hash, _)| hash.starts_with(installer_output.hash))?;
             return Some(hash.clone());
         }
-        // Two of the same name are told apart by what is worked on.
+        // Two of the same name are distinguished by what is worked on.
         let named = |hash: &&String| {
             let package = self.packages.get(*hash);
             package.is_some_and(|package| package.name == installer_output.name)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What the tests build with: a recipe, a build directory, somebody who builds.
+//! What the tests build with: a recipe, a build directory, someone who builds.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 /// Who builds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
-    /// Whoever runs the tests.
+    /// Anyone who runs the tests.
     Me,
     /// An ordinary user.
     User,
@@ -162,7 +162,7 @@ pub(crate) fn build(request: &BuildRequest, who: Who) -> Result<Outcome, String>
     })
 }
 
-/// Does something as somebody, in a copy of this process.
+/// Does something as someone, in a copy of this process.
 pub(crate) fn in_copy<T: Serialize + for<'a> Deserialize<'a>>(
     who: Who,
     act: impl FnOnce() -> Result<T, String>,

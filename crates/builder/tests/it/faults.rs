@@ -211,7 +211,7 @@ fn programs_and_all_they_started_die_with_a_build_that_is_killed() {
     for who in everybody() {
         let world = python::world();
         let mut request = request(&world, "build");
-        // One in a group and session of its own, which nobody would find, and its child.
+        // One in a group and session of its own, which no one would find, and its child.
         let (leader, child) = (
             format!("sleep 1002.{}", std::process::id()),
             format!("sleep 1003.{}", std::process::id()),

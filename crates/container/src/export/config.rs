@@ -14,14 +14,14 @@ use serde_json::{Map, Value, json};
 use crate::metadata::PATH;
 use crate::{Platform, digest};
 
-/// What is said of an image.
+/// What is reported of an image.
 #[derive(Clone, Debug)]
 pub struct About<'a> {
     /// For which platform it is.
     pub platform: Platform,
     /// When it was made, as RFC 3339 has it.
     pub created: String,
-    /// The configuration of what it is on, or an empty one. What is not said here stays.
+    /// The configuration of what it is on, or an empty one. What is not set here stays.
     pub base: &'a Value,
     /// The variables, `NAME=value`.
     pub variables: Vec<String>,
@@ -101,7 +101,7 @@ pub fn variables_of(base: &Value, patch: &EnvPatch) -> Variables {
     variables
 }
 
-/// Whether a change takes something from the variables of the user who starts the image: nobody
+/// Whether a change takes something from the variables of the user who starts the image: no one
 /// knows these when the image is made.
 fn depends_on_the_caller(change: &Change) -> bool {
     let takes = |text: &String| text.contains("${@") && text.contains("@}");

@@ -26,7 +26,7 @@ pub(super) const PIECE: usize = 2 * 1024 * 1024;
 const GZIP_HEADER: &[u8] = &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
 /// A last block of nothing.
 const GZIP_END: &[u8] = &[3, 0];
-/// What `gzip` takes if nothing is said.
+/// What `gzip` takes by default.
 const GZIP_LEVEL: flate2::Compression = flate2::Compression::new(6);
 
 /// A piece, compressed.
@@ -56,14 +56,14 @@ pub(super) fn gzip(
                 loop {
                     let order = work.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     let Ok((plain, place)) = order else { return };
-                    // Whoever waited for it may have given up.
+                    // The waiting process may have given up.
                     let _ = place.send(piece(&plain));
                 }
             });
         }
         let reader = scope.spawn(move || read_all(source, &orders, &turns));
         let written = write_all(&in_order, output, go_on);
-        // The reader ends when nobody takes what it has.
+        // The reader ends when no one takes what it has.
         drop(in_order);
         let read = reader.join();
         let (digest, size) = written?;
@@ -73,7 +73,7 @@ pub(super) fn gzip(
     })
 }
 
-/// Reads piece by piece, and sums; ends early where nobody wants more.
+/// Reads piece by piece, and sums; ends early where no one wants more.
 fn read_all(
     mut source: impl Read,
     orders: &SyncSender<Order>,

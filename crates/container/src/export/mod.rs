@@ -55,7 +55,7 @@ pub type WriteBlob<'a> = dyn FnMut(&mut dyn Write) -> Result<Blob, Error> + 'a;
 
 /// Where blobs go.
 pub trait Target {
-    /// Takes what is written by `write`. Nobody sees it before the image is whole.
+    /// Takes what is written by `write`. No one sees it before the image is whole.
     ///
     /// # Errors
     ///
@@ -75,7 +75,7 @@ pub struct ExportSettings<'a> {
     pub zstd: Option<&'a Path>,
     /// How many threads may work.
     pub jobs: usize,
-    /// Is told how much was read.
+    /// Receives how much was read.
     pub progress: &'a dyn Progress,
 }
 

@@ -119,7 +119,7 @@ impl Walk {
         if self.repairs {
             open_to_owner(path, 0o400)?;
         }
-        // Somebody may have put a link or a pipe there since.
+        // Someone may have put a link or a pipe there since.
         let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
         let mut options = File::options();
         options.read(true).custom_flags(flags.bits().cast_signed());

@@ -42,7 +42,7 @@ struct Archive {
 
 impl Archive {
     /// Looks through an archive. One that is compressed is unpacked into a file without a
-    /// name in a directory for such, since nobody can read it in any order.
+    /// name in a directory for such, since no one can read it in any order.
     fn open(path: &Path, scratch: &Path) -> Result<Self, Error> {
         let mut file = File::open(path).map_err(Error::io("read", path))?;
         let mut start = [0; 4];

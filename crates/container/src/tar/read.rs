@@ -11,7 +11,7 @@ use super::pax::Records;
 use super::sparse;
 use super::{BLOCK, padding};
 
-/// How much is asked for at once: a decompressor is slow when it is asked for headers one by one.
+/// How much is read at once: a decompressor is slow when headers are read one by one.
 const BUFFER: usize = 256 * 1024;
 /// The largest size of long names and PAX records before one entry, in bytes.
 const MAX_METADATA: u64 = 1024 * 1024;

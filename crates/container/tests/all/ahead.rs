@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! How often layers are read, and what becomes of names that mislead whoever reads them once.
+//! How often layers are read, and what becomes of names that mislead anyone who reads them once.
 
 use std::collections::HashMap;
 use std::io;

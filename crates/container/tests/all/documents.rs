@@ -6,7 +6,7 @@
 use cabane_container::{Platform, digest};
 use serde_json::{Value, json};
 
-use crate::kit::{Store, amd64, chosen, file, flat_in, here, layer, reason, said};
+use crate::kit::{Store, amd64, chosen, file, flat_in, here, layer, output, reason};
 
 /// Puts an image with one file that says for what it is; returns its descriptor.
 fn image(store: &mut Store, text: &str, platform: &Value) -> Value {
@@ -62,7 +62,7 @@ fn an_image_for_no_better_processor_than_is_asked_for_is_taken() {
         let found = cabane_container::choose(bytes.clone(), &wanted, &mut |one| {
             Ok(store.blobs[&one.digest].clone())
         });
-        found.map(|found| digest::written(&found.digest)).map_err(said)
+        found.map(|found| digest::written(&found.digest)).map_err(output)
     };
     let expected = |place: usize| Ok(images[place]["digest"].as_str().unwrap().to_owned());
     assert_eq!(
@@ -109,7 +109,7 @@ fn a_manifest_that_was_changed_is_refused() {
     let own = image(&mut store, "amd64", &amd64());
     let digest = digest::parse(own["digest"].as_str().unwrap()).unwrap();
     store.blobs.get_mut(&digest).unwrap().push(b' ');
-    let outcome = chosen(&store, index(&[own])).map_err(said);
+    let outcome = chosen(&store, index(&[own])).map_err(output);
     assert!(outcome.unwrap_err().starts_with("a manifest is not what it should be"));
 }
 
@@ -160,7 +160,7 @@ fn as_many_layers_are_needed_as_the_configuration_names() {
 #[test]
 fn an_artifact_is_no_image() {
     let store = Store::default();
-    let outcome = chosen(&store, b"{\"schemaVersion\":1,\"fsLayers\":[]}".to_vec()).map_err(said);
+    let outcome = chosen(&store, b"{\"schemaVersion\":1,\"fsLayers\":[]}".to_vec()).map_err(output);
     assert_eq!(
         outcome.unwrap_err(),
         "the manifest cannot be understood: it is neither an index nor a manifest of an image"

@@ -225,12 +225,12 @@ pub(crate) fn flat_of(layers: &[(Vec<u8>, Vec<u8>)], config: Value) -> Result<Fl
 }
 
 pub(crate) fn flat_in(store: &Store, manifest: Vec<u8>) -> Result<Flat, String> {
-    let chosen = chosen(store, manifest).map_err(said)?;
-    let image = ContainerImage::new(&chosen, store, &here()).map_err(said)?;
+    let chosen = chosen(store, manifest).map_err(output)?;
+    let image = ContainerImage::new(&chosen, store, &here()).map_err(output)?;
     look_into(&image)
 }
 
-/// Makes an image, and unpacks it with the program that everybody has.
+/// Makes an image, and unpacks it with the program that everyone has.
 pub(crate) fn look_into(image: &ContainerImage<'_>) -> Result<Flat, String> {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("image");
@@ -238,7 +238,7 @@ pub(crate) fn look_into(image: &ContainerImage<'_>) -> Result<Flat, String> {
     if outcome.is_err() {
         assert!(!file.exists(), "an import that fails leaves a file");
     }
-    let converted = outcome.map_err(said)?;
+    let converted = outcome.map_err(output)?;
     let root = place.path().join("root");
     let unpacked = Command::new("unsquashfs")
         .args(["-quiet", "-no-progress", "-dest"])
@@ -321,7 +321,7 @@ impl Flat {
 
 /// An error with its causes.
 #[expect(clippy::needless_pass_by_value, reason = "it is mapped over")]
-pub(crate) fn said(error: Error) -> String {
+pub(crate) fn output(error: Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

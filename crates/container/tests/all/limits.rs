@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Layers that unpack to more than anybody wants.
+//! Layers that unpack to more than anyone wants.
 
 use std::io::{self, Cursor, Read};
 use std::path::Path;
@@ -11,7 +11,8 @@ use cabane_container::{Bytes, Config, ContainerImage, Error, Layer, Platform, Pr
 use tar::{EntryType, Header};
 
 use crate::kit::{
-    Silent, Store, amd64, chosen, file, flat, gzip, here, layer, mksquashfs, reason, request, said,
+    Silent, Store, amd64, chosen, file, flat, gzip, here, layer, mksquashfs, output, reason,
+    request,
 };
 
 const LIMIT: u64 = 10_000_000;
@@ -27,7 +28,7 @@ fn limited(packed: Vec<u8>, plain: &[u8]) -> String {
     let error = refused(&image, place.path(), &Silent);
     let text = error.hint().unwrap_or_default();
     assert!(text.contains("--max-unpacked"), "{error}: {text}");
-    said(error).replace(&name, "LAYER")
+    output(error).replace(&name, "LAYER")
 }
 
 fn refused(image: &ContainerImage<'_>, place: &Path, progress: &dyn Progress) -> Error {
@@ -69,7 +70,7 @@ fn the_files_of_all_layers_count_together() {
     let chosen = chosen(&store, manifest).unwrap();
     let image = ContainerImage::new(&chosen, &store, &here()).unwrap();
     let place = tempfile::tempdir().unwrap();
-    let error = said(refused(&image, place.path(), &Silent));
+    let error = output(refused(&image, place.path(), &Silent));
     assert!(error.contains("at least 12000000 bytes"), "{error}");
 }
 
@@ -154,7 +155,7 @@ impl Progress for Patient {
 fn an_interrupt_counts_in_the_middle_of_a_file() {
     let open = || -> io::Result<Bytes<'_>> {
         let content = Cursor::new(announces(LIMIT)).chain(io::repeat(b'x').take(100));
-        // What follows never comes: only whoever looks between two reads ends here.
+        // What follows never comes: only a look between two reads ends here.
         Ok(Box::new(content.chain(Slow)))
     };
     let image = ContainerImage {

@@ -80,7 +80,7 @@ impl Machine {
         given.places.iter().map(shown).collect()
     }
 
-    fn told(&self, given: &Given) -> Vec<String> {
+    fn reported(&self, given: &Given) -> Vec<String> {
         let warnings = given.warnings.iter();
         warnings.map(|one| self.blank(&one.to_string())).collect()
     }
@@ -167,13 +167,13 @@ fn files_that_others_can_write_to_are_not_believed() {
     fs::set_permissions(machine.path("run"), Permissions::from_mode(0o777)).unwrap();
     symlink("/dev/zero", machine.path("etc/c.json")).unwrap();
     let devices = machine.devices();
-    let told: Vec<String> = devices
+    let reported: Vec<String> = devices
         .problems()
         .iter()
         .map(|problem| machine.blank(problem.text.lines().next().unwrap()))
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             "@/etc/a.json: others than its owner can write to it",
             "@/etc/b.json:1:16: the version `5` is not known",
@@ -214,7 +214,7 @@ fn libraries_are_seen_by_all_their_names() {
         ]
     );
     assert_eq!(given.library_path, [Path::new(PRIVATE).join("lib64")]);
-    assert_eq!(machine.told(&given), [""; 0]);
+    assert_eq!(machine.reported(&given), [""; 0]);
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn what_cannot_be_done_is_told_with_its_place() {
     let given = machine.give(&["all"]).unwrap();
     let file = "@/etc/vendor.yaml";
     assert_eq!(
-        machine.told(&given),
+        machine.reported(&given),
         [
             format!("{file} wants you to be in the group 4000000, and you are not"),
             format!("{file}:6: `intelRdt` is left out: it takes the rights of root"),
@@ -293,32 +293,32 @@ fn what_cannot_be_done_is_told_with_its_place() {
 fn nodes_must_be_what_they_are_said_to_be() {
     let machine = Machine::new();
     machine.file("driver/file", "");
-    let told = |node: &str| {
+    let reported = |node: &str| {
         machine.specified(&format!("  deviceNodes: [{{{node}}}]\n"));
         machine.give(&["all"]).map(|given| machine.places(&given))
     };
     let place = "@/etc/vendor.yaml:5:";
     let hint = "the file may be older than the driver: the vendor's tool writes it anew";
-    assert_eq!(told("path: /dev/null, major: 1, minor: 3"), Ok(Vec::new()));
-    assert_eq!(told("path: /dev/null, hostPath: /dev/null"), Ok(Vec::new()));
+    assert_eq!(reported("path: /dev/null, major: 1, minor: 3"), Ok(Vec::new()));
+    assert_eq!(reported("path: /dev/null, hostPath: /dev/null"), Ok(Vec::new()));
     assert_eq!(
-        told("path: /opt/null, hostPath: /dev/null"),
+        reported("path: /opt/null, hostPath: /dev/null"),
         Ok(vec!["/opt/null /dev/null".to_owned()])
     );
     assert_eq!(
-        told("path: /dev/null, major: 1, minor: 5"),
+        reported("path: /dev/null, major: 1, minor: 5"),
         Err(format!("{place} /dev/null is the device 1:3, and should be the device 1:5; {hint}"))
     );
     assert_eq!(
-        told("path: /dev/cabane-none"),
+        reported("path: /dev/cabane-none"),
         Err(format!("{place} cannot give /dev/cabane-none; {hint}"))
     );
     assert_eq!(
-        told("path: @/driver/file"),
+        reported("path: @/driver/file"),
         Err(format!("{place} @/driver/file is no device, and should be one; {hint}"))
     );
     assert_eq!(
-        told("path: /dev/null, hostPath: /dev/zero"),
+        reported("path: /dev/null, hostPath: /dev/zero"),
         Err(format!(
             "{place} /dev/null is another device of the host, whose /dev containers see, and \
              should be /dev/zero; {hint}"

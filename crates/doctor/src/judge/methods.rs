@@ -155,7 +155,7 @@ fn judge_root(facts: &Facts) -> Vec<Finding> {
     }
 }
 
-/// Where there is a policy, root uses images that are held for everybody.
+/// Where there is a policy, root uses images that are held for everyone.
 fn stands_in_the_way(facts: &Facts) -> Option<&'static str> {
     let helper = facts.helper.known().ok()?;
     if policy_is_broken(&helper.policy) {

@@ -26,7 +26,7 @@ pub(crate) fn look_at_kernel(process: &Process) -> Answer<Kernel> {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let opened = openat2(CWD, "/", flags, Mode::empty(), ResolveFlags::empty()).map(drop);
         let loops = loops();
-        // A file system can be opened by whoever owns his mounts.
+        // A file system can be opened by the owner of its mounts.
         let may_try = enter_private_namespace(backend).is_ok();
         let file_system = |name| {
             if may_try {
@@ -80,7 +80,7 @@ pub(super) fn remove_surplus(before: &Loops) {
     let is_used = |number: &u32| now.used.iter().any(|(used, _)| used == number);
     for number in now.all.iter().filter(|number| **number >= USUAL_LOOP_DEVICES) {
         if !before.all.contains(number) && !is_used(number) {
-            // Somebody else may have taken it.
+            // Someone else may have taken it.
             let _ = loop_device::remove(*number);
         }
     }

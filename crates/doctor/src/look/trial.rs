@@ -178,7 +178,7 @@ fn probe_image(format: ImageFormat) -> io::Result<ImageFile> {
     Ok(ImageFile { file, path: PathBuf::from("a trial image"), format })
 }
 
-/// Any directory will do: nobody else sees what is mounted there.
+/// Any directory will do: no one else sees what is mounted there.
 fn mount_point() -> PathBuf {
     fs::canonicalize("/tmp").unwrap_or_else(|_| "/tmp".into())
 }

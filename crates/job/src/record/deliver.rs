@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Bringing a record to its destination: once, and whoever does not take it has none.
+//! Bringing a record to its destination: once; a receiver that does not take it has none.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, Write};
@@ -64,7 +64,7 @@ fn append(line: &str, path: &Path) -> io::Result<()> {
     if !found.is_file() || found.uid() != 0 || found.mode() & 0o022 != 0 {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
-    // A second write would be a line of its own for whoever comes between.
+    // A second write would be a line of its own if another process writes in between.
     let written = file.write(line.as_bytes())?;
     if written == line.len() { Ok(()) } else { Err(io::ErrorKind::StorageFull.into()) }
 }

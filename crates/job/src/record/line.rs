@@ -4,7 +4,7 @@
 //! A record of a step, as `docs/guides/slurm-records.md` describes it for its readers.
 //!
 //! What Slurm and the node know comes from the plugin. Labels and views are known to the job
-//! alone, whose variable anybody can write: they are taken for images that were mounted, in
+//! alone, whose variable anyone can write: they are taken for images that were mounted, in
 //! the form that they must have, and as no more than what the job says.
 
 use std::path::Path;
@@ -72,7 +72,7 @@ fn is_zero(number: &usize) -> bool {
 }
 
 impl Record {
-    /// Makes a record of what was report. The name of the user is asked for elsewhere.
+    /// Makes a record of what was report. The name of the user is requested elsewhere.
     pub(crate) fn new(report: &StepReport, node: &str, user: Option<String>) -> Option<Self> {
         let loaded = report.text(CABANE_LOADED).and_then(Loaded::from_variable);
         let loaded = loaded.map(|loaded| loaded.images).unwrap_or_default();

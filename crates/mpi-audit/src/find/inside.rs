@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Installations in images: somebody else knows how to get in.
+//! Installations in images: someone else knows how to get in.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -22,7 +22,7 @@ true";
 /// Looks for an installation behind these words, such as `cabane run IMAGE --`, with the
 /// variables that they need.
 ///
-/// `None` if there is no compiler wrapper but that of the host; an error is what was said when nobody came in.
+/// `None` if there is no compiler wrapper but that of the host; an error is what was reported when no one came in.
 pub fn inside(
     runner: &Runner,
     name: &str,

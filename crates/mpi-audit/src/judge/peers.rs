@@ -57,7 +57,7 @@ impl Latency {
 
     /// How many times as long it may take as the other, because its ranks were farther
     /// apart. Latencies grow less than distances, and those of nearer ranks are not longer:
-    /// nobody is called slow who is not.
+    /// no one is called slow who is not.
     pub(super) fn times_as_far_as(&self, other: &Self) -> f64 {
         match (self.distance, other.distance) {
             (Some(mine), Some(theirs)) if !self.is_like(other) => (mine / theirs).max(1.0),
@@ -70,7 +70,7 @@ impl Latency {
 /// processor each.
 pub type Latencies = BTreeMap<u64, Vec<Latency>>;
 
-/// Takes the latencies from what was said.
+/// Takes the latencies from what was reported.
 pub(super) fn latencies(output: &BenchmarkOutput) -> Latencies {
     let of = |bytes: &u64| {
         let figures = output.figures(Kind::Latency, *bytes);

@@ -174,7 +174,7 @@ fn compile(
     Err(Reason::NotCompiled { message: shortened(&message, runner) })
 }
 
-/// Names of files of ours mean nothing to anybody else.
+/// Names of files of ours mean nothing to anyone else.
 fn shortened(message: &str, runner: &Runner) -> String {
     message.replace(&format!("{}/", runner.directory().display()), "")
 }

@@ -4,8 +4,8 @@
 //! What stays behind when ranks do not end by themselves.
 //!
 //! Launchers put ranks into groups and sessions of their own, and who is killed ends
-//! nobody else. Every process that comes from a run has its mark in the environment it was
-//! started with, whoever its parent is now.
+//! no one else. Every process that comes from a run has its mark in the environment it was
+//! started with, no matter who its parent is now.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;

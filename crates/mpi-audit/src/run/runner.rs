@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 //! A place to compile and to run in, with nothing of the caller's environment in it but
-//! what was asked for.
+//! what was requested.
 //!
 //! Everything that is started ends: at its own end, at the limit, or because it is too
-//! loud. Its standard output and error go to files, so that nobody waits for somebody who
+//! loud. Its standard output and error go to files, so that no one waits for someone who
 //! holds a pipe.
 
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 
 //! Settings with which a slow library may be faster.
 //!
-//! They are known names of known libraries, and told to nobody before a run has shown that
+//! They are known names of known libraries, and reported to no one before a run has shown that
 //! they help here.
 
 use std::process::Command;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! What is said of libraries and prefixes: family, version, launchers, what is missing.
+//! What is reported of libraries and prefixes: family, version, launchers, what is missing.
 
 use std::fs;
 use std::path::Path;
@@ -40,7 +40,7 @@ fn every_library_tells_its_family_and_its_version() {
         not_run!("needs MPIs of Debian 12 and 13, and others: scripts/setup test");
     };
     let tree = Tree::here();
-    let told = prefixes.map(|prefix| {
+    let reported = prefixes.map(|prefix| {
         let libraries = find_installation(&tree, &prefix).libraries.into_iter();
         let for_c = libraries.filter(|one| one.language == Language::C);
         let all: Vec<(String, Family)> = for_c.map(|one| (one.title(), one.family)).collect();
@@ -61,7 +61,7 @@ fn every_library_tells_its_family_and_its_version() {
         both("MPICH 4.0.2", "Open MPI 4.1.4", Family::OpenMpi),
         one("MPICH 4.2.1", Family::Mpich),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn libraries_whose_parts_lie_in_others_are_known_as_well() {
     };
     let tree = Tree::below(root);
     let libraries = libraries_of_debian(Path::new("/"));
-    let told = [
+    let reported = [
         "libmpich.so.12",
         "libmpi.so.40",
         "libmpi_abi_mpich.so.1.0.0",
@@ -91,7 +91,7 @@ fn libraries_whose_parts_lie_in_others_are_known_as_well() {
         ("MPICH".to_owned(), Family::Mpi5Abi, true),
         ("Open MPI".to_owned(), Family::Mpi5Abi, true),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
 }
 
 #[test]
@@ -106,9 +106,9 @@ fn launchers_tell_whose_they_are() {
         kinds.dedup();
         kinds
     };
-    let told = [&mpich, &openmpi, &debian].map(|prefix| kinds(prefix));
+    let reported = [&mpich, &openmpi, &debian].map(|prefix| kinds(prefix));
     let (hydra, openmpi) = (LauncherKind::Hydra, LauncherKind::OpenMpi);
-    assert_eq!(told, [vec![hydra], vec![openmpi], vec![hydra, openmpi]]);
+    assert_eq!(reported, [vec![hydra], vec![openmpi], vec![hydra, openmpi]]);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn protocols_tell_what_ranks_and_launchers_speak() {
         not_run!("needs MPICH, Open MPI and Intel MPI: scripts/setup test");
     };
     let tree = Tree::here();
-    let told = prefixes.map(|prefix| {
+    let reported = prefixes.map(|prefix| {
         let all = find_installation(&tree, &prefix).libraries;
         let first = all.into_iter().find(|one| one.language == Language::C);
         first.map(|one| Vec::from_iter(one.protocols)).unwrap_or_default()
@@ -129,7 +129,7 @@ fn protocols_tell_what_ranks_and_launchers_speak() {
         vec![Protocol::Pmix],
         vec![Protocol::Pmi1, Protocol::Pmix],
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
 }
 
 #[test]
@@ -139,12 +139,12 @@ fn a_library_below_another_root_is_found_with_what_it_needs_there() {
     };
     let tree = Tree::below(&debian);
     let library = libraries_of_debian(Path::new("/")).join("libmpich.so.12");
-    let told = inspection(&tree, &library);
-    let ucx = told.files.iter().find(|file| file.name == "libucp.so.0");
+    let reported = inspection(&tree, &library);
+    let ucx = reported.files.iter().find(|file| file.name == "libucp.so.0");
     // The C library is not part of the tree, and that of this machine is not taken.
-    let has_no_libc = told.missing.iter().any(|one| one.name == "libc.so.6");
+    let has_no_libc = reported.missing.iter().any(|one| one.name == "libc.so.6");
     assert_eq!(ucx.map(|file| file.by), Some(Through::System));
-    assert!(told.is_mpi && has_no_libc, "{told:?}");
+    assert!(reported.is_mpi && has_no_libc, "{reported:?}");
 }
 
 #[test]
@@ -155,10 +155,10 @@ fn a_program_tells_what_it_needs_and_gets() {
     let program = Program::of(&mpich, "libmpi.so.12");
     let tree = Tree::here();
     let loader = Loader::new(&tree).library_path(&program.library_path);
-    let Some(Inspected::File(told)) = inspect(&tree, &loader, &program.path) else {
+    let Some(Inspected::File(reported)) = inspect(&tree, &loader, &program.path) else {
         panic!("nothing is told");
     };
-    let functions: Vec<&str> = told.functions.iter().map(String::as_str).collect();
+    let functions: Vec<&str> = reported.functions.iter().map(String::as_str).collect();
     let expected = [
         "MPI_Allreduce",
         "MPI_Comm_rank",
@@ -172,11 +172,11 @@ fn a_program_tells_what_it_needs_and_gets() {
     ];
     assert_eq!(functions, expected);
     assert_eq!(
-        (told.kind, told.names.as_slice()),
+        (reported.kind, reported.names.as_slice()),
         (FileKind::Program, ["libmpi.so.12".to_owned()].as_slice())
     );
-    assert_eq!(told.library.map(|library| library.title()).as_deref(), Some("MPICH 5.0.2"));
-    assert!(told.missing.is_empty() && told.unmet.is_empty(), "{:?}", told.missing);
+    assert_eq!(reported.library.map(|library| library.title()).as_deref(), Some("MPICH 5.0.2"));
+    assert!(reported.missing.is_empty() && reported.unmet.is_empty(), "{:?}", reported.missing);
 }
 
 #[test]
@@ -185,13 +185,13 @@ fn everything_that_is_told_can_be_read_again() {
         not_run!("needs MPICH: scripts/setup test");
     };
     let tree = Tree::here();
-    let mut told = inspection(&tree, &mpich.join("lib/libmpi.so.12"));
-    let text = serde_json::to_string(&told).unwrap();
+    let mut reported = inspection(&tree, &mpich.join("lib/libmpi.so.12"));
+    let text = serde_json::to_string(&reported).unwrap();
     // The functions of a library are not told: there are more than a thousand.
-    if let Some(library) = &mut told.library {
+    if let Some(library) = &mut reported.library {
         library.symbols = cabane_mpi::Symbols::default();
     }
-    assert_eq!(serde_json::from_str::<Inspection>(&text).unwrap(), told);
+    assert_eq!(serde_json::from_str::<Inspection>(&text).unwrap(), reported);
 }
 
 #[test]
@@ -206,15 +206,15 @@ fn a_library_that_is_damaged_anywhere_is_read_without_harm() {
     let tree = Tree::here();
     let heads = (whole.len() - 4096..whole.len() - 4).step_by(31);
     let places: Vec<usize> = (0..1024).step_by(9).chain(heads).collect();
-    let mut told = 0;
+    let mut reported = 0;
     for place in &places {
         let mut damaged = whole.clone();
         damaged[*place..][..4].copy_from_slice(&[0xff, 0xff, 0xff, 0x7f]);
         fs::write(&path, &damaged).unwrap();
-        told += usize::from(inspect(&tree, &Loader::new(&tree), &path).is_some());
+        reported += usize::from(inspect(&tree, &Loader::new(&tree), &path).is_some());
         fs::write(&path, &whole[..*place]).unwrap();
-        told += usize::from(inspect(&tree, &Loader::new(&tree), &path).is_some());
+        reported += usize::from(inspect(&tree, &Loader::new(&tree), &path).is_some());
     }
     // Most corruption is in what is not read; what is read is noticed.
-    assert!(told > 0 && told < 2 * places.len(), "{told}");
+    assert!(reported > 0 && reported < 2 * places.len(), "{reported}");
 }

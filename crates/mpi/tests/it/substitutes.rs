@@ -196,8 +196,8 @@ fn functions_that_the_substitute_lacks_are_named() {
     let variables =
         [("LD_LIBRARY_PATH".to_owned(), search), ("LD_BIND_NOW".to_owned(), "1".to_owned())];
     let naive = program.run_alone(&variables);
-    let told = verdict.refusal().map(ToString::to_string);
-    assert_eq!(told.as_deref(), Some("the substitute lacks MPI_Allreduce_c"));
+    let reported = verdict.refusal().map(ToString::to_string);
+    assert_eq!(reported.as_deref(), Some("the substitute lacks MPI_Allreduce_c"));
     assert!(naive.stderr.contains("undefined symbol: MPI_Allreduce_c"), "{naive:?}");
 }
 

@@ -32,14 +32,14 @@ const OUT: &CStr = c"out";
 const USERS: &str = "/.users";
 /// The lock of those who copy.
 const COPIES: &str = "/.copies";
-/// How many entries one image can have: another one when whoever makes the first does not get on.
+/// How many entries one image can have: another one when the maker of the first makes no progress.
 /// Far more than users can stop, since each entry counts for the user who made it.
 const SPARE: u32 = 1 << 14;
 /// The names of entries begin so while they are removed.
 const GONE: &str = ".gone-";
 /// Stands before the place of a copy in the name of an entry.
 const COPY_IN: &str = "+";
-/// After so long without getting on, whoever makes a copy is not waited for any longer.
+/// After so long without progress, the maker of a copy is not waited for any longer.
 const STALLED: Duration = Duration::from_secs(60);
 
 /// Says which file an image is.
@@ -90,7 +90,7 @@ pub(super) enum Taken {
 pub(super) enum Device {
     /// None is noted.
     Missing,
-    /// It is bound no more, so nobody uses the image.
+    /// It is bound no more, so no one uses the image.
     Unbound,
     /// It is bound as it was.
     Bound(LoopDevice),
@@ -129,7 +129,7 @@ pub(super) fn reserve(
     for name in key.names() {
         loop {
             let entry = make_entry(&name, user, limit, home)?;
-            // Whoever mounts it may be done; then the lock does not matter.
+            // The process that mounts it may be done; then the lock does not matter.
             if let Some(mount) = entry.take(image)? {
                 return Ok(Taken::Mounted(mount));
             }
@@ -196,7 +196,7 @@ pub(super) fn reserve_copy(
             if let Some(taken) = entry.reserved(image, home)? {
                 return Ok(taken);
             }
-            // Whoever was copying has failed, or it has been given up.
+            // The copying process has failed, or it has been given up.
             entry = make()?;
         } else if entry.idle() > STALLED {
             let wait = "wait for another step on this node that copies the image";
@@ -230,7 +230,7 @@ fn make_entry(name: &str, user: u32, limit: u32, home: &Home) -> Result<Entry, E
     if room_of(user, limit, home)? == 0 {
         return Err(Error::TooManyImages { limit });
     }
-    // Nobody but root comes here; the owner is a note of who needed the image first. It must be
+    // No one but root comes here; the owner is a note of who needed the image first. It must be
     // there when the entry is: by it others decide whether they wait.
     let new = format!("/.new-{user}");
     make_directory(&new)?;
@@ -325,7 +325,7 @@ pub(super) struct Entry {
 
 impl Entry {
     /// What becomes of an entry that was just locked; `None` if it has been given up. It may have
-    /// been filled or given up before. If nobody uses its image any more it is made anew: that
+    /// been filled or given up before. If no one uses its image any more it is made anew: that
     /// counts.
     fn reserved(self, image: &ImageFile, home: &Home) -> Result<Option<Taken>, Error> {
         if !self.is_there() {
@@ -408,9 +408,9 @@ impl Entry {
         operations::attach_in(mount, self.directory.as_fd(), IMAGE).map_err(failed())
     }
 
-    /// Removes an entry that came to nothing, or whose image nobody uses.
+    /// Removes an entry that came to nothing, or whose image no one uses.
     pub(super) fn give_up(&self) {
-        // First out of the way: whoever stops here must not keep others from its name.
+        // First out of the way: a process that stops here must not keep others from its name.
         let number = fstat(&self.directory).map_or(0, |found| found.st_ino);
         let gone = PathBuf::from(format!("/{GONE}{number}"));
         let is_gone = renameat_with(CWD, &self.name, CWD, &gone, RenameFlags::NOREPLACE).is_ok();

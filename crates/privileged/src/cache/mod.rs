@@ -4,7 +4,7 @@
 //! The mount cache: one superblock per image per node.
 //!
 //! Images that are in use are mounted once, in a mount namespace that only root can
-//! enter: the *cache*. Whoever starts an environment gets a clone of that mount, so
+//! enter: the *cache*. Anyone who starts an environment gets a clone of that mount, so
 //! that all processes of the node share what was read and unpacked. No process stays
 //! behind: the namespace is kept alive by a mount of its file.
 //!
@@ -29,14 +29,14 @@
 //! image that is mounted keeps its inode, so the same device and inode are the same file.
 //! A file that was written to since has other times, and gets an entry of its own. `+memory`
 //! or `+local` behind it says that what is mounted is a copy of that file (`copies.rs`):
-//! whoever can open the original may have it.
+//! anyone who can open the original may have it.
 //!
 //! **Who uses an image is not searched for.** Each image is on a loop device that the kernel
 //! frees with the last mount of it, wherever that is. So what was taken out of the cache is in
 //! use for as long as its device is bound as it was, and can be mounted from there again:
 //! the same superblock.
 //!
-//! **Nobody waits for somebody else.** Users can stop their own processes at any instant (a
+//! **No one waits for someone else.** Users can stop their own processes at any instant (a
 //! control group that they may freeze is enough). Locks are those of `flock` on directories, end
 //! with their process, and only spare work: those of a user are waited for by that user alone,
 //! and not for long.
@@ -140,7 +140,7 @@ impl Start<'_> {
         let cache = Cache::find_or_make(self.home)?;
         match self.reserve(&cache, wanted.image)? {
             Taken::Mounted(mount) => Ok(mount),
-            // Somebody is just looking whether it is in use: it is, by this one.
+            // Someone is just looking whether it is in use: it is, by this one.
             Taken::InUse(device) => image::mount_device(wanted.image, &device),
             Taken::Reserved(entry) => self.fill(&cache, &entry, wanted),
         }
@@ -221,7 +221,7 @@ impl Start<'_> {
                 entry.note_device(device.number(), &binding)?;
                 Ok(mount)
             }
-            // Without a device nobody knows who uses it, and after the idle time it is mounted
+            // Without a device no one knows who uses it, and after the idle time it is mounted
             // anew.
             Err(error) => image::mount_file(source).unwrap_or(Err(error)),
         }

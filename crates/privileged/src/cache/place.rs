@@ -112,7 +112,7 @@ impl Cache {
         }
         make_state_directory()?;
         let state = state_directory()?;
-        // Once since the start of the node somebody may have to wait for another user here. It
+        // Once since the start of the node someone may have to wait for another user here. It
         // spares work, no more: there is one cache also without the lock.
         lock(&state);
         for _ in 0..ATTEMPTS {
@@ -151,7 +151,7 @@ impl Cache {
         is_empty: impl FnOnce() -> Result<bool, Error>,
     ) -> Result<(), Error> {
         let state = state_directory()?;
-        // Somebody is making a cache or using this one: not the time.
+        // Someone is making a cache or using this one: not the time.
         if flock(&state, FlockOperation::NonBlockingLockExclusive).is_err()
             || !self.visit(home, is_empty)?
         {
@@ -164,7 +164,7 @@ impl Cache {
     }
 }
 
-/// Opens `/run/cabane` as the first process sees it, so that whoever is in a mount
+/// Opens `/run/cabane` as the first process sees it, so that anyone who is in a mount
 /// namespace of their own finds the same.
 fn state_directory() -> Result<OwnedFd, Error> {
     let run = open_run()?;
@@ -196,10 +196,10 @@ fn open_run() -> Result<OwnedFd, Error> {
     // Through the link of the kernel, not by its text.
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = openat(CWD, FIRST_ROOT, flags, Mode::empty());
-    // Asked afterwards: nobody comes back from a user namespace of their own.
+    // Asked afterwards: no one comes back from a user namespace of their own.
     let root = match namespace::of_first_process().map_err(cache_failed)? {
         Some(_) => root,
-        // There everybody is taken to be in one mount namespace.
+        // There everyone is taken to be in one mount namespace.
         None => openat(CWD, "/", flags, Mode::empty()),
     }
     .map_err(failed())?;
@@ -230,7 +230,7 @@ fn make(state: &OwnedFd) -> Result<Option<Cache>, Error> {
     enter_first_namespace()?;
     clear(state);
     let draft = match Draft::make(state) {
-        // Not locked yet, it was taken for one that somebody left.
+        // Not locked yet, it was taken for one that someone left.
         Err(Errno::NOENT | Errno::WOULDBLOCK) => return Ok(None),
         draft => draft.map_err(failed)?,
     };
@@ -278,12 +278,12 @@ fn empty_the_namespace() -> Result<(), Errno> {
     operations::attach_in(memory.as_fd(), CWD, STATE_PATH)
 }
 
-/// A directory in which a cache is made. Its maker has it locked: one that nobody has is what
-/// somebody left who was killed.
+/// A directory in which a cache is made. Its maker has it locked: one that no one has is what
+/// someone left who was killed.
 struct Draft<'a> {
     state: &'a OwnedFd,
     name: String,
-    /// Nobody else follows this mount. Where mounts of the host appear in other namespaces, too,
+    /// No one else follows this mount. Where mounts of the host appear in other namespaces, too,
     /// as in those of the services of systemd, the kernel would have to mount the file of the
     /// cache there as well, and does not do that with the file of a namespace (`EINVAL`).
     mount: OwnedFd,
@@ -352,7 +352,7 @@ impl<'a> Draft<'a> {
         let flags = RenameFlags::NOREPLACE;
         match renameat_with(self.state, &self.name, self.state, CACHE, flags) {
             Ok(()) => Ok(true),
-            // What is there is no cache, as when somebody has unmounted it by hand.
+            // What is there is no cache, as when someone has unmounted it by hand.
             Err(Errno::EXIST) => {
                 if pinned(self.state)?.is_none() {
                     remove(self.state).map_err(failed)?;
@@ -369,7 +369,7 @@ impl<'a> Draft<'a> {
 }
 
 /// Takes the cache away: in one step, and then apart. With its file the namespace goes, as soon
-/// as nobody is in it.
+/// as no one is in it.
 fn remove(state: &OwnedFd) -> Result<(), Errno> {
     for number in 0..DRAFTS {
         let name = number.to_string();

@@ -5,7 +5,7 @@
 //!
 //! No mount table of another process is read. An image is unmounted in the cache; if that
 //! was its last mount, the kernel has freed its loop device. If the device is still bound,
-//! somebody uses the image: then it is mounted from there again, which is the same superblock.
+//! someone uses the image: then it is mounted from there again, which is the same superblock.
 //! That costs the same however many processes and mounts there are on the node.
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -39,7 +39,7 @@ const TIME: Duration = Duration::from_millis(20);
 /// Which unused images are given up.
 #[derive(Clone, Copy, Debug)]
 pub enum Scope<'a> {
-    /// Some of those with which nobody has started for the idle time of the policy.
+    /// Some of those with which no one has started for the idle time of the policy.
     Idle(&'a Policy),
     /// All that count for the user or that the user needed first, at once.
     UnusedOwn,
@@ -205,8 +205,8 @@ fn take_out(
     Ok(taken_out)
 }
 
-/// Waits until nobody uses any of the images, and not for long: who asks right after the end of
-/// the last command with an image expects that nobody uses it.
+/// Waits until no one uses any of the images, and not for long: who asks right after the end of
+/// the last command with an image expects that no one uses it.
 fn wait_for_ended_processes(taken_out: &[TakenOut], home: &Home) {
     let begin = Instant::now();
     let is_bound = |one: &TakenOut| matches!(one.entry.device(home), Device::Bound(_));

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Every file begins with a sum of what follows, so that it can be told whether
-//! somebody has changed it since.
+//! someone has changed it since.
 
 mod network;
 mod packages;
@@ -45,7 +45,7 @@ impl SystemText {
         }
     }
 
-    /// Adds `mpi.toml`, whose lines somebody else has found out.
+    /// Adds `mpi.toml`, whose lines someone else has found out.
     #[must_use]
     pub fn with_mpi(self, lines: &str) -> Self {
         let title = "MPIs of this system that can take the place of others.";

@@ -127,7 +127,7 @@ pub(super) fn refuse_unknown_keys(
     let mut known = COMMON.to_vec();
     match engine {
         Some(engine) => known.extend(engine.keys()),
-        // Nobody can say which of them belong there.
+        // No one can say which of them belong there.
         None => known.extend(Engine::ALL.into_iter().flat_map(Engine::keys)),
     }
     known.dedup();

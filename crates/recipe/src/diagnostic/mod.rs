@@ -6,7 +6,7 @@
 //! A diagnostic names a file, a line and a column, shows the line with the
 //! place underlined, and says what to type instead where that is known. It is
 //! data: it is complete when it is made, keeps nothing of the text it speaks
-//! about but the part that is shown, and whoever receives it decides whether
+//! about but the part that is shown, and the receiver decides whether
 //! and in which colours to print it.
 //!
 //! Everything that comes from outside is escaped when the diagnostic is made,
@@ -44,7 +44,7 @@ fn cut(line: &str) -> &str {
 ///
 /// ```text
 /// config.yaml:2:1: unknown key `descripton`
-///   | descripton: tools for everybody
+///   | descripton: tools for everyone
 ///   | ^^^^^^^^^^
 ///   hint: did you mean `description`?
 /// ```
@@ -95,7 +95,7 @@ impl Diagnostic {
     }
 
     /// Adds what to type instead. The hint is escaped here, line by line, and a line
-    /// is cut that repeats something of the file that nobody would type.
+    /// is cut that repeats something of the file that no one would type.
     #[must_use]
     pub fn with_hint(mut self, hint: &str) -> Self {
         let lines: Vec<_> = hint.lines().map(|line| escape(cut(line))).collect();
@@ -114,7 +114,7 @@ impl Diagnostic {
         }
     }
 
-    /// Returns the whole diagnostic as text, in colour if that is asked for.
+    /// Returns the whole diagnostic as text, in colour if that is requested.
     ///
     /// The text does not end with a new line.
     #[must_use]

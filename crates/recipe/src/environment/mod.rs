@@ -6,7 +6,7 @@
 //! A file is read into an [`EnvironmentFile`]. Variables in it are replaced while it
 //! is read, with what [`FileContext`] says, so that a variable that is missing is a
 //! mistake at a place; relative paths become absolute. Bases are only named here:
-//! whoever can open files loads them and lays one over the other with
+//! anyone who can open files loads them and lays one over the other with
 //! [`EnvironmentFile::merge`].
 
 mod mounts;
@@ -68,7 +68,7 @@ pub enum EnvironmentReference {
     Path(PathBuf),
 }
 
-/// A file that is named as a base, and where that is said.
+/// A file that is named as a base, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BaseReference {
     /// The file.

@@ -127,7 +127,7 @@ fn read_values(
 
 /// Notes every key that a table does not have, and the table that has it.
 fn refuse_unknown(report: &mut Report<'_>, section: &Section<'_>, table: &str) {
-    // `index_url` is an abbreviation, which nobody has to know.
+    // `index_url` is an abbreviation, which no one has to know.
     let known: Vec<&str> = table::settings_in(table).map(table::Setting::name).collect();
     section.refuse_unknown(report, &known, |key| {
         let is_meant = |one: &&table::Setting| one.name() == key;

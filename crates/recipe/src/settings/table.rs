@@ -81,7 +81,7 @@ settings! {
     /// The images that `cabane repo gc` removes from this repository. Default: the options of the
     /// command.
     RETENTION: "repositories.retention" = "[repositories.retention]";
-    /// Remove images that nobody has used for this time.
+    /// Remove images that no one has used for this time.
     OLDER_THAN: "repositories.retention.older_than" = "\"90d\"";
     /// Keep the newest images of each name, system, and microarchitecture. Without another limit,
     /// all others are removed.

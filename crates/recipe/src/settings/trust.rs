@@ -92,7 +92,7 @@ impl TrustPolicy {
         rule.map_or(&Requirement::Nothing, |rule| &rule.requirement)
     }
 
-    /// Returns the rule for a part of a registry, or for images of which nobody knows where
+    /// Returns the rule for a part of a registry, or for images of which no one knows where
     /// they come from.
     #[must_use]
     pub fn rule(&self, namespace: Option<&Namespace>) -> Option<&TrustRule> {

@@ -75,7 +75,7 @@ pub(super) fn refuse_unbuildable(
     };
     for (name, _) in compilers.built() {
         let package = name.package();
-        // What comes later replaces the whole of what was said before.
+        // What comes later replaces the whole of what was reported before.
         let described = [packages, &system.network_packages, &system.packages];
         let last = described.into_iter().find_map(|map| map.get(package));
         let is_forbidden = last

@@ -57,7 +57,7 @@ pub struct SystemFiles<'a> {
 /// What else is known when a recipe is read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StackOptions<'s> {
-    /// The system for which the recipe is built; without it, nobody can tell
+    /// The system for which the recipe is built; without it, no one can tell
     /// whether it has the MPI.
     pub system: Option<&'s SystemConfig>,
     /// Whether a recipe for Spack before 1.0 is read, which cannot be built.

@@ -121,7 +121,7 @@ keys! {
         "store": Text, "/user-environment";
         /// a sentence for those who look for an image
         "description": Text, "none";
-        /// the view that is entered when none is asked for
+        /// the view that is entered when none is requested
         "default-view": Text, "none";
         /// where Spack and its packages come from
         "spack": Keys(SPACK), required;

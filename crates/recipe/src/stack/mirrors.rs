@@ -66,9 +66,9 @@ pub struct MirrorFlags {
     pub source: bool,
     /// Packages that are built.
     pub binary: bool,
-    /// Whether these must be signed, where that is said.
+    /// Whether these must be signed, if stated.
     pub signed: Option<bool>,
-    /// Whether they go there as soon as they are built, where that is said.
+    /// Whether they go there as soon as they are built, if stated.
     pub autopush: Option<bool>,
 }
 
@@ -103,7 +103,7 @@ pub struct AccessPair {
 const EXAMPLE: &str = "begin with a mirror:\nsourcemirror:\n  local:\n    url: file:///opt/sources";
 
 pub(super) fn read(report: &mut Report<'_>, root: &Node) -> Option<Mirrors> {
-    // A file without mirrors is what somebody leaves who removes the last one.
+    // A file without mirrors is what someone leaves who removes the last one.
     if matches!(root.value, Value::Null) {
         return Some(Mirrors::default());
     }

@@ -144,7 +144,7 @@ impl Compilers {
         gcc.into_iter().chain(others)
     }
 
-    /// Returns what is said about a compiler that is built.
+    /// Returns what is reported about a compiler that is built.
     #[must_use]
     pub fn request(&self, name: CompilerName) -> Option<&CompilerRequest> {
         self.built().find(|(built, _)| *built == name).map(|(_, request)| request)

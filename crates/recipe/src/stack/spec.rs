@@ -182,7 +182,7 @@ impl<'t> Reader<'t> {
 
     /// `^name`, `%name`, `%%name`, `%c,cxx=name`, `%[when=%c] c=name`.
     ///
-    /// What is asked for as something else than a compiler, `%libllvm=llvm`, is
+    /// What is requested as something else than a compiler, `%libllvm=llvm`, is
     /// not returned.
     fn dependency(&mut self) -> Result<Option<BuiltWith>, SpecProblem> {
         let start = self.at;

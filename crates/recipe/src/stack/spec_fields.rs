@@ -79,7 +79,7 @@ fn note(report: &mut Report<'_>, field: &Field<'_>, problem: &SpecProblem) {
     report.note(Some(place), &problem.message, problem.hint.as_deref());
 }
 
-/// Returns the place of some bytes of a text, as well as it can be told.
+/// Returns the place of some bytes of a text, as well as is known.
 pub(super) fn place_of(
     report: &Report<'_>,
     field: &Field<'_>,

@@ -18,7 +18,7 @@ pub(super) fn value_of(text: &str, quoted: bool) -> Value {
 /// Says what a scalar without quotes would be for YAML 1.2.
 ///
 /// This is for messages, and for keys that want a number or a truth value;
-/// whoever wants text takes the text.
+/// the caller that wants text takes the text.
 fn kind_of(text: &str) -> Kind {
     if matches!(text, "true" | "True" | "TRUE" | "false" | "False" | "FALSE") {
         return Kind::Boolean;

@@ -150,7 +150,7 @@ impl Builder {
             }
             Event::SequenceEnd | Event::MappingEnd => self.end(report, place),
             Event::Alias(anchor) => self.alias(report, anchor, place),
-            // Stream and document events; comments and anchors are not asked for.
+            // Stream and document events; comments and anchors are not requested.
             _ => Ok(()),
         }
     }

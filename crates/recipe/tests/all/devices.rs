@@ -105,7 +105,7 @@ fn with(line: &str, other: &str) -> String {
 
 #[test]
 fn mistakes_are_told_with_their_places() {
-    let told = [
+    let reported = [
         with("cdiVersion: 0.6.0", "cdiVersion: 2.0.0"),
         with("cdiVersion: 0.6.0", "cdiVersion: 0.2.0"),
         with("cdiVersion: 0.6.0\n", ""),
@@ -118,7 +118,7 @@ fn mistakes_are_told_with_their_places() {
         with("[44]", "[video]"),
         with("    - hookName: createContainer", "    - hookNam: createContainer"),
     ];
-    let first: Vec<&str> = told.iter().map(|text| text.lines().next().unwrap()).collect();
+    let first: Vec<&str> = reported.iter().map(|text| text.lines().next().unwrap()).collect();
     assert_eq!(
         first,
         [

@@ -17,8 +17,8 @@ const TOO_DEEP: &str = "lists and sections are nested more than 32 deep";
 /// Returns the first line that the author is told, without the file.
 fn refusal(text: impl AsRef<[u8]>) -> String {
     let config = ConfigText { path: Path::new("config.yaml"), text: text.as_ref() };
-    let told = parse_config(&config).unwrap_err().to_string();
-    let first = told.lines().next().unwrap_or_default();
+    let reported = parse_config(&config).unwrap_err().to_string();
+    let first = reported.lines().next().unwrap_or_default();
     first.splitn(4, ':').nth(3).unwrap_or_default().trim().to_owned()
 }
 
@@ -140,8 +140,8 @@ fn a_quote_that_is_never_closed_is_refused() {
 
 #[test]
 fn a_key_of_megabytes_is_refused() {
-    let told = refusal(format!("{}: a", "k".repeat(4_000_000)));
-    assert!(told.len() < 200, "{told}");
+    let reported = refusal(format!("{}: a", "k".repeat(4_000_000)));
+    assert!(reported.len() < 200, "{reported}");
 }
 
 #[test]
@@ -171,9 +171,9 @@ fn a_million_empty_values_are_refused() {
 fn thousands_of_problems_in_one_long_line_are_told_in_part() {
     let line = format!("{{{}}}", "a: b, ".repeat(9_000));
     let config = ConfigText { path: Path::new("config.yaml"), text: line.as_bytes() };
-    let told = parse_config(&config).unwrap_err();
-    let longest = told.to_string().lines().map(str::len).max();
-    assert_eq!((told.diagnostics().len(), longest < Some(200)), (41, true));
+    let reported = parse_config(&config).unwrap_err();
+    let longest = reported.to_string().lines().map(str::len).max();
+    assert_eq!((reported.diagnostics().len(), longest < Some(200)), (41, true));
 }
 
 #[test]
@@ -193,8 +193,8 @@ fn long_tags_and_directives_are_refused() {
 
 #[test]
 fn a_configuration_of_a_hundred_megabytes_is_refused_unread() {
-    let told = parse_settings(Path::new("config.toml"), &vec![b' '; 100_000_000]).unwrap_err();
-    assert!(told.to_string().contains("more than 4194304 bytes (4 MiB)"));
+    let reported = parse_settings(Path::new("config.toml"), &vec![b' '; 100_000_000]).unwrap_err();
+    assert!(reported.to_string().contains("more than 4194304 bytes (4 MiB)"));
 }
 
 #[test]
@@ -202,14 +202,14 @@ fn a_configuration_that_is_nested_too_deep_is_refused() {
     for text in
         ["a = ".to_owned() + &"[".repeat(LEVELS), "a = ".to_owned() + &"{a = ".repeat(LEVELS)]
     {
-        let told = parse_settings(Path::new("config.toml"), text.as_bytes()).unwrap_err();
-        assert!(told.to_string().contains("nested too deep"), "{told}");
+        let reported = parse_settings(Path::new("config.toml"), text.as_bytes()).unwrap_err();
+        assert!(reported.to_string().contains("nested too deep"), "{reported}");
     }
 }
 
 #[test]
 fn a_configuration_with_a_key_of_thousands_of_parts_is_refused() {
     let text = format!("{}a = 1\n[{}b]\n", "a.".repeat(LEVELS), "b.".repeat(LEVELS));
-    let told = parse_settings(Path::new("config.toml"), text.as_bytes()).unwrap_err();
-    assert!(told.to_string().contains("nested too deep"), "{told}");
+    let reported = parse_settings(Path::new("config.toml"), text.as_bytes()).unwrap_err();
+    assert!(reported.to_string().contains("nested too deep"), "{reported}");
 }

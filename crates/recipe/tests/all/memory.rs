@@ -19,6 +19,6 @@ fn hostile_files_are_refused_within_400_megabytes() {
         .arg(this)
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && told.contains(" 0 failed"), "{told}");
+    let reported = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && reported.contains(" 0 failed"), "{reported}");
 }

@@ -76,7 +76,7 @@ fn pieces() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
 }
 
-/// Checks what must be true of everything that is told about a text.
+/// Checks what must be true of everything that is reported about a text.
 fn assert_well_told(diagnostics: &[Diagnostic], text: &str) -> Result<(), TestCaseError> {
     prop_assert!(!diagnostics.is_empty());
     let lines = text.replace("\r\n", "\n").matches(['\n', '\r']).count() + 1;

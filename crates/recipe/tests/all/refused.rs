@@ -15,7 +15,7 @@ use cabane_recipe::{FileText, parse_settings, parse_vendor_manifest};
 struct Case<'a> {
     name: &'a str,
     text: &'a str,
-    told: &'a str,
+    reported: &'a str,
 }
 
 fn cases(table: &str) -> Vec<Case<'_>> {
@@ -24,28 +24,29 @@ fn cases(table: &str) -> Vec<Case<'_>> {
         .split("\n===== ")
         .map(|case| {
             let (name, rest) = case.split_once('\n').expect("a case has a name");
-            let (text, told) = match rest.strip_prefix("-----\n") {
-                Some(told) => ("", told),
+            let (text, reported) = match rest.strip_prefix("-----\n") {
+                Some(reported) => ("", reported),
                 None => rest.split_once("\n-----\n").expect("a case has an answer"),
             };
             // The new line before the hyphens belongs to the text.
             let text = &rest[..if text.is_empty() { 0 } else { text.len() + 1 }];
-            Case { name, text, told: told.trim_end() }
+            Case { name, text, reported: reported.trim_end() }
         })
         .collect()
 }
 
-/// Compares every case of a table with what is told now.
+/// Compares every case of a table with what is reported now.
 fn assert_told(file: &str, tell: impl Fn(&str) -> String) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(file);
     let table = std::fs::read_to_string(&path).unwrap();
     let cases = cases(&table);
     let mut renewed = table[..table.find("\n===== ").unwrap()].to_owned();
     let mut different = String::new();
-    for Case { name, text, told } in cases {
+    for Case { name, text, reported } in cases {
         let now = tell(text);
-        if now != told {
-            let _ = write!(different, "\n## {name}\n{text}-- expected\n{told}\n-- told\n{now}\n");
+        if now != reported {
+            let _ =
+                write!(different, "\n## {name}\n{text}-- expected\n{reported}\n-- told\n{now}\n");
         }
         let _ = write!(renewed, "\n===== {name}\n{text}-----\n{now}\n");
     }

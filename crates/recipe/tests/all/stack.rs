@@ -181,13 +181,13 @@ fn what_means_nothing_is_remarked_though_nothing_is_wrong() {
          specs: [mesa %llvm]\n  packages: [perl]\n--- modules.yaml\nmodules: {{}}\n",
         CONFIG.replace("version: 3", "version: 3\nmodules: true")
     ));
-    let told: Vec<String> = recipe
+    let shown: Vec<String> = recipe
         .remarks
         .iter()
         .map(|one| format!("{}:{}: {}", one.file.display(), one.line, one.message))
         .collect();
     assert_eq!(
-        told,
+        shown,
         [
             "compilers.yaml:1: `spec` means nothing with `version: system`",
             "environments.yaml:3: `specs` of the network mean nothing without `mpi`",

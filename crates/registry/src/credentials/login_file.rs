@@ -110,7 +110,7 @@ fn ask(
                 "`type {program}` shows where it is; `--token PATH --username NAME` needs no helper"
             )))
         }
-        // The file came from another machine, and nobody logged in to this registry there.
+        // The file came from another machine, and no one logged in to this registry there.
         None => Ok(None),
     }
 }

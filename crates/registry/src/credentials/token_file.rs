@@ -116,7 +116,7 @@ fn file_of(path: &Path) -> Result<PathBuf, CredentialError> {
     }
 }
 
-/// Looks whether everybody can read a file.
+/// Looks whether everyone can read a file.
 fn warning(file: &File, path: &Path) -> Option<TokenWarning> {
     let metadata = file.metadata().ok()?;
     let is_open = metadata.mode() & 0o004 != 0 && is_reachable(path);

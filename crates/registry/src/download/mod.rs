@@ -44,7 +44,7 @@ const BUFFER: usize = 256 * 1024;
 /// How often progress is reported.
 const BEAT: Duration = Duration::from_millis(100);
 
-/// Is told how many bytes are there, and of how many.
+/// Receives how many bytes are there, and of how many.
 pub type Progress<'a> = dyn FnMut(u64, u64) + 'a;
 
 /// An image that was got.
@@ -212,7 +212,7 @@ struct Shared<'a> {
     blob: &'a Blob<'a>,
     target: &'a Target,
     stop: AtomicBool,
-    /// That the registry sends everything, whatever is asked for, and somebody reads it.
+    /// That the registry sends everything, whatever is requested, and someone reads it.
     streams_all: AtomicBool,
     failure: Mutex<Option<Error>>,
     /// Bytes that came and are in no complete part yet.

@@ -51,7 +51,7 @@ impl Target {
             options.read(true).write(true).create(true).truncate(is_new);
             options.open(path).map_err(Error::io("write", path))
         };
-        // Without marks nobody takes the file for what it is not yet.
+        // Without marks no one takes the file for what it is not yet.
         let marks = open(&marks_path, known.is_none())?;
         let file = open(&path, known.is_none())?;
         let all = if let Some(known) = known {

@@ -64,13 +64,13 @@ impl Retries {
     }
 
     /// Returns how long to wait before the next attempt; `None` when it is enough.
-    pub(crate) fn next_pause(&mut self, asked: Option<Duration>) -> Option<Duration> {
+    pub(crate) fn next_pause(&mut self, requested: Option<Duration>) -> Option<Duration> {
         if self.done >= self.retry_policy.retries {
             return None;
         }
         self.done += 1;
-        if let Some(asked) = asked {
-            return (asked <= self.retry_policy.longest_request).then_some(asked);
+        if let Some(requested) = requested {
+            return (requested <= self.retry_policy.longest_request).then_some(requested);
         }
         let doubled = self.retry_policy.pause.saturating_mul(1 << (self.done - 1).min(16));
         let pause = doubled.min(self.retry_policy.longest_pause);
@@ -80,8 +80,8 @@ impl Retries {
     }
 
     /// Waits before the next attempt; `false` when it is enough.
-    pub(crate) fn wait(&mut self, asked: Option<Duration>) -> bool {
-        let pause = self.next_pause(asked);
+    pub(crate) fn wait(&mut self, requested: Option<Duration>) -> bool {
+        let pause = self.next_pause(requested);
         if let Some(pause) = pause {
             sleep(pause);
         }

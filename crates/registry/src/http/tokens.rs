@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::Scope;
 use crate::credentials::Secret;
 
-/// What the specification says a token lives when nobody says how long.
+/// What the specification says a token lives when no one says how long.
 const USUAL_LIFE: Duration = Duration::from_secs(60);
 /// The longest that a token is kept, whatever the registry says.
 const LONGEST_LIFE: Duration = Duration::from_secs(24 * 3600);

@@ -24,7 +24,7 @@ const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 
 /// What is signed has some hundred bytes.
 const MAX_TEXT: u64 = 64 * 1024;
-/// Whoever may write can add as many as they like; no more are looked at.
+/// Anyone who may write can add as many as they like; no more are looked at.
 const MAX_SIGNATURES: usize = 256;
 /// How often another signer may be in the way.
 const ATTEMPTS: usize = 8;
@@ -86,7 +86,7 @@ impl Registry {
         let document = self.signature_manifest(repository, manifest)?;
         let layers = document.map_or_else(Vec::new, |document| document.layers);
         let layers = layers.into_iter().filter(is_signature);
-        // Those of one image are mostly signatures of the same text. A wrong size is nobody
+        // Those of one image are mostly signatures of the same text. A wrong size is no one
         // else's.
         let mut texts = BTreeMap::new();
         let mut found = Vec::new();
@@ -131,7 +131,7 @@ impl Registry {
         let tag = signatures_tag(manifest);
         // Registries have no condition for writing: of two who sign at the same instant one may
         // overwrite the other. Who does not find its own there afterwards writes it again,
-        // which leaves the time between somebody's reading and writing.
+        // which leaves the time between someone's reading and writing.
         for _ in 0..ATTEMPTS {
             let known = self.signature_manifest(repository, manifest)?;
             let mut document = known.unwrap_or_else(no_signatures);

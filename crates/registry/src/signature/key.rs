@@ -225,7 +225,7 @@ fn read(path: &Path) -> Result<(String, File), KeyError> {
     Ok((String::from_utf8_lossy(&bytes).into_owned(), file))
 }
 
-/// A pipe is nobody else's.
+/// A pipe is no one else's.
 fn warning(file: &File, path: &Path) -> Option<KeyWarning> {
     let metadata = file.metadata().ok()?;
     let is_open = metadata.is_file() && metadata.mode() & 0o077 != 0;

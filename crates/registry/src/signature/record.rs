@@ -7,7 +7,7 @@
 //! Nothing in it is believed. From a key to an image leads a chain of which each link is
 //! computed: the key accepts a signature of a text; the text names the sha256 of a manifest;
 //! the manifest, which is kept too, names the sha256 of the image. Only where the image came
-//! from, and of which size and time it was then, is what somebody has written down.
+//! from, and of which size and time it was then, is what someone has written down.
 //!
 //! ```text
 //! {"version":1, "size":…, "modified":[seconds, nanoseconds],
@@ -28,7 +28,7 @@ use crate::{Error, Registry, RemoteImage};
 
 /// The largest record that is read.
 pub const MAX_RECORD: u64 = 1024 * 1024;
-/// An image is in few places; whoever adds more loses the oldest.
+/// An image is in few places; with more, the oldest is lost.
 const MOST_IMAGES: usize = 16;
 const VERSION: u32 = 1;
 
@@ -156,7 +156,7 @@ impl SignatureRecord {
         (self.size, self.modified) == (size, modified)
     }
 
-    /// Returns the parts of registries from which the image is said to have come. Nobody has
+    /// Returns the parts of registries from which the image is said to have come. No one has
     /// signed that.
     pub fn namespaces(&self) -> impl Iterator<Item = &Namespace> {
         self.images.iter().map(|image| &image.namespace)

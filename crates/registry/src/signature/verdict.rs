@@ -59,7 +59,7 @@ pub struct Signatures {
 }
 
 impl Signatures {
-    /// Returns how many there are, whoever made them.
+    /// Returns how many there are, no matter who made them.
     #[must_use]
     pub fn count(&self) -> usize {
         self.found.len()
@@ -82,7 +82,7 @@ impl Signatures {
         Err(worst)
     }
 
-    /// What is in the text counts only when somebody we know has signed it.
+    /// What is in the text counts only when someone we know has signed it.
     fn judge<'k>(
         &self,
         found: &Result<Signature, &'static str>,

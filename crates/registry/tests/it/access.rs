@@ -75,7 +75,7 @@ fn another_host_gets_no_password() {
     let digest = other.put_blob(REPOSITORY, &content);
     bed.server.on("GET", "/blobs/").does(Fault::redirect(&other.url()));
     assert!(bed.fetch().unwrap() == content);
-    let asked = other.requests_of("GET", &digest);
-    assert!(!asked.is_empty());
-    assert!(asked.iter().all(|request| request.header("authorization").is_none()));
+    let requested = other.requests_of("GET", &digest);
+    assert!(!requested.is_empty());
+    assert!(requested.iter().all(|request| request.header("authorization").is_none()));
 }

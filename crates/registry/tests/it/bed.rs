@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! A registry that is told what to do wrong, and a client that does not wait long.
+//! A registry that does wrong what a test chooses, and a client that does not wait long.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use jiff::Timestamp;
 
 pub(crate) const REPOSITORY: &str = "uenv/deploy/daint/gh200/app/1.0";
 
-/// A registry that is told what to do wrong, and a client that does not wait long.
+/// A registry that does wrong what a test chooses, and a client that does not wait long.
 pub(crate) struct Bed {
     pub(crate) server: HostileRegistry,
     pub(crate) registry: Registry,

@@ -42,7 +42,7 @@ fn listed(bed: &Bed) -> Vec<Listed> {
     bed.registry.find(&wanted, Listing::Index).unwrap()
 }
 
-fn said(bed: &Bed) -> Vec<Result<Content, Error>> {
+fn output(bed: &Bed) -> Vec<Result<Content, Error>> {
     let files = ["packages.json", "lock/requirements.txt"];
     bed.registry.contents(&listed(bed), &files).unwrap()
 }
@@ -58,8 +58,8 @@ fn what_was_handed_over_at_push_comes_with_one_request() {
     push(&bed, LABEL, Some(LINES));
     let images = listed(&bed);
     bed.server.forget_requests();
-    let said = bed.registry.contents(&images, &["packages.json"]).unwrap();
-    assert_eq!(said[0].as_ref().unwrap(), &Content::Lines(LINES.to_owned()));
+    let output = bed.registry.contents(&images, &["packages.json"]).unwrap();
+    assert_eq!(output[0].as_ref().unwrap(), &Content::Lines(LINES.to_owned()));
     // The list of the lines, and one of them.
     assert_eq!(bed.server.requests().len(), 2);
 }
@@ -68,7 +68,7 @@ fn what_was_handed_over_at_push_comes_with_one_request() {
 fn without_it_the_metadata_are_asked() {
     let bed = Bed::new();
     push(&bed, LABEL, None);
-    assert_eq!(said(&bed)[0].as_ref().unwrap(), &of_metadata());
+    assert_eq!(output(&bed)[0].as_ref().unwrap(), &of_metadata());
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn pushing_again_adds_what_the_line_lacks() {
     let bed = Bed::new();
     push(&bed, LABEL, None);
     push(&bed, LABEL, Some(LINES));
-    assert_eq!(said(&bed)[0].as_ref().unwrap(), &Content::Lines(LINES.to_owned()));
+    assert_eq!(output(&bed)[0].as_ref().unwrap(), &Content::Lines(LINES.to_owned()));
     bed.server.forget_requests();
     push(&bed, LABEL, Some(LINES));
     let lines = bed.server.requests_of("PUT", "cabane-index/manifests/app");
@@ -91,8 +91,8 @@ fn a_copy_in_another_part_of_the_registry_says_the_same() {
     to.namespace = "build".parse().unwrap();
     bed.registry.copy(&place(LABEL), &to, false).unwrap();
     let image = Listed { namespace: to.namespace, ..listed(&bed).remove(0) };
-    let said = bed.registry.contents(&[image], &[]).unwrap();
-    assert_eq!(said[0].as_ref().unwrap(), &Content::Lines(LINES.to_owned()));
+    let output = bed.registry.contents(&[image], &[]).unwrap();
+    assert_eq!(output[0].as_ref().unwrap(), &Content::Lines(LINES.to_owned()));
 }
 
 #[test]
@@ -101,9 +101,9 @@ fn one_image_that_cannot_be_asked_does_not_hide_the_others() {
     push(&bed, LABEL, None);
     push(&bed, "other/1.0:v1@daint%gh200", Some(LINES));
     bed.server.on("GET", "/app/1.0/").does(Fault::answer(403));
-    let said = said(&bed);
-    assert!(matches!(said[0], Err(Error::Forbidden { .. })), "{said:?}");
-    assert_eq!(said[1].as_ref().unwrap(), &Content::Lines(LINES.to_owned()));
+    let output = output(&bed);
+    assert!(matches!(output[0], Err(Error::Forbidden { .. })), "{output:?}");
+    assert_eq!(output[1].as_ref().unwrap(), &Content::Lines(LINES.to_owned()));
 }
 
 #[test]

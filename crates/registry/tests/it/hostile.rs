@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! A registry that wants to use up the memory, the disk, or the time of whoever asks it.
+//! A registry that wants to use up the memory, the disk, or the time of anyone who asks it.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

@@ -216,8 +216,8 @@ fn openssl(bed: &Bed, words: &str) {
     let mut command = Command::new("openssl");
     let output = command.args(words.split(' ')).current_dir(directory);
     let output = output.output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "openssl {words}: {told}");
+    let reported = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "openssl {words}: {reported}");
 }
 
 #[test]

@@ -76,10 +76,10 @@ fn the_metadata_travel_with_the_image() {
 fn adding_tells_how_far_it_is() {
     let world = World::new();
     let (image, meta) = (world.image(1), world.meta());
-    let mut told = Vec::new();
-    let mut progress = |done, total| told.push((done, total));
+    let mut reported = Vec::new();
+    let mut progress = |done, total| reported.push((done, total));
     world.repository.add_with_progress(&request("a", &image, &meta), &mut progress).unwrap();
-    assert_eq!(told, [(5000, 5000)]);
+    assert_eq!(reported, [(5000, 5000)]);
 }
 
 #[test]
@@ -213,10 +213,10 @@ fn a_label_that_is_taken_is_noticed_before_anything_is_copied() {
     let world = World::new();
     world.add("a", 1).unwrap();
     let (image, meta) = (world.image(2), world.meta());
-    let mut told = Vec::new();
-    let mut progress = |done, total| told.push((done, total));
+    let mut reported = Vec::new();
+    let mut progress = |done, total| reported.push((done, total));
     let outcome = world.repository.add_with_progress(&request("a", &image, &meta), &mut progress);
-    assert_eq!((outcome.is_err(), told), (true, Vec::new()));
+    assert_eq!((outcome.is_err(), reported), (true, Vec::new()));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::support::{
     World, again, assert_tidy, image_in, inside, label, labels, meta_in, request, this_program,
 };
 
-/// Puts a link that leads to itself in the place of the lock, so that nobody can have it.
+/// Puts a link that leads to itself in the place of the lock, so that no one can have it.
 fn without_lock(world: &World) {
     let lock = world.file("tmp/.lock");
     std::fs::remove_file(&lock).unwrap();

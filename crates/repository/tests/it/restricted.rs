@@ -39,7 +39,7 @@ fn the_group_of_an_image_stays_too() {
     let groups = rustix::process::getgroups().unwrap();
     let own = rustix::process::getegid();
     let other = groups.into_iter().find(|group| *group != own);
-    // Root may use any group; somebody in no second group has only one to lose.
+    // Root may use any group; someone in no second group has only one to lose.
     let group = match other {
         Some(group) => group.as_raw(),
         None if rustix::process::geteuid().is_root() => 61_235,

@@ -45,7 +45,7 @@ pub struct ViewDifference {
     pub from: Option<ViewName>,
     /// The view of the second.
     pub to: Option<ViewName>,
-    /// What is said about the views.
+    /// What is reported about the views.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<Field>,
     /// What they do differently.

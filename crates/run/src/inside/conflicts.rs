@@ -97,7 +97,7 @@ impl ProcessEnvironment {
             Effect::Unset => None,
         };
         let conflicts = scalar_conflicts(self.views.iter().map(|view| &view.patch));
-        let told = conflicts.into_iter().map(|one| VariableConflict {
+        let reported = conflicts.into_iter().map(|one| VariableConflict {
             variable: one.variable,
             winner: name(one.winner),
             value: value(one.effect),
@@ -107,7 +107,7 @@ impl ProcessEnvironment {
                 .map(|(view, effect)| Loser { view: name(view), value: value(effect) })
                 .collect(),
         });
-        told.collect()
+        reported.collect()
     }
 
     fn file_conflicts(&self, variable: &str, counts: Counts) -> Vec<FileConflicts> {

@@ -6,7 +6,7 @@
 //! The loader knows every rule: variables, rpath and runpath, also those of libraries
 //! that others need, the cache. So it is asked, with `--list`, and does not start the
 //! program. Only a loader of the host is asked: one in an image would be a program that
-//! somebody else put there, and to explain something must not run it.
+//! someone else put there, and to explain something must not run it.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub enum LibrariesError {
     /// There is no such program.
     #[error("there is no program `{}` here", escape(program))]
     NoProgram {
-        /// What was asked for.
+        /// What was requested.
         program: String,
     },
     /// It is a script, or linked without libraries.
@@ -58,7 +58,7 @@ pub enum LibrariesError {
         path: PathBuf,
         /// Its loader.
         loader: PathBuf,
-        /// What it said.
+        /// What it printed.
         answer: String,
     },
 }

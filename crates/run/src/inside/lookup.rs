@@ -102,7 +102,7 @@ pub enum ExplainError {
     /// No command, library or variable.
     #[error("there is no command, library or variable `{}` here", escape(what))]
     Unknown {
-        /// What was asked for.
+        /// What was requested.
         what: String,
         /// What may have been meant.
         near: Vec<String>,

@@ -91,7 +91,7 @@ pub(super) fn package_of(path: &Path, root: &Path) -> Option<Package> {
     spack.or_else(|| wheel_of(path, root))
 }
 
-/// Opens a file that is one: whoever opens a pipe waits for somebody to write.
+/// Opens a regular file: opening a pipe would wait for a writer.
 fn open_plain(path: &Path) -> Option<File> {
     let is_file = fs::metadata(path).is_ok_and(|found| found.is_file());
     is_file.then(|| File::open(path).ok()).flatten()

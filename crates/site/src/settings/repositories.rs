@@ -26,7 +26,7 @@ pub struct RepositorySetting {
     pub is_default: bool,
     /// What `cabane repo gc` removes there.
     pub retention: RetentionSettings,
-    /// Whether a configuration file says where it is, or nobody does, and not who types.
+    /// Whether a configuration file says where it is, or no one does, and not who types.
     pub is_configured: bool,
     /// Why it cannot be used here, such as a variable in its path that is not set.
     pub unusable: Option<String>,

@@ -21,7 +21,7 @@ use cabane_recipe::{
 use cabane_spack::{OwnPackages, Places, lower};
 use cabane_testkit::{not_run, say};
 
-/// Faults of recipes, each with what is told.
+/// Faults of recipes, each with what is reported.
 const FAULTS: &[(&str, &str)] =
     &[("gromacs/2024/mc", "environments.yaml:29:3: the key `packages` is given twice")];
 
@@ -148,8 +148,9 @@ fn every_recipe_is_planned_or_has_a_known_fault() {
             Ok((way, _)) => *planned.entry(way).or_default() += 1,
             Err(error) => {
                 let text = error.to_string();
-                let is_known =
-                    FAULTS.iter().any(|(fault, told)| *fault == name && text.contains(told));
+                let is_known = FAULTS
+                    .iter()
+                    .any(|(fault, reported)| *fault == name && text.contains(reported));
                 let list = if is_known { &mut faults } else { &mut unknown };
                 let _ = writeln!(list, "{name}: {text}");
             }

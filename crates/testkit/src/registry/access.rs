@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Who may do what: everybody, who knows a password, who has a token.
+//! Who may do what: everyone, who knows a password, who has a token.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,7 +28,7 @@ pub struct Bearer {
 }
 
 impl Bearer {
-    /// To everybody, for everything.
+    /// To everyone, for everything.
     pub fn anonymous() -> Self {
         Self {
             account: None,
@@ -47,14 +47,14 @@ impl Bearer {
         Self { account, ..anonymous }
     }
 
-    /// Also to everybody, for reading.
+    /// Also to everyone, for reading.
     #[must_use]
     pub fn with_anonymous_pull(mut self) -> Self {
         self.anonymous_pull = true;
         self
     }
 
-    /// Also to whoever sends this token of identity with a `POST`, as `docker login` does.
+    /// Also to anyone who sends this token of identity with a `POST`, as `docker login` does.
     #[must_use]
     pub fn with_refresh_token(mut self, token: &str) -> Self {
         self.refresh_token = Some(token.to_owned());
@@ -80,7 +80,12 @@ impl Bearer {
     }
 
     /// Which scopes a caller gets of those it asks for.
-    fn granted(&self, request: &Request, form: &str, asked: Vec<String>) -> Option<Vec<String>> {
+    fn granted(
+        &self,
+        request: &Request,
+        form: &str,
+        requested: Vec<String>,
+    ) -> Option<Vec<String>> {
         let refresh = parameters(form, "refresh_token").into_iter().next();
         let knows_token = refresh.is_some() && refresh == self.refresh_token;
         let is_known = self.account.as_ref().is_none_or(|(user, password)| {
@@ -89,11 +94,11 @@ impl Bearer {
             form_is_right || request.header("authorization") == Some(basic(user, password).as_str())
         });
         if knows_token || is_known {
-            return Some(asked);
+            return Some(requested);
         }
         let is_anonymous = request.header("authorization").is_none() && form.is_empty();
         (is_anonymous && self.anonymous_pull)
-            .then(|| asked.iter().map(|scope| only_pull(scope)).collect())
+            .then(|| requested.iter().map(|scope| only_pull(scope)).collect())
     }
 }
 
@@ -131,7 +136,7 @@ pub(super) enum Access {
 }
 
 impl Access {
-    /// What is answered to somebody who is not let in. `url` is that of the registry.
+    /// What is answered to someone who is not let in. `url` is that of the registry.
     pub(super) fn refusal(&self, request: &Request, url: &str) -> Option<Answer> {
         let authorization = request.header("authorization");
         match self {
@@ -170,10 +175,10 @@ impl Access {
             return Answer::failure(404, "NOT_FOUND", "no tokens here");
         };
         let form = String::from_utf8_lossy(form);
-        let asked = [request.query("scope"), parameters(&form, "scope")].concat();
-        let asked = asked.iter().flat_map(|scopes| scopes.split(' '));
-        let asked = asked.map(str::to_owned).collect();
-        let Some(scopes) = bearer.granted(request, &form, asked) else {
+        let requested = [request.query("scope"), parameters(&form, "scope")].concat();
+        let requested = requested.iter().flat_map(|scopes| scopes.split(' '));
+        let requested = requested.map(str::to_owned).collect();
+        let Some(scopes) = bearer.granted(request, &form, requested) else {
             return unauthorized(r#"Basic realm="tokens of a test""#);
         };
         let mut tokens = bearer.tokens();

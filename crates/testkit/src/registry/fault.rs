@@ -23,7 +23,7 @@ pub enum Fault {
         /// How many of them the registry remembers.
         kept: usize,
     },
-    /// Does what it is asked for, and closes the connection instead of answering.
+    /// Does what is requested, and closes the connection instead of answering.
     LoseAnswer,
     /// Reads the request, and answers nothing.
     Hang,
@@ -33,7 +33,7 @@ pub enum Fault {
     HangReceiving(usize),
     /// Lets so many bytes a second through, in both directions.
     Slow(usize),
-    /// Answers with the whole when it is asked for a range.
+    /// Answers with the whole when a range is requested.
     IgnoreRange,
     /// Says that it sends another range than it does: the next one.
     WrongContentRange,
@@ -118,7 +118,7 @@ impl Fault {
         Self::Redirect { status: 307, to }
     }
 
-    /// What is answered in the place of what was asked for.
+    /// What is answered in the place of what was requested.
     pub(super) fn instead(&self, request: &Request) -> Option<Answer> {
         match self {
             Self::Answer { status, headers, body } => {

@@ -79,7 +79,7 @@ pub(super) struct State {
     pub(super) armed: Vec<Armed>,
     /// In their order, by their numbers.
     requests: BTreeMap<usize, Request>,
-    asked: usize,
+    requested: usize,
     /// Those that are open, by their numbers.
     connections: BTreeMap<usize, TcpStream>,
     opened: usize,
@@ -89,10 +89,10 @@ pub(super) struct State {
 impl State {
     /// Gives a request its number.
     pub(super) fn begin_request(&mut self) -> usize {
-        self.asked += 1;
+        self.requested += 1;
         // What is known of it follows.
-        self.requests.insert(self.asked, Request::default());
-        self.asked
+        self.requests.insert(self.requested, Request::default());
+        self.requested
     }
 
     /// Remembers what is known of a request, unless the test has forgotten it meanwhile.
@@ -193,7 +193,7 @@ impl HostileRegistry {
     }
 
     /// Puts a manifest there under a tag, or only under its digest if `reference` is that.
-    /// Returns the digest. Nobody asks whether it is one.
+    /// Returns the digest. No one asks whether it is one.
     pub fn put_manifest(
         &self,
         name: &str,
@@ -330,7 +330,7 @@ impl Drop for HostileRegistry {
     fn drop(&mut self) {
         self.shared.stopped.store(true, Ordering::Relaxed);
         self.cut_connections();
-        // The listener looks up when somebody calls.
+        // The listener looks up when someone calls.
         let _ = TcpStream::connect(self.shared.address);
         if let Some(listener) = self.listener.take() {
             let _ = listener.join();
@@ -338,7 +338,7 @@ impl Drop for HostileRegistry {
     }
 }
 
-/// Serves everybody who calls, each in a thread.
+/// Serves everyone who calls, each in a thread.
 fn listen(listener: &TcpListener, shared: &Arc<Shared>) {
     for stream in listener.incoming().map_while(Result::ok) {
         if shared.is_stopped() {

@@ -92,7 +92,7 @@ impl Repository {
 #[derive(Debug, Default)]
 pub(super) struct Store {
     pub(super) repositories: BTreeMap<String, Repository>,
-    /// By their digests, whoever has them.
+    /// By their digests, no matter who has them.
     contents: BTreeMap<String, Arc<Vec<u8>>>,
     /// What has come of uploads, by their numbers.
     pub(super) uploads: BTreeMap<usize, Vec<u8>>,

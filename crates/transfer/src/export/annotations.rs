@@ -67,7 +67,7 @@ pub(crate) fn labels_of(
     labels
 }
 
-/// What the manifest says, so that nobody has to get the configuration for it.
+/// What the manifest says, so that no one has to get the configuration for it.
 pub(crate) fn annotations_of(
     about: &About<'_>,
     base: Option<&ContainerImage<'_>>,

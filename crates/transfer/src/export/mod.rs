@@ -87,7 +87,7 @@ pub struct MadeImage {
     pub exported: ExportedImage,
     /// The platform.
     pub platform: Platform,
-    /// Names of variables of views that depend on whoever starts the image, and are left out.
+    /// Names of variables of views that depend on the user who starts the image, and are left out.
     pub left_out: Vec<String>,
     /// What was found in each image.
     pub walked: Vec<Walked>,

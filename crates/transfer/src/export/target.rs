@@ -267,7 +267,7 @@ pub fn scratch_place(context: &Context) -> Result<PathBuf> {
         Ok(None) => {
             let path = context.default_repository_path()?;
             let above = path.ancestors().skip(1).find(|place| place.is_dir());
-            // Without a name, it is seen by nobody.
+            // Without a name, it is seen by no one.
             let is_usable = |place: &&Path| tempfile::tempfile_in(place).is_ok();
             above.filter(is_usable).map(Path::to_owned)
         }

@@ -67,7 +67,7 @@ impl Import<'_> {
         self.request.max_unpacked.unwrap_or(MAX_UNPACKED)
     }
 
-    /// Makes the image, unless it is there or somebody else makes it, and gives it its label.
+    /// Makes the image, unless it is there or someone else makes it, and gives it its label.
     pub(crate) fn one(&self, wanted: &Wanted, import: &Bring<'_, '_>) -> Result<Imported> {
         if self.request.dry_run {
             return Ok(Imported::Planned(self.plan(wanted)));
@@ -82,7 +82,7 @@ impl Import<'_> {
             if let Some(digest) = find_made(repository, wanted)? {
                 restrict(self.context, repository, &digest, self.access)?;
                 match repository.tag(&digest, self.label.clone(), self.request.force) {
-                    // It was in nobody's use, and somebody tidied up.
+                    // It was in no one's use, and someone tidied up.
                     Err(cabane_repository::Error::NoSuchImage { .. }) => {}
                     added => {
                         let added = added.map_err(|error| self.moved(repository, wanted, error))?;
@@ -93,7 +93,7 @@ impl Import<'_> {
             self.refuse_early(repository, wanted)?;
             match queue.try_take()? {
                 Claim::Taken(incoming) => {
-                    // Whoever had it may be done.
+                    // The other process may be done.
                     if find_made(repository, wanted)?.is_some() {
                         continue;
                     }
@@ -121,7 +121,7 @@ impl Import<'_> {
         import: &Bring<'_, '_>,
         incoming: Incoming,
     ) -> Result<(Added, ImportRecord)> {
-        // What was begun for a group is for that group, whoever goes on.
+        // What was begun for a group is for that group, no matter who goes on.
         let access = match self.access {
             Access::AsNewFiles => incoming.access(),
             access => access,
@@ -214,7 +214,7 @@ fn find_made(repository: &Repository, wanted: &Wanted) -> Result<Option<Digest>>
         return Ok(None);
     }
     let is_one = |source: &ContainerSource| {
-        // Whoever asks later whether a tag has moved compares manifests.
+        // Anyone who asks later whether a tag has moved compares manifests.
         if manifest.is_some() {
             source.manifest == manifest
         } else {

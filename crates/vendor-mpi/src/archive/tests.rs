@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Cabane developers
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-//! Packages as they are, and as somebody would make them who means harm.
+//! Packages as they are, and as someone would make them who means harm.
 
 use std::io::Cursor;
 

@@ -12,7 +12,7 @@ use crate::record::{Record, Recorded};
 
 /// What installs a tarball.
 const BODY: &str = include_str!("install.py");
-/// What is said of a tarball that is in a mirror only.
+/// What is reported of a tarball that is in a mirror only.
 const NOWHERE: &str = "https://only-in-a-source-mirror.invalid";
 
 /// Returns where the package of a name lies.

@@ -130,7 +130,7 @@ fn overview(
     Ok(exit_codes::SUCCESS)
 }
 
-/// A flat list, in which each explanation says what was asked for.
+/// A flat list, in which each explanation says what was requested.
 fn as_json(all: &[(&String, Vec<Explanation>)]) -> Value {
     let one = |what: &String, explanation: &Explanation| {
         let mut object = value!(explanation);

@@ -3,8 +3,8 @@
 
 //! What `-v` tells before a command starts: where views are in each other's way.
 //!
-//! Which files there are can only be seen once the images are mounted, and whoever
-//! mounts them becomes the command at once. So, if asked for, the command is this
+//! Which files there are can only be seen once the images are mounted, and anyone who
+//! mounts them becomes the command at once. So, if requested, the command is this
 //! program, which looks, tells, and becomes the command that was wanted.
 
 use std::ffi::OsString;

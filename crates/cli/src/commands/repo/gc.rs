@@ -55,7 +55,7 @@ pub(crate) struct GcArgs {
     json: bool,
 }
 
-/// Somebody may use an image on a host of which nothing is known here.
+/// Someone may use an image on a host of which nothing is known here.
 const SPARE: Duration = Duration::from_secs(2 * 24 * 60 * 60);
 
 pub(crate) fn gc(setup: &Setup, args: &GcArgs) -> CommandResult<ExitCode> {

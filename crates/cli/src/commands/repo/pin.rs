@@ -88,7 +88,7 @@ pub(crate) fn unpin(setup: &Setup, args: &UnpinArgs) -> CommandResult<ExitCode> 
     Ok(exit_codes::SUCCESS)
 }
 
-/// As everywhere, images of other systems have to be asked for.
+/// As everywhere, images of other systems have to be requested.
 fn is_meant(setup: &Setup, pattern: &LabelPattern, label: &Label) -> bool {
     let system = setup.system().filter(|_| pattern.system.is_none());
     system.is_none_or(|system| label.system == system)

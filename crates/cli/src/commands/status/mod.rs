@@ -136,7 +136,7 @@ fn way(kind: Option<&str>, is_in_user_namespace: bool, is_through_helper: bool) 
     }
 }
 
-/// The set-uid helper leaves a process that can have no capability, ever; nobody else
+/// The set-uid helper leaves a process that can have no capability, ever; no one else
 /// does. In a user namespace that was entered later all may be had again.
 fn is_through_helper() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -160,7 +160,7 @@ fn mounted_beside(binds: &[Bind]) -> String {
     text
 }
 
-/// What of the machine was asked for.
+/// What of the machine was requested.
 fn devices_of(devices: &[String]) -> String {
     let mut text = format!("{}devices{:#}\n", style::ACCENT, style::ACCENT);
     for device in devices {

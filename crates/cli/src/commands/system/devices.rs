@@ -39,7 +39,7 @@ struct Row {
     mounts: usize,
     file: String,
     line: u32,
-    /// Another file that describes it, too: then nobody can have it.
+    /// Another file that describes it, too: then no one can have it.
     conflict: Option<String>,
 }
 

@@ -3,7 +3,7 @@
 
 //! Changing files where they must be changed, by lines.
 //!
-//! Only what is written in blocks is understood here. Whoever calls reads the
+//! Only what is written in blocks is understood here. The caller reads the
 //! result again, so that a change in the wrong place is noticed.
 
 use std::ops::Range;

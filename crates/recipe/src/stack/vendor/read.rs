@@ -345,7 +345,7 @@ fn versions(report: &mut Report<'_>, field: &Field<'_>) -> Option<String> {
     None
 }
 
-/// Returns the compilers of the three languages: what is said, or what is known.
+/// Returns the compilers of the three languages: what is reported, or what is known.
 fn programs(report: &mut Report<'_>, section: &Section<'_>, name: &str) -> Option<[String; 3]> {
     let known = PROGRAMS.iter().find(|(known, _)| *known == name);
     let mut configured = |key| text(report, section, key);
